@@ -1,10 +1,10 @@
-"""Modelled disks as a virtual machine finds them, against what their physics says: within 5 %, or told as strained.
+"""Modelled disks as a virtual machine finds them, against what their physics says: within 5 %, or host-limited.
 
     python -m bench.disks [MODEL ...]
 
 One disk alone, asked by fio in the machine: sequential work in the outermost and the innermost part, random work at
 both ends of what a queue can be. Expected is what the same physics makes of the same requests on simulated time, of
-which nobody else takes any; at depth 1 the guest's own part of each round is missing there, and is what strains.
+which nobody else takes any; at depth 1 the guest's own part of each round is missing there, and is what the host costs.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def expected(code: Library, physics: Physics, probe: Probe) -> float:
 
 
 async def measured(model: str, scratch: Path) -> AsyncIterator[tuple[Probe, float, str]]:
-    """Requests a second of each probe on a fresh machine, and how the host strained, if it did."""
+    """Requests a second of each probe on a fresh machine, and how far it was host-limited."""
     physics, machine = disk_model(model).physics(1), Qemu()
     works = "\n".join(probe.work(lasts(probe, physics)) for probe in PROBES)
     space = parse("bench", MATRIX.format(model=model, works=works)).space
@@ -102,7 +102,7 @@ async def measured(model: str, scratch: Path) -> AsyncIterator[tuple[Probe, floa
             if figures is None:
                 raise SystemExit(trial.finding.reason)
             iops = sum(side.iops for side in (figures.read, figures.write) if side)
-            yield probe, iops, trial.notes.get("strained", "")
+            yield probe, iops, trial.notes.get("host_limited", "")
 
 
 async def tell(models: tuple[str, ...], scratch: Path) -> bool:
@@ -110,11 +110,17 @@ async def tell(models: tuple[str, ...], scratch: Path) -> bool:
     code, good = load_library(await build_library()), True
     for model in models:
         physics = disk_model(model).physics(1)
-        async for probe, iops, strained in measured(model, scratch):
+        async for probe, iops, host_limited in measured(model, scratch):
             wanted = expected(code, physics, probe)
             off = iops / wanted - 1
-            good = good and (abs(off) <= CLOSE or bool(strained))
-            told = f"strained {strained}" if strained else "" if abs(off) <= CLOSE else "off, and nothing tells it"
+            good = good and (abs(off) <= CLOSE or bool(host_limited))
+            told = (
+                f"host-limited {host_limited}"
+                if host_limited
+                else ""
+                if abs(off) <= CLOSE
+                else "off, and nothing tells it"
+            )
             print(f"{model:13} {probe.name:15} {wanted:9.1f} {iops:9.1f} IOPS {off:+7.1%}  {told}", flush=True)
     return good
 
@@ -125,7 +131,7 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         good = asyncio.run(tell(tuple(asked.models), Path(scratch)))
-    print(f"all within {CLOSE:.0%} or strained: {'yes' if good else 'no'}")
+    print(f"all within {CLOSE:.0%} or host-limited: {'yes' if good else 'no'}")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     python -m bench.parallel [--runtime 15] [--rounds 1]
 
 The same plan, host and process for both; every machine is a fresh clone of one template, which is made before. What
-counts is how much sooner it is done, with nobody strained.
+counts is how much sooner it is done, with no trial host-limited.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Taken:
     seconds: float
     trials: int
     #: Of those recorded; and how many had to be measured again alone.
-    strained: int
+    host_limited: int
     repeated: int
 
 
@@ -68,7 +68,7 @@ async def once(space: Space, jobs: int, scratch: Path) -> Taken:
     return Taken(
         seconds,
         len(trials),
-        sum("strained" in trial.notes for trial in trials),
+        sum("host_limited" in trial.notes for trial in trials),
         sum(isinstance(event, TrialHostLimited) for event in seen),
     )
 
@@ -88,7 +88,7 @@ def manifest() -> Manifest:
 
 def told(taken: Taken) -> str:
     again = f", {taken.repeated} measured again alone" if taken.repeated else ""
-    return f"{taken.seconds:6.1f} s, {taken.strained} of {taken.trials} trials strained{again}"
+    return f"{taken.seconds:6.1f} s, {taken.host_limited} of {taken.trials} trials host-limited{again}"
 
 
 def main() -> None:

@@ -48,12 +48,12 @@ class Line:
     #: Why each side stopped at its number of trials.
     stopped: tuple[str, str]
     #: For each side, the number of trials behind the figure, and how many are host-limited.
-    strained: tuple[tuple[int, int], tuple[int, int]]
+    host_limited: tuple[tuple[int, int], tuple[int, int]]
 
     @property
     def doubtful(self) -> bool:
         """Return whether it uses host-limited trials."""
-        return any(strained for _, strained in self.strained)
+        return any(host_limited for _, host_limited in self.host_limited)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ def _line(pair: Pair, metric: str, ratio: Ratio | None, verdict: Verdict) -> Lin
         ratio,
         _speed(verdict, metric),
         (_stopped(left), _stopped(right)),
-        (_strained(left, metric), _strained(right, metric)),
+        (_host_limited(left, metric), _host_limited(right, metric)),
     )
 
 
@@ -337,8 +337,8 @@ def _stopped(several: Sequence[Samples]) -> str:
     return ", ".join(sorted({one.stopped.value for one in several}))
 
 
-def _strained(several: Sequence[Samples], metric: str) -> tuple[int, int]:
-    return sum(len(one.counted(metric)) for one in several), sum(one.strained_of(metric) for one in several)
+def _host_limited(several: Sequence[Samples], metric: str) -> tuple[int, int]:
+    return sum(len(one.counted(metric)) for one in several), sum(one.host_limited_of(metric) for one in several)
 
 
 def _missing(matched: Pairs) -> list[Missing]:

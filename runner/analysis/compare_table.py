@@ -38,8 +38,8 @@ def data_table(done: Comparison) -> Grid:
         "values_b",
         "stopped_a",
         "stopped_b",
-        "strained_a",
-        "strained_b",
+        "host_limited_a",
+        "host_limited_b",
     )
     rows: list[tuple[Value, ...]] = [
         (
@@ -47,10 +47,10 @@ def data_table(done: Comparison) -> Grid:
             *_ratio_values(line.ratio),
             *(line.speed.value, done.within, done.confidence),
             *((line.ratio.paired, line.ratio.foreseen) if line.ratio else (None, None)),
-            *(trials for trials, _ in line.strained),
+            *(trials for trials, _ in line.host_limited),
             *((line.ratio.n_a, line.ratio.n_b) if line.ratio else (None, None)),
             *line.stopped,
-            *(strained for _, strained in line.strained),
+            *(host_limited for _, host_limited in line.host_limited),
         )
         for line in done.lines
     ]
@@ -123,7 +123,7 @@ def _sentence(done: Comparison) -> str:
 
 def _doubts(done: Comparison) -> tuple[str, ...]:
     """Return the number of host-limited trials of each side."""
-    sides = [[line.strained[at] for line in done.lines] for at in (0, 1)]
+    sides = [[line.host_limited[at] for line in done.lines] for at in (0, 1)]
     said = [
         f"{name} ({side.name}) in {sum(some for _, some in counts):,} of {sum(of for of, _ in counts):,} trials"
         for name, side, counts in zip("AB", (done.a, done.b), sides, strict=True)

@@ -64,9 +64,9 @@ class Night:
         return [run for run in self.runs if run.finished and run.id not in measured]
 
     @property
-    def strained(self) -> list[Samples]:
+    def host_limited(self) -> list[Samples]:
         """Return the cells with host-limited trials."""
-        return [one for one in self.found if one.strained]
+        return [one for one in self.found if one.host_limited]
 
     @property
     def failing(self) -> list[Judgement]:
@@ -103,7 +103,9 @@ class Night:
             (len(self.slower), "figure slower", "figures slower"),
         )
         wrong = ", ".join(f"{count:,} {one if count == 1 else many}" for count, one, many in counts if count)
-        doubtful = f", {count:,} {'cell' if count == 1 else 'cells'} strained" if (count := len(self.strained)) else ""
+        doubtful = (
+            f", {count:,} {'cell' if count == 1 else 'cells'} host-limited" if (count := len(self.host_limited)) else ""
+        )
         synthetic = " (synthetic: not measured)" if any(run.synthetic for run in self.runs) else ""
         return f"{matrices}: {wrong or 'all measured'}{doubtful}{synthetic}"
 
@@ -207,7 +209,7 @@ def _of_slower(night: Night) -> Grid:
             *(figure(mean, METRICS[line.metric]) for mean in line.means),
             times(line.ratio.ratio) if line.ratio else "",
             _interval(line),
-            "(!) strained" if line.doubtful else "",
+            "(!) host-limited" if line.doubtful else "",
         )
         for line in night.slower
     ]

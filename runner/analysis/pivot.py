@@ -69,9 +69,9 @@ def plain_pivot(found: Sequence[Samples], axis: str, metric: str | None) -> Grid
     rows: list[tuple[Value, ...]] = []
     for key, cells in table.lines:
         for name in line_figures(cells, metric):
-            strained = sum(one.strained_of(name) for one in cells if one)
-            rows.append((*key, name, *(value for one in cells for value in _with_trials(one, name)), strained))
-    places = [*(f"{head}{end}" for head in table.heads for end in (*ENDS, "_trials")), "strained"]
+            host_limited = sum(one.host_limited_of(name) for one in cells if one)
+            rows.append((*key, name, *(value for one in cells for value in _with_trials(one, name)), host_limited))
+    places = [*(f"{head}{end}" for head in table.heads for end in (*ENDS, "_trials")), "host_limited"]
     return Grid((*table.naming.names, "metric", *places), rows, notes_of(table, metric), frozenset(places))
 
 
@@ -178,7 +178,7 @@ def notes_of(table: Table, metric: str | None) -> tuple[str, ...]:
             else ()
         ),
         *_lacking(among, metric),
-        *_strained(among, metric),
+        *_host_limited(among, metric),
         *table.naming.notes(),
         *describe_determined(axis, table.along),
         *alias_notes(table.cells, (one.cell.axes for one in among)),
@@ -228,18 +228,18 @@ def format_mean(one: Samples | None, metric: str) -> str:
     if found is None:
         return ""
     doubt = f" ± {percent(found.relative)}" if found.relative is not None else ""
-    strained = " (!)" if one and one.strained_of(metric) else ""
-    return f"{figure(found.mean, METRICS[metric])}{doubt}{strained}"
+    host_limited = " (!)" if one and one.host_limited_of(metric) else ""
+    return f"{figure(found.mean, METRICS[metric])}{doubt}{host_limited}"
 
 
-def _strained(found: Sequence[Samples], metric: str | None) -> tuple[str, ...]:
+def _host_limited(found: Sequence[Samples], metric: str | None) -> tuple[str, ...]:
     """Note that some trials are host-limited."""
     metrics = [metric] if metric else [f"{side}_bw" for side in _SIDES]
-    strained = sum(max(one.strained_of(name) for name in metrics) for one in found)
+    host_limited = sum(max(one.host_limited_of(name) for name in metrics) for one in found)
     of = sum(max(len(one.counted(name)) for name in metrics) for one in found)
-    if not strained:
+    if not host_limited:
         return ()
-    return (f"(!) {strained:,} of {of:,} trials are host-limited: the host was too slow for the simulated disks",)
+    return (f"(!) {host_limited:,} of {of:,} trials are host-limited: the host was too slow for the simulated disks",)
 
 
 def _along(cells: Sequence[Axes], axis: str) -> dict[str, dict[str, str]]:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from runner.results.store import RunRow, SharedStore
 
 #: The columns of every trial besides figures. The stopping rule uses the rates.
-_HEAD = ("run", "cell", "block", "outcome", "reason", "kernel", "strained", "unsettled", "read_bw", "write_bw")
-_RUN, _CELL, _BLOCK, _OUTCOME, _REASON, _KERNEL, _STRAINED, _UNSETTLED, _READ, _WRITE = range(len(_HEAD))
+_HEAD = ("run", "cell", "block", "outcome", "reason", "kernel", "host_limited", "unsettled", "read_bw", "write_bw")
+_RUN, _CELL, _BLOCK, _OUTCOME, _REASON, _KERNEL, _HOST_LIMITED, _UNSETTLED, _READ, _WRITE = range(len(_HEAD))
 Row = tuple[Any, ...]
 _MEASURED = Outcome.MEASURED.value
 #: One object for all cells of a run.
@@ -41,7 +41,7 @@ class Sample(NamedTuple):
     block: int
     outcome: str
     reason: str
-    strained: bool
+    host_limited: bool
     unsettled: bool
     values: tuple[float | None, ...]
 
@@ -54,7 +54,7 @@ class _Seen(NamedTuple):
     kernels: Sequence[str]
     #: The trials that count for figures.
     settled: Sequence[Row]
-    strained: int
+    host_limited: int
     unsettled: int
 
 
@@ -79,7 +79,7 @@ class Samples:
         return [
             Sample(
                 *(row[_BLOCK], row[_OUTCOME], row[_REASON]),
-                *(bool(row[_STRAINED]), bool(row[_UNSETTLED])),
+                *(bool(row[_HOST_LIMITED]), bool(row[_UNSETTLED])),
                 tuple([row[at] for at in places]),
             )
             for row in self.rows
@@ -109,7 +109,7 @@ class Samples:
         reasons: dict[str, None] = {}
         kernels: set[str] = set()
         settled: list[Row] = []
-        strained = unsettled = 0
+        host_limited = unsettled = 0
         for row in self.rows:
             outcome = row[_OUTCOME]
             counts[outcome] = counts.get(outcome, 0) + 1
@@ -117,14 +117,14 @@ class Samples:
                 reasons[row[_REASON]] = None
             if row[_KERNEL]:
                 kernels.add(row[_KERNEL])
-            if row[_STRAINED]:
-                strained += 1
+            if row[_HOST_LIMITED]:
+                host_limited += 1
             if outcome == _MEASURED:
                 if row[_UNSETTLED]:
                     unsettled += 1
                 else:
                     settled.append(row)
-        return _Seen(counts, list(reasons), sorted(kernels), settled, strained, unsettled)
+        return _Seen(counts, list(reasons), sorted(kernels), settled, host_limited, unsettled)
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -147,14 +147,18 @@ class Samples:
         return self._seen.kernels
 
     @property
-    def strained(self) -> int:
+    def host_limited(self) -> int:
         """Return the number of host-limited trials."""
-        return self._seen.strained
+        return self._seen.host_limited
 
     @property
     def lost_share(self) -> float:
         """Return the share of the time that host-limited trials lost to the host, as a mean over all trials."""
-        return sum(lost_share(row[_STRAINED]) for row in self.rows) / max(1, len(self.rows)) if self.strained else 0.0
+        return (
+            sum(lost_share(row[_HOST_LIMITED]) for row in self.rows) / max(1, len(self.rows))
+            if self.host_limited
+            else 0.0
+        )
 
     @property
     def unsettled(self) -> int:
@@ -166,9 +170,9 @@ class Samples:
         at = (_READ if metric.startswith("read") else _WRITE) if is_percentile(metric) else self._at(metric)
         return [row for row in self._seen.settled if row[at] is not None]
 
-    def strained_of(self, metric: str) -> int:
+    def host_limited_of(self, metric: str) -> int:
         """Return how many of these are host-limited."""
-        return sum(bool(row[_STRAINED]) for row in self.counted(metric)) if self.strained else 0
+        return sum(bool(row[_HOST_LIMITED]) for row in self.counted(metric)) if self.host_limited else 0
 
     def _at(self, metric: str) -> int:
         return _columns(self.metrics).index(metric)

@@ -79,7 +79,7 @@ def _told(one: Samples | None, ratio: Ratio | None, metric: str) -> str:
     if ratio is None:
         return ""
     doubt = f" ({times(ratio.low)} to {times(ratio.high)})" if ratio.low else ""
-    return f"{times(ratio.ratio)}{doubt}{' (!)' if one and one.strained_of(metric) else ''}"
+    return f"{times(ratio.ratio)}{doubt}{' (!)' if one and one.host_limited_of(metric) else ''}"
 
 
 def _bounded(ratio: Ratio | None) -> tuple[Value, ...]:

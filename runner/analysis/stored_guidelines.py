@@ -54,7 +54,7 @@ def as_measured(samples: Samples) -> Measured:
         rule,
         samples.stopped_by(rule),
         len(figures.rows),
-        samples.strained,
+        samples.host_limited,
         samples.lost_share,
     )
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _CELL = ("run", "cell", "name", "machine", "synthetic", "host", "kernel", "revision", "started")
 _OUTCOMES, _NONE = ("measured", "broken", "skipped"), (0, 0, 0)
-_BECAME = (*_OUTCOMES, "reason", "strained", "unsettled", "stopped")
+_BECAME = (*_OUTCOMES, "reason", "host_limited", "unsettled", "stopped")
 
 
 def cells_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
@@ -38,7 +38,7 @@ def cells_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
         (
             *_who(one),
             *map(one.counts.get, _OUTCOMES, _NONE),
-            *("; ".join(one.reasons), one.strained, one.unsettled, one.stopped.value),
+            *("; ".join(one.reasons), one.host_limited, one.unsettled, one.stopped.value),
             *places[id(one.cell)],
             *chain.from_iterable([values_of(one.estimate(metric)) for metric in metrics]),
         )
@@ -53,11 +53,11 @@ ENDS = ("", "_low", "_high", "_rel")
 def trials_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
     """Return a row for each trial, for programs."""
     axes = _columns_of(found)
-    columns = (*_CELL, "trial", "outcome", "reason", "strained", "unsettled", *_named(axes), *metrics)
+    columns = (*_CELL, "trial", "outcome", "reason", "host_limited", "unsettled", *_named(axes), *metrics)
     rows: list[tuple[Value, ...]] = [
         (
             *_who(one),
-            *(trial.block, trial.outcome, trial.reason, trial.strained, trial.unsettled),
+            *(trial.block, trial.outcome, trial.reason, trial.host_limited, trial.unsettled),
             *map(with_aliases(one.cell.axes).get, axes),
             *trial.values,
         )
@@ -120,7 +120,7 @@ def display_trials(found: Sequence[Samples], metrics: Sequence[str], *, most: in
 
 
 def _of_trial(trial: Sample) -> str:
-    marks = (" (!) strained" if trial.strained else "") + (" (!) unsettled" if trial.unsettled else "")
+    marks = (" (!) host-limited" if trial.host_limited else "") + (" (!) unsettled" if trial.unsettled else "")
     return f"{trial.outcome}{marks}{f': {trial.reason}' if trial.reason else ''}"
 
 
@@ -215,7 +215,7 @@ def _asked(one: Samples, metrics: Iterable[str]) -> Iterable[str]:
 
 
 def _became(one: Samples) -> str:
-    strained = f" (!) {one.strained} strained" if one.strained else ""
+    host_limited = f" (!) {one.host_limited} host-limited" if one.host_limited else ""
     reason = f": {'; '.join(one.reasons)}" if one.reasons else ""
     unsettled = unsettled_of(one.unsettled, one.counts.get(Outcome.MEASURED, 0))
-    return f"{one.outcome}{strained}{unsettled}{reason}"
+    return f"{one.outcome}{host_limited}{unsettled}{reason}"

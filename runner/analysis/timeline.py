@@ -111,7 +111,7 @@ def _in_full(one: Series, most: int) -> Grid:
         words = _words(steps[at], one.metric) if at in steps else ""
         marks = [
             f"(!) {count} {word}"
-            for count, word in ((point.samples.strained, "strained"), (point.samples.unsettled, "unsettled"))
+            for count, word in ((point.samples.host_limited, "host-limited"), (point.samples.unsettled, "unsettled"))
             if count
         ]
         kernel = ", ".join(point.samples.kernels)

@@ -90,10 +90,10 @@ async def _told(disk: Disk, seconds: float) -> list[ProbeResult]:
     click.echo(f"{'':<28}{'physics says':>14}{'measured':>12}{'off':>9}")
     async for one in run_probes(disk, seconds):
         found.append(one)
-        strained = f"  strained: {one.overload}" if one.is_host_limited else ""
+        host_limited = f"  host-limited: {one.overload}" if one.is_host_limited else ""
         mark = "" if one.is_accurate else "  (!)"
         said = f"{_rate(one, one.expected):>14}{_rate(one, one.measured):>12}{one.deviation:>+9.1%}"
-        click.echo(f"{one.probe.name:<28}{said}{mark}{strained}")
+        click.echo(f"{one.probe.name:<28}{said}{mark}{host_limited}")
     return found
 
 

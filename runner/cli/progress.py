@@ -115,7 +115,7 @@ def rate(trial: Trial) -> str:
 def again(event: TrialHostLimited) -> str:
     """Why a trial is measured once more."""
     others = f"{event.beside} other{'s' if event.beside > 1 else ''}"
-    return f"strained beside {others}, {event.strain}; it is measured again alone"
+    return f"host-limited beside {others}, {event.overload}; it is measured again alone"
 
 
 class QuietView(View):
@@ -184,8 +184,8 @@ class JsonView(View):
         elif isinstance(event, RigWasLost):
             self._say(event="rig-lost", name=event.name, array=event.array, reason=event.reason, next=event.next)
         elif isinstance(event, TrialHostLimited):
-            beside = {"strain": event.strain, "beside": event.beside}
-            self._say(event="strained", name=event.name, array=event.array, block=event.block, **beside)
+            beside = {"host_limited": event.overload, "beside": event.beside}
+            self._say(event="host-limited", name=event.name, array=event.array, block=event.block, **beside)
         elif isinstance(event, RigUp):
             self._say(event="rig-up", array=event.array, seconds=event.seconds, facts=dict(event.facts))
         elif isinstance(event, BatchStarted):

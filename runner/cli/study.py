@@ -210,6 +210,6 @@ def _about(run: RunRow, samples: Sequence[Samples]) -> str:
             kernels=tuple(kernels),
             trials=sum(len(one.rows) for one in found),
             cells=len(found),
-            strained=sum(one.strained for one in found),
+            host_limited=sum(one.host_limited for one in found),
         )
     )

@@ -1,7 +1,8 @@
 """How many rigs may be at work at a time: the policy alone, values in, values out.
 
 Modelled disks mostly wait, and rigs that wait do not hinder each other. How many that holds for depends on the host,
-the disks and the workloads, so it is found by measuring: whoever was strained in company is a sign of too many.
+the disks and the workloads, so it is found by measuring: a trial that is host-limited beside others is a sign of too
+many.
 """
 
 from __future__ import annotations

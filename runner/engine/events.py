@@ -46,7 +46,7 @@ class TrialHostLimited:
     name: str
     block: int
     array: str
-    strain: str
+    overload: str
     beside: int
 
 

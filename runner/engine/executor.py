@@ -20,7 +20,7 @@ from runner.engine.rigs import rig_spec
 from runner.engine.teardowns import Teardowns
 from runner.engine.trial import ArrayOnRig, LostInSetUp, Measured, NotOnThisKernel, SetUpFailed
 from runner.machines.base import KeepsRig, RigLost
-from runner.results.record import Trial
+from runner.results.record import HOST_LIMITED, Trial
 
 if TYPE_CHECKING:
     from collections import deque
@@ -205,17 +205,17 @@ class Executor:
         return self._turns.together()
 
     def _counts(self, cell: Cell, block: int, measured: Measured, turn: Turn) -> bool:
-        """Whether a trial may be recorded; one that was strained beside others is measured again."""
-        strain = measured.notes.get("strained", "")
-        if strain:
+        """Whether a trial may be recorded; one that was host-limited beside others is measured again."""
+        overload = measured.notes.get(HOST_LIMITED, "")
+        if overload:
             self._turns.host_limited(turn)
         elif measured.finding.figures is not None:
             self._turns.kept_up(turn)
-        if not strain or not turn.beside:
+        if not overload or not turn.beside:
             return True
-        self._crowded[cell.id, block] = f"alone; strained {strain} with {turn.beside} beside it"
+        self._crowded[cell.id, block] = f"alone; host-limited {overload} with {turn.beside} beside it"
         self._context.journal.withdraw(cell.id, block)
-        self._context.listen(TrialHostLimited(cell.name, block, cell.array.label, strain, turn.beside))
+        self._context.listen(TrialHostLimited(cell.name, block, cell.array.label, overload, turn.beside))
         return False
 
     def _company(self, cell: Cell, block: int, turn: Turn) -> dict[str, str]:

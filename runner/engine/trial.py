@@ -17,7 +17,7 @@ from runner.engine.trial_result import Finding, finding, notes_of, told_apart
 from runner.language.metrics import DECIMALS
 from runner.machines.base import RigLost, Step
 from runner.results.monitor.trial_monitor import buses, count_cache_flushes, notes, observe_use
-from runner.results.record import UNSETTLED
+from runner.results.record import HOST_LIMITED, UNSETTLED
 from runner.scripts.cell import ArrayScripts, CellScripts, array_scripts, cell_scripts, files_of, job, trial_seed
 from runner.simdisks.overload import overload_of
 
@@ -152,7 +152,7 @@ class ArrayOnRig:
         aftermath = await self._aftermath() if faults and heard.steps[-1].name == "measure" else ""
         found = finding(heard.steps)
         done = service.since(sum(one.seconds for one in heard.steps if one.name != "measure"))
-        strain = strained(done, work, self._matrix.machine.strain)
+        overload = host_limited(done, work, self._matrix.machine.strain)
         beside = observe_use(heard.before, heard.after, found.readings, found.figures, work)
         return Measured(
             finding=found,
@@ -162,10 +162,10 @@ class ArrayOnRig:
                 **self._notes(),
                 **self._faults(heard.steps),
                 **notes_of(aftermath),
-                **strain,
+                **overload,
                 **heard.notes,
                 **({UNSETTLED: found.unsettled} if found.unsettled else {}),
-                **self._held_back(beside, found.figures, work, done, strain.get("strained", "")),
+                **self._held_back(beside, found.figures, work, done, overload.get(HOST_LIMITED, "")),
             },
             scripts=files_of(self._scripts, scripts),
             outputs={
@@ -177,13 +177,13 @@ class ArrayOnRig:
         )
 
     def _held_back(
-        self, beside: TrialUse | None, figures: Figures | None, work: Workload, done: Sequence[Report], strain: str
+        self, beside: TrialUse | None, figures: Figures | None, work: Workload, done: Sequence[Report], overload: str
     ) -> dict[str, str]:
         if beside is None or figures is None:
             return {}
         spares = sum(getattr(layer, "spare", 0) for layer in self._array.stack.value)
         links = buses(self._matrix.every_disk(), done, beside.seconds)
-        return notes(count_cache_flushes(beside, done), figures, work, spares, links, strain)
+        return notes(count_cache_flushes(beside, done), figures, work, spares, links, overload)
 
     async def _aftermath(self) -> str:
         """Return the state of the array after its disks failed; raise RigLost."""
@@ -236,18 +236,18 @@ def _lacking(array: Array, facts: Mapping[str, str]) -> str:
     return f"this kernel ({facts.get('kernel', '?')}) has no {', '.join(dict.fromkeys(found))}" if found else ""
 
 
-def strained(done: Sequence[Report], work: Workload, bound: float) -> dict[str, str]:
+def host_limited(done: Sequence[Report], work: Workload, bound: float) -> dict[str, str]:
     """Return the time lost to the host, with a note if it is over the bound: the host could not keep up with its disks.
 
     A workload with a rate limit or think time leaves disks waiting on purpose.
     """
-    strain = overload_of(done)
-    if strain and any(option.startswith(("rate", "thinktime")) for option in work.fio):
-        strain = replace(strain, starved=0.0)
-    if strain is None:
+    overload = overload_of(done)
+    if overload and any(option.startswith(("rate", "thinktime")) for option in work.fio):
+        overload = replace(overload, starved=0.0)
+    if overload is None:
         return {}
-    share = {"strain": f"{strain.share:.{DECIMALS['strain']}f}"}
-    return {**share, "strained": str(strain)} if strain.exceeds(bound) else share
+    share = {"host_limited_share": f"{overload.share:.{DECIMALS['host_limited_share']}f}"}
+    return {**share, HOST_LIMITED: str(overload)} if overload.exceeds(bound) else share
 
 
 def _steps(scripts: CellScripts, fio_job: str, *, ours: bool) -> list[Step]:

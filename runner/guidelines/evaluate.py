@@ -74,7 +74,7 @@ class Answer:
     n: int = 0
     #: The number of blocks that would decide it at the current scatter; None if unknown or above `MOST`.
     enough: int | None = None
-    strained: int = 0
+    host_limited: int = 0
     #: The number of parts of a mean, if no run has all contexts.
     parts: int = 1
     #: The number of runs. With several, each run is one value; with one, each block is.
@@ -90,12 +90,12 @@ def answer_question(question: Question, runs: Sequence[Mapping[str, Measured]], 
     """Return the answer from the runs; each maps cell ids to figures."""
     known = [run for run in runs if all(cell in run for cell in question.cells)]
     values = [found for run in known if (found := _values(question, run, metric))]
-    strained = _strained(question, known)
+    host_limited = _host_limited(question, known)
     if not values:
-        return Answer(question, Verdict.NOT_TESTED, strained=strained)
+        return Answer(question, Verdict.NOT_TESTED, host_limited=host_limited)
     alone = next((run[question.cells[0]] for run in known if question.absolute), None) if len(values) == 1 else None
     said = _judged(question, _Spread.of([(1.0, values)]), level, alone)
-    return replace(said, strained=strained, runs=len(values))
+    return replace(said, host_limited=host_limited, runs=len(values))
 
 
 def answer_mean(
@@ -114,9 +114,11 @@ def answer_mean(
         (len(part) / len(contexts), [found for run in runs if (found := _values(mean_question(part), run, metric))])
         for part in parts
     ]
-    strained = sum(_strained(one, [run for run in runs if _blocks(one, run, metric)]) for one in contexts)
+    host_limited = sum(_host_limited(one, [run for run in runs if _blocks(one, run, metric)]) for one in contexts)
     runs_a_part = max(len(found) for _, found in values)
-    return replace(_judged(question, _Spread.of(values), level), strained=strained, parts=len(parts), runs=runs_a_part)
+    return replace(
+        _judged(question, _Spread.of(values), level), host_limited=host_limited, parts=len(parts), runs=runs_a_part
+    )
 
 
 def _parted(
@@ -137,8 +139,8 @@ def _parted(
     return [part for parts in found.values() for part, _ in parts]
 
 
-def _strained(question: Question, runs: Sequence[Mapping[str, Measured]]) -> int:
-    return sum(run[cell].strained for run in runs for cell in question.cells)
+def _host_limited(question: Question, runs: Sequence[Mapping[str, Measured]]) -> int:
+    return sum(run[cell].host_limited for run in runs for cell in question.cells)
 
 
 def _blocks(question: Question, run: Mapping[str, Measured], metric: Metric) -> set[int]:

@@ -38,7 +38,7 @@ class Setting:
     #: It may be the true best.
     candidate: bool
     #: Trials that are host-limited.
-    strained: int = 0
+    host_limited: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,5 +198,5 @@ def _setting(
         geometric_mean(samples[place].values()),
         ratio,
         candidate,
-        sum(one.strained for one in several.values()),
+        sum(one.host_limited for one in several.values()),
     )

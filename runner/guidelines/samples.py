@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from runner.language.metrics import BESIDE
+from runner.results.record import HOST_LIMITED
 from runner.simdisks.overload import lost_share
 from runner.statistics.stopping import Rule, StopReason, stop_reason
 
@@ -33,7 +34,7 @@ class Measured:
     #: The number of trials with figures.
     trials: int = 0
     #: Trials that are host-limited.
-    strained: int = 0
+    host_limited: int = 0
     #: The share of the time that host-limited trials lost to the host, as a mean over all trials.
     lost_share: float = 0.0
 
@@ -75,7 +76,7 @@ def measured_cell(run: str, cell: CellRow, trials: Sequence[Trial], rule: Rule, 
             if value is not None:
                 values.setdefault(column, {})[trial.block] = value
     rates = [figures.total_bw for _, figures in found]
-    lost = [lost_share(note) for one, _ in found if (note := one.notes.get("strained"))]
+    lost = [lost_share(note) for one, _ in found if (note := one.notes.get(HOST_LIMITED))]
     stopped = stop_reason(rates, len(trials), rule)
     return Measured(run, cell, values, rule, stopped, len(found), len(lost), sum(lost) / max(1, len(found)))
 

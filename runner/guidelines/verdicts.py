@@ -145,7 +145,7 @@ def _judgement(
         _without_cells(answers, runs, claim) if verdict is Verdict.NOT_TESTED else "",
         (
             *(*wanted.notes, *_untested(without, verdict), *_put_together(answers)),
-            *(*_interactions(verdict, contexts), *_strained(answers, verdict)),
+            *(*_interactions(verdict, contexts), *_host_limited(answers, verdict)),
         ),
         synthetic,
     )
@@ -254,6 +254,6 @@ def _interactions(verdict: Verdict, contexts: Sequence[Answer]) -> list[str]:
     return [f"separately, another verdict at {'; '.join(told)}{more}"] if told else []
 
 
-def _strained(answers: Sequence[Answer], verdict: Verdict) -> list[str]:
-    count = 0 if verdict is Verdict.NOT_TESTED else max((one.strained for one in answers), default=0)
+def _host_limited(answers: Sequence[Answer], verdict: Verdict) -> list[str]:
+    count = 0 if verdict is Verdict.NOT_TESTED else max((one.host_limited for one in answers), default=0)
     return ["uses host-limited trials: the host was too slow for its simulated disks"] if count else []

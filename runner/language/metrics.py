@@ -32,11 +32,11 @@ TOTAL = "total"
 #: More is better for these, less for latencies.
 RATES = ("bw", "iops")
 #: Shares from the monitors, and the notes of a trial that hold them.
-BESIDE: dict[str, str] = {"cpu.iowait": "iowait", "disks.evenness": "evenness", "disks.strain": "strain"}
+BESIDE: dict[str, str] = {"cpu.iowait": "iowait", "disks.evenness": "evenness", "disks.strain": "host_limited_share"}
 #: Less is better for these.
 LOST = ("cpu.iowait", "disks.strain")
 #: Decimals of these notes.
-DECIMALS: dict[str, int] = {"iowait": 4, "evenness": 3, "strain": 4}
+DECIMALS: dict[str, int] = {"iowait": 4, "evenness": 3, "host_limited_share": 4}
 
 
 @dataclass(frozen=True, slots=True)

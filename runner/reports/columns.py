@@ -80,11 +80,13 @@ TRIAL_TAIL = (
     ),
     Column("bottleneck", "", "what held the work back, as far as what was counted beside it tells, and the evidence"),
     Column(
-        "strain",
+        "host_limited_share",
         "",
-        "part of the time of all I/O that was lost to a host too slow for modelled disks; empty if there is none",
+        "part of the time of all I/O that was lost to a host too slow for simulated disks; empty if there is none",
     ),
-    Column("strained", "", "the host could not keep up with modelled disks: by how much, and why; empty if it could"),
+    Column(
+        "host_limited", "", "the host could not keep up with simulated disks: by how much, and why; empty if it could"
+    ),
     Column(
         "unsettled",
         "",
@@ -117,7 +119,7 @@ SUMMARY_HEAD = (
         "",
         "fewest requests, of reads or writes, that a measured trial rests on: of fewer than 10 it says little",
     ),
-    Column("strained", "", "measured trials in which the host could not keep up with modelled disks"),
+    Column("host_limited", "", "measured trials in which the host could not keep up with simulated disks"),
     Column(
         "unsettled",
         "",

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _direction_values = attrgetter("bw", "iops", *LATENCIES, "ios", "bytes")
 _NO_DIRECTION = ("",) * (len(LATENCIES) + 4)
-_NOTES = ("evenness", "iowait", "bottleneck", "strain", "strained", "unsettled")
+_NOTES = ("evenness", "iowait", "bottleneck", "host_limited_share", "host_limited", "unsettled")
 _NO_FIGURES = ("",) * len(columns.TRIAL_FIGURES)
 
 
@@ -108,7 +108,7 @@ def _summary_row(
         *(summary.counts.get(outcome, 0) for outcome in Outcome),
         "; ".join(summary.reasons),
         "" if summary.least_ios is None else summary.least_ios,
-        summary.strained,
+        summary.host_limited,
         summary.unsettled,
         *_aim(summary, until),
         str(summary.stopped),

@@ -24,7 +24,7 @@ from runner.reports.footnotes import drifted, unreached
 from runner.reports.junit import legal
 from runner.reports.sections import MOST_CHARTS, MOST_ROWS, sections
 from runner.reports.time_series import curves
-from runner.results.record import UNSETTLED, Outcome
+from runner.results.record import HOST_LIMITED, UNSETTLED, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -170,9 +170,9 @@ def _concerns(recorded: Recorded) -> Iterator[Concerns]:
         ("Broken", "The harness or the set-up failed. This says nothing of speed.", _ended(Outcome.BROKEN)),
         ("Skipped", "These were not tried.", _ended(Outcome.SKIPPED)),
         (
-            "Strained",
+            "Host-limited",
             "The host could not keep up with the modelled disks: these figures say as much of it as of them.",
-            _noted("strained"),
+            _noted(HOST_LIMITED),
         ),
         (
             "Unsettled",

@@ -66,13 +66,13 @@ def _against(setting: Setting) -> tuple[str, str]:
 
 
 def _said(setting: Setting, found: Recommendation) -> str:
-    strained = " (!)" if setting.strained else ""
+    host_limited = " (!)" if setting.host_limited else ""
     if setting is found.best:
-        return f"best{strained}"
+        return f"best{host_limited}"
     if setting.candidate:
-        return f"cannot be told apart from it{strained}"
+        return f"cannot be told apart from it{host_limited}"
     cost = "" if setting.ratio is None else f"costs {percent(abs(1 - setting.ratio.ratio))}"
-    return f"{cost}{strained}"
+    return f"{cost}{host_limited}"
 
 
 def _notes(found: Recommendation, cells: Mapping[str, CellRow]) -> list[str]:
@@ -97,7 +97,7 @@ def _notes(found: Recommendation, cells: Mapping[str, CellRow]) -> list[str]:
         notes.append(f"{len(found.combined)} workloads count alike, by their geometric mean ({works}); --for names one")
     if found.left_out:
         notes.append(f"{found.left_out:,} settings left out, of which some of this work has no figures")
-    if any(one.strained for one in found.settings):
+    if any(one.host_limited for one in found.settings):
         notes.append("(!): the host could not keep up with modelled disks in some of its trials")
     return notes
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from runner.language.metrics import RATES, SIDES, TOTAL, headline
 from runner.results.fio_json import PERCENTILES
-from runner.results.record import UNSETTLED, Outcome
+from runner.results.record import HOST_LIMITED, UNSETTLED, Outcome
 from runner.statistics.bimodal import States, find_two_states
 from runner.statistics.percentile import estimated_percentiles
 from runner.statistics.stopping import Estimate, StopReason, estimate_mean, stop_reason
@@ -45,7 +45,7 @@ class CellSummary:
     #: Fewest requests that a figure of a trial rests on; None where nothing was measured.
     least_ios: int | None = None
     #: Trials in which the host could not keep up with modelled disks.
-    strained: int = 0
+    host_limited: int = 0
     #: Measured trials that never came to the steady state that was asked for: they are not in the figures.
     unsettled: int = 0
     #: Why no more trials follow.
@@ -89,7 +89,7 @@ def summary(cell: CellRow, trials: Sequence[Trial], rule: Rule) -> CellSummary:
         counts=Counter(trial.outcome for trial in trials),
         reasons=tuple(dict.fromkeys(trial.reason for trial in trials if trial.reason)),
         figures={name: known[name] for name in METRICS if name in known},
-        strained=sum("strained" in trial.notes for trial in trials if trial.outcome is Outcome.MEASURED),
+        host_limited=sum(HOST_LIMITED in trial.notes for trial in trials if trial.outcome is Outcome.MEASURED),
         unsettled=sum(UNSETTLED in trial.notes for trial in trials if trial.outcome is Outcome.MEASURED),
         stopped=how,
         states={name: found for name in ("read_bw", "write_bw") if (found := find_two_states(values.get(name, ())))},

@@ -118,7 +118,7 @@ def outcome(summary: CellSummary) -> str:
     reason = f": {'; '.join(summary.reasons)}" if summary.reasons else ""
     unsettled = unsettled_of(summary.unsettled, summary.counts.get(Outcome.MEASURED, 0))
     states = " (!) two states" if summary.states else ""
-    marks = (_few(summary.least_ios), _strained(summary.strained), unsettled, states)
+    marks = (_few(summary.least_ios), _host_limited(summary.host_limited), unsettled, states)
     return words + "".join(marks) + reason
 
 
@@ -129,9 +129,9 @@ def _few(ios: int | None) -> str:
     return f" (!) on {ios} request{'s' if ios != 1 else ''} only"
 
 
-def _strained(trials: int) -> str:
+def _host_limited(trials: int) -> str:
     """A mark on what says as much about the host as about the disks."""
-    return f" (!) {trials} strained" if trials else ""
+    return f" (!) {trials} host-limited" if trials else ""
 
 
 def unsettled_of(trials: int, measured: int) -> str:

@@ -133,8 +133,8 @@ def _rests_on(judgement: Judgement) -> str:
     span = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
     several = f", {len(judgement.answers)} answers" if len(judgement.answers) > 1 else ""
     cells = f"{len(judgement.cells)} cell{'s' if len(judgement.cells) > 1 else ''}"
-    strained = " (!)" if any(one.strained for one in judgement.answers) else ""
-    return f"{span} {_unit(telling, max(counts))} of {cells}{several}{strained}"
+    host_limited = " (!)" if any(one.host_limited for one in judgement.answers) else ""
+    return f"{span} {_unit(telling, max(counts))} of {cells}{several}{host_limited}"
 
 
 def _unit(answer: Answer, count: int) -> str:

@@ -25,7 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.types import BigInteger
 
 from runner.results.fio_json import PERCENTILES
-from runner.results.migrations import Versioned
+from runner.results.migrations import Versioned, rename_notes
 from runner.statistics.percentile import needs
 
 if TYPE_CHECKING:
@@ -50,6 +50,9 @@ _COUNTS = {"bytes", "ios"}
 
 #: The key in `meta` that marks synthetic figures. Older journals lack it.
 SYNTHETIC = "synthetic"
+
+#: Notes of trials with a new name since version 5.
+RENAMED_NOTES = {"strained": "host_limited", "strain": "host_limited_share"}
 
 tables = MetaData()
 
@@ -190,7 +193,7 @@ JOURNAL = Versioned(
     "journal",
     tables,
     meta,
-    (_with_retries_and_troubles, _with_histograms, _with_synthetic),
+    (_with_retries_and_troubles, _with_histograms, _with_synthetic, rename_notes(RENAMED_NOTES)),
     stranger="name the folder of a run",
     newer="use the newer program, or start a new run with `--fresh`",
 )

@@ -80,3 +80,19 @@ def rename_columns(names: Mapping[str, str], *tables: str) -> Step:
                     connection.execute(sa.text(f'ALTER TABLE {table} RENAME COLUMN "{old}" TO "{new}"'))
 
     return step
+
+
+def rename_notes(names: Mapping[str, str]) -> Step:
+    """Return a step that renames the keys of `trials.notes`, which are JSON."""
+
+    def step(connection: sa.Connection) -> None:
+        trials = sa.table("trials", sa.column("notes", sa.JSON))
+        text = sa.cast(trials.c.notes, sa.Text)
+        renamed: sa.ColumnElement[str] = text
+        for old, new in names.items():
+            renamed = sa.func.replace(renamed, f'"{old}":', f'"{new}":')  # a quote inside a text has a backslash
+        changed = sa.cast(renamed, sa.JSON) if connection.dialect.name == "postgresql" else renamed
+        among = sa.or_(*(text.contains(f'"{old}":') for old in names))
+        connection.execute(sa.update(trials).where(among).values({"notes": changed}))
+
+    return step

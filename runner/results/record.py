@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 #: The note of a trial that did not reach its steady state.
 UNSETTLED = "unsettled"
+#: The note of a trial whose host could not keep up with its simulated disks: by how much.
+HOST_LIMITED = "host_limited"
 #: The environment key of a run that chose its trials by open guidelines.
 STEERED = "until-decided"
 

@@ -20,7 +20,7 @@ from runner.base.errors import BadInput, HarnessBroken
 from runner.results import store_tables as tables
 from runner.results.database_errors import translate_errors
 from runner.results.databases import memory_engine, postgresql_engine, sqlite_engine, sqlite_reader, upsert
-from runner.results.record import STEERED, UNSETTLED, CellRow, Outcome
+from runner.results.record import HOST_LIMITED, STEERED, UNSETTLED, CellRow, Outcome
 from runner.results.rows import LATENCIES, latencies_of, row_of
 from runner.results.run_progress import progress_by_cell
 
@@ -209,7 +209,7 @@ class SharedStore:
             notes = {_clean(name): _clean(text) for name, text in trial.notes.items()}
             row |= {"run": run, "readings": digest, "notes": notes, "kernel": notes.get("kernel", "")}
             row |= {name: _clean(row[name]) for name in ("reason", "started", "folder")}
-            row |= {name: notes.get(name, "") for name in ("strained", UNSETTLED)}
+            row |= {name: notes.get(name, "") for name in (HOST_LIMITED, UNSETTLED)}
             rows.append(row)
             kept = latencies_of(trial)
             if any(kept.values()):

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import JSON, Boolean, Column, Float, Index, Integer, LargeBinary, MetaData, String, Table, Text, text
 
-from runner.results.journal_tables import direction_columns, with_more_percentiles
-from runner.results.migrations import Versioned, rename_columns
+from runner.results.journal_tables import RENAMED_NOTES, direction_columns, with_more_percentiles
+from runner.results.migrations import Versioned, rename_columns, rename_notes
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -74,7 +74,7 @@ trials = Table(
     Column("seconds", Float, nullable=False),
     Column("attempts", Integer, nullable=False),
     Column("kernel", Text, nullable=False),
-    Column("strained", Text, nullable=False),
+    Column("host_limited", Text, nullable=False),
     Column("unsettled", Text, nullable=False, server_default=""),
     Column("runtime", Float),
     Column("cpu_usr", Float),
@@ -134,6 +134,12 @@ def _with_endings(connection: Connection) -> None:
     connection.execute(runs.update().values(settled=""))
 
 
+def _with_host_limited(connection: Connection) -> None:
+    """Migrate to version 6: rename `strained`."""
+    rename_columns({"strained": "host_limited"}, "trials")(connection)
+    rename_notes(RENAMED_NOTES)(connection)
+
+
 SHARED = Versioned(
     "shared store",
     tables,
@@ -143,6 +149,7 @@ SHARED = Versioned(
         _with_histograms_and_order,
         _with_endings,
         rename_columns({"made_up": "synthetic"}, "runs"),
+        _with_host_limited,
     ),
     stranger="name another file or database with `--store`; an empty one becomes a store",
     newer="use the newer program, or name another store with `--store`; the journals of the runs have the same trials",

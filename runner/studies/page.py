@@ -29,7 +29,19 @@ if TYPE_CHECKING:
 BEGIN, END = "<!-- measured: made by `matrix study`, do not edit -->", "<!-- end of measured -->"
 _COLUMNS = (
     *("source", "table", "at", "metric", "where", "published", "unit", "measured", "measured_unit"),
-    *("published_ratio", "ratio", "low", "high", "said", "synthetic", "blocks", "strained", "cells", "remark", "why"),
+    *(
+        "published_ratio",
+        "ratio",
+        "low",
+        "high",
+        "said",
+        "synthetic",
+        "blocks",
+        "host_limited",
+        "cells",
+        "remark",
+        "why",
+    ),
 )
 _SHOWN = ("where", "published", "measured", "ratio published", "ratio measured", "interval", "said")
 _RIGHT = frozenset(_SHOWN[1:6])
@@ -45,14 +57,14 @@ class About:
     kernels: tuple[str, ...]
     trials: int
     cells: int
-    strained: int
+    host_limited: int
 
     def __str__(self) -> str:
-        strained = f"; {self.strained} of them are host-limited" * bool(self.strained)
+        host_limited = f"; {self.host_limited} of them are host-limited" * bool(self.host_limited)
         kernels = f", Linux {' and '.join(self.kernels)}" if self.kernels else ""
         return (
             f"Measured by the run `{self.run}` ({self.machine}{kernels}), begun {self.started}: "
-            f"{self.trials:,} trials of {self.cells:,} cells{strained}."
+            f"{self.trials:,} trials of {self.cells:,} cells{host_limited}."
         )
 
 
@@ -77,12 +89,12 @@ def summary_line(held: Sequence[ComparedFigure]) -> str:
 def display_table(held: Sequence[ComparedFigure]) -> Grid:
     """Return a table for people: a row for each published figure."""
     rows = [(one.table.id, *_shown_row(one)) for one in held]
-    return Grid(("table", *_SHOWN), rows, (summary_line(held), *_reasons(held), *_strained(held)), _RIGHT)
+    return Grid(("table", *_SHOWN), rows, (summary_line(held), *_reasons(held), *_host_limited(held)), _RIGHT)
 
 
-def _strained(held: Sequence[ComparedFigure]) -> list[str]:
+def _host_limited(held: Sequence[ComparedFigure]) -> list[str]:
     """Explain the mark of host-limited figures, if there is one."""
-    marked = any(one.said and one.answer and one.answer.strained for one in held)
+    marked = any(one.said and one.answer and one.answer.host_limited for one in held)
     return ["(!): uses host-limited trials: the host was too slow for its simulated disks"] if marked else []
 
 
@@ -93,7 +105,7 @@ def data_table(source: str, held: Sequence[ComparedFigure]) -> Grid:
 
 def page(source: str, held: Sequence[ComparedFigure], judgements: Sequence[Judgement], about: str) -> str:
     """Return Markdown: every table, the reasons for differences, and the verdicts on guidelines."""
-    parts = [about, f"**{summary_line(held)}.** Source: {source}.", *_strained(held)]
+    parts = [about, f"**{summary_line(held)}.** Source: {source}.", *_host_limited(held)]
     for name in dict.fromkeys(one.table.id for one in held):
         rows = [one for one in held if one.table.id == name]
         parts += _of_table(rows[0].table, rows)
@@ -184,11 +196,11 @@ def _said(held: ComparedFigure) -> str:
     """Return the verdict, with a mark if figures are host-limited."""
     if held.said is None:
         return ""
-    strained = " (!)" if held.answer and held.answer.strained else ""
+    host_limited = " (!)" if held.answer and held.answer.host_limited else ""
     figure_alone = ""
     if held.said is RatioVerdict.UNKNOWN and held.answer and held.answer.value is not None:
         figure_alone = f", figure {'within' if held.near else 'not within'}"
-    return f"{'synthetic: ' if held.synthetic else ''}{held.said}{figure_alone}{strained}"
+    return f"{'synthetic: ' if held.synthetic else ''}{held.said}{figure_alone}{host_limited}"
 
 
 def _between(answer: Answer | None) -> str:
@@ -206,6 +218,6 @@ def _tidy_row(source: str, held: ComparedFigure) -> tuple[Value, ...]:
         held.ratio,
         *((known.value, known.low or None, None if known.high == inf else known.high) if known else (None,) * 3),
         *(str(held.said) if held.said else None, held.synthetic),
-        *((known.n, known.strained, " ".join(known.question.cells)) if known else (None,) * 3),
+        *((known.n, known.host_limited, " ".join(known.question.cells)) if known else (None,) * 3),
         *(row.remark, held.why),
     )

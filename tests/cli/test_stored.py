@@ -416,7 +416,10 @@ def test_a_figure_is_called_as_in_guidelines_or_as_in_tables(call: Call, two_run
 
 
 def test_what_was_seen_beside_the_work_and_sums_are_figures_too(call: Call, tmp_path: Path) -> None:
-    beside = ({"iowait": "0.2500", "evenness": "0.980", "strain": "0.0010"}, {"iowait": "0.3500", "evenness": "1.000"})
+    beside = (
+        {"iowait": "0.2500", "evenness": "0.980", "host_limited_share": "0.0010"},
+        {"iowait": "0.3500", "evenness": "1.000"},
+    )
     found = [
         replace(past.measured(SMALL_CHUNK.id, block, 1e8, 2e8), notes={"kernel": "6.1.0", **notes})
         for block, notes in enumerate(beside, start=1)
@@ -425,7 +428,7 @@ def test_what_was_seen_beside_the_work_and_sums_are_figures_too(call: Call, tmp_
     asked = ("iowait", "disks.evenness", "disks.strain", "total.bw", "total_iops")
     words = [word for one in asked for word in ("--metric", one)]
     mixed, writes = rows(call("results", *words, "--format", "csv").out)
-    names = ("iowait", "evenness", "strain", "total_bw", "total_iops")
+    names = ("iowait", "evenness", "host_limited_share", "total_bw", "total_iops")
     assert [float(mixed[name]) for name in names] == pytest.approx([0.3, 0.99, 0.001, 3e8, 3e8 / 4096])
     assert float(mixed["iowait_low"]) < 0.3 < float(mixed["iowait_high"])
     assert [writes[name] for name in names] == ["", "", "", "50000000.0", str(5e7 / 4096)]
@@ -825,16 +828,18 @@ def test_a_side_that_is_not_finished_is_said_to_be_so(call: Call, tmp_path: Path
     assert "A is not finished: 7 of 15 trials" in call("compare", "run-2", "run-1", "--format", "csv").err
 
 
-def strained(found: list[Trial], cell: str) -> list[Trial]:
+def host_limited(found: list[Trial], cell: str) -> list[Trial]:
     return [
-        replace(one, notes={**one.notes, "strained": "vda: 3 % late"}) if one.cell == cell and one.block < 4 else one
+        replace(one, notes={**one.notes, "host_limited": "vda: 3 % late"})
+        if one.cell == cell and one.block < 4
+        else one
         for one in found
     ]
 
 
-def test_verdicts_that_rest_on_strained_trials_are_marked(call: Call, tmp_path: Path) -> None:
+def test_verdicts_that_rest_on_host_limited_trials_are_marked(call: Call, tmp_path: Path) -> None:
     past.recorded(tmp_path / "results", trials(), 1, CELLS)
-    past.recorded(tmp_path / "results", strained(trials(0.8), LARGE_CHUNK.id), 2, CELLS)
+    past.recorded(tmp_path / "results", host_limited(trials(0.8), LARGE_CHUNK.id), 2, CELLS)
     said = call("compare", "run-1", "run-2")
     assert said.status == 1
     assert [line.count("slower (!)") for line in said.out.splitlines() if "slower" in line and "raid5" in line] in (
@@ -843,7 +848,7 @@ def test_verdicts_that_rest_on_strained_trials_are_marked(call: Call, tmp_path: 
     )
     assert "B (run-2) in 3 of 15 trials; 1 of 3 verdicts use such trials" in said.out
     told = call("compare", "run-1", "run-2", "--format", "csv")
-    assert {(one["name"], one["strained_a"], one["strained_b"]) for one in rows(told.out)} == {
+    assert {(one["name"], one["host_limited_a"], one["host_limited_b"]) for one in rows(told.out)} == {
         (SMALL_CHUNK.name, "0", "0"),
         (LARGE_CHUNK.name, "0", "3"),
         (WRITES.name, "0", "0"),
@@ -852,13 +857,13 @@ def test_verdicts_that_rest_on_strained_trials_are_marked(call: Call, tmp_path: 
     assert "(!)" not in call("compare", "run-1", "run-1").out
 
 
-def test_a_pivot_marks_strained_trials(call: Call, tmp_path: Path) -> None:
-    past.recorded(tmp_path / "results", strained(trials(), LARGE_CHUNK.id), 1, CELLS)
+def test_a_pivot_marks_host_limited_trials(call: Call, tmp_path: Path) -> None:
+    past.recorded(tmp_path / "results", host_limited(trials(), LARGE_CHUNK.id), 1, CELLS)
     shown = call("results", "latest", "--pivot", "chunk").out
     assert "(!) 3 of 15 trials are host-limited: the host was too slow for the simulated disks" in shown
     assert sum("IOPS" in line and line.count("(!)") == 1 for line in shown.splitlines()) == 1
     told = call("results", "latest", "--pivot", "chunk", "--format", "csv")
-    assert [one["strained"] for one in rows(told.out)] == ["3", "0"]
+    assert [one["host_limited"] for one in rows(told.out)] == ["3", "0"]
     assert "(!) 3 of 15 trials are host-limited" in told.err
     assert "(!)" not in call("results", "latest", "--pivot", "chunk", "--metric", "write_bw").out
 

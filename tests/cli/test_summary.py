@@ -77,9 +77,9 @@ def test_parts_of_a_matrix_have_only_some_of_its_stacks(call: Call, results: Pat
 
 
 def test_what_the_host_could_not_keep_up_with_is_in_the_title(call: Call, results: Path) -> None:
-    late = [replace(one, notes={"strained": "vda: 3 % late"}) for one in trials(2e8)]
+    late = [replace(one, notes={"host_limited": "vda: 3 % late"}) for one in trials(2e8)]
     past.recorded(results, late, 2, [CELL], exit=0, planned=5)
-    assert call("summary", "latest").out.splitlines()[0] == "# sweep on qemu: all measured, 1 cell strained"
+    assert call("summary", "latest").out.splitlines()[0] == "# sweep on qemu: all measured, 1 cell host-limited"
 
 
 def test_it_got_slower_and_a_guideline_fails(call: Call, results: Path) -> None:

@@ -107,19 +107,19 @@ def test_the_bar_keeps_what_went_wrong_above_itself(monkeypatch: pytest.MonkeyPa
     assert "left" in said
 
 
-STRAINED = TrialHostLimited("raid5/[red]/work", 1, RED, "9.0% (answers late 9.0%, disks left waiting 0.0%)", 3)
+HOST_LIMITED = TrialHostLimited("raid5/[red]/work", 1, RED, "9.0% (answers late 9.0%, disks left waiting 0.0%)", 3)
 
 
 def test_why_a_trial_is_measured_again_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    PlainView(10, 0).event(STRAINED)
-    JsonView(10, 0).event(STRAINED)
+    PlainView(10, 0).event(HOST_LIMITED)
+    JsonView(10, 0).event(HOST_LIMITED)
     plain, line = capsys.readouterr().out.splitlines()
     assert plain == (
-        "raid5/[red]/work: strained beside 3 others, 9.0% (answers late 9.0%, disks left waiting 0.0%); "
+        "raid5/[red]/work: host-limited beside 3 others, 9.0% (answers late 9.0%, disks left waiting 0.0%); "
         "it is measured again alone"
     )
     said = json.loads(line)
-    assert (said["event"], said["name"], said["array"], said["beside"]) == ("strained", STRAINED.name, RED, 3)
+    assert (said["event"], said["name"], said["array"], said["beside"]) == ("host-limited", HOST_LIMITED.name, RED, 3)
 
 
 def test_where_several_rigs_are_at_work_each_has_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +141,9 @@ def test_where_several_rigs_are_at_work_each_has_its_line(monkeypatch: pytest.Mo
         assert "rigs" not in one
         two = seen(view, BatchStarted(1, "raid6", 2), TrialStarted("raid6/work", 1, "raid6"))
         assert all(words in two for words in ("2 rigs", "building raid5", "raid6/work block 1"))
-        again = seen(view, TrialStarted("raid5/work", 1, "raid5"), replace(STRAINED, array="raid5", name="raid5/work"))
+        again = seen(
+            view, TrialStarted("raid5/work", 1, "raid5"), replace(HOST_LIMITED, array="raid5", name="raid5/work")
+        )
         assert "raid5/work block 1, again alone" in again
         left = seen(view, TrialDone("raid6/work", measured("c1", 1, direction(2e8, 1 << 20)), "raid6"))
         assert "1/2" in left

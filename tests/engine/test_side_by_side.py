@@ -30,7 +30,7 @@ NOTHING = Report(**{one.name: 0 for one in fields(Report)})
 
 
 class Bearing(Dry):
-    """Every step takes a while, and those during which more are at work than the host bears are strained."""
+    """Every step takes a while, and those during which more are at work than the host bears are host-limited."""
 
     def __init__(self, borne: int, answer: Callable[[Step], StepResult] = plausible) -> None:
         super().__init__(answer)
@@ -96,8 +96,8 @@ def test_four_at_a_time_measure_what_one_does(bench: Bench) -> None:
     assert bench.outcomes() == {Outcome.MEASURED: 16}
     assert host.most == 4
     assert {trial.notes.get("beside") for trial in bench.trials} >= {"3"}
-    assert not any("strained" in trial.notes or "repeated" in trial.notes for trial in bench.trials)
-    assert {trial.notes["strain"] for trial in bench.trials} == {"0.0000"}
+    assert not any("host_limited" in trial.notes or "repeated" in trial.notes for trial in bench.trials)
+    assert {trial.notes["host_limited_share"] for trial in bench.trials} == {"0.0000"}
 
 
 def test_one_at_a_time_nothing_is_said_of_others(bench: Bench) -> None:
@@ -119,15 +119,15 @@ def test_blocks_stay_one_after_the_other_and_cells_in_their_order(bench: Bench) 
             assert names == [cell.name for cell in batch.cells]
 
 
-def test_what_was_strained_in_company_is_measured_again_alone_and_only_that_counts(bench: Bench) -> None:
+def test_what_was_host_limited_in_company_is_measured_again_alone_and_only_that_counts(bench: Bench) -> None:
     bench.run(machine=(host := Bearing(2)), level=FixedLevel(4))
     assert recorded(bench) == sorted(bench.planned())
-    assert not any("strained" in trial.notes for trial in bench.trials)
+    assert not any("host_limited" in trial.notes for trial in bench.trials)
     told = [event for event in bench.events if isinstance(event, TrialHostLimited)]
     repeated = [trial for trial in bench.trials if "repeated" in trial.notes]
     assert len(repeated) == len(told) > 0
     assert all("beside" not in trial.notes for trial in repeated)
-    assert {trial.notes["repeated"].partition(" strained")[0] for trial in repeated} == {"alone;"}
+    assert {trial.notes["repeated"].partition(" host-limited")[0] for trial in repeated} == {"alone;"}
     company: dict[str, list[int]] = {}
     for job, most in host.measured:
         company.setdefault(job, []).append(most)
@@ -135,10 +135,10 @@ def test_what_was_strained_in_company_is_measured_again_alone_and_only_that_coun
     assert all(most[1:] in ([], [1]) for most in company.values())
 
 
-def test_what_is_strained_alone_too_is_recorded_as_that(bench: Bench) -> None:
+def test_what_is_host_limited_alone_too_is_recorded_as_that(bench: Bench) -> None:
     bench.run(machine=Bearing(0), level=FixedLevel(2))
     assert recorded(bench) == sorted(bench.planned())
-    assert all("strained" in trial.notes for trial in bench.trials)
+    assert all("host_limited" in trial.notes for trial in bench.trials)
     assert any("repeated" in trial.notes for trial in bench.trials)
     assert not any("beside" in trial.notes for trial in bench.trials)
 
@@ -302,13 +302,13 @@ def test_a_lost_rig_while_it_is_repeated_is_a_try_like_any_other(bench: Bench) -
 
 
 @pytest.mark.parametrize(("bound", "beyond"), [("60%", False), ("40%", True)])
-def test_how_much_makes_a_trial_strained_is_for_the_matrix_to_say_and_no_other_cell(
+def test_how_much_makes_a_trial_host_limited_is_for_the_matrix_to_say_and_no_other_cell(
     tmp_path: Path, bound: str, *, beyond: bool
 ) -> None:
     """Half of the time of each trial is lost."""
     bench = Bench(tmp_path, f"{FOUR}machine: {{strain: {bound}}}\n")
     bench.run(machine=Bearing(0))
-    assert {trial.notes["strain"] for trial in bench.trials} == {"0.5000"}
-    assert {"strained" in trial.notes for trial in bench.trials} == {beyond}
+    assert {trial.notes["host_limited_share"] for trial in bench.trials} == {"0.5000"}
+    assert {"host_limited" in trial.notes for trial in bench.trials} == {beyond}
     assert {trial.cell for trial in bench.trials} == {cell.id for cell in space(FOUR).cells()}
     bench.journal.close()

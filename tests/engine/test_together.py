@@ -43,7 +43,7 @@ def test_it_is_always_at_least_one_and_at_most_what_there_is_room_for(
 
 
 @given(COUNTS, TRIALS, st.integers(0, 40))
-def test_strain_never_raises_it_and_a_trial_that_kept_up_never_lowers_it(
+def test_overload_never_raises_it_and_a_trial_that_kept_up_never_lowers_it(
     most: int, trials: list[tuple[int, bool]], beside: int
 ) -> None:
     found = after(AdaptiveLevel.up_to(most), trials)
@@ -52,7 +52,7 @@ def test_strain_never_raises_it_and_a_trial_that_kept_up_never_lowers_it(
 
 
 @given(COUNTS, TRIALS, st.integers(1, 40))
-def test_of_several_that_were_strained_together_only_the_first_counts(
+def test_of_several_that_were_host_limited_together_only_the_first_counts(
     most: int, trials: list[tuple[int, bool]], beside: int
 ) -> None:
     once = after(AdaptiveLevel.up_to(most), trials).host_limited(beside)
@@ -66,7 +66,9 @@ def test_in_less_company_than_there_may_be_nothing_is_proved(most: int, trials: 
 
 
 @given(st.integers(1, 12), TRIALS)
-def test_where_nobody_is_strained_it_ends_at_what_there_is_room_for(most: int, trials: list[tuple[int, bool]]) -> None:
+def test_where_nobody_is_host_limited_it_ends_at_what_there_is_room_for(
+    most: int, trials: list[tuple[int, bool]]
+) -> None:
     found = after(AdaptiveLevel.up_to(most), trials)
     for _ in range(most * most * MOST_PATIENCE):
         found = found.kept_up(found.now - 1)
@@ -74,7 +76,7 @@ def test_where_nobody_is_strained_it_ends_at_what_there_is_room_for(most: int, t
 
 
 @given(st.integers(1, 12), st.integers(1, 12))
-def test_it_stays_about_what_the_host_bears_and_strains_ever_fewer(most: int, borne: int) -> None:
+def test_it_stays_about_what_the_host_bears_and_overloads_it_ever_less(most: int, borne: int) -> None:
     found: Level = AdaptiveLevel.up_to(most)
     levels = []
     for _ in range(2000):

@@ -118,7 +118,7 @@ async def test_cancelled_in_the_moment_in_which_its_turn_comes_it_passes_it_on()
     assert works.at_work == {"c"}
 
 
-async def test_fewer_may_be_at_work_from_now_on_when_somebody_was_strained() -> None:
+async def test_fewer_may_be_at_work_from_now_on_when_somebody_was_host_limited() -> None:
     works = Works(turns := Turns(AdaptiveLevel(most=4, now=3)))
     for name in "abcd":
         await works.begin(name, turns.together())

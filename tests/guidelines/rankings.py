@@ -56,7 +56,7 @@ def run(
             for at in range(rounds):
                 speed = iops * mood[at] * np.exp(noise * chance.standard_normal())
                 lost = host_limited.get(stack)
-                notes = {"strained": f"{lost}.0% (answers late {lost}.0%)"} if lost else {}
+                notes = {"host_limited": f"{lost}.0% (answers late {lost}.0%)"} if lost else {}
                 trials.append(_trial(one, at + 1, work, float(speed), notes, broke=stack in broken))
     return Recorded(
         "three", "dry" if synthetic else "qemu", synthetic, cells, trials, over=over, least=rounds, most=rounds

@@ -118,7 +118,7 @@ def named(why: str) -> list[str]:
 def test_of_what_is_half_measured_those_that_are_missing_are_named() -> None:
     claim, _, truth = CASES["ratio"][:3]
     *there, last = run(cells(layout=["raid0", "far"]), truth)
-    said = verdict(claim, [*(replace(one, strained=3) for one in there), replace(last, columns={}, trials=0)])
+    said = verdict(claim, [*(replace(one, host_limited=3) for one in there), replace(last, columns={}, trials=0)])
     assert (said.verdict, said.why, said.notes) == (Verdict.NOT_TESTED, f"no read.bw of {last.cell.name}", ())
 
 
@@ -359,10 +359,10 @@ def test_what_was_synthetic_is_no_failure() -> None:
     assert (said.verdict, said.failed) == (Verdict.FAILS, False)
 
 
-def test_strained_trials_are_told_of() -> None:
+def test_host_limited_trials_are_told_of() -> None:
     one, other = run(cells(layout=["raid0", "far"]), lambda _: 100.0)
-    strained = Measured(other.run, other.cell, other.columns, strained=2)
-    assert "host-limited" in verdict(of_layout(within="10%"), [one, strained]).notes[0]
+    host_limited = Measured(other.run, other.cell, other.columns, host_limited=2)
+    assert "host-limited" in verdict(of_layout(within="10%"), [one, host_limited]).notes[0]
 
 
 @given(

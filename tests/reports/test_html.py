@@ -125,17 +125,17 @@ def test_what_broke_and_what_was_left_out_is_said_with_its_reason() -> None:
     root = tree(RUN)
     assert rows(section(root, "Broken: 1 cell")) == [["single/oltp", "1 of 3", "the guest panicked"]]
     assert rows(section(root, "Skipped: 1 cell")) == [["single/oltp", "1 of 3", "quarantined: the guest panicked"]]
-    assert "Strained" not in words(root)
+    assert "Host-limited" not in words(root)
     assert "Broken" not in words(tree(replace(RUN, trials=RUN.trials[:2])))
 
 
 def test_so_is_whatever_makes_figures_doubtful() -> None:
-    notes = {1: {"strained": "late by 3 ms"}, 2: {UNSETTLED: "still falling"}}
+    notes = {1: {"host_limited": "late by 3 ms"}, 2: {UNSETTLED: "still falling"}}
     trials = [replace(one, notes=notes[one.block]) for one in RUN.trials[:2]]
     root = tree(Recorded("m", "qemu", False, [SEQ], trials))
-    assert rows(section(root, "Strained: 1 cell")) == [[SEQ.name, "1 of 2", "late by 3 ms"]]
+    assert rows(section(root, "Host-limited: 1 cell")) == [[SEQ.name, "1 of 2", "late by 3 ms"]]
     assert rows(section(root, "Unsettled: 1 cell")) == [[SEQ.name, "1 of 2", "still falling"]]
-    assert "(!) 1 strained (!) 1 unsettled" in words(section(root, "parity"))
+    assert "(!) 1 host-limited (!) 1 unsettled" in words(section(root, "parity"))
 
 
 def test_of_many_the_first_are_named_and_the_rest_counted() -> None:
@@ -381,7 +381,7 @@ def test_nothing_yet_is_a_page_too() -> None:
 def test_names_that_would_break_out_stay_words() -> None:
     cell = CellRow(NASTY, NASTY, {"layout": NASTY, "workload": NASTY, NASTY: NASTY})
     trials = [
-        replace(measured(NASTY, 1, direction(1e6, 4096)), notes={"strained": NASTY, UNSETTLED: NASTY, "bottleneck": NASTY}),
+        replace(measured(NASTY, 1, direction(1e6, 4096)), notes={"host_limited": NASTY, UNSETTLED: NASTY, "bottleneck": NASTY}),
         Trial(NASTY, 2, Outcome.BROKEN, NASTY, folder=NASTY),
     ]  # fmt: skip
     judgement = replace(ALL[1], guideline=ALL[1].guideline.model_copy(update={"id": NASTY, "claim": NASTY}))

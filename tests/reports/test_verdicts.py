@@ -100,7 +100,7 @@ def test_cells_without_figures_bear_nothing() -> None:
 
 
 def test_what_rests_on_a_host_that_could_not_keep_up_is_marked() -> None:
-    pair = [replace(one, strained=2) for one in run(PAIR, lambda axes: 2.0 if axes["layout"] == "far" else 1.0)]
+    pair = [replace(one, host_limited=2) for one in run(PAIR, lambda axes: 2.0 if axes["layout"] == "far" else 1.0)]
     (row,) = shown([verdict(HOLDS.guideline, pair)]).rows
     assert row[5] == "5 trials of 2 cells (!)"
 

@@ -21,6 +21,8 @@ from tests.results import past
 if TYPE_CHECKING:
     from runner.results.store_address import Address
 
+#: The notes of the first trial of `journal-3.sql` and `store-4.sql`, with the present names.
+NOTES = {"kernel": "6.1.0-28-amd64", "host_limited_share": "0.0900", "host_limited": '9.0% ("late")'}
 DATA = Path(__file__).parents[1] / "data"
 
 
@@ -48,7 +50,7 @@ def test_a_journal_of_version_1_is_brought_up_to_date_with_its_data(tmp_path: Pa
         assert journal.retry_counts() == {}
         assert journal.troubles() == []
         assert [trial.block for trial in journal.take_back()] == [2]
-    assert version(path) == "4"
+    assert version(path) == "5"
 
 
 @pytest.mark.parametrize("name", ["journal-1.sql", "journal-2.sql", "journal-3.sql"])
@@ -107,15 +109,16 @@ def test_a_journal_of_version_2_has_no_histograms_and_no_tail_that_was_hardly_me
         again = past.measured("c1", 3, 1e8)
         journal.record(again)
         assert list(journal.trials())[-1] == again
-    assert version(path) == "4"
+    assert version(path) == "5"
 
 
 def test_a_journal_of_version_3_has_older_names(tmp_path: Path) -> None:
     path = from_text(tmp_path / "journal.sqlite", "journal-3.sql")
     with Journal.existing(path) as journal:
-        assert len(list(journal.trials())) == 2
+        first, _ = journal.trials()
+        assert first.notes == NOTES
     with closing(sqlite3.connect(path)) as connection:
-        assert dict(connection.execute("select * from meta")) == {"schema": "4", "synthetic": "true"}
+        assert dict(connection.execute("select * from meta")) == {"schema": "5", "synthetic": "true"}
 
 
 def test_a_journal_of_version_1_that_has_retried_already(tmp_path: Path) -> None:
@@ -183,6 +186,8 @@ def test_a_store_of_version_4_has_older_names(address: Address) -> None:
         with SharedStore.existing(address) as store:
             (run,) = store.runs()
             assert (run.name, run.synthetic, run.exit) == ("run-1", True, 0)
+            columns = ("cell", "block", "host_limited", "notes")
+            assert store.trials(columns) == [("c1", 1, NOTES["host_limited"], NOTES), ("c1", 2, "", {})]
             assert len(store.complete_states()) == 1, "a new name is no reason to read its journal again"
 
 

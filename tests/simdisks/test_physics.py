@@ -75,21 +75,21 @@ def test_what_the_disk_takes_too_long_is_not_put_down_to_who_asks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("measured", "late", "starved", "true", "strained"),
+    ("measured", "late", "starved", "true", "host_limited"),
     [
         (98.0, 0.0, 0.0, True, False),
         (98.0, 0.2, 0.0, True, False),
         (96.0, 0.0, 0.0, False, False),
-        (96.0, 0.005, 0.006, False, True),  # less than makes a trial strained, and all that is amiss
+        (96.0, 0.005, 0.006, False, True),  # less than makes a trial host-limited, and all that is amiss
         (80.0, 0.06, 0.06, False, False),  # more is amiss than the host had
         (104.0, 0.06, 0.06, False, False),  # no host makes a disk quicker
     ],
 )
 def test_a_figure_is_the_hosts_fault_only_by_what_the_host_had(
-    measured: float, late: float, starved: float, true: bool, strained: bool
+    measured: float, late: float, starved: float, true: bool, host_limited: bool
 ) -> None:
     found = ProbeResult(Probe("x", Job("read", 4096, 4, random=True)), 100.0, measured, Overload(late, starved))
-    assert (found.is_accurate, found.is_host_limited) == (true, strained)
+    assert (found.is_accurate, found.is_host_limited) == (true, host_limited)
 
 
 @pytest.mark.parametrize(("pause", "held_up"), [(0.5, True), (1.5, False)])

@@ -250,7 +250,7 @@ def test_holes_and_data_may_be_in_one_request(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", [Fault(0, "slow", at=0.0, factor=4.0), Fault(0, "stalls", at=0.0, seconds=1.0)])
-def test_a_slow_or_stalled_disk_takes_its_time_and_no_strain(fault: Fault) -> None:
+def test_a_slow_or_stalled_disk_takes_its_time_and_is_no_overload(fault: Fault) -> None:
     """Eight requests of an eightieth of a second each: the model owes more, and the host is not to blame for it."""
     _, _, usual = asked(VOLUME, "--rw=read", "--size=512k")
     status, said, done = asked(VOLUME, "--rw=read", "--size=512k", faults=(fault,))
@@ -276,7 +276,7 @@ QUIET = Report(
 )  # fmt: skip
 
 
-def test_strain_is_what_a_trial_lost_of_the_time_in_which_it_wanted_something() -> None:
+def test_overload_is_what_a_trial_lost_of_the_time_in_which_it_wanted_something() -> None:
     assert overload_of(()) is None
     assert overload_of((QUIET,)) is None
     busy = replace(QUIET, occupied=2.0, late=0.2, owed=1.8)
@@ -318,6 +318,6 @@ def test_a_host_that_gives_a_server_no_time_is_told_by_it() -> None:
 
     status, done = asyncio.run(ask())
     assert status == 0
-    strain = overload_of((done,))
-    assert strain is not None
-    assert strain.exceeds(0.05)
+    overload = overload_of((done,))
+    assert overload is not None
+    assert overload.exceeds(0.05)

@@ -113,10 +113,10 @@ def test_that_the_host_could_not_keep_up_is_said() -> None:
 
 
 def test_what_rests_on_a_host_that_could_not_keep_up_is_marked() -> None:
-    strained = compare_published(STUDY, [replace(one, strained=1) for one in run(PAIR, times(2.0))])
-    assert display_table(strained).rows[1][-1] == "within 15 % (!)"
-    assert display_table(strained).notes[-1].startswith("(!): uses host-limited trials")
-    assert "(!): uses host-limited" in page("somebody", strained, [], "")
+    host_limited = compare_published(STUDY, [replace(one, host_limited=1) for one in run(PAIR, times(2.0))])
+    assert display_table(host_limited).rows[1][-1] == "within 15 % (!)"
+    assert display_table(host_limited).notes[-1].startswith("(!): uses host-limited trials")
+    assert "(!): uses host-limited" in page("somebody", host_limited, [], "")
     assert "(!)" not in page("somebody", MET, [], "")
 
 

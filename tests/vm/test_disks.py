@@ -47,10 +47,10 @@ async def _asked(scratch: Path) -> None:
         assert moved[1].writes > 100
         assert moved[1].seeks > 100
         assert moved[0].writes == moved[2].writes == 0
-        strain = overload_of(moved)
-        assert strain is not None
+        overload = overload_of(moved)
+        assert overload is not None
         # A disk that turns is slow enough for any host, unless that says that it is not.
-        assert strain.exceeds(0.05) or moved[1].writes < 2 * 250
+        assert overload.exceeds(0.05) or moved[1].writes < 2 * 250
         write = (
             f"head -c 300000 /dev/urandom >p; dd if=p of={rig.disks[0]} bs=100000 seek=7 oflag=seek_bytes conv=fsync"
         )

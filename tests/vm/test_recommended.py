@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.vm, pytest.mark.exhaustive, pytest.mark.timeout(900)]
 ROOT = Path(__file__).parents[2]
 #: Of the time of disks, so much may be lost to the host before their pace says nothing.
-STRAIN = 0.05
+MOST_OVERLOAD = 0.05
 RUN = """\
 name: pasted
 disks: {count: 4, size: 212MiB, bus: sata, model: {kind: volume, iops: 2000, bandwidth: 6MB/s}}
@@ -213,13 +213,13 @@ async def measured(rig: Rig, cell: Cell, top: str) -> tuple[float, Overload]:
     folders = "grep -o '/srv/data[^ ]*' job.fio | sort -u | xargs mkdir -p\nfio --create_only=1 job.fio >/dev/null\n"
     async with watched(rig) as service:
         said = await done(rig, f"{folders}{read}fio --output-format=json+ job.fio\n{read}", {"job.fio": text})
-    strain = overload_of(service.done)
-    assert strain is not None
+    overload = overload_of(service.done)
+    assert overload is not None
     before, after = (int(line.removeprefix("sectors=")) for line in said.splitlines() if line.startswith("sectors="))
     figures = parse(said[said.index("{") : said.rindex("}") + 1])
     assert figures.read is not None
     assert (after - before) * 512 >= figures.read.bytes > 0
-    return figures.read.bw, strain
+    return figures.read.bw, overload
 
 
 async def _pasted(one: Advice, layout: str, scratch: Path) -> tuple[float, Overload]:
@@ -271,7 +271,7 @@ def test_what_is_recommended_is_so_when_it_was_pasted_and_after_a_restart(
     night: Path, layout: str, tmp_path: Path
 ) -> None:
     one = advice(night, layout)
-    figure, strain = asyncio.run(_pasted(one, layout, tmp_path))
-    sys.stdout.write(f"{layout}, pasted: {figure / 1e6:.1f} MB/s, {strain}; recommended:\n{one.table}")
+    figure, overload = asyncio.run(_pasted(one, layout, tmp_path))
+    sys.stdout.write(f"{layout}, pasted: {figure / 1e6:.1f} MB/s, {overload}; recommended:\n{one.table}")
     # Four disks of 6 MB/s set the pace, unless the host does.
-    assert figure == pytest.approx(one.predicted, rel=0.1) or strain.exceeds(STRAIN)
+    assert figure == pytest.approx(one.predicted, rel=0.1) or overload.exceeds(MOST_OVERLOAD)

@@ -72,4 +72,4 @@ def test_four_rigs_record_every_trial_once_also_when_they_are_stopped_between(tm
     assert {
         (event.name, 1) for event in events if isinstance(event, TrialDone) and "repeated" in event.trial.notes
     } <= again
-    assert all(trial.notes.get("beside") is None for trial in trials if "strained" in trial.notes)
+    assert all(trial.notes.get("beside") is None for trial in trials if "host_limited" in trial.notes)

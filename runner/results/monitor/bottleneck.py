@@ -35,7 +35,7 @@ class Evidence:
     fio: float  # mean share of a processor that a job of fio used
     in_flight: int | None  # most requests that the workload keeps in flight; None: the kernel's cache decides
     buses: tuple[Bus, ...] = ()
-    strained: str = ""  # how far the trial was host-limited
+    host_limited: str = ""  # how far the trial was host-limited
 
 
 def evenness(disks: Sequence[Use], spares: int = 0) -> float | None:
@@ -51,8 +51,8 @@ def bottleneck(found: Evidence) -> str:
     """Return the bottleneck with its evidence. The first match wins, from certain limits to possible ones."""
     # Counters begin slightly before fio and end slightly after.
     busy = {disk.device: min(1.0, disk.busy / found.seconds) for disk in found.disks} if found.seconds else {}
-    if found.strained:
-        return f"host: too slow for its simulated disks, {found.strained}"
+    if found.host_limited:
+        return f"host: too slow for its simulated disks, {found.host_limited}"
     if full := next((bus for bus in found.buses if bus.moved >= FULL * bus.limit), None):
         return f"bus {full.name}: {full.moved / 1e6:.4g} of {full.limit / 1e6:.4g} MB/s"
     if busy and min(busy.values()) >= FULL:

@@ -69,7 +69,7 @@ def count_cache_flushes(beside: TrialUse, done: Sequence[Report]) -> TrialUse:
 
 
 def notes(
-    beside: TrialUse, figures: Figures, work: Workload, spares: int, buses: tuple[Bus, ...], strained: str
+    beside: TrialUse, figures: Figures, work: Workload, spares: int, buses: tuple[Bus, ...], host_limited: str
 ) -> dict[str, str]:
     """Return notes on the balance of disks, the time that processors waited for them, and the bottleneck."""
     even = evenness(beside.disks, spares)
@@ -81,7 +81,7 @@ def notes(
             fio=(figures.cpu_usr + figures.cpu_sys) / 100,
             in_flight=in_flight(work),
             buses=buses,
-            strained=strained,
+            host_limited=host_limited,
         )
     )
     shares = {"evenness": even, "iowait": beside.processors.shares.get("iowait", 0.0)}

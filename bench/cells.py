@@ -72,14 +72,14 @@ async def compare(space: Space, rounds: int, folder: Path) -> list[tuple[float, 
         async with machine.rig(rig_spec(space.matrix, space.arrays[0], None), folder) as rig:
             built = await ArrayOnRig.build(space.matrix, space.arrays[0], rig, machine, None)
             await loop(rig, cells[:2], rig.disks)
-            for block in range(1, rounds + 1):
+            for round_number in range(1, rounds + 1):
                 by_hand = await loop(rig, cells, rig.disks)
                 began = time.perf_counter()
                 left = deque(cells)
                 while left:
-                    await execution.trial(built, left, block)
+                    await execution.trial(built, left, round_number)
                 pairs.append((time.perf_counter() - began, by_hand))
-                print(f"round {block}: {pairs[-1][0]:.1f} s / {by_hand:.1f} s", flush=True)
+                print(f"round {round_number}: {pairs[-1][0]:.1f} s / {by_hand:.1f} s", flush=True)
     return pairs
 
 

@@ -4,7 +4,7 @@
 
 Cells of synthetic noise are measured by the rule of `repeat: {min, max, until: 5%, confidence: 95%}`, and it is counted
 how often the interval that is reported holds the truth. Beside it `naive`: stop as soon as the interval of 95 % is
-narrow, report that. Truth is the mean of what trials are drawn from; where the machine drifts, its mean over the blocks
+narrow, report that. Truth is the mean of what trials are drawn from; where the machine drifts, its mean over the rounds
 in which the cell was measured. The rule is written for whole arrays here; a test holds it to the one of
 `runner.statistics.stopping`.
 """
@@ -69,7 +69,7 @@ def two_states(share: float, apart: float) -> Callable[[Generator, Shape, float]
 class Scenario:
     name: str
     draw: Callable[[Generator, Shape, float], Table]
-    #: How far the machine drifts in 20 blocks, as a multiple of the noise.
+    #: How far the machine drifts in 20 rounds, as a multiple of the noise.
     drift: float = 0.0
 
 
@@ -96,7 +96,7 @@ class Stops:
 
 
 def running(values: Table) -> tuple[Table, Table]:
-    """Mean and standard error after every block."""
+    """Mean and standard error after every round."""
     n = np.arange(1, values.shape[1] + 1)
     base = values[:, :1]  # far from zero, squares of what matters would drown in the mean's
     means = np.cumsum(values - base, axis=1) / n
@@ -104,9 +104,9 @@ def running(values: Table) -> tuple[Table, Table]:
     return means + base, np.sqrt(np.maximum(squares, 0) / np.maximum(n - 1, 1) / n)
 
 
-def factors(blocks: int, confidence: float) -> Table:
-    """Student's, after every block."""
-    return np.concatenate([[np.inf], stdtrit(np.arange(1, blocks), (1 + confidence) / 2)])
+def factors(rounds: int, confidence: float) -> Table:
+    """Student's, after every round."""
+    return np.concatenate([[np.inf], stdtrit(np.arange(1, rounds), (1 + confidence) / 2)])
 
 
 def measured(values: Table, rule: Rule) -> Stops:
@@ -226,7 +226,7 @@ def pairs(
 
 def show_ratios(cells: int, seed: int) -> None:
     print("\nratio of two equal cells, each stopped by its own doubt (bias with its standard error; alarm: p <= 5 %)")
-    print(f"{'noises, moods of blocks':28}{'paired: bias %':>20}{'covered %':>11}{'alarm %':>9}", end="")
+    print(f"{'noises, moods of rounds':28}{'paired: bias %':>20}{'covered %':>11}{'alarm %':>9}", end="")
     print(f"{'two runs: bias %':>22}{'covered %':>11}{'alarm %':>9}")
     for noises in ((0.001, 0.001), (0.02, 0.02), (0.05, 0.05), (0.1, 0.1), (0.01, 0.1), (0.05, 0.1), (0.2, 0.2)):
         for mood in (0.0, 0.03):
@@ -264,14 +264,14 @@ def show_alarms(seed: int) -> None:
     print(f"runs with any false alarm         {100 * np.mean([n > 0 for n in together]):5.1f} %   (stated: 5 %)")
     print(f"  without correction for many     {100 * np.mean([n > 0 for n in one_by_one]):5.1f} %")
     print(f"cells said to be the same ± 5 %   {100 * same:5.1f} %")
-    for blocks in (3, 5, 10):
-        rates = 100 * np.mean([_alarms(_fixed(chance, blocks)) > 0 for _ in range(RUNS)])
-        print(f"{f'any false alarm with repeat: {blocks}':34}{rates:5.1f} %")
+    for rounds in (3, 5, 10):
+        rates = 100 * np.mean([_alarms(_fixed(chance, rounds)) > 0 for _ in range(RUNS)])
+        print(f"{f'any false alarm with repeat: {rounds}':34}{rates:5.1f} %")
 
 
-def _fixed(chance: Generator, blocks: int) -> list[Verdict]:
+def _fixed(chance: Generator, rounds: int) -> list[Verdict]:
     noises = chance.choice([0.01, 0.03, 0.06, 0.1], CELLS_A_RUN)
-    sides = [[list(lognormal(chance, (1, blocks), noise)[0]) for noise in noises] for _ in range(2)]
+    sides = [[list(lognormal(chance, (1, rounds), noise)[0]) for noise in noises] for _ in range(2)]
     return verdicts([unpaired_ratio(a, b) for a, b in zip(*sides, strict=True)], UNTIL)
 
 
@@ -287,9 +287,9 @@ EARLIER = (0, 3, 5, 10, 20)
 def a_run(chance: Generator, noises: Table, mood: float, rule: Rule | None) -> list[list[float]]:
     """One run of cells of these noises: half of its mood is the host's, the other half is each cell's own."""
     moods = np.exp(mood * np.sqrt(0.5) * (chance.standard_normal() + chance.standard_normal(len(noises))))
-    blocks = rule.most if rule else 5
-    values = np.array([lognormal(chance, (1, blocks), noise)[0] for noise in noises]) * moods[:, None]
-    counts = measured(values, rule).counts if rule else [blocks] * len(noises)
+    rounds = rule.most if rule else 5
+    values = np.array([lognormal(chance, (1, rounds), noise)[0] for noise in noises]) * moods[:, None]
+    counts = measured(values, rule).counts if rule else [rounds] * len(noises)
     return [list(row[:count]) for row, count in zip(values, counts, strict=True)]
 
 
@@ -323,9 +323,9 @@ def show_runs(seed: int) -> None:
 def show_others(seed: int) -> None:
     chance = np.random.default_rng([seed, 6])
     print("\nother alarms where nothing is the matter, and what is found where something is")
-    for blocks, cells in ((3, 20), (6, 20), (20, 20)):
-        rates = [_drifts(chance, blocks, cells, by) for by in (0.0, 0.1)]
-        told = f"drift, {blocks} blocks of {cells} cells"
+    for rounds, cells in ((3, 20), (6, 20), (20, 20)):
+        rates = [_drifts(chance, rounds, cells, by) for by in (0.0, 0.1)]
+        told = f"drift, {rounds} rounds of {cells} cells"
         print(f"{told:34}{rates[0]:5.1f} %   (stated: 5 %); a drift of 10 % is found in {rates[1]:.0f} %")
     told = "drift, cells stop after 3 to 20"
     print(f"{told:34}{_drifts(chance, 20, 20, 0.0, early=True):5.1f} %   (stated: 5 %)")
@@ -340,16 +340,16 @@ def show_others(seed: int) -> None:
     print(f"{'best of four is ruled out':34}{100 * ruled:5.1f} %   (stated: at most 5 %); {left:.1f} of them stay in")
 
 
-def _moody(chance: Generator, means: Table, blocks: int) -> Table:
-    mood = np.exp(0.03 * chance.standard_normal(blocks))
-    return means[:, None] * mood * lognormal(chance, (len(means), blocks), 0.03)
+def _moody(chance: Generator, means: Table, rounds: int) -> Table:
+    mood = np.exp(0.03 * chance.standard_normal(rounds))
+    return means[:, None] * mood * lognormal(chance, (len(means), rounds), 0.03)
 
 
-def _drifts(chance: Generator, blocks: int, cells: int, by: float, *, early: bool = False) -> float:
+def _drifts(chance: Generator, rounds: int, cells: int, by: float, *, early: bool = False) -> float:
     alarms = 0
     for _ in range(RUNS):
-        table = _moody(chance, np.ones(cells), blocks) * np.linspace(1, 1 + by, blocks)
-        counts = chance.choice([3, 4, 6, blocks], cells) if early else [blocks] * cells
+        table = _moody(chance, np.ones(cells), rounds) * np.linspace(1, 1 + by, rounds)
+        counts = chance.choice([3, 4, 6, rounds], cells) if early else [rounds] * cells
         found = drift(dict(enumerate(row[:count])) for row, count in zip(table, counts, strict=True))
         alarms += found is not None and found.p <= 0.05
     return 100 * alarms / RUNS

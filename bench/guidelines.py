@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 #: Of one trial.
 NOISE = (0.01, 0.05, 0.2)
-BLOCKS = (3, 5, 10)
-#: What a block does to all of its cells.
+ROUNDS = (3, 5, 10)
+#: What a round does to all of its cells.
 MOOD = 0.05
 
 
@@ -135,14 +135,14 @@ CASES = (
 )  # fmt: skip
 
 
-def drawn(case: Case, truth: Truth, noise: float, blocks: int, chance: Generator, mood: float = MOOD) -> list[Measured]:
-    """A run. A figure by itself has no block to be compared within, so there the blocks have no mood."""
-    moods = np.exp((0.0 if case.shape == "bound" else mood) * chance.standard_normal(blocks))
+def drawn(case: Case, truth: Truth, noise: float, rounds: int, chance: Generator, mood: float = MOOD) -> list[Measured]:
+    """A run. A figure by itself has no round to be compared within, so there the rounds have no mood."""
+    moods = np.exp((0.0 if case.shape == "bound" else mood) * chance.standard_normal(rounds))
     found = []
     for cell in case.cells:
-        values = truth(cell.axes) * moods * np.exp(noise * chance.standard_normal(blocks))
-        columns = {"read_bw": {block: float(value) for block, value in enumerate(values, start=1)}}
-        found.append(Measured("run", cell, columns, Rule(blocks, blocks), StopReason.FIXED, blocks))
+        values = truth(cell.axes) * moods * np.exp(noise * chance.standard_normal(rounds))
+        columns = {"read_bw": {round_number: float(value) for round_number, value in enumerate(values, start=1)}}
+        found.append(Measured("run", cell, columns, Rule(rounds, rounds), StopReason.FIXED, rounds))
     return found
 
 
@@ -151,10 +151,10 @@ def verdict(case: Case, found: Sequence[Measured], share: float = 1.0) -> Verdic
     return said.verdict
 
 
-def shares(case: Case, truth: Truth, noise: float, blocks: int, runs: int, seed: int) -> dict[Verdict, float]:
+def shares(case: Case, truth: Truth, noise: float, rounds: int, runs: int, seed: int) -> dict[Verdict, float]:
     """How often each verdict is given."""
-    chance = np.random.default_rng([seed, blocks, int(1e4 * noise), CASES.index(case)])
-    said = Counter(verdict(case, drawn(case, truth, noise, blocks, chance)) for _ in range(runs))
+    chance = np.random.default_rng([seed, rounds, int(1e4 * noise), CASES.index(case)])
+    said = Counter(verdict(case, drawn(case, truth, noise, rounds, chance)) for _ in range(runs))
     return {one: said[one] / runs for one in Verdict}
 
 
@@ -164,23 +164,23 @@ def steered(case: Case, noise: float, runs: int, seed: int, most: int) -> float:
     decided = 0
     for _ in range(runs):
         found = drawn(case, case.edge, noise, most, chance)
-        seen = (_first(found, blocks) for blocks in looks(3) if blocks <= most)
+        seen = (_first(found, rounds) for rounds in looks(3) if rounds <= most)
         decided += any(verdict(case, one, SHARE) is not Verdict.INCONCLUSIVE for one in seen)
     return decided / runs
 
 
-def _first(found: Sequence[Measured], blocks: int) -> list[Measured]:
-    """What was known after so many blocks."""
-    return [replace(one, columns={"read_bw": _until(one.columns["read_bw"], blocks)}) for one in found]
+def _first(found: Sequence[Measured], rounds: int) -> list[Measured]:
+    """What was known after so many rounds."""
+    return [replace(one, columns={"read_bw": _until(one.columns["read_bw"], rounds)}) for one in found]
 
 
-def _until(values: Mapping[int, float], blocks: int) -> dict[int, float]:
-    return {at: value for at, value in values.items() if at <= blocks}
+def _until(values: Mapping[int, float], rounds: int) -> dict[int, float]:
+    return {at: value for at, value in values.items() if at <= rounds}
 
 
 def on_edge(case: Case, runs: int, seed: int) -> float:
-    """The largest share of runs with a verdict, at any noise and number of blocks."""
-    every = [shares(case, case.edge, noise, blocks, runs, seed) for noise in NOISE for blocks in BLOCKS]
+    """The largest share of runs with a verdict, at any noise and number of rounds."""
+    every = [shares(case, case.edge, noise, rounds, runs, seed) for noise in NOISE for rounds in ROUNDS]
     return max(1 - one[Verdict.INCONCLUSIVE] for one in every)
 
 
@@ -201,7 +201,7 @@ def main() -> None:
     print(f"{'':10}{'mean':>13}{'worst':>13}{'decided':>8}{'decided':>8}")
     for case in CASES:
         edges = [
-            1 - shares(case, case.edge, noise, n, runs, seed)[Verdict.INCONCLUSIVE] for noise in NOISE for n in BLOCKS
+            1 - shares(case, case.edge, noise, n, runs, seed)[Verdict.INCONCLUSIVE] for noise in NOISE for n in ROUNDS
         ]
         few = 1 - shares(case, case.edge, 0.3, 2, runs, seed)[Verdict.INCONCLUSIVE]
         told = [

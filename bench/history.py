@@ -31,7 +31,7 @@ from runner.statistics.histogram import Histogram
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-CELLS, BLOCKS, ROUNDS = 200, 5, 3
+CELLS, ROUNDS, REPEATS = 200, 5, 3
 #: Of many cells at once every change of level is looked for, which takes thousands of random orders a cell.
 COMMANDS = (
     ("results latest", ("results", "latest")),
@@ -75,13 +75,16 @@ def trials(known: list[CellRow], chance: random.Random, night: int) -> Iterator[
     mood = chance.gauss(1, 0.01) * (1.1 if night > 50 else 1.0)
     readings = tuple(Reading(f"md0/setting_{index}", "64", "64") for index in range(6))
     for cell in known:
-        for block in range(1, BLOCKS + 1):
+        for round_number in range(1, ROUNDS + 1):
             side = direction(1e8 * mood * chance.gauss(1, 0.02))
             figures = Figures(side, None, 1, 2, 3, 0) if cell.name.endswith("read") else Figures(None, side, 1, 2, 3, 0)
             notes = {"kernel": "6.1.0-28-amd64", "resync": "assume-clean"}
-            started = f"2026-01-01T05:06:{block:02}.000+00:00"
-            folder = f"cells/{cell.name}/trial-{block}"
-            yield cell, Trial(cell.id, block, Outcome.MEASURED, "", started, 1.5, 1, figures, readings, notes, folder)
+            started = f"2026-01-01T05:06:{round_number:02}.000+00:00"
+            folder = f"cells/{cell.name}/trial-{round_number}"
+            yield (
+                cell,
+                Trial(cell.id, round_number, Outcome.MEASURED, "", started, 1.5, 1, figures, readings, notes, folder),
+            )
 
 
 def fill(store: SharedStore, results: Path, runs: int) -> None:
@@ -112,7 +115,7 @@ def manifest(night: int) -> Manifest:
         text="name: nightly\n" * 50,
         host=host,
         started=f"{day}T01:00:00+00:00",
-        planned=CELLS * BLOCKS,
+        planned=CELLS * ROUNDS,
         finished=True,
     )
 
@@ -141,14 +144,14 @@ def main() -> None:
             "MATRIX_STORE": told,
         }
         if address.file:
-            print(f"{asked.runs * CELLS * BLOCKS:,} trials, {address.file.stat().st_size / 1e6:,.0f} MB")
+            print(f"{asked.runs * CELLS * ROUNDS:,} trials, {address.file.stat().st_size / 1e6:,.0f} MB")
         bare = [sys.executable, "-c", "import sqlalchemy, click"]
-        least = [seconds(bare, place, environment) for _ in range(ROUNDS)]
+        least = [seconds(bare, place, environment) for _ in range(REPEATS)]
         print(f"{'importing two libraries':<40} {median(least):5.2f} s")
         for label, arguments in COMMANDS:
             argv = [sys.executable, "-m", "runner.cli", *arguments]
-            took = [seconds(argv, place, environment) for _ in range(ROUNDS)]
-            print(f"{label:<40} {median(took):5.2f} s  (median of {ROUNDS}; slowest {max(took):.2f} s)", flush=True)
+            took = [seconds(argv, place, environment) for _ in range(REPEATS)]
+            print(f"{label:<40} {median(took):5.2f} s  (median of {REPEATS}; slowest {max(took):.2f} s)", flush=True)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     python -m bench.null [--results results] [--times 200] [RUN]
 
 Whatever is then called faster or slower is a false alarm. How often any figure of a comparison is, is held against
-what is stated (5 %). Every comparison draws its own half of the blocks, the same for all cells, as a run has all of its
+what is stated (5 %). Every comparison draws its own half of the rounds, the same for all cells, as a run has all of its
 cells in one mood. `bench.coverage` asks the same of synthetic noise; this asks a machine and its disks.
 """
 
@@ -26,8 +26,8 @@ WITHIN, CONFIDENCE = 0.05, 0.95
 
 def halves(found: list[Samples], chance: random.Random) -> tuple[int, int, float]:
     """Of one comparison: how many figures there are, how many false alarms, and the noise floor."""
-    blocks = sorted({block for one in found for _, block in one.identities})
-    half = set(chance.sample(blocks, len(blocks) // 2))
+    rounds = sorted({round_number for one in found for _, round_number in one.identities})
+    half = set(chance.sample(rounds, len(rounds) // 2))
     sides = parts("it", found, half.__contains__)
     done = compare_sides(*sides, "run", METRICS, within=WITHIN, confidence=CONFIDENCE)
     alarms = sum(line.speed in {Speed.FASTER, Speed.SLOWER} for line in done.lines)

@@ -1,7 +1,7 @@
 """`pytest matrix/chunk-sweep.yaml`: its cells and its guidelines are items.
 
 A file that is named on the command line is a matrix. All of its cells that are left after `-k` and `--lf` are measured
-when the first of its items is due, in blocks of random order as `matrix run` does it: one item after the other would
+when the first of its items is due, in rounds of random order as `matrix run` does it: one item after the other would
 make drift look like an effect. `-x` therefore stops what is told, not what is measured. A broken cell is an error, a
 refuted guideline a failure; what is not decided, or never settled, is skipped, with the reason. Workers of pytest-xdist
 share one run: the first measures, the others wait for it.

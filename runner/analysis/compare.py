@@ -113,7 +113,7 @@ def compare_sides(
         (pair, metric)
         for pair in matched.found
         for metric in metrics_for((*pair.left, *pair.right), metrics)
-        if all(any(one.blocks(metric) for one in side) for side in (pair.left, pair.right))
+        if all(any(one.rounds(metric) for one in side) for side in (pair.left, pair.right))
     ]
     missing = _missing(matched)
     broken = _broken_names(matched)
@@ -291,7 +291,7 @@ def _by_id(side: Side) -> dict[str, list[Samples]]:
 
 
 def _values(several: Sequence[Samples], metric: str) -> list[float]:
-    return [value for one in several for value in one.blocks(metric).values()]
+    return [value for one in several for value in one.rounds(metric).values()]
 
 
 def _ratio(
@@ -301,21 +301,21 @@ def _ratio(
     confidence: float,
     history: Sequence[Sequence[Samples]] = (),
 ) -> Ratio | None:
-    """Return the ratio, block by block if one run has both sides in its blocks, else from two samples.
+    """Return the ratio, round by round if one run has both sides in its rounds, else from two samples.
 
     With several runs on a side, each run is one value: trials of one run are more alike than runs, and would understate
     the uncertainty. A single run is compared by the scatter of the other side's runs, and two single runs by that of
     earlier runs.
     """
     if len(a) == len(b) == 1 and a[0].run.id == b[0].run.id and not _parts_of_one(a[0], b[0], metric):
-        return paired_ratio(a[0].blocks(metric), b[0].blocks(metric), confidence)
-    runs = [[list(values.values()) for one in side if (values := one.blocks(metric))] for side in (a, b)]
+        return paired_ratio(a[0].rounds(metric), b[0].rounds(metric), confidence)
+    runs = [[list(values.values()) for one in side if (values := one.rounds(metric))] for side in (a, b)]
     if min(map(len, runs)) > 1:
         left, right = ([sum(values) / len(values) for values in side] for side in runs)
         return unpaired_ratio(left, right, confidence)
     if max(map(len, runs)) > 1:
         return predicted_ratio(runs[0], runs[1], confidence)
-    before = [[list(values.values()) for one in group if (values := one.blocks(metric))] for group in history]
+    before = [[list(values.values()) for one in group if (values := one.rounds(metric))] for group in history]
     if known := ratio_by_history(_values(a, metric), _values(b, metric), before, confidence):
         return known
     early = any(one.rule.is_adaptive for one in (*a, *b))
@@ -323,8 +323,8 @@ def _ratio(
 
 
 def _parts_of_one(a: Samples, b: Samples, metric: str) -> bool:
-    """Return whether both are one cell of one run, in disjoint blocks."""
-    return a.cell.id == b.cell.id and not a.blocks(metric).keys() & b.blocks(metric).keys()
+    """Return whether both are one cell of one run, in disjoint rounds."""
+    return a.cell.id == b.cell.id and not a.rounds(metric).keys() & b.rounds(metric).keys()
 
 
 def _speed(verdict: Verdict, metric: str) -> Speed:

@@ -91,7 +91,7 @@ def _of_means(lines: Sequence[Line]) -> Iterator[str]:
     differing = sum(abs(b / a / ratio - 1) > _APART for a, b, ratio in quotients if a and b)
     if differing:
         yield (
-            "B / A is of geometric means, over the blocks of both where these are compared: in "
+            "B / A is of geometric means, over the rounds of both where these are compared: in "
             f"{differing:,} of {len(lines):,} lines more than {percent(_APART)} from that of the columns' means"
         )
 

@@ -19,7 +19,7 @@ RATES = tuple(f"{side}_{rate}" for rate in OF_SIDE for side in (*SIDES, TOTAL))
 def rates_of(cells: Iterable[Samples]) -> list[str]:
     """Return the rates for these cells: of the total if work is mixed, and of each direction."""
     there = list(cells)
-    mixed = any(TOTAL in sides_of([name for name in ("read_bw", "write_bw") if one.blocks(name)]) for one in there)
+    mixed = any(TOTAL in sides_of([name for name in ("read_bw", "write_bw") if one.rounds(name)]) for one in there)
     sides = (*((TOTAL,) if mixed else ()), *SIDES)
     return [f"{side}_{'bw' if any(_is_large(one, side) for one in there) else 'iops'}" for side in sides]
 
@@ -30,5 +30,5 @@ def metrics_for(cells: Iterable[Samples], asked: Sequence[str]) -> Sequence[str]
 
 
 def _is_large(one: Samples, side: str) -> bool:
-    bw, iops = (list(one.blocks(f"{side}_{name}").values()) for name in ("bw", "iops"))
+    bw, iops = (list(one.rounds(f"{side}_{name}").values()) for name in ("bw", "iops"))
     return bool(bw and iops) and is_large(sum(bw), sum(iops))

@@ -84,11 +84,11 @@ def _now(status: RunStatus) -> Iterator[tuple[str, str]]:
     progress = status.progress
     for one in progress.underway:
         again = f", attempt {one.attempt}" if one.attempt > 1 else ""
-        yield "now", f"{one.name}, trial {one.block}{again}, for {_since(_parsed(one.started), status.now)}"
+        yield "now", f"{one.name}, trial {one.round}{again}, for {_since(_parsed(one.started), status.now)}"
     if not progress.underway:
         yield "now", "no trial: a machine starts, or a stack is built or removed"
     if progress.last:
-        yield "last", f"{progress.last.name}, trial {progress.last.block}: {progress.last.outcome}"
+        yield "last", f"{progress.last.name}, trial {progress.last.round}: {progress.last.outcome}"
     if status.seconds_a_trial is not None and status.seconds_left is not None:
         at_most = "at most " if status.at_most else ""
         yield "left", f"{at_most}{duration(status.seconds_left)}, at {_rate(status.seconds_a_trial)}"
@@ -126,11 +126,11 @@ def status_document(status: RunStatus) -> dict[str, Any]:
 
 
 def _underway(one: ActiveTrial) -> dict[str, Any]:
-    return {"cell": one.name, "trial": one.block, "attempt": one.attempt, "started": one.started}
+    return {"cell": one.name, "trial": one.round, "attempt": one.attempt, "started": one.started}
 
 
 def _last(one: LastTrial) -> dict[str, Any]:
-    return {"cell": one.name, "trial": one.block, "outcome": one.outcome, "started": one.started}
+    return {"cell": one.name, "trial": one.round, "outcome": one.outcome, "started": one.started}
 
 
 def _outcomes(progress: Progress) -> str:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from runner.results.store import RunRow, SharedStore
 
 #: The columns of every trial besides figures. The stopping rule uses the rates.
-_HEAD = ("run", "cell", "block", "outcome", "reason", "kernel", "host_limited", "unsettled", "read_bw", "write_bw")
-_RUN, _CELL, _BLOCK, _OUTCOME, _REASON, _KERNEL, _HOST_LIMITED, _UNSETTLED, _READ, _WRITE = range(len(_HEAD))
+_HEAD = ("run", "cell", "round", "outcome", "reason", "kernel", "host_limited", "unsettled", "read_bw", "write_bw")
+_RUN, _CELL, _ROUND, _OUTCOME, _REASON, _KERNEL, _HOST_LIMITED, _UNSETTLED, _READ, _WRITE = range(len(_HEAD))
 Row = tuple[Any, ...]
 _MEASURED = Outcome.MEASURED.value
 #: One object for all cells of a run.
@@ -38,7 +38,7 @@ _rule = lru_cache(Rule)
 class Sample(NamedTuple):
     """One trial. `values` are the requested figures; None if not measured."""
 
-    block: int
+    round: int
     outcome: str
     reason: str
     host_limited: bool
@@ -60,25 +60,25 @@ class _Seen(NamedTuple):
 
 @dataclass(frozen=True)
 class Samples:
-    """The trials of one cell in one run, by block. They stay rows, because there may be 100,000."""
+    """The trials of one cell in one run, by round. They stay rows, because there may be 100,000."""
 
     run: RunRow
     cell: CellRow
     metrics: tuple[str, ...]
     rows: Sequence[Row]
-    #: Histograms by direction and block; only read for percentiles.
+    #: Histograms by direction and round; only read for percentiles.
     latencies: Mapping[tuple[str, int], bytes] = field(default_factory=dict)
     #: All trials, if these are a selection by outcome. The stopping rule counts all.
     among: Samples | None = None
     #: Cache of figures by metric, because some are used often.
-    _blocks: dict[str, Mapping[int, float]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _rounds: dict[str, Mapping[int, float]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def trials(self) -> list[Sample]:
         places = [self._at(metric) for metric in self.metrics]
         return [
             Sample(
-                *(row[_BLOCK], row[_OUTCOME], row[_REASON]),
+                *(row[_ROUND], row[_OUTCOME], row[_REASON]),
                 *(bool(row[_HOST_LIMITED]), bool(row[_UNSETTLED])),
                 tuple([row[at] for at in places]),
             )
@@ -89,9 +89,9 @@ class Samples:
         """Return only the trials with this outcome."""
         return replace(self, rows=[row for row in self.rows if row[_OUTCOME] == outcome], among=self.among or self)
 
-    def in_blocks(self, meant: Callable[[int], bool]) -> Samples:
-        """Return only the trials of these blocks."""
-        return replace(self, rows=[row for row in self.rows if meant(row[_BLOCK])], among=self.among or self)
+    def in_rounds(self, meant: Callable[[int], bool]) -> Samples:
+        """Return only the trials of these rounds."""
+        return replace(self, rows=[row for row in self.rows if meant(row[_ROUND])], among=self.among or self)
 
     def under(self, meant: Callable[[str], bool]) -> Samples:
         """Return only the trials on these kernels."""
@@ -100,7 +100,7 @@ class Samples:
     @property
     def identities(self) -> Iterator[tuple[str, int]]:
         """Yield the identities of its trials within the run."""
-        return ((row[_CELL], row[_BLOCK]) for row in self.rows)
+        return ((row[_CELL], row[_ROUND]) for row in self.rows)
 
     @cached_property
     def _seen(self) -> _Seen:
@@ -198,19 +198,19 @@ class Samples:
             rates = [(row[_READ] or 0.0) + (row[_WRITE] or 0.0) for row in self._seen.settled]
         return stop_reason(rates, len(self.rows), rule)
 
-    def blocks(self, metric: str) -> Mapping[int, float]:
-        """Return a figure of single trials by block."""
-        found = self._blocks.get(metric)
+    def rounds(self, metric: str) -> Mapping[int, float]:
+        """Return a figure of single trials by round."""
+        found = self._rounds.get(metric)
         if found is None:
             at = self._at(metric)
-            found = self._blocks[metric] = {row[_BLOCK]: row[at] for row in self._seen.settled if row[at] is not None}
+            found = self._rounds[metric] = {row[_ROUND]: row[at] for row in self._seen.settled if row[at] is not None}
         return found
 
     def estimate(self, metric: str) -> Estimate | None:
         """Return the mean of a figure, or a percentile over all requests, with its interval; None without figures."""
         if is_percentile(metric):
             return self._percentiles.get(metric)
-        values = list(self.blocks(metric).values())
+        values = list(self.rounds(metric).values())
         return estimate_mean(values, self.rule, self.stopped) if values else None
 
     @cached_property
@@ -224,12 +224,12 @@ class Samples:
                 percents = [PERCENTILES[one.partition("_")[2]] for one in asked]
                 found |= zip(asked, estimated_percentiles(kept, percents, self.rule, self.stopped), strict=True)
             elif asked and len(self.counted(asked[0])) == 1:
-                found |= {one: Estimate(value, 1, None) for one in asked for value in self.blocks(one).values()}
+                found |= {one: Estimate(value, 1, None) for one in asked for value in self.rounds(one).values()}
         return {metric: one for metric, one in found.items() if one}
 
     def histograms(self, side: str) -> list[Histogram]:
         """Return the histograms of all trials with I/O in a direction, or an empty list if one lacks a histogram."""
-        kept = [self.latencies.get((side, row[_BLOCK])) for row in self.counted(f"{side}_lat_p50")]
+        kept = [self.latencies.get((side, row[_ROUND])) for row in self.counted(f"{side}_lat_p50")]
         return [Histogram(one) for one in kept if one] if all(kept) else []
 
 
@@ -241,7 +241,7 @@ def _columns(metrics: tuple[str, ...]) -> tuple[str, ...]:
 
 def mean_over_runs(several: Sequence[Samples], metric: str) -> float | None:
     """Return a figure over several runs of a cell, or None if unknown."""
-    values = [value for one in several for value in one.blocks(metric).values()]
+    values = [value for one in several for value in one.rounds(metric).values()]
     if not is_percentile(metric):
         return fmean(values) if values else None
     side, _, name = metric.partition("_")
@@ -295,9 +295,9 @@ def _latencies(
     sides = sorted({one.partition("_")[0] for one in metrics if is_percentile(one)})
     found: dict[tuple[str, str], dict[tuple[str, int], bytes]] = {}
     if sides:
-        for run, cell, block, *packed in store.latencies([f"{side}_latencies" for side in sides], runs, cells):
+        for run, cell, round_number, *packed in store.latencies([f"{side}_latencies" for side in sides], runs, cells):
             of_cell = found.setdefault((run, cell), {})
-            of_cell |= {(side, block): one for side, one in zip(sides, packed, strict=True) if one}
+            of_cell |= {(side, round_number): one for side, one in zip(sides, packed, strict=True) if one}
     return found
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Cells = Sequence[Samples | None]
 
 _NOTES = (
-    "\u00d7: multiple of the first of its line, over their common blocks",
+    "\u00d7: multiple of the first of its line, over their common rounds",
     "power: the figure is proportional to the axis to that power (1: linear, 0: constant)",
 )
 
@@ -59,20 +59,20 @@ def data_scaling(found: Sequence[Samples], axis: str, metric: str | None) -> Gri
 
 def _base(cells: Cells, metric: str) -> Samples | None:
     """Return the first cell of a line with the figure."""
-    return next((one for one in cells if one and one.blocks(metric)), None)
+    return next((one for one in cells if one and one.rounds(metric)), None)
 
 
 def _times(one: Samples | None, base: Samples | None, metric: str) -> Ratio | None:
-    return paired_ratio(base.blocks(metric), one.blocks(metric)) if one and base else None
+    return paired_ratio(base.rounds(metric), one.rounds(metric)) if one and base else None
 
 
 def _power(values: Sequence[str], cells: Cells, metric: str) -> Interval | None:
-    """Return the exponent, or None for an axis of words, or with too few common blocks."""
-    known = [(number_of(value), one.blocks(metric)) for value, one in zip(values, cells, strict=True) if one]
-    places = [number for number, blocks in known if number is not None and blocks]
+    """Return the exponent, or None for an axis of words, or with too few common rounds."""
+    known = [(number_of(value), one.rounds(metric)) for value, one in zip(values, cells, strict=True) if one]
+    places = [number for number, rounds in known if number is not None and rounds]
     if len(places) < len(known):
         return None
-    return scaling_exponent(places, [blocks for _, blocks in known])
+    return scaling_exponent(places, [rounds for _, rounds in known])
 
 
 def _told(one: Samples | None, ratio: Ratio | None, metric: str) -> str:

@@ -1,4 +1,4 @@
-"""Comparison of a run with itself: some of its blocks against the others, so that only noise differs.
+"""Comparison of a run with itself: some of its rounds against the others, so that only noise differs.
 
 A difference is then a false alarm. The scatter is the smallest difference that a comparison of two such runs can
 detect.
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 _SHARE = 0.95
 
 
-def is_odd(block: int) -> bool:
-    """Return whether a block is odd. Alternate blocks spread drift over both parts."""
-    return block % 2 == 1
+def is_odd(round_number: int) -> bool:
+    """Return whether a round is odd. Alternate rounds spread drift over both parts."""
+    return round_number % 2 == 1
 
 
 def parts(name: str, found: Sequence[Samples], first: Callable[[int], bool] = is_odd) -> tuple[Side, Side]:
-    """Split a run into the blocks that match a predicate, and all others."""
+    """Split a run into the rounds that match a predicate, and all others."""
     return (
-        Side(f"{name}, odd blocks", [one.in_blocks(first) for one in found]),
-        Side(f"{name}, even blocks", [one.in_blocks(lambda block: not first(block)) for one in found]),
+        Side(f"{name}, odd rounds", [one.in_rounds(first) for one in found]),
+        Side(f"{name}, even rounds", [one.in_rounds(lambda round_number: not first(round_number)) for one in found]),
     )
 
 
@@ -42,7 +42,7 @@ def describe_noise_floor(done: Comparison) -> str:
     if least is None:
         return ""
     return (
-        "a run with itself: A is its odd blocks and B its even ones, so what differs is noise. Noise floor: of two "
+        "a run with itself: A is its odd rounds and B its even ones, so what differs is noise. Noise floor: of two "
         f"such runs, each whole, 95 % of the figures lie within \u00b1{percent(least)} of each other"
     )
 

@@ -50,7 +50,7 @@ def as_measured(samples: Samples) -> Measured:
     return Measured(
         samples.run.id,
         samples.cell,
-        {column: samples.blocks(column) for column in samples.metrics},
+        {column: samples.rounds(column) for column in samples.metrics},
         rule,
         samples.stopped_by(rule),
         len(figures.rows),

@@ -57,7 +57,7 @@ def trials_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
     rows: list[tuple[Value, ...]] = [
         (
             *_who(one),
-            *(trial.block, trial.outcome, trial.reason, trial.host_limited, trial.unsettled),
+            *(trial.round, trial.outcome, trial.reason, trial.host_limited, trial.unsettled),
             *map(with_aliases(one.cell.axes).get, axes),
             *trial.values,
         )
@@ -107,7 +107,7 @@ def display_trials(found: Sequence[Samples], metrics: Sequence[str], *, most: in
     rows: list[tuple[Value, ...]] = [
         (
             *((one.run.name,) if several else ()),
-            *(one.cell.name, str(trial.block)),
+            *(one.cell.name, str(trial.round)),
             *(figure(value, METRICS[metric]) for metric, value in zip(metrics, trial.values, strict=True)),
             _of_trial(trial),
         )

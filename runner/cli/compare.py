@@ -22,7 +22,7 @@ Examples:
   matrix compare latest latest                             with itself: how far noise alone goes
   matrix compare nightly-qemu-20260304-050607 latest --within 5%
   matrix compare --by kernel debian-12 debian-13           kernels, over all runs that had them
-  matrix compare --by kernel 6.1 6.12 latest               within one run: block by block
+  matrix compare --by kernel 6.1 6.12 latest               within one run: round by round
   matrix compare --by revision 1f3a9c 77d0e2               git revisions of the matrix's folder
   matrix compare --by host lab1 lab2 --only 'layout=raid5'
   matrix compare --by md.chunk 64KiB 512KiB latest         values of an axis, all else being equal

@@ -98,7 +98,7 @@ def command(
         journal.add_cells({cell.id: cell for cell, _ in recorded}.values())
         done = journal.recorded_identities()
         for _, trial in recorded:
-            if (trial.cell, trial.block) not in done:
+            if (trial.cell, trial.round) not in done:
                 journal.record(trial)
             feed.add(trial)
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -176,10 +176,10 @@ def _trials(
     from runner.results.record import UNSETTLED, Outcome, Trial
 
     known: dict[str, CellRow] = {}
-    blocks: dict[str, int] = {}
+    rounds: dict[str, int] = {}
     for file, group in read:
         cell = _cell(group, axes, known)
-        block = blocks[cell.id] = blocks.get(cell.id, 0) + 1
+        round_number = rounds[cell.id] = rounds.get(cell.id, 0) + 1
         notes = {"imported": file.name, **({"kernel": kernel} if kernel else {})}
         if group.unsettled:
             notes[UNSETTLED] = group.unsettled
@@ -189,7 +189,7 @@ def _trials(
             cell,
             Trial(
                 cell=cell.id,
-                block=block,
+                round=round_number,
                 outcome=Outcome.MEASURED if group.figures else Outcome.BROKEN,
                 reason=group.failure,
                 started=group.started.isoformat(timespec="milliseconds"),

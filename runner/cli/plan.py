@@ -39,7 +39,7 @@ _SHOWN = 40
     "--list",
     "all_cells",
     is_flag=True,
-    help="List every cell with its id, in the order of the first block.",
+    help="List every cell with its id, in the order of the first round.",
 )
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def command(
@@ -101,7 +101,7 @@ def _print_text(request: Asked, found: Estimate, pace: Pace, place: str, side_by
         ("cells", f"{found.cells:,}" + (f" ({left_out:,} left out)" if left_out else "")),
         ("arrays", f"{found.arrays:,}, {_builds(found)}"),
         ("rigs", f"{found.rigs} kind{'s' if found.rigs != 1 else ''}"),
-        ("blocks", f"{repeats}, every cell once in each, in an order drawn from seed {request.plan.seed}"),
+        ("rounds", f"{repeats}, every cell once in each, in an order drawn from seed {request.plan.seed}"),
         ("trials", trials),
         ("time", f"{_span(duration(found.seconds_least), duration(found.seconds_most))} ({basis}{side_by_side})"),
         ("written", f"{_span(volume(found.bytes_least), volume(found.bytes_most))} ({_rate_basis(pace, place)})"),
@@ -128,14 +128,14 @@ def _budget(budget: Cost, found: Estimate, repeat: Repeat, pace: Pace, place: st
 
 
 def _times(budget: Cost, found: Estimate, repeat: Repeat) -> int:
-    block = Cost(found.seconds_least / repeat.min, found.bytes_least / repeat.min)
-    return repeats(budget, block, repeat.max)
+    round_number = Cost(found.seconds_least / repeat.min, found.bytes_least / repeat.min)
+    return repeats(budget, round_number, repeat.max)
 
 
 def _builds(found: Estimate) -> str:
     if found.builds == found.arrays:
-        return "each built once in every block"
-    return f"built {found.builds:,} times in every block: anew for each trial in which disks fail"
+        return "each built once in every round"
+    return f"built {found.builds:,} times in every round: anew for each trial in which disks fail"
 
 
 def _runs(count: int, place: str) -> str:

@@ -185,13 +185,13 @@ class JsonView(View):
             self._say(event="rig-lost", name=event.name, array=event.array, reason=event.reason, next=event.next)
         elif isinstance(event, TrialHostLimited):
             beside = {"host_limited": event.overload, "beside": event.beside}
-            self._say(event="host-limited", name=event.name, array=event.array, block=event.block, **beside)
+            self._say(event="host-limited", name=event.name, array=event.array, round=event.round, **beside)
         elif isinstance(event, RigUp):
             self._say(event="rig-up", array=event.array, seconds=event.seconds, facts=dict(event.facts))
         elif isinstance(event, BatchStarted):
-            self._say(event="visit", block=event.block, array=event.array, cells=event.cells)
+            self._say(event="visit", round=event.round, array=event.array, cells=event.cells)
         elif isinstance(event, BatchDone):
-            self._say(event="visit-done", block=event.block, array=event.array)
+            self._say(event="visit-done", round=event.round, array=event.array)
 
     def notice(self, text: str) -> None:
         """A notice."""
@@ -222,7 +222,7 @@ def _row(trial: Trial) -> dict[str, Any]:
     figures = trial.figures
     row: dict[str, Any] = {
         "cell": trial.cell,
-        "block": trial.block,
+        "round": trial.round,
         "outcome": trial.outcome.value,
         "reason": trial.reason,
     }
@@ -285,9 +285,9 @@ class LiveView(View):
     def event(self, event: Event) -> None:
         """Move the bar."""
         if isinstance(event, TrialStarted):
-            self._now(event.array, f"{event.name} block {event.block}")
+            self._now(event.array, f"{event.name} round {event.round}")
         elif isinstance(event, TrialHostLimited):
-            self._now(event.array, f"{event.name} block {event.block}, again alone")
+            self._now(event.array, f"{event.name} round {event.round}, again alone")
         elif isinstance(event, TrialDone):
             self._count()
             self._bar.update(

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 class Shelf(Protocol):
     """Keeps the scripts and raw outputs of trials."""
 
-    def put(self, cell: str, block: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str:
+    def put(self, cell: str, round_number: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str:
         """Write the files of a trial; return its folder, relative to the run."""
 
     def stands(self, array: str, tear_down: str) -> None:

@@ -28,18 +28,18 @@ class Known:
     rates: dict[str, dict[int, float]] = field(default_factory=lambda: defaultdict(dict))
 
     def add(self, trial: Trial) -> None:
-        self.finished.add((trial.cell, trial.block))
-        if trial.outcome is Outcome.BROKEN and len(self.against(trial.cell, trial.block)) >= TRIES:
+        self.finished.add((trial.cell, trial.round))
+        if trial.outcome is Outcome.BROKEN and len(self.against(trial.cell, trial.round)) >= TRIES:
             self.quarantined[trial.cell] = trial.reason
         if (figures := trial.counted) is not None:
-            self.rates[trial.cell][trial.block] = figures.total_bw
+            self.rates[trial.cell][trial.round] = figures.total_bw
 
     def lose(self, attempt: Attempt) -> None:
-        self.lost.setdefault((attempt.cell, attempt.block), []).append(attempt)
+        self.lost.setdefault((attempt.cell, attempt.round), []).append(attempt)
 
-    def against(self, cell: str, block: int) -> list[Attempt]:
-        before = self.retried.get((cell, block), 0)
-        return [attempt for attempt in self.lost.get((cell, block), ()) if attempt.number > before]
+    def against(self, cell: str, round_number: int) -> list[Attempt]:
+        before = self.retried.get((cell, round_number), 0)
+        return [attempt for attempt in self.lost.get((cell, round_number), ()) if attempt.number > before]
 
-    def next(self, cell: str, block: int) -> int:
-        return self.retried.get((cell, block), 0) + len(self.against(cell, block)) + 1
+    def next(self, cell: str, round_number: int) -> int:
+        return self.retried.get((cell, round_number), 0) + len(self.against(cell, round_number)) + 1

@@ -44,8 +44,12 @@ class Wish:
     cost: Cost
 
 
-def repeats(budget: Cost, block: Cost, most: int) -> int:
-    times = (left / one for left, one in ((budget.seconds, block.seconds), (budget.written, block.written)) if one)
+def repeats(budget: Cost, round_number: Cost, most: int) -> int:
+    times = (
+        left / one
+        for left, one in ((budget.seconds, round_number.seconds), (budget.written, round_number.written))
+        if one
+    )
     return int(min([most, *times]))
 
 

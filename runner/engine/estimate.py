@@ -59,7 +59,7 @@ class Estimate:
 
     cells: int
     arrays: int
-    #: How often one is built in a block.
+    #: How often one is built in a round.
     builds: int
     rigs: int
     trials_least: int

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BatchStarted:
-    block: int
+    round: int
     array: str
     cells: int
 
@@ -21,7 +21,7 @@ class BatchStarted:
 class BatchDone:
     """An array is measured in this round, and its rig is gone."""
 
-    block: int
+    round: int
     array: str
 
 
@@ -35,7 +35,7 @@ class RigUp:
 @dataclass(frozen=True, slots=True)
 class TrialStarted:
     name: str
-    block: int
+    round: int
     array: str
 
 
@@ -44,7 +44,7 @@ class TrialHostLimited:
     """The host could not keep up with a trial beside others: it is measured again, alone."""
 
     name: str
-    block: int
+    round: int
     array: str
     overload: str
     beside: int

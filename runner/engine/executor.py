@@ -63,17 +63,17 @@ class Executor:
         """Measure what is not recorded yet. It may be stopped at any point, by cancelling it or by a kill."""
         self._recorder.start()
         try:
-            for block in self.scheduler.rounds():
-                cells = (cell for batch in self.scheduler.plan.batches(block) for cell in batch.cells)
-                self._recorder.conclude(cells, block)
-                await self._turns.side_by_side(self._works(block))
+            for round_number in self.scheduler.rounds():
+                cells = (cell for batch in self.scheduler.plan.batches(round_number) for cell in batch.cells)
+                self._recorder.conclude(cells, round_number)
+                await self._turns.side_by_side(self._works(round_number))
             await self._tear_down_the_rest()
         finally:
             if isinstance(self._context.machine, KeepsRig):
                 await self._context.machine.shut_down()
 
-    def _works(self, block: int) -> Iterator[Work]:
-        for batch, cells in self.scheduler.batches(block):
+    def _works(self, round_number: int) -> Iterator[Work]:
+        for batch, cells in self.scheduler.batches(round_number):
             yield self._measure_batch(batch, cells)
 
     async def _tear_down_the_rest(self) -> None:
@@ -89,12 +89,12 @@ class Executor:
     async def _measure_batch(self, batch: Batch, cells: deque[Cell]) -> None:
         """Measure these cells on their array, with a fresh rig whenever one is lost, until none is left."""
         listen, record, array = self._context.listen, self._recorder, batch.array
-        listen(BatchStarted(batch.block, array.label, len(cells)))
+        listen(BatchStarted(batch.round, array.label, len(cells)))
         never_up: list[str] = []
         started = now()
-        while self.scheduler.affordable(array, cells, batch.block):
+        while self.scheduler.affordable(array, cells, batch.round):
             try:
-                await self._on_one_rig(array, batch.block, cells)
+                await self._on_one_rig(array, batch.round, cells)
                 never_up.clear()  # where disks fail, each trial has a rig of its own, and most may come up
             except _TrialLost:
                 never_up.clear()
@@ -102,34 +102,34 @@ class Executor:
             except LostInSetUp as lost:
                 never_up.clear()
                 self._left_behind(array)
-                record.lose_batch(cells, batch.block, started, lost)
+                record.lose_batch(cells, batch.round, started, lost)
                 listen(RigWasLost(array.label, lost.brief, "a fresh one comes up", array.label))
             except RigLost as lost:
                 self._left_behind(array)
                 never_up.append(f"no rig came up: {lost.brief}")
                 if len(never_up) >= TRIES:
-                    record.break_batch(cells, batch.block, started, lost, *never_up)
+                    record.break_batch(cells, batch.round, started, lost, *never_up)
                 else:
                     after = _after_loss(left=bool(cells), brings_disks=self._context.machine.brings_disks)
                     listen(RigWasLost(array.label, lost.brief, after, array.label))
             except SetUpFailed as failed:
-                record.break_batch(cells, batch.block, started, failed, failed.brief)
+                record.break_batch(cells, batch.round, started, failed, failed.brief)
             except NotOnThisKernel as lacking:
-                record.skip_batch(cells, batch.block, lacking.brief)
-        listen(BatchDone(batch.block, array.label))
+                record.skip_batch(cells, batch.round, lacking.brief)
+        listen(BatchDone(batch.round, array.label))
 
     def _left_behind(self, array: Array) -> None:
         self._teardowns.lose(array.key)
         self._lost = array
 
-    async def _on_one_rig(self, array: Array, block: int, cells: deque[Cell]) -> None:
+    async def _on_one_rig(self, array: Array, round_number: int, cells: deque[Cell]) -> None:
         async with AsyncExitStack() as stack:
-            built = await self._build(array, block, stack)
+            built = await self._build(array, round_number, stack)
             try:
                 async with self._alone.with_bare(built.stack):
-                    while self.scheduler.affordable(None, cells, block):
+                    while self.scheduler.affordable(None, cells, round_number):
                         await asyncio.sleep(0)  # where a machine answers at once, this lets Ctrl-C in
-                        await self.trial(built, cells, block)
+                        await self.trial(built, cells, round_number)
                         if array.faults:
                             break  # its disks failed: the next trial needs others
             except BaseException as error:
@@ -141,7 +141,7 @@ class Executor:
             await self._take_apart(array, built)
             await self._goes_down(stack)
 
-    async def _build(self, array: Array, block: int, stack: AsyncExitStack) -> ArrayOnRig:
+    async def _build(self, array: Array, round_number: int, stack: AsyncExitStack) -> ArrayOnRig:
         """Bring up a rig, on which the array is then built."""
         context = self._context
         async with self._turns.together():
@@ -153,7 +153,7 @@ class Executor:
                 keep = partial(self._teardowns.keep, array.key)
             built = await ArrayOnRig.build(self._matrix, array, rig, context.machine, context.own_templates, keep)
             seconds = time.monotonic() - clock
-            context.journal.record_set_up(block, array.key, seconds)
+            context.journal.record_set_up(round_number, array.key, seconds)
             self.scheduler.spending.built(array, seconds)
             context.listen(RigUp(array.label, seconds, rig.facts))
         return built
@@ -172,39 +172,39 @@ class Executor:
             await built.tear_down()
             self._teardowns.forget(array.key)
 
-    async def trial(self, built: ArrayOnRig, cells: deque[Cell], block: int) -> None:
+    async def trial(self, built: ArrayOnRig, cells: deque[Cell], round_number: int) -> None:
         """Measure the first of the cells; it leaves the queue with its trial recorded, or stays for another attempt."""
         cell, journal = cells[0], self._context.journal
-        async with self._turn_for(cell, block) as turn:
-            attempt, started, clock = self.scheduler.next_attempt(cell.id, block), now(), time.monotonic()
-            journal.begin(cell.id, block, attempt, self._context.boot_id, started)
-            self._context.listen(TrialStarted(cell.name, block, cell.array.label))
+        async with self._turn_for(cell, round_number) as turn:
+            attempt, started, clock = self.scheduler.next_attempt(cell.id, round_number), now(), time.monotonic()
+            journal.begin(cell.id, round_number, attempt, self._context.boot_id, started)
+            self._context.listen(TrialStarted(cell.name, round_number, cell.array.label))
             try:
-                measured = await built.measure(cell, block)
+                measured = await built.measure(cell, round_number)
             except asyncio.CancelledError:
-                journal.withdraw(cell.id, block)
+                journal.withdraw(cell.id, round_number)
                 raise
             except RigLost as lost:
                 spent = time.monotonic() - clock
-                self._recorder.lose_trial(cell, block, started, lost, built.scripts_of(cell), spent)
+                self._recorder.lose_trial(cell, round_number, started, lost, built.scripts_of(cell), spent)
                 self._context.listen(RigWasLost(cell.name, lost.brief, "a fresh one comes up", cell.array.label))
-                if self._recorder.conclude([cell], block):
+                if self._recorder.conclude([cell], round_number):
                     cells.popleft()
                 raise _TrialLost from lost
-            if not self._counts(cell, block, measured, turn):
+            if not self._counts(cell, round_number, measured, turn):
                 return
-            folder = self._context.shelf.put(cell.name, block, measured.scripts, measured.outputs)
-            company = self._company(cell, block, turn)
-            self._recorder.record(cell, _trial_of(cell, block, attempt, measured, company, folder))
+            folder = self._context.shelf.put(cell.name, round_number, measured.scripts, measured.outputs)
+            company = self._company(cell, round_number, turn)
+            self._recorder.record(cell, _trial_of(cell, round_number, attempt, measured, company, folder))
             cells.popleft()
 
-    def _turn_for(self, cell: Cell, block: int) -> AbstractAsyncContextManager[Turn]:
+    def _turn_for(self, cell: Cell, round_number: int) -> AbstractAsyncContextManager[Turn]:
         """A trial that was host-limited beside others, or lost its rig, is alone from then on."""
-        if (cell.id, block) in self._crowded or self.scheduler.attempts(cell.id, block):
+        if (cell.id, round_number) in self._crowded or self.scheduler.attempts(cell.id, round_number):
             return self._turns.alone()
         return self._turns.together()
 
-    def _counts(self, cell: Cell, block: int, measured: Measured, turn: Turn) -> bool:
+    def _counts(self, cell: Cell, round_number: int, measured: Measured, turn: Turn) -> bool:
         """Whether a trial may be recorded; one that was host-limited beside others is measured again."""
         overload = measured.notes.get(HOST_LIMITED, "")
         if overload:
@@ -213,15 +213,15 @@ class Executor:
             self._turns.kept_up(turn)
         if not overload or not turn.beside:
             return True
-        self._crowded[cell.id, block] = f"alone; host-limited {overload} with {turn.beside} beside it"
-        self._context.journal.withdraw(cell.id, block)
-        self._context.listen(TrialHostLimited(cell.name, block, cell.array.label, overload, turn.beside))
+        self._crowded[cell.id, round_number] = f"alone; host-limited {overload} with {turn.beside} beside it"
+        self._context.journal.withdraw(cell.id, round_number)
+        self._context.listen(TrialHostLimited(cell.name, round_number, cell.array.label, overload, turn.beside))
         return False
 
-    def _company(self, cell: Cell, block: int, turn: Turn) -> dict[str, str]:
+    def _company(self, cell: Cell, round_number: int, turn: Turn) -> dict[str, str]:
         """What a trial notes of others: how many were at work during it, or why it was repeated without."""
         beside = {"beside": str(turn.beside)} if turn.beside else {}
-        why = self._crowded.pop((cell.id, block), "")
+        why = self._crowded.pop((cell.id, round_number), "")
         return {**beside, "repeated": why} if why else beside
 
 
@@ -233,12 +233,12 @@ def _after_loss(*, left: bool, brings_disks: bool) -> str:
 
 
 def _trial_of(
-    cell: Cell, block: int, attempt: int, measured: Measured, company: Mapping[str, str], folder: str
+    cell: Cell, round_number: int, attempt: int, measured: Measured, company: Mapping[str, str], folder: str
 ) -> Trial:
     found = measured.finding
     return Trial(
         cell=cell.id,
-        block=block,
+        round=round_number,
         outcome=found.outcome,
         reason=found.reason,
         started=measured.started,

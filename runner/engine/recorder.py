@@ -59,7 +59,7 @@ class Recorder:
         self._scheduler.start(self._journal.trials(), self._journal.attempts(), self._journal.retry_counts())
         for begun in self._journal.unended_attempts():
             if begun.boot_id != self._context.boot_id:
-                self.lose(begun.cell, begun.block, begun.started, RigLost("the host went down while it ran"))
+                self.lose(begun.cell, begun.round, begun.started, RigLost("the host went down while it ran"))
         self._scheduler.charge(self._journal.set_up_times(), self._journal.trials())
 
     def record(self, cell: Cell, trial: Trial) -> None:
@@ -67,61 +67,71 @@ class Recorder:
         self._scheduler.add(trial, cell)
         self._context.listen(TrialDone(cell.name, trial, cell.array.label))
 
-    def conclude(self, cells: Iterable[Cell], block: int) -> list[Cell]:
+    def conclude(self, cells: Iterable[Cell], round_number: int) -> list[Cell]:
         """Record the trials that are decided without measuring them; return their cells."""
-        return [cell for cell in cells if self._concluded(cell, block)]
+        return [cell for cell in cells if self._concluded(cell, round_number)]
 
-    def _concluded(self, cell: Cell, block: int) -> bool:
-        trial = self._scheduler.conclusion(cell, block)
+    def _concluded(self, cell: Cell, round_number: int) -> bool:
+        trial = self._scheduler.conclusion(cell, round_number)
         if trial is None:
             return False
-        folders = [self._keep_log(cell, attempt) for attempt in self._scheduler.attempts(cell.id, block)]
+        folders = [self._keep_log(cell, attempt) for attempt in self._scheduler.attempts(cell.id, round_number)]
         self.record(cell, replace(trial, folder=folders[-1]) if trial.outcome is Outcome.BROKEN else trial)
         return True
 
-    def lose(self, cell: str, block: int, started: str, lost: RigLost, seconds: float = 0.0) -> Attempt:
+    def lose(self, cell: str, round_number: int, started: str, lost: RigLost, seconds: float = 0.0) -> Attempt:
         """Record an attempt that lost its rig."""
-        attempt = Attempt(cell, block, self._scheduler.next_attempt(cell, block), started, lost.brief, lost.tail)
+        attempt = Attempt(
+            cell, round_number, self._scheduler.next_attempt(cell, round_number), started, lost.brief, lost.tail
+        )
         self._scheduler.lose(attempt, seconds)
         self._journal.record_lost(attempt)
         return attempt
 
     def lose_trial(
-        self, cell: Cell, block: int, started: str, lost: RigLost, scripts: Mapping[str, str], seconds: float
+        self, cell: Cell, round_number: int, started: str, lost: RigLost, scripts: Mapping[str, str], seconds: float
     ) -> None:
         """Record that a rig was lost under a trial, with the scripts that ran."""
-        attempt = self.lose(cell.id, block, started, lost, seconds)
-        self._shelf.put(cell.name, block, scripts, {})
+        attempt = self.lose(cell.id, round_number, started, lost, seconds)
+        self._shelf.put(cell.name, round_number, scripts, {})
         self._keep_log(cell, attempt)
 
-    def lose_batch(self, cells: deque[Cell], block: int, started: str, lost: RigLost) -> None:
+    def lose_batch(self, cells: deque[Cell], round_number: int, started: str, lost: RigLost) -> None:
         """Count a rig that was lost in set-up against each cell of the array; drop those that are then given up."""
         for cell in tuple(cells):
-            self._keep_log(cell, self.lose(cell.id, block, started, lost))
-            if self._concluded(cell, block):
+            self._keep_log(cell, self.lose(cell.id, round_number, started, lost))
+            if self._concluded(cell, round_number):
                 cells.remove(cell)
 
-    def break_batch(self, cells: deque[Cell], block: int, started: str, failed: HarnessBroken, *reasons: str) -> None:
+    def break_batch(
+        self, cells: deque[Cell], round_number: int, started: str, failed: HarnessBroken, *reasons: str
+    ) -> None:
         """Record the trials of an array that never came up."""
         log = {"set-up.log": f"{failed.brief}\n\n{failed.details}\n"}
         while cells:
             cell = cells.popleft()
-            folder = self._shelf.put(cell.name, block, {}, log)
-            attempt = self._scheduler.next_attempt(cell.id, block)
+            folder = self._shelf.put(cell.name, round_number, {}, log)
+            attempt = self._scheduler.next_attempt(cell.id, round_number)
             trial = Trial(
-                cell.id, block, Outcome.BROKEN, in_turn(reasons), started=started, attempts=attempt, folder=folder
+                cell.id,
+                round_number,
+                Outcome.BROKEN,
+                in_turn(reasons),
+                started=started,
+                attempts=attempt,
+                folder=folder,
             )
             self.record(cell, trial)
 
-    def skip_batch(self, cells: deque[Cell], block: int, reason: str) -> None:
+    def skip_batch(self, cells: deque[Cell], round_number: int, reason: str) -> None:
         while cells:
             cell = cells.popleft()
-            self.record(cell, Trial(cell.id, block, Outcome.SKIPPED, reason, started=now()))
+            self.record(cell, Trial(cell.id, round_number, Outcome.SKIPPED, reason, started=now()))
 
     def _keep_log(self, cell: Cell, attempt: Attempt) -> str:
         """Write the last output of a lost rig; return the trial's folder."""
         log = f"{attempt.reason}\n\n{attempt.tail}\n"
-        return self._shelf.put(cell.name, attempt.block, {}, {f"lost-{attempt.number}.log": log})
+        return self._shelf.put(cell.name, attempt.round, {}, {f"lost-{attempt.number}.log": log})
 
 
 def now() -> str:

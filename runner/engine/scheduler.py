@@ -74,68 +74,68 @@ class Scheduler:
     def lose(self, attempt: Attempt, seconds: float = 0.0) -> None:
         """Take in an attempt that lost its rig after so many seconds."""
         self._known.lose(attempt)
-        self._known.spent[attempt.cell, attempt.block] += seconds
+        self._known.spent[attempt.cell, attempt.round] += seconds
 
     # --- what follows ---
 
     def rounds(self) -> Iterator[int]:
         """Yield each round in turn, until no trial is wanted or affordable."""
-        for block in self._steering.blocks if self._steering else self.plan.blocks:
-            weights = self._weights(block)
-            if weights is not None and (not weights or self._cannot_afford(block)):
+        for round_number in self._steering.rounds if self._steering else self.plan.rounds:
+            weights = self._weights(round_number)
+            if weights is not None and (not weights or self._cannot_afford(round_number)):
                 return
-            yield block
+            yield round_number
 
-    def batches(self, block: int) -> Iterator[tuple[Batch, deque[Cell]]]:
+    def batches(self, round_number: int) -> Iterator[tuple[Batch, deque[Cell]]]:
         """Yield the batches of a round with the cells that are still wanted, each decided when it is asked for."""
-        chosen = self._bought(block)
-        for batch in self.plan.batches(block):
-            wanted = [cell for cell in batch.cells if self.is_wanted(cell, block)]
+        chosen = self._bought(round_number)
+        for batch in self.plan.batches(round_number):
+            wanted = [cell for cell in batch.cells if self.is_wanted(cell, round_number)]
             cells = deque(cell for cell in wanted if chosen is None or cell.id in chosen)
             self.left_out += len(wanted) - len(cells)
             if cells:
                 yield batch, cells
 
-    def is_wanted(self, cell: Cell, block: int) -> bool:
+    def is_wanted(self, cell: Cell, round_number: int) -> bool:
         """Whether a trial is to be measured: not recorded, not hopeless, and its cell not known well enough."""
-        if self.is_recorded(cell, block) or self.conclusion(cell, block):
+        if self.is_recorded(cell, round_number) or self.conclusion(cell, round_number):
             return False
-        weights = self._weights(block)
+        weights = self._weights(round_number)
         return not is_precise(self._rates(cell), self._rule) if weights is None else cell.id in weights
 
-    def conclusion(self, cell: Cell, block: int) -> Trial | None:
+    def conclusion(self, cell: Cell, round_number: int) -> Trial | None:
         """Return the record of a trial that is decided without measuring it; None: it is not.
 
         A trial is broken when too many rigs died under it, and its cell is then quarantined: skipped from there on.
         """
-        if self.is_recorded(cell, block):
+        if self.is_recorded(cell, round_number):
             return None
-        attempts = self.attempts(cell.id, block)
+        attempts = self.attempts(cell.id, round_number)
         if len(attempts) >= TRIES:
             return Trial(
                 cell.id,
-                block,
+                round_number,
                 Outcome.BROKEN,
                 in_turn([attempt.reason for attempt in attempts]),
                 started=attempts[0].started,
-                seconds=self._known.spent[cell.id, block],
+                seconds=self._known.spent[cell.id, round_number],
                 attempts=attempts[-1].number,
             )
         if reason := self._known.quarantined.get(cell.id):
-            return Trial(cell.id, block, Outcome.SKIPPED, f"quarantined: {reason}")
+            return Trial(cell.id, round_number, Outcome.SKIPPED, f"quarantined: {reason}")
         return None
 
-    def is_recorded(self, cell: Cell, block: int) -> bool:
-        return (cell.id, block) in self._known.finished
+    def is_recorded(self, cell: Cell, round_number: int) -> bool:
+        return (cell.id, round_number) in self._known.finished
 
-    def attempts(self, cell: str, block: int) -> Sequence[Attempt]:
+    def attempts(self, cell: str, round_number: int) -> Sequence[Attempt]:
         """Return the attempts at a trial that count against it."""
-        return self._known.against(cell, block)
+        return self._known.against(cell, round_number)
 
-    def next_attempt(self, cell: str, block: int) -> int:
-        return self._known.next(cell, block)
+    def next_attempt(self, cell: str, round_number: int) -> int:
+        return self._known.next(cell, round_number)
 
-    def affordable(self, array: Array | None, cells: deque[Cell], block: int) -> bool:
+    def affordable(self, array: Array | None, cells: deque[Cell], round_number: int) -> bool:
         """Drop cells that the budget is too small for; charge the first that is left, and the set-up of `array`.
 
         Returns whether a cell is left.
@@ -146,7 +146,7 @@ class Scheduler:
         ):
             cells.popleft()
             self.left_out += 1
-            self.short += block <= self.plan.repeat.min
+            self.short += round_number <= self.plan.repeat.min
         if not cells:
             return False
         if array is None:
@@ -155,31 +155,38 @@ class Scheduler:
             spending.spend_on_array(array)
         return True
 
-    def _cannot_afford(self, block: int) -> bool:
+    def _cannot_afford(self, round_number: int) -> bool:
         """Whether the budget is too small for each wanted trial of a round; they are then left out."""
-        wanted = sum(self.is_wanted(cell, block) for batch in self.plan.batches(block) for cell in batch.cells)
-        if not wanted or self._bought(block) != set():
+        wanted = sum(
+            self.is_wanted(cell, round_number) for batch in self.plan.batches(round_number) for cell in batch.cells
+        )
+        if not wanted or self._bought(round_number) != set():
             return False
         self.left_out += wanted
         return True
 
-    def _bought(self, block: int) -> set[str] | None:
+    def _bought(self, round_number: int) -> set[str] | None:
         """Return the cells that the budget is spent on once each has its minimum; None: no limit."""
-        if not self.spending.limited or block <= self.plan.repeat.min:
+        if not self.spending.limited or round_number <= self.plan.repeat.min:
             return None
-        wanted = [cell for batch in self.plan.batches(block) for cell in batch.cells if self.is_wanted(cell, block)]
-        weights = self._weights(block) or {}
+        wanted = [
+            cell
+            for batch in self.plan.batches(round_number)
+            for cell in batch.cells
+            if self.is_wanted(cell, round_number)
+        ]
+        weights = self._weights(round_number) or {}
         wishes = [
             Wish(cell.id, cell.array.key, self._weight(cell, weights), self.spending.of_cell(cell)) for cell in wanted
         ]
         set_ups = {cell.array.key: self.spending.of_array(cell.array) for cell in wanted}
         return bought(wishes, set_ups, self.spending.left)
 
-    def _weights(self, block: int) -> Mapping[str, float] | None:
+    def _weights(self, round_number: int) -> Mapping[str, float] | None:
         """Return the cells measured for the guidelines' sake, with their weights, once each has its minimum."""
-        if self._steering is None or block <= self.plan.repeat.min:
+        if self._steering is None or round_number <= self.plan.repeat.min:
             return None
-        return self._steering.wanted(block)
+        return self._steering.wanted(round_number)
 
     def _weight(self, cell: Cell, weights: Mapping[str, float]) -> float:
         return weights[cell.id] if weights else relative_error(self._rates(cell), self._rule)

@@ -131,10 +131,10 @@ class ArrayOnRig:
             if last_try:
                 raise RigLost(f"tear-down failed: {evidence(result.output)}", tail=result.output[-4000:])
 
-    async def measure(self, cell: Cell, block: int) -> Measured:
+    async def measure(self, cell: Cell, round_number: int) -> Measured:
         """Tune, read back, measure; raise RigLost."""
         scripts = cell_scripts(cell, self._scripts.stack, self._own, self._matrix.monitor)
-        fio_job = job(cell, self._scripts.stack, trial_seed(self._matrix.seed, cell.id, block), self._own)
+        fio_job = job(cell, self._scripts.stack, trial_seed(self._matrix.seed, cell.id, round_number), self._own)
         work = cell.workload.value
         faults = self._array.faults
         slowest = deadlines.slowest_request(work, self._matrix.every_disk())

@@ -29,11 +29,11 @@ UNWATCHED = Rule(1, MOST)
 
 
 def looks(least: int) -> Iterator[int]:
-    """Yield the numbers of blocks after which to look."""
-    blocks = max(least, 2)
-    while blocks <= MOST:
-        yield blocks
-        blocks += max(1, blocks // 2)
+    """Yield the numbers of rounds after which to look."""
+    rounds = max(least, 2)
+    while rounds <= MOST:
+        yield rounds
+        rounds += max(1, rounds // 2)
 
 
 class Steering:
@@ -46,40 +46,40 @@ class Steering:
         self._columns = {column for one in guidelines for column in one.claimed.figure.columns}
         self._looks = frozenset(looks(least))
         self._wanted: dict[str, float] = {}
-        #: The block before which the last look took place.
+        #: The round before which the last look took place.
         self._looked = 0
 
     @property
-    def blocks(self) -> range:
-        """Return the possible blocks, counted from 1."""
+    def rounds(self) -> range:
+        """Return the possible rounds, counted from 1."""
         return range(1, MOST + 1)
 
     def add(self, trial: Trial) -> None:
         self._trials.setdefault(trial.cell, []).append(trial)
 
-    def wanted(self, block: int) -> dict[str, float]:
-        """Return the cells to measure in a block, with weights; the highest weight is closest to a verdict.
+    def wanted(self, round_number: int) -> dict[str, float]:
+        """Return the cells to measure in a round, with weights; the highest weight is closest to a verdict.
 
-        Empty if all guidelines are decided or cannot be. Trials of the block itself do not count: a verdict in its
+        Empty if all guidelines are decided or cannot be. Trials of the round itself do not count: a verdict in its
         midst would be one more look. So a resumed run decides as before.
         """
-        if not self._looked or (block - 1 in self._looks and block != self._looked):
-            self._looked = block
-            undecided = [one for one in self._judged_before(block) if one.verdict is Verdict.INCONCLUSIVE]
+        if not self._looked or (round_number - 1 in self._looks and round_number != self._looked):
+            self._looked = round_number
+            undecided = [one for one in self._judged_before(round_number) if one.verdict is Verdict.INCONCLUSIVE]
             self._open = [one.guideline for one in undecided]
             self._wanted = _weighed(undecided)
         return self._wanted
 
-    def _judged_before(self, block: int) -> list[Judgement]:
+    def _judged_before(self, round_number: int) -> list[Judgement]:
         found = (
-            measured_cell("", cell, self._before(block, id_), UNWATCHED, self._columns)
+            measured_cell("", cell, self._before(round_number, id_), UNWATCHED, self._columns)
             for id_, cell in self._cells.items()
         )
         return judge_guidelines(self._open, found, share=SHARE)
 
-    def _before(self, block: int, cell: str) -> list[Trial]:
-        """Return the trials of a cell up to the previous block."""
-        return sorted((one for one in self._trials.get(cell, ()) if one.block < block), key=_block)
+    def _before(self, round_number: int, cell: str) -> list[Trial]:
+        """Return the trials of a cell up to the previous round."""
+        return sorted((one for one in self._trials.get(cell, ()) if one.round < round_number), key=_round)
 
 
 def _weighed(undecided: Iterable[Judgement]) -> dict[str, float]:
@@ -95,5 +95,5 @@ def _weighed(undecided: Iterable[Judgement]) -> dict[str, float]:
     return weights
 
 
-def _block(trial: Trial) -> int:
-    return trial.block
+def _round(trial: Trial) -> int:
+    return trial.round

@@ -1,7 +1,7 @@
 """Answers to questions from figures: yes, no or undecided, and how many more trials it would take.
 
-The computation uses logarithms, block by block, like `stats.compare.paired` and with its assumptions. Effects of a
-block on all cells cancel, and so does the bias of early stops. A single figure (`absolute`) has no such pair, so its
+The computation uses logarithms, round by round, like `stats.compare.paired` and with its assumptions. Effects of a
+round on all cells cancel, and so does the bias of early stops. A single figure (`absolute`) has no such pair, so its
 interval is wider where its cell stopped early. Its geometric mean is judged, which is below the mean by half the square
 of the noise: 0.1 % at a scatter of 5 %.
 
@@ -11,7 +11,7 @@ confidence is corrected (Bonferroni) for the number of questions. At the very ed
 verdict.
 
 If no run has all contexts of a mean (parts of a matrix, nights with different broken cells), the mean combines those of
-the contexts that the same runs share. Runs are no blocks, and a run may be in several parts, so the computation assumes
+the contexts that the same runs share. Runs are no rounds, and a run may be in several parts, so the computation assumes
 no cancellation: the half-widths of the parts, with a confidence corrected for their number, add up.
 """
 
@@ -70,14 +70,14 @@ class Answer:
     value: float | None = None
     low: float = 0.0
     high: float = inf
-    #: Blocks, or runs if there are several.
+    #: Rounds, or runs if there are several.
     n: int = 0
-    #: The number of blocks that would decide it at the current scatter; None if unknown or above `MOST`.
+    #: The number of rounds that would decide it at the current scatter; None if unknown or above `MOST`.
     enough: int | None = None
     host_limited: int = 0
     #: The number of parts of a mean, if no run has all contexts.
     parts: int = 1
-    #: The number of runs. With several, each run is one value; with one, each block is.
+    #: The number of runs. With several, each run is one value; with one, each round is.
     runs: int = 1
 
     @property
@@ -114,7 +114,7 @@ def answer_mean(
         (len(part) / len(contexts), [found for run in runs if (found := _values(mean_question(part), run, metric))])
         for part in parts
     ]
-    host_limited = sum(_host_limited(one, [run for run in runs if _blocks(one, run, metric)]) for one in contexts)
+    host_limited = sum(_host_limited(one, [run for run in runs if _rounds(one, run, metric)]) for one in contexts)
     runs_a_part = max(len(found) for _, found in values)
     return replace(
         _judged(question, _Spread.of(values), level), host_limited=host_limited, parts=len(parts), runs=runs_a_part
@@ -124,10 +124,10 @@ def answer_mean(
 def _parted(
     contexts: Sequence[Question], runs: Sequence[Mapping[str, Measured]], metric: Metric
 ) -> list[list[Question]]:
-    """Group the contexts that the same runs have, in blocks that they share."""
+    """Group the contexts that the same runs have, in rounds that they share."""
     found: dict[tuple[int, ...], list[tuple[list[Question], list[set[int]]]]] = {}
     for one in contexts:
-        known = {at: blocks for at, run in enumerate(runs) if (blocks := _blocks(one, run, metric))}
+        known = {at: rounds for at, run in enumerate(runs) if (rounds := _rounds(one, run, metric))}
         parts = found.setdefault(tuple(known), [])
         fitting = (part for part in parts if all(map(set.intersection, part[1], known.values())))
         part = next(fitting, None)
@@ -143,22 +143,25 @@ def _host_limited(question: Question, runs: Sequence[Mapping[str, Measured]]) ->
     return sum(run[cell].host_limited for run in runs for cell in question.cells)
 
 
-def _blocks(question: Question, run: Mapping[str, Measured], metric: Metric) -> set[int]:
-    """Return the blocks of a run in which all cells were measured."""
+def _rounds(question: Question, run: Mapping[str, Measured], metric: Metric) -> set[int]:
+    """Return the rounds of a run in which all cells were measured."""
     if not all(cell in run for cell in question.cells):
         return set()
-    return set.intersection(*(set(run[cell].blocks(metric)) for cell in question.cells))
+    return set.intersection(*(set(run[cell].rounds(metric)) for cell in question.cells))
 
 
 def _values(question: Question, run: Mapping[str, Measured], metric: Metric) -> list[float]:
-    """Return the logarithm of the product in each complete block."""
+    """Return the logarithm of the product in each complete round."""
     if not all(cell in run for cell in question.cells):
         return []
-    blocks = {cell: run[cell].blocks(metric) for cell in question.cells}
-    shared = sorted(set.intersection(*(set(one) for one in blocks.values())))
+    rounds = {cell: run[cell].rounds(metric) for cell in question.cells}
+    shared = sorted(set.intersection(*(set(one) for one in rounds.values())))
     return [
-        sum(term.power * log(term.times * sum(blocks[cell][block] for cell in term.cells)) for term in question.terms)
-        for block in shared
+        sum(
+            term.power * log(term.times * sum(rounds[cell][round_number] for cell in term.cells))
+            for term in question.terms
+        )
+        for round_number in shared
     ]
 
 
@@ -173,7 +176,7 @@ class _Part:
 
     @classmethod
     def of(cls, share: float, runs: Sequence[Sequence[float]]) -> _Part:
-        """Use the blocks of a single run; with several runs, each run is one value."""
+        """Use the rounds of a single run; with several runs, each run is one value."""
         values = runs[0] if len(runs) == 1 else [fmean(one) for one in runs]
         n, mean = len(values), fmean(values)
         return cls(share, mean, dist(values, (mean,) * n) / sqrt(n - 1) if n > 1 else 0.0, n)

@@ -142,7 +142,7 @@ def _ranking(declared: Mapping[Places, Mapping[Places, Measured]], confidence: f
 def headline(cells: Iterable[Measured]) -> Metric:
     """Return the usual figure of a workload: bandwidth for large requests, IOPS for small ones."""
     bw, iops = (
-        sum(value for one in cells for value in one.blocks(metric).values())
+        sum(value for one in cells for value in one.rounds(metric).values())
         for metric in (KNOWN["total.bw"], KNOWN["total.iops"])
     )
     return KNOWN["total.bw"] if is_large(bw, iops) else KNOWN["total.iops"]
@@ -152,7 +152,7 @@ def _stack(setting: Setting, cells: Mapping[str, Measured], metric: Metric, *, f
     behind = setting.ratio.inverse if setting.ratio else None
     one = cells[setting.cells[0]]
     standing = Standing.FASTEST if fastest else _standing(behind, one.lost_share, candidate=setting.candidate)
-    return Stack(one.cell, fmean(one.blocks(metric).values()), standing, behind, one.lost_share)
+    return Stack(one.cell, fmean(one.rounds(metric).values()), standing, behind, one.lost_share)
 
 
 def _standing(behind: Ratio | None, lost_share: float, *, candidate: bool) -> Standing:

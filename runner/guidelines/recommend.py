@@ -33,7 +33,7 @@ class Setting:
     cells: tuple[str, ...]
     #: The figure of one workload, or the geometric mean over several.
     level: float
-    #: The ratio to the best one; None for the best itself, and without a common block.
+    #: The ratio to the best one; None for the best itself, and without a common round.
     ratio: Ratio | None
     #: It may be the true best.
     candidate: bool
@@ -89,7 +89,7 @@ def recommend_settings(
     `share` is the used part of the error rate, as for guidelines.
     """
     having = [one for one in found if one.has(metric)]
-    if not any(one.blocks(metric) for one in having):
+    if not any(one.rounds(metric) for one in having):
         raise BadInput(f"no selected cell has {metric.name}", resolution="--metric names another figure")
     settings = group_by_setting(having)
     works = {work for several in settings.values() for work in several}
@@ -97,7 +97,7 @@ def recommend_settings(
     ordered = sort_by_figure(complete, metric, Level(confidence, share=share).yes)
     if not ordered:
         raise BadInput(
-            f"no setting has {metric.name} of all these workloads in the same blocks",
+            f"no setting has {metric.name} of all these workloads in the same rounds",
             details=f"work: {'; '.join(sorted(map(_told, works)))}",
             resolution="narrow it with --for",
         )
@@ -176,10 +176,10 @@ def _told(work: Places) -> str:
 
 
 def _together(several: Mapping[Places, Measured], metric: Metric) -> dict[int, float]:
-    """Return the figure by block; for several workloads the geometric mean, so that each has equal weight."""
-    figures = [one.blocks(metric) for one in several.values()]
+    """Return the figure by round; for several workloads the geometric mean, so that each has equal weight."""
+    figures = [one.rounds(metric) for one in several.values()]
     shared = set.intersection(*(set(one) for one in figures))
-    return {block: geometric_mean(one[block] for one in figures) for block in sorted(shared)}
+    return {round_number: geometric_mean(one[round_number] for one in figures) for round_number in sorted(shared)}
 
 
 def _setting(

@@ -24,7 +24,7 @@ _SILENT = {"read": "write", "randread": "write", "write": "read", "randwrite": "
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A cell in a run: its figures by column and block, and its stopping rule."""
+    """A cell in a run: its figures by column and round, and its stopping rule."""
 
     run: str
     cell: CellRow
@@ -48,14 +48,14 @@ class Measured:
         silent = _SILENT.get(self.cell.axes.get("workload.rw", ""), "")
         return not silent or not all(column.startswith(silent) for column in metric.columns)
 
-    def blocks(self, metric: Metric) -> dict[int, float]:
-        """Return a figure by block. A direction without I/O counts as zero in sums."""
+    def rounds(self, metric: Metric) -> dict[int, float]:
+        """Return a figure by round. A direction without I/O counts as zero in sums."""
         found: dict[int, float] = {}
         for column in metric.columns:
-            for block, value in self.columns.get(column, {}).items():
-                found[block] = found.get(block, 0.0) + value
-        floored = {block: max(value, metric.floor) for block, value in found.items()}
-        return {block: value for block, value in floored.items() if value > 0}
+            for round_number, value in self.columns.get(column, {}).items():
+                found[round_number] = found.get(round_number, 0.0) + value
+        floored = {round_number: max(value, metric.floor) for round_number, value in found.items()}
+        return {round_number: value for round_number, value in floored.items() if value > 0}
 
 
 def measured_cells(
@@ -67,14 +67,14 @@ def measured_cells(
 
 
 def measured_cell(run: str, cell: CellRow, trials: Sequence[Trial], rule: Rule, columns: Collection[str]) -> Measured:
-    """Return one cell. Its trials are in order of blocks."""
+    """Return one cell. Its trials are in order of rounds."""
     found = [(one, figures) for one in trials if (figures := one.counted)]
     values: dict[str, dict[int, float]] = {}
     for trial, figures in found:
         for column in columns:
             value = _noted(trial, column) if column in _NOTED else _figure(figures, column)
             if value is not None:
-                values.setdefault(column, {})[trial.block] = value
+                values.setdefault(column, {})[trial.round] = value
     rates = [figures.total_bw for _, figures in found]
     lost = [lost_share(note) for one, _ in found if (note := one.notes.get(HOST_LIMITED))]
     stopped = stop_reason(rates, len(trials), rule)

@@ -57,7 +57,7 @@ class Judgement:
 
     @property
     def more(self) -> int | None:
-        """Return the number of further blocks that would decide it at the current scatter, or None if unknown."""
+        """Return the number of further rounds that would decide it at the current scatter, or None if unknown."""
         if self.verdict is not Verdict.INCONCLUSIVE:
             return 0
         return None if self.deciding is None else _needed(self.deciding)
@@ -74,7 +74,7 @@ class Judgement:
 
 
 def _needed(answer: Answer) -> int:
-    """Return the further blocks of an answer with a known number."""
+    """Return the further rounds of an answer with a known number."""
     return max(1, (answer.enough or 0) - answer.n)
 
 
@@ -184,12 +184,12 @@ def _without_figure(claim: Claim, runs: Iterable[Mapping[str, Measured]]) -> str
 
 def _without_cells(answers: Sequence[Answer], runs: Sequence[Mapping[str, Measured]], claim: Claim) -> str:
     """Report the cells that every question lacks."""
-    known = {id_ for run in runs for id_, one in run.items() if one.blocks(claim.figure)}
+    known = {id_ for run in runs for id_, one in run.items() if one.rounds(claim.figure)}
     names = {id_: one.cell.name for run in runs for id_, one in run.items()}
     wanted = dict.fromkeys(cell for one in answers for cell in one.question.cells)
     lacking = [names[cell] for cell in wanted if cell not in known]
     if not lacking:
-        return f"its cells have {claim.metric}, but no common block"
+        return f"its cells have {claim.metric}, but no common round"
     more = f" and {len(lacking) - 3:,} more" if len(lacking) > 3 else ""
     return f"no {claim.metric} of {'; '.join(lacking[:3])}{more}"
 

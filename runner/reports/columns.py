@@ -50,7 +50,7 @@ def _latencies(side: str) -> Iterable[Column]:
 
 TRIAL_HEAD = (
     *IDENTITY,
-    Column("trial", "", "which repetition: the block it ran in; with `cell`, its identity"),
+    Column("trial", "", "which repetition: the round it ran in; with `cell`, its identity"),
     Column("outcome", "", "`measured`, `broken` (the harness or the set-up failed) or `skipped`"),
     Column("reason", "", "why it is broken or skipped"),
     *_PLACE,

@@ -32,7 +32,7 @@ _NO_FIGURES = ("",) * len(columns.TRIAL_FIGURES)
 
 
 def trials_csv(recorded: Recorded) -> str:
-    """One row per trial, cells in their order, trials of a cell by block."""
+    """One row per trial, cells in their order, trials of a cell by round."""
     axes = axis_names(recorded.cells)
     shared = (recorded.machine, _truth(recorded.synthetic))
     head = _header(columns.TRIAL_HEAD, axes, (*columns.TRIAL_FIGURES, *columns.TRIAL_TAIL), columns.TRIALS)
@@ -73,7 +73,7 @@ def _header(
 
 def _trial_row(cell: CellRow, trial: Trial, shared: tuple[str, str], places: list[str]) -> list[Any]:
     return [
-        *(cell.id, cell.name, trial.block, trial.outcome.value, trial.reason),
+        *(cell.id, cell.name, trial.round, trial.outcome.value, trial.reason),
         *shared,
         *places,
         *(_figures(trial.figures) if trial.figures else _NO_FIGURES),

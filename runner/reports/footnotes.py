@@ -32,13 +32,13 @@ def drifted(recorded: Recorded) -> str:
         return ""
     bounds = sorted(abs(bound - 1) for bound in (drift.low, drift.high))
     effect = (
-        "cells that stopped early were measured in other times than the rest; compare them over the blocks that they "
+        "cells that stopped early were measured in other times than the rest; compare them over the rounds that they "
         "share"
         if _stopped_early(recorded)
-        else "intervals are wider for it; comparisons of cells hold, as each block has all of them"
+        else "intervals are wider for it; comparisons of cells hold, as each round has all of them"
     )
     return (
-        f"from the first block to the last, rates {'rose' if drift.change > 1 else 'fell'} by "
+        f"from the first round to the last, rates {'rose' if drift.change > 1 else 'fell'} by "
         f"{percent(abs(drift.change - 1))} ({percent(bounds[0])} to {percent(bounds[1])}): {effect}"
     )
 

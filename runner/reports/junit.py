@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
-#: The last console output of lost rigs, by cell and block.
+#: The last console output of lost rigs, by cell and round.
 Tails = dict[tuple[str, int], str]
 
 
 def junit(recorded: Recorded) -> bytes:
     """The whole run as one document."""
-    tails = {(attempt.cell, attempt.block): attempt.tail for attempt in recorded.attempts}
+    tails = {(attempt.cell, attempt.round): attempt.tail for attempt in recorded.attempts}
     shown = [summary for summary in recorded.summaries if recorded.by_cell[summary.cell.id]]
     root = JUnitXml(legal(_titled(recorded, f"{recorded.matrix} on {recorded.machine}")))
     # Appended and counted here: junitparser's own way compares each suite with all before it, and counts by building
@@ -165,7 +165,7 @@ def _about(recorded: Recorded, summary: CellSummary) -> Iterator[tuple[str, str]
 
 
 def _case(classname: str, what: str, trial: Trial, tails: Tails) -> TestCase:
-    case = TestCase(legal(f"{what} trial {trial.block}".strip()), classname, round(trial.seconds, 3))
+    case = TestCase(legal(f"{what} trial {trial.round}".strip()), classname, round(trial.seconds, 3))
     if result := _result(trial, tails):
         _put(case, [result])
     _put(case, [SystemOut("\n".join(_of_trial(trial)))])
@@ -178,7 +178,7 @@ def _result(trial: Trial, tails: Tails) -> Result | None:
     if trial.outcome is Outcome.SKIPPED:
         return Skipped(legal(trial.reason) or "skipped")
     error = Error(legal(trial.reason) or "broken", "broken")
-    error.text = legal(tails.get((trial.cell, trial.block), "") or trial.reason)
+    error.text = legal(tails.get((trial.cell, trial.round), "") or trial.reason)
     return error
 
 

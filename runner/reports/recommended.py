@@ -83,7 +83,7 @@ def _notes(found: Recommendation, cells: Mapping[str, CellRow]) -> list[str]:
     best = f"best is {called(found.best, cells)}{told} ({found.confidence * 100:g} % confidence)"
     notes = [f"{work}{best if others else f'{called(found.best, cells)} is all there is: there was nothing to choose'}"]
     if any(one.ratio is None for one in others) or (others and all(one.ratio and not one.ratio.low for one in others)):
-        notes.append("settings of a single trial, or that share no block with the best, cannot be told apart from it")
+        notes.append("settings of a single trial, or that share no round with the best, cannot be told apart from it")
     if any(
         one.candidate and one.ratio and one.ratio.low and not one.ratio.low <= 1 <= one.ratio.high for one in others
     ):

@@ -78,18 +78,18 @@ class Recorded:
 
     @cached_property
     def by_cell(self) -> Mapping[str, list[Trial]]:
-        """The trials of each cell, by block; cells in their own order, also those without a trial yet."""
+        """The trials of each cell, by round; cells in their own order, also those without a trial yet."""
         found: dict[str, list[Trial]] = {cell.id: [] for cell in self.cells}
         for trial in self.trials:
             found[trial.cell].append(trial)
         for trials in found.values():
-            trials.sort(key=lambda trial: trial.block)
+            trials.sort(key=lambda trial: trial.round)
         return found
 
     @cached_property
     def drift(self) -> Drift | None:
-        """Whether all rates went up or down from block to block; None where too little was measured to tell."""
-        return None if self.synthetic else drift(_rates_by_block(self.by_cell.values()), self.confidence)
+        """Whether all rates went up or down from round to round; None where too little was measured to tell."""
+        return None if self.synthetic else drift(_rates_by_round(self.by_cell.values()), self.confidence)
 
     @cached_property
     def rankings(self) -> Sequence[Ranking]:
@@ -103,7 +103,7 @@ class Recorded:
         return f"synthetic, from the {self.machine} machine" if self.synthetic else ""
 
 
-def _rates_by_block(cells: Iterable[Sequence[Trial]]) -> Iterator[Mapping[int, float]]:
+def _rates_by_round(cells: Iterable[Sequence[Trial]]) -> Iterator[Mapping[int, float]]:
     """Of each cell its bandwidth."""
     for trials in cells:
-        yield {one.block: figures.total_bw for one in trials if (figures := one.counted)}
+        yield {one.round: figures.total_bw for one in trials if (figures := one.counted)}

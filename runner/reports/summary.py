@@ -77,7 +77,7 @@ class CellSummary:
 
 
 def summary(cell: CellRow, trials: Sequence[Trial], rule: Rule) -> CellSummary:
-    """What the trials of one cell say together; they are in the order of their blocks."""
+    """What the trials of one cell say together; they are in the order of their rounds."""
     measured = [figures for trial in trials if (figures := trial.counted)]
     how = stop_reason([figures.total_bw for figures in measured], len(trials), rule)
     values = _values(measured)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     *("guideline", "verdict", "synthetic", "shape", "metric", "unit", "claim", "source", "asked", "answer"),
-    *("value", "low", "high", "wanted_low", "wanted_high", "confidence", "blocks", "blocks_enough", "cells", "notes"),
+    *("value", "low", "high", "wanted_low", "wanted_high", "confidence", "rounds", "rounds_enough", "cells", "notes"),
 )
 _ORDER = (Verdict.FAILS, Verdict.INCONCLUSIVE, Verdict.NOT_TESTED, Verdict.HOLDS)
 

@@ -43,7 +43,7 @@ class UnendedAttempt:
     """An attempt without an end: its runner or its host died."""
 
     cell: str
-    block: int
+    round: int
     attempt: int
     boot_id: str
     started: str = ""
@@ -137,29 +137,29 @@ class Journal:
                 numbered = [row | {"position": place} for place, row in enumerate(batch, start=(last or 0) + 1)]
                 connection.execute(self._upsert(schema.cells, "name", "axes"), numbered)
 
-    def begin(self, cell: str, block: int, attempt: int, boot_id: str, started: str = "") -> None:
+    def begin(self, cell: str, round_number: int, attempt: int, boot_id: str, started: str = "") -> None:
         """Record the start of an attempt durably. If it crashes the host, the next run can see that."""
-        row = {"cell": cell, "block": block, "attempt": attempt, "boot_id": boot_id, "started": started}
+        row = {"cell": cell, "round": round_number, "attempt": attempt, "boot_id": boot_id, "started": started}
         with self._transaction() as connection:
             connection.execute(self._upsert(schema.begun, "boot_id", "started"), row)
 
-    def withdraw(self, cell: str, block: int) -> None:
+    def withdraw(self, cell: str, round_number: int) -> None:
         """Remove a started attempt that the user interrupted. That is no failure of the cell."""
         with self._transaction() as connection:
             connection.execute(
-                sa.delete(schema.begun).where(schema.begun.c.cell == cell, schema.begun.c.block == block)
+                sa.delete(schema.begun).where(schema.begun.c.cell == cell, schema.begun.c.round == round_number)
             )
 
     def record(self, trial: Trial) -> None:
-        """Record a trial durably. Raise AlreadyRecorded for a second trial of the same cell and block."""
-        ended = sa.delete(schema.begun).where(schema.begun.c.cell == trial.cell, schema.begun.c.block == trial.block)
+        """Record a trial durably. Raise AlreadyRecorded for a second trial of the same cell and round."""
+        ended = sa.delete(schema.begun).where(schema.begun.c.cell == trial.cell, schema.begun.c.round == trial.round)
         try:
             with self._transaction() as connection:
                 connection.execute(sa.insert(schema.trials), row_of(trial) | latencies_of(trial))
                 connection.execute(ended)
         except IntegrityError as problem:
-            if (trial.cell, trial.block) in self.recorded_identities():
-                raise AlreadyRecorded(f"trial {trial.block} of cell {trial.cell} is recorded already") from problem
+            if (trial.cell, trial.round) in self.recorded_identities():
+                raise AlreadyRecorded(f"trial {trial.round} of cell {trial.cell} is recorded already") from problem
             raise HarnessBroken(f"cell {trial.cell} is not in the journal") from problem
 
     def take_back(self) -> list[Trial]:
@@ -168,8 +168,8 @@ class Journal:
         unmeasured = table.c.outcome != Outcome.MEASURED.value
         # A skipped trial has no attempt.
         tries = sa.case((table.c.outcome == Outcome.SKIPPED.value, 0), else_=table.c.attempts)
-        columns = (kept.cell, kept.block, kept.attempts, kept.outcome, kept.reason, kept.started)
-        values = (table.c.cell, table.c.block, tries, table.c.outcome, table.c.reason, table.c.started)
+        columns = (kept.cell, kept.round, kept.attempts, kept.outcome, kept.reason, kept.started)
+        values = (table.c.cell, table.c.round, tries, table.c.outcome, table.c.reason, table.c.started)
         with self._transaction(immediate=True) as connection:
             taken = [trial_of(row) for row in connection.execute(sa.select(*COLUMNS).where(unmeasured)).all()]
             chosen = sa.select(*values).where(unmeasured)
@@ -181,28 +181,28 @@ class Journal:
         """Return the attempts that each trial had when it was last taken back."""
         table = schema.retried.c
         with self._transaction() as connection:
-            most = sa.select(table.cell, table.block, sa.func.max(table.attempts)).group_by(table.cell, table.block)
-            return {(cell, block): attempts for cell, block, attempts in connection.execute(most).all()}
+            most = sa.select(table.cell, table.round, sa.func.max(table.attempts)).group_by(table.cell, table.round)
+            return {(cell, round_number): attempts for cell, round_number, attempts in connection.execute(most).all()}
 
     def record_lost(self, attempt: Attempt) -> None:
         """Record an attempt that lost its rig."""
-        row = {name: getattr(attempt, name) for name in ("cell", "block", "number", "started", "reason", "tail")}
+        row = {name: getattr(attempt, name) for name in ("cell", "round", "number", "started", "reason", "tail")}
         begun = schema.begun.c
         ended = sa.delete(schema.begun).where(
-            begun.cell == attempt.cell, begun.block == attempt.block, begun.attempt == attempt.number
+            begun.cell == attempt.cell, begun.round == attempt.round, begun.attempt == attempt.number
         )
         try:
             with self._transaction() as connection:
                 connection.execute(sa.insert(schema.attempts), row)
                 connection.execute(ended)
         except IntegrityError as problem:
-            which = f"attempt {attempt.number} at trial {attempt.block} of cell {attempt.cell}"
+            which = f"attempt {attempt.number} at trial {attempt.round} of cell {attempt.cell}"
             raise AlreadyRecorded(f"{which} is recorded already") from problem
 
-    def record_set_up(self, block: int, array: str, seconds: float) -> None:
+    def record_set_up(self, round_number: int, array: str, seconds: float) -> None:
         """Record the seconds that a stack took to build."""
         with self._transaction() as connection:
-            connection.execute(sa.insert(schema.batches), {"block": block, "array": array, "seconds": seconds})
+            connection.execute(sa.insert(schema.batches), {"round": round_number, "array": array, "seconds": seconds})
 
     def set_up_times(self) -> list[tuple[str, float]]:
         """Return the name and build time of every stack, once for each build."""
@@ -210,14 +210,14 @@ class Journal:
         return [(key, seconds) for key, seconds in self._rows(sa.select(table.array, table.seconds).order_by(table.id))]
 
     def recorded_identities(self) -> set[tuple[str, int]]:
-        """Return the identities (cell, block) of all recorded trials."""
-        rows = self._rows(sa.select(schema.trials.c.cell, schema.trials.c.block))
+        """Return the identities (cell, round) of all recorded trials."""
+        rows = self._rows(sa.select(schema.trials.c.cell, schema.trials.c.round))
         return {(row[0], row[1]) for row in rows}
 
     def states(self) -> dict[tuple[str, int], State]:
         """Return a state of each recorded trial, to detect changes."""
         table = schema.trials.c
-        query = sa.select(table.cell, table.block, table.outcome, table.attempts, table.started)
+        query = sa.select(table.cell, table.round, table.outcome, table.attempts, table.started)
         return {(row[0], row[1]): tuple(row[2:]) for row in self._rows(query)}
 
     def trials_of(self, identities: Collection[tuple[str, int]]) -> list[Trial]:
@@ -240,11 +240,11 @@ class Journal:
 
     def attempts(self) -> list[Attempt]:
         """Return all attempts that lost their rig."""
-        return [Attempt(*row) for row in self._rows(_sorted(schema.attempts, "cell", "block", "number"))]
+        return [Attempt(*row) for row in self._rows(_sorted(schema.attempts, "cell", "round", "number"))]
 
     def unended_attempts(self) -> list[UnendedAttempt]:
         """Return all attempts without an end."""
-        return [UnendedAttempt(*row) for row in self._rows(_sorted(schema.begun, "cell", "block", "attempt"))]
+        return [UnendedAttempt(*row) for row in self._rows(_sorted(schema.begun, "cell", "round", "attempt"))]
 
     def cell(self, id_: str) -> CellRow:
         table = schema.cells.c

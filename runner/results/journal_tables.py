@@ -25,7 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.types import BigInteger
 
 from runner.results.fio_json import PERCENTILES
-from runner.results.migrations import Versioned, rename_notes
+from runner.results.migrations import Versioned, rename_columns, rename_notes
 from runner.statistics.percentile import needs
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ trials = Table(
     # Order of recording. The identity is the pair below.
     Column("id", Integer, primary_key=True, autoincrement=True),
     Column("cell", ForeignKey("cells.id"), nullable=False),
-    Column("block", Integer, nullable=False),
+    Column("round", Integer, nullable=False),
     Column("outcome", String, nullable=False),
     Column("reason", Text, nullable=False),
     Column("started", String, nullable=False),
@@ -102,14 +102,14 @@ trials = Table(
     Column("write_latencies", LargeBinary),
     Column("readings", JSON, nullable=False),
     Column("notes", JSON, nullable=False),
-    UniqueConstraint("cell", "block", name="one_trial_per_cell_and_block"),
+    UniqueConstraint("cell", "round", name="one_trial_per_cell_and_round"),
 )
 
 attempts = Table(
     "attempts",
     tables,
     Column("cell", String, primary_key=True),
-    Column("block", Integer, primary_key=True, autoincrement=False),
+    Column("round", Integer, primary_key=True, autoincrement=False),
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("started", String, nullable=False),
     Column("reason", Text, nullable=False),
@@ -120,7 +120,7 @@ begun = Table(
     "begun",
     tables,
     Column("cell", String, primary_key=True),
-    Column("block", Integer, primary_key=True, autoincrement=False),
+    Column("round", Integer, primary_key=True, autoincrement=False),
     Column("attempt", Integer, primary_key=True, autoincrement=False),
     Column("boot_id", String, nullable=False),
     Column("started", String, nullable=False),
@@ -132,7 +132,7 @@ retried = Table(
     tables,
     Column("id", Integer, primary_key=True, autoincrement=True),
     Column("cell", String, nullable=False),
-    Column("block", Integer, nullable=False),
+    Column("round", Integer, nullable=False),
     Column("attempts", Integer, nullable=False),
     Column("outcome", String, nullable=False),
     Column("reason", Text, nullable=False),
@@ -143,7 +143,7 @@ batches = Table(
     "visits",
     tables,
     Column("id", Integer, primary_key=True, autoincrement=True),
-    Column("block", Integer, nullable=False),
+    Column("round", Integer, nullable=False),
     Column("array", String, nullable=False),
     Column("seconds", Float, nullable=False),
 )
@@ -193,7 +193,13 @@ JOURNAL = Versioned(
     "journal",
     tables,
     meta,
-    (_with_retries_and_troubles, _with_histograms, _with_synthetic, rename_notes(RENAMED_NOTES)),
+    (
+        _with_retries_and_troubles,
+        _with_histograms,
+        _with_synthetic,
+        rename_notes(RENAMED_NOTES),
+        rename_columns({"block": "round"}, "trials", "attempts", "begun", "retried", "visits"),
+    ),
     stranger="name the folder of a run",
     newer="use the newer program, or start a new run with `--fresh`",
 )

@@ -94,15 +94,12 @@ def read_progress(folder: RunFolder, since: datetime | None = None) -> Progress:
             recent=len(_rows(connection, sa.select(trials.c.id).where(trials.c.started >= now))) if now else 0,
             lost=len(_rows(connection, sa.select(attempts.c.cell))),
             underway=[ActiveTrial(names[cell], *rest) for cell, *rest in _begun(connection, now)] if now else (),
-            last=next((LastTrial(names[cell], *rest) for cell, *rest in _rows(connection, _LAST)), None),
+            last=next((LastTrial(names[cell], *rest) for cell, *rest in _last(connection)), None),
         )
 
 
 _BY_CELL = sa.select(trials.c.cell, trials.c.outcome, sa.func.count(), sa.func.max(trials.c.reason)).group_by(
     trials.c.cell, trials.c.outcome
-)
-_LAST = (
-    sa.select(trials.c.cell, trials.c.block, trials.c.outcome, trials.c.started).order_by(trials.c.id.desc()).limit(1)
 )
 
 
@@ -124,7 +121,19 @@ def _rows(connection: sa.Connection, query: sa.Executable) -> list[tuple[Any, ..
     return [tuple(row) for row in connection.execute(query)]
 
 
+def _last(connection: sa.Connection) -> list[tuple[Any, ...]]:
+    """Return the latest recorded trial, if there is one."""
+    query = sa.select(trials.c.cell, _round(connection, trials), trials.c.outcome, trials.c.started)
+    return _rows(connection, query.order_by(trials.c.id.desc()).limit(1))
+
+
 def _begun(connection: sa.Connection, since: str) -> list[tuple[Any, ...]]:
     """Return the active attempts. Those of killed processes stay in the journal until the run repeats them."""
-    query = sa.select(begun.c.cell, begun.c.block, begun.c.attempt, begun.c.started)
+    query = sa.select(begun.c.cell, _round(connection, begun), begun.c.attempt, begun.c.started)
     return _rows(connection, query.where(begun.c.started >= since).order_by(begun.c.started))
+
+
+def _round(connection: sa.Connection, table: sa.Table) -> sa.ColumnElement[Any]:
+    """Return the column of the round. It has another name in a journal that was not migrated yet."""
+    there = {column["name"] for column in sa.inspect(connection).get_columns(table.name)}
+    return table.c.round if table.c.round.name in there else sa.column("block")

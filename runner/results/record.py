@@ -53,10 +53,10 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One measurement of a cell. (`cell`, `block`) is its identity, unique in a run."""
+    """One measurement of a cell. (`cell`, `round`) is its identity, unique in a run."""
 
     cell: str
-    block: int
+    round: int
     outcome: Outcome
     reason: str = ""
     started: str = ""  # ISO 8601, UTC
@@ -78,7 +78,7 @@ class Attempt:
     """One attempt at a trial that lost its rig. A later attempt may have succeeded."""
 
     cell: str
-    block: int
+    round: int
     number: int
     started: str
     reason: str

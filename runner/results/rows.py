@@ -25,7 +25,7 @@ LATENCIES = ("read_latencies", "write_latencies")
 _NOTHING = (None,) * len(schema.DIRECTION)
 
 _NAMES: tuple[str, ...] = (
-    *("cell", "block", "outcome", "reason", "started", "seconds", "attempts", "folder", "readings", "notes"),
+    *("cell", "round", "outcome", "reason", "started", "seconds", "attempts", "folder", "readings", "notes"),
     *("runtime", "cpu_usr", "cpu_sys", "errors"),
     *_READ,
     *_WRITE,
@@ -43,7 +43,7 @@ COLUMNS: tuple[sa.ColumnElement[Any], ...] = tuple(
 def row_of(trial: Trial) -> dict[str, Any]:
     row = {
         "cell": trial.cell,
-        "block": trial.block,
+        "round": trial.round,
         "outcome": trial.outcome.value,
         "reason": trial.reason,
         "started": trial.started,
@@ -65,10 +65,10 @@ def latencies_of(trial: Trial) -> dict[str, bytes | None]:
 
 def trial_of(row: Sequence[Any]) -> Trial:
     """Return the trial of a row of COLUMNS."""
-    cell, block, outcome, reason, started, seconds, attempts, folder, readings, notes = row[:10]
+    cell, round_number, outcome, reason, started, seconds, attempts, folder, readings, notes = row[:10]
     return Trial(
         cell=cell,
-        block=block,
+        round=round_number,
         outcome=Outcome(outcome),
         reason=reason,
         started=started,

@@ -129,7 +129,7 @@ class RunFolder:
         """Return the folder of a cell by its hierarchical name. Refuse a name that leads elsewhere."""
         return self.path.joinpath("cells", *parts_of(name))
 
-    def put(self, cell: str, block: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str:
+    def put(self, cell: str, round_number: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str:
         """Save the scripts of a cell and the outputs of one trial. Return the folder of the trial, relative to the run.
 
         A script that differs from earlier trials of the cell goes to the folder of the trial. Files are not synced,
@@ -137,7 +137,7 @@ class RunFolder:
         script may pass when run by hand.
         """
         folder = self.cell(cell)
-        trial = folder / f"trial-{block}"
+        trial = folder / f"trial-{round_number}"
         with translate_errors(trial):
             try:
                 trial.mkdir(parents=True)
@@ -163,9 +163,9 @@ class RunFolder:
     def standing(self) -> Path:
         return self.path / STANDING
 
-    def set_aside(self, cell: str, block: int, attempts: int) -> None:
+    def set_aside(self, cell: str, round_number: int, attempts: int) -> None:
         """Rename the outputs of a trial before it is repeated, so that outputs do not mix."""
-        trial = self.cell(cell) / f"trial-{block}"
+        trial = self.cell(cell) / f"trial-{round_number}"
         if trial.is_dir():
             with translate_errors(trial):
                 trial.rename(trial.with_name(f"{trial.name}-attempt-{attempts}"))

@@ -39,7 +39,7 @@ class ActiveTrial:
     """A trial in progress."""
 
     name: str
-    block: int
+    round: int
     attempt: int
     started: str
 
@@ -49,7 +49,7 @@ class LastTrial:
     """The latest recorded trial."""
 
     name: str
-    block: int
+    round: int
     outcome: str
     started: str
 

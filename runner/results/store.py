@@ -39,7 +39,7 @@ _BATCH = 500
 _BUSY_MS = 5_000
 #: Up to this many values go into a condition. Beyond it, read all rows and filter here.
 _FEW = 400
-_KEY = ("run", "cell", "block")
+_KEY = ("run", "cell", "round")
 _BLANK: dict[str, Any] = dict.fromkeys(column.name for column in tables.trials.columns)
 _RUN_COLUMNS = tuple(column.name for column in tables.runs.columns if column.name != "id")
 _TRIAL_COLUMNS = tuple(column.name for column in tables.trials.columns if column.name not in _KEY)
@@ -224,11 +224,11 @@ class SharedStore:
     def _remove(self, run: str, keys: Sequence[tuple[str, int]]) -> None:
         if not keys:
             return
-        gone = [{"of": cell, "at": block} for cell, block in keys]
+        gone = [{"of": cell, "at": round_number} for cell, round_number in keys]
         with self._transaction(immediate=True) as connection:
             for table in (tables.trials, tables.latencies):
                 which = sa.delete(table).where(
-                    table.c.run == run, table.c.cell == sa.bindparam("of"), table.c.block == sa.bindparam("at")
+                    table.c.run == run, table.c.cell == sa.bindparam("of"), table.c.round == sa.bindparam("at")
                 )
                 connection.execute(which, gone)
 
@@ -240,7 +240,7 @@ class SharedStore:
     def states(self, run: str) -> dict[tuple[str, int], State]:
         """Return the state of each stored trial of a run, to detect changes."""
         table = tables.trials.c
-        query = sa.select(table.cell, table.block, table.outcome, table.attempts, table.started)
+        query = sa.select(table.cell, table.round, table.outcome, table.attempts, table.started)
         return {(row[0], row[1]): tuple(row[2:]) for row in self._rows(query.where(table.run == run))}
 
     def runs(self) -> list[RunRow]:
@@ -289,7 +289,7 @@ class SharedStore:
         """Return columns of trials as plain rows, ordered by key. None for runs or cells means all."""
         table = tables.trials.c
         query = sa.select(*map(_column, columns)).where(*_among({table.run: runs, table.cell: cells}))
-        query = query.order_by(table.run, table.cell, table.block)
+        query = query.order_by(table.run, table.cell, table.round)
         if any(isinstance(_column(name).type, sa.JSON) for name in columns):
             return self._rows(query)
         return self._plain(query)
@@ -297,7 +297,7 @@ class SharedStore:
     def latencies(
         self, names: Sequence[str], runs: Collection[str] | None = None, cells: Collection[str] | None = None
     ) -> Sequence[tuple[Any, ...]]:
-        """Return run, cell, block and packed histograms of the same trials."""
+        """Return run, cell, round and packed histograms of the same trials."""
         table = tables.latencies.c
         query = sa.select(*(table[name] for name in (*_KEY, *names)))
         return self._plain(query.where(*_among({table.run: runs, table.cell: cells})))

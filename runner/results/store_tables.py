@@ -1,7 +1,7 @@
 """The tables of the shared store and their migrations.
 
 Rows of `trials` are narrow, because queries read whole runs. Readings are in a separate table, once for all trials with
-equal readings, and so are histograms. The key of a trial is (run, cell, block).
+equal readings, and so are histograms. The key of a trial is (run, cell, round).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ trials = Table(
     tables,
     Column("run", String, primary_key=True),
     Column("cell", String, primary_key=True),
-    Column("block", Integer, primary_key=True, autoincrement=False),
+    Column("round", Integer, primary_key=True, autoincrement=False),
     Column("outcome", String, nullable=False),
     Column("reason", Text, nullable=False),
     Column("started", String, nullable=False),
@@ -95,7 +95,7 @@ latencies = Table(
     tables,
     Column("run", String, primary_key=True),
     Column("cell", String, primary_key=True),
-    Column("block", Integer, primary_key=True, autoincrement=False),
+    Column("round", Integer, primary_key=True, autoincrement=False),
     Column("read_latencies", LargeBinary),
     Column("write_latencies", LargeBinary),
     Index("latencies_of_a_cell", "cell", "run"),
@@ -150,6 +150,7 @@ SHARED = Versioned(
         _with_endings,
         rename_columns({"made_up": "synthetic"}, "runs"),
         _with_host_limited,
+        rename_columns({"block": "round"}, "trials", "latencies"),
     ),
     stranger="name another file or database with `--store`; an empty one becomes a store",
     newer="use the newer program, or name another store with `--store`; the journals of the runs have the same trials",

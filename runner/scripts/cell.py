@@ -164,9 +164,9 @@ def _job(
     return render(template, own, title=workload.label, place=place, work=work, options={**work.fio, **more}, seed=seed)
 
 
-def trial_seed(seed: int, cell: str, block: int) -> int:
+def trial_seed(seed: int, cell: str, round_number: int) -> int:
     """Return a seed for random offsets: different for every trial, the same when a trial is repeated."""
-    return int.from_bytes(hashlib.blake2b(f"{seed}/{cell}/{block}".encode(), digest_size=4).digest(), "big") >> 1
+    return int.from_bytes(hashlib.blake2b(f"{seed}/{cell}/{round_number}".encode(), digest_size=4).digest(), "big") >> 1
 
 
 def files_of(array: ArrayScripts, cell: CellScripts) -> dict[str, str]:

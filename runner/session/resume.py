@@ -48,7 +48,7 @@ class Chosen:
         if self.retry:
             names = {cell.id: cell.name for cell in journal.cells()}
             for trial in journal.take_back():
-                folder.set_aside(names[trial.cell], trial.block, trial.attempts)
+                folder.set_aside(names[trial.cell], trial.round, trial.attempts)
         return folder
 
 

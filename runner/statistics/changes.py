@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runner.statistics.blocks import block_effects, log_table
 from runner.statistics.ratios import Ratio, bounded_exp, unpaired_ratio
+from runner.statistics.rounds import log_table, round_effects
 from runner.statistics.students_t import t_factor
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Drift:
     confidence: float
     #: The probability of a trend as steep or steeper without drift.
     p: float
-    blocks: int
+    rounds: int
     cells: int
 
 
@@ -61,15 +61,15 @@ def drift(samples: Iterable[Mapping[int, float]], confidence: float = 0.95) -> D
     table = log_table([one for one in samples if len(one) > 1 and min(one.values()) > 0])
     if table.shape[1] < 3 or not len(table):
         return None
-    blocks, effects = table.shape[1], block_effects(table)
+    rounds, effects = table.shape[1], round_effects(table)
     if effects.max() - effects.min() < ROUNDING:
-        return Drift(1.0, 1.0, 1.0, confidence, 1.0, blocks, len(table))
+        return Drift(1.0, 1.0, 1.0, confidence, 1.0, rounds, len(table))
     from scipy.stats import linregress
 
-    line = linregress(range(blocks), effects)
-    half = t_factor(blocks - 2, confidence) * float(line.stderr)
-    change, low, high = (bounded_exp((float(line.slope) + by) * (blocks - 1)) for by in (0.0, -half, half))
-    return Drift(change, low, high, confidence, float(line.pvalue), blocks, len(table))
+    line = linregress(range(rounds), effects)
+    half = t_factor(rounds - 2, confidence) * float(line.stderr)
+    change, low, high = (bounded_exp((float(line.slope) + by) * (rounds - 1)) for by in (0.0, -half, half))
+    return Drift(change, low, high, confidence, float(line.pvalue), rounds, len(table))
 
 
 def find_changes(nights: Sequence[float], alarms: float = 0.01, *, seed: int = 1) -> list[Change]:

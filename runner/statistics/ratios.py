@@ -74,10 +74,14 @@ def paired_ratio(a: Mapping[int, float], b: Mapping[int, float], confidence: flo
     None without a shared round, or if a value is not positive.
     """
     shared = sorted(a.keys() & b.keys())
-    if not shared or not _positive(a[block] for block in shared) or not _positive(b[block] for block in shared):
+    if (
+        not shared
+        or not _positive(a[round_number] for round_number in shared)
+        or not _positive(b[round_number] for round_number in shared)
+    ):
         return None
     n = len(shared)
-    differences = [log(b[block] / a[block]) for block in shared]
+    differences = [log(b[round_number] / a[round_number]) for round_number in shared]
     mean, error = _mean_and_error(differences)
     return _ratio(mean, error, n - 1, (n, n), confidence, paired=True)
 

@@ -11,9 +11,9 @@ from math import log
 from statistics import linear_regression
 from typing import TYPE_CHECKING
 
-from runner.statistics.blocks import cell_levels
 from runner.statistics.interval import student_interval
 from runner.statistics.ratios import paired_ratio
+from runner.statistics.rounds import cell_levels
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,12 +42,14 @@ def scaling_exponent(places: Sequence[float], samples: Sequence[Sample], confide
     cancel. A curve that is not straight is summarised as a line. Return None for fewer than two such rounds or places,
     or if any value is not positive.
     """
-    blocks = _shared_blocks(samples)
-    numbers = [*places, *(sample[block] for sample in samples for block in blocks)]
+    rounds = _shared_rounds(samples)
+    numbers = [*places, *(sample[round_number] for sample in samples for round_number in rounds)]
     if len(set(places)) < 2 or min(numbers) <= 0:
         return None
     steps = [log(place) for place in places]
-    slopes = [linear_regression(steps, [log(sample[block]) for sample in samples]).slope for block in blocks]
+    slopes = [
+        linear_regression(steps, [log(sample[round_number]) for sample in samples]).slope for round_number in rounds
+    ]
     return student_interval(slopes, confidence)
 
 
@@ -88,7 +90,7 @@ def _beaten_by_best(
     return found
 
 
-def _shared_blocks(samples: Sequence[Sample]) -> list[int]:
+def _shared_rounds(samples: Sequence[Sample]) -> list[int]:
     """Return the rounds in which all were measured."""
     return sorted(set(samples[0]).intersection(*samples[1:])) if samples else []
 

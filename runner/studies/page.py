@@ -36,7 +36,7 @@ _COLUMNS = (
         "high",
         "said",
         "synthetic",
-        "blocks",
+        "rounds",
         "host_limited",
         "cells",
         "remark",

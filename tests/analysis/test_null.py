@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from runner.results.record import Trial
 
 CELLS = [CellRow(f"c{number}", f"cell-{number}", {"number": str(number)}) for number in range(12)]
-NOISE, BLOCKS = 0.02, 12
+NOISE, ROUNDS = 0.02, 12
 
 
 def ratio(value: float, a: int = 5, b: int = 5) -> Ratio:
@@ -40,11 +40,11 @@ def test_which_side_is_larger_does_not_matter() -> None:
 
 
 def trials(chance: np.random.Generator) -> list[Trial]:
-    """Every block has a mood, which half of the noise is."""
-    moods = 1 + NOISE * chance.standard_normal(BLOCKS)
+    """Every round has a mood, which half of the noise is."""
+    moods = 1 + NOISE * chance.standard_normal(ROUNDS)
     return [
-        past.measured(cell.id, block, 1e8 * mood * (1 + NOISE * chance.standard_normal()))
-        for block, mood in enumerate(moods, start=1)
+        past.measured(cell.id, round_number, 1e8 * mood * (1 + NOISE * chance.standard_normal()))
+        for round_number, mood in enumerate(moods, start=1)
         for cell in CELLS
     ]
 
@@ -68,9 +68,9 @@ def test_noise_makes_no_more_alarms_than_is_stated_and_shows_its_floor(
         seen = [halves(found, random.Random(seed)) for seed in range(60)]  # noqa: S311 - a repeatable sample
     assert {figures for figures, _, _ in seen} == {len(CELLS)}
     assert sum(alarms > 0 for _, alarms, _ in seen) <= 0.1 * len(seen)
-    # Two whole runs of a dozen blocks with both parts of the noise.
+    # Two whole runs of a dozen rounds with both parts of the noise.
     usual = float(np.median([least for _, _, least in seen]))
-    assert usual == pytest.approx(1.96 * NOISE * np.sqrt(2 * 2 / BLOCKS), rel=0.4)
+    assert usual == pytest.approx(1.96 * NOISE * np.sqrt(2 * 2 / ROUNDS), rel=0.4)
     monkeypatch.setattr("sys.argv", ["null", "--results", str(tmp_path), "--times", "3"])
     main()
     assert "3 null comparisons of run-1, 36 ratios of halves" in capsys.readouterr().out

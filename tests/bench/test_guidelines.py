@@ -18,8 +18,8 @@ def test_every_shape_is_simulated() -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.shape)
 def test_on_the_edge_of_truth_hardly_any_run_gets_a_verdict(case: Case) -> None:
-    for noise, blocks in ((0.02, 3), (0.1, 8)):
-        assert 1 - shares(case, case.edge, noise, blocks, RUNS, seed=5)[Verdict.INCONCLUSIVE] <= MOST
+    for noise, rounds in ((0.02, 3), (0.1, 8)):
+        assert 1 - shares(case, case.edge, noise, rounds, RUNS, seed=5)[Verdict.INCONCLUSIVE] <= MOST
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.shape)

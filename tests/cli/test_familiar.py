@@ -53,7 +53,7 @@ def measured(of: CellRow, rate: float) -> list[Trial]:
     """Twice the same, in the direction that it works in."""
     rw = of.axes["workload.rw"]
     read, write = ("write" not in rw) or None, (rw != "read" and rw != "randread") or None
-    return [past.measured(of.id, block, read and rate, write and rate) for block in (1, 2)]
+    return [past.measured(of.id, round_number, read and rate, write and rate) for round_number in (1, 2)]
 
 
 @pytest.fixture

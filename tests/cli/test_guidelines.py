@@ -138,13 +138,13 @@ def test_a_check_takes_those_of_the_run_or_others(ran: Said, call: Call, tmp_pat
     (tmp_path / "other.yaml").write_text(SHARED.replace("doubled", "other"))
     said = call("guidelines", "check", "latest", "--guidelines", "other.yaml", "--format", "json")
     (row,) = json.loads(said.out)["rows"]
-    assert (said.status, row["guideline"], row["verdict"], row["blocks"]) == (0, "other", "fails", 4)
+    assert (said.status, row["guideline"], row["verdict"], row["rounds"]) == (0, "other", "fails", 4)
 
 
 def test_of_several_runs_each_is_a_value(ran: Said, call: Call, tmp_path: Path) -> None:
     call("run", "--on", "dry", "--fresh", "small.yaml")
     said = call("guidelines", "check", "small-*", "--format", "json")
-    assert {row["blocks"] for row in json.loads(said.out)["rows"]} == {2}
+    assert {row["rounds"] for row in json.loads(said.out)["rows"]} == {2}
 
 
 def test_a_run_without_guidelines_needs_some_to_be_named(call: Call, tmp_path: Path) -> None:
@@ -190,8 +190,8 @@ def test_a_run_goes_on_until_its_guidelines_are_decided(call: Call, tmp_path: Pa
     said = call("run", "--on", "dry", "--until-decided", "--budget", "1h", "small.yaml")
     assert said.status == 0
     rows = list(csv.DictReader(io.StringIO((folder(tmp_path) / "verdicts.csv").read_text())))
-    blocks = {row["guideline"]: int(row["blocks"]) for row in rows}
-    assert blocks["alike"] > 2
+    rounds = {row["guideline"]: int(row["rounds"]) for row in rows}
+    assert rounds["alike"] > 2
     assert json.loads((folder(tmp_path) / "manifest.json").read_text())["steered"] is True
     before = (folder(tmp_path) / "verdicts.csv").read_bytes()
     call("report", str(folder(tmp_path)))

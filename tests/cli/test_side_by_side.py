@@ -55,12 +55,12 @@ def trials_of(cells: Sequence[CellRow]) -> list[Trial]:
         for value in cell.axes.values():
             factor *= factors.get(value, 1.0)
         size, rate = (1 << 20, 150) if cell.axes["workload.bs"] == "1MiB" else (4096, 500)
-        for block, noise in enumerate(NOISE, start=1):
+        for round_number, noise in enumerate(NOISE, start=1):
             iops = rate * factor * noise
             one = past.direction(iops * size, iops)
             reads = cell.axes["workload.rw"] == "read"
             figures = Figures(one if reads else None, None if reads else one, 1, 3, 4, 0)
-            found.append(replace(past.measured(cell.id, block, 1e8), figures=figures))
+            found.append(replace(past.measured(cell.id, round_number, 1e8), figures=figures))
     return found
 
 

@@ -151,7 +151,7 @@ def test_two_runs_at_once_on_one_store(tmp_path: Path, kind: str, request: pytes
     with SharedStore.existing(address_of(url, tmp_path)) as store:
         runs = {run.id: run.matrix for run in store.runs()}
         assert sorted(runs.values()) == ["one", "two"]
-        found = [(runs[run], cell, block) for run, cell, block in store.trials(("run", "cell", "block"))]
+        found = [(runs[run], cell, round_number) for run, cell, round_number in store.trials(("run", "cell", "round"))]
     assert len(found) == len(set(found)) == 2 * 4 * 8
 
 

@@ -33,7 +33,7 @@ TRIALS = 4 * 75
 #: Calls of functions that two or three trials are made of.
 STEPS = 60_000
 #: What makes a trial what it is, wherever and whenever it ran.
-SAME = ("cell", "block", "outcome", "read_bw", "write_bw", "readings", "kernel")
+SAME = ("cell", "round", "outcome", "read_bw", "write_bw", "readings", "kernel")
 
 
 def killing_itself(trial: int, steps: int) -> None:

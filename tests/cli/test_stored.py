@@ -46,12 +46,12 @@ NOISE = (1.0, 1.004, 0.997, 1.002, 0.999)
 
 
 def trials(times: float = 1.0, kernel: str = "6.1.0-28-amd64") -> list[Trial]:
-    """Five of each cell, in five blocks; all of them so many times as fast."""
+    """Five of each cell, in five rounds; all of them so many times as fast."""
     found = []
-    for block, noise in enumerate(NOISE, start=1):
-        found.append(past.measured(SMALL_CHUNK.id, block, 1e8 * times * noise, kernel=kernel))
-        found.append(past.measured(LARGE_CHUNK.id, block, 2e8 * times * noise, kernel=kernel))
-        found.append(past.measured(WRITES.id, block, None, 5e7 * noise, kernel=kernel))
+    for round_number, noise in enumerate(NOISE, start=1):
+        found.append(past.measured(SMALL_CHUNK.id, round_number, 1e8 * times * noise, kernel=kernel))
+        found.append(past.measured(LARGE_CHUNK.id, round_number, 2e8 * times * noise, kernel=kernel))
+        found.append(past.measured(WRITES.id, round_number, None, 5e7 * noise, kernel=kernel))
     return found
 
 
@@ -109,10 +109,10 @@ def test_percentiles_are_of_all_requests_together(call: Call, tmp_path: Path) ->
     for number in (1, 2):
         both = [
             replace(
-                past.measured(SMALL_CHUNK.id, block, 1e8),
+                past.measured(SMALL_CHUNK.id, round_number, 1e8),
                 figures=Figures(past.direction(1e8, None, kept), None, 1, 3, 4, 0),
             )
-            for block, kept in enumerate((fast, slow), start=1)
+            for round_number, kept in enumerate((fast, slow), start=1)
         ]
         past.recorded(tmp_path / "results", both, number, CELLS)
     asked = [word for name in ("p50", "p95", "p99", "p999", "p9999") for word in ("--metric", f"read_lat_{name}")]
@@ -184,7 +184,7 @@ def test_cells_without_a_past_say_so(call: Call, tmp_path: Path) -> None:
     nights(tmp_path / "results", 5)
     new = cell("1MiB")
     for number in (6, 7):
-        more = [past.measured(new.id, block, 1e8 * noise) for block, noise in enumerate(NOISE, start=1)]
+        more = [past.measured(new.id, round_number, 1e8 * noise) for round_number, noise in enumerate(NOISE, start=1)]
         past.recorded(tmp_path / "results", [*trials(), *more], number, (*CELLS, new))
     said = call("compare", "run-6", "run-7", "--metric", "read_bw")
     assert "of 1 of 3 figures there are too few" in said.out
@@ -195,7 +195,7 @@ def missed(trial: Trial) -> Trial:
 
 
 def test_what_never_became_steady_is_shown_and_not_averaged_in(call: Call, tmp_path: Path) -> None:
-    fast = [missed(replace(one, block=one.block + 5)) for one in trials(9.0)]
+    fast = [missed(replace(one, round=one.round + 5)) for one in trials(9.0)]
     past.recorded(tmp_path / "results", [*trials(), *fast], 1, CELLS)
     past.recorded(tmp_path / "results", [missed(one) for one in trials()], 2, CELLS)
     found = rows(call("results", "run-1", "--format", "csv").out)[0]
@@ -241,10 +241,10 @@ def stripes(count: int, rw: str) -> CellRow:
 
 
 def striped(factors: Mapping[int, float]) -> list[Trial]:
-    """Reads of so many times 80 MB/s; blocks have a mood, which all of their cells share."""
+    """Reads of so many times 80 MB/s; rounds have a mood, which all of their cells share."""
     return [
-        past.measured(stripes(count, "read").id, block, 8e7 * by * noise)
-        for block, noise in enumerate((1.0, 1.1, 0.9), start=1)
+        past.measured(stripes(count, "read").id, round_number, 8e7 * by * noise)
+        for round_number, noise in enumerate((1.0, 1.1, 0.9), start=1)
         for count, by in factors.items()
     ]
 
@@ -277,7 +277,7 @@ def test_what_scales_begins_with_what_was_measured_first(call: Call, tmp_path: P
 
 
 def test_words_have_no_power_and_single_trials_no_doubt(call: Call, tmp_path: Path) -> None:
-    past.recorded(tmp_path / "results", [one for one in trials() if one.block == 1], 1, CELLS)
+    past.recorded(tmp_path / "results", [one for one in trials() if one.round == 1], 1, CELLS)
     told = call("results", "latest", "--pivot", "chunk", "--scale", "--metric", "read_bw")
     assert "2.00\u00d7" in told.out
     assert "2.00\u00d7 (" not in told.out
@@ -308,7 +308,10 @@ def test_a_pivot_shows_of_every_row_what_other_tables_show(call: Call, tmp_path:
         for one in trials()
     ]
     mixed = cell("512KiB", "randrw")
-    both = [past.measured(mixed.id, block, 4e6 * noise, 2e6 * noise) for block, noise in enumerate(NOISE, start=1)]
+    both = [
+        past.measured(mixed.id, round_number, 4e6 * noise, 2e6 * noise)
+        for round_number, noise in enumerate(NOISE, start=1)
+    ]
     past.recorded(tmp_path / "results", [*large, *both], 1, (*CELLS, mixed))
     found = rows(call("results", "latest", "--pivot", "chunk", "--format", "csv").out)
     assert [(one["workload.rw"], one["metric"]) for one in found] == [
@@ -333,8 +336,8 @@ def mixed_runs(tmp_path: Path) -> Path:
     shares = (0.62, 0.38, 0.6, 0.4, 0.5)
     for number, times in ((1, 1.0), (2, 0.9)):
         both = [
-            past.measured(mixed.id, block, 1e7 * times * noise * share, 1e7 * times * noise * (1 - share))
-            for block, (noise, share) in enumerate(zip(NOISE, shares, strict=True), start=1)
+            past.measured(mixed.id, round_number, 1e7 * times * noise * share, 1e7 * times * noise * (1 - share))
+            for round_number, (noise, share) in enumerate(zip(NOISE, shares, strict=True), start=1)
         ]
         past.recorded(tmp_path / "results", [*trials(), *both], number, (*CELLS, mixed))
     return tmp_path / "results"
@@ -371,9 +374,12 @@ def test_the_doubt_in_a_table_is_that_of_the_rate_beside_it(call: Call, tmp_path
     """Of large requests the bandwidth is told, of small ones how many there were."""
     steady, wild = (1e8, 1.001e8, 0.999e8), (1.0, 1.6, 0.5)
     kept = [
-        replace(past.measured(of.id, block, 1e8), figures=Figures(past.direction(bw, bw / bs * off), None, 1, 3, 4, 0))
+        replace(
+            past.measured(of.id, round_number, 1e8),
+            figures=Figures(past.direction(bw, bw / bs * off), None, 1, 3, 4, 0),
+        )
         for of, bs in ((LARGE_CHUNK, 1 << 20), (SMALL_CHUNK, 1 << 12))
-        for block, (bw, off) in enumerate(zip(steady, wild, strict=True), start=1)
+        for round_number, (bw, off) in enumerate(zip(steady, wild, strict=True), start=1)
     ]
     past.recorded(tmp_path / "results", kept, 1, (SMALL_CHUNK, LARGE_CHUNK))
     told = rows(call("results", "latest", "--format", "csv").out)
@@ -421,8 +427,8 @@ def test_what_was_seen_beside_the_work_and_sums_are_figures_too(call: Call, tmp_
         {"iowait": "0.3500", "evenness": "1.000"},
     )
     found = [
-        replace(past.measured(SMALL_CHUNK.id, block, 1e8, 2e8), notes={"kernel": "6.1.0", **notes})
-        for block, notes in enumerate(beside, start=1)
+        replace(past.measured(SMALL_CHUNK.id, round_number, 1e8, 2e8), notes={"kernel": "6.1.0", **notes})
+        for round_number, notes in enumerate(beside, start=1)
     ]
     past.recorded(tmp_path / "results", [*found, past.measured(WRITES.id, 1, None, 5e7)], 1, CELLS)
     asked = ("iowait", "disks.evenness", "disks.strain", "total.bw", "total_iops")
@@ -601,10 +607,10 @@ def test_compare_a_run_with_itself(call: Call, two_runs: Path) -> None:
     assert said.status == 0
     assert "0 slower, 0 faster, 3 same" in said.out
     assert "environment" not in said.out
-    assert "A is its odd blocks and B its even ones, so what differs is noise" in said.out
+    assert "A is its odd rounds and B its even ones, so what differs is noise" in said.out
     (row, *_) = rows(call("compare", "run-1", "run-1", "--only", "chunk=64KiB,rw=read", "--format", "csv").out)
     assert (row["values_a"], row["values_b"], row["paired"], row["stopped_a"]) == ("3", "2", "false", "fixed")
-    odd, even = ([NOISE[block - 1] for block in blocks] for blocks in ((1, 3, 5), (2, 4)))
+    odd, even = ([NOISE[round_number - 1] for round_number in rounds] for rounds in ((1, 3, 5), (2, 4)))
     assert float(row["ratio"]) == pytest.approx(geometric_mean(even) / geometric_mean(odd))
     assert "so what differs is noise" not in call("compare", "run-1", "run-2").out
 
@@ -631,7 +637,7 @@ def test_compare_kernels_hosts_and_values_of_an_axis(call: Call, two_runs: Path)
     assert "2 slower" in call("compare", "--by", "host", "lab1", "lab2").out
     said = call("compare", "--by", "chunk", "64KiB", "512KiB", "--runs", "run-1", "--format", "json")
     (row,) = json.loads(said.out)["rows"][:1]
-    assert (row["paired"], row["verdict"]) == (True, "faster"), "blocks of one run are compared block by block"
+    assert (row["paired"], row["verdict"]) == (True, "faster"), "rounds of one run are compared round by round"
     assert row["ratio"] == pytest.approx(2.0)
 
 
@@ -650,9 +656,9 @@ def test_compare_by_an_axis_with_which_others_change(call: Call, tmp_path: Path)
     past.recorded(
         tmp_path / "results",
         [
-            past.measured(one.id, block, speed * noise)
+            past.measured(one.id, round_number, speed * noise)
             for one, speed in zip(cells, speeds, strict=True)
-            for block, noise in enumerate(NOISE, start=1)
+            for round_number, noise in enumerate(NOISE, start=1)
         ],
         1,
         cells,
@@ -677,7 +683,7 @@ def test_compare_by_an_axis_with_which_others_change(call: Call, tmp_path: Path)
 def test_cells_of_one_name_and_other_ids(call: Call, tmp_path: Path) -> None:
     for number in (1, 2):
         one = CellRow(f"{number}234567890", SMALL_CHUNK.name, SMALL_CHUNK.axes)
-        found = [past.measured(one.id, block, 1e8 * noise) for block, noise in enumerate(NOISE)]
+        found = [past.measured(one.id, round_number, 1e8 * noise) for round_number, noise in enumerate(NOISE)]
         past.recorded(tmp_path / "results", found, number, (one,), seed=number)
     said = call("compare", "run-1", "run-2")
     assert said.status == 2
@@ -692,8 +698,13 @@ def test_cells_of_one_name_and_other_ids(call: Call, tmp_path: Path) -> None:
 def test_kernels_that_the_matrix_names_are_compared_within_a_run(call: Call, tmp_path: Path) -> None:
     """The ids of such cells differ, as they cover the kernel."""
     old, new = cell("64KiB", kernel="debian-12"), cell("64KiB", kernel="debian-13")
-    found = [past.measured(old.id, block, 1e8 * noise, kernel="6.1.0-28-amd64") for block, noise in enumerate(NOISE)]
-    found += [past.measured(new.id, block, 1.5e8 * noise, kernel="6.12.57") for block, noise in enumerate(NOISE)]
+    found = [
+        past.measured(old.id, round_number, 1e8 * noise, kernel="6.1.0-28-amd64")
+        for round_number, noise in enumerate(NOISE)
+    ]
+    found += [
+        past.measured(new.id, round_number, 1.5e8 * noise, kernel="6.12.57") for round_number, noise in enumerate(NOISE)
+    ]
     past.recorded(tmp_path / "results", found, 1, (old, new))
     for words in (("debian-12", "debian-13"), ("6.1.0", "6.12.57")):
         said = call("compare", "--by", "kernel", *words)
@@ -723,8 +734,8 @@ def test_several_runs_a_side_count_as_one_value_each(call: Call, tmp_path: Path)
     assert counts == {("10", "10", "2", "2")}
 
 
-def test_block_by_block_those_count_that_both_sides_share(call: Call, tmp_path: Path) -> None:
-    some = [one for one in trials() if one.cell == SMALL_CHUNK.id or one.block > 2]
+def test_round_by_round_those_count_that_both_sides_share(call: Call, tmp_path: Path) -> None:
+    some = [one for one in trials() if one.cell == SMALL_CHUNK.id or one.round > 2]
     past.recorded(tmp_path / "results", some, 1, CELLS)
     said = call("compare", "--by", "md.chunk", "64KiB", "512KiB", "--metric", "read_bw", "--format", "csv")
     told, *_ = rows(said.out)
@@ -771,7 +782,7 @@ def test_many_cells_of_one_side_only_take_one_line(call: Call, tmp_path: Path) -
 
 def test_cells_of_one_side_only_are_listed(call: Call, tmp_path: Path) -> None:
     past.recorded(tmp_path / "results", trials()[:1] + trials()[3:4], 1, CELLS)
-    broken = [Trial(SMALL_CHUNK.id, block, Outcome.BROKEN, "it broke") for block in (1, 2)]
+    broken = [Trial(SMALL_CHUNK.id, round_number, Outcome.BROKEN, "it broke") for round_number in (1, 2)]
     past.recorded(tmp_path / "results", trials()[1:2], 2, CELLS)
     past.recorded(tmp_path / "results", [*broken, *trials()[1:2], *trials()[4:5]], 3, CELLS)
     assert "have no common cell" in call("compare", "run-1", "run-2").err
@@ -831,7 +842,7 @@ def test_a_side_that_is_not_finished_is_said_to_be_so(call: Call, tmp_path: Path
 def host_limited(found: list[Trial], cell: str) -> list[Trial]:
     return [
         replace(one, notes={**one.notes, "host_limited": "vda: 3 % late"})
-        if one.cell == cell and one.block < 4
+        if one.cell == cell and one.round < 4
         else one
         for one in found
     ]
@@ -889,7 +900,7 @@ def test_synthetic_figures_are_never_mixed_with_measured_ones(call: Call, two_ru
 def test_synthetic_runs_that_are_left_out_are_told_of(call: Call, two_runs: Path) -> None:
     """Else one measured run makes all others invisible, and the answer sounds as if they were not there."""
     other = cell("64KiB", "trim")
-    walked = [past.measured(other.id, block, 1e8 * noise) for block, noise in enumerate(NOISE, start=1)]
+    walked = [past.measured(other.id, round_number, 1e8 * noise) for round_number, noise in enumerate(NOISE, start=1)]
     past.recorded(two_runs, walked, 3, (other,), synthetic=True, machine="dry")
     said = call("history", other.name)
     assert said.status == 2
@@ -907,7 +918,9 @@ def test_synthetic_runs_that_are_left_out_are_told_of(call: Call, two_runs: Path
 def test_a_history_with_a_change(call: Call, tmp_path: Path) -> None:
     for number in range(1, 25):
         times = (1.0 if number <= 12 else 0.7) * NOISE[number % 5]
-        one = [past.measured(SMALL_CHUNK.id, block, 1e8 * times * noise) for block, noise in enumerate(NOISE)]
+        one = [
+            past.measured(SMALL_CHUNK.id, round_number, 1e8 * times * noise) for round_number, noise in enumerate(NOISE)
+        ]
         past.recorded(tmp_path / "results", one, number, (SMALL_CHUNK,))
     said = call("history", SMALL_CHUNK.name)
     assert said.status == 0
@@ -1133,7 +1146,7 @@ def test_figures_have_units() -> None:
 def test_the_latest_is_one_that_was_measured(call: Call, tmp_path: Path) -> None:
     """Whoever walks through a matrix on the dry machine has measured nothing that the next command could be about."""
     for number, machine in ((1, "qemu"), (2, "qemu"), (3, "dry")):
-        trials = [past.measured("c1", block, 1e8 * number + block) for block in (1, 2)]
+        trials = [past.measured("c1", round_number, 1e8 * number + round_number) for round_number in (1, 2)]
         past.recorded(tmp_path / "results", trials, number, machine=machine, synthetic=machine == "dry")
     for word, run in (("latest", "run-2"), ("latest~1", "run-1"), ("sweep", "run-2"), ("run-3", "run-3")):
         said = call("results", word, "--format", "csv")

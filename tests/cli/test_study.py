@@ -55,9 +55,9 @@ def study(tmp_path: Path) -> Path:
 
 def measured(tmp_path: Path, times: float, number: int = 1, **changes: object) -> None:
     trials = [
-        past.measured(cell, block, 1e8 * (1 + block / 1000) * (times if cell == "c2" else 1))
+        past.measured(cell, round_number, 1e8 * (1 + round_number / 1000) * (times if cell == "c2" else 1))
         for cell in ("c1", "c2")
-        for block in (1, 2, 3)
+        for round_number in (1, 2, 3)
     ]
     past.recorded(tmp_path / "results", trials, number, CELLS, matrix="small", **changes)
 
@@ -139,7 +139,7 @@ def test_a_study_is_held_against_its_latest_finished_run(call: Call, study: Path
 def test_a_run_of_what_the_matrix_was_before_is_told(call: Call, study: Path, tmp_path: Path) -> None:
     """Its cells are others on the same axes: no run would have all that a claim is about."""
     now = [cell for cell in space(SMALL).cells() if cell.axes["workload.rw"] == "read"]
-    trials = [past.measured(cell.id, block, 1e8 + block) for cell in now for block in (1, 2, 3)]
+    trials = [past.measured(cell.id, round_number, 1e8 + round_number) for cell in now for round_number in (1, 2, 3)]
     rows = [CellRow(cell.id, cell.name, dict(cell.axes)) for cell in now]
     measured(tmp_path, 2.0, 1)
     past.recorded(tmp_path / "results", trials, 2, rows, matrix="small")

@@ -32,7 +32,7 @@ guidelines:
 
 
 def trials(rate: float) -> list[Trial]:
-    return [past.measured("c1", block, rate * noise) for block, noise in enumerate(NOISE, start=1)]
+    return [past.measured("c1", round_number, rate * noise) for round_number, noise in enumerate(NOISE, start=1)]
 
 
 def night(results: Path, number: int, rate: float = 2e8, **changes: object) -> None:
@@ -58,7 +58,7 @@ def test_nothing_got_worse(call: Call, results: Path) -> None:
 
 def two_stacks(results: Path, **values: object) -> None:
     stripe = CellRow("c2", "stripe/seq", {"layout": "stripe", "workload": "seq"})
-    faster = [past.measured("c2", block, 3e8 * noise) for block, noise in enumerate(NOISE, start=1)]
+    faster = [past.measured("c2", round_number, 3e8 * noise) for round_number, noise in enumerate(NOISE, start=1)]
     past.recorded(results, [*trials(2e8), *faster], 2, [CELL, stripe], exit=0, planned=10, **values)
 
 
@@ -137,7 +137,7 @@ def test_parts_of_a_night_are_held_against_the_parts_of_the_one_before(call: Cal
     results, other = tmp_path / "results", CellRow("c2", "raid5/chunk=16KiB/seq", {"layout": "raid5"})
     for number, rate in ((1, 2e8), (3, 1e8)):
         past.recorded(results, trials(2e8), number, [CELL], exit=0, part="shard 1/2")
-        second = [past.measured("c2", block, rate * noise) for block, noise in enumerate(NOISE, start=1)]
+        second = [past.measured("c2", round_number, rate * noise) for round_number, noise in enumerate(NOISE, start=1)]
         past.recorded(results, second, number + 1, [other], exit=0, part="shard 2/2")
     said = call("summary", "run-3,run-4")
     assert said.status == 1

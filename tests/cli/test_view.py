@@ -140,11 +140,11 @@ def test_where_several_rigs_are_at_work_each_has_its_line(monkeypatch: pytest.Mo
         assert "building raid5" in one
         assert "rigs" not in one
         two = seen(view, BatchStarted(1, "raid6", 2), TrialStarted("raid6/work", 1, "raid6"))
-        assert all(words in two for words in ("2 rigs", "building raid5", "raid6/work block 1"))
+        assert all(words in two for words in ("2 rigs", "building raid5", "raid6/work round 1"))
         again = seen(
             view, TrialStarted("raid5/work", 1, "raid5"), replace(HOST_LIMITED, array="raid5", name="raid5/work")
         )
-        assert "raid5/work block 1, again alone" in again
+        assert "raid5/work round 1, again alone" in again
         left = seen(view, TrialDone("raid6/work", measured("c1", 1, direction(2e8, 1 << 20)), "raid6"))
         assert "1/2" in left
         last = seen(view, BatchDone(1, "raid6"))

@@ -20,10 +20,10 @@ def plan(text: str = SWEEP, seed: int = 1) -> Plan:
 
 
 @given(st.integers())
-def test_every_block_holds_every_cell_once_and_every_array_once(seed: int) -> None:
+def test_every_round_holds_every_cell_once_and_every_array_once(seed: int) -> None:
     planned = plan(SMALL, seed)
-    for block in planned.blocks:
-        batches = list(planned.batches(block))
+    for round_number in planned.rounds:
+        batches = list(planned.batches(round_number))
         cells = Counter(cell.id for batch in batches for cell in batch.cells)
         assert set(cells) == {cell.id for cell in planned.selection.cells()}
         assert set(cells.values()) == {1}
@@ -34,11 +34,11 @@ def test_every_block_holds_every_cell_once_and_every_array_once(seed: int) -> No
 SHARED = st.sampled_from(["layout=single", "layout=striped", "layout=parity", "layout=far"])
 
 
-def _order(planned: Plan, block: int) -> list[str]:
-    return [cell.id for batch in planned.batches(block) for cell in batch.cells]
+def _order(planned: Plan, round_number: int) -> list[str]:
+    return [cell.id for batch in planned.batches(round_number) for cell in batch.cells]
 
 
-def test_the_order_follows_from_the_seed_and_differs_between_blocks() -> None:
+def test_the_order_follows_from_the_seed_and_differs_between_rounds() -> None:
     assert _order(plan(), 1) == _order(plan(), 1)
     assert _order(plan(), 1) != _order(plan(), 2)
     assert _order(plan(), 1) != _order(plan(seed=2), 1)
@@ -68,7 +68,7 @@ def test_the_estimate_adds_up() -> None:
 
 
 @given(SHARED, st.integers(1, 20))
-def test_side_by_side_nothing_takes_longer_and_no_block_less_than_its_longest_visit(chosen: str, jobs: int) -> None:
+def test_side_by_side_nothing_takes_longer_and_no_round_less_than_its_longest_visit(chosen: str, jobs: int) -> None:
     planned, pace = Plan(select(space(), [chosen]), Repeat(min=2, max=2), 1), Pace(replace(EMULATED, program=0.0))
     one, several = estimate(planned, pace), estimate(planned, pace, jobs)
     assert one.seconds_least / jobs <= several.seconds_least <= one.seconds_least
@@ -140,13 +140,13 @@ def test_what_parts_of_a_plan_cost_adds_up_to_the_whole(chosen: set[str], repeat
 
 
 @given(st.integers(), st.sets(SHARED), st.integers(1, 50))
-def test_no_block_leaves_a_wanted_cell_out_or_takes_another_in(seed: int, chosen: set[str], block: int) -> None:
+def test_no_round_leaves_a_wanted_cell_out_or_takes_another_in(seed: int, chosen: set[str], round_number: int) -> None:
     selection = select(space(), sorted(chosen))
-    batches = list(Plan(selection, Repeat(min=50, max=50), seed).batches(block))
+    batches = list(Plan(selection, Repeat(min=50, max=50), seed).batches(round_number))
     assert Counter(cell.id for batch in batches for cell in batch.cells) == Counter(
         cell.id for cell in selection.cells()
     )
-    assert {batch.block for batch in batches} == {block}
+    assert {batch.round for batch in batches} == {round_number}
     assert len({batch.array.key for batch in batches}) == len(batches)
 
 

@@ -42,9 +42,9 @@ class Shelf:
     def stands_no_more(self, array: str) -> None:
         del self.standing[array]
 
-    def put(self, cell: str, block: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str:
-        self.kept.setdefault((cell, block), {}).update({**scripts, **outputs})
-        return f"cells/{cell}/trial-{block}"
+    def put(self, cell: str, round_number: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str:
+        self.kept.setdefault((cell, round_number), {}).update({**scripts, **outputs})
+        return f"cells/{cell}/trial-{round_number}"
 
 
 class Bench:
@@ -78,7 +78,7 @@ class Bench:
         return list(self.journal.trials())
 
     def planned(self) -> set[tuple[str, int]]:
-        return {(cell.id, block) for block in self.plan.blocks for cell in self.plan.selection.cells()}
+        return {(cell.id, round_number) for round_number in self.plan.rounds for cell in self.plan.selection.cells()}
 
     def outcomes(self) -> Counter[Outcome]:
         return Counter(trial.outcome for trial in self.trials)
@@ -93,7 +93,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 def test_every_planned_trial_is_measured_once(bench: Bench) -> None:
     bench.run()
-    assert {(trial.cell, trial.block) for trial in bench.trials} == bench.planned()
+    assert {(trial.cell, trial.round) for trial in bench.trials} == bench.planned()
     assert bench.outcomes() == {Outcome.MEASURED: 8}
     assert all(trial.figures and trial.readings for trial in bench.trials)
     assert all(trial.notes == {"kernel": "synthetic", "resync": "assume-clean"} for trial in bench.trials)
@@ -108,7 +108,7 @@ def test_every_trial_names_the_kernel_that_ran(tmp_path: Path) -> None:
     bench.journal.close()
 
 
-def test_an_array_is_built_once_in_a_block_for_all_its_cells(bench: Bench) -> None:
+def test_an_array_is_built_once_in_a_round_for_all_its_cells(bench: Bench) -> None:
     bench.run()
     assert [[step.name for step in rig.steps] for rig in bench.machine.rigs] == [
         ["set-up", *["tune", "verify", "measure"] * 2]
@@ -286,8 +286,8 @@ def test_a_trial_given_up_says_all_that_it_died_of_when_it_began_and_where_its_f
     assert broken.started == bench.journal.attempts()[0].started
     assert broken.seconds > 0
     names = {cell.id: cell.name for cell in bench.journal.cells()}
-    assert broken.folder == f"cells/{names[broken.cell]}/trial-{broken.block}"
-    kept = bench.shelf.kept[names[broken.cell], broken.block]
+    assert broken.folder == f"cells/{names[broken.cell]}/trial-{broken.round}"
+    kept = bench.shelf.kept[names[broken.cell], broken.round]
     assert "tail of no answer" in kept["lost-2.log"]
     assert {"lost-1.log", "1-set-up.sh", "4-measure.sh"} <= set(kept)
 
@@ -301,8 +301,8 @@ def test_what_broke_is_tried_again_on_request_and_its_attempts_are_counted_on(be
     bench.run(Dying(1, lambda job: "rw=read\n" in job))
     assert bench.outcomes() == {Outcome.MEASURED: 8}
     assert Counter(trial.attempts for trial in bench.trials) == {1: 4, 2: 2, 4: 2}
-    assert {(one.cell, one.block, one.number) for one in bench.journal.attempts()} >= {
-        (trial.cell, trial.block, 3) for trial in bench.trials if trial.attempts == 4
+    assert {(one.cell, one.round, one.number) for one in bench.journal.attempts()} >= {
+        (trial.cell, trial.round, 3) for trial in bench.trials if trial.attempts == 4
     }
 
 
@@ -320,7 +320,7 @@ def test_quarantine_outlives_the_process(bench: Bench) -> None:
     with pytest.raises(Killed):
         bench.run(killed_at(dying, 5))
     bench.run(dying)
-    assert {(trial.cell, trial.block) for trial in bench.trials} == bench.planned()
+    assert {(trial.cell, trial.round) for trial in bench.trials} == bench.planned()
     assert bench.outcomes() == {Outcome.MEASURED: 4, Outcome.BROKEN: 2, Outcome.SKIPPED: 2}
 
 
@@ -376,7 +376,7 @@ def test_rigs_that_died_while_an_array_was_built_count_for_the_next_process_too(
         bench.run(killed_at(deadly, 1))
     bench.run(deadly)
     assert deadly.tried == 2
-    assert {(trial.cell, trial.block) for trial in bench.trials} == bench.planned()
+    assert {(trial.cell, trial.round) for trial in bench.trials} == bench.planned()
 
 
 class Killed(BaseException):
@@ -408,7 +408,7 @@ def test_killed_at_any_steps_and_run_again_it_ends_with_exactly_the_planned_tria
         except Killed:
             continue
     bench.run()
-    found = [(trial.cell, trial.block) for trial in bench.trials]
+    found = [(trial.cell, trial.round) for trial in bench.trials]
     assert sorted(found) == sorted(bench.planned())
     assert bench.outcomes() == {Outcome.MEASURED: 8}
     bench.journal.close()
@@ -510,7 +510,7 @@ def test_cancelled_between_two_trials_nothing_is_half_recorded(bench: Bench) -> 
         asyncio.run(stopped())
     assert len(bench.trials) == 3
     bench.run()
-    assert {(trial.cell, trial.block) for trial in bench.trials} == bench.planned()
+    assert {(trial.cell, trial.round) for trial in bench.trials} == bench.planned()
 
 
 class _Yielding(Dry):
@@ -620,7 +620,7 @@ def test_a_trial_in_which_disks_fail_has_a_rig_of_its_own_and_tells_what_became_
     assert len(trials) == 2 * len(cells) == 16
     for trial in trials:
         cell = cells[trial.cell]
-        kept = faulty.shelf.kept[cell.name, trial.block]
+        kept = faulty.shelf.kept[cell.name, trial.round]
         if cell.axes["faults"] == "none":
             assert "md.after" not in trial.notes
             assert not {"aftermath.sh", "aftermath.log"} & set(kept)
@@ -686,19 +686,23 @@ def test_a_trial_that_never_came_to_its_work_is_broken_for_that_reason(tmp_path:
 
 
 def test_only_what_counts_in_the_summary_is_asked_whether_it_is_enough() -> None:
-    """A broken trial may have figures; one that was tried again belongs where its block is."""
+    """A broken trial may have figures; one that was tried again belongs where its round is."""
     known = Known()
-    for block, rate, outcome in ((3, 3e8, Outcome.MEASURED), (1, 1e8, Outcome.MEASURED), (2, 2e8, Outcome.BROKEN)):
-        known.add(replace(measured("c1", block, direction(rate, 4096)), outcome=outcome))
+    for round_number, rate, outcome in (
+        (3, 3e8, Outcome.MEASURED),
+        (1, 1e8, Outcome.MEASURED),
+        (2, 2e8, Outcome.BROKEN),
+    ):
+        known.add(replace(measured("c1", round_number, direction(rate, 4096)), outcome=outcome))
     assert known.rates == {"c1": {3: 3e8, 1: 1e8}}
 
 
-def test_a_cell_goes_on_until_two_blocks_in_a_row_say_it_is_known(tmp_path: Path) -> None:
+def test_a_cell_goes_on_until_two_rounds_in_a_row_say_it_is_known(tmp_path: Path) -> None:
     bench = Bench(tmp_path, SMALL.replace("repeat: 2", "repeat: {min: 2, max: 30, until: 5%}"))
     bench.run()
     rule = Rule(2, 30, 0.05)
     for cell in bench.plan.selection.cells():
-        trials = sorted((trial for trial in bench.trials if trial.cell == cell.id), key=lambda trial: trial.block)
+        trials = sorted((trial for trial in bench.trials if trial.cell == cell.id), key=lambda trial: trial.round)
         rates = [trial.figures.total_bw for trial in trials if trial.figures]
         assert [is_precise(rates[:n], rule) for n in range(len(rates) + 1)] == [False] * len(rates) + [True]
     bench.journal.close()

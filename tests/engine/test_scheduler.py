@@ -29,37 +29,37 @@ repeat: 3
 """
 SPACE = space(MATRIX)
 CELLS = [cell.id for array in SPACE.arrays for cell in select(SPACE).cells_of(array)]
-ALL = {(cell, block) for cell in CELLS for block in (1, 2, 3)}
+ALL = {(cell, round_number) for cell in CELLS for round_number in (1, 2, 3)}
 
 
 def scheduler(spending: Spending | None = None) -> Scheduler:
     return Scheduler(Plan(select(SPACE), SPACE.matrix.repeat, 1), spending=spending)
 
 
-def broken(cell: Cell, block: int) -> Trial:
+def broken(cell: Cell, round_number: int) -> Trial:
     """A trial without figures: its cell is never known well enough."""
-    return Trial(cell.id, block, Outcome.BROKEN, "set-up failed")
+    return Trial(cell.id, round_number, Outcome.BROKEN, "set-up failed")
 
 
-def lost(cell: str, block: int, number: int) -> Attempt:
-    return Attempt(cell, block, number, "2026-01-01T00:00:00.000+00:00", "the guest panicked", "")
+def lost(cell: str, round_number: int, number: int) -> Attempt:
+    return Attempt(cell, round_number, number, "2026-01-01T00:00:00.000+00:00", "the guest panicked", "")
 
 
 def carry_out(chosen: Scheduler, most: int | None = None) -> list[Trial]:
     """Record each trial that is asked for, at most so many."""
     done: list[Trial] = []
-    for block in chosen.rounds():
-        for _, cells in chosen.batches(block):
+    for round_number in chosen.rounds():
+        for _, cells in chosen.batches(round_number):
             while cells and (most is None or len(done) < most):
                 cell = cells.popleft()
-                trial = chosen.conclusion(cell, block) or broken(cell, block)
+                trial = chosen.conclusion(cell, round_number) or broken(cell, round_number)
                 chosen.add(trial, cell)
                 done.append(trial)
     return done
 
 
 def test_each_trial_is_asked_for_once() -> None:
-    assert Counter((trial.cell, trial.block) for trial in carry_out(scheduler())) == Counter(ALL)
+    assert Counter((trial.cell, trial.round) for trial in carry_out(scheduler())) == Counter(ALL)
 
 
 @given(st.integers(0, len(ALL)))
@@ -68,17 +68,17 @@ def test_after_a_stop_anywhere_exactly_the_rest_is_asked_for(most: int) -> None:
     again = scheduler()
     again.start(before, [], {})
     rest = carry_out(again)
-    assert Counter((trial.cell, trial.block) for trial in [*before, *rest]) == Counter(ALL)
+    assert Counter((trial.cell, trial.round) for trial in [*before, *rest]) == Counter(ALL)
 
 
 @given(st.lists(st.sampled_from(sorted(ALL)), max_size=12))
 def test_asking_changes_nothing(asked: list[tuple[str, int]]) -> None:
     one, other = scheduler(), scheduler()
     by_id = {cell.id: cell for cell in one.plan.selection.cells()}
-    for cell, block in asked:
+    for cell, round_number in asked:
         for _ in range(2):
-            assert one.is_wanted(by_id[cell], block)
-            assert one.conclusion(by_id[cell], block) is None
+            assert one.is_wanted(by_id[cell], round_number)
+            assert one.conclusion(by_id[cell], round_number) is None
     assert [trial.cell for trial in carry_out(one)] == [trial.cell for trial in carry_out(other)]
 
 
@@ -102,7 +102,7 @@ def test_a_cell_whose_rigs_die_is_broken_once_and_then_left_alone(cell: str) -> 
 def test_one_lost_rig_is_no_reason_to_give_up() -> None:
     chosen = scheduler()
     chosen.lose(lost(CELLS[0], 1, 1))
-    assert {(trial.cell, trial.block) for trial in carry_out(chosen)} == ALL
+    assert {(trial.cell, trial.round) for trial in carry_out(chosen)} == ALL
 
 
 @given(st.integers(0, 60))
@@ -110,11 +110,11 @@ def test_a_budget_leaves_out_and_counts_what_it_does_not_buy(seconds: int) -> No
     clock = [0.0]
     chosen = scheduler(Spending(Cost(float(seconds), float("inf")), clock=lambda: clock[0]))
     done = 0
-    for block in chosen.rounds():
-        for batch, cells in chosen.batches(block):
-            while chosen.affordable(batch.array, cells, block):
+    for round_number in chosen.rounds():
+        for batch, cells in chosen.batches(round_number):
+            while chosen.affordable(batch.array, cells, round_number):
                 clock[0] += 3.0
-                chosen.add(broken(cells[0], block), cells.popleft())
+                chosen.add(broken(cells[0], round_number), cells.popleft())
                 done += 1
     assert clock[0] <= seconds
     assert done + chosen.left_out == len(ALL)

@@ -87,7 +87,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 
 def recorded(bench: Bench) -> list[tuple[str, int]]:
-    return sorted((trial.cell, trial.block) for trial in bench.trials)
+    return sorted((trial.cell, trial.round) for trial in bench.trials)
 
 
 def test_four_at_a_time_measure_what_one_does(bench: Bench) -> None:
@@ -108,14 +108,18 @@ def test_one_at_a_time_nothing_is_said_of_others(bench: Bench) -> None:
 
 def test_blocks_stay_one_after_the_other_and_cells_in_their_order(bench: Bench) -> None:
     bench.run(machine=Bearing(9), level=FixedLevel(3))
-    blocks = [event.block for event in bench.events if isinstance(event, BatchStarted | BatchDone)]
-    assert blocks == sorted(blocks)
+    rounds = [event.round for event in bench.events if isinstance(event, BatchStarted | BatchDone)]
+    assert rounds == sorted(rounds)
     begun = [event.array for event in bench.events if isinstance(event, BatchStarted)]
-    assert begun == [batch.array.label for block in bench.plan.blocks for batch in bench.plan.batches(block)]
+    assert begun == [
+        batch.array.label for round_number in bench.plan.rounds for batch in bench.plan.batches(round_number)
+    ]
     done = [(event.array, event.name) for event in bench.events if isinstance(event, TrialDone)]
-    for block in bench.plan.blocks:
-        for batch in bench.plan.batches(block):
-            names = [name for array, name in done[8 * block - 8 : 8 * block] if array == batch.array.label]
+    for round_number in bench.plan.rounds:
+        for batch in bench.plan.batches(round_number):
+            names = [
+                name for array, name in done[8 * round_number - 8 : 8 * round_number] if array == batch.array.label
+            ]
             assert names == [cell.name for cell in batch.cells]
 
 

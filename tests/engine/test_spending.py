@@ -80,9 +80,9 @@ def test_a_budget_of_time_ends_a_run_after_everybodys_minimum(tmp_path: Path) ->
 def test_one_too_small_for_that_says_how_much_is_missing_and_the_next_goes_on(tmp_path: Path) -> None:
     bench = Bench(tmp_path, MATRIX)
     execution = spend(bench, seconds=5)
-    done = [trial.block for trial in bench.journal.trials()]
+    done = [trial.round for trial in bench.journal.trials()]
     assert len(done) <= 5
-    assert execution.scheduler.short == 8 - sum(block <= 2 for block in done)
+    assert execution.scheduler.short == 8 - sum(round_number <= 2 for round_number in done)
     assert spend(bench, seconds=1000).scheduler.short == 0
     assert set(by_cell(bench).values()) == {9}
 

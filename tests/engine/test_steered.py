@@ -67,7 +67,7 @@ def test_beyond_the_minimum_only_what_is_open_is_measured_until_it_is_decided(be
     counts = {names[cell]: count for cell, count in by_cell(bench).items()}
     more = {name for name, count in counts.items() if count > 3}
     assert more == {"raid0/work/rw=read", "disk/work/rw=read"}
-    assert len({counts[name] for name in more}) == 1, "both sides are measured in the same blocks"
+    assert len({counts[name] for name in more}) == 1, "both sides are measured in the same rounds"
     assert all(count == 3 for name, count in counts.items() if name not in more)
 
 

@@ -63,14 +63,18 @@ def run(
     )
 
 
-def _trial(one: CellRow, block: int, work: str, iops: float, notes: Mapping[str, str], *, broke: bool) -> Trial:
+def _trial(one: CellRow, round_number: int, work: str, iops: float, notes: Mapping[str, str], *, broke: bool) -> Trial:
     if broke:
-        return Trial(one.id, block, Outcome.BROKEN, "the guest panicked")
+        return Trial(one.id, round_number, Outcome.BROKEN, "the guest panicked")
     size = SIZES[one.axes["workload"]]
     read = iops * (0.0 if "write" in work else 0.7 if "mixed" in work else 1.0)
     sides = {name: _direction(rate, size) if rate else None for name, rate in (("read", read), ("write", iops - read))}
     return Trial(
-        one.id, block, Outcome.MEASURED, figures=Figures(sides["read"], sides["write"], 1.0, 1.0, 1.0, 0), notes=notes
+        one.id,
+        round_number,
+        Outcome.MEASURED,
+        figures=Figures(sides["read"], sides["write"], 1.0, 1.0, 1.0, 0),
+        notes=notes,
     )
 
 

@@ -88,11 +88,11 @@ def test_what_is_true_holds_and_what_is_false_fails(shape: str) -> None:
 
 
 @pytest.mark.parametrize("shape", CASES)
-@pytest.mark.parametrize("blocks", [1, 2])
-def test_too_little_is_inconclusive(shape: str, blocks: int) -> None:
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_too_little_is_inconclusive(shape: str, rounds: int) -> None:
     claim, field, true, false = CASES[shape]
     for truth in (true, false):
-        said = verdict(claim, run(field, truth, noise=0.5, blocks=blocks))
+        said = verdict(claim, run(field, truth, noise=0.5, rounds=rounds))
         assert said.verdict is Verdict.INCONCLUSIVE
         assert set(said.cells) <= {cell.id for cell in field}
 
@@ -124,15 +124,15 @@ def test_of_what_is_half_measured_those_that_are_missing_are_named() -> None:
 
 @pytest.mark.parametrize("shape", CASES)
 def test_how_much_more_would_decide_is_about_right(shape: str) -> None:
-    """With so many blocks as was said for a quiet start, most are decided."""
+    """With so many rounds as was said for a quiet start, most are decided."""
     claim, field, true, _ = CASES[shape]
     decided = told = 0
     for seed in range(40):
-        first = verdict(claim, run(field, true, noise=0.12, blocks=4, seed=seed))
+        first = verdict(claim, run(field, true, noise=0.12, rounds=4, seed=seed))
         if first.verdict is not Verdict.INCONCLUSIVE or first.more is None or first.more > 400:
             continue
         told += 1
-        later = verdict(claim, run(field, true, noise=0.12, blocks=4 + first.more, seed=seed + 1000))
+        later = verdict(claim, run(field, true, noise=0.12, rounds=4 + first.more, seed=seed + 1000))
         decided += later.verdict is not Verdict.INCONCLUSIVE
     assert told >= 5
     assert decided >= told * 0.3
@@ -145,7 +145,7 @@ def test_drift_that_hits_all_cells_alike_is_no_difference() -> None:
 
 def test_the_interval_is_that_of_compare() -> None:
     pair = cells(layout=["raid0", "far"])
-    found = list(run(pair, lambda _: 100.0, noise=0.1, blocks=7))
+    found = list(run(pair, lambda _: 100.0, noise=0.1, rounds=7))
     one, other = (item.columns["read_bw"] for item in found)
     expected = paired_ratio(one, other)
     (answer,) = verdict(of_layout(within="5%"), found).answers
@@ -153,7 +153,7 @@ def test_the_interval_is_that_of_compare() -> None:
     assert (answer.value, answer.low, answer.high) == pytest.approx((expected.ratio, expected.low, expected.high))
 
 
-def test_only_blocks_that_all_cells_share_count() -> None:
+def test_only_rounds_that_all_cells_share_count() -> None:
     one, other = cells(layout=["raid0", "far"])
     said = verdict(
         of_layout(within="5%"), [measured_as(one, {1: 1, 2: 1, 3: 9}), measured_as(other, {1: 1, 2: 1, 4: 7})]
@@ -373,9 +373,9 @@ def test_host_limited_trials_are_told_of() -> None:
     st.booleans(),
 )
 @settings(max_examples=150)
-def test_a_verdict_is_what_its_answers_say(seed: int, shape: str, noise: float, blocks: int, truth: bool) -> None:
+def test_a_verdict_is_what_its_answers_say(seed: int, shape: str, noise: float, rounds: int, truth: bool) -> None:
     claim, field, *truths = CASES[shape]
-    said = verdict(claim, run(field, truths[truth], noise=noise, blocks=blocks, seed=seed))
+    said = verdict(claim, run(field, truths[truth], noise=noise, rounds=rounds, seed=seed))
     for answer in said.answers:
         assert answer.value is not None
         assert answer.low <= answer.value <= answer.high or answer.question.absolute
@@ -395,13 +395,15 @@ def test_a_verdict_is_what_its_answers_say(seed: int, shape: str, noise: float, 
 
 @given(st.integers(0, 10**6), st.floats(0.1, 10), st.integers(2, 6))
 @settings(max_examples=60)
-def test_units_and_the_order_of_cells_change_nothing(seed: int, unit: float, blocks: int) -> None:
+def test_units_and_the_order_of_cells_change_nothing(seed: int, unit: float, rounds: int) -> None:
     for shape, (claim, field, true, _) in CASES.items():
         if shape == "bound":
             continue
-        found = list(run(field, true, noise=0.05, blocks=blocks, seed=seed))
+        found = list(run(field, true, noise=0.05, rounds=rounds, seed=seed))
         other = [
-            measured_as(one.cell, {block: value * unit for block, value in one.columns["read_bw"].items()})
+            measured_as(
+                one.cell, {round_number: value * unit for round_number, value in one.columns["read_bw"].items()}
+            )
             for one in reversed(found)
         ]
         first, second = verdict(claim, found), verdict(claim, other)
@@ -424,7 +426,7 @@ def test_many_guidelines_are_judged_in_their_order() -> None:
 
 
 def test_one_value_says_nothing_of_its_doubt() -> None:
-    (answer, *_) = verdict(of_layout(within="10%"), run(FIELD, lambda _: 100.0, blocks=1)).answers
+    (answer, *_) = verdict(of_layout(within="10%"), run(FIELD, lambda _: 100.0, rounds=1)).answers
     assert (answer.low, answer.high, answer.enough) == (0, inf, None)
 
 
@@ -488,7 +490,7 @@ def test_nights_in_which_another_cell_broke_each_are_put_together() -> None:
     assert set(said.cells) == {cell.id for cell in field}
 
 
-def test_contexts_of_one_run_that_share_no_block_are_put_together() -> None:
+def test_contexts_of_one_run_that_share_no_round_are_put_together() -> None:
     field = cells(layout=["raid0", "far"], md_chunk=["64KiB", "512KiB"])
     found = [
         measured_as(cell, dict.fromkeys((1, 2) if cell.axes["md.chunk"] == "64KiB" else (3, 4), 1.0)) for cell in field

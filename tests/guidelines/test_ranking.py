@@ -82,7 +82,7 @@ def test_a_workload_that_one_of_two_stacks_finished_is_kept_for_its_note() -> No
 
 def rounds_of(recorded: Recorded, kept: dict[str, set[int]]) -> Recorded:
     """The same run with the trials of these rounds only, by layout."""
-    trials = [one for one in recorded.trials if one.block in kept.get(one.cell.split("/")[0], {one.block})]
+    trials = [one for one in recorded.trials if one.round in kept.get(one.cell.split("/")[0], {one.round})]
     return replace(recorded, trials=trials)
 
 

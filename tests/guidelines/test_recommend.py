@@ -105,8 +105,8 @@ def test_work_of_another_name_is_other_work_whatever_else_is_the_same() -> None:
 
 
 @given(st.integers(0, 10**6), st.sampled_from([0.001, 0.05, 0.5]), st.integers(1, 6))
-def test_the_best_looks_best_and_is_always_a_candidate(seed: int, noise: float, blocks: int) -> None:
-    found = recommend_settings(list(run(FIELD, level, noise=noise, blocks=blocks, seed=seed)), READ)
+def test_the_best_looks_best_and_is_always_a_candidate(seed: int, noise: float, rounds: int) -> None:
+    found = recommend_settings(list(run(FIELD, level, noise=noise, rounds=rounds, seed=seed)), READ)
     assert found.best.candidate
     assert found.best.level == max(one.level for one in found.settings)
     assert len(found.settings) == 3

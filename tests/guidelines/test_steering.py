@@ -23,85 +23,87 @@ def compare(other: str, within: str = "10%", name: str = "one") -> Guideline:
     return guideline(compare=claim).model_copy(update={"id": name})
 
 
-def trial(cell: CellRow, block: int, bw: float) -> Trial:
+def trial(cell: CellRow, round_number: int, bw: float) -> Trial:
     read = Direction(bw, bw, 1, 1, *[None] * 8)
-    return Trial(cell.id, block, Outcome.MEASURED, figures=Figures(read, None, 1, 1, 1, 0))
+    return Trial(cell.id, round_number, Outcome.MEASURED, figures=Figures(read, None, 1, 1, 1, 0))
 
 
 def steered(*guidelines: Guideline) -> Steering:
     return Steering(guidelines, FIELD, 3)
 
 
-def feed(steering: Steering, block: int, **bw: float) -> None:
+def feed(steering: Steering, round_number: int, **bw: float) -> None:
     for cell in FIELD:
-        steering.add(trial(cell, block, bw.get(cell.axes["layout"], 100.0)))
+        steering.add(trial(cell, round_number, bw.get(cell.axes["layout"], 100.0)))
 
 
 def test_only_cells_of_what_is_open_are_wanted() -> None:
     steering = steered(compare("far"), compare("single", name="other"))
-    for block, noise in enumerate((0.0, 0.2, -0.2), start=1):
-        feed(steering, block, raid0=100.0, far=100.0 + noise, single=100.0 * (1 + noise))
+    for round_number, noise in enumerate((0.0, 0.2, -0.2), start=1):
+        feed(steering, round_number, raid0=100.0, far=100.0 + noise, single=100.0 * (1 + noise))
     assert set(steering.wanted(4)) == {"layout=raid0", "layout=single"}
 
 
 def test_what_would_be_decided_first_has_the_most_weight() -> None:
     steering = steered(compare("far"), compare("single", name="other"))
-    for block, noise in enumerate((0.0, 0.1, -0.1), start=1):
-        feed(steering, block, far=100.0 * (1 + noise), single=100.0 * (1 + 3 * noise))
+    for round_number, noise in enumerate((0.0, 0.1, -0.1), start=1):
+        feed(steering, round_number, far=100.0 * (1 + noise), single=100.0 * (1 + 3 * noise))
     wanted = steering.wanted(4)
     assert wanted["layout=raid0"] == wanted["layout=far"] > wanted["layout=single"] > 0
 
 
 def test_it_is_looked_seldom() -> None:
     steering = steered(compare("far"))
-    for block, noise in enumerate((0.0, 0.2, -0.2, 0.0, 0.0, 0.0), start=1):
-        feed(steering, block, far=100.0 * (1 + noise) if block < 4 else 100.0)
-        if block >= 3:
-            assert steering.wanted(block + 1), "it is open at 3 and 4, and at 5 it is seen that it still is"
+    for round_number, noise in enumerate((0.0, 0.2, -0.2, 0.0, 0.0, 0.0), start=1):
+        feed(steering, round_number, far=100.0 * (1 + noise) if round_number < 4 else 100.0)
+        if round_number >= 3:
+            assert steering.wanted(round_number + 1), "it is open at 3 and 4, and at 5 it is seen that it still is"
 
 
 def test_once_all_is_decided_nothing_is_wanted_any_more() -> None:
     steering = steered(compare("far"))
-    for block in (1, 2, 3):
-        feed(steering, block, far=100.0 + block / 100)
+    for round_number in (1, 2, 3):
+        feed(steering, round_number, far=100.0 + round_number / 100)
     assert steering.wanted(4) == {}
 
 
 def test_what_broke_for_good_is_not_waited_for() -> None:
     steering = steered(compare("far"))
-    for block in (1, 2, 3):
+    for round_number in (1, 2, 3):
         for cell in FIELD:
             broken = cell.axes["layout"] == "far"
-            steering.add(Trial(cell.id, block, Outcome.BROKEN, "x") if broken else trial(cell, block, 100.0))
+            steering.add(
+                Trial(cell.id, round_number, Outcome.BROKEN, "x") if broken else trial(cell, round_number, 100.0)
+            )
     assert steering.wanted(4) == {}
 
 
-def test_what_comes_in_the_midst_of_a_block_has_no_say_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_comes_in_the_midst_of_a_round_has_no_say_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     counted = Counter[int]()
 
     def counting(*asked: Any, **how: Any) -> list[Judgement]:
-        counted[block] += 1
+        counted[round_number] += 1
         return judge_guidelines(*asked, **how)
 
     monkeypatch.setattr("runner.guidelines.adaptive.judge_guidelines", counting)
     steering = steered(compare("far", within="20%"))
-    for block, noise in enumerate((0.0, 0.2, -0.2), start=1):
-        feed(steering, block, far=100.0 * (1 + noise))
-    for block in (4, 5, 6):
-        wanted = dict(steering.wanted(block))
+    for round_number, noise in enumerate((0.0, 0.2, -0.2), start=1):
+        feed(steering, round_number, far=100.0 * (1 + noise))
+    for round_number in (4, 5, 6):
+        wanted = dict(steering.wanted(round_number))
         assert set(wanted) == {"layout=raid0", "layout=far"}
-        for cell in FIELD:  # by any of these it would be decided, or another number of blocks would do
-            steering.add(trial(cell, block, 5000.0 if cell.axes["layout"] == "far" else 1e-3))
-            assert steering.wanted(block) == wanted
+        for cell in FIELD:  # by any of these it would be decided, or another number of rounds would do
+            steering.add(trial(cell, round_number, 5000.0 if cell.axes["layout"] == "far" else 1e-3))
+            assert steering.wanted(round_number) == wanted
     assert counted == {4: 1, 5: 1}, "6 is behind no look"
 
 
-def test_whoever_goes_on_in_the_midst_of_a_block_wants_what_was_wanted_at_its_start() -> None:
+def test_whoever_goes_on_in_the_midst_of_a_round_wants_what_was_wanted_at_its_start() -> None:
     noisy = (0.0, 0.2, -0.2, 0.1, -0.1)
     before, after = steered(compare("far")), steered(compare("far"))
-    for steering, blocks in ((before, 3), (after, 5)):
-        for block, noise in enumerate(noisy[:blocks], start=1):
-            feed(steering, block, far=100.0 * (1 + noise))
+    for steering, rounds in ((before, 3), (after, 5)):
+        for round_number, noise in enumerate(noisy[:rounds], start=1):
+            feed(steering, round_number, far=100.0 * (1 + noise))
     assert after.wanted(4) == before.wanted(4) != {}
 
 

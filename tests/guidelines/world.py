@@ -41,18 +41,20 @@ def run(
     truth: Callable[[Axes], float],
     *,
     noise: float = 0.01,
-    blocks: int = 5,
+    rounds: int = 5,
     seed: int = 1,
     mood: float = 0.0,
     column: str = "read_bw",
     name: str = "run",
 ) -> Iterator[Measured]:
-    """What such a run would measure; `mood` is what every block does to all of its cells."""
+    """What such a run would measure; `mood` is what every round does to all of its cells."""
     chance = np.random.default_rng(seed)
-    moods = np.exp(mood * chance.standard_normal(blocks))
+    moods = np.exp(mood * chance.standard_normal(rounds))
     for cell in found:
-        values = truth(dict(cell.axes)) * moods * np.exp(noise * chance.standard_normal(blocks))
-        yield measured_as(cell, {block: float(value) for block, value in enumerate(values, start=1)}, column, name)
+        values = truth(dict(cell.axes)) * moods * np.exp(noise * chance.standard_normal(rounds))
+        yield measured_as(
+            cell, {round_number: float(value) for round_number, value in enumerate(values, start=1)}, column, name
+        )
 
 
 def measured_as(cell: CellRow, values: Mapping[int, float], column: str = "read_bw", name: str = "run") -> Measured:

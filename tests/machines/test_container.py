@@ -323,7 +323,7 @@ def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing(
     (run,) = (place.folder / "results").glob("small-*")
     with Journal.open(run / "journal.sqlite") as journal:
         trials = list(journal.trials())
-    assert len({(trial.cell, trial.block) for trial in trials}) == len(trials) == len(list(space(text).cells()))
+    assert len({(trial.cell, trial.round) for trial in trials}) == len(trials) == len(list(space(text).cells()))
     assert {trial.outcome for trial in trials} == {Outcome.MEASURED}
     assert "disk-a" not in place.said(sys.executable, "-m", "runner.cli", "clean", "--dry-run")
     assert place.said(*engine.argv("ps", "--all", "--format={{.Names}}")).split() == ["foreign"]

@@ -165,7 +165,7 @@ def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing(disks: Bay, place: 
     (run,) = (place.folder / "results").glob("small-*")
     with Journal.open(run / "journal.sqlite") as journal:
         trials = list(journal.trials())
-    assert len({(trial.cell, trial.block) for trial in trials}) == len(trials) == 4
+    assert len({(trial.cell, trial.round) for trial in trials}) == len(trials) == 4
     assert {trial.outcome for trial in trials} == {Outcome.MEASURED}
     assert "disk-" not in place.said(sys.executable, "-m", "runner.cli", "clean", "--dry-run")
     assert not disks.mounted(place.said("cat", "/proc/self/mounts"))

@@ -123,7 +123,7 @@ def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing(desk: Desk) -> None
         killed_after(desk.start(*RUN), lines)
     desk.said(*RUN)
     trials = desk.trials()
-    assert len({(trial.cell, trial.block) for trial in trials}) == len(trials) == 4
+    assert len({(trial.cell, trial.round) for trial in trials}) == len(trials) == 4
     assert {trial.outcome for trial in trials} == {Outcome.MEASURED}
     assert desk.clean()
 

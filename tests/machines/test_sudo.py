@@ -143,7 +143,7 @@ def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing(seat: Seat) -> None
         killed_after(seat.start(*RUN), lines)
     seat.told(*RUN)
     trials = seat.trials()
-    assert len({(trial.cell, trial.block) for trial in trials}) == len(trials) == 4
+    assert len({(trial.cell, trial.round) for trial in trials}) == len(trials) == 4
     assert {trial.outcome for trial in trials} == {Outcome.MEASURED}
     assert seat.clean()
 

@@ -894,7 +894,7 @@ def test_a_run_keeps_as_many_machines_as_arrays_are_under_way_at_a_time(
     spec = rig_spec(bench.plan.selection.space.matrix, bench.plan.selection.space.arrays[0], None)
     monkeypatch.setattr(package, "VagrantRig", lambda *_: BearingRig(spec, plausible, host))
     bench.run(machine=cast("Any", Vagrant()), level=FixedLevel(2))
-    assert {(trial.cell, trial.block) for trial in bench.trials} == bench.planned()
+    assert {(trial.cell, trial.round) for trial in bench.trials} == bench.planned()
     assert host.most == 2
     assert comes.ends() == ["up", "up", "down", "down"]
     assert not bench.shelf.standing

@@ -28,17 +28,17 @@ def direction(bw: float, request: int, p99: float | None = 9e6, latencies: Histo
     return Direction(bw, bw / request, int(bw), ios, 5e6, 4e6, 8e6, 8.5e6, p99, 9.5e6, 9.9e6, 1e7, latencies=latencies)
 
 
-def measured(cell: str, block: int, read: Direction | None, write: Direction | None = None) -> Trial:
+def measured(cell: str, round_number: int, read: Direction | None, write: Direction | None = None) -> Trial:
     return Trial(
         cell,
-        block,
+        round_number,
         Outcome.MEASURED,
-        started=f"2026-03-04T05:06:0{block}+00:00",
+        started=f"2026-03-04T05:06:0{round_number}+00:00",
         seconds=1.23456,
         figures=Figures(read, write, 1.0, 3.5, 4.5, 0),
         readings=(Reading("md0/chunk_size", "65536", "65536"), Reading("sda/rotational", None, "1")),
         notes={"sync": "assume-clean"},
-        folder=f"cells/x/trial-{block}",
+        folder=f"cells/x/trial-{round_number}",
     )
 
 
@@ -54,12 +54,12 @@ RUN = Recorded("sweep", "qemu", False, (SEQ, RAND, UNTRIED), TRIALS, ATTEMPTS)
 SYNTHETIC = Recorded("sweep", "dry", True, (SEQ, RAND, UNTRIED), TRIALS, ATTEMPTS)
 
 
-def mixed(cell: str = "c2", blocks: int = 4) -> list[Trial]:
+def mixed(cell: str = "c2", rounds: int = 4) -> list[Trial]:
     """Trials whose split into reads and writes differs by a quarter, and whose total hardly does."""
     found = []
-    for block in range(1, blocks + 1):
-        total, share = 10e6 * (1 + 0.002 * (block % 2)), 0.5 + 0.12 * (-1) ** block
-        found.append(measured(cell, block, direction(total * share, 4096), direction(total * (1 - share), 4096)))
+    for round_number in range(1, rounds + 1):
+        total, share = 10e6 * (1 + 0.002 * (round_number % 2)), 0.5 + 0.12 * (-1) ** round_number
+        found.append(measured(cell, round_number, direction(total * share, 4096), direction(total * (1 - share), 4096)))
     return found
 
 
@@ -69,6 +69,6 @@ def runs(draw: st.DrawFn) -> Recorded:
     cells = draw(st.lists(strategies.cell_rows, unique_by=lambda cell: cell.id, min_size=1, max_size=3))
     ids = st.sampled_from([cell.id for cell in cells])
     one = strategies.trials(ids, st.integers(1, 5))
-    trials = draw(st.lists(one, unique_by=lambda trial: (trial.cell, trial.block), max_size=5))
-    attempts = [Attempt(trial.cell, trial.block, 1, "", "lost", draw(strategies.texts)) for trial in trials[:2]]
+    trials = draw(st.lists(one, unique_by=lambda trial: (trial.cell, trial.round), max_size=5))
+    attempts = [Attempt(trial.cell, trial.round, 1, "", "lost", draw(strategies.texts)) for trial in trials[:2]]
     return Recorded(draw(strategies.texts), draw(strategies.texts), draw(st.booleans()), cells, trials, attempts)

@@ -105,7 +105,7 @@ def test_the_answer_names_what_is_not_ranked_and_why(snapshot: SnapshotAssertion
         for one in whole.cells
     ]
     rounds = {"stripe": {1, 2, 3}, "raid10-far": {3}, "raid6": {4}}
-    trials = [one for one in whole.trials if one.block in rounds.get(one.cell.split("/")[0], {one.block})]
+    trials = [one for one in whole.trials if one.round in rounds.get(one.cell.split("/")[0], {one.round})]
     recorded = replace(whole, cells=cells, trials=trials)
     assert text(recorded) == snapshot
     assert full(recorded.rankings, synthetic=False, over=True) == snapshot

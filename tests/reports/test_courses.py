@@ -25,7 +25,7 @@ ZONES = table_by_position("".join(f"{n * GIB}\t{GIB}\t0\t{(n + 1) * 10_000}\n" f
 
 
 def of_tables(*tables: str) -> Recorded:
-    trials = [measured("c1", block, direction(1e8, 100)) for block, _ in enumerate(tables, start=1)]
+    trials = [measured("c1", round_number, direction(1e8, 100)) for round_number, _ in enumerate(tables, start=1)]
     return Recorded("m", "qemu", False, [PLACES], trials, courses={"c1": tables})
 
 
@@ -76,7 +76,7 @@ def test_a_page_draws_it_in_its_own_section() -> None:
 
 def test_it_is_read_from_the_folders_of_trials_that_count(tmp_path: Path) -> None:
     run = create(tmp_path, manifest(matrix="sweep"))
-    trials = [measured("c1", block, direction(1e8, 100)) for block in (1, 2)]
+    trials = [measured("c1", round_number, direction(1e8, 100)) for round_number in (1, 2)]
     with Journal.open(run.journal) as journal:
         journal.add_cells([PLACES])
         for trial in trials:

@@ -22,7 +22,7 @@ def read(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
 
 
-def test_one_row_per_trial_by_cell_and_block() -> None:
+def test_one_row_per_trial_by_cell_and_round() -> None:
     rows = read(trials_csv(RUN))
     assert [(row["cell"], row["trial"], row["outcome"]) for row in rows] == [
         ("c1", "1", "measured"),
@@ -114,7 +114,10 @@ def test_whether_it_is_known_as_well_as_was_asked_for(
 
 def test_two_states_are_told_with_what_they_are() -> None:
     rates = (100e6, 200e6, 101e6, 99e6, 201e6, 199e6, 100e6, 100e6)
-    trials = [measured("c1", block, direction(rate, 1 << 20), direction(5e6, 4096)) for block, rate in enumerate(rates)]
+    trials = [
+        measured("c1", round_number, direction(rate, 1 << 20), direction(5e6, 4096))
+        for round_number, rate in enumerate(rates)
+    ]
     (row,) = read(summary_csv(Recorded("m", "qemu", False, [samples.SEQ], trials)))
     assert row["states"] == "read_bw: 5 around 100000000, 3 around 200000000"
     assert {row["states"] for row in read(summary_csv(RUN))} == {""}
@@ -158,7 +161,7 @@ def test_any_text_survives_the_way_through_csv(run: Recorded) -> None:
     found = {(row["cell"], int(row["trial"])): row for row in rows}
     assert len(rows) == len(found) == len(run.trials)
     for trial in run.trials:
-        row = found[trial.cell, trial.block]
+        row = found[trial.cell, trial.round]
         assert (row["name"], row["reason"], row["machine"]) == (names[trial.cell], trial.reason, run.machine)
         assert (row["started"], row["folder"], float(row["seconds"])) == (trial.started, trial.folder, trial.seconds)
         if trial.figures and trial.figures.read:

@@ -131,7 +131,7 @@ def test_what_broke_and_what_was_left_out_is_said_with_its_reason() -> None:
 
 def test_so_is_whatever_makes_figures_doubtful() -> None:
     notes = {1: {"host_limited": "late by 3 ms"}, 2: {UNSETTLED: "still falling"}}
-    trials = [replace(one, notes=notes[one.block]) for one in RUN.trials[:2]]
+    trials = [replace(one, notes=notes[one.round]) for one in RUN.trials[:2]]
     root = tree(Recorded("m", "qemu", False, [SEQ], trials))
     assert rows(section(root, "Host-limited: 1 cell")) == [[SEQ.name, "1 of 2", "late by 3 ms"]]
     assert rows(section(root, "Unsettled: 1 cell")) == [[SEQ.name, "1 of 2", "still falling"]]
@@ -235,7 +235,7 @@ def test_what_held_it_back_is_told_where_it_is_known() -> None:
 
 
 def test_what_drifted_and_what_is_not_known_well_enough_is_said_above() -> None:
-    trials = [measured("c1", block, direction(2e8 * 0.97**block, 1 << 20)) for block in range(6)]
+    trials = [measured("c1", round_number, direction(2e8 * 0.97**round_number, 1 << 20)) for round_number in range(6)]
     head = words(next(tree(Recorded("m", "qemu", False, [SEQ], trials, until=0.001, most=6)).iter("header")))
     assert "rates fell by 14 %" in head
     assert "±0.1 % was asked for and is not reached by 1 of 1 cells" in head

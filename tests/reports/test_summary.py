@@ -33,7 +33,7 @@ def test_a_mean_comes_with_its_interval() -> None:
 
 
 def test_the_interval_of_a_cell_that_stopped_early_is_what_was_asked_for() -> None:
-    trials = [measured("c1", block, direction(200e6 + block, 1 << 20)) for block in (3, 1, 4, 2)]
+    trials = [measured("c1", round_number, direction(200e6 + round_number, 1 << 20)) for round_number in (3, 1, 4, 2)]
     run = Recorded("m", "qemu", False, [SEQ], trials, until=0.05, least=3, most=9)
     (seq,) = run.summaries
     assert (seq.stopped, seq.reached(0.05)) == (StopReason.PRECISE, True)
@@ -49,25 +49,32 @@ def test_the_interval_of_a_cell_that_stopped_early_is_what_was_asked_for() -> No
 @pytest.mark.parametrize(
     ("rates", "how"), [((200, 200, 200, 230), StopReason.PRECISE), ((230, 200, 200, 200), StopReason.UNFINISHED)]
 )
-def test_how_a_cell_stopped_is_told_from_its_blocks_in_order(rates: tuple[int, ...], how: StopReason) -> None:
-    trials = [measured("c1", block, direction(rate * 1e6, 1 << 20)) for block, rate in enumerate(rates, 1)]
+def test_how_a_cell_stopped_is_told_from_its_rounds_in_order(rates: tuple[int, ...], how: StopReason) -> None:
+    trials = [
+        measured("c1", round_number, direction(rate * 1e6, 1 << 20)) for round_number, rate in enumerate(rates, 1)
+    ]
     run = Recorded("m", "qemu", False, [SEQ], trials[::-1], until=0.2, least=2, most=9)
     assert run.summaries[0].stopped is how
 
 
 @pytest.mark.parametrize(("most", "how"), [(3, StopReason.MAX), (9, StopReason.BUDGET)])
 def test_what_was_asked_for_may_be_reached_less_surely_than_stopping_takes_it(most: int, how: StopReason) -> None:
-    trials = [measured("c1", block, direction(rate * 1e6, 1 << 20)) for block, rate in enumerate((100, 101.5, 103))]
+    trials = [
+        measured("c1", round_number, direction(rate * 1e6, 1 << 20))
+        for round_number, rate in enumerate((100, 101.5, 103))
+    ]
     (found,) = Recorded("m", "qemu", False, [SEQ], trials, until=0.05, least=3, most=most, over=True).summaries
     assert (found.stopped, found.reached(0.05)) == (how, True)
 
 
 def test_a_cell_that_guidelines_took_more_trials_of_than_were_asked_for_says_so() -> None:
-    trials = [measured("c1", block, direction(200e6 + block, 1 << 20)) for block in range(5)]
+    trials = [measured("c1", round_number, direction(200e6 + round_number, 1 << 20)) for round_number in range(5)]
     run = Recorded("m", "qemu", False, [SEQ], trials, least=3, most=3, over=True, steered=True)
     (row,) = csv.DictReader(io.StringIO(summary_csv(run)))
     assert (row["stopped"], row["reached"]) == ("decided", "")
-    assert run.summaries[0].figures["read_bw"].interval == student_interval([200e6 + block for block in range(5)])
+    assert run.summaries[0].figures["read_bw"].interval == student_interval(
+        [200e6 + round_number for round_number in range(5)]
+    )
 
 
 def test_a_single_trial_has_a_mean_and_no_interval() -> None:
@@ -102,8 +109,8 @@ def test_mixed_work_is_known_by_its_total() -> None:
 
 def test_a_total_that_is_not_known_well_enough_is_not_reached() -> None:
     trials = [
-        measured("c2", block, direction(rate, 4096), direction(rate, 4096))
-        for block, rate in enumerate((1e6, 2e6, 3e6), start=1)
+        measured("c2", round_number, direction(rate, 4096), direction(rate, 4096))
+        for round_number, rate in enumerate((1e6, 2e6, 3e6), start=1)
     ]
     run = Recorded("m", "qemu", False, [samples.RAND], trials, until=0.05, least=3, most=3)
     assert run.summaries[0].reached(0.05) is False
@@ -124,7 +131,9 @@ def test_figures_of_a_broken_trial_are_not_averaged_in() -> None:
 
 
 def test_trials_that_never_settled_are_counted_and_not_averaged_in() -> None:
-    trials = [measured("c1", block, direction(rate, 1 << 20)) for block, rate in enumerate((2e8, 2.2e8, 9e8))]
+    trials = [
+        measured("c1", round_number, direction(rate, 1 << 20)) for round_number, rate in enumerate((2e8, 2.2e8, 9e8))
+    ]
     run = Recorded("m", "qemu", False, [SEQ], [*trials[:2], unsettled(trials[2])])
     (found,) = run.summaries
     assert (found.figures["read_bw"].mean, found.figures["read_bw"].n) == (210e6, 2)
@@ -139,7 +148,7 @@ def test_trials_that_never_settled_are_counted_and_not_averaged_in() -> None:
 
 
 def test_a_cell_of_which_none_settled_has_no_figures() -> None:
-    trials = [unsettled(measured("c1", block, direction(2e8, 1 << 20))) for block in range(4)]
+    trials = [unsettled(measured("c1", round_number, direction(2e8, 1 << 20))) for round_number in range(4)]
     run = Recorded("m", "qemu", False, [SEQ], trials, until=0.05)
     (found,) = run.summaries
     assert (found.figures, found.unsettled, found.least_ios, found.reached(0.05)) == ({}, 4, None, None)
@@ -161,7 +170,7 @@ def test_percentiles_are_those_of_all_requests_together() -> None:
 
 @pytest.mark.parametrize(("count", "told"), [(1, {"read_lat_p99": 9e6}), (2, {})])
 def test_percentiles_of_trials_without_histograms_are_not_averaged(count: int, told: dict[str, float]) -> None:
-    trials = [measured("c1", block, direction(2e8, 4096, latencies=None)) for block in range(count)]
+    trials = [measured("c1", round_number, direction(2e8, 4096, latencies=None)) for round_number in range(count)]
     figures = Recorded("m", "qemu", False, [SEQ], trials).summaries[0].figures
     assert {name: one.mean for name, one in figures.items() if name.endswith("_p99")} == told
 
@@ -215,8 +224,13 @@ def unsettled(trial: Trial) -> Trial:
 
 def drifting(*, synthetic: bool = False) -> Recorded:
     """Two cells on a machine that becomes slower by a tenth; the second was known early."""
-    trials = [measured("c1", block, direction(2e8 * 0.9 ** (block / 5), 1 << 20)) for block in range(6)]
-    trials += [measured("c2", block, None, direction(1e6 * 0.9 ** (block / 5), 4096)) for block in range(3)]
+    trials = [
+        measured("c1", round_number, direction(2e8 * 0.9 ** (round_number / 5), 1 << 20)) for round_number in range(6)
+    ]
+    trials += [
+        measured("c2", round_number, None, direction(1e6 * 0.9 ** (round_number / 5), 4096))
+        for round_number in range(3)
+    ]
     return Recorded("m", "qemu", synthetic, [SEQ, samples.RAND], trials)
 
 
@@ -224,7 +238,7 @@ def test_what_all_cells_share_is_drift() -> None:
     found = drifting().drift
     assert found is not None
     assert found.change == pytest.approx(0.9)
-    assert (found.blocks, found.cells) == (6, 2)
+    assert (found.rounds, found.cells) == (6, 2)
     assert found.p < 0.001
 
 
@@ -232,5 +246,5 @@ def test_synthetic_rates_do_not_drift() -> None:
     assert drifting(synthetic=True).drift is None
 
 
-def test_of_two_blocks_no_drift_can_be_told() -> None:
+def test_of_two_rounds_no_drift_can_be_told() -> None:
     assert RUN.drift is None

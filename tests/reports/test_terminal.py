@@ -50,7 +50,7 @@ def test_small_requests_are_counted_in_iops() -> None:
 
 def test_the_doubt_is_that_of_the_rate_that_is_told() -> None:
     steady, wild = direction(200e6, 1 << 20), replace(direction(200e6, 1 << 20), iops=300.0)
-    trials = [measured("c1", block, one) for block, one in enumerate((steady, wild, steady), start=1)]
+    trials = [measured("c1", round_number, one) for round_number, one in enumerate((steady, wild, steady), start=1)]
     text = line(shown(Recorded("m", "qemu", False, [samples.SEQ], trials)), "seqread")
     assert "│ 200 MB/s │       │ 0 % │" in text
 
@@ -92,7 +92,7 @@ def test_what_rests_on_next_to_nothing_is_marked(ios: int, mark: str) -> None:
 
 @pytest.mark.parametrize(("count", "mark"), [(0, ""), (1, "(!) 1 unsettled"), (2, "(!) none settled")])
 def test_what_never_became_steady_is_marked(count: int, mark: str) -> None:
-    trials = [measured("c1", block, direction(2e8, 1 << 20)) for block in range(2)]
+    trials = [measured("c1", round_number, direction(2e8, 1 << 20)) for round_number in range(2)]
     missed = [replace(one, notes={UNSETTLED: "missed"}) for one in trials[:count]]
     text = line(shown(Recorded("m", "qemu", False, [samples.SEQ], [*missed, *trials[count:]])), "seqread")
     assert mark in text
@@ -210,7 +210,7 @@ def test_requests_of_64_kib_are_large_whatever_fio_cuts_off(ios: int, millisecon
 
 def test_a_cell_that_jumps_between_two_states_is_marked() -> None:
     jumps, steady = (
-        [measured("c1", block, direction(rate, 1 << 20)) for block, rate in enumerate(rates)]
+        [measured("c1", round_number, direction(rate, 1 << 20)) for round_number, rate in enumerate(rates)]
         for rates in ((1e8, 2e8) * 4, (1e8, 1.01e8) * 4)
     )
     assert "(!) two states" in shown(Recorded("m", "qemu", False, [samples.SEQ], jumps))

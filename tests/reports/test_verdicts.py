@@ -23,13 +23,13 @@ from tests.reports.test_junit import SCHEMA
 PAIR = cells(layout=["raid0", "far"])
 
 
-def claimed(name: str, times: float, *, noise: float = 0.01, synthetic: bool = False, blocks: int = 5) -> Judgement:
+def claimed(name: str, times: float, *, noise: float = 0.01, synthetic: bool = False, rounds: int = 5) -> Judgement:
     claim = guideline(
         claim=f"{name} in words",
         source="somebody",
         ratio={"metric": "read.bw", "of": {"layout": "far"}, "to": {"layout": "raid0"}, "at_least": "1.5x"},
     ).model_copy(update={"id": name})
-    truth = run(PAIR, lambda axes: times if axes["layout"] == "far" else 1.0, noise=noise, blocks=blocks)
+    truth = run(PAIR, lambda axes: times if axes["layout"] == "far" else 1.0, noise=noise, rounds=rounds)
     return verdict(claim, truth, synthetic=synthetic)
 
 
@@ -44,7 +44,7 @@ def test_each_is_told_with_its_figures_and_what_is_lacking() -> None:
     assert told(HOLDS).endswith("wanted at least 1.50\u00d7; 5 trials of 2 cells")
     assert "more trials of each cell" in told(OPEN)
     assert told(NEVER) == "no cell has layout=far"
-    assert "nobody can tell from so few trials" in told(claimed("one", 2.0, blocks=1))
+    assert "nobody can tell from so few trials" in told(claimed("one", 2.0, rounds=1))
 
 
 def test_of_several_runs_it_is_runs_that_are_counted_and_wanted() -> None:
@@ -70,7 +70,7 @@ def nights(small: list[float], large: float) -> list[Measured]:
     return [
         one
         for night in range(len(small))
-        for one in run(SMALL_CHUNKS if night else PAIRS, truth(night), noise=0.2, blocks=9, name=f"night {night}")
+        for one in run(SMALL_CHUNKS if night else PAIRS, truth(night), noise=0.2, rounds=9, name=f"night {night}")
     ]
 
 
@@ -115,7 +115,7 @@ def test_what_fails_comes_first_and_what_it_claims_is_said() -> None:
 def test_a_program_gets_plain_numbers() -> None:
     rows = list(csv.DictReader(io.StringIO(as_csv(tidy(ALL)).decode())))
     good, bad, _, never = rows
-    assert (good["verdict"], good["wanted_low"], good["wanted_high"], good["blocks"]) == ("holds", "1.5", "", "5")
+    assert (good["verdict"], good["wanted_low"], good["wanted_high"], good["rounds"]) == ("holds", "1.5", "", "5")
     assert float(good["low"]) <= float(good["value"]) <= float(good["high"])
     assert bad["cells"].split() == ["layout=far", "layout=raid0"]
     assert (never["verdict"], never["value"], never["notes"]) == ("not tested", "", "no cell has layout=far")

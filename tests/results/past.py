@@ -32,19 +32,21 @@ def direction(bw: float, iops: float | None = None, latencies: Histogram | None 
     )
 
 
-def measured(cell: str, block: int, read: float | None, write: float | None = None, kernel: str = "6.1.0") -> Trial:
+def measured(
+    cell: str, round_number: int, read: float | None, write: float | None = None, kernel: str = "6.1.0"
+) -> Trial:
     return Trial(
         cell,
-        block,
+        round_number,
         Outcome.MEASURED,
-        started=f"2026-03-04T05:06:{block:02}.000+00:00",
+        started=f"2026-03-04T05:06:{round_number:02}.000+00:00",
         seconds=1.25,
         figures=Figures(
             direction(read) if read is not None else None, direction(write) if write is not None else None, 1, 3, 4, 0
         ),
         readings=(Reading("md.chunk", "65536", "65536"), Reading("disk0.rotational", None, "1")),
         notes={"kernel": kernel},
-        folder=f"cells/{cell}/trial-{block}",
+        folder=f"cells/{cell}/trial-{round_number}",
     )
 
 

@@ -45,11 +45,11 @@ figures = st.builds(
 readings = st.lists(st.builds(Reading, setting=texts, wanted=st.none() | texts, got=texts), max_size=3).map(tuple)
 
 
-def trials(cell: st.SearchStrategy[str], block: st.SearchStrategy[int]) -> st.SearchStrategy[Trial]:
+def trials(cell: st.SearchStrategy[str], round_number: st.SearchStrategy[int]) -> st.SearchStrategy[Trial]:
     return st.builds(
         Trial,
         cell=cell,
-        block=block,
+        round=round_number,
         outcome=st.sampled_from(Outcome),
         reason=texts,
         started=texts,

@@ -45,13 +45,13 @@ class Run:
         self.folder, self.journal, self.said, self.clock = folder, journal, list[str](), Clock()
         self.feed = Feed(address, folder, self.said.append, clock=self.clock)
         self.feed.wait_until_caught_up()
-        self.blocks = 0
+        self.rounds = 0
 
     def trial(self, reason: str = "") -> None:
-        self.blocks += 1
-        trial = past.measured("c1", self.blocks, 1e8)
+        self.rounds += 1
+        trial = past.measured("c1", self.rounds, 1e8)
         if reason:
-            trial = Trial("c1", self.blocks, Outcome.BROKEN, reason)
+            trial = Trial("c1", self.rounds, Outcome.BROKEN, reason)
         self.journal.record(trial)
         self.feed.add(trial)
         self.feed.wait_until_caught_up()
@@ -62,7 +62,7 @@ class Run:
 
 def in_store(address: Address) -> set[int]:
     with SharedStore.existing(address) as store:
-        return {block for (block,) in store.trials(("block",))}
+        return {round_number for (round_number,) in store.trials(("round",))}
 
 
 @pytest.fixture
@@ -144,12 +144,12 @@ def test_a_disk_that_is_really_full(tmp_path: Path, begun: Callable[[Address], R
             run.trial("x" * 5000)
         assert not run.ends()
         assert f"the disk that holds {disk}/ is full" in run.said[0]
-        assert len(run.journal.recorded_identities()) == run.blocks
-        assert 1 <= len(in_store(address)) < run.blocks, "what was there before stays readable"
+        assert len(run.journal.recorded_identities()) == run.rounds
+        assert 1 <= len(in_store(address)) < run.rounds, "what was there before stays readable"
     elsewhere = address_of(str(tmp_path / "large.db"), tmp_path)
     with SharedStore.open(elsewhere) as store:
         assert bring_up_to_date(store, tmp_path / "results") == []
-    assert in_store(elsewhere) == set(range(1, run.blocks + 1))
+    assert in_store(elsewhere) == set(range(1, run.rounds + 1))
 
 
 def test_a_server_that_goes_away_and_comes_back(
@@ -229,8 +229,8 @@ def test_a_server_that_keeps_silent_holds_nothing_up(tmp_path: Path, monkeypatch
         Journal.open(folder.journal) as journal,
         Feed(address_of(url, tmp_path), folder, said.append) as feed,
     ):
-        for block in range(100):
-            trial = past.measured("c1", block, 1e8)
+        for round_number in range(100):
+            trial = past.measured("c1", round_number, 1e8)
             journal.record(trial)
             feed.add(trial)
         assert said == []
@@ -248,8 +248,8 @@ def test_trials_for_which_there_was_no_room_are_added_from_the_journal(
     with Journal.open(folder.journal) as journal:
         with folder.feeding(wait=True):  # a reader is at it
             feed = Feed(address, folder, print)
-            for block in range(20):
-                trial = past.measured("c1", block, 1e8)
+            for round_number in range(20):
+                trial = past.measured("c1", round_number, 1e8)
                 journal.record(trial)
                 feed.add(trial)
             assert not address.file.exists()  # type: ignore[union-attr]

@@ -130,7 +130,7 @@ def test_no_latency_is_above_the_longest(text: str) -> None:
 
 
 def test_time_spent_in_submission_counts() -> None:
-    """md blocks there: of a request that took 34 ms, fio's completion latency says 3.7."""
+    """md rounds there: of a request that took 34 ms, fio's completion latency says 3.7."""
     changed = document()
     read = changed["jobs"][0]["read"]
     read["clat_ns"] |= {"max": 5, "percentile": {"50.000000": 4}, "bins": {"4": read["total_ios"]}}

@@ -30,9 +30,9 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
         yield opened
 
 
-def measured(block: int = 0, *, cell: str = "c1", runtime: float = 1.0, seconds: float = 1.5) -> Trial:
+def measured(round_number: int = 0, *, cell: str = "c1", runtime: float = 1.0, seconds: float = 1.5) -> Trial:
     figures = Figures(read=READ, write=None, runtime=runtime, cpu_usr=1.0, cpu_sys=2.0, errors=0)
-    return Trial(cell, block, Outcome.MEASURED, seconds=seconds, figures=figures)
+    return Trial(cell, round_number, Outcome.MEASURED, seconds=seconds, figures=figures)
 
 
 def test_what_was_recorded_is_there_for_whoever_opens_the_file_next(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_trial_of_an_unknown_cell_is_refused(journal: Journal) -> None:
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
-@given(trials=st.lists(strategies.trials(st.just("c1"), st.integers(0, 999)), unique_by=lambda t: t.block, max_size=4))
+@given(trials=st.lists(strategies.trials(st.just("c1"), st.integers(0, 999)), unique_by=lambda t: t.round, max_size=4))
 def test_trials_come_back_equal_and_in_order(tmp_path_factory: pytest.TempPathFactory, trials: list[Trial]) -> None:
     with Journal.open(tmp_path_factory.mktemp("trials") / "journal.sqlite") as journal:
         journal.add_cells([CELL])
@@ -150,8 +150,8 @@ def test_what_things_took_is_the_mean_of_what_was_measured(journal: Journal) -> 
 
 def test_how_trials_scatter_is_told_of_cells_that_have_several(journal: Journal) -> None:
     assert journal.mean_times().scatter == ()
-    for block, bw in enumerate((90e6, 100e6, 110e6)):
-        trial = measured(block)
+    for round_number, bw in enumerate((90e6, 100e6, 110e6)):
+        trial = measured(round_number)
         assert trial.figures
         assert trial.figures.read
         read = replace(trial.figures.read, bw=bw)

@@ -21,19 +21,19 @@ KILLS = 20
 CELL = CellRow("c1", "single/seqread", {})
 
 
-def trial(block: int) -> Trial:
+def trial(round_number: int) -> Trial:
     """Sizes vary, so that kills fall into commits of one page and of many."""
-    return Trial("c1", block, Outcome.BROKEN, reason=f"{block} " * (1 + block % 7 * 400))
+    return Trial("c1", round_number, Outcome.BROKEN, reason=f"{round_number} " * (1 + round_number % 7 * 400))
 
 
 def record_forever(path: Path, acknowledge: int) -> None:
-    """What the child does: go on where the journal ends, and say each block number once it is recorded."""
+    """What the child does: go on where the journal ends, and print each round once it is recorded."""
     with Journal.open(path) as journal:
         journal.add_cells([CELL])
-        for block in count(len(journal.recorded_identities())):
-            journal.begin("c1", block, 1, "boot")
-            journal.record(trial(block))
-            os.write(acknowledge, f"{block}\n".encode())
+        for round_number in count(len(journal.recorded_identities())):
+            journal.begin("c1", round_number, 1, "boot")
+            journal.record(trial(round_number))
+            os.write(acknowledge, f"{round_number}\n".encode())
 
 
 def run_and_kill(path: Path, after: int) -> list[int]:
@@ -64,14 +64,14 @@ def test_twenty_kills_leave_exactly_what_was_acknowledged(tmp_path: Path) -> Non
         assert acknowledged.isdisjoint(new), "nothing is recorded twice"
         acknowledged |= set(new)
         with Journal.open(path) as journal:
-            found = {trial.block: trial for trial in journal.trials()}
-            open_ends = [begun.block for begun in journal.unended_attempts()]
+            found = {trial.round: trial for trial in journal.trials()}
+            open_ends = [begun.round for begun in journal.unended_attempts()]
         # The kill may fall between the commit and the word about it: that one trial counts, and is not repeated.
         unspoken = set(found) - acknowledged
         assert len(unspoken) <= 1
         acknowledged |= unspoken
         assert acknowledged == set(range(len(found))) == set(found)
-        assert all(kept == trial(block) for block, kept in found.items())
+        assert all(kept == trial(round_number) for round_number, kept in found.items())
         assert open_ends in ([], [len(found)]), "at most the trial under way has no end"
     assert len(acknowledged) >= KILLS
     with closing(sqlite3.connect(path)) as connection:
@@ -87,5 +87,5 @@ def test_a_kill_while_the_journal_is_being_made(tmp_path: Path) -> None:
         with Journal.open(path) as journal:
             journal.add_cells([CELL])
             assert len(journal.recorded_identities()) <= 1 + max(
-                (block for _, block in journal.recorded_identities()), default=-1
+                (round_number for _, round_number in journal.recorded_identities()), default=-1
             )

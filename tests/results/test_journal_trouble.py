@@ -25,15 +25,15 @@ root = os.geteuid() == 0
 CELL = CellRow("c1", "single/seqread", {})
 
 
-def trial(block: int, reason: str = "") -> Trial:
-    return Trial("c1", block, Outcome.BROKEN, reason=reason)
+def trial(round_number: int, reason: str = "") -> Trial:
+    return Trial("c1", round_number, Outcome.BROKEN, reason=reason)
 
 
 def filled(path: Path, count: int = 3) -> None:
     with Journal.open(path) as journal:
         journal.add_cells([CELL])
-        for block in range(count):
-            journal.record(trial(block))
+        for round_number in range(count):
+            journal.record(trial(round_number))
 
 
 def complete(problem: MatrixError, path: Path) -> bool:
@@ -143,9 +143,9 @@ def test_a_full_disk_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None
 
 
 def record_until_it_fails(journal: Journal, kept: set[tuple[str, int]]) -> None:
-    for block in range(10_000):
-        journal.record(trial(block, "x" * 1000))
-        kept.add(("c1", block))
+    for round_number in range(10_000):
+        journal.record(trial(round_number, "x" * 1000))
+        kept.add(("c1", round_number))
 
 
 _AS_NOBODY = """

@@ -41,7 +41,7 @@ def content(address: Address) -> list[tuple[object, ...]]:
 
 def identities(address: Address) -> set[tuple[str, str, int]]:
     with SharedStore.existing(address) as store:
-        return {(run, cell, block) for run, cell, block in store.trials(("run", "cell", "block"))}
+        return {(run, cell, round_number) for run, cell, round_number in store.trials(("run", "cell", "round"))}
 
 
 def catch_up(address: Address, results: Path) -> list[str]:
@@ -54,7 +54,7 @@ def test_notes_that_are_numbers_can_be_asked_for_like_figures(address: Address, 
     past.recorded(tmp_path / "results", [noted, *past.TRIALS[1:]], 1)
     catch_up(address, tmp_path / "results")
     with SharedStore.existing(address) as store:
-        rows = store.trials(("cell", "block", "iowait", "evenness"))
+        rows = store.trials(("cell", "round", "iowait", "evenness"))
         assert rows == [("c1", 1, 0.4213, 1.0), ("c1", 2, None, None), ("c2", 1, None, None)]
         assert store.trials(("total_bw",)) == [(2e8,), (None,), (7e5,)], (
             "where one direction is missing, the other is all"
@@ -72,7 +72,7 @@ def test_it_holds_what_the_journals_hold(address: Address, tmp_path: Path) -> No
             ("run1", "run-1", "lab1"),
         ]
         assert store.runs()[1].environment["6.1.0: fio"] == "3.33"
-        rows = store.trials(("run", "cell", "block", "outcome", "read_bw", "write_bw", "kernel"))
+        rows = store.trials(("run", "cell", "round", "outcome", "read_bw", "write_bw", "kernel"))
         assert rows == [
             ("run1", "c1", 1, "measured", 2e8, None, "6.1.0"),
             ("run1", "c1", 2, "broken", None, None, ""),
@@ -106,7 +106,7 @@ def test_feeding_again_changes_nothing(address: Address, tmp_path: Path) -> None
 def test_of_the_journal_no_trial_is_read_over_and_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runner.results.store._BATCH", 10)
     cells = [CellRow(f"c{number}", f"cell-{number}", {}) for number in range(20)]
-    many = [past.measured(cell.id, block, 1e8) for block in range(10) for cell in cells]
+    many = [past.measured(cell.id, round_number, 1e8) for round_number in range(10) for cell in cells]
     past.recorded(tmp_path, many, cells=cells)
     asked: list[set[str]] = []
     trials_of = Journal.trials_of
@@ -144,10 +144,10 @@ def test_what_was_taken_back_and_tried_again_is_replaced(address: Address, tmp_p
     with Journal.open(folder.journal) as journal, SharedStore.open(address) as store:
         journal.take_back()
         store.catch_up(folder, journal)
-        assert store.trials(("cell", "block")) == [("c1", 1), ("c2", 1)]
+        assert store.trials(("cell", "round")) == [("c1", 1), ("c2", 1)]
         journal.record(dataclasses.replace(past.measured("c1", 2, 1e8), attempts=2))
         store.catch_up(folder, journal)
-        assert store.trials(("block", "outcome", "attempts"), cells=["c1"]) == [(1, "measured", 1), (2, "measured", 2)]
+        assert store.trials(("round", "outcome", "attempts"), cells=["c1"]) == [(1, "measured", 1), (2, "measured", 2)]
 
 
 def test_a_finished_run_is_looked_at_once_until_its_manifest_changes(address: Address, tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_any_trial_comes_back_as_it_was(address: Address, data: st.DataObject) -
         store.add("run", cell, trial)
         names = [f"read_{name}" for name in ("bw", "ios", "lat_p9999")]
         (row,) = [
-            row[2:] for row in store.trials(("cell", "block", *names), ["run"]) if row[:2] == (trial.cell, trial.block)
+            row[2:] for row in store.trials(("cell", "round", *names), ["run"]) if row[:2] == (trial.cell, trial.round)
         ]
     read = trial.figures.read if trial.figures else None
     assert row == ((read.bw, read.ios, read.lat_p9999) if read else (None, None, None))
@@ -193,8 +193,8 @@ def _feed(url: str, results: str, number: int, trials: int) -> None:
     folder = past.recorded(Path(results), (), number, finished=False)
     with Journal.open(folder.journal) as journal, SharedStore.open(address_of(url, Path(results))) as store:
         store.catch_up(folder, journal)
-        for block in range(trials):
-            trial = past.measured("c1", block, 1e8 + block)
+        for round_number in range(trials):
+            trial = past.measured("c1", round_number, 1e8 + round_number)
             journal.record(trial)
             store.add(folder.manifest.identity, past.READ, trial)
 
@@ -209,7 +209,9 @@ def test_several_processes_at_once_on_one_store(address: Address, tmp_path: Path
     for child in children:
         child.join()
     assert [child.exitcode for child in children] == [0, 0, 0]
-    assert identities(address) == {(f"run{number}", "c1", block) for number in (1, 2, 3) for block in range(40)}
+    assert identities(address) == {
+        (f"run{number}", "c1", round_number) for number in (1, 2, 3) for round_number in range(40)
+    }
     if address.file:
         with closing(sqlite3.connect(address.file)) as connection:
             assert connection.execute("pragma integrity_check").fetchone() == ("ok",)

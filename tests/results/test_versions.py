@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,9 @@ import sqlalchemy as sa
 from runner.base.errors import BadInput
 from runner.results.journal import Journal
 from runner.results.migrations import Versioned
+from runner.results.observe import read_progress
 from runner.results.record import Outcome
+from runner.results.run_folder import create
 from runner.results.store import SharedStore
 from tests.results import past
 
@@ -49,8 +52,8 @@ def test_a_journal_of_version_1_is_brought_up_to_date_with_its_data(tmp_path: Pa
         assert [attempt.tail for attempt in journal.attempts()] == ["Kernel panic"]
         assert journal.retry_counts() == {}
         assert journal.troubles() == []
-        assert [trial.block for trial in journal.take_back()] == [2]
-    assert version(path) == "5"
+        assert [trial.round for trial in journal.take_back()] == [2]
+    assert version(path) == "6"
 
 
 @pytest.mark.parametrize("name", ["journal-1.sql", "journal-2.sql", "journal-3.sql"])
@@ -109,16 +112,28 @@ def test_a_journal_of_version_2_has_no_histograms_and_no_tail_that_was_hardly_me
         again = past.measured("c1", 3, 1e8)
         journal.record(again)
         assert list(journal.trials())[-1] == again
-    assert version(path) == "5"
+    assert version(path) == "6"
 
 
 def test_a_journal_of_version_3_has_older_names(tmp_path: Path) -> None:
     path = from_text(tmp_path / "journal.sqlite", "journal-3.sql")
     with Journal.existing(path) as journal:
-        first, _ = journal.trials()
-        assert first.notes == NOTES
+        first, second = journal.trials()
+        assert (first.round, second.round, first.notes) == (1, 2, NOTES)
+        assert journal.retry_counts() == {("c1", 2): 2}
+        assert [(one.round, one.attempt) for one in journal.unended_attempts()] == [(3, 1)]
     with closing(sqlite3.connect(path)) as connection:
-        assert dict(connection.execute("select * from meta")) == {"schema": "5", "synthetic": "true"}
+        assert dict(connection.execute("select * from meta")) == {"schema": "6", "synthetic": "true"}
+
+
+def test_the_progress_of_an_older_journal_is_read_and_the_file_stays_as_it_is(tmp_path: Path) -> None:
+    folder = create(tmp_path, past.manifest())
+    before = from_text(folder.journal, "journal-3.sql").read_bytes()
+    progress = read_progress(folder, datetime(2026, 1, 1, tzinfo=UTC))
+    assert [(one.round, one.attempt) for one in progress.underway] == [(3, 1)]
+    assert progress.last is not None
+    assert (progress.last.round, progress.last.outcome) == (2, "broken")
+    assert folder.journal.read_bytes() == before
 
 
 def test_a_journal_of_version_1_that_has_retried_already(tmp_path: Path) -> None:
@@ -149,7 +164,7 @@ def test_a_store_of_version_1_is_brought_up_to_date_with_its_data(address: Addre
         with SharedStore.existing(address) as store:
             (run,) = store.runs()
             assert (run.name, run.least, run.most, run.environment) == ("run-1", 2, None, {"host.cpu": "some cpu"})
-            assert store.trials(("run", "cell", "block", "read_bw", "write_bw")) == [("run1", "c1", 1, 2e8, None)]
+            assert store.trials(("run", "cell", "round", "read_bw", "write_bw")) == [("run1", "c1", 1, 2e8, None)]
             assert store.complete_states() == set(), "what is not known of it is in its manifest"
 
 
@@ -157,7 +172,7 @@ def test_a_store_of_version_2_is_brought_up_to_date_with_its_data(address: Addre
     store_from_text(address, "store-2.sql")
     for _ in range(2):
         with SharedStore.existing(address) as store:
-            columns = ("cell", "block", "read_bw", "read_lat_p90", "read_lat_p99", "read_lat_p9999")
+            columns = ("cell", "round", "read_bw", "read_lat_p90", "read_lat_p99", "read_lat_p9999")
             assert store.trials(columns, cells=["c1"]) == [
                 ("c1", 1, 2e8, None, 9e6, None),
                 ("c1", 2, 2.1e8, None, 9e6, None),
@@ -176,7 +191,7 @@ def test_a_store_of_version_3_is_brought_up_to_date_with_its_data(address: Addre
         with SharedStore.existing(address) as store:
             (run,) = store.runs()
             assert (run.name, run.part, run.exit) == ("run-1", "", None)
-            assert store.trials(("cell", "block", "outcome")) == [("c1", 1, "measured"), ("c1", 2, "broken")]
+            assert store.trials(("cell", "round", "outcome")) == [("c1", 1, "measured"), ("c1", 2, "broken")]
             assert store.complete_states() == set(), "how it ended is in its manifest"
 
 
@@ -186,7 +201,7 @@ def test_a_store_of_version_4_has_older_names(address: Address) -> None:
         with SharedStore.existing(address) as store:
             (run,) = store.runs()
             assert (run.name, run.synthetic, run.exit) == ("run-1", True, 0)
-            columns = ("cell", "block", "host_limited", "notes")
+            columns = ("cell", "round", "host_limited", "notes")
             assert store.trials(columns) == [("c1", 1, NOTES["host_limited"], NOTES), ("c1", 2, "", {})]
             assert len(store.complete_states()) == 1, "a new name is no reason to read its journal again"
 

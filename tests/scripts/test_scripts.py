@@ -249,7 +249,7 @@ def test_set_up_rules_the_resync_out_only_on_zeroed_disks() -> None:
 
 
 def test_every_trial_has_random_offsets_of_its_own_and_keeps_them() -> None:
-    seeds = {trial_seed(1, cell.id, block) for cell in space().cells() for block in (1, 2, 3)}
+    seeds = {trial_seed(1, cell.id, round_number) for cell in space().cells() for round_number in (1, 2, 3)}
     assert len(seeds) == space().count() * 3
     assert trial_seed(1, "a", 1) == trial_seed(1, "a", 1) != trial_seed(2, "a", 1)
     assert all(0 <= seed < 2**31 for seed in seeds)

@@ -21,16 +21,16 @@ def lines(content: Recorded) -> str:
     ("step", "said"), [(0.97, "rates fell by 14 % (14 % to 14 %)"), (1.02, "rates rose by 10 % (")]
 )
 def test_drift_is_told_with_its_size(step: float, said: str) -> None:
-    trials = [measured("c1", block, direction(2e8 * step**block, 1 << 20)) for block in range(6)]
-    assert f"from the first block to the last, {said}" in lines(Recorded("m", "qemu", False, [SEQ], trials))
+    trials = [measured("c1", round_number, direction(2e8 * step**round_number, 1 << 20)) for round_number in range(6)]
+    assert f"from the first round to the last, {said}" in lines(Recorded("m", "qemu", False, [SEQ], trials))
 
 
 def drifting(first: int, second: int, until: float | None = None) -> str:
-    """What is said of two cells with so many trials each, of which every block is 2 % faster than the one before."""
+    """What is said of two cells with so many trials each, of which every round is 2 % faster than the one before."""
     trials = [
-        measured(cell.id, block, direction(2e8 * 1.02**block, 1 << 20))
+        measured(cell.id, round_number, direction(2e8 * 1.02**round_number, 1 << 20))
         for cell, count in ((SEQ, first), (OTHER, second))
-        for block in range(count)
+        for round_number in range(count)
     ]
     return lines(Recorded("m", "qemu", False, [SEQ, OTHER], trials, until=until))
 
@@ -44,15 +44,17 @@ def test_cells_that_stopped_early_are_mentioned_only_where_there_are_any() -> No
 
 
 def test_a_drift_that_no_figure_shows_is_not_mentioned(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "first block" in drifting(8, 8)
+    assert "first round" in drifting(8, 8)
     monkeypatch.setattr("runner.reports.footnotes._narrowest", lambda _: 0.5)
-    assert "first block" not in drifting(8, 8)
+    assert "first round" not in drifting(8, 8)
 
 
 def test_where_nothing_drifts_nothing_is_said() -> None:
-    trials = [measured("c1", block, direction(2e8 + (-1) ** block * 1e6, 1 << 20)) for block in range(6)]
-    assert "first block" not in lines(Recorded("m", "qemu", False, [SEQ], trials))
-    assert "first block" not in lines(RUN)
+    trials = [
+        measured("c1", round_number, direction(2e8 + (-1) ** round_number * 1e6, 1 << 20)) for round_number in range(6)
+    ]
+    assert "first round" not in lines(Recorded("m", "qemu", False, [SEQ], trials))
+    assert "first round" not in lines(RUN)
 
 
 OTHER = CellRow("c9", "other", {})

@@ -116,8 +116,8 @@ def test_a_larger_repeat_adds_rounds_to_the_finished_run(prepared: Prepared, tmp
 
     end = run(more, watching, ToTheEnd())
     assert (end.path, seen, end.planned, end.finished) == (first.path, [8], 20, True)
-    before = {(trial.cell, trial.block): trial.started for trial in first.content.trials}
-    after = {(trial.cell, trial.block): trial.started for trial in end.content.trials}
+    before = {(trial.cell, trial.round): trial.started for trial in first.content.trials}
+    after = {(trial.cell, trial.round): trial.started for trial in end.content.trials}
     assert before.items() < after.items(), "recorded trials are kept"
     assert len(after) == len(end.content.trials) == 20
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from runner.statistics.blocks import cell_levels
 from runner.statistics.interval import student_interval
 from runner.statistics.ratios import paired_ratio
+from runner.statistics.rounds import cell_levels
 from runner.statistics.trend import find_extreme, scaling_exponent
 
 rates = st.floats(1e-3, 1e9)
@@ -20,14 +20,14 @@ def sample(*values: float) -> dict[int, float]:
     return dict(enumerate(values, start=1))
 
 
-def noisy(chance: np.random.Generator, means: list[float], blocks: int, noise: float) -> list[dict[int, float]]:
-    mood = 0.05 * chance.standard_normal(blocks)
-    values = np.exp(np.log(means)[:, None] + mood + noise * chance.standard_normal((len(means), blocks)))
+def noisy(chance: np.random.Generator, means: list[float], rounds: int, noise: float) -> list[dict[int, float]]:
+    mood = 0.05 * chance.standard_normal(rounds)
+    values = np.exp(np.log(means)[:, None] + mood + noise * chance.standard_normal((len(means), rounds)))
     return [sample(*row) for row in values]
 
 
 @given(st.lists(st.floats(0.1, 1000), min_size=2, max_size=6, unique=True), st.floats(-3, 3), moods)
-def test_a_power_is_found_whatever_blocks_do(places: list[float], power: float, mood: list[float]) -> None:
+def test_a_power_is_found_whatever_rounds_do(places: list[float], power: float, mood: list[float]) -> None:
     assume(min(abs(log(one / other)) for one in places for other in places if one != other) > 1e-3)
     found = scaling_exponent(places, [sample(*(by * place**power for by in mood)) for place in places])
     assert found is not None
@@ -36,7 +36,7 @@ def test_a_power_is_found_whatever_blocks_do(places: list[float], power: float, 
     assert found.n == len(mood)
 
 
-def test_the_interval_of_a_power_is_students_over_blocks() -> None:
+def test_the_interval_of_a_power_is_students_over_rounds() -> None:
     found = scaling_exponent([1, 2], [sample(1, 1, 1), sample(2, 4, 8)])
     plain = student_interval([1.0, 2.0, 3.0])
     assert found is not None
@@ -74,7 +74,7 @@ def test_the_highest_stands_alone_where_it_is_clear() -> None:
 
 def test_the_lowest_is_the_highest_of_the_reciprocals() -> None:
     samples = noisy(np.random.default_rng(1), [3.0, 1.0, 1.02, 2.0], 4, 0.02)
-    turned = [{block: 1 / value for block, value in one.items()} for one in samples]
+    turned = [{round_number: 1 / value for round_number, value in one.items()} for one in samples]
     low, high = find_extreme(samples, lowest=True), find_extreme(turned)
     assert low == high
     assert low is not None
@@ -109,7 +109,7 @@ BETTER = sample(100.0, *(121.0 - at / 10 for at in range(9)))
 
 
 def test_a_place_that_was_measured_once_does_not_decide_between_the_others() -> None:
-    """All three share a single block, an odd one."""
+    """All three share a single round, an odd one."""
     found, alone = find_extreme([WORSE, BETTER, {1: 90.0}]), find_extreme([WORSE, BETTER])
     assert alone is not None
     assert found is not None
@@ -147,11 +147,12 @@ def test_what_is_best_is_not_beaten_unless_by_what_it_leads_to(samples: list[dic
 @given(
     st.lists(rates, min_size=2, max_size=5), st.lists(st.sets(st.integers(1, 6), min_size=1), min_size=5, max_size=5)
 )
-def test_what_blocks_do_makes_no_level(means: list[float], measured: list[set[int]]) -> None:
-    """Whatever was measured when, as long as all have block 1."""
-    moods = {block: 1 + block / 3 for block in range(1, 7)}
+def test_what_rounds_do_makes_no_level(means: list[float], measured: list[set[int]]) -> None:
+    """Whatever was measured when, as long as all have round 1."""
+    moods = {round_number: 1 + round_number / 3 for round_number in range(1, 7)}
     samples = [
-        {block: mean * moods[block] for block in {1, *blocks}} for mean, blocks in zip(means, measured, strict=False)
+        {round_number: mean * moods[round_number] for round_number in {1, *rounds}}
+        for mean, rounds in zip(means, measured, strict=False)
     ]
     found = cell_levels(samples)
     assert [one - found[0] for one in found] == pytest.approx([log(mean / means[0]) for mean in means], abs=1e-6)

@@ -26,7 +26,7 @@ from runner.statistics.stopping import Rule, is_precise
 RULE = Rule(least=3, most=20, until=0.05)
 rates = st.floats(1e-3, 1e12)
 samples = st.lists(rates, min_size=2, max_size=20)
-blocks = st.dictionaries(st.integers(1, 30), rates, min_size=1, max_size=20)
+rounds = st.dictionaries(st.integers(1, 30), rates, min_size=1, max_size=20)
 
 
 def of(low: float, high: float, p: float = 0.01, confidence: float = 0.95) -> Ratio:
@@ -112,12 +112,12 @@ def test_stopping_early_biases_no_ratio_and_raises_no_more_alarms_than_stated() 
     assert np.mean([one.p <= 0.05 for one in welch if one]) > 0.09  # why there is another test for these
 
 
-@given(blocks, blocks)
-def test_only_shared_blocks_are_paired(a: dict[int, float], b: dict[int, float]) -> None:
+@given(rounds, rounds)
+def test_only_shared_rounds_are_paired(a: dict[int, float], b: dict[int, float]) -> None:
     shared = a.keys() & b.keys()
     found = paired_ratio(a, b)
     assert (found.n_a if found else 0) == len(shared)
-    assert found == paired_ratio({block: a[block] for block in shared}, b)
+    assert found == paired_ratio({round_number: a[round_number] for round_number in shared}, b)
 
 
 @given(samples, samples)
@@ -132,12 +132,12 @@ def test_the_other_way_round_is_the_reciprocal(a: list[float], b: list[float]) -
     assert one.low <= one.ratio <= one.high
 
 
-@given(blocks, st.floats(1e-3, 1e3), st.dictionaries(st.integers(1, 30), st.floats(0.5, 2), min_size=30))
-def test_what_a_block_does_to_both_cancels(a: dict[int, float], factor: float, mood: dict[int, float]) -> None:
-    b = {block: value * factor for block, value in a.items()}
+@given(rounds, st.floats(1e-3, 1e3), st.dictionaries(st.integers(1, 30), st.floats(0.5, 2), min_size=30))
+def test_what_a_round_does_to_both_cancels(a: dict[int, float], factor: float, mood: dict[int, float]) -> None:
+    b = {round_number: value * factor for round_number, value in a.items()}
     moody = paired_ratio(
-        {block: value * mood[block] for block, value in a.items()},
-        {block: value * mood[block] for block, value in b.items()},
+        {round_number: value * mood[round_number] for round_number, value in a.items()},
+        {round_number: value * mood[round_number] for round_number, value in b.items()},
     )
     assert moody is not None
     assert moody.ratio == pytest.approx(factor, rel=1e-9)

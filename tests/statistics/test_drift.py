@@ -14,10 +14,10 @@ from runner.statistics.ratios import unpaired_ratio
 levels = st.lists(st.floats(1e-3, 1e9), min_size=1, max_size=6)
 
 
-def table(chance: np.random.Generator, cells: int, blocks: int, trend: float = 0.0) -> list[dict[int, float]]:
-    """Cells of 3 % noise in blocks that differ by 1 %, and by a trend."""
-    mood = trend * np.arange(blocks) + 0.01 * chance.standard_normal(blocks)
-    logs = chance.uniform(0, 10, (cells, 1)) + mood + 0.03 * chance.standard_normal((cells, blocks))
+def table(chance: np.random.Generator, cells: int, rounds: int, trend: float = 0.0) -> list[dict[int, float]]:
+    """Cells of 3 % noise in rounds that differ by 1 %, and by a trend."""
+    mood = trend * np.arange(rounds) + 0.01 * chance.standard_normal(rounds)
+    logs = chance.uniform(0, 10, (cells, 1)) + mood + 0.03 * chance.standard_normal((cells, rounds))
     return [dict(enumerate(map(float, row), start=1)) for row in np.exp(logs)]
 
 
@@ -26,12 +26,13 @@ def test_a_steady_drift_is_found_also_where_cells_stop_at_different_times(
     means: list[float], step: float, counts: list[int]
 ) -> None:
     samples = [
-        {block: mean * step**block for block in range(1, count + 1)} for mean, count in zip(means, counts, strict=False)
+        {round_number: mean * step**round_number for round_number in range(1, count + 1)}
+        for mean, count in zip(means, counts, strict=False)
     ]
     found = drift(samples)
     assert found is not None
     last = max(len(one) for one in samples)
-    assert (found.blocks, found.cells) == (last, len(means))
+    assert (found.rounds, found.cells) == (last, len(means))
     assert found.change == pytest.approx(step ** (last - 1), rel=1e-6)
     assert found.low <= found.change * (1 + 1e-9)
     assert found.high >= found.change * (1 - 1e-9)
@@ -61,7 +62,7 @@ def test_where_no_drift_can_be_seen(samples: list[dict[int, float]]) -> None:
     assert drift(samples) is None
 
 
-def test_what_moves_a_block_is_one_accident_however_many_cells_there_are() -> None:
+def test_what_moves_a_round_is_one_accident_however_many_cells_there_are() -> None:
     chance = np.random.default_rng(1)
     alarms = [(found := drift(table(chance, 50, 6))) is not None and found.p <= 0.05 for _ in range(400)]
     assert 0.02 <= np.mean(alarms) <= 0.08
@@ -129,13 +130,13 @@ def test_the_same_history_is_told_the_same_way() -> None:
     assert scaled.ratio.ratio == pytest.approx(found.ratio.ratio)
 
 
-def test_where_no_block_differs_there_is_no_drift() -> None:
+def test_where_no_round_differs_there_is_no_drift() -> None:
     found = drift([{1: 5.0, 2: 5.0, 3: 5.0}, {1: 7.1, 2: 7.1}])
     assert found is not None
     assert (found.change, found.low, found.high, found.p) == (1, 1, 1, 1)
 
 
-def test_blocks_that_have_nothing_to_do_with_each_other_have_bounds_beyond_what_a_float_holds() -> None:
+def test_rounds_that_have_nothing_to_do_with_each_other_have_bounds_beyond_what_a_float_holds() -> None:
     found = drift([{1: 1e-300, 2: 1e300, 3: 1e-300, 4: 1e250}])
     assert found is not None
     assert found.high == math.inf

@@ -75,18 +75,18 @@ def test_the_base_is_shown_and_not_judged() -> None:
     assert tally(found) == {RatioVerdict.WITHIN: 1}
 
 
-def test_one_block_tells_nothing() -> None:
-    assert second(compare_published(twice(), run(PAIR, times(2.0), blocks=1))).said is RatioVerdict.UNKNOWN
+def test_one_round_tells_nothing() -> None:
+    assert second(compare_published(twice(), run(PAIR, times(2.0), rounds=1))).said is RatioVerdict.UNKNOWN
 
 
 def test_a_reason_is_given_only_where_it_is_needed() -> None:
     reasoned = twice(why="a kernel of 2007")
     assert second(compare_published(reasoned, run(PAIR, times(2.0)))).why == ""
     assert second(compare_published(reasoned, run(PAIR, times(1.0)))).why == "a kernel of 2007"
-    undecided = compare_published(reasoned, run(PAIR, times(2.0), blocks=1))
+    undecided = compare_published(reasoned, run(PAIR, times(2.0), rounds=1))
     assert second(undecided).why == "a kernel of 2007"
     assert "layout=raid0: undecided; a possible reason: a kernel of 2007" in display_table(undecided).notes[1]
-    assert len(display_table(compare_published(twice(), run(PAIR, times(2.0), blocks=1))).notes) == 1, (
+    assert len(display_table(compare_published(twice(), run(PAIR, times(2.0), rounds=1))).notes) == 1, (
         "where nothing is known"
     )
 
@@ -125,7 +125,7 @@ def test_cells_that_a_row_does_not_tell_apart_count_as_their_mean() -> None:
     assert len(one.answer.question.cells) == 4
 
 
-def test_drift_that_hits_all_cells_of_a_block_alike_is_no_doubt() -> None:
+def test_drift_that_hits_all_cells_of_a_round_alike_is_no_doubt() -> None:
     assert second(compare_published(twice(), run(PAIR, times(2.0), mood=0.5))).said is RatioVerdict.WITHIN
 
 
@@ -146,12 +146,14 @@ def test_where_trials_hardly_scatter_the_truth_decides(ratio: float, off: float,
         assert second(found).said is (RatioVerdict.WITHIN if abs(off) < log(1 + MARGIN) else RatioVerdict.BEYOND)
 
 
-def trial(block: int, **notes: str) -> Trial:
-    return replace(past.measured("layout=raid0", block, 1e8), notes=notes)
+def trial(round_number: int, **notes: str) -> Trial:
+    return replace(past.measured("layout=raid0", round_number, 1e8), notes=notes)
 
 
 def test_what_was_counted_beside_the_work_can_be_claimed() -> None:
-    trials = [trial(block, evenness=f"0.99{block}", iowait=f"0.4{block}") for block in (1, 2, 3)]
+    trials = [
+        trial(round_number, evenness=f"0.99{round_number}", iowait=f"0.4{round_number}") for round_number in (1, 2, 3)
+    ]
     found = measured_cell("run", row({"layout": "raid0"}), trials, Rule(3, 3), {"evenness", "iowait"})
     assert found.columns == {
         "evenness": {1: 0.991, 2: 0.992, 3: 0.993},
@@ -171,7 +173,7 @@ def test_where_nothing_was_counted_nothing_is_claimed() -> None:
 
 
 def counted(name: str, values: list[str], layout: str = "raid0") -> Any:
-    trials = [trial(block, **{name: value}) for block, value in enumerate(values, start=1)]
+    trials = [trial(round_number, **{name: value}) for round_number, value in enumerate(values, start=1)]
     return measured_cell("run", row({"layout": layout}), trials, Rule(len(values), len(values)), {name})
 
 

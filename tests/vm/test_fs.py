@@ -249,9 +249,9 @@ async def _first_blocks(found: Space, scratch: Path) -> dict[str, list[int]]:
     for array in found.arrays:
         async with Qemu().rig(rig_spec(found.matrix, array, None), scratch) as rig:
             cell = next(cell for cell in found.cells() if cell.array is array)
-            for block in (1, 2, 3):
+            for round_number in (1, 2, 3):
                 built = await ArrayOnRig.build(found.matrix, array, rig, Qemu(), None)
-                assert (await built.measure(cell, block)).finding.reason == ""
+                assert (await built.measure(cell, round_number)).finding.reason == ""
                 said = await _said(rig, "filefrag -b512 -v /run/matrix/mnt-*-?/trial.0.0")
                 where.setdefault(array.label, []).append(
                     int(re.findall(r"^ +0: .*?: +(\d+)\.\.", said, re.MULTILINE)[0])
@@ -282,8 +282,8 @@ async def _in_turn(found: Space, scratch: Path, *order: str) -> list[tuple[str, 
     seen = []
     async with Qemu().rig(rig_spec(found.matrix, found.arrays[0], None), scratch) as rig:
         built = await ArrayOnRig.build(found.matrix, found.arrays[0], rig, Qemu(), None)
-        for block, cell in enumerate((by_work[rw] for rw in order), start=1):
-            assert (await built.measure(cell, block)).finding.reason == ""
+        for round_number, cell in enumerate((by_work[rw] for rw in order), start=1):
+            assert (await built.measure(cell, round_number)).finding.reason == ""
             inode = (await _said(rig, "cd /run/matrix/mnt-*-? && stat -c %i trial.0.0")).strip()
             noted = (await _said(rig, "cd /run/matrix/mnt-*-? && compgen -G '*.whole' || echo none")).strip()
             seen.append((cell.axes["workload.rw"], inode, noted != "none"))

@@ -197,9 +197,9 @@ def test_what_is_under_way_is_so_for_the_whole_of_every_trial(tmp_path: Path) ->
             await bench.shell(
                 "for at in /sys/block/md*/md; do echo 500 >$at/sync_speed_min; echo 500 >$at/sync_speed_max; done"
             )
-            for block in (1, 2):
-                found = (await built.measure(cell, block)).finding
-                wrong[f"{array.label} {block}"] = found.reason
+            for round_number in (1, 2):
+                found = (await built.measure(cell, round_number)).finding
+                wrong[f"{array.label} {round_number}"] = found.reason
             await bench.shell("for at in /sys/block/md*/md; do echo 2000000 >$at/sync_speed_max; done")
             await built.tear_down()
         assert {label: reason for label, reason in wrong.items() if reason} == {}

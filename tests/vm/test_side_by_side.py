@@ -64,11 +64,11 @@ def test_four_rigs_record_every_trial_once_also_when_they_are_stopped_between(tm
         trials = list(journal.trials())
     assert children() <= before
     planned = sorted((cell.id, 1) for cell in plan.selection.cells())
-    assert sorted((trial.cell, trial.block) for trial in trials) == planned
+    assert sorted((trial.cell, trial.round) for trial in trials) == planned
     assert {trial.outcome for trial in trials} == {Outcome.MEASURED}
     batches = [type(event) for event in events if isinstance(event, BatchStarted | BatchDone)]
     assert batches[:4] == [BatchStarted] * 4
-    again = {(event.name, event.block) for event in events if isinstance(event, TrialHostLimited)}
+    again = {(event.name, event.round) for event in events if isinstance(event, TrialHostLimited)}
     assert {
         (event.name, 1) for event in events if isinstance(event, TrialDone) and "repeated" in event.trial.notes
     } <= again

@@ -93,7 +93,7 @@ class Place:
     def trials(self, results: str = "results") -> list[tuple[str, int, Outcome]]:
         (run,) = (self.folder / results).glob("volumes-*")
         with Journal.open(run / "journal.sqlite") as journal:
-            return [(trial.cell, trial.block, trial.outcome) for trial in journal.trials()]
+            return [(trial.cell, trial.round, trial.outcome) for trial in journal.trials()]
 
     def records(self) -> list[leftovers.Record]:
         """Those of runs in this folder: others may be at work beside this test."""
@@ -205,7 +205,7 @@ def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing_of_ours_and_everyth
     place.cleaned()
 
     trials = place.trials()
-    assert len({(cell, block) for cell, block, _ in trials}) == len(trials) == 2
+    assert len({(cell, round_number) for cell, round_number, _ in trials}) == len(trials) == 2
     assert {outcome for _, _, outcome in trials} == {Outcome.MEASURED}
     assert place.records() == []
     domains = libvirt.told("list", "--all", "--name")

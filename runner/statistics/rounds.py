@@ -18,14 +18,17 @@ def log_table(samples: Sequence[Mapping[int, float]]) -> NDArray[np.float64]:
     """Return logarithms by cell and round, NaN where not measured; samples are the values of a cell by round."""
     import numpy as np
 
-    blocks = {block: column for column, block in enumerate(sorted({block for one in samples for block in one}))}
-    table = np.full((len(samples), len(blocks)), np.nan)
+    rounds = {
+        round_number: column
+        for column, round_number in enumerate(sorted({round_number for one in samples for round_number in one}))
+    }
+    table = np.full((len(samples), len(rounds)), np.nan)
     for row, sample in enumerate(samples):
-        table[row, [blocks[block] for block in sample]] = np.log(list(sample.values()))
+        table[row, [rounds[round_number] for round_number in sample]] = np.log(list(sample.values()))
     return table
 
 
-def block_effects(table: NDArray[np.float64]) -> NDArray[np.float64]:
+def round_effects(table: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the effect of each round, 0 on average over rounds that cells connect."""
     import numpy as np
 
@@ -43,5 +46,5 @@ def cell_levels(samples: Sequence[Mapping[int, float]]) -> list[float]:
     import numpy as np
 
     table = log_table(samples)
-    found: list[float] = np.nanmean(table - block_effects(table), axis=1).tolist()
+    found: list[float] = np.nanmean(table - round_effects(table), axis=1).tolist()
     return found

@@ -177,7 +177,7 @@ def _print_json(request: Asked, found: Estimate, jobs: int, times: int, notes: l
         "notes": notes,
         **dataclasses.asdict(found),
     }
-    click.echo(orjson.dumps(head).decode()[:-1] + ',"visits":[', nl=False)
+    click.echo(orjson.dumps(head).decode()[:-1] + ',"batches":[', nl=False)
     for number, batch in enumerate(request.plan.batches(1)):
         cells = [{"id": cell.id, "name": cell.name, "axes": cell.axes} for cell in batch.cells]
         row = {"array": batch.array.key, "label": batch.array.label, "kernel": batch.array.kernel, "cells": cells}

@@ -189,9 +189,9 @@ class JsonView(View):
         elif isinstance(event, RigUp):
             self._say(event="rig-up", array=event.array, seconds=event.seconds, facts=dict(event.facts))
         elif isinstance(event, BatchStarted):
-            self._say(event="visit", round=event.round, array=event.array, cells=event.cells)
+            self._say(event="batch", round=event.round, array=event.array, cells=event.cells)
         elif isinstance(event, BatchDone):
-            self._say(event="visit-done", round=event.round, array=event.array)
+            self._say(event="batch-done", round=event.round, array=event.array)
 
     def notice(self, text: str) -> None:
         """A notice."""

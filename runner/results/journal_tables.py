@@ -140,7 +140,7 @@ retried = Table(
 )
 
 batches = Table(
-    "visits",
+    "batches",
     tables,
     Column("id", Integer, primary_key=True, autoincrement=True),
     Column("round", Integer, nullable=False),
@@ -189,6 +189,11 @@ def _with_synthetic(connection: Connection) -> None:
     connection.execute(text(f"UPDATE meta SET \"key\" = '{SYNTHETIC}' WHERE \"key\" = 'made_up'"))  # noqa: S608 - names of ours
 
 
+def _with_batches(connection: Connection) -> None:
+    """Migrate to version 7: rename `visits`."""
+    connection.execute(text("ALTER TABLE visits RENAME TO batches"))
+
+
 JOURNAL = Versioned(
     "journal",
     tables,
@@ -199,6 +204,7 @@ JOURNAL = Versioned(
         _with_synthetic,
         rename_notes(RENAMED_NOTES),
         rename_columns({"block": "round"}, "trials", "attempts", "begun", "retried", "visits"),
+        _with_batches,
     ),
     stranger="name the folder of a run",
     newer="use the newer program, or start a new run with `--fresh`",

@@ -213,8 +213,8 @@ def test_the_plan_says_what_a_run_there_would_be_refused_for(matrix: Matrix, tmp
 
 def test_the_plan_for_machines(matrix: Matrix) -> None:
     plan = json.loads(matrix("plan", "small.yaml", "--format", "json").stdout)
-    assert plan["cells"] == 4 == sum(len(batch["cells"]) for batch in plan["visits"])
-    assert plan["visits"][0]["cells"][0]["axes"]["md.level"] == "5"
+    assert plan["cells"] == 4 == sum(len(batch["cells"]) for batch in plan["batches"])
+    assert plan["batches"][0]["cells"][0]["axes"]["md.level"] == "5"
 
 
 def test_what_is_no_text_and_what_has_no_name_is_refused(matrix: Matrix, tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def test_json_has_a_line_for_every_event_but_the_start_of_a_trial(capsys: pytest
     view.progress("booting", 0.5)
     said = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [one["event"] for one in said] == [
-        *("visit", "rig-up", "trial", "rig-lost", "trial", "visit-done", "notice", "progress")
+        *("batch", "rig-up", "trial", "rig-lost", "trial", "batch-done", "notice", "progress")
     ]
     assert (said[2]["done"], said[2]["planned"], said[2]["read_bw"]) == (5, 10, 2e8)
     assert "write_bw" not in said[2]

@@ -16,7 +16,7 @@ from runner.cli.screen import broken, columns_of, echo
 _COMMANDS = {
     "init": "Write a small matrix to begin with.",
     "validate": "Check a matrix; every error with its place.",
-    "plan": "Show what a run would do: cells, arrays, time, bytes written.",
+    "plan": "Show what a run would do: cells, stacks, time, bytes written.",
     "render": "Write the scripts and fio jobs of cells without running them.",
     "run": "Run a matrix, or go on with an unfinished run of it.",
     "report": "Write the reports of a run anew from its journal.",

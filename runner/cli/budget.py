@@ -49,6 +49,6 @@ def budget(command: Callable[..., Any]) -> Callable[..., Any]:
         "--bytes-budget",
         metavar="SIZE",
         callback=_size,
-        help="Write at most so much, as 500GB, in the whole run (to the arrays: parity and mirrors write more).",
+        help="Write at most so much, as 500GB, in the whole run (to the stacks: parity and mirrors write more).",
     )
     return seconds(written(command))

@@ -63,7 +63,7 @@ shard = click.option(
     "--shard",
     metavar="N/OF",
     callback=_shard,
-    help="Only one part of its cells, e.g. 2/5: for several machines at once. No array is in two parts.",
+    help="Only one part of its cells, e.g. 2/5: for several machines at once. No stack is in two parts.",
 )
 
 

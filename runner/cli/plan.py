@@ -55,7 +55,7 @@ def command(
     all_cells: bool,
     form: str,
 ) -> None:
-    """Show what a run would do: cells, arrays, rigs, how long it takes, how much it writes. Starts nothing."""
+    """Show what a run would do: cells, stacks, rigs, how long it takes, how much it writes. Starts nothing."""
     from runner.engine.estimate import estimate
     from runner.engine.rigs import specs_of
     from runner.machines import machine
@@ -99,7 +99,7 @@ def _print_text(request: Asked, found: Estimate, pace: Pace, place: str, side_by
     basis = f"from {_runs(pace.runs, place)}" if pace.runs else "a first estimate: no run of it is recorded yet"
     rows = [
         ("cells", f"{found.cells:,}" + (f" ({left_out:,} left out)" if left_out else "")),
-        ("arrays", f"{found.arrays:,}, {_builds(found)}"),
+        ("stacks", f"{found.stacks:,}, {_builds(found)}"),
         ("rigs", f"{found.rigs} kind{'s' if found.rigs != 1 else ''}"),
         ("rounds", f"{repeats}, every cell once in each, in an order drawn from seed {request.plan.seed}"),
         ("trials", trials),
@@ -133,7 +133,7 @@ def _times(budget: Cost, found: Estimate, repeat: Repeat) -> int:
 
 
 def _builds(found: Estimate) -> str:
-    if found.builds == found.arrays:
+    if found.builds == found.stacks:
         return "each built once in every round"
     return f"built {found.builds:,} times in every round: anew for each trial in which disks fail"
 
@@ -180,6 +180,6 @@ def _print_json(request: Asked, found: Estimate, jobs: int, times: int, notes: l
     click.echo(orjson.dumps(head).decode()[:-1] + ',"batches":[', nl=False)
     for number, batch in enumerate(request.plan.batches(1)):
         cells = [{"id": cell.id, "name": cell.name, "axes": cell.axes} for cell in batch.cells]
-        row = {"array": batch.array.key, "label": batch.array.label, "kernel": batch.array.kernel, "cells": cells}
+        row = {"stack": batch.array.key, "label": batch.array.label, "kernel": batch.array.kernel, "cells": cells}
         click.echo(("," if number else "") + "\n" + orjson.dumps(row).decode(), nl=False)
     click.echo("\n]}")

@@ -180,18 +180,18 @@ class JsonView(View):
         if isinstance(event, TrialDone):
             self._count()
             count = {"done": self.done, "planned": self.planned}
-            self._say(event="trial", name=event.name, array=event.array, **count, **_row(event.trial))
+            self._say(event="trial", name=event.name, stack=event.stack, **count, **_row(event.trial))
         elif isinstance(event, RigWasLost):
-            self._say(event="rig-lost", name=event.name, array=event.array, reason=event.reason, next=event.next)
+            self._say(event="rig-lost", name=event.name, stack=event.stack, reason=event.reason, next=event.next)
         elif isinstance(event, TrialHostLimited):
             beside = {"host_limited": event.overload, "beside": event.beside}
-            self._say(event="host-limited", name=event.name, array=event.array, round=event.round, **beside)
+            self._say(event="host-limited", name=event.name, stack=event.stack, round=event.round, **beside)
         elif isinstance(event, RigUp):
-            self._say(event="rig-up", array=event.array, seconds=event.seconds, facts=dict(event.facts))
+            self._say(event="rig-up", stack=event.stack, seconds=event.seconds, facts=dict(event.facts))
         elif isinstance(event, BatchStarted):
-            self._say(event="batch", round=event.round, array=event.array, cells=event.cells)
+            self._say(event="batch", round=event.round, stack=event.stack, cells=event.cells)
         elif isinstance(event, BatchDone):
-            self._say(event="batch-done", round=event.round, array=event.array)
+            self._say(event="batch-done", round=event.round, stack=event.stack)
 
     def notice(self, text: str) -> None:
         """A notice."""
@@ -271,7 +271,7 @@ class LiveView(View):
         self._began, self._before = time.monotonic(), done
         self._trials: TaskID = self._bar.add_task("trials", total=planned, completed=done, left="", last="")
         self._long: TaskID | None = None
-        #: Of every array that is being measured: its line, and what is going on there.
+        #: Of every stack that is being measured: its line, and what is going on there.
         self._rigs: dict[str, TaskID] = {}
         self._doing: dict[str, str] = {}
 
@@ -285,9 +285,9 @@ class LiveView(View):
     def event(self, event: Event) -> None:
         """Move the bar."""
         if isinstance(event, TrialStarted):
-            self._now(event.array, f"{event.name} round {event.round}")
+            self._now(event.stack, f"{event.name} round {event.round}")
         elif isinstance(event, TrialHostLimited):
-            self._now(event.array, f"{event.name} round {event.round}, again alone")
+            self._now(event.stack, f"{event.name} round {event.round}, again alone")
         elif isinstance(event, TrialDone):
             self._count()
             self._bar.update(
@@ -297,22 +297,22 @@ class LiveView(View):
                 left=self._left(),
                 last=f"last: {rate(event.trial)}",
             )
-            if event.array in self._rigs:
-                self._bar.advance(self._rigs[event.array])
+            if event.stack in self._rigs:
+                self._bar.advance(self._rigs[event.stack])
             if event.trial.outcome is not Outcome.MEASURED:
                 self._bar.console.print(f"{event.name}: {rate(event.trial)}", style=BAD, markup=False)
         elif isinstance(event, RigWasLost):
             self._bar.console.print(f"{event.name}: {event.reason}; {event.next}", style=DOUBT, markup=False)
         elif isinstance(event, BatchStarted):
-            self._rigs[event.array] = self._bar.add_task("", total=event.cells, visible=False, left="", last="")
-            self._now(event.array, f"building {event.array}")
+            self._rigs[event.stack] = self._bar.add_task("", total=event.cells, visible=False, left="", last="")
+            self._now(event.stack, f"building {event.stack}")
         elif isinstance(event, BatchDone):
-            self._bar.remove_task(self._rigs.pop(event.array))
-            del self._doing[event.array]
+            self._bar.remove_task(self._rigs.pop(event.stack))
+            del self._doing[event.stack]
             self._show()
 
-    def _now(self, array: str, doing: str) -> None:
-        self._doing[array] = doing
+    def _now(self, stack: str, doing: str) -> None:
+        self._doing[stack] = doing
         self._show()
 
     def _show(self) -> None:
@@ -321,8 +321,8 @@ class LiveView(View):
         if self._doing:
             one = next(iter(self._doing.values()))
             self._bar.update(self._trials, description=f"{len(self._doing)} rigs" if several else one)
-        for array, line in self._rigs.items():
-            self._bar.update(line, description=self._doing[array], visible=several)
+        for stack, line in self._rigs.items():
+            self._bar.update(line, description=self._doing[stack], visible=several)
 
     def notice(self, text: str) -> None:
         """A line above the bar."""

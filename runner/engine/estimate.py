@@ -40,13 +40,13 @@ class Pace:
     #: Seconds once in a run, and for each rig, beyond `costs`.
     once: float = 0.0
     each: float = 0.0
-    #: Means of recorded runs, all None where there are none: seconds of a trial beyond its run time, and of an array.
+    #: Means of recorded runs, all None where there are none: seconds of a trial beyond its run time, and of a stack.
     overhead: float | None = None
     set_up: float | None = None
     write_rate: float | None = None
-    #: Mean seconds of trials by cell, and of building by array, as far as they are recorded.
+    #: Mean seconds of trials by cell, and of building by stack, as far as they are recorded.
     cells: Mapping[str, float] = field(default_factory=dict)
-    arrays: Mapping[str, float] = field(default_factory=dict)
+    stacks: Mapping[str, float] = field(default_factory=dict)
     runs: int = 0
     rated: int = 0  # how many of them say how fast is written
     scatter: float | None = None  # deviation of a cell's trials, as a part of their mean; None: unknown
@@ -58,7 +58,7 @@ class Estimate:
     """What a plan comes to. Time and bytes are for `least` (every cell at its minimum) and `most` repeats."""
 
     cells: int
-    arrays: int
+    stacks: int
     #: How often one is built in a round.
     builds: int
     rigs: int
@@ -173,9 +173,9 @@ def building_of(array: Array, pace: Pace) -> Building:
     found = list(levels(array.stack.value, array.disks))
     written = sum(layer.bytes_written(below) for layer, below in found)
     waits = sum(layer.wait_seconds for layer, _ in found) if pace.costs.waits else 0.0
-    known = pace.arrays.get(array.key, pace.set_up)
+    known = pace.stacks.get(array.key, pace.set_up)
     if known is not None:
-        return Building(written, known, known + (0.0 if array.key in pace.arrays else waits))
+        return Building(written, known, known + (0.0 if array.key in pace.stacks else waits))
     costs = pace.costs
     seconds = costs.rig + costs.disk * pace.disks + pace.each + costs.set_up + costs.first
     seconds += sum(_layer(layer, below, pace) for layer, below in found)
@@ -210,11 +210,11 @@ def batch_of(batch: Batch, pace: Pace) -> tuple[float, float, int]:
 
 def estimate(plan: Plan, pace: Pace, jobs: int = 1) -> Estimate:
     """Walk the plan once, holding no more of it than one array. `jobs`: so many batches are under way at a time."""
-    cells = arrays = built = written = 0
+    cells = stacks = built = written = 0
     total_least = total_most = longest_least = longest_most = 0.0
     rigs: set[str | None] = set()
     for batch in plan.batches(1):
-        arrays += 1
+        stacks += 1
         built += batch.builds
         cells += len(batch.cells)
         rigs.add(batch.array.kernel)
@@ -226,7 +226,7 @@ def estimate(plan: Plan, pace: Pace, jobs: int = 1) -> Estimate:
     once = pace.costs.program + pace.once
     return Estimate(
         cells=cells,
-        arrays=arrays,
+        stacks=stacks,
         builds=built,
         rigs=len(rigs),
         trials_least=cells * least,

@@ -1,4 +1,4 @@
-"""Events of a run for its observers. `array` is the label of the array: only one rig at a time has it."""
+"""Events of a run for its observers. `stack` is the label of the stack: only one rig at a time has it."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class BatchStarted:
     round: int
-    array: str
+    stack: str
     cells: int
 
 
 @dataclass(frozen=True, slots=True)
 class BatchDone:
-    """An array is measured in this round, and its rig is gone."""
+    """A stack is measured in this round, and its rig is gone."""
 
     round: int
-    array: str
+    stack: str
 
 
 @dataclass(frozen=True, slots=True)
 class RigUp:
-    array: str
+    stack: str
     seconds: float
     facts: Mapping[str, str]
 
@@ -36,7 +36,7 @@ class RigUp:
 class TrialStarted:
     name: str
     round: int
-    array: str
+    stack: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class TrialHostLimited:
 
     name: str
     round: int
-    array: str
+    stack: str
     overload: str
     beside: int
 
@@ -54,7 +54,7 @@ class TrialHostLimited:
 class TrialDone:
     name: str
     trial: Trial
-    array: str
+    stack: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class RigWasLost:
     name: str
     reason: str
     next: str
-    array: str
+    stack: str
 
 
 Event = BatchStarted | BatchDone | RigUp | TrialStarted | TrialHostLimited | TrialDone | RigWasLost

@@ -93,7 +93,7 @@ TRIAL_TAIL = (
         "the steady state that was asked for was not attained, and by how much; its figures are not in those of the "
         "cell; empty if it was, or none was asked for",
     ),
-    Column("seconds", "s", "wall time of the trial with all its tries, without building the array"),
+    Column("seconds", "s", "wall time of the trial with all its tries, without building the stack"),
     Column(
         "attempts", "", "tries it took; more than one: a machine was lost on the way, or `--retry-broken` was asked for"
     ),

@@ -58,7 +58,7 @@ class MeanTimes:
     write_rate: float | None  # bytes/s, over trials that write
     scatter: tuple[float, ...] = ()  # relative standard deviation of each cell with several trials
     cells: Mapping[str, float] = field(default_factory=dict)  # seconds of a measured trial
-    arrays: Mapping[str, float] = field(default_factory=dict)  # seconds of the fastest build
+    stacks: Mapping[str, float] = field(default_factory=dict)  # seconds of the fastest build
 
 
 def _pairs(rows: Iterable[Sequence[Any]]) -> dict[str, float]:
@@ -199,15 +199,15 @@ class Journal:
             which = f"attempt {attempt.number} at trial {attempt.round} of cell {attempt.cell}"
             raise AlreadyRecorded(f"{which} is recorded already") from problem
 
-    def record_set_up(self, round_number: int, array: str, seconds: float) -> None:
+    def record_set_up(self, round_number: int, stack: str, seconds: float) -> None:
         """Record the seconds that a stack took to build."""
         with self._transaction() as connection:
-            connection.execute(sa.insert(schema.batches), {"round": round_number, "array": array, "seconds": seconds})
+            connection.execute(sa.insert(schema.batches), {"round": round_number, "stack": stack, "seconds": seconds})
 
     def set_up_times(self) -> list[tuple[str, float]]:
         """Return the name and build time of every stack, once for each build."""
         table = schema.batches.c
-        return [(key, seconds) for key, seconds in self._rows(sa.select(table.array, table.seconds).order_by(table.id))]
+        return [(key, seconds) for key, seconds in self._rows(sa.select(table.stack, table.seconds).order_by(table.id))]
 
     def recorded_identities(self) -> set[tuple[str, int]]:
         """Return the identities (cell, round) of all recorded trials."""
@@ -268,8 +268,8 @@ class Journal:
         measured = trials.outcome == Outcome.MEASURED.value
         cells = self._rows(sa.select(trials.cell, sa.func.avg(trials.seconds)).where(measured).group_by(trials.cell))
         batches = schema.batches.c
-        arrays = self._rows(sa.select(batches.array, sa.func.min(batches.seconds)).group_by(batches.array))
-        return MeanTimes(setup, overhead, written, tuple(self._scatter()), _pairs(cells), _pairs(arrays))
+        stacks = self._rows(sa.select(batches.stack, sa.func.min(batches.seconds)).group_by(batches.stack))
+        return MeanTimes(setup, overhead, written, tuple(self._scatter()), _pairs(cells), _pairs(stacks))
 
     def _scatter(self) -> Iterator[float]:
         trials = schema.trials.c

@@ -144,7 +144,7 @@ batches = Table(
     tables,
     Column("id", Integer, primary_key=True, autoincrement=True),
     Column("round", Integer, nullable=False),
-    Column("array", String, nullable=False),
+    Column("stack", String, nullable=False),
     Column("seconds", Float, nullable=False),
 )
 
@@ -205,6 +205,7 @@ JOURNAL = Versioned(
         rename_notes(RENAMED_NOTES),
         rename_columns({"block": "round"}, "trials", "attempts", "begun", "retried", "visits"),
         _with_batches,
+        rename_columns({"array": "stack"}, "batches"),
     ),
     stranger="name the folder of a run",
     newer="use the newer program, or start a new run with `--fresh`",

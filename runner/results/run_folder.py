@@ -150,14 +150,14 @@ class RunFolder:
             _write_texts(trial, {**other, **outputs})
         return str(trial.relative_to(self.path))
 
-    def stands(self, array: str, tear_down: str) -> None:
+    def stands(self, stack: str, tear_down: str) -> None:
         """Save the tear-down script of a stack before it is built, because it may outlive its process."""
         with translate_errors(self.standing):
             self.standing.mkdir(exist_ok=True)
-        write_atomically(self.standing / f"{array}.sh", tear_down.encode())
+        write_atomically(self.standing / f"{stack}.sh", tear_down.encode())
 
-    def stands_no_more(self, array: str) -> None:
-        (self.standing / f"{array}.sh").unlink(missing_ok=True)
+    def stands_no_more(self, stack: str) -> None:
+        (self.standing / f"{stack}.sh").unlink(missing_ok=True)
 
     @property
     def standing(self) -> Path:

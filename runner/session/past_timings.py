@@ -103,7 +103,7 @@ def recorded_pace(results: Path, machine: str, matrix: str, guess: Pace) -> Pace
         set_up=fmean(set_ups) if set_ups else None,
         write_rate=fmean(rates) if rates else None,
         cells={cell: seconds for took in taken for cell, seconds in took.cells.items()},
-        arrays={array: seconds for took in taken for array, seconds in took.arrays.items()},
+        stacks={stack: seconds for took in taken for stack, seconds in took.stacks.items()},
         runs=len(taken),
         rated=len(rates),
     )

@@ -58,9 +58,9 @@ def sharded(selection: Selection, shard: Shard) -> Sharded:
     if not dealt[shard.number - 1]:
         arrays = sum(map(len, dealt))
         raise BadInput(
-            f"--shard {shard}: there {'is' if arrays == 1 else 'are'} {arrays} array{'' if arrays == 1 else 's'}, and "
+            f"--shard {shard}: there {'is' if arrays == 1 else 'are'} {arrays} stack{'' if arrays == 1 else 's'}, and "
             "this shard gets none of them",
-            resolution=f"an array is not split: take at most {arrays} shard{'' if arrays == 1 else 's'}",
+            resolution=f"a stack is not split: take at most {arrays} shard{'' if arrays == 1 else 's'}",
         )
     return Sharded(selection.space, selection.exclude, selection.only, frozenset(dealt[shard.number - 1]))
 

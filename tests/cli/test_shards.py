@@ -81,7 +81,7 @@ def test_what_no_part_is_and_what_nobody_has_left(call: Call, matrix: str) -> No
 
 def test_the_plan_of_a_part(call: Call, matrix: str) -> None:
     plan = json.loads(call("plan", "--shard", "1/2", "--format", "json", matrix).out)
-    assert (plan["cells"], plan["arrays"], plan["notes"]) == (2, 1, [])
+    assert (plan["cells"], plan["stacks"], plan["notes"]) == (2, 1, [])
 
 
 def recorded(results: Path, number: int, **changes: object) -> None:

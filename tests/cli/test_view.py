@@ -70,7 +70,7 @@ def test_json_has_a_line_for_every_event_but_the_start_of_a_trial(capsys: pytest
     ]
     assert (said[2]["done"], said[2]["planned"], said[2]["read_bw"]) == (5, 10, 2e8)
     assert "write_bw" not in said[2]
-    assert {one["array"] for one in said[:6]} == {RED}
+    assert {one["stack"] for one in said[:6]} == {RED}
     assert (said[4]["outcome"], said[4]["reason"]) == ("broken", "the guest panicked")
 
 
@@ -119,7 +119,7 @@ def test_why_a_trial_is_measured_again_is_told(capsys: pytest.CaptureFixture[str
         "it is measured again alone"
     )
     said = json.loads(line)
-    assert (said["event"], said["name"], said["array"], said["beside"]) == ("host-limited", HOST_LIMITED.name, RED, 3)
+    assert (said["event"], said["name"], said["stack"], said["beside"]) == ("host-limited", HOST_LIMITED.name, RED, 3)
 
 
 def test_where_several_rigs_are_at_work_each_has_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +142,7 @@ def test_where_several_rigs_are_at_work_each_has_its_line(monkeypatch: pytest.Mo
         two = seen(view, BatchStarted(1, "raid6", 2), TrialStarted("raid6/work", 1, "raid6"))
         assert all(words in two for words in ("2 rigs", "building raid5", "raid6/work round 1"))
         again = seen(
-            view, TrialStarted("raid5/work", 1, "raid5"), replace(HOST_LIMITED, array="raid5", name="raid5/work")
+            view, TrialStarted("raid5/work", 1, "raid5"), replace(HOST_LIMITED, stack="raid5", name="raid5/work")
         )
         assert "raid5/work round 1, again alone" in again
         left = seen(view, TrialDone("raid6/work", measured("c1", 1, direction(2e8, 1 << 20)), "raid6"))

@@ -180,9 +180,9 @@ def test_what_is_recorded_of_a_cell_and_an_array_is_taken_as_it_is() -> None:
     found = space(matrix("one: [disk]"))
     plan = Plan(select(found), found.matrix.repeat, 1)
     (cell,) = found.cells()
-    known = Pace(program_free(), cells={cell.id: 7.0}, arrays={cell.array.key: 3.0}, overhead=99.0, set_up=99.0)
+    known = Pace(program_free(), cells={cell.id: 7.0}, stacks={cell.array.key: 3.0}, overhead=99.0, set_up=99.0)
     assert estimate(plan, known).seconds_least == 10
-    assert estimate(plan, replace(known, cells={}, arrays={})).seconds_least == 99 + 99 + 1
+    assert estimate(plan, replace(known, cells={}, stacks={})).seconds_least == 99 + 99 + 1
 
 
 def program_free() -> Costs:

@@ -61,7 +61,7 @@ def test_kernels_are_rigs_of_their_own_and_come_one_after_the_other() -> None:
 
 def test_the_estimate_adds_up() -> None:
     found = estimate(plan(SMALL), Pace(free(trial=0.5, set_up=2.0)))
-    assert (found.cells, found.arrays, found.rigs) == (4, 2, 1)
+    assert (found.cells, found.stacks, found.rigs) == (4, 2, 1)
     assert (found.trials_least, found.trials_most) == (8, 8)
     assert found.seconds_least == found.seconds_most == pytest.approx(2 * (4 * 1.5 + 2 * 2.0), rel=0.001)
     assert found.bytes_least == 2 * 2 * 10**8
@@ -72,7 +72,7 @@ def test_side_by_side_nothing_takes_longer_and_no_round_less_than_its_longest_ba
     planned, pace = Plan(select(space(), [chosen]), Repeat(min=2, max=2), 1), Pace(replace(EMULATED, program=0.0))
     one, several = estimate(planned, pace), estimate(planned, pace, jobs)
     assert one.seconds_least / jobs <= several.seconds_least <= one.seconds_least
-    assert several.seconds_least >= max(one.seconds_least / jobs, one.seconds_least / one.arrays * 0.999)
+    assert several.seconds_least >= max(one.seconds_least / jobs, one.seconds_least / one.stacks * 0.999)
     assert several.bytes_most == one.bytes_most
 
 
@@ -134,7 +134,7 @@ def test_what_parts_of_a_plan_cost_adds_up_to_the_whole(chosen: set[str], repeat
     repeat = Repeat(min=repeats, max=repeats)
     whole = estimate(Plan(select(found, sorted(chosen)), repeat, 1), pace)
     parts = [estimate(Plan(select(found, [one]), repeat, 1), pace) for one in chosen]
-    for field in ("cells", "arrays", "trials_least", "seconds_most", "bytes_least"):
+    for field in ("cells", "stacks", "trials_least", "seconds_most", "bytes_least"):
         assert getattr(whole, field) == pytest.approx(sum(getattr(part, field) for part in parts)), field
     assert whole.trials_least == whole.trials_most == whole.cells * repeats
 

@@ -110,11 +110,11 @@ def test_blocks_stay_one_after_the_other_and_cells_in_their_order(bench: Bench) 
     bench.run(machine=Bearing(9), level=FixedLevel(3))
     rounds = [event.round for event in bench.events if isinstance(event, BatchStarted | BatchDone)]
     assert rounds == sorted(rounds)
-    begun = [event.array for event in bench.events if isinstance(event, BatchStarted)]
+    begun = [event.stack for event in bench.events if isinstance(event, BatchStarted)]
     assert begun == [
         batch.array.label for round_number in bench.plan.rounds for batch in bench.plan.batches(round_number)
     ]
-    done = [(event.array, event.name) for event in bench.events if isinstance(event, TrialDone)]
+    done = [(event.stack, event.name) for event in bench.events if isinstance(event, TrialDone)]
     for round_number in bench.plan.rounds:
         for batch in bench.plan.batches(round_number):
             names = [
@@ -197,7 +197,7 @@ def test_a_cell_that_keeps_killing_its_machine_leaves_the_others_alone(bench: Be
     bench.run(machine=Bearing(9, Dying(99, lambda job: "rw=read\n" in job)), level=FixedLevel(4))
     assert bench.outcomes() == {Outcome.MEASURED: 8, Outcome.BROKEN: 4, Outcome.SKIPPED: 4}
     lost = [event for event in bench.events if isinstance(event, RigWasLost)]
-    assert Counter(event.array for event in lost) == {batch.array.label: 2 for batch in bench.plan.batches(1)}
+    assert Counter(event.stack for event in lost) == {batch.array.label: 2 for batch in bench.plan.batches(1)}
 
 
 def test_a_set_up_that_fails_breaks_its_own_array_only(bench: Bench) -> None:

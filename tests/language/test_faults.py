@@ -79,7 +79,7 @@ def test_sets_that_come_to_the_same_are_measured_once_which_is_told() -> None:
 def test_an_array_whose_disks_fail_is_built_for_each_trial() -> None:
     found = space(MODELLED + NAMED)
     told = estimate(Plan(select(found), found.matrix.repeat, 1), Pace())
-    assert (told.arrays, told.builds) == (4, 6)
+    assert (told.stacks, told.builds) == (4, 6)
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ def test_what_things_took_is_the_mean_of_what_was_measured(journal: Journal) -> 
     journal.record(measured(1, runtime=1.0, seconds=2.5))
     journal.record(Trial("c1", 2, Outcome.BROKEN, seconds=300.0))
     assert journal.mean_times() == MeanTimes(
-        2.5, 1.0, None, (0.0,), cells={"c1": 2.0}, arrays={"raid5": 2.0, "raid0": 1.5}
+        2.5, 1.0, None, (0.0,), cells={"c1": 2.0}, stacks={"raid5": 2.0, "raid0": 1.5}
     )
 
 

@@ -51,7 +51,7 @@ def test_runs_on_this_machine_are_averaged(tmp_path: Path) -> None:
     pace = recorded_pace(tmp_path, "qemu", MATRIX, GUESS)
     assert (pace.runs, pace.overhead, pace.set_up) == (2, 3.0, 2.0)
     assert pace.write_rate == pytest.approx(2e8)
-    assert (pace.cells, pace.arrays) == ({"c1": 5.0}, {"array": 2.5}), "of the latest"
+    assert (pace.cells, pace.stacks) == ({"c1": 5.0}, {"array": 2.5}), "of the latest"
     assert pace.once == 40.0, "what is to be prepared is another matter"
 
 

@@ -47,7 +47,7 @@ def test_a_part_is_the_same_whoever_asks() -> None:
 def test_more_parts_than_arrays_are_refused_where_nothing_is_left() -> None:
     whole = select(SPACE, ["layout=striped"])
     assert sharded(whole, Shard(3, 9)).count()
-    with pytest.raises(BadInput, match="there are 3 arrays, and this shard gets none") as refused:
+    with pytest.raises(BadInput, match="there are 3 stacks, and this shard gets none") as refused:
         sharded(whole, Shard(4, 9))
     assert "at most 3 shards" in refused.value.resolution
 

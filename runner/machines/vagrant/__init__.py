@@ -192,7 +192,7 @@ def impossible(spec: RigSpec) -> list[Refusal]:
         refused.append(
             Refusal(
                 "disks of a vagrant machine cannot fail on demand, as it has no way to say when fio begins",
-                "take `faults:` out, choose arrays that have none by --only, or run it on qemu",
+                "take `faults:` out, choose stacks that have none by --only, or run it on qemu",
             )
         )
     return refused

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from runner.engine.estimate import left_of
 from runner.reports.number_format import digits, duration
 from runner.results.record import Outcome
 from runner.results.run_progress import State
@@ -37,15 +38,20 @@ class RunStatus:
     @property
     def seconds_a_trial(self) -> float | None:
         """Return the mean time of a trial of the current process, or None before its first."""
-        if self.holder is None or not self.progress.recent:
-            return None
-        return max(0.0, (self.now - self.holder.since).total_seconds()) / self.progress.recent
+        return self._elapsed / self.progress.recent if self.holder and self.progress.recent else None
 
     @property
     def seconds_left(self) -> float | None:
-        """Return the remaining time at this rate, or None if unknown."""
-        each = self.seconds_a_trial
-        return None if each is None else each * max(0, self.folder.manifest.planned - self.progress.trials)
+        """Return the remaining time, estimated as by the process itself; None if unknown."""
+        manifest, recent = self.folder.manifest, self.progress.recent
+        left = max(0, manifest.planned - self.progress.trials)
+        if self.holder is None or not (recent or manifest.expected):
+            return None
+        return left_of(manifest.expected, recent / (recent + left), self._elapsed) if left else 0.0
+
+    @property
+    def _elapsed(self) -> float:
+        return max(0.0, (self.now - self.holder.since).total_seconds()) if self.holder else 0.0
 
     @property
     def at_most(self) -> bool:
@@ -89,9 +95,10 @@ def _now(status: RunStatus) -> Iterator[tuple[str, str]]:
         yield "now", "no trial: a machine starts, or a stack is built or removed"
     if progress.last:
         yield "last", f"{progress.last.name}, trial {progress.last.round}: {progress.last.outcome}"
-    if status.seconds_a_trial is not None and status.seconds_left is not None:
+    if status.seconds_left is not None:
         at_most = "at most " if status.at_most else ""
-        yield "left", f"{at_most}{duration(status.seconds_left)}, at {_rate(status.seconds_a_trial)}"
+        rate = f", at {_rate(status.seconds_a_trial)}" if status.seconds_a_trial is not None else ""
+        yield "left", f"{at_most}{duration(status.seconds_left)}{rate}"
     else:
         yield "left", "not known before the first trial of this process"
 

@@ -86,6 +86,7 @@ class Manifest(BaseModel):
     losses: dict[str, int] = Field(
         default_factory=dict, description="by stack, how many disks may fail before data is lost, if known"
     )
+    expected: float = Field(default=0.0, description="estimated seconds of the process that runs it, at its start")
     part: str = Field(default="", description="the selected part: --only, --shard; empty: all")
     finished: bool = False
     exit: int | None = Field(default=None, description="exit code at the end")

@@ -184,7 +184,7 @@ def test_a_run_is_watched_while_it_writes(call: Call, tmp_path: Path) -> None:
         (one,) = document["runs"]
         assert (one["pid"], one["planned"], one["trials"], one["cells"]) == (process.pid, 20, {"measured": 7}, 4)
         assert [now["trial"] for now in one["now"]] == [2]
-        assert one["seconds_left"] == pytest.approx(13 * one["seconds_a_trial"])
+        assert one["seconds_left"] > 0
         assert listed(call)[one["run"]]["state"] == "running"
         assert call("status", one["run"]).status == 0
         process.communicate("\n")
@@ -210,7 +210,8 @@ def test_a_killed_run_is_interrupted_and_the_same_command_continues_it(call: Cal
         (one,) = json.loads(call("status", "--json").out)["runs"]
         assert (one["pid"], one["trials"]) == (process.pid, {"measured": 3})
         assert len(one["now"]) == 1, "what the killed process was at is not measured now"
-        assert one["seconds_left"] is None, "this process has not recorded a trial"
+        assert one["seconds_a_trial"] is None, "this process has not recorded a trial"
+        assert one["seconds_left"] > 0, "its estimate is known"
 
 
 def test_watching_writes_nothing(call: Call, tmp_path: Path) -> None:

@@ -1,0 +1,42 @@
+"""The remaining time of a run, as another process sees it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from runner.analysis.run_status import RunStatus
+from runner.engine.estimate import left_of
+from runner.results.run_folder import RunFolder
+from runner.results.run_progress import Holder, Progress, State
+from tests.results.past import manifest
+
+NOW = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
+
+
+def status(recent: int, *, expected: float, elapsed: float, trials: int = 0) -> RunStatus:
+    folder = RunFolder(Path("results/run"), manifest(planned=20, expected=expected))
+    holder = Holder("1", "lab1", NOW - timedelta(seconds=elapsed))
+    progress = Progress(cells=4, outcomes={"measured": trials or recent}, recent=recent)
+    return RunStatus(folder, State.RUNNING, holder, progress, NOW)
+
+
+@pytest.mark.parametrize("recent", [0, 5, 19])
+def test_the_remaining_time_is_that_of_the_progress_line(recent: int) -> None:
+    found = status(recent, expected=100, elapsed=50).seconds_left
+    assert found == pytest.approx(left_of(100, recent / 20, 50))
+
+
+def test_only_the_trials_of_this_process_count() -> None:
+    """Ten were there before; this process did five of the other ten in 50 s."""
+    assert status(5, expected=0, elapsed=50, trials=15).seconds_left == pytest.approx(50)
+
+
+def test_without_an_estimate_and_a_trial_it_is_unknown() -> None:
+    assert status(0, expected=0, elapsed=50).seconds_left is None
+
+
+def test_no_time_is_left_at_the_end() -> None:
+    assert status(20, expected=100, elapsed=50).seconds_left == 0

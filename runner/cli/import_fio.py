@@ -238,7 +238,7 @@ def _manifest(
         machine=MACHINE,
         synthetic=False,
         seed=0,
-        command=command_line(sys.argv),
+        command=command_line(["matrix", *sys.argv[1:]]),
         text=_TEXT,
         versions={kernel: {"fio": ", ".join(versions)}} if versions else {},
         host=Host(kernel="", cpu="", cores=0, memory=0, hostname=host or None),

@@ -87,7 +87,7 @@ class Order:
             machine=self.machine,
             synthetic=self.machine == "dry",
             seed=matrix.seed,
-            command=command_line(sys.argv),
+            command=command_line(["matrix", *sys.argv[1:]]),
             **self.texts(),
             host=facts_of(self.exist.ssh if self.exist else ""),
             disks=tuple(map(real_facts, self.exist.disks) if self.exist else map(disk_facts, matrix.every_disk())),

@@ -43,7 +43,13 @@ case "$1 $(<"$PLACE/units")" in is-enabled*" $2 "*) echo enabled ;; is-enabled*)
   '-m venv')
     note "venv ${@: -1}"; whim venv
     cd -- "${@: -1}"; mkdir -p bin lib/python3.11/site-packages; cat "$0" >bin/python; chmod +x bin/python ;;
-  '-m pip') note "pip ${@:3}"; echo "pip was here"; whim pip ;;
+  '-m pip')
+    case " $* " in
+      *' --editable '*)
+        note "editable ${@:3}"; whim editable
+        printf '%s\\n' '#!/bin/sh' 'exec "${0%/*}/python" -P -c main "$@"' >"${0%/*}/matrix"; chmod +x "${0%/*}/matrix" ;;
+      *) note "pip ${@:3}"; echo "pip was here"; whim pip ;;
+    esac ;;
   '-m '*) note "${@:2}"; whim "$2" ;;
   '-P -c') note "matrix ${@:4}"; shift 3; printf '<%s>' "$@"; whim matrix ;;
 esac""",
@@ -65,6 +71,7 @@ class Place:
         script = (REPOSITORY / "bootstrap").read_text()
         assert script.count(POLICY) == 1
         self.write("a check out/bootstrap", script.replace(POLICY, f"'{self.policy}'"))
+        self.write("a check out/pyproject.toml", "[project]\n")
         self.write("a check out/requirements.lock", "click==8\n")
         self.write("a check out/requirements-dev.lock", "click==8\npytest==9\n")
         for name in REAL:

@@ -5,9 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import tomllib
-from importlib import metadata
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -38,14 +35,17 @@ def test_only_what_is_locked_and_needs_no_compiler(place: Place) -> None:
     assert "index" not in pip
 
 
-def test_the_environment_finds_the_checkout(set_up: Place) -> None:
-    [link] = set_up.venv.glob("lib/python3*/site-packages/*.pth")
-    [told] = metadata.distributions(name="matrix-runner", path=[str(link.parent)])
-    declared = tomllib.loads(Path(__file__).parents[2].joinpath("pyproject.toml").read_text())["project"][
-        "entry-points"
-    ]
-    assert {one.group: {one.name: one.value} for one in told.entry_points} == declared
-    assert link.read_text() == f"{set_up.checkout}\n"
+def test_the_checkout_itself_is_installed_without_an_index(place: Place) -> None:
+    place.bootstrap("plan")
+    [editable] = [call for call in place.calls() if call.startswith("editable")]
+    assert editable.endswith(f"--editable {place.checkout}")
+    assert "--no-index --no-deps --no-build-isolation" in editable
+
+
+def test_another_declaration_of_the_package_means_starting_over(set_up: Place) -> None:
+    set_up.write("a check out/pyproject.toml", "[project]\nname = 'other'\n")
+    set_up.bootstrap("plan")
+    assert built(set_up) == ["venv", "requirements.lock"]
 
 
 def test_tools_are_added_to_an_environment_that_runs(set_up: Place) -> None:

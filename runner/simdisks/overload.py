@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
@@ -36,8 +37,8 @@ class Overload:
 
 def lost_share(note: str) -> float:
     """Return the share at the begin of such a text; 0 if it has none."""
-    number, percent, _ = note.partition("%")
-    return float(number) / 100 if percent else 0.0
+    found = re.match(r"([\d.]+)\s*%", note)
+    return float(found[1]) / 100 if found else 0.0
 
 
 def counters_between(before: Sequence[Report], after: Sequence[Report]) -> tuple[Report, ...]:

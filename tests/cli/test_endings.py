@@ -233,15 +233,15 @@ def test_what_broke_is_tried_again_in_the_same_run(matrix: Matrix, tmp_path: Pat
 def test_there_must_be_something_to_try_again(matrix: Matrix, tmp_path: Path) -> None:
     result = matrix(*RUN, "--retry-broken")
     assert result.returncode == 2
-    assert "there is no run of this very matrix" in result.stderr
+    assert "has no run of this matrix with these options to continue" in result.stderr
     assert not (tmp_path / "results").exists()
     assert matrix(*RUN, "--retry-broken", "--fresh").returncode == 2
 
 
-def test_an_unfinished_run_that_is_not_gone_on_with_is_named(matrix: Matrix, tmp_path: Path) -> None:
+def test_an_unfinished_run_that_cannot_be_continued_is_named(matrix: Matrix, tmp_path: Path) -> None:
     matrix(*RUN, code=STOPPED.format(signal=int(signal.SIGINT), answer="default_int_handler"))
     first = folder_of(tmp_path)
-    (tmp_path / "small.yaml").write_text(SMALL.replace("repeat: 2", "repeat: 3"))
+    (tmp_path / "small.yaml").write_text(SMALL.replace("repeat: 2", "repeat: 1"))
     result = matrix(*RUN)
     assert f"not continuing results/{first.name}/, which is unfinished: the matrix differs" in result.stdout
 

@@ -19,7 +19,7 @@ from runner.simdisks.check import serve_disk, wait_for_socket
 from runner.simdisks.clib import Board, Report, build_library, load_library
 from runner.simdisks.disk import Disk, Link
 from runner.simdisks.faults import Fault
-from runner.simdisks.overload import Overload, counters_between, overload_of
+from runner.simdisks.overload import Overload, counters_between, lost_share, overload_of
 from runner.simdisks.physics import Physics
 from runner.simdisks.server import HOST_FAILED, ROOM, explain_exit, socket_command, stdio_command
 from runner.space.load import disk_model
@@ -281,6 +281,8 @@ def test_overload_is_what_a_trial_lost_of_the_time_in_which_it_wanted_something(
     assert overload_of((QUIET,)) is None
     busy = replace(QUIET, occupied=2.0, late=0.2, owed=1.8)
     assert str(overload_of((busy, QUIET))) == "28.0% (answers late 8.0%, disks left waiting 20.0%)"
+    assert lost_share(str(overload_of((busy, QUIET)))) == pytest.approx(0.28)
+    assert lost_share("vda: 3 % late") == lost_share("") == 0
     assert overload_of((replace(busy, starved=0.0, late=0.02, owed=1.98),)) == Overload(late=0.01, starved=0.0)
     assert Overload(late=0.03, starved=0.03).exceeds(0.05)
     assert not Overload(late=0.02, starved=0.03).exceeds(0.05)

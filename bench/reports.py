@@ -25,7 +25,7 @@ from xml.etree import ElementTree as Tree
 import sqlalchemy as sa
 
 from runner.reports.html import page
-from runner.reports.write import recorded, rendered
+from runner.reports.write import load_run_data, render_reports
 from runner.results import journal_tables as schema
 from runner.results.environment import Host
 from runner.results.fio_json import Direction, Figures
@@ -38,7 +38,7 @@ from runner.statistics.histogram import Histogram
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from runner.reports.run_data import Recorded
+    from runner.reports.run_data import RunData
 
 PER_CELL = 3
 ROUNDS = 5
@@ -95,14 +95,14 @@ def rows_of(one: Trial) -> dict[str, object]:
     return row_of(one) | latencies_of(one)
 
 
-def ours(path: Path) -> Recorded:
+def ours(path: Path) -> RunData:
     with Journal.existing(path) as journal:
-        content = recorded(RunFolder(path.parent, MANIFEST), journal, over=True)
-    rendered(content)
+        content = load_run_data(RunFolder(path.parent, MANIFEST), journal, over=True)
+    render_reports(content)
     return content
 
 
-def people(content: Recorded) -> bytes:
+def people(content: RunData) -> bytes:
     return page(content, MANIFEST, "bench")
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from runner.guidelines.verdicts import Judgement
     from runner.language.guidelines import Guideline
-    from runner.reports.run_data import Recorded
+    from runner.reports.run_data import RunData
     from runner.reports.summary import CellSummary
     from runner.results.run_folder import RunFolder
     from runner.space.load import Declared
@@ -185,14 +185,14 @@ class GuidelineItem(_Item):
     def runtest(self) -> None:
         """What is said of it."""
         from runner.guidelines.verdict import Verdict
-        from runner.reports.verdicts import said, told
+        from runner.reports.verdicts import explain_verdict, verdict_text
 
         judgement = self.outcome.judgements[self.guideline.id]
-        self.user_properties.append(("verdict", said(judgement)))
+        self.user_properties.append(("verdict", verdict_text(judgement)))
         if judgement.failed:
-            raise ClaimFailed(f"{self.guideline.claim or self.guideline.id}: {told(judgement)}")
+            raise ClaimFailed(f"{self.guideline.claim or self.guideline.id}: {explain_verdict(judgement)}")
         if judgement.synthetic or judgement.verdict is not Verdict.HOLDS:
-            pytest.skip(f"{said(judgement)}: {told(judgement)}")
+            pytest.skip(f"{verdict_text(judgement)}: {explain_verdict(judgement)}")
 
 
 class ClaimFailed(MatrixError):
@@ -204,7 +204,7 @@ class Outcome:
     """A run, by what items ask about."""
 
     folder: RunFolder
-    content: Recorded
+    content: RunData
     summaries: dict[str, CellSummary] = field(default_factory=dict)
     judgements: dict[str, Judgement] = field(default_factory=dict)
 

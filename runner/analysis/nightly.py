@@ -17,12 +17,11 @@ from runner.analysis.stored_guidelines import as_measured, share_of
 from runner.analysis.tables import display_table as results_shown
 from runner.base.errors import Exit
 from runner.guidelines.ranking import rank_stacks
-from runner.reports.answer import in_words, markdown
+from runner.reports.answer import answer_as_markdown, summarize_rankings
 from runner.reports.number_format import figure, times
 from runner.reports.table import Grid
-from runner.reports.table_formats import as_markdown, escaped
-from runner.reports.verdicts import said, told
-from runner.reports.verdicts import shown as verdicts_shown
+from runner.reports.table_formats import as_markdown, escape_markdown
+from runner.reports.verdicts import explain_verdict, verdict_table, verdict_text
 from runner.results.record import Outcome
 
 if TYPE_CHECKING:
@@ -111,9 +110,9 @@ class Night:
 
 
 def page(night: Night) -> str:
-    parts = [f"# {escaped(night.title)}", *_answers(night), _table(_of_runs(night))]
+    parts = [f"# {escape_markdown(night.title)}", *_answers(night), _table(_of_runs(night))]
     if night.judgements or night.unjudged:
-        judged = _table(verdicts_shown(night.judgements)) if night.judgements else escaped(night.unjudged)
+        judged = _table(verdict_table(night.judgements)) if night.judgements else escape_markdown(night.unjudged)
         parts += ["## Guidelines", judged]
     if night.broken:
         parts += ["## What broke", _table(_of_broken(night))]
@@ -127,7 +126,7 @@ def page(night: Night) -> str:
 
 def _against(night: Night) -> str:
     if not night.comparison:
-        return escaped(night.alone)
+        return escape_markdown(night.alone)
     words = _compare(night.comparison)
     return _table(compared_shown(night.comparison, most=_ROWS, hint=f"`{words}` shows more"))
 
@@ -138,11 +137,11 @@ def _compare(done: Comparison) -> str:
 
 def issue(night: Night) -> str:
     """Return the text of an issue: what got worse, what else changed, and how to repeat it."""
-    parts = [f"# {escaped(night.title)}", _table(_of_runs(night))]
+    parts = [f"# {escape_markdown(night.title)}", _table(_of_runs(night))]
     if night.slower:
         parts += ["## Slower than before", _table(_of_slower(night))]
     if night.failing:
-        parts += ["## Guidelines that fail", *(f"- {escaped(line)}" for line in map(_claim, night.failing))]
+        parts += ["## Guidelines that fail", *(f"- {escape_markdown(line)}" for line in map(_claim, night.failing))]
     if night.broken:
         parts += ["## What broke", _table(_of_broken(night))]
     parts += ["## Other differences", _otherwise(night), "## How to repeat it", _again(night)]
@@ -154,7 +153,7 @@ def annotated(night: Night) -> Iterator[str]:
     for one in night.broken[:_ANNOTATIONS]:
         yield _command("error", f"broken: {one.cell.name}", "; ".join(one.reasons))
     for claim in night.failing[: max(0, _ANNOTATIONS - len(night.broken))]:
-        yield _command("error", f"guideline {claim.guideline.id} fails", told(claim))
+        yield _command("error", f"guideline {claim.guideline.id} fails", explain_verdict(claim))
     for line in night.slower[:_ANNOTATIONS]:
         yield _command("warning", f"slower: {line.name}", f"{line.metric} {_change(line)}")
 
@@ -171,8 +170,8 @@ def _answers(night: Night) -> Iterator[str]:
     for run in night.runs:
         found = [one for one in night.found if one.run.id == run.id]
         rankings = rank_stacks(map(as_measured, found), run.confidence, share_of(found)) if not run.part else []
-        if words := in_words(rankings, synthetic=run.synthetic, over=run.finished):
-            yield (f"{escaped(run.name)}:\n\n" if len(night.runs) > 1 else "") + markdown(words)
+        if words := summarize_rankings(rankings, synthetic=run.synthetic, over=run.finished):
+            yield (f"{escape_markdown(run.name)}:\n\n" if len(night.runs) > 1 else "") + answer_as_markdown(words)
 
 
 def _table(grid: Grid) -> str:
@@ -229,13 +228,14 @@ def _change(line: Line) -> str:
 
 def _claim(judgement: Judgement) -> str:
     source = f" [{judgement.guideline.source}]" if judgement.guideline.source else ""
-    return f"{judgement.guideline.id}: {judgement.guideline.claim}{source}: {said(judgement)}; {told(judgement)}"
+    claim = f"{judgement.guideline.id}: {judgement.guideline.claim}{source}"
+    return f"{claim}: {verdict_text(judgement)}; {explain_verdict(judgement)}"
 
 
 def _otherwise(night: Night) -> str:
     if night.comparison is None:
-        return f"No comparison: {escaped(night.alone)}"
-    notes = "".join(f"- {escaped(note)}\n" for note in night.comparison.notes)
+        return f"No comparison: {escape_markdown(night.alone)}"
+    notes = "".join(f"- {escape_markdown(note)}\n" for note in night.comparison.notes)
     differing = differences(night.comparison.a, night.comparison.b)
     if not differing:
         return f"{notes}\nThe recorded host, disks, kernels, versions and templates are the same."

@@ -12,7 +12,7 @@ from runner.base.errors import BadInput
 from runner.language.metrics import SIDES, TOTAL, headline, sides_of
 from runner.reports.number_format import figure
 from runner.reports.table import HINT, Grid
-from runner.reports.terminal import percent, rate, unsettled_of
+from runner.reports.terminal import percent, rate, unsettled_mark
 from runner.results.record import Outcome
 
 if TYPE_CHECKING:
@@ -217,5 +217,5 @@ def _asked(one: Samples, metrics: Iterable[str]) -> Iterable[str]:
 def _became(one: Samples) -> str:
     host_limited = f" (!) {one.host_limited} host-limited" if one.host_limited else ""
     reason = f": {'; '.join(one.reasons)}" if one.reasons else ""
-    unsettled = unsettled_of(one.unsettled, one.counts.get(Outcome.MEASURED, 0))
+    unsettled = unsettled_mark(one.unsettled, one.counts.get(Outcome.MEASURED, 0))
     return f"{one.outcome}{host_limited}{unsettled}{reason}"

@@ -86,10 +86,10 @@ def check(
 ) -> None:
     """Judge guidelines from what RUNS have measured."""
     from runner.base.errors import Exit
-    from runner.reports.verdicts import shown, tidy
+    from runner.reports.verdicts import verdict_rows, verdict_table
 
     judgements = _judged(runs, where, files, only, results, store)
-    answer(shown(judgements) if form in SHOWN else tidy(judgements), form, to)
+    answer(verdict_table(judgements) if form in SHOWN else verdict_rows(judgements), form, to)
     if any(one.failed for one in judgements):
         raise click.exceptions.Exit(Exit.CLAIM_FAILED)
 

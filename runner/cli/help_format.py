@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.reports.folding import wrapped
+from runner.reports.folding import wrap
 
 _COMMENT = re.compile(r"(?<=\S)\s{2,}(?=\S)")
 _BELOW = 6
@@ -53,12 +53,12 @@ def fitted(examples: list[str], width: int, indent: int) -> list[str]:
     lines: list[str] = []
     for example in examples:
         command, *comment = _COMMENT.split(example.strip(), maxsplit=1)
-        first, *more = wrapped(command, width - indent - _BELOW)
+        first, *more = wrap(command, width - indent - _BELOW)
         lines += [f"{space}  {first}", *(f"{space}    {part}" for part in more)]
         if more:
             lines[-len(more) - 1 : -1] = [f"{line} \\" for line in lines[-len(more) - 1 : -1]]
         for text in comment:
-            lines += [" " * (indent + _BELOW) + part for part in wrapped(text, width - indent - _BELOW)]
+            lines += [" " * (indent + _BELOW) + part for part in wrap(text, width - indent - _BELOW)]
     return lines
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TextIO, cast
 
 from runner.cli.output import Voice
 from runner.cli.screen import WIDTH, columns_of, echo, show
-from runner.engine.estimate import left_of
+from runner.engine.estimate import remaining_seconds
 from runner.engine.events import BatchDone, BatchStarted, RigUp, RigWasLost, TrialDone, TrialHostLimited, TrialStarted
 from runner.reports.number_format import about
 from runner.reports.styles import BAD, DOUBT
@@ -64,9 +64,9 @@ class View(AbstractContextManager["View"], ABC):
 
     def _verdicts(self, end: Ending) -> None:
         from runner.reports.table_formats import as_sheet
-        from runner.reports.verdicts import shown
+        from runner.reports.verdicts import verdict_table
 
-        grid = shown(end.content.judgements)
+        grid = verdict_table(end.content.judgements)
         show(as_sheet(grid), cast("TextIO", self.voice))
         for note in grid.notes:
             self.say(note)
@@ -208,13 +208,13 @@ class JsonView(View):
 
 
 def _said(judgement: Judgement) -> dict[str, Any]:
-    from runner.reports.verdicts import told
+    from runner.reports.verdicts import explain_verdict
 
     return {
         "id": judgement.guideline.id,
         "verdict": judgement.verdict.value,
         "synthetic": judgement.synthetic,
-        "why": told(judgement),
+        "why": explain_verdict(judgement),
     }
 
 
@@ -346,5 +346,5 @@ class LiveView(View):
         if self.done >= self.planned:
             return ""
         share = (self.done - self._before) / (self.planned - self._before)
-        seconds = int(left_of(self._expected, share, time.monotonic() - self._began))
+        seconds = int(remaining_seconds(self._expected, share, time.monotonic() - self._began))
         return f"{seconds // 60}:{seconds % 60:02} left"

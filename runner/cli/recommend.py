@@ -68,7 +68,7 @@ def command(
     store: str | None,
 ) -> None:
     """Say which setting of RUN is best, what cannot be told apart from it, and what to paste to have it."""
-    from runner.reports.recommended import shown, tidy
+    from runner.reports.recommended import recommendation_rows, recommendation_table
 
     row, samples, left, found = _found(run, wanted, metric, results, store)
     cells = {one.cell.id: one.cell for one in samples}
@@ -76,7 +76,7 @@ def command(
     lost = (
         f"left out are cells of arrays that had lost a disk ({left:,}); --for 'state=…' asks for them" if left else ""
     )
-    grid = shown(found, cells, rows) if form in SHOWN else tidy(found, cells)
+    grid = recommendation_table(found, cells, rows) if form in SHOWN else recommendation_rows(found, cells)
     answer(grid.with_notes(*synthetic, *filter(None, (lost,))), form, None)
     _paste(_cell(row, found, results), templates, script, SYNTHETIC if row.synthetic else "", with_table=form in SHOWN)
 

@@ -29,13 +29,13 @@ Examples:
 def command(runs: tuple[Path, ...], junit: Path | None, results: Path) -> None:
     """Write report.html, junit.xml and the CSV files of each RUN, a folder below results/, anew from its journal."""
     from runner.base.atomic_files import write_atomically
-    from runner.reports.junit import together
+    from runner.reports.junit import merge_documents
 
     folders = [folder_of(run, results) for run in runs]
     for folder in folders:
         _report(folder)
     if junit:
-        write_atomically(junit, together([(folder / "junit.xml").read_bytes() for folder in folders]))
+        write_atomically(junit, merge_documents([(folder / "junit.xml").read_bytes() for folder in folders]))
         echo(f"written to {junit}", err=True)
 
 

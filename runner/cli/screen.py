@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.reports.folding import wrapped
+from runner.reports.folding import wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,5 +90,5 @@ def _parts(line: str, columns: int) -> list[str]:
     hang = label.end() if label else len(line) - len(line.lstrip())
     hang = hang if hang < columns // 2 else 0
     head, text = line[:hang], line[hang:]
-    first, *more = wrapped(text, columns - hang, measure)
+    first, *more = wrap(text, columns - hang, measure)
     return [head + first, *(" " * hang + part for part in more)]

@@ -14,7 +14,7 @@ class Shelf(Protocol):
     def put(self, cell: str, round_number: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str:
         """Write the files of a trial; return its folder, relative to the run."""
 
-    def stands(self, array: str, tear_down: str) -> None:
+    def keep_tear_down(self, array: str, tear_down: str) -> None:
         """Keep the script that takes an array apart, before the array is built where it could outlive this process."""
 
-    def stands_no_more(self, array: str) -> None: ...
+    def forget_tear_down(self, array: str) -> None: ...

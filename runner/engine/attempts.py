@@ -16,7 +16,7 @@ TRIES = 2
 
 
 @dataclass
-class Known:
+class Records:
     finished: set[tuple[str, int]] = field(default_factory=set)
     #: Attempts that lost their rig, without those before a retry that the user wanted.
     lost: dict[tuple[str, int], list[Attempt]] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class Known:
 
     def add(self, trial: Trial) -> None:
         self.finished.add((trial.cell, trial.round))
-        if trial.outcome is Outcome.BROKEN and len(self.against(trial.cell, trial.round)) >= TRIES:
+        if trial.outcome is Outcome.BROKEN and len(self.attempts(trial.cell, trial.round)) >= TRIES:
             self.quarantined[trial.cell] = trial.reason
         if (figures := trial.counted) is not None:
             self.rates[trial.cell][trial.round] = figures.total_bw
@@ -37,9 +37,9 @@ class Known:
     def lose(self, attempt: Attempt) -> None:
         self.lost.setdefault((attempt.cell, attempt.round), []).append(attempt)
 
-    def against(self, cell: str, round_number: int) -> list[Attempt]:
+    def attempts(self, cell: str, round_number: int) -> list[Attempt]:
         before = self.retried.get((cell, round_number), 0)
         return [attempt for attempt in self.lost.get((cell, round_number), ()) if attempt.number > before]
 
     def next(self, cell: str, round_number: int) -> int:
-        return self.retried.get((cell, round_number), 0) + len(self.against(cell, round_number)) + 1
+        return self.retried.get((cell, round_number), 0) + len(self.attempts(cell, round_number)) + 1

@@ -53,7 +53,7 @@ def repeats(budget: Cost, round_number: Cost, most: int) -> int:
     return int(min([most, *times]))
 
 
-def bought(wishes: Iterable[Wish], set_ups: Mapping[str, Cost], left: Cost) -> set[str]:
+def choose_affordable(wishes: Iterable[Wish], set_ups: Mapping[str, Cost], left: Cost) -> set[str]:
     """Return the cells to measure once more: the least certain ones that fit into the rest of the budget."""
     found, up = set[str](), set[str]()
     for wish in sorted(wishes, key=lambda wish: (-wish.doubt, wish.cell)):

@@ -45,12 +45,12 @@ class Turns:
 
     @asynccontextmanager
     async def together(self) -> AsyncIterator[Turn]:
-        async with self._held(Turn(self.now)) as turn:
+        async with self._turn(Turn(self.now)) as turn:
             yield turn
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[Turn]:
-        async with self._held(Turn(_one)) as turn:
+        async with self._turn(Turn(_one)) as turn:
             yield turn
 
     def kept_up(self, turn: Turn) -> None:
@@ -74,11 +74,11 @@ class Turns:
                     running.remove(task)
                     task.result()
         except asyncio.CancelledError:
-            if failure := await _stopped(running):
+            if failure := await _stop_tasks(running):
                 raise failure from None
             raise
         except BaseException:
-            await _stopped(running)
+            await _stop_tasks(running)
             raise
 
     def _begin(self, works: Iterator[Work], running: list[asyncio.Task[None]]) -> bool:
@@ -90,7 +90,7 @@ class Turns:
         return bool(running)
 
     @asynccontextmanager
-    async def _held(self, turn: Turn) -> AsyncIterator[Turn]:
+    async def _turn(self, turn: Turn) -> AsyncIterator[Turn]:
         try:
             await self._take(turn)
             yield turn
@@ -124,7 +124,7 @@ class Turns:
         self._call()
 
 
-async def _stopped(running: list[asyncio.Task[None]]) -> BaseException | None:
+async def _stop_tasks(running: list[asyncio.Task[None]]) -> BaseException | None:
     """Cancel what still runs and wait for its clean-up; return the first error of that."""
     for task in running:
         task.cancel()

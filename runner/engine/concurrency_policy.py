@@ -85,7 +85,7 @@ class AdaptiveLevel:
         return replace(self, now=beside, row=0, patience=min(MOST_PATIENCE, 2 * self.patience))
 
 
-def one_at_a_time_because(machine: Machine, specs: Iterable[RigSpec], arrays: Iterable[Array]) -> str:
+def why_one_at_a_time(machine: Machine, specs: Iterable[RigSpec], arrays: Iterable[Array]) -> str:
     """Return why the rigs of a run may not work side by side, whatever the host can hold; empty if they may."""
     if not machine.brings_disks:
         return f"{machine.name} has one machine at a time: its disks are there once, and what is built on them stays"

@@ -66,7 +66,7 @@ def deadline(workload: Workload, span: int, laid_out: int = 0, slowest: float = 
     return workload.ramp + total / _CRAWL + total / workload.bs * slowest + before
 
 
-def written_out(workload: Workload, memory: int, slowest: float = _SLOWEST_REQUEST) -> float:
+def flush_seconds(workload: Workload, memory: int, slowest: float = _SLOWEST_REQUEST) -> float:
     """Return how long dirty memory may take to reach the disks after fio ends."""
     if workload.direct or not workload.write_share:
         return 0.0

@@ -58,7 +58,7 @@ class Service:
 
 
 @asynccontextmanager
-async def watched(rig: Rig) -> AsyncIterator[Service]:
+async def sample_disks(rig: Rig) -> AsyncIterator[Service]:
     """Sample the disks again and again, and once more when the block is left."""
     service = Service([(time.monotonic(), rig.disk_reports())])
 

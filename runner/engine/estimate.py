@@ -238,7 +238,7 @@ def estimate(plan: Plan, pace: Pace, jobs: int = 1) -> Estimate:
     )
 
 
-def left_of(expected: float, done: float, elapsed: float) -> float:
+def remaining_seconds(expected: float, done: float, elapsed: float) -> float:
     """Estimate the seconds left of a run. `expected` of all of it, 0: not known; `done`: the share that is done.
 
     The estimate counts as much as a tenth of the run and half a minute that went as it says.

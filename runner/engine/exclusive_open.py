@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from runner.scripts.stack import Built
 
 
-class Alone:
+class BareDisks:
     """Such disks of a run. `lent`: by what scripts call them; virtual machines hold theirs themselves."""
 
     def __init__(self, lent: Mapping[str, LeasedDisk]) -> None:
         self._lent = lent
 
     @asynccontextmanager
-    async def with_bare(self, stack: Built) -> AsyncIterator[None]:
+    async def opened_exclusively(self, stack: Built) -> AsyncIterator[None]:
         """Nobody else gets them meanwhile. Raises SetUpFailed if somebody has one already, or RigLost."""
         mine = [self._lent[disk] for disk in stack.bare if disk in self._lent]
         if not mine:

@@ -14,7 +14,7 @@ from runner.engine.attempts import TRIES
 from runner.engine.concurrency import Turn, Turns, Work
 from runner.engine.concurrency_policy import FixedLevel, Level
 from runner.engine.events import BatchDone, BatchStarted, RigUp, RigWasLost, TrialHostLimited, TrialStarted
-from runner.engine.exclusive_open import Alone
+from runner.engine.exclusive_open import BareDisks
 from runner.engine.recorder import Recorder, RunContext, now
 from runner.engine.rigs import rig_spec
 from runner.engine.teardowns import Teardowns
@@ -51,7 +51,7 @@ class Executor:
         #: and the next process finds them again.
         self._crowded: dict[tuple[str, int], str] = {}
         self._teardowns = Teardowns(context.shelf)
-        self._alone = Alone(context.leased)
+        self._bare_disks = BareDisks(context.leased)
         #: The array of the rig that was lost last.
         self._lost: Array | None = None
 
@@ -126,7 +126,7 @@ class Executor:
         async with AsyncExitStack() as stack:
             built = await self._build(array, round_number, stack)
             try:
-                async with self._alone.with_bare(built.stack):
+                async with self._bare_disks.opened_exclusively(built.stack):
                     while self.scheduler.affordable(None, cells, round_number):
                         await asyncio.sleep(0)  # where a machine answers at once, this lets Ctrl-C in
                         await self.trial(built, cells, round_number)
@@ -136,10 +136,10 @@ class Executor:
                 with suppress(RigLost):  # the first error counts, above all a request to stop
                     await self._take_apart(array, built)
                 if isinstance(error, _TrialLost):
-                    await self._goes_down(stack)
+                    await self._take_down_rig(stack)
                 raise
             await self._take_apart(array, built)
-            await self._goes_down(stack)
+            await self._take_down_rig(stack)
 
     async def _build(self, array: Array, round_number: int, stack: AsyncExitStack) -> ArrayOnRig:
         """Bring up a rig, on which the array is then built."""
@@ -158,16 +158,16 @@ class Executor:
             context.listen(RigUp(array.label, seconds, rig.facts))
         return built
 
-    async def _goes_down(self, rig: AsyncExitStack) -> None:
+    async def _take_down_rig(self, rig: AsyncExitStack) -> None:
         """Put a rig down in a turn of its own: that is work, which no trial beside it is to pay for."""
         async with self._turns.together():
             await rig.aclose()
 
     async def _take_apart(self, array: Array, built: ArrayOnRig) -> None:
         if not self._context.machine.disposable:
-            await run_to_end(self._torn_down(array, built))
+            await run_to_end(self._tear_down(array, built))
 
-    async def _torn_down(self, array: Array, built: ArrayOnRig) -> None:
+    async def _tear_down(self, array: Array, built: ArrayOnRig) -> None:
         async with self._turns.together():
             await built.tear_down()
             self._teardowns.forget(array.key)

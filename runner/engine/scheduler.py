@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from runner.engine.attempts import TRIES, Known
-from runner.engine.budget import Wish, bought
+from runner.engine.attempts import TRIES, Records
+from runner.engine.budget import Wish, choose_affordable
 from runner.engine.spending import Spending
 from runner.results.record import Outcome, Trial
 from runner.statistics.stopping import Rule, is_precise, relative_error
@@ -26,12 +26,12 @@ class Scheduler:
     def __init__(
         self,
         plan: Plan,
-        records: Known | None = None,
+        records: Records | None = None,
         spending: Spending | None = None,
         steering: Steering | None = None,
     ) -> None:
         self.plan, self.spending = plan, spending or Spending()
-        self._known = records or Known()
+        self._records = records or Records()
         #: Decides where trials beyond the minimum go; None: each cell by its own interval.
         self._steering = steering
         #: Trials the budget was too small for: of the minimum, and of all.
@@ -43,11 +43,11 @@ class Scheduler:
         self, trials: Iterable[Trial], attempts: Iterable[Attempt], retried: Mapping[tuple[str, int], int]
     ) -> None:
         """Take over the records of earlier processes of the run."""
-        self._known = Known(retried=dict(retried))
+        self._records = Records(retried=dict(retried))
         for attempt in attempts:
-            self._known.lose(attempt)
+            self._records.lose(attempt)
         for trial in trials:
-            self._known.add(trial)
+            self._records.add(trial)
             if self._steering:
                 self._steering.add(trial)
 
@@ -66,15 +66,15 @@ class Scheduler:
 
     def add(self, trial: Trial, cell: Cell) -> None:
         """Take in a recorded trial."""
-        self._known.add(trial)
+        self._records.add(trial)
         self.spending.add(trial, cell)
         if self._steering:
             self._steering.add(trial)
 
     def lose(self, attempt: Attempt, seconds: float = 0.0) -> None:
         """Take in an attempt that lost its rig after so many seconds."""
-        self._known.lose(attempt)
-        self._known.spent[attempt.cell, attempt.round] += seconds
+        self._records.lose(attempt)
+        self._records.spent[attempt.cell, attempt.round] += seconds
 
     # --- what follows ---
 
@@ -88,7 +88,7 @@ class Scheduler:
 
     def batches(self, round_number: int) -> Iterator[tuple[Batch, deque[Cell]]]:
         """Yield the batches of a round with the cells that are still wanted, each decided when it is asked for."""
-        chosen = self._bought(round_number)
+        chosen = self._affordable_cells(round_number)
         for batch in self.plan.batches(round_number):
             wanted = [cell for cell in batch.cells if self.is_wanted(cell, round_number)]
             cells = deque(cell for cell in wanted if chosen is None or cell.id in chosen)
@@ -118,22 +118,22 @@ class Scheduler:
                 Outcome.BROKEN,
                 in_turn([attempt.reason for attempt in attempts]),
                 started=attempts[0].started,
-                seconds=self._known.spent[cell.id, round_number],
+                seconds=self._records.spent[cell.id, round_number],
                 attempts=attempts[-1].number,
             )
-        if reason := self._known.quarantined.get(cell.id):
+        if reason := self._records.quarantined.get(cell.id):
             return Trial(cell.id, round_number, Outcome.SKIPPED, f"quarantined: {reason}")
         return None
 
     def is_recorded(self, cell: Cell, round_number: int) -> bool:
-        return (cell.id, round_number) in self._known.finished
+        return (cell.id, round_number) in self._records.finished
 
     def attempts(self, cell: str, round_number: int) -> Sequence[Attempt]:
         """Return the attempts at a trial that count against it."""
-        return self._known.against(cell, round_number)
+        return self._records.attempts(cell, round_number)
 
     def next_attempt(self, cell: str, round_number: int) -> int:
-        return self._known.next(cell, round_number)
+        return self._records.next(cell, round_number)
 
     def affordable(self, array: Array | None, cells: deque[Cell], round_number: int) -> bool:
         """Drop cells that the budget is too small for; charge the first that is left, and the set-up of `array`.
@@ -160,12 +160,12 @@ class Scheduler:
         wanted = sum(
             self.is_wanted(cell, round_number) for batch in self.plan.batches(round_number) for cell in batch.cells
         )
-        if not wanted or self._bought(round_number) != set():
+        if not wanted or self._affordable_cells(round_number) != set():
             return False
         self.left_out += wanted
         return True
 
-    def _bought(self, round_number: int) -> set[str] | None:
+    def _affordable_cells(self, round_number: int) -> set[str] | None:
         """Return the cells that the budget is spent on once each has its minimum; None: no limit."""
         if not self.spending.limited or round_number <= self.plan.repeat.min:
             return None
@@ -180,7 +180,7 @@ class Scheduler:
             Wish(cell.id, cell.array.key, self._weight(cell, weights), self.spending.of_cell(cell)) for cell in wanted
         ]
         set_ups = {cell.array.key: self.spending.of_array(cell.array) for cell in wanted}
-        return bought(wishes, set_ups, self.spending.left)
+        return choose_affordable(wishes, set_ups, self.spending.left)
 
     def _weights(self, round_number: int) -> Mapping[str, float] | None:
         """Return the cells measured for the guidelines' sake, with their weights, once each has its minimum."""
@@ -197,7 +197,7 @@ class Scheduler:
         return Rule(repeat.min, repeat.max, repeat.until, repeat.confidence)
 
     def _rates(self, cell: Cell) -> list[float]:
-        return [rates for _, rates in sorted(self._known.rates[cell.id].items())]
+        return [rates for _, rates in sorted(self._records.rates[cell.id].items())]
 
 
 def in_turn(reasons: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.engine.trial import again_and_apart
+from runner.engine.trial import tear_down_remains
 
 if TYPE_CHECKING:
     from runner.engine.artifacts import Shelf
@@ -22,7 +22,7 @@ class Teardowns:
 
     def keep(self, array: str, scripts: ArrayScripts) -> None:
         """Keep the scripts of an array that is about to be built where it could outlive its rig and this process."""
-        self._shelf.stands(array, scripts.tear_down)
+        self._shelf.keep_tear_down(array, scripts.tear_down)
         self._up[array] = scripts
 
     def lose(self, array: str) -> None:
@@ -37,10 +37,10 @@ class Teardowns:
     def forget(self, array: str) -> None:
         up, left = self._up.pop(array, None), self._left.pop(array, None)
         if up or left:
-            self._shelf.stands_no_more(array)
+            self._shelf.forget_tear_down(array)
 
     async def tear_down_leftovers(self, rig: Rig) -> None:
         """If an array cannot be taken apart, the next set-up reports it."""
         for array, scripts in list(self._left.items()):
-            if await again_and_apart(rig, scripts):
+            if await tear_down_remains(rig, scripts):
                 self.forget(array)

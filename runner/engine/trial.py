@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from runner.base.errors import HarnessBroken
 from runner.base.uncancelled import run_to_end
 from runner.engine import deadlines
-from runner.engine.disk_stats import watched
+from runner.engine.disk_stats import sample_disks
 from runner.engine.error_line import evidence
-from runner.engine.trial_result import Finding, finding, notes_of, told_apart
+from runner.engine.trial_result import Finding, finding, notes_of, split_outputs
 from runner.language.metrics import DECIMALS
 from runner.machines.base import RigLost, Step
 from runner.results.monitor.trial_monitor import buses, count_cache_flushes, notes, observe_use
@@ -139,38 +139,38 @@ class ArrayOnRig:
         faults = self._array.faults
         slowest = deadlines.slowest_request(work, self._matrix.every_disk())
         deadline = deadlines.deadline(work, cell.span, cell.files.total if cell.files else 0, slowest)
-        deadline += deadlines.written_out(work, self._matrix.machine.memory, slowest)
+        deadline += deadlines.flush_seconds(work, self._matrix.machine.memory, slowest)
         started, clock = datetime.now(UTC), time.monotonic()
         self._rig.arm(faults)
-        async with watched(self._rig) as service:
+        async with sample_disks(self._rig) as service:
             results = await self._rig.run(
                 _steps(scripts, fio_job, ours=self._own is None),
                 expected=deadlines.expected(work),
                 deadline=deadlines.with_faults(deadline, work, faults, slowest),
             )
-        heard = told_apart(results, work, invented=self._invented)
-        aftermath = await self._aftermath() if faults and heard.steps[-1].name == "measure" else ""
-        found = finding(heard.steps)
-        done = service.since(sum(one.seconds for one in heard.steps if one.name != "measure"))
+        output = split_outputs(results, work, invented=self._invented)
+        aftermath = await self._aftermath() if faults and output.steps[-1].name == "measure" else ""
+        found = finding(output.steps)
+        done = service.since(sum(one.seconds for one in output.steps if one.name != "measure"))
         overload = host_limited(done, work, self._matrix.machine.strain)
-        beside = observe_use(heard.before, heard.after, found.readings, found.figures, work)
+        beside = observe_use(output.before, output.after, found.readings, found.figures, work)
         return Measured(
             finding=found,
             started=started.isoformat(timespec="milliseconds"),
             seconds=time.monotonic() - clock,
             notes={
                 **self._notes(),
-                **self._faults(heard.steps),
+                **self._faults(output.steps),
                 **notes_of(aftermath),
                 **overload,
-                **heard.notes,
+                **output.notes,
                 **({UNSETTLED: found.unsettled} if found.unsettled else {}),
                 **self._held_back(beside, found.figures, work, done, overload.get(HOST_LIMITED, "")),
             },
             scripts=files_of(self._scripts, scripts),
             outputs={
-                **_outputs(heard.steps, fio_job, self.set_up_log, aftermath),
-                **heard.files,
+                **_outputs(output.steps, fio_job, self.set_up_log, aftermath),
+                **output.files,
                 **service.files(),
                 **(beside.files() if beside else {}),
             },
@@ -214,7 +214,7 @@ def assumes_zeros(array: Array) -> bool:
     return any(getattr(layer, "sync", "") == "assume-clean" for layer in array.stack.value)
 
 
-async def again_and_apart(rig: Rig, scripts: ArrayScripts) -> bool:
+async def tear_down_remains(rig: Rig, scripts: ArrayScripts) -> bool:
     """Start what is left of a lost rig's array on this one and take it apart; return whether that succeeded."""
     await rig.run([Step("activate", scripts.activate)], expected=0.0, deadline=deadlines.GRACE)
     (result,) = await rig.run([Step("tear-down", scripts.tear_down)], expected=0.0, deadline=deadlines.GRACE)

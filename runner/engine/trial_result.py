@@ -37,7 +37,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class TrialOutput:
     """The output of a trial's steps by kind: up to the measurement, and beside it."""
 
     steps: tuple[StepResult, ...]
@@ -48,13 +48,13 @@ class Heard:
     notes: Mapping[str, str]
 
 
-def told_apart(results: Sequence[StepResult], work: Workload, *, invented: bool = False) -> Heard:
+def split_outputs(results: Sequence[StepResult], work: Workload, *, invented: bool = False) -> TrialOutput:
     """Split the output of the steps; `invented`: of the dry machine."""
     steps, files, notes, before, after = list[StepResult](), dict[str, str](), dict[str, str](), None, None
     for result in results:
         if result.name == "measure":
             output, before, after = split_counters(result.output)
-            unasked, output = as_it_is(output)
+            unasked, output = split_other_settings(output)
             # This was read back later, so it belongs to those readings.
             steps = [replace(one, output=one.output + unasked) if one.name == "verify" else one for one in steps]
             steps.append(replace(result, output=output))
@@ -66,7 +66,7 @@ def told_apart(results: Sequence[StepResult], work: Workload, *, invented: bool 
             files |= {"profile.csv": _course(result.output, work, invented=invented)} if result.output.strip() else {}
         else:
             steps.append(result)
-    return Heard(tuple(steps), before, after, files, notes)
+    return TrialOutput(tuple(steps), before, after, files, notes)
 
 
 def _course(told: str, work: Workload, *, invented: bool) -> str:
@@ -86,7 +86,7 @@ def readings_of(output: str) -> tuple[Reading, ...]:
     return tuple(found)
 
 
-def as_it_is(output: str) -> tuple[str, str]:
+def split_other_settings(output: str) -> tuple[str, str]:
     """Split a measurement's output into readings of settings that were not set, and the rest.
 
     Files follow their paths, before fio's JSON: the first line of each counts.

@@ -1,4 +1,4 @@
-"""The rankings of a run in plain words: which stack is fastest, for what, and by how much."""
+"""The rankings of a run in words: which stack is fastest, for what, and by how much."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from runner.reports.number_format import times
 from runner.reports.ranking_terms import (
     FIRM,
     WITHIN,
-    counted,
     figure_of,
     join,
     join_few,
     layout_name,
     mark,
     marked_name,
+    name_stacks,
     percent,
     ratio_of,
     stack_name,
     standing_of,
     workload_name,
 )
-from runner.reports.table_formats import escaped
+from runner.reports.table_formats import escape_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -47,7 +47,7 @@ _PAIRWISE = (
     "The fastest stack was chosen from the same trials, so its lead may look larger than it is.",
 )
 #: No stack's tolerance of lost disks is known.
-NOT_KNOWN: Mapping[str, int] = MappingProxyType({})
+UNKNOWN_LOSSES: Mapping[str, int] = MappingProxyType({})
 SYNTHETIC = "These figures are synthetic: the dry machine invents them. They say nothing about storage."
 
 
@@ -60,7 +60,7 @@ class Group:
     #: How many times as fast as the next stack the fastest is, line by line.
     leads: tuple[float, ...] = ()
 
-    def shortened(self, room: int) -> Group:
+    def shorten(self, room: int) -> Group:
         """Keep so many lines, the last of which stands for all the rest."""
         left = len(self.lines) - (room - 1)
         if left < 2:  # one line needs no more room than a word about it
@@ -71,7 +71,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class ShortAnswer:
     """A short answer."""
 
     title: str
@@ -84,27 +84,27 @@ class Words:
         return any(line.startswith(_CUT) for group in self.groups for line in (group.heading, *group.lines))
 
 
-def in_words(
+def summarize_rankings(
     rankings: Sequence[Ranking],
-    losses: Mapping[str, int] = NOT_KNOWN,
+    losses: Mapping[str, int] = UNKNOWN_LOSSES,
     *,
     synthetic: bool,
     over: bool,
     most: int = MOST_LINES,
-) -> Words | None:
+) -> ShortAnswer | None:
     """Put rankings into about `most` lines; None if they tell a reader nothing (yet).
 
     `losses`: by stack, how many disks may fail before data is lost.
     """
     if not rankings or not (over or any(one.slower for one in rankings)):
         return None
-    groups = tuple(_shortened(list(_groups(rankings)), most))
+    groups = tuple(_shorten(list(_groups(rankings)), most))
     confidence = f" ({rankings[0].confidence * 100:g} % confidence)" if _has_intervals(rankings) else ""
     title = f"Fastest stack by workload{'' if over else ', so far'}{confidence}:"
     notes = list(_notes(rankings, losses, synthetic=synthetic))
     if any(_MORE in line for group in groups for line in (group.heading, *group.lines)):
         notes.insert(0, "For more trials, raise `repeat:` and run the same command again: it adds them to this run.")
-    return Words(title, groups, tuple(notes))
+    return ShortAnswer(title, groups, tuple(notes))
 
 
 def _groups(rankings: Sequence[Ranking]) -> Iterator[Group]:
@@ -136,19 +136,19 @@ def _has_intervals(rankings: Sequence[Ranking]) -> bool:
     return any(one.trials >= _ENOUGH for one in rankings)
 
 
-def _shortened(groups: Sequence[Group], most: int) -> Iterator[Group]:
+def _shorten(groups: Sequence[Group], most: int) -> Iterator[Group]:
     """The first groups with their first lines, as many as there is room for."""
     if sum(1 + len(group.lines) for group in groups) <= most:
         yield from groups
         return
     shown = groups[:_GROUPS]
     for group in shown:
-        yield group.shortened(max(2, min(4, _SHORT // len(shown) - 1)))
+        yield group.shorten(max(2, min(4, _SHORT // len(shown) - 1)))
     if left := len(groups) - len(shown):
         yield Group(f"{_CUT} and {left} more such list{'s' if left > 1 else ''} of workloads")
 
 
-def plain(words: Words, width: int) -> Iterator[str]:
+def answer_lines(words: ShortAnswer, width: int) -> Iterator[str]:
     """Lines of a terminal, wrapped at words."""
     yield from _wrapped(words.title, "", width)
     for group in words.groups:
@@ -170,16 +170,18 @@ def _wrapped(text: str, indent: str, width: int) -> list[str]:
     return [line.replace(FIRM, " ") for line in lines]
 
 
-def markdown(words: Words) -> str:
+def answer_as_markdown(words: ShortAnswer) -> str:
     """A list for a page."""
-    lines = [f"**{escaped(words.title)}**", ""]
+    lines = [f"**{escape_markdown(words.title)}**", ""]
     for group in words.groups:
-        lines.append(f"- {escaped(group.heading)}")
-        lines += [f"  - {escaped(line)}" for line in group.lines]
-    return "\n".join([*lines, *(f"\n{escaped(note)}" for note in words.notes)]).replace(FIRM, " ") + "\n"
+        lines.append(f"- {escape_markdown(group.heading)}")
+        lines += [f"  - {escape_markdown(line)}" for line in group.lines]
+    return "\n".join([*lines, *(f"\n{escape_markdown(note)}" for note in words.notes)]).replace(FIRM, " ") + "\n"
 
 
-def full(rankings: Sequence[Ranking], losses: Mapping[str, int] = NOT_KNOWN, *, synthetic: bool, over: bool) -> str:
+def full_answer(
+    rankings: Sequence[Ranking], losses: Mapping[str, int] = UNKNOWN_LOSSES, *, synthetic: bool, over: bool
+) -> str:
     """Every workload with all of its stacks."""
     confidence = f"{rankings[0].confidence * 100:g} % confidence"
     lines = [f"The stacks of each workload, the fastest first{'' if over else ', so far'}."]
@@ -348,7 +350,7 @@ def _notes(rankings: Sequence[Ranking], losses: Mapping[str, int], *, synthetic:
         ("Degraded arrays are not ranked", [cell for one in rankings for cell in one.degraded]),
     ):
         if cells:
-            yield f"{why}: {counted(cells, len(rankings))}."
+            yield f"{why}: {name_stacks(cells, len(rankings))}."
     if any(one.trials == 1 for one in rankings):
         yield "Intervals need two trials of each cell: `repeat: 3` or more."
     if synthetic:

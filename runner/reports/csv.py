@@ -18,7 +18,7 @@ from runner.results.record import Outcome
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from runner.reports.run_data import Recorded
+    from runner.reports.run_data import RunData
     from runner.reports.summary import CellSummary
     from runner.results.fio_json import Direction, Figures
     from runner.results.record import CellRow, Trial
@@ -31,7 +31,7 @@ _NOTES = ("evenness", "iowait", "bottleneck", "host_limited_share", "host_limite
 _NO_FIGURES = ("",) * len(columns.TRIAL_FIGURES)
 
 
-def trials_csv(recorded: Recorded) -> str:
+def trials_csv(recorded: RunData) -> str:
     """One row per trial, cells in their order, trials of a cell by round."""
     axes = axis_names(recorded.cells)
     shared = (recorded.machine, _truth(recorded.synthetic))
@@ -47,7 +47,7 @@ def trials_csv(recorded: Recorded) -> str:
     )
 
 
-def summary_csv(recorded: Recorded) -> str:
+def summary_csv(recorded: RunData) -> str:
     """One row per cell, also for cells without a trial yet."""
     axes = axis_names(recorded.cells)
     shared = (recorded.machine, _truth(recorded.synthetic))
@@ -123,8 +123,8 @@ def _summary_row(
 def _estimate(estimate: Estimate | None) -> tuple[Any, ...]:
     if estimate is None:
         return ("", "", "", "")
-    told = (estimate.mean, *estimate.bounds, estimate.relative)
-    return tuple("" if value is None else value for value in told)
+    figures = (estimate.mean, *estimate.bounds, estimate.relative)
+    return tuple("" if value is None else value for value in figures)
 
 
 def _states(states: Mapping[str, States]) -> str:
@@ -138,7 +138,10 @@ def _truth(value: bool) -> str:
 
 
 class _Lines(list[str]):
-    """Collects rows. The writer is told to end them with CR LF, since only then it quotes a lone CR inside a field."""
+    """Collect rows.
+
+    The writer ends them with CR LF, because only then it quotes a lone CR inside a field.
+    """
 
     def write(self, row: str) -> None:
         self.append(row[:-2])

@@ -11,7 +11,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from runner.reports.folding import wrapped
+from runner.reports.folding import wrap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -82,14 +82,14 @@ class Fitted:
 
 def fit(sheet: Sheet, width: int) -> Iterator[RenderableType]:
     """Yield the whole table if it fits; else without what all rows share, without boxes, with folds, row by row."""
-    yield from (Text(line, style="bold") for line in wrapped(sheet.title, width, cell_len) if line)
+    yield from (Text(line, style="bold") for line in wrap(sheet.title, width, cell_len) if line)
     if boxed_width(sheet) <= width:
         yield boxed(sheet)
         return
     if shared := sheet.shared:
         sheet = sheet.without(*shared)
         if said := ", ".join(f"{name} {text}" for name, text in shared.items() if text):
-            yield from map(Text, wrapped(f"in every row: {said}", width, cell_len))
+            yield from map(Text, wrap(f"in every row: {said}", width, cell_len))
     if boxed_width(sheet) <= width:
         yield boxed(sheet)
         return
@@ -190,7 +190,7 @@ def fold(text: str, width: int) -> list[str]:
     """Break text into lines of at most this width: between words, else after signs such as `/`, else anywhere."""
     lines: list[str] = []
     for paragraph in text.splitlines() or [""]:
-        for line in wrapped(paragraph, width, cell_len):
+        for line in wrap(paragraph, width, cell_len):
             lines += _broken(line, width) if cell_len(line) > width else [line]
     return lines
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def wrapped(text: str, width: int, measure: Callable[[str], int] = len) -> list[str]:
+def wrap(text: str, width: int, measure: Callable[[str], int] = len) -> list[str]:
     """Break a line between words. A word that is longer than the line stays whole: it may be a path to copy."""
     first, *words = text.split(" ")
     lines = [first]

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from runner.reports.terminal import percent
 
 if TYPE_CHECKING:
-    from runner.reports.run_data import Recorded
+    from runner.reports.run_data import RunData
 
 
-def unreached(recorded: Recorded) -> str:
+def precision_note(recorded: RunData) -> str:
     """That cells are not known as well as `until:` asks for; empty if all are."""
     unsure = sum(one.reached(recorded.until) is False for one in recorded.summaries)
     if not unsure or recorded.until is None:
@@ -25,7 +25,7 @@ def unreached(recorded: Recorded) -> str:
 _SEEN = 0.5
 
 
-def drifted(recorded: Recorded) -> str:
+def drift_note(recorded: RunData) -> str:
     """The sentence on a machine that became faster or slower; empty if no figure shows it."""
     drift = recorded.drift
     if not drift or drift.p > 1 - drift.confidence or abs(drift.change - 1) < _SEEN * _narrowest(recorded):
@@ -43,14 +43,14 @@ def drifted(recorded: Recorded) -> str:
     )
 
 
-def _narrowest(recorded: Recorded) -> float:
+def _narrowest(recorded: RunData) -> float:
     """The half width of the narrowest interval of a bandwidth, as a part of its mean."""
     figures = (figure for one in recorded.summaries for figure in one.figures.items())
     widths = [estimate.relative for name, estimate in figures if name.endswith("_bw")]
     return min((width for width in widths if width is not None), default=0.0)
 
 
-def _stopped_early(recorded: Recorded) -> bool:
+def _stopped_early(recorded: RunData) -> bool:
     """Whether some cells needed fewer trials than others; a fixed number of trials is the same for all."""
     may_stop = recorded.until is not None or recorded.steered
     return may_stop and len({len(trials) for trials in recorded.by_cell.values()}) > 1

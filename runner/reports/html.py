@@ -19,9 +19,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from runner.reports import verdicts
-from runner.reports.answer import in_words
-from runner.reports.footnotes import drifted, unreached
-from runner.reports.junit import legal
+from runner.reports.answer import summarize_rankings
+from runner.reports.footnotes import drift_note, precision_note
+from runner.reports.junit import strip_illegal
 from runner.reports.sections import MOST_CHARTS, MOST_ROWS, sections
 from runner.reports.time_series import curves
 from runner.results.record import HOST_LIMITED, UNSETTLED, Outcome
@@ -29,7 +29,7 @@ from runner.results.record import HOST_LIMITED, UNSETTLED, Outcome
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from runner.reports.run_data import Recorded
+    from runner.reports.run_data import RunData
     from runner.reports.table import Grid
     from runner.results.record import CellRow, Trial
     from runner.results.run_folder import Manifest
@@ -79,7 +79,7 @@ class Grounds:
 
 
 def page(
-    recorded: Recorded, manifest: Manifest, name: str, *, rows: int = MOST_ROWS, charts: int = MOST_CHARTS
+    recorded: RunData, manifest: Manifest, name: str, *, rows: int = MOST_ROWS, charts: int = MOST_CHARTS
 ) -> bytes:
     """The whole run; `name` is that of its folder. Beyond so many rows and charts it says where the rest is."""
     shown = list(sections(recorded, rows=rows, charts=charts))
@@ -92,8 +92,8 @@ def page(
             name=name,
             facts=dict(_facts(recorded, manifest)),
             environment=dict(_environment_of(manifest)),
-            answer=in_words(recorded.rankings, recorded.losses, synthetic=False, over=recorded.over),
-            remarks=[remark for remark in (unreached(recorded), drifted(recorded)) if remark],
+            answer=summarize_rankings(recorded.rankings, recorded.losses, synthetic=False, over=recorded.over),
+            remarks=[remark for remark in (precision_note(recorded), drift_note(recorded)) if remark],
             concerns=list(_concerns(recorded)),
             most_concerns=MOST_CONCERNS,
             verdicts=_verdicts(recorded),
@@ -124,10 +124,10 @@ def _plain(value: object) -> object:
     """What a page can hold: no terminal colours, no control characters."""
     if value is None:
         raise TypeError("None has no place on a page")
-    return value if isinstance(value, Markup) else legal(str(value))
+    return value if isinstance(value, Markup) else strip_illegal(str(value))
 
 
-def _facts(recorded: Recorded, manifest: Manifest) -> Iterator[tuple[str, str]]:
+def _facts(recorded: RunData, manifest: Manifest) -> Iterator[tuple[str, str]]:
     """What was done, in a few lines; everything else is at the end."""
     host = manifest.host
     counts: Counter[Outcome | None] = Counter(trial.outcome for trial in recorded.trials)
@@ -165,7 +165,7 @@ def _environment_of(manifest: Manifest) -> Iterator[tuple[str, str]]:
         yield f"{health.disk} after", str(health.after or "")
 
 
-def _concerns(recorded: Recorded) -> Iterator[Concerns]:
+def _concerns(recorded: RunData) -> Iterator[Concerns]:
     kinds = (
         ("Broken", "The harness or the set-up failed. This says nothing of speed.", _ended(Outcome.BROKEN)),
         ("Skipped", "These were not tried.", _ended(Outcome.SKIPPED)),
@@ -202,15 +202,15 @@ def _concern(cell: CellRow, trials: Sequence[Trial], why: _Why) -> Concern | Non
     return Concern(cell.name, f"{len(whys):,} of {len(trials):,}", reasons) if whys else None
 
 
-def _verdicts(recorded: Recorded) -> Grid | None:
-    return verdicts.shown(recorded.judgements) if recorded.judgements else None
+def _verdicts(recorded: RunData) -> Grid | None:
+    return verdicts.verdict_table(recorded.judgements) if recorded.judgements else None
 
 
-def _grounds(recorded: Recorded) -> Iterator[Grounds]:
+def _grounds(recorded: RunData) -> Iterator[Grounds]:
     names = {cell.id: cell.name for cell in recorded.cells}
-    for one in verdicts.in_order(recorded.judgements):
+    for one in verdicts.sort_by_verdict(recorded.judgements):
         if any(answer.n for answer in one.answers):
-            asked = verdicts.answers(one) if len(one.answers) > 1 else None
+            asked = verdicts.answer_table(one) if len(one.answers) > 1 else None
             few = replace(asked, rows=asked.rows[:MOST_GROUNDS]) if asked else None
             cells = tuple(names.get(cell, cell) for cell in one.cells)
             cut = max(len(cells), len(one.answers)) > MOST_GROUNDS

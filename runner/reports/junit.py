@@ -17,7 +17,7 @@ from junitparser import Error, Failure, JUnitXml, Properties, Property, Skipped,
 
 from runner.guidelines.verdict import Verdict
 from runner.reports.summary import LATENCIES
-from runner.reports.verdicts import said, told
+from runner.reports.verdicts import explain_verdict, verdict_text
 from runner.results.record import Outcome
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from junitparser.junitparser import Element, Result
 
     from runner.guidelines.verdicts import Judgement
-    from runner.reports.run_data import Recorded
+    from runner.reports.run_data import RunData
     from runner.reports.summary import CellSummary
     from runner.results.fio_json import Direction
     from runner.results.record import Trial
@@ -38,16 +38,16 @@ _COLOURS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 Tails = dict[tuple[str, int], str]
 
 
-def junit(recorded: Recorded) -> bytes:
+def junit(recorded: RunData) -> bytes:
     """The whole run as one document."""
     tails = {(attempt.cell, attempt.round): attempt.tail for attempt in recorded.attempts}
     shown = [summary for summary in recorded.summaries if recorded.by_cell[summary.cell.id]]
-    root = JUnitXml(legal(_titled(recorded, f"{recorded.matrix} on {recorded.machine}")))
+    root = JUnitXml(strip_illegal(_with_warning(recorded, f"{recorded.matrix} on {recorded.machine}")))
     # Appended and counted here: junitparser's own way compares each suite with all before it, and counts by building
     # an object for every element again.
     _put(root, [_suite(recorded, summary, tails) for summary in shown])
     if recorded.judgements:
-        _put(root, [_advice(recorded)])
+        _put(root, [_guideline_suite(recorded)])
     root.tests = len(recorded.trials) + len(recorded.judgements)
     root.failures = sum(one.failed for one in recorded.judgements)
     root.errors = _count(recorded.trials, Outcome.BROKEN)
@@ -57,7 +57,7 @@ def junit(recorded: Recorded) -> bytes:
     return written.getvalue()
 
 
-def together(documents: Sequence[bytes]) -> bytes:
+def merge_documents(documents: Sequence[bytes]) -> bytes:
     """Several runs, such as the parts of one matrix, as one document."""
     several = [JUnitXml.fromstring(document) for document in documents]
     root = JUnitXml(", ".join(dict.fromkeys(one.name for one in several)))
@@ -72,7 +72,7 @@ def together(documents: Sequence[bytes]) -> bytes:
     return written.getvalue()
 
 
-def legal(text: str) -> str:
+def strip_illegal(text: str) -> str:
     """The text without terminal colours and without the characters that XML cannot hold."""
     if text.isprintable():  # by far the most, and much faster to find out
         return text
@@ -87,34 +87,40 @@ def split_name(name: str, axes: Mapping[str, str]) -> tuple[str, str]:
     return "/".join(parts[:at]), "/".join(parts[at:])
 
 
-def _suite(recorded: Recorded, summary: CellSummary, tails: Tails) -> TestSuite:
+def _suite(recorded: RunData, summary: CellSummary, tails: Tails) -> TestSuite:
     cell, trials = summary.cell, recorded.by_cell[summary.cell.id]
-    suite = TestSuite(legal(_titled(recorded, f"{recorded.matrix} on {recorded.machine}: {cell.name}")))
+    suite = TestSuite(strip_illegal(_with_warning(recorded, f"{recorded.matrix} on {recorded.machine}: {cell.name}")))
     properties = Properties()  # type: ignore[no-untyped-call]
-    _put(properties, [Property(legal(name), legal(value)) for name, value in _about(recorded, summary)])
+    _put(
+        properties,
+        [Property(strip_illegal(name), strip_illegal(value)) for name, value in _cell_properties(recorded, summary)],
+    )
     _put(suite, [properties])
     where, what = split_name(cell.name, cell.axes)
     # A dot parts packages; one inside a value (0.5) would start another.
     classname = ".".join(part.replace(".", "_") for part in (recorded.matrix, *where.split("/")))
-    _put(suite, [_case(legal(classname), what, trial, tails) for trial in trials])
+    _put(suite, [_case(strip_illegal(classname), what, trial, tails) for trial in trials])
     suite.tests = len(trials)
     suite.failures = 0
     suite.errors = _count(trials, Outcome.BROKEN)
     suite.skipped = _count(trials, Outcome.SKIPPED)
     suite.time = _seconds(trials)
     if trials[0].started:
-        suite.timestamp = legal(trials[0].started)
+        suite.timestamp = strip_illegal(trials[0].started)
     return suite
 
 
-def _advice(recorded: Recorded) -> TestSuite:
+def _guideline_suite(recorded: RunData) -> TestSuite:
     """The guidelines: a suite with a test case for each. A synthetic verdict is no verdict."""
-    suite = TestSuite(legal(_titled(recorded, f"{recorded.matrix} on {recorded.machine}: guidelines")))
+    suite = TestSuite(strip_illegal(_with_warning(recorded, f"{recorded.matrix} on {recorded.machine}: guidelines")))
     classname = f"{recorded.matrix.replace('.', '_')}.guidelines"
     names = {cell.id: cell.name for cell in recorded.cells}
     _put(
         suite,
-        [_claim(legal(classname), one, [names.get(cell, cell) for cell in one.cells]) for one in recorded.judgements],
+        [
+            _guideline_case(strip_illegal(classname), one, [names.get(cell, cell) for cell in one.cells])
+            for one in recorded.judgements
+        ],
     )
     suite.tests = len(recorded.judgements)
     suite.failures = sum(one.failed for one in recorded.judgements)
@@ -124,19 +130,23 @@ def _advice(recorded: Recorded) -> TestSuite:
     return suite
 
 
-def _claim(classname: str, judgement: Judgement, cells: Sequence[str]) -> TestCase:
+def _guideline_case(classname: str, judgement: Judgement, cells: Sequence[str]) -> TestCase:
     """A test case of a claim; `cells`: those that the verdict rests on."""
     case = TestCase(judgement.guideline.id, classname, 0.0)
-    why = legal(f"{said(judgement)}: {told(judgement)}")
+    why = strip_illegal(f"{verdict_text(judgement)}: {explain_verdict(judgement)}")
     if judgement.failed:
         failure = Failure(why, "guideline")
-        failure.text = legal(f"{judgement.guideline.claim}\n{judgement.guideline.source}\n{why}".strip())
+        failure.text = strip_illegal(f"{judgement.guideline.claim}\n{judgement.guideline.source}\n{why}".strip())
         _put(case, [failure])
     elif _is_open(judgement):
         _put(case, [Skipped(why)])
-    facts = {"verdict": said(judgement), "claim": judgement.guideline.claim, "source": judgement.guideline.source}
+    facts = {
+        "verdict": verdict_text(judgement),
+        "claim": judgement.guideline.claim,
+        "source": judgement.guideline.source,
+    }
     lines = [_line(name, _one_line(value)) for name, value in facts.items() if value]
-    _put(case, [SystemOut(legal("\n".join((*lines, why, *(f"rests on {name}" for name in cells)))))])
+    _put(case, [SystemOut(strip_illegal("\n".join((*lines, why, *(f"rests on {name}" for name in cells)))))])
     return case
 
 
@@ -144,7 +154,7 @@ def _is_open(judgement: Judgement) -> bool:
     return judgement.synthetic or judgement.verdict in {Verdict.INCONCLUSIVE, Verdict.NOT_TESTED}
 
 
-def _about(recorded: Recorded, summary: CellSummary) -> Iterator[tuple[str, str]]:
+def _cell_properties(recorded: RunData, summary: CellSummary) -> Iterator[tuple[str, str]]:
     """What is true of the cell: properties of its suite."""
     yield "cell", summary.cell.id
     yield "machine", recorded.machine
@@ -165,10 +175,10 @@ def _about(recorded: Recorded, summary: CellSummary) -> Iterator[tuple[str, str]
 
 
 def _case(classname: str, what: str, trial: Trial, tails: Tails) -> TestCase:
-    case = TestCase(legal(f"{what} trial {trial.round}".strip()), classname, round(trial.seconds, 3))
+    case = TestCase(strip_illegal(f"{what} trial {trial.round}".strip()), classname, round(trial.seconds, 3))
     if result := _result(trial, tails):
         _put(case, [result])
-    _put(case, [SystemOut("\n".join(_of_trial(trial)))])
+    _put(case, [SystemOut("\n".join(_trial_lines(trial)))])
     return case
 
 
@@ -176,13 +186,13 @@ def _result(trial: Trial, tails: Tails) -> Result | None:
     if trial.outcome is Outcome.MEASURED:
         return None
     if trial.outcome is Outcome.SKIPPED:
-        return Skipped(legal(trial.reason) or "skipped")
-    error = Error(legal(trial.reason) or "broken", "broken")
-    error.text = legal(tails.get((trial.cell, trial.round), "") or trial.reason)
+        return Skipped(strip_illegal(trial.reason) or "skipped")
+    error = Error(strip_illegal(trial.reason) or "broken", "broken")
+    error.text = strip_illegal(tails.get((trial.cell, trial.round), "") or trial.reason)
     return error
 
 
-def _of_trial(trial: Trial) -> Iterator[str]:
+def _trial_lines(trial: Trial) -> Iterator[str]:
     """What is true of one trial, a line each."""
     if trial.figures:
         yield from _figures("read", trial.figures.read)
@@ -217,12 +227,12 @@ def _put(parent: Element, children: Sequence[Element]) -> None:
     parent.extend(children)  # type: ignore[no-untyped-call]
 
 
-def _titled(recorded: Recorded, title: str) -> str:
+def _with_warning(recorded: RunData, title: str) -> str:
     return f"{title} ({recorded.warning})" if recorded.warning else title
 
 
 def _one_line(value: str) -> str:
-    return value if value.isprintable() else " ".join(legal(value).split())
+    return value if value.isprintable() else " ".join(strip_illegal(value).split())
 
 
 def _count(trials: Iterable[Trial], outcome: Outcome) -> int:

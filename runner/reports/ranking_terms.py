@@ -30,7 +30,7 @@ def join_few(names: Sequence[str]) -> str:
     return join([*names[:_NAMES], f"{more} more"] if more > 0 else names)
 
 
-def counted(cells: Iterable[CellRow], of: int) -> str:
+def name_stacks(cells: Iterable[CellRow], of: int) -> str:
     """Name stacks, with the number of workloads unless it is all of them."""
     counts = Counter(map(stack_name, cells))
     return join_few(

@@ -17,12 +17,19 @@ if TYPE_CHECKING:
     from runner.results.record import CellRow
 
 
-def tidy(found: Recommendation, cells: Mapping[str, CellRow]) -> Grid:
+def recommendation_rows(found: Recommendation, cells: Mapping[str, CellRow]) -> Grid:
     """Plain numbers in plain units."""
     columns = ("setting", "best", "may_be_best", "metric", "unit", "value", "ratio", "ratio_low", "ratio_high", "cells")
     rows: list[tuple[Value, ...]] = [
         (
-            *(called(one, cells), one is found.best, one.candidate, found.metric.name, found.metric.unit, one.level),
+            *(
+                setting_name(one, cells),
+                one is found.best,
+                one.candidate,
+                found.metric.name,
+                found.metric.unit,
+                one.level,
+            ),
             *_ratio_values(one),
             " ".join(one.cells),
         )
@@ -31,10 +38,10 @@ def tidy(found: Recommendation, cells: Mapping[str, CellRow]) -> Grid:
     return Grid(columns, rows, tuple(_notes(found, cells)))
 
 
-def shown(found: Recommendation, cells: Mapping[str, CellRow], most: int | None) -> Grid:
+def recommendation_table(found: Recommendation, cells: Mapping[str, CellRow], most: int | None) -> Grid:
     """The best first, then what cannot be told apart from it, then what the others would cost."""
     rows: list[tuple[Value, ...]] = [
-        (called(one, cells), figure(one.level, found.metric.unit), *_against(one), _said(one, found))
+        (setting_name(one, cells), figure(one.level, found.metric.unit), *_against(one), _remark(one, found))
         for one in found.settings[:most]
     ]
     columns = ("setting", found.metric.name, "of the best", "interval", "")
@@ -44,7 +51,7 @@ def shown(found: Recommendation, cells: Mapping[str, CellRow], most: int | None)
     return Grid(columns, rows, tuple(notes), frozenset(columns[1:4]))
 
 
-def called(setting: Setting, cells: Mapping[str, CellRow]) -> str:
+def setting_name(setting: Setting, cells: Mapping[str, CellRow]) -> str:
     """Its part of the names of its cells."""
     cell = cells[setting.cells[0]]
     return split_name(cell.name, cell.axes)[0]
@@ -65,7 +72,7 @@ def _against(setting: Setting) -> tuple[str, str]:
     return times(ratio.ratio), f"{times(ratio.low)} to {times(ratio.high)}" if ratio.low else ""
 
 
-def _said(setting: Setting, found: Recommendation) -> str:
+def _remark(setting: Setting, found: Recommendation) -> str:
     host_limited = " (!)" if setting.host_limited else ""
     if setting is found.best:
         return f"best{host_limited}"
@@ -77,11 +84,13 @@ def _said(setting: Setting, found: Recommendation) -> str:
 
 def _notes(found: Recommendation, cells: Mapping[str, CellRow]) -> list[str]:
     work = f"{' and '.join(found.workloads)}: " if any(found.workloads) else ""
-    level = _few([called(one, cells) for one in found.level])
+    level = _few([setting_name(one, cells) for one in found.level])
     told = f", and so may be {level}" if level else ", and nothing else may be"
     others = found.settings[1:]
-    best = f"best is {called(found.best, cells)}{told} ({found.confidence * 100:g} % confidence)"
-    notes = [f"{work}{best if others else f'{called(found.best, cells)} is all there is: there was nothing to choose'}"]
+    best = f"best is {setting_name(found.best, cells)}{told} ({found.confidence * 100:g} % confidence)"
+    notes = [
+        f"{work}{best if others else f'{setting_name(found.best, cells)} is all there is: there was nothing to choose'}"
+    ]
     if any(one.ratio is None for one in others) or (others and all(one.ratio and not one.ratio.low for one in others)):
         notes.append("settings of a single trial, or that share no round with the best, cannot be told apart from it")
     if any(

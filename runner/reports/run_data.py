@@ -36,7 +36,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RunData:
     """All that one run has recorded so far, as plain values."""
 
     matrix: str

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 
 from runner.language.metrics import SIDES, TOTAL, sides_of
 from runner.reports.charts import Line, chart, interval
-from runner.reports.junit import legal, split_name
+from runner.reports.junit import split_name, strip_illegal
 from runner.reports.number_format import figure
-from runner.reports.terminal import outcome, told_by
+from runner.reports.terminal import displayed_rate, outcome
 from runner.results.record import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from runner.reports.charts import Chart
-    from runner.reports.run_data import Recorded
+    from runner.reports.run_data import RunData
     from runner.reports.summary import CellSummary
     from runner.results.record import CellRow, Trial
     from runner.statistics.stopping import Estimate
@@ -66,7 +66,7 @@ class Section:
         return any(row.held for row in self.rows)
 
 
-def sections(recorded: Recorded, *, rows: int = MOST_ROWS, charts: int = MOST_CHARTS) -> Iterator[Section]:
+def sections(recorded: RunData, *, rows: int = MOST_ROWS, charts: int = MOST_CHARTS) -> Iterator[Section]:
     """All of them in the order of the cells, until there is no more room."""
     for title, summaries in _groups(recorded.summaries).items():
         if not rows:
@@ -98,7 +98,7 @@ def _place(cell: CellRow) -> tuple[str, str]:
     return cell.axes.get("layout", where), cell.axes.get("workload", what)
 
 
-def _section(recorded: Recorded, title: str, summaries: Sequence[CellSummary], room: int) -> Section:
+def _section(recorded: RunData, title: str, summaries: Sequence[CellSummary], room: int) -> Section:
     labels, same = _labels([one.cell for one in summaries])
     columns = _columns([sides_of(one.figures) for one in summaries])
     named = list(zip(labels, summaries, strict=True))
@@ -130,10 +130,10 @@ def _labels(cells: Sequence[CellRow]) -> tuple[list[str], str]:
     differing = [name for name in axes if len({cell.axes.get(name) for cell in cells}) > 1]
     axes = [name for name in axes if name != "layout" or name in differing]  # else the title has it
     short = _short(axes)
-    labels = [_told(cell, differing, short) for cell in cells]
+    labels = [_format_axes(cell, differing, short) for cell in cells]
     if not all(labels) or len(set(labels)) < len(labels):
         return [cell.name for cell in cells], ""
-    return labels, _told(cells[0], [name for name in axes if name not in differing], short)
+    return labels, _format_axes(cells[0], [name for name in axes if name not in differing], short)
 
 
 def _short(axes: Sequence[str]) -> Mapping[str, str]:
@@ -143,7 +143,7 @@ def _short(axes: Sequence[str]) -> Mapping[str, str]:
     return {name: one if often[one] == 1 else name for name, one in last.items()}
 
 
-def _told(cell: CellRow, axes: Sequence[str], short: Mapping[str, str]) -> str:
+def _format_axes(cell: CellRow, axes: Sequence[str], short: Mapping[str, str]) -> str:
     found = ((name, cell.axes[name]) for name in axes if name in cell.axes)
     return ", ".join(value if name == "layout" else f"{short[name]}={value}" for name, value in found)
 
@@ -156,7 +156,7 @@ def _row(label: str, summary: CellSummary, trials: Sequence[Trial], columns: Seq
         tuple(text for column in columns for text in _texts(summary, column)),
         summary.counts.get(Outcome.MEASURED, 0),
         outcome(summary),
-        f"cells/{legal(summary.cell.name)}/" if any(trial.folder for trial in trials) else "",
+        f"cells/{strip_illegal(summary.cell.name)}/" if any(trial.folder for trial in trials) else "",
         held.most_common(1)[0][0] if held else "",
         summary.outcome is Outcome.BROKEN,
     )
@@ -183,7 +183,7 @@ def _rate(summary: CellSummary, side: str) -> tuple[str, str]:
 
 def _rate_of(summary: CellSummary, side: str) -> tuple[str, Estimate] | None:
     bw, iops = (summary.figures.get(f"{side}_{measure}") for measure in ("bw", "iops"))
-    found = told_by(bw, iops)
+    found = displayed_rate(bw, iops)
     return ("bytes/s" if found is bw else "1/s", found) if found else None
 
 

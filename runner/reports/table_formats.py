@@ -40,7 +40,7 @@ def as_markdown(grid: Grid) -> bytes:
     """A table of GitHub's Markdown, notes above it."""
     rules = ["---:" if column in grid.right else "---" for column in grid.columns]
     lines = [_line(grid.columns), _line(rules, escape=False), *(_line(row) for row in grid.rows)]
-    notes = [f"{escaped(note)}\n" for note in grid.notes]
+    notes = [f"{escape_markdown(note)}\n" for note in grid.notes]
     return ("\n".join([*notes, *lines]) + "\n").encode()
 
 
@@ -80,10 +80,10 @@ def as_sheet(grid: Grid) -> Sheet:
 
 def _line(values: Any, *, escape: bool = True) -> str:
     texts = ["" if value is None else str(value) for value in values]
-    return f"| {' | '.join(escaped(text) if escape else text for text in texts)} |"
+    return f"| {' | '.join(escape_markdown(text) if escape else text for text in texts)} |"
 
 
-def escaped(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """What would end a cell or begin something of Markdown's own."""
     for sign in "\\|`*_<":
         text = text.replace(sign, f"\\{sign}")

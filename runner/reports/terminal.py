@@ -14,7 +14,7 @@ from runner.results.record import Outcome
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.reports.run_data import Recorded
+    from runner.reports.run_data import RunData
     from runner.reports.summary import CellSummary
     from runner.results.record import CellRow
     from runner.statistics.stopping import Estimate
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _STYLES = {Outcome.MEASURED: GOOD, Outcome.BROKEN: BAD, Outcome.SKIPPED: DOUBT, None: ""}
 
 
-def table(recorded: Recorded, *, rows: int = 50) -> Sheet:
+def table(recorded: RunData, *, rows: int = 50) -> Sheet:
     """One row for each of the first `rows` cells, broken cells first."""
     shown = _shown(recorded, rows)
     title = f"{recorded.matrix} on {recorded.machine}"
@@ -45,7 +45,7 @@ def _is_mixed(shown: Sequence[CellSummary]) -> bool:
     return any(TOTAL in sides_of(one.figures) for one in shown)
 
 
-def caption(recorded: Recorded, *, rows: int = 50, pointer: str = "summary.csv") -> str:
+def caption(recorded: RunData, *, rows: int = 50, pointer: str = "summary.csv") -> str:
     """What the table leaves to be explained; cells beyond `rows` are in the file that `pointer` names."""
     everything, shown = recorded.summaries, _shown(recorded, rows)
     reordered = shown != list(everything[: len(shown)])
@@ -54,7 +54,7 @@ def caption(recorded: Recorded, *, rows: int = 50, pointer: str = "summary.csv")
     return text + (" Broken cells stand first." if reordered else "")
 
 
-def _shown(recorded: Recorded, rows: int) -> list[CellSummary]:
+def _shown(recorded: RunData, rows: int) -> list[CellSummary]:
     return sorted(recorded.summaries, key=lambda summary: summary.outcome is not Outcome.BROKEN)[:rows]
 
 
@@ -78,7 +78,7 @@ def rate(bw: float | None, iops: float | None) -> str:
     return f"{digits(bw / 1e6)} MB/s" if is_large(bw, iops) else f"{digits(iops)} IOPS"
 
 
-def told_by(bw: Estimate | None, iops: Estimate | None) -> Estimate | None:
+def displayed_rate(bw: Estimate | None, iops: Estimate | None) -> Estimate | None:
     """The one of the two that `rate` tells, whose doubt it is that stands beside it."""
     if bw is None or iops is None:
         return None
@@ -116,7 +116,7 @@ def outcome(summary: CellSummary) -> str:
     told = [f"{count} {one}" for one in Outcome if (count := summary.counts.get(one, 0))]
     words = str(summary.outcome or "not yet run") if len(told) < 2 else ", ".join(told)
     reason = f": {'; '.join(summary.reasons)}" if summary.reasons else ""
-    unsettled = unsettled_of(summary.unsettled, summary.counts.get(Outcome.MEASURED, 0))
+    unsettled = unsettled_mark(summary.unsettled, summary.counts.get(Outcome.MEASURED, 0))
     states = " (!) two states" if summary.states else ""
     marks = (_few(summary.least_ios), _host_limited(summary.host_limited), unsettled, states)
     return words + "".join(marks) + reason
@@ -134,7 +134,7 @@ def _host_limited(trials: int) -> str:
     return f" (!) {trials} host-limited" if trials else ""
 
 
-def unsettled_of(trials: int, measured: int) -> str:
+def unsettled_mark(trials: int, measured: int) -> str:
     """A mark on what never came to the steady state that was asked for, in so many of the measured trials."""
     if not trials:
         return ""

@@ -16,7 +16,7 @@ from runner.results.fio_profile import parse_pieces
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from runner.reports.run_data import Recorded
+    from runner.reports.run_data import RunData
     from runner.results.fio_profile import Piece
 
 #: So many places along a line: a pass over a device has as many.
@@ -35,22 +35,22 @@ class Curve:
     up: tuple[Tick, ...]
 
 
-def curves(recorded: Recorded) -> Iterator[Curve]:
+def curves(recorded: RunData) -> Iterator[Curve]:
     """Of every cell whose trials kept the course of their rate, in the order of the cells."""
     for one in recorded.summaries:
-        told = [piece for table in recorded.courses.get(one.cell.id, ()) for piece in parse_pieces(table)]
-        if made := _curve(one.cell.name, told, "write" if "read_bw" not in one.figures else "read"):
+        pieces = [piece for table in recorded.courses.get(one.cell.id, ()) for piece in parse_pieces(table)]
+        if made := _curve(one.cell.name, pieces, "write" if "read_bw" not in one.figures else "read"):
             yield made
 
 
-def _curve(name: str, told: Sequence[Piece], usual: str) -> Curve | None:
+def _curve(name: str, pieces: Sequence[Piece], usual: str) -> Curve | None:
     """`usual`: the direction of a table that does not name it."""
-    end = max((one.at + one.length for one in told), default=0.0)
-    rates = {side: _rates(several, end) for side, several in _by_side(told, usual).items()}
+    end = max((one.at + one.length for one in pieces), default=0.0)
+    rates = {side: _rates(several, end) for side, several in _by_side(pieces, usual).items()}
     top = max((rate for along in rates.values() for rate in along.values()), default=0.0)
     if not end or not top:
         return None
-    what, unit = _ALONG[told[0].along]
+    what, unit = _ALONG[pieces[0].along]
     return Curve(
         f"{name}: bandwidth {what}",
         tuple((side, _points(along, top)) for side, along in rates.items()),
@@ -59,17 +59,17 @@ def _curve(name: str, told: Sequence[Piece], usual: str) -> Curve | None:
     )
 
 
-def _by_side(told: Iterable[Piece], usual: str) -> Mapping[str, list[Piece]]:
+def _by_side(pieces: Iterable[Piece], usual: str) -> Mapping[str, list[Piece]]:
     found: dict[str, list[Piece]] = {}
-    for one in told:
+    for one in pieces:
         found.setdefault(one.side or usual, []).append(one)
     return {side: several for side, several in found.items() if any(one.moved for one in several)}
 
 
-def _rates(told: Iterable[Piece], end: float) -> dict[int, float]:
+def _rates(pieces: Iterable[Piece], end: float) -> dict[int, float]:
     """At each place, all that was moved there over all the time that it took."""
     moved, took = dict[int, float](), dict[int, float]()
-    for one in told:
+    for one in pieces:
         place = min(PLACES - 1, int(one.at / end * PLACES))
         moved[place] = moved.get(place, 0.0) + one.moved
         took[place] = took.get(place, 0.0) + one.seconds

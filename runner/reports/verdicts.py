@@ -24,31 +24,31 @@ _COLUMNS = (
 _ORDER = (Verdict.FAILS, Verdict.INCONCLUSIVE, Verdict.NOT_TESTED, Verdict.HOLDS)
 
 
-def tidy(judgements: Sequence[Judgement]) -> Grid:
+def verdict_rows(judgements: Sequence[Judgement]) -> Grid:
     """A row for each thing that a guideline asks, in plain numbers and plain units."""
     return Grid(_COLUMNS, [row for one in judgements for row in _rows(one)])
 
 
-def shown(judgements: Sequence[Judgement]) -> Grid:
+def verdict_table(judgements: Sequence[Judgement]) -> Grid:
     """For people: a line for each, what fails first, with the answer that its verdict comes from."""
-    ordered = in_order(judgements)
+    ordered = sort_by_verdict(judgements)
     rows: list[tuple[Value, ...]] = [
-        (one.guideline.id, said(one), *_measured(one), _rests_on(one), patience(one)) for one in ordered
+        (one.guideline.id, verdict_text(one), *_measured(one), _rests_on(one), remaining_effort(one)) for one in ordered
     ]
     columns = ("guideline", "verdict", "measured", "interval", "wanted", "rests on", "to decide it")
     return Grid(columns, rows, tuple(_notes(ordered)), frozenset(("measured", "interval")))
 
 
-def in_order(judgements: Iterable[Judgement]) -> list[Judgement]:
+def sort_by_verdict(judgements: Iterable[Judgement]) -> list[Judgement]:
     """What fails first, what holds last."""
     return sorted(judgements, key=lambda one: _ORDER.index(one.verdict))
 
 
-def answers(judgement: Judgement) -> Grid:
+def answer_table(judgement: Judgement) -> Grid:
     """Each thing that it asks, and what was measured of that."""
     rows: list[tuple[Value, ...]] = [
         (
-            *(one.question.label, _said(one.verdict, synthetic=judgement.synthetic)),
+            *(one.question.label, _verdict_text(one.verdict, synthetic=judgement.synthetic)),
             *(*_figures(judgement, one), str(one.n) if one.n else ""),
         )
         for one in judgement.answers
@@ -57,16 +57,16 @@ def answers(judgement: Judgement) -> Grid:
     return Grid(columns, rows, (), frozenset(("measured", "interval", "trials")))
 
 
-def said(judgement: Judgement) -> str:
+def verdict_text(judgement: Judgement) -> str:
     """The verdict; a synthetic one is marked."""
-    return _said(judgement.verdict, synthetic=judgement.synthetic)
+    return _verdict_text(judgement.verdict, synthetic=judgement.synthetic)
 
 
-def _said(verdict: Verdict, *, synthetic: bool) -> str:
+def _verdict_text(verdict: Verdict, *, synthetic: bool) -> str:
     return f"synthetic: {verdict}" if synthetic else str(verdict)
 
 
-def told(judgement: Judgement) -> str:
+def explain_verdict(judgement: Judgement) -> str:
     """Why it is so, in one line."""
     if judgement.verdict is Verdict.NOT_TESTED:
         return judgement.why
@@ -76,11 +76,11 @@ def told(judgement: Judgement) -> str:
     parts = [
         f"{judgement.guideline.claimed.metric} {value} ({interval}){where}, wanted {wanted}" if value else "no figures"
     ]
-    parts += [_rests_on(judgement), patience(judgement), *judgement.notes]
+    parts += [_rests_on(judgement), remaining_effort(judgement), *judgement.notes]
     return "; ".join(filter(None, parts))
 
 
-def patience(judgement: Judgement) -> str:
+def remaining_effort(judgement: Judgement) -> str:
     """How much more measuring would decide it, as far as anybody can tell."""
     if judgement.verdict is not Verdict.INCONCLUSIVE:
         return judgement.why
@@ -100,10 +100,10 @@ def _measured(judgement: Judgement) -> tuple[str, str, str]:
 def _figures(judgement: Judgement, answer: Answer) -> tuple[str, str, str]:
     unit = judgement.guideline.claimed.figure.unit if answer.question.absolute else ""
     interval = "" if answer.value is None else _between(answer.low, answer.high, unit)
-    return _in(answer.value, unit), interval, wanted(answer, unit)
+    return _in(answer.value, unit), interval, format_target(answer, unit)
 
 
-def wanted(answer: Answer, unit: str) -> str:
+def format_target(answer: Answer, unit: str) -> str:
     """Between which bounds it should lie."""
     low, high = answer.question.low, answer.question.high
     if high == inf:

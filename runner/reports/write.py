@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from runner.base.atomic_files import write_atomically
-from runner.reports.answer import full
+from runner.reports.answer import full_answer
 from runner.reports.csv import summary_csv, trials_csv
 from runner.reports.junit import junit
-from runner.reports.run_data import Recorded
+from runner.reports.run_data import RunData
 from runner.reports.table_formats import as_csv
-from runner.reports.verdicts import tidy
+from runner.reports.verdicts import verdict_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def _without_gc() -> Iterator[None]:
     """Reports make millions of values, none of which refer to each other in a ring: looking for rings takes a tenth."""
     was = gc.isenabled()
     gc.disable()
@@ -35,11 +35,11 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-@_uncollected()
-def recorded(run: RunFolder, journal: Journal, *, over: bool) -> Recorded:
+@_without_gc()
+def load_run_data(run: RunFolder, journal: Journal, *, over: bool) -> RunData:
     """All that a run has recorded so far; `over`: that is all there will be."""
     cells, trials = journal.cells(), list(journal.trials())
-    return Recorded(
+    return RunData(
         matrix=run.manifest.matrix,
         machine=run.manifest.machine,
         synthetic=run.manifest.synthetic,
@@ -67,10 +67,10 @@ def _courses(folder: Path, cells: Sequence[CellRow], trials: Sequence[Trial]) ->
     return found
 
 
-@_uncollected()
-def rendered(content: Recorded) -> dict[str, bytes]:
+@_without_gc()
+def render_reports(content: RunData) -> dict[str, bytes]:
     """Every report for programs by the name of its file; people have a page beside them."""
-    verdicts = {"verdicts.csv": as_csv(tidy(content.judgements))} if content.judgements else {}
+    verdicts = {"verdicts.csv": as_csv(verdict_rows(content.judgements))} if content.judgements else {}
     return {
         "junit.xml": junit(content),
         "trials.csv": trials_csv(content).encode(),
@@ -81,18 +81,18 @@ def rendered(content: Recorded) -> dict[str, bytes]:
     }
 
 
-def _answer(content: Recorded) -> bytes:
+def _answer(content: RunData) -> bytes:
     """Every workload with all of its stacks."""
-    return full(content.rankings, content.losses, synthetic=content.synthetic, over=content.over).encode()
+    return full_answer(content.rankings, content.losses, synthetic=content.synthetic, over=content.over).encode()
 
 
-def write_reports(run: RunFolder, content: Recorded) -> list[Path]:
+def write_reports(run: RunFolder, content: RunData) -> list[Path]:
     """Write all reports into the folder of the run; a run that was interrupted has them too."""
     from runner.reports.html import page  # brings templates and tables along
 
-    written = [_put(run.path / name, text) for name, text in rendered(content).items()]
+    paths = [_put(run.path / name, text) for name, text in render_reports(content).items()]
     # Last: what programs read is there by then, whatever becomes of the page.
-    return [*written, _put(run.path / "report.html", page(content, run.manifest, run.path.name))]
+    return [*paths, _put(run.path / "report.html", page(content, run.manifest, run.path.name))]
 
 
 def _put(path: Path, content: bytes) -> Path:

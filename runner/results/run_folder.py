@@ -151,13 +151,13 @@ class RunFolder:
             _write_texts(trial, {**other, **outputs})
         return str(trial.relative_to(self.path))
 
-    def stands(self, stack: str, tear_down: str) -> None:
+    def keep_tear_down(self, stack: str, tear_down: str) -> None:
         """Save the tear-down script of a stack before it is built, because it may outlive its process."""
         with translate_errors(self.standing):
             self.standing.mkdir(exist_ok=True)
         write_atomically(self.standing / f"{stack}.sh", tear_down.encode())
 
-    def stands_no_more(self, stack: str) -> None:
+    def forget_tear_down(self, stack: str) -> None:
         (self.standing / f"{stack}.sh").unlink(missing_ok=True)
 
     @property

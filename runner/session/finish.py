@@ -11,7 +11,7 @@ from runner.base.errors import Exit
 from runner.guidelines.adaptive import UNWATCHED
 from runner.guidelines.samples import measured_cells
 from runner.guidelines.verdicts import SHARE, judge_guidelines
-from runner.reports.write import recorded, write_reports
+from runner.reports.write import load_run_data, write_reports
 from runner.results.record import Outcome
 from runner.space.studies import PUBLISHED
 from runner.studies.compare import columns_of, compare_published
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from runner.guidelines.verdicts import Judgement
     from runner.language.guidelines import Guideline
     from runner.language.published import Published
-    from runner.reports.run_data import Recorded
+    from runner.reports.run_data import RunData
     from runner.results.journal import Journal
     from runner.results.run_folder import RunFolder
     from runner.space.studies import Study
@@ -36,7 +36,7 @@ class Ending:
     """What a run has come to so far."""
 
     path: Path
-    content: Recorded
+    content: RunData
     files: tuple[Path, ...]
     planned: int
     exit: Exit
@@ -70,19 +70,21 @@ class Ending:
 
     def lines(self, width: int = 100) -> list[str]:
         """What is left to be said below the table; the answer is wrapped to the width."""
-        from runner.reports.footnotes import drifted, unreached  # which brings what draws tables along
+        from runner.reports.footnotes import drift_note, precision_note  # which brings what draws tables along
 
         done = f"{self.trials} done" if self.exit is Exit.INTERRUPTED else ""
-        said = (done, self.nothing, unreached(self.content), drifted(self.content), *self._published())
+        said = (done, self.nothing, precision_note(self.content), drift_note(self.content), *self._published())
         return [*filter(None, said), *self._answer(width), self.where]
 
     def _answer(self, width: int) -> Iterator[str]:
         """Which stack is fastest for what."""
-        from runner.reports.answer import in_words, plain
+        from runner.reports.answer import answer_lines, summarize_rankings
 
         content = self.content
-        if words := in_words(content.rankings, content.losses, synthetic=content.synthetic, over=content.over):
-            yield from plain(words, width)
+        if words := summarize_rankings(
+            content.rankings, content.losses, synthetic=content.synthetic, over=content.over
+        ):
+            yield from answer_lines(words, width)
             if words.cut:
                 yield "answer.txt has the full list."
 
@@ -103,7 +105,7 @@ class Ending:
         return f"{self.path}/: report.html, {files}, and every script and raw output under cells/"
 
 
-def verdict(content: Recorded) -> Exit:
+def verdict(content: RunData) -> Exit:
     """3 if any trial broke, or none was measured, which says nothing of anything; else 1 if a guideline fails."""
     outcomes = {trial.outcome for trial in content.trials}
     if Outcome.BROKEN in outcomes or Outcome.MEASURED not in outcomes:
@@ -122,7 +124,7 @@ def report(
 ) -> Ending:
     """Write the reports of a run, as far as it is. `short`: trials of the minimum that a budget was too small for."""
     over = not interrupted and not short
-    content = recorded(folder, journal, over=over)
+    content = load_run_data(folder, journal, over=over)
     content = replace(content, judgements=judgements(folder, content, guidelines))
     held: Sequence[ComparedFigure] = ()
     if study:
@@ -137,7 +139,7 @@ def report(
     return Ending(folder.path, content, tuple(files), folder.manifest.planned, end, over, held)
 
 
-def judgements(folder: RunFolder, content: Recorded, guidelines: Sequence[Guideline]) -> list[Judgement]:
+def judgements(folder: RunFolder, content: RunData, guidelines: Sequence[Guideline]) -> list[Judgement]:
     """What the trials of a run say of guidelines."""
     if not guidelines:
         return []
@@ -146,13 +148,13 @@ def judgements(folder: RunFolder, content: Recorded, guidelines: Sequence[Guidel
     return judge_guidelines(guidelines, found, synthetic=content.synthetic, share=_share(folder))
 
 
-def beside_published(folder: RunFolder, content: Recorded, published: Published) -> list[ComparedFigure]:
+def beside_published(folder: RunFolder, content: RunData, published: Published) -> list[ComparedFigure]:
     """What the trials of a run say of what was published."""
     found = _figures(folder, content, columns_of(published))
     return compare_published(published, found, synthetic=content.synthetic, share=_share(folder))
 
 
-def _figures(folder: RunFolder, content: Recorded, columns: Collection[str]) -> Iterator[Measured]:
+def _figures(folder: RunFolder, content: RunData, columns: Collection[str]) -> Iterator[Measured]:
     rule = UNWATCHED if folder.manifest.steered else content.rule
     return measured_cells(folder.manifest.identity, content.cells, content.by_cell, rule, columns)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, Self
 from runner.base.atomic_files import write_atomically
 from runner.base.errors import BadInput, Exit, MatrixError
 from runner.engine.budget import ENDLESS, Cost
-from runner.engine.concurrency_policy import AdaptiveLevel, FixedLevel, one_at_a_time_because
+from runner.engine.concurrency_policy import AdaptiveLevel, FixedLevel, why_one_at_a_time
 from runner.engine.estimate import estimate
 from runner.engine.events import RigUp, TrialDone
 from runner.engine.executor import Executor
@@ -346,7 +346,7 @@ def level_of(asked: Jobs, place: Machine, specs: Collection[RigSpec], arrays: It
     if asked == 1:
         return FixedLevel(1), ""
     kinds = set(specs)
-    why = one_at_a_time_because(place, kinds, arrays)
+    why = why_one_at_a_time(place, kinds, arrays)
     room = min(map(place.max_rigs, kinds))
     if asked == AUTO:
         why = why or ("this host has no room for a second such machine" if room == 1 else "")

@@ -12,7 +12,7 @@ from runner.reports.number_format import figure, times
 from runner.reports.run_data import Section
 from runner.reports.table import Grid
 from runner.reports.table_formats import as_csv, as_markdown
-from runner.reports.verdicts import shown as verdicts
+from runner.reports.verdicts import verdict_table
 from runner.studies.compare import RatioVerdict, tally
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def page(source: str, held: Sequence[ComparedFigure], judgements: Sequence[Judge
         rows = [one for one in held if one.table.id == name]
         parts += _of_table(rows[0].table, rows)
     if judgements:
-        parts += ["### Guidelines", _markdown(verdicts(judgements))]
+        parts += ["### Guidelines", _markdown(verdict_table(judgements))]
     return "\n\n".join(parts) + "\n"
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.engine.exclusive_open import Alone
+from runner.engine.exclusive_open import BareDisks
 from runner.engine.trial import SetUpFailed
 from runner.hosts.agent.client import AgentLost
 from runner.hosts.exclusive import LeasedDisk, acquire_disks
@@ -117,7 +117,7 @@ def test_nobody_else_gets_a_disk_while_it_is_measured_as_it_is(
     disks: Bay, lent: dict[str, LeasedDisk], layers: str, both: bool
 ) -> None:
     async def measured() -> None:
-        async with Alone(lent).with_bare(stack(layers)):
+        async with BareDisks(lent).opened_exclusively(stack(layers)):
             assert (taken(disks.disk), taken(disks.other)) == (True, both)
             disks.bash('if mkfs.ext4 -q -F "$DISK"; then exit 1; fi')
             # Work does not ask to be alone, nor do discards that are a part of it.
@@ -132,7 +132,7 @@ def test_nor_a_partition_of_it(disks: Bay, lent: dict[str, LeasedDisk]) -> None:
     disks.bash('addpart "$DISK" 1 2048 65536')
 
     async def measured() -> None:
-        async with Alone(lent).with_bare(stack("disk, partition: {}")):
+        async with BareDisks(lent).opened_exclusively(stack("disk, partition: {}")):
             disks.bash('if mkfs.ext4 -q -F "$DISK"p1; then exit 1; fi')
             disks.bash('dd if=/dev/zero of="$DISK"p1 bs=1M count=1 oflag=direct status=none')
 
@@ -143,7 +143,10 @@ def test_nor_a_partition_of_it(disks: Bay, lent: dict[str, LeasedDisk]) -> None:
 @on_loops
 def test_what_is_built_on_has_it(disks: Bay, lent: dict[str, LeasedDisk]) -> None:
     async def measured() -> None:
-        async with Alone(lent).with_bare(stack("disk, fs: {type: ext4}")), Alone({}).with_bare(stack("disk")):
+        async with (
+            BareDisks(lent).opened_exclusively(stack("disk, fs: {type: ext4}")),
+            BareDisks({}).opened_exclusively(stack("disk")),
+        ):
             assert (taken(disks.disk), taken(disks.other)) == (False, False)
 
     asyncio.run(measured())
@@ -157,7 +160,7 @@ def test_what_somebody_took_meanwhile_is_not_measured_and_it_is_said_who_has_it(
     disks: Bay, lent: dict[str, LeasedDisk]
 ) -> None:
     async def measured() -> None:
-        async with Alone(lent).with_bare(stack("disks: {count: 2}")):
+        async with BareDisks(lent).opened_exclusively(stack("disks: {count: 2}")):
             raise AssertionError
 
     command = ["perl", "-e", HOLDER, disks.other]
@@ -193,7 +196,7 @@ def test_who_is_told_to_stop_while_it_takes_a_disk_lets_go_of_it(disks: Bay, len
     slow = replace(lent[NAMES[0]], operations=operations)
 
     async def measured() -> None:
-        async with Alone({NAMES[0]: slow}).with_bare(stack("disk")):
+        async with BareDisks({NAMES[0]: slow}).opened_exclusively(stack("disk")):
             raise AssertionError
 
     async def stopped() -> None:
@@ -221,7 +224,7 @@ def test_a_host_that_is_gone_is_a_rig_that_is_lost(disks: Bay, lent: dict[str, L
     far = replace(lent[NAMES[0]], operations=Away(disks.locks))
 
     async def measured() -> None:
-        async with Alone({NAMES[0]: far}).with_bare(stack("disk")):
+        async with BareDisks({NAMES[0]: far}).opened_exclusively(stack("disk")):
             raise AssertionError
 
     with pytest.raises(RigLost, match="shelf could not be reached again") as caught:

@@ -5,7 +5,7 @@ from math import inf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.engine.budget import ENDLESS, Cost, Wish, bought, repeats
+from runner.engine.budget import ENDLESS, Cost, Wish, choose_affordable, repeats
 
 COSTS = st.builds(Cost, st.floats(0.1, 100), st.sampled_from([0.0, 1e6, 5e7]))
 WISHES = st.lists(
@@ -30,33 +30,33 @@ def test_everybody_alike_is_as_often_as_the_scarcer_of_time_and_bytes_allows() -
 
 def test_what_is_most_doubted_is_bought_first() -> None:
     wishes = [wish("a", 0.1), wish("b", 0.3), wish("c", inf), wish("d", 0.2)]
-    assert bought(wishes, {}, Cost(2, inf)) == {"c", "b"}
+    assert choose_affordable(wishes, {}, Cost(2, inf)) == {"c", "b"}
 
 
 def test_what_does_not_fit_leaves_room_for_what_does() -> None:
-    assert bought([wish("slow", 0.5, 10), wish("quick", 0.1, 1)], {}, Cost(3, inf)) == {"quick"}
+    assert choose_affordable([wish("slow", 0.5, 10), wish("quick", 0.1, 1)], {}, Cost(3, inf)) == {"quick"}
 
 
 def test_an_array_is_paid_for_once() -> None:
     wishes = [wish("a", 0.3, 1, "X"), wish("b", 0.2, 1, "X"), wish("c", 0.1, 1, "X")]
-    assert bought(wishes, SET_UPS, Cost(7, inf)) == {"a", "b"}
-    assert bought(wishes, SET_UPS, Cost(5.5, inf)) == set()
+    assert choose_affordable(wishes, SET_UPS, Cost(7, inf)) == {"a", "b"}
+    assert choose_affordable(wishes, SET_UPS, Cost(5.5, inf)) == set()
 
 
 def test_what_writes_nothing_needs_no_bytes() -> None:
     wishes = [wish("writes", 0.5, written=10), wish("reads", 0.1)]
-    assert bought(wishes, {}, Cost(inf, 5)) == {"reads"}
-    assert bought(wishes, {}, Cost(inf, -5)) == {"reads"}
+    assert choose_affordable(wishes, {}, Cost(inf, 5)) == {"reads"}
+    assert choose_affordable(wishes, {}, Cost(inf, -5)) == {"reads"}
 
 
 @given(WISHES, COSTS)
 def test_a_budget_is_kept_and_an_endless_one_buys_everything(wishes: list[Wish], left: Cost) -> None:
-    found = bought(wishes, SET_UPS, left)
+    found = choose_affordable(wishes, SET_UPS, left)
     taken = [one for one in wishes if one.cell in found]
     total = sum((one.cost for one in taken), sum((SET_UPS[array] for array in {one.array for one in taken}), Cost()))
     assert total.seconds <= left.seconds + 1e-6
     assert total.written <= left.written or not total.written
-    assert bought(wishes, SET_UPS, ENDLESS) == {one.cell for one in wishes}
+    assert choose_affordable(wishes, SET_UPS, ENDLESS) == {one.cell for one in wishes}
 
 
 @given(WISHES, COSTS)
@@ -65,4 +65,4 @@ def test_the_most_doubted_is_left_out_only_if_it_does_not_fit(wishes: list[Wish]
         return
     first = min(wishes, key=lambda one: (-one.doubt, one.cell))
     fits = (first.cost + SET_UPS[first.array]).within(left)
-    assert (first.cell in bought(wishes, SET_UPS, left)) == fits
+    assert (first.cell in choose_affordable(wishes, SET_UPS, left)) == fits

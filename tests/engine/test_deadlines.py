@@ -1,4 +1,4 @@
-from runner.engine.deadlines import GRACE, deadline, expected, set_up, slowest_request, written_out
+from runner.engine.deadlines import GRACE, deadline, expected, flush_seconds, set_up, slowest_request
 from runner.language.disks import Volume
 from runner.language.workload import Workload
 from runner.simdisks.disk import Disk
@@ -63,8 +63,8 @@ def test_what_waits_in_memory_may_take_longer_to_be_written_than_the_work_took()
     """Scattered pages of 80 MB, at 80 requests a second, are four minutes; fio was through after ten seconds."""
     work = Workload.model_construct(rw="randwrite", bs=4096, runtime=10.0, direct=False)
     disks = [Disk(1 << 30, physics=disk_model("cloud-80iops").physics(1))]
-    assert written_out(work, 512 << 20, slowest_request(work, disks)) > 80e6 / 4096 / 80
+    assert flush_seconds(work, 512 << 20, slowest_request(work, disks)) > 80e6 / 4096 / 80
     in_order = work.model_copy(update={"rw": "write"})
-    assert 80 < written_out(in_order, 512 << 20, 1.0) < 300
+    assert 80 < flush_seconds(in_order, 512 << 20, 1.0) < 300
     for quick in ({"direct": True}, {"rw": "randread"}):
-        assert written_out(work.model_copy(update=quick), 512 << 20) == 0
+        assert flush_seconds(work.model_copy(update=quick), 512 << 20) == 0

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.engine.costs import COSTS, EMULATED, Costs
-from runner.engine.estimate import Pace, building_of, estimate, left_of, seconds_of
+from runner.engine.estimate import Pace, building_of, estimate, remaining_seconds, seconds_of
 from runner.engine.order import Plan
 from runner.engine.rates import disks_at_work, rate, sequential
 from runner.machines.base import Preparation, RigSpec
@@ -193,17 +193,17 @@ def program_free() -> Costs:
 def test_what_is_left_is_between_the_estimate_and_what_was_measured(
     expected: float, done: float, elapsed: float
 ) -> None:
-    left = left_of(expected, done, elapsed)
+    left = remaining_seconds(expected, done, elapsed)
     assert left >= 0
     if elapsed >= expected * done:
         assert left >= expected * (1 - done) * 0.999
-    assert left_of(expected, done, expected * done) == pytest.approx(expected * (1 - done))
-    assert left_of(expected, 1.0, elapsed) == 0
+    assert remaining_seconds(expected, done, expected * done) == pytest.approx(expected * (1 - done))
+    assert remaining_seconds(expected, 1.0, elapsed) == 0
 
 
 def test_without_an_estimate_what_was_measured_counts() -> None:
-    assert left_of(0.0, 0.25, 10.0) == 30
-    assert left_of(0.0, 0.0, 10.0) == 0
+    assert remaining_seconds(0.0, 0.25, 10.0) == 30
+    assert remaining_seconds(0.0, 0.0, 10.0) == 0
 
 
 @pytest.mark.parametrize(

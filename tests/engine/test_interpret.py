@@ -1,6 +1,6 @@
 """What the steps of a trial said, told apart."""
 
-from runner.engine.trial_result import told_apart
+from runner.engine.trial_result import split_outputs
 from runner.language.workload import Workload
 from runner.machines.base import StepResult
 from tests.results.monitor.test_counters import AFTER, BEFORE
@@ -15,35 +15,35 @@ def step(name: str, output: str = "", status: int = 0) -> StepResult:
 
 
 def test_counters_are_no_part_of_what_fio_said() -> None:
-    heard = told_apart([step("tune"), step("measure", f"{BEFORE}{AFTER}{{}}\n")], POSITIONS)
-    assert [(one.name, one.output) for one in heard.steps] == [("tune", ""), ("measure", "{}\n")]
-    assert heard.before
-    assert heard.after
-    assert (heard.files, heard.notes) == ({}, {})
+    output = split_outputs([step("tune"), step("measure", f"{BEFORE}{AFTER}{{}}\n")], POSITIONS)
+    assert [(one.name, one.output) for one in output.steps] == [("tune", ""), ("measure", "{}\n")]
+    assert output.before
+    assert output.after
+    assert (output.files, output.notes) == ({}, {})
 
 
 def test_a_trial_that_never_measured_has_nothing_beside_it() -> None:
-    heard = told_apart([step("tune", "no", 1)], POSITIONS)
-    assert [one.name for one in heard.steps] == ["tune"]
-    assert (heard.before, heard.after, heard.files) == (None, None, {})
+    output = split_outputs([step("tune", "no", 1)], POSITIONS)
+    assert [one.name for one in output.steps] == ["tune"]
+    assert (output.before, output.after, output.files) == (None, None, {})
 
 
 def test_courses_become_files_in_the_way_they_were_asked_for() -> None:
     told = "0\t8192\t10\t20\n"
     everything, some = (
-        told_apart([step("measure", "{}"), step("profile", told)], work).files["profile.csv"]
+        split_outputs([step("measure", "{}"), step("profile", told)], work).files["profile.csv"]
         for work in (POSITIONS, PLACES)
     )
     assert everything.splitlines()[1] == "0,8192,0.020,409600"
     assert some.splitlines()[1] == "0,4096,0.010,409600"
-    over_time = told_apart([step("measure", "{}"), step("profile", "1\t0\t2\n")], COURSE).files["profile.csv"]
+    over_time = split_outputs([step("measure", "{}"), step("profile", "1\t0\t2\n")], COURSE).files["profile.csv"]
     assert over_time.splitlines() == ["seconds,read_bw,write_bw", "1,2048,0"]
 
 
 def test_what_was_sampled_is_kept_and_what_could_not_be_told_is_noted() -> None:
     results = [step("measure", "{}"), step("samples", '{"sysstat": 1}'), step("profile", "awk: no such file", 2)]
-    heard = told_apart(results, POSITIONS)
-    assert [one.name for one in heard.steps] == ["measure"]
-    assert heard.files == {"samples.json": '{"sysstat": 1}'}
-    assert heard.notes == {"profile": "not kept: awk: no such file"}
-    assert told_apart([step("measure", "{}"), step("samples", "\n")], POSITIONS).files == {}
+    output = split_outputs(results, POSITIONS)
+    assert [one.name for one in output.steps] == ["measure"]
+    assert output.files == {"samples.json": '{"sysstat": 1}'}
+    assert output.notes == {"profile": "not kept: awk: no such file"}
+    assert split_outputs([step("measure", "{}"), step("samples", "\n")], POSITIONS).files == {}

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from runner.engine.attempts import Known
+from runner.engine.attempts import Records
 from runner.engine.concurrency_policy import Level
 from runner.engine.events import Event, Listener, RigWasLost, TrialDone, TrialStarted
 from runner.engine.executor import ONE, Executor
@@ -36,10 +36,10 @@ class Shelf:
         self.kept: dict[tuple[str, int], dict[str, str]] = {}
         self.standing: dict[str, str] = {}
 
-    def stands(self, array: str, tear_down: str) -> None:
+    def keep_tear_down(self, array: str, tear_down: str) -> None:
         self.standing[array] = tear_down
 
-    def stands_no_more(self, array: str) -> None:
+    def forget_tear_down(self, array: str) -> None:
         del self.standing[array]
 
     def put(self, cell: str, round_number: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str:
@@ -687,7 +687,7 @@ def test_a_trial_that_never_came_to_its_work_is_broken_for_that_reason(tmp_path:
 
 def test_only_what_counts_in_the_summary_is_asked_whether_it_is_enough() -> None:
     """A broken trial may have figures; one that was tried again belongs where its round is."""
-    known = Known()
+    known = Records()
     for round_number, rate, outcome in (
         (3, 3e8, Outcome.MEASURED),
         (1, 1e8, Outcome.MEASURED),

@@ -31,7 +31,7 @@ class Busy:
 
 
 async def _watched(rig: Rig, turns: int) -> service.Service:
-    async with service.watched(rig) as found:
+    async with service.sample_disks(rig) as found:
         for _ in range(turns):
             await asyncio.sleep(0)
     return found
@@ -67,7 +67,7 @@ def test_what_got_the_disks_ready_is_no_part_of_what_is_measured() -> None:
 
 
 async def _dry(scratch: Path) -> service.Service:
-    async with Dry().rig(RigSpec(()), scratch) as rig, service.watched(rig) as found:
+    async with Dry().rig(RigSpec(()), scratch) as rig, service.sample_disks(rig) as found:
         pass
     return found
 

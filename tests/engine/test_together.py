@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.engine.concurrency_policy import MOST_PATIENCE, AdaptiveLevel, FixedLevel, Level, one_at_a_time_because
+from runner.engine.concurrency_policy import MOST_PATIENCE, AdaptiveLevel, FixedLevel, Level, why_one_at_a_time
 from runner.machines import MACHINES, PASSTHROUGH, machine
 from runner.machines.base import MachineOptions, RigSpec
 from runner.machines.dry import Dry
@@ -92,14 +92,14 @@ MODELLED = RigSpec((Disk(1 << 28, "virtio", Physics("volume")),))
 
 def test_only_disks_whose_time_is_modelled_are_measured_side_by_side() -> None:
     bare = replace(MODELLED, disks=(*MODELLED.disks, Disk(1 << 28)))
-    assert not one_at_a_time_because(Qemu(), [MODELLED], [])
-    assert "disks without a model" in one_at_a_time_because(Qemu(), [MODELLED, bare], [])
-    assert not one_at_a_time_because(Dry(), [bare], [])
+    assert not why_one_at_a_time(Qemu(), [MODELLED], [])
+    assert "disks without a model" in why_one_at_a_time(Qemu(), [MODELLED, bare], [])
+    assert not why_one_at_a_time(Dry(), [bare], [])
 
 
 @pytest.mark.parametrize("name", [*MACHINES, *PASSTHROUGH.values()])
 def test_where_disks_are_there_once_there_is_one_machine(name: str) -> None:
-    why = one_at_a_time_because(machine(name, MachineOptions()), [MODELLED], [])
+    why = why_one_at_a_time(machine(name, MachineOptions()), [MODELLED], [])
     made = name in {"qemu", "vagrant", "dry"}
     assert why.partition(":")[0] == ("" if made else f"{name} has one machine at a time")
 
@@ -107,9 +107,9 @@ def test_where_disks_are_there_once_there_is_one_machine(name: str) -> None:
 @pytest.mark.parametrize("work", ["sync: background", "state: rebuilding"])
 def test_an_array_that_works_on_by_itself_leaves_nobody_alone(work: str) -> None:
     (array, _) = space(SMALL.replace("level: 5", f"level: 5, {work}")).arrays
-    assert "RAID 5 resyncs in the background" in one_at_a_time_because(Qemu(), [MODELLED], [array])
+    assert "RAID 5 resyncs in the background" in why_one_at_a_time(Qemu(), [MODELLED], [array])
 
 
 def test_an_array_whose_disks_fail_may_rebuild_while_others_are_to_be_alone() -> None:
     array, *_ = (array for array in space(FAULTY).arrays if array.faults)
-    assert "disks fail" in one_at_a_time_because(Qemu(), [MODELLED], [array])
+    assert "disks fail" in why_one_at_a_time(Qemu(), [MODELLED], [array])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from hypothesis import strategies as st
 
-from runner.reports.run_data import Recorded
+from runner.reports.run_data import RunData
 from runner.results.fio_json import Direction, Figures
 from runner.results.record import CellRow, Outcome, Trial
 
@@ -42,7 +42,7 @@ def run(
     over: bool = True,
     synthetic: bool = False,
     seed: int = 1,
-) -> Recorded:
+) -> RunData:
     """Return what such a run records.
 
     `truth`: by stack and workload, the requests per second. `host_limited`: by stack, the percents of lost time.
@@ -58,7 +58,7 @@ def run(
                 lost = host_limited.get(stack)
                 notes = {"host_limited": f"{lost}.0% (answers late {lost}.0%)"} if lost else {}
                 trials.append(_trial(one, at + 1, work, float(speed), notes, broke=stack in broken))
-    return Recorded(
+    return RunData(
         "three", "dry" if synthetic else "qemu", synthetic, cells, trials, over=over, least=rounds, most=rounds
     )
 
@@ -88,7 +88,7 @@ TRUTHS = st.dictionaries(LAYOUTS, st.dictionaries(WORKS, st.floats(1, 1e6), min_
 
 
 @st.composite
-def recorded_runs(draw: st.DrawFn) -> Recorded:
+def recorded_runs(draw: st.DrawFn) -> RunData:
     """Runs in which trials are missing, broken and skipped at random."""
     whole = run(draw(TRUTHS), noise=draw(st.sampled_from([0.0, 0.01, 1.0])), rounds=draw(st.integers(1, 4)))
     fates = draw(

@@ -15,13 +15,13 @@ from tests.guidelines.rankings import recorded_runs, run
 if TYPE_CHECKING:
     import random
 
-    from runner.reports.run_data import Recorded
+    from runner.reports.run_data import RunData
 
 WRITE = "random/rw=randwrite"
 THREE = {"raid5": {WRITE: 160.0}, "raid10-far": {WRITE: 300.0}, "stripe": {WRITE: 648.0}}
 
 
-def only(recorded: Recorded) -> Ranking:
+def only(recorded: RunData) -> Ranking:
     (one,) = recorded.rankings
     return one
 
@@ -80,7 +80,7 @@ def test_a_workload_that_one_of_two_stacks_finished_is_kept_for_its_note() -> No
     assert (names(one), one.compared, one.leaders, one.slower) == (["stripe"], [], [], [])
 
 
-def rounds_of(recorded: Recorded, kept: dict[str, set[int]]) -> Recorded:
+def rounds_of(recorded: RunData, kept: dict[str, set[int]]) -> RunData:
     """The same run with the trials of these rounds only, by layout."""
     trials = [one for one in recorded.trials if one.round in kept.get(one.cell.split("/")[0], {one.round})]
     return replace(recorded, trials=trials)
@@ -133,7 +133,7 @@ def test_stacks_that_are_equally_slow_because_of_the_host_are_not_called_equal()
     assert one.stacks[1].standing is Standing.HOST_LIMITED
 
 
-def with_axes(recorded: Recorded, changes: dict[str, dict[str, str]]) -> Recorded:
+def with_axes(recorded: RunData, changes: dict[str, dict[str, str]]) -> RunData:
     """The same run with further axes of some stacks."""
     changed = [replace(one, axes={**one.axes, **changes.get(one.axes["layout"], {})}) for one in recorded.cells]
     return replace(recorded, cells=changed)
@@ -169,7 +169,7 @@ def test_the_truly_fastest_stack_is_among_the_leaders() -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(recorded_runs())
-def test_the_standing_of_each_stack_follows_from_its_interval(recorded: Recorded) -> None:
+def test_the_standing_of_each_stack_follows_from_its_interval(recorded: RunData) -> None:
     for one in recorded.rankings:
         ids = [stack.cell.id for stack in one.stacks] + [missing.id for missing in one.missing]
         assert len(ids) == len(set(ids))
@@ -186,7 +186,7 @@ def test_the_standing_of_each_stack_follows_from_its_interval(recorded: Recorded
 
 @settings(deadline=None, max_examples=30)
 @given(recorded_runs(), st.randoms())
-def test_the_order_of_cells_does_not_matter(recorded: Recorded, chance: random.Random) -> None:
+def test_the_order_of_cells_does_not_matter(recorded: RunData, chance: random.Random) -> None:
     shuffled = list(recorded.cells)
     chance.shuffle(shuffled)
     there = {one.metric.name + one.fastest.cell.axes["workload"] + str(len(one.slower)) for one in recorded.rankings}

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.base.errors import BadInput
-from runner.engine.concurrency_policy import one_at_a_time_because
+from runner.engine.concurrency_policy import why_one_at_a_time
 from runner.hosts.exclusive import LeasedDisk
 from runner.hosts.inventory import Node
 from runner.hosts.local_operations import LOCAL, Descriptor
@@ -183,6 +183,6 @@ async def test_a_disk_that_went_with_its_controller_has_but_its_lock(tmp_path: P
 
 def test_there_is_one_such_rig_at_a_time() -> None:
     spec = RigSpec((Disk(2**20),))
-    assert one_at_a_time_because(Passthrough(), [spec], []) == (
+    assert why_one_at_a_time(Passthrough(), [spec], []) == (
         "qemu-passthrough has one machine at a time: its disks are there once, and what is built on them stays"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from runner.reports.run_data import Recorded
+from runner.reports.run_data import RunData
 from runner.results.fio_json import Direction, Figures
 from runner.results.record import Attempt, CellRow, Outcome, Reading, Trial
 from runner.statistics.histogram import Histogram
@@ -50,8 +50,8 @@ TRIALS = (
     Trial("c2", 3, Outcome.SKIPPED, "quarantined: the guest panicked"),
 )
 ATTEMPTS = (Attempt("c2", 2, 1, "", "lost", "old"), Attempt("c2", 2, 2, "", "lost", "\x1b[31mKernel panic\x1b[0m\x00"))
-RUN = Recorded("sweep", "qemu", False, (SEQ, RAND, UNTRIED), TRIALS, ATTEMPTS)
-SYNTHETIC = Recorded("sweep", "dry", True, (SEQ, RAND, UNTRIED), TRIALS, ATTEMPTS)
+RUN = RunData("sweep", "qemu", False, (SEQ, RAND, UNTRIED), TRIALS, ATTEMPTS)
+SYNTHETIC = RunData("sweep", "dry", True, (SEQ, RAND, UNTRIED), TRIALS, ATTEMPTS)
 
 
 def mixed(cell: str = "c2", rounds: int = 4) -> list[Trial]:
@@ -64,11 +64,11 @@ def mixed(cell: str = "c2", rounds: int = 4) -> list[Trial]:
 
 
 @st.composite
-def runs(draw: st.DrawFn) -> Recorded:
+def runs(draw: st.DrawFn) -> RunData:
     """Any run the store could hold, with the nastiest strings hypothesis can think of."""
     cells = draw(st.lists(strategies.cell_rows, unique_by=lambda cell: cell.id, min_size=1, max_size=3))
     ids = st.sampled_from([cell.id for cell in cells])
     one = strategies.trials(ids, st.integers(1, 5))
     trials = draw(st.lists(one, unique_by=lambda trial: (trial.cell, trial.round), max_size=5))
     attempts = [Attempt(trial.cell, trial.round, 1, "", "lost", draw(strategies.texts)) for trial in trials[:2]]
-    return Recorded(draw(strategies.texts), draw(strategies.texts), draw(st.booleans()), cells, trials, attempts)
+    return RunData(draw(strategies.texts), draw(strategies.texts), draw(st.booleans()), cells, trials, attempts)

@@ -10,9 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.reports.answer import MOST_LINES, SYNTHETIC, as_objects, full, in_words, markdown, plain
+from runner.reports.answer import (
+    MOST_LINES,
+    SYNTHETIC,
+    answer_as_markdown,
+    answer_lines,
+    as_objects,
+    full_answer,
+    summarize_rankings,
+)
 from runner.reports.html import page
-from runner.reports.write import rendered
+from runner.reports.write import render_reports
 from tests.guidelines.rankings import recorded_runs, run
 from tests.results import past
 
@@ -21,7 +29,7 @@ if TYPE_CHECKING:
 
     from syrupy.assertion import SnapshotAssertion
 
-    from runner.reports.run_data import Recorded
+    from runner.reports.run_data import RunData
 
 WORKS = (
     *("sequential/rw=read", "sequential/rw=write", "random/rw=randread,iodepth=1", "random/rw=randread,iodepth=16"),
@@ -64,9 +72,9 @@ def many() -> dict[str, dict[str, float]]:
     }
 
 
-def text(recorded: Recorded, width: int = 100) -> str:
-    words = in_words(recorded.rankings, synthetic=recorded.synthetic, over=recorded.over)
-    return "\n".join(plain(words, width)) if words else ""
+def text(recorded: RunData, width: int = 100) -> str:
+    words = summarize_rankings(recorded.rankings, synthetic=recorded.synthetic, over=recorded.over)
+    return "\n".join(answer_lines(words, width)) if words else ""
 
 
 SITUATIONS: dict[str, dict[str, Any]] = {
@@ -94,7 +102,7 @@ def test_words(situation: str, snapshot: SnapshotAssertion) -> None:
 
 def test_every_stack_of_every_workload(snapshot: SnapshotAssertion) -> None:
     recorded = run(some(("mixed", "sequential/rw=read")), host_limited={"raid5": 12}, broken=["raid10-far"])
-    assert full(recorded.rankings, synthetic=True, over=False) == snapshot
+    assert full_answer(recorded.rankings, synthetic=True, over=False) == snapshot
 
 
 def test_the_answer_names_what_is_not_ranked_and_why(snapshot: SnapshotAssertion) -> None:
@@ -108,23 +116,23 @@ def test_the_answer_names_what_is_not_ranked_and_why(snapshot: SnapshotAssertion
     trials = [one for one in whole.trials if one.round in rounds.get(one.cell.split("/")[0], {one.round})]
     recorded = replace(whole, cells=cells, trials=trials)
     assert text(recorded) == snapshot
-    assert full(recorded.rankings, synthetic=False, over=True) == snapshot
+    assert full_answer(recorded.rankings, synthetic=False, over=True) == snapshot
     assert [one["degraded"] for one in as_objects(recorded.rankings)] == [["raid4/mixed"]]
 
 
 def test_the_answer_names_how_many_lost_disks_each_layout_survives() -> None:
     rankings = run(with_chunks()).rankings
     losses = {"raid5": 1, "raid10-far": 1, "stripe": 0, "stripe/chunk=1MiB": 3}
-    words = in_words(rankings, losses, synthetic=False, over=True)
+    words = summarize_rankings(rankings, losses, synthetic=False, over=True)
     assert words is not None
     assert "Data survives no lost disk on stripe; 1 lost disk on raid10-far and raid5." in words.notes
-    assert "Data survives no lost disk" in full(rankings, losses, synthetic=False, over=True)
+    assert "Data survives no lost disk" in full_answer(rankings, losses, synthetic=False, over=True)
 
 
 def test_layouts_that_survive_as_many_lost_disks_get_no_note() -> None:
     rankings = run(THREE).rankings
     for losses in (dict.fromkeys(THREE, 0), {"stripe": 0}, {}):
-        words = in_words(rankings, losses, synthetic=False, over=True)
+        words = summarize_rankings(rankings, losses, synthetic=False, over=True)
         assert words is not None
         assert not words.notes
 
@@ -146,8 +154,8 @@ def test_an_interrupted_run_answers_only_if_something_is_certain() -> None:
 def test_synthetic_figures_are_called_so_everywhere() -> None:
     recorded = run(THREE, synthetic=True)
     assert SYNTHETIC in text(recorded, 200)
-    assert SYNTHETIC in rendered(recorded)["answer.txt"].decode()
-    assert "synthetic" not in rendered(run(THREE))["answer.txt"].decode()
+    assert SYNTHETIC in render_reports(recorded)["answer.txt"].decode()
+    assert "synthetic" not in render_reports(run(THREE))["answer.txt"].decode()
 
 
 def test_the_page_begins_with_it() -> None:
@@ -158,9 +166,9 @@ def test_the_page_begins_with_it() -> None:
 
 def test_names_are_no_markup() -> None:
     recorded = run({"ra|id*": {"mixed": 1.0}, "_st<b>": {"mixed": 9.0}})
-    words = in_words(recorded.rankings, synthetic=False, over=True)
+    words = summarize_rankings(recorded.rankings, synthetic=False, over=True)
     assert words is not None
-    assert r"\_st\<b> is fastest for mixed" in markdown(words)
+    assert r"\_st\<b> is fastest for mixed" in answer_as_markdown(words)
     assert "<b>" not in page(recorded, past.manifest(), "three").decode()
 
 
@@ -177,16 +185,16 @@ def test_programs_have_all_of_it() -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(recorded_runs(), st.integers(60, 200))
-def test_it_is_short_and_fits_the_terminal(recorded: Recorded, width: int) -> None:
+def test_it_is_short_and_fits_the_terminal(recorded: RunData, width: int) -> None:
     for over in (True, False):
-        words = in_words(replace(recorded, over=over).rankings, synthetic=True, over=over)
+        words = summarize_rankings(replace(recorded, over=over).rankings, synthetic=True, over=over)
         if words is None:
             continue
-        lines = list(plain(words, width))
+        lines = list(answer_lines(words, width))
         assert all(len(line) <= width for line in lines)
         assert "\u00a0" not in "".join(lines)
         assert sum(1 + len(group.lines) for group in words.groups) <= MOST_LINES + 1
-        markdown(words)
+        answer_as_markdown(words)
     orjson.dumps(as_objects(recorded.rankings))
     if recorded.rankings:
-        full(recorded.rankings, synthetic=False, over=True)
+        full_answer(recorded.rankings, synthetic=False, over=True)

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.reports.run_data import Recorded
+from runner.reports.run_data import RunData
 from runner.reports.time_series import curves
-from runner.reports.write import recorded
+from runner.reports.write import load_run_data
 from runner.results.fio_profile import Piece, parse_pieces, table_by_position, table_by_time
 from runner.results.journal import Journal
 from runner.results.record import CellRow
@@ -24,9 +24,9 @@ GIB = 1 << 30
 ZONES = table_by_position("".join(f"{n * GIB}\t{GIB}\t0\t{(n + 1) * 10_000}\n" for n in range(4)))
 
 
-def of_tables(*tables: str) -> Recorded:
+def of_tables(*tables: str) -> RunData:
     trials = [measured("c1", round_number, direction(1e8, 100)) for round_number, _ in enumerate(tables, start=1)]
-    return Recorded("m", "qemu", False, [PLACES], trials, courses={"c1": tables})
+    return RunData("m", "qemu", False, [PLACES], trials, courses={"c1": tables})
 
 
 def test_what_was_written_is_read_again() -> None:
@@ -81,8 +81,8 @@ def test_it_is_read_from_the_folders_of_trials_that_count(tmp_path: Path) -> Non
         journal.add_cells([PLACES])
         for trial in trials:
             journal.record(trial)
-        assert recorded(run, journal, over=True).courses == {"c1": []}
+        assert load_run_data(run, journal, over=True).courses == {"c1": []}
         kept = run.path / trials[0].folder / "profile.csv"
         kept.parent.mkdir(parents=True)
         kept.write_text(ZONES)
-        assert recorded(run, journal, over=True).courses == {"c1": [ZONES]}
+        assert load_run_data(run, journal, over=True).courses == {"c1": [ZONES]}

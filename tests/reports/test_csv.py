@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 from runner.reports import columns
 from runner.reports.csv import axis_names, summary_csv, trials_csv
-from runner.reports.run_data import Recorded
+from runner.reports.run_data import RunData
 from runner.results.record import CellRow, Outcome, Trial
 from tests.reports import samples
 from tests.reports.samples import RUN, SYNTHETIC, direction, measured
@@ -60,7 +60,7 @@ def test_axes_are_columns_in_the_order_they_are_first_seen() -> None:
 
 
 def test_an_axis_cannot_hide_a_column() -> None:
-    run = Recorded("m", "qemu", False, [CellRow("c", "n", {"machine": "axis"})], [Trial("c", 1, Outcome.SKIPPED)])
+    run = RunData("m", "qemu", False, [CellRow("c", "n", {"machine": "axis"})], [Trial("c", 1, Outcome.SKIPPED)])
     row = read(trials_csv(run))[0]
     assert (row["machine"], row["axis.machine"]) == ("qemu", "axis")
 
@@ -83,13 +83,13 @@ def test_the_fewest_requests_that_a_cell_rests_on_are_told() -> None:
         measured("c1", 1, direction(1e6, 4096)),
         measured("c1", 2, direction(1e6, 1 << 20), direction(3e6, 1 << 20)),
     ]
-    rows = read(summary_csv(Recorded("m", "qemu", False, [samples.SEQ, samples.UNTRIED], trials)))
+    rows = read(summary_csv(RunData("m", "qemu", False, [samples.SEQ, samples.UNTRIED], trials)))
     assert [row["least_ios"] for row in rows] == ["0", ""]
 
 
 def test_no_bound_lies_where_nothing_can_be_measured() -> None:
     trials = [measured("c1", 1, direction(1e6, 4096)), measured("c1", 2, direction(100e6, 4096))]
-    row = read(summary_csv(Recorded("m", "qemu", False, [samples.SEQ], trials)))[0]
+    row = read(summary_csv(RunData("m", "qemu", False, [samples.SEQ], trials)))[0]
     assert (row["read_bw_low"], row["read_iops_low"]) == ("0.0", "0.0")
     assert float(row["read_bw_rel"]) > 1
 
@@ -118,7 +118,7 @@ def test_two_states_are_told_with_what_they_are() -> None:
         measured("c1", round_number, direction(rate, 1 << 20), direction(5e6, 4096))
         for round_number, rate in enumerate(rates)
     ]
-    (row,) = read(summary_csv(Recorded("m", "qemu", False, [samples.SEQ], trials)))
+    (row,) = read(summary_csv(RunData("m", "qemu", False, [samples.SEQ], trials)))
     assert row["states"] == "read_bw: 5 around 100000000, 3 around 200000000"
     assert {row["states"] for row in read(summary_csv(RUN))} == {""}
 
@@ -155,7 +155,7 @@ def test_the_readme_of_the_results_shows_these_tables(documented: tuple[columns.
 
 @settings(max_examples=100, deadline=None)
 @given(samples.runs())
-def test_any_text_survives_the_way_through_csv(run: Recorded) -> None:
+def test_any_text_survives_the_way_through_csv(run: RunData) -> None:
     rows = read(trials_csv(run))
     names = {cell.id: cell.name for cell in run.cells}
     found = {(row["cell"], int(row["trial"])): row for row in rows}
@@ -170,5 +170,5 @@ def test_any_text_survives_the_way_through_csv(run: Recorded) -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(samples.runs())
-def test_the_summary_of_any_run_can_be_read(run: Recorded) -> None:
+def test_the_summary_of_any_run_can_be_read(run: RunData) -> None:
     assert [row["cell"] for row in read(summary_csv(run))] == [cell.id for cell in run.cells]

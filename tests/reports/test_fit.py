@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from runner.reports.fit import Fitted, Sheet, boxed_width, fold, shares
-from runner.reports.folding import wrapped
+from runner.reports.folding import wrap
 
 NAMES = ("raid5/chunk=64KiB/random/rw=randread", "raid5/chunk=64KiB/random/rw=randwrite", "raid6/chunk=64KiB/oltp")
 CELLS = Sheet(
@@ -118,7 +118,7 @@ def test_text_is_folded_between_words_else_between_parts_else_anywhere(
 
 
 def test_a_path_is_not_broken_in_running_text() -> None:
-    assert wrapped("  see /a/very/long/path/of/results for it", 12) == [
+    assert wrap("  see /a/very/long/path/of/results for it", 12) == [
         "  see",
         "/a/very/long/path/of/results",
         "for it",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from runner.reports.html import MOST_CONCERNS, MOST_GROUNDS, page
-from runner.reports.run_data import Recorded
+from runner.reports.run_data import RunData
 from runner.results.disk_health import Health, Smart
 from runner.results.record import UNSETTLED, CellRow, Outcome, Trial
 from runner.studies.page import section as study_section
@@ -62,7 +62,7 @@ NASTY = (
 SHOWN = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)></td></style>&amp;{{ 7*7 }}{% raw %}]]>"
 
 
-def tree(content: Recorded, about: Manifest | None = None, **room: int) -> etree._Element:
+def tree(content: RunData, about: Manifest | None = None, **room: int) -> etree._Element:
     return etree.fromstring(page(content, about or manifest(), "sweep-1", **room).partition(b"\n")[2])
 
 
@@ -132,7 +132,7 @@ def test_what_broke_and_what_was_left_out_is_said_with_its_reason() -> None:
 def test_so_is_whatever_makes_figures_doubtful() -> None:
     notes = {1: {"host_limited": "late by 3 ms"}, 2: {UNSETTLED: "still falling"}}
     trials = [replace(one, notes=notes[one.round]) for one in RUN.trials[:2]]
-    root = tree(Recorded("m", "qemu", False, [SEQ], trials))
+    root = tree(RunData("m", "qemu", False, [SEQ], trials))
     assert rows(section(root, "Host-limited: 1 cell")) == [[SEQ.name, "1 of 2", "late by 3 ms"]]
     assert rows(section(root, "Unsettled: 1 cell")) == [[SEQ.name, "1 of 2", "still falling"]]
     assert "(!) 1 host-limited (!) 1 unsettled" in words(section(root, "parity"))
@@ -141,7 +141,7 @@ def test_so_is_whatever_makes_figures_doubtful() -> None:
 def test_of_many_the_first_are_named_and_the_rest_counted() -> None:
     cells = [CellRow(f"c{number}", f"single/w{number}", {}) for number in range(MOST_CONCERNS + 2)]
     trials = [Trial(cell.id, 1, Outcome.BROKEN, "no") for cell in cells]
-    found = section(tree(Recorded("m", "qemu", False, cells, trials)), f"Broken: {len(cells)} cells")
+    found = section(tree(RunData("m", "qemu", False, cells, trials)), f"Broken: {len(cells)} cells")
     assert len(rows(found)) == MOST_CONCERNS
     assert "2 more cells are in summary.csv" in words(found)
 
@@ -168,9 +168,9 @@ def test_a_mix_has_both_and_small_requests_are_counted() -> None:
     assert {str(one.get("class")) for one in found.iterfind(".//figure/svg/g")} == {"total", "read", "write"}
 
 
-def of_layouts(count: int) -> Recorded:
+def of_layouts(count: int) -> RunData:
     cells = [CellRow(f"c{n}", f"l{n}/r", {"layout": f"l{n}", "workload": "r"}) for n in range(count)]
-    return Recorded("m", "qemu", False, cells, [measured(cell.id, 1, direction(4e7, 100)) for cell in cells])
+    return RunData("m", "qemu", False, cells, [measured(cell.id, 1, direction(4e7, 100)) for cell in cells])
 
 
 def test_layouts_that_did_the_same_stand_together_where_a_chart_has_room_for_them() -> None:
@@ -187,7 +187,7 @@ def test_cells_of_a_section_are_told_by_what_differs() -> None:
         for size in ("4KiB", "1MiB")
     ]
     trials = [measured(f"c{size}", 1, direction(4e7, much)) for size, much in (("4KiB", 4096), ("1MiB", 1 << 20))]
-    found = section(tree(Recorded("m", "qemu", False, cells, trials)), "s · r")
+    found = section(tree(RunData("m", "qemu", False, cells, trials)), "s · r")
     assert [row[0] for row in rows(found)] == ["bs=4KiB", "bs=1MiB"]
     assert "All with level=0." in words(found)
     assert len(list(found.iter("figure"))) == 3, "MB/s and IOPS have no axis in common"
@@ -198,7 +198,7 @@ def test_axes_of_one_name_keep_what_they_stand_in() -> None:
         CellRow(f"c{size}", f"s/r/{size}", {"layout": "s", "workload": "r", "md.size": "1", "lvm.size": size})
         for size in ("4", "5")
     ]
-    found = section(tree(Recorded("m", "qemu", False, cells, [])), "s · r")
+    found = section(tree(RunData("m", "qemu", False, cells, [])), "s · r")
     assert [row[0] for row in rows(found)] == ["lvm.size=4", "lvm.size=5"]
     assert "All with md.size=1." in words(found)
 
@@ -208,7 +208,7 @@ def test_where_each_cell_either_reads_or_writes_both_share_a_column() -> None:
     some = direction(4e7, 1 << 20)
     trials = [measured("cread", 1, some), measured("cwrite", 1, None, some)]
     untried = CellRow("c3", "s/r/rw=trim", {"layout": "s", "workload": "r", "rw": "trim"})
-    found = section(tree(Recorded("m", "qemu", False, [*cells, untried], trials)), "s · r")
+    found = section(tree(RunData("m", "qemu", False, [*cells, untried], trials)), "s · r")
     assert [row[1:4] for row in rows(found)] == [
         ["read 40.0 MB/s", "", "9.00 ms"],
         ["write 40.0 MB/s", "", "9.00 ms"],
@@ -221,7 +221,7 @@ def test_where_each_cell_either_reads_or_writes_both_share_a_column() -> None:
 
 def test_cells_that_no_axis_tells_apart_have_their_names() -> None:
     cells = [CellRow(f"c{number}", f"s/r/{number}", {"layout": "s", "workload": "r", "x": "1"}) for number in (1, 2)]
-    assert [row[0] for row in rows(section(tree(Recorded("m", "qemu", False, cells, [])), "s · r"))] == [
+    assert [row[0] for row in rows(section(tree(RunData("m", "qemu", False, cells, [])), "s · r"))] == [
         "s/r/1",
         "s/r/2",
     ]
@@ -229,14 +229,14 @@ def test_cells_that_no_axis_tells_apart_have_their_names() -> None:
 
 def test_what_held_it_back_is_told_where_it_is_known() -> None:
     trials = [replace(one, notes={"bottleneck": "disk sda: busy 99 %"}) for one in RUN.trials[:2]]
-    root = tree(Recorded("m", "qemu", False, [SEQ, samples.UNTRIED], trials))
+    root = tree(RunData("m", "qemu", False, [SEQ, samples.UNTRIED], trials))
     assert rows(section(root, "parity"))[0][-1] == "disk sda: busy 99 %"
     assert "held back by" not in words(section(root, "single · never"))
 
 
 def test_what_drifted_and_what_is_not_known_well_enough_is_said_above() -> None:
     trials = [measured("c1", round_number, direction(2e8 * 0.97**round_number, 1 << 20)) for round_number in range(6)]
-    head = words(next(tree(Recorded("m", "qemu", False, [SEQ], trials, until=0.001, most=6)).iter("header")))
+    head = words(next(tree(RunData("m", "qemu", False, [SEQ], trials, until=0.001, most=6)).iter("header")))
     assert "rates fell by 14 %" in head
     assert "±0.1 % was asked for and is not reached by 1 of 1 cells" in head
 
@@ -323,7 +323,7 @@ def test_the_environment_is_there_in_full_at_the_end() -> None:
 
 
 @pytest.mark.parametrize("content", [SYNTHETIC, replace(SYNTHETIC, judgements=ALL, added=(of_study(INVENTED, "s"),))])
-def test_what_was_synthetic_says_so_wherever_there_is_a_figure(content: Recorded) -> None:
+def test_what_was_synthetic_says_so_wherever_there_is_a_figure(content: RunData) -> None:
     root = tree(content, manifest(synthetic=True))
     assert words(next(root.iter("title"))).startswith("SYNTHETIC: ")
     assert "Nothing was measured" in words(next(root.iter("body"))[0])
@@ -367,13 +367,13 @@ def test_beyond_what_can_be_read_it_says_where_the_rest_is() -> None:
 def test_a_chart_of_many_cells_shows_the_first() -> None:
     cells = [CellRow(f"c{n}", f"s/r/n={n}", {"layout": "s", "workload": "r", "n": str(n)}) for n in range(30)]
     trials = [measured(cell.id, 1, direction(4e7, 1 << 20)) for cell in cells]
-    found = section(tree(Recorded("m", "qemu", False, cells, trials)), "s · r")
+    found = section(tree(RunData("m", "qemu", False, cells, trials)), "s · r")
     assert len(rows(found)) == 30
     assert "(the first 24; 6 more are in the table)" in words(next(found.iter("figcaption")))
 
 
 def test_nothing_yet_is_a_page_too() -> None:
-    root = tree(Recorded("m", "qemu", False, (), ()))
+    root = tree(RunData("m", "qemu", False, (), ()))
     assert "none yet" in words(root)
     harmless(root)
 
@@ -386,7 +386,7 @@ def test_names_that_would_break_out_stay_words() -> None:
     ]  # fmt: skip
     judgement = replace(ALL[1], guideline=ALL[1].guideline.model_copy(update={"id": NASTY, "claim": NASTY}))
     about = manifest(id="1", command=(NASTY,), text=NASTY, part=NASTY, versions={NASTY: {NASTY: NASTY}})
-    content = Recorded(NASTY, NASTY, False, [cell], trials, judgements=[judgement])
+    content = RunData(NASTY, NASTY, False, [cell], trials, judgements=[judgement])
     root = tree(content, about)
     harmless(root)
     assert words(root).count(SHOWN) > 15
@@ -398,6 +398,6 @@ def test_names_that_would_break_out_stay_words() -> None:
 
 @given(samples.runs(), st.dictionaries(texts, texts, max_size=2), texts)
 @settings(max_examples=50, deadline=None)
-def test_any_run_is_a_page(content: Recorded, versions: dict[str, str], name: str) -> None:
+def test_any_run_is_a_page(content: RunData, versions: dict[str, str], name: str) -> None:
     about = manifest(versions={"6.1": versions}, command=(name,), text=name)
     harmless(tree(content, about))

@@ -12,7 +12,7 @@ from junitparser import JUnitXml
 from junitparser import junitparser as library
 from lxml import etree
 
-from runner.reports.junit import junit, legal, split_name
+from runner.reports.junit import junit, split_name, strip_illegal
 from runner.results.record import Outcome
 from tests.reports import samples
 from tests.reports.samples import RUN, SYNTHETIC
@@ -20,7 +20,7 @@ from tests.reports.samples import RUN, SYNTHETIC
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from runner.reports.run_data import Recorded
+    from runner.reports.run_data import RunData
 
 SCHEMA = etree.XMLSchema(file=str(Path(__file__).parents[1] / "data" / "junit-10.xsd"))
 
@@ -138,7 +138,7 @@ def test_the_library_that_wrote_it_can_read_it() -> None:
     max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(samples.runs())
-def test_any_run_is_valid_and_loses_no_trial(run: Recorded) -> None:
+def test_any_run_is_valid_and_loses_no_trial(run: RunData) -> None:
     root = parsed(junit(run))
     assert len(list(root.iter("testcase"))) == len(run.trials)
     assert len(list(root.iter("error"))) == sum(trial.outcome is Outcome.BROKEN for trial in run.trials)
@@ -148,11 +148,11 @@ def test_any_run_is_valid_and_loses_no_trial(run: Recorded) -> None:
 @given(st.text())
 def test_legal_text_is_what_a_parser_gives_back(text: str) -> None:
     element = StandardTree.Element("a")
-    element.text = clean = legal(text)
+    element.text = clean = strip_illegal(text)
     back = etree.fromstring(StandardTree.tostring(element, encoding="unicode")).text or ""
     assert back == clean.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def test_text_without_anything_illegal_stays_as_it_is() -> None:
-    assert legal("grüß\tgott\n<&>]]>") == "grüß\tgott\n<&>]]>"
-    assert legal("a\x00\x1b[1;31mred\x1b[0m\ufffe") == "ared"
+    assert strip_illegal("grüß\tgott\n<&>]]>") == "grüß\tgott\n<&>]]>"
+    assert strip_illegal("a\x00\x1b[1;31mred\x1b[0m\ufffe") == "ared"

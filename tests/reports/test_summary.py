@@ -11,7 +11,7 @@ from lxml import etree
 
 from runner.reports.csv import summary_csv, trials_csv
 from runner.reports.junit import junit
-from runner.reports.run_data import Recorded
+from runner.reports.run_data import RunData
 from runner.reports.summary import METRICS
 from runner.results.record import UNSETTLED, Outcome, Trial
 from runner.statistics.histogram import Histogram
@@ -34,7 +34,7 @@ def test_a_mean_comes_with_its_interval() -> None:
 
 def test_the_interval_of_a_cell_that_stopped_early_is_what_was_asked_for() -> None:
     trials = [measured("c1", round_number, direction(200e6 + round_number, 1 << 20)) for round_number in (3, 1, 4, 2)]
-    run = Recorded("m", "qemu", False, [SEQ], trials, until=0.05, least=3, most=9)
+    run = RunData("m", "qemu", False, [SEQ], trials, until=0.05, least=3, most=9)
     (seq,) = run.summaries
     assert (seq.stopped, seq.reached(0.05)) == (StopReason.PRECISE, True)
     assert {name: estimate.relative for name, estimate in seq.figures.items()} == dict.fromkeys(
@@ -53,7 +53,7 @@ def test_how_a_cell_stopped_is_told_from_its_rounds_in_order(rates: tuple[int, .
     trials = [
         measured("c1", round_number, direction(rate * 1e6, 1 << 20)) for round_number, rate in enumerate(rates, 1)
     ]
-    run = Recorded("m", "qemu", False, [SEQ], trials[::-1], until=0.2, least=2, most=9)
+    run = RunData("m", "qemu", False, [SEQ], trials[::-1], until=0.2, least=2, most=9)
     assert run.summaries[0].stopped is how
 
 
@@ -63,13 +63,13 @@ def test_what_was_asked_for_may_be_reached_less_surely_than_stopping_takes_it(mo
         measured("c1", round_number, direction(rate * 1e6, 1 << 20))
         for round_number, rate in enumerate((100, 101.5, 103))
     ]
-    (found,) = Recorded("m", "qemu", False, [SEQ], trials, until=0.05, least=3, most=most, over=True).summaries
+    (found,) = RunData("m", "qemu", False, [SEQ], trials, until=0.05, least=3, most=most, over=True).summaries
     assert (found.stopped, found.reached(0.05)) == (how, True)
 
 
 def test_a_cell_that_guidelines_took_more_trials_of_than_were_asked_for_says_so() -> None:
     trials = [measured("c1", round_number, direction(200e6 + round_number, 1 << 20)) for round_number in range(5)]
-    run = Recorded("m", "qemu", False, [SEQ], trials, least=3, most=3, over=True, steered=True)
+    run = RunData("m", "qemu", False, [SEQ], trials, least=3, most=3, over=True, steered=True)
     (row,) = csv.DictReader(io.StringIO(summary_csv(run)))
     assert (row["stopped"], row["reached"]) == ("decided", "")
     assert run.summaries[0].figures["read_bw"].interval == student_interval(
@@ -90,7 +90,7 @@ def test_what_became_of_the_trials_is_counted() -> None:
 
 
 def test_mixed_work_is_known_by_its_total() -> None:
-    run = Recorded("m", "qemu", False, [samples.RAND], samples.mixed(), until=0.05, least=3, most=9)
+    run = RunData("m", "qemu", False, [samples.RAND], samples.mixed(), until=0.05, least=3, most=9)
     (found,) = run.summaries
     assert (found.headline, found.stopped, found.reached(0.05)) == ("total_iops", StopReason.PRECISE, True)
     assert found.figures["total_bw"].mean == pytest.approx(10.01e6)
@@ -112,12 +112,12 @@ def test_a_total_that_is_not_known_well_enough_is_not_reached() -> None:
         measured("c2", round_number, direction(rate, 4096), direction(rate, 4096))
         for round_number, rate in enumerate((1e6, 2e6, 3e6), start=1)
     ]
-    run = Recorded("m", "qemu", False, [samples.RAND], trials, until=0.05, least=3, most=3)
+    run = RunData("m", "qemu", False, [samples.RAND], trials, until=0.05, least=3, most=3)
     assert run.summaries[0].reached(0.05) is False
 
 
 def test_directions_without_io_and_latencies_not_measured_are_left_out() -> None:
-    run = Recorded("m", "qemu", False, [SEQ], [measured("c1", 1, direction(1e6, 4096, p99=None, latencies=None))])
+    run = RunData("m", "qemu", False, [SEQ], [measured("c1", 1, direction(1e6, 4096, p99=None, latencies=None))])
     told = {"bw", "iops", "lat_mean", "lat_p50", "lat_p90", "lat_p95", "lat_p999", "lat_p9999"}
     assert set(run.summaries[0].figures) == {f"read_{name}" for name in told} | {"total_bw", "total_iops"}
 
@@ -126,7 +126,7 @@ def test_figures_of_a_broken_trial_are_not_averaged_in() -> None:
     """It may have figures: a setting that did not stick is found out after fio ran."""
     good, other = measured("c1", 1, direction(100e6, 1 << 20)), measured("c1", 2, direction(1e6, 1 << 20))
     broken = Trial("c1", 2, Outcome.BROKEN, "chunk did not stick", figures=other.figures)
-    run = Recorded("m", "qemu", False, [SEQ], [good, broken])
+    run = RunData("m", "qemu", False, [SEQ], [good, broken])
     assert run.summaries[0].figures["read_bw"].mean == 100e6
 
 
@@ -134,7 +134,7 @@ def test_trials_that_never_settled_are_counted_and_not_averaged_in() -> None:
     trials = [
         measured("c1", round_number, direction(rate, 1 << 20)) for round_number, rate in enumerate((2e8, 2.2e8, 9e8))
     ]
-    run = Recorded("m", "qemu", False, [SEQ], [*trials[:2], unsettled(trials[2])])
+    run = RunData("m", "qemu", False, [SEQ], [*trials[:2], unsettled(trials[2])])
     (found,) = run.summaries
     assert (found.figures["read_bw"].mean, found.figures["read_bw"].n) == (210e6, 2)
     assert (found.unsettled, found.counts[Outcome.MEASURED]) == (1, 3)
@@ -149,7 +149,7 @@ def test_trials_that_never_settled_are_counted_and_not_averaged_in() -> None:
 
 def test_a_cell_of_which_none_settled_has_no_figures() -> None:
     trials = [unsettled(measured("c1", round_number, direction(2e8, 1 << 20))) for round_number in range(4)]
-    run = Recorded("m", "qemu", False, [SEQ], trials, until=0.05)
+    run = RunData("m", "qemu", False, [SEQ], trials, until=0.05)
     (found,) = run.summaries
     assert (found.figures, found.unsettled, found.least_ios, found.reached(0.05)) == ({}, 4, None, None)
     assert found.stopped is StopReason.MAX, "four that agree would have been enough"
@@ -162,7 +162,7 @@ def test_percentiles_are_those_of_all_requests_together() -> None:
         measured("c1", 1, direction(2e8, 4096, latencies=fast)),
         measured("c1", 2, direction(1e8, 4096, latencies=slow)),
     ]
-    figures = Recorded("m", "qemu", False, [SEQ], trials).summaries[0].figures
+    figures = RunData("m", "qemu", False, [SEQ], trials).summaries[0].figures
     told = {name: figures[name].mean for name in ("read_lat_p50", "read_lat_p90", "read_lat_p95", "read_lat_p999")}
     assert told == {"read_lat_p50": 1e6, "read_lat_p90": 2e6, "read_lat_p95": 5e7, "read_lat_p999": 5e7}
     assert "read_lat_p9999" not in figures, "10,001 requests say nothing of one in ten thousand"
@@ -171,13 +171,13 @@ def test_percentiles_are_those_of_all_requests_together() -> None:
 @pytest.mark.parametrize(("count", "told"), [(1, {"read_lat_p99": 9e6}), (2, {})])
 def test_percentiles_of_trials_without_histograms_are_not_averaged(count: int, told: dict[str, float]) -> None:
     trials = [measured("c1", round_number, direction(2e8, 4096, latencies=None)) for round_number in range(count)]
-    figures = Recorded("m", "qemu", False, [SEQ], trials).summaries[0].figures
+    figures = RunData("m", "qemu", False, [SEQ], trials).summaries[0].figures
     assert {name: one.mean for name, one in figures.items() if name.endswith("_p99")} == told
 
 
 @settings(max_examples=50, deadline=None)
 @given(samples.runs())
-def test_every_report_tells_the_same_means(run: Recorded) -> None:
+def test_every_report_tells_the_same_means(run: RunData) -> None:
     """Three formats, one truth: whoever reads any of them gets the very same float."""
     by_csv = {row["cell"]: row for row in csv.DictReader(io.StringIO(summary_csv(run), newline=""))}
     suites = iter(etree.fromstring(junit(run)))
@@ -195,7 +195,7 @@ def test_every_report_tells_the_same_means(run: Recorded) -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(samples.runs(), st.floats(0.5, 0.99), st.floats(0.5, 0.99))
-def test_more_confidence_is_never_a_narrower_interval(run: Recorded, one: float, other: float) -> None:
+def test_more_confidence_is_never_a_narrower_interval(run: RunData, one: float, other: float) -> None:
     less, more = (replace(run, confidence=confidence).summaries for confidence in sorted((one, other)))
     for low, high in zip(less, more, strict=True):
         for metric in METRICS:
@@ -208,7 +208,7 @@ def test_more_confidence_is_never_a_narrower_interval(run: Recorded, one: float,
 
 @settings(max_examples=50, deadline=None)
 @given(samples.runs())
-def test_any_run_can_be_summarised(run: Recorded) -> None:
+def test_any_run_can_be_summarised(run: RunData) -> None:
     summaries = run.summaries
     assert sum(sum(summary.counts.values()) for summary in summaries) == len(run.trials)
     for summary in summaries:
@@ -222,7 +222,7 @@ def unsettled(trial: Trial) -> Trial:
     return replace(trial, notes={**trial.notes, UNSETTLED: "iops:1% missed"})
 
 
-def drifting(*, synthetic: bool = False) -> Recorded:
+def drifting(*, synthetic: bool = False) -> RunData:
     """Two cells on a machine that becomes slower by a tenth; the second was known early."""
     trials = [
         measured("c1", round_number, direction(2e8 * 0.9 ** (round_number / 5), 1 << 20)) for round_number in range(6)
@@ -231,7 +231,7 @@ def drifting(*, synthetic: bool = False) -> Recorded:
         measured("c2", round_number, None, direction(1e6 * 0.9 ** (round_number / 5), 4096))
         for round_number in range(3)
     ]
-    return Recorded("m", "qemu", synthetic, [SEQ, samples.RAND], trials)
+    return RunData("m", "qemu", synthetic, [SEQ, samples.RAND], trials)
 
 
 def test_what_all_cells_share_is_drift() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from runner.reports.fit import Fitted
-from runner.reports.run_data import Recorded
+from runner.reports.run_data import RunData
 from runner.reports.terminal import caption, percent, rate, table
 from runner.results.record import UNSETTLED, CellRow
 from runner.statistics.histogram import Histogram
@@ -17,7 +17,7 @@ from tests.reports import samples
 from tests.reports.samples import RUN, SYNTHETIC, direction, measured
 
 
-def shown(recorded: Recorded, width: int = 200, rows: int = 50) -> str:
+def shown(recorded: RunData, width: int = 200, rows: int = 50) -> str:
     file = io.StringIO()
     Console(file=file, width=width, color_system=None).print(Fitted(table(recorded, rows=rows)))
     return file.getvalue() + caption(recorded, rows=rows)
@@ -36,7 +36,7 @@ def test_one_line_per_cell_with_its_doubt() -> None:
 def test_the_longer_of_both_tails_is_told() -> None:
     slow = Histogram.of({1_000_000: 970, 30_000_000: 30})
     trials = [measured("c2", 1, direction(4e5, 4096), direction(3e5, 4096, latencies=slow))]
-    assert "30.0 ms" in line(shown(Recorded("m", "qemu", False, [samples.RAND], trials)), "oltp")
+    assert "30.0 ms" in line(shown(RunData("m", "qemu", False, [samples.RAND], trials)), "oltp")
     text = line(shown(RUN), "seqread")
     assert "9.00 ms" in text
     assert "p99: latency of all trials' requests" in " ".join(shown(RUN).split())
@@ -51,13 +51,13 @@ def test_small_requests_are_counted_in_iops() -> None:
 def test_the_doubt_is_that_of_the_rate_that_is_told() -> None:
     steady, wild = direction(200e6, 1 << 20), replace(direction(200e6, 1 << 20), iops=300.0)
     trials = [measured("c1", round_number, one) for round_number, one in enumerate((steady, wild, steady), start=1)]
-    text = line(shown(Recorded("m", "qemu", False, [samples.SEQ], trials)), "seqread")
+    text = line(shown(RunData("m", "qemu", False, [samples.SEQ], trials)), "seqread")
     assert "│ 200 MB/s │       │ 0 % │" in text
 
 
 def test_mixed_work_shows_its_total_with_its_doubt_and_both_directions() -> None:
     trials = [*samples.mixed(), measured("c1", 1, direction(2e8, 1 << 20))]
-    text = shown(Recorded("m", "qemu", False, [samples.SEQ, samples.RAND], trials))
+    text = shown(RunData("m", "qemu", False, [samples.SEQ, samples.RAND], trials))
     headings = [word.strip() for word in line(text, "cell").split("┃")[1:-1]]
     assert headings == ["cell", "total", "read", "write", "±", "p99", "trials", "outcome"]
     mix, reads = (
@@ -70,7 +70,7 @@ def test_mixed_work_shows_its_total_with_its_doubt_and_both_directions() -> None
 
 
 def test_without_mixed_work_there_is_no_total() -> None:
-    text = shown(Recorded("m", "qemu", False, [samples.SEQ], [measured("c1", 1, direction(2e8, 1 << 20))]))
+    text = shown(RunData("m", "qemu", False, [samples.SEQ], [measured("c1", 1, direction(2e8, 1 << 20))]))
     assert "total" not in text
 
 
@@ -85,7 +85,7 @@ def test_a_broken_cell_tells_why_and_comes_first() -> None:
 )
 def test_what_rests_on_next_to_nothing_is_marked(ios: int, mark: str) -> None:
     trials = [measured("c1", 1, direction(220e6, 1 << 20)), measured("c1", 2, direction(ios * 2.0**20, 1 << 20))]
-    text = line(shown(Recorded("m", "qemu", False, [samples.SEQ], trials)), "seqread")
+    text = line(shown(RunData("m", "qemu", False, [samples.SEQ], trials)), "seqread")
     assert mark in text
     assert ("(!)" in text) is bool(mark)
 
@@ -94,7 +94,7 @@ def test_what_rests_on_next_to_nothing_is_marked(ios: int, mark: str) -> None:
 def test_what_never_became_steady_is_marked(count: int, mark: str) -> None:
     trials = [measured("c1", round_number, direction(2e8, 1 << 20)) for round_number in range(2)]
     missed = [replace(one, notes={UNSETTLED: "missed"}) for one in trials[:count]]
-    text = line(shown(Recorded("m", "qemu", False, [samples.SEQ], [*missed, *trials[count:]])), "seqread")
+    text = line(shown(RunData("m", "qemu", False, [samples.SEQ], [*missed, *trials[count:]])), "seqread")
     assert mark in text
     assert ("(!)" in text) is bool(mark)
     assert ("200 MB/s" in text) is (count < 2)
@@ -106,7 +106,7 @@ def test_a_cell_that_was_not_reached_says_so() -> None:
 
 def test_a_long_table_points_to_the_file() -> None:
     cells = [CellRow(f"c{number}", f"cell{number}", {}) for number in range(60)]
-    text = shown(Recorded("m", "qemu", False, cells, ()), rows=50)
+    text = shown(RunData("m", "qemu", False, cells, ()), rows=50)
     assert "10 more cells in summary.csv" in text
     assert "cell49" in text
     assert "cell50" not in text
@@ -115,12 +115,12 @@ def test_a_long_table_points_to_the_file() -> None:
 def test_why_some_are_told_in_mb_and_some_in_iops_is_told() -> None:
     text = " ".join(shown(RUN).split())
     assert "MB/s where requests have 64 KiB and more, IOPS where they are smaller" in text
-    assert "requests have" not in shown(Recorded("m", "qemu", False, RUN.cells, ()))
+    assert "requests have" not in shown(RunData("m", "qemu", False, RUN.cells, ()))
 
 
 def test_that_broken_cells_stand_first_is_told() -> None:
     assert "Broken cells stand first" in " ".join(shown(RUN).split())
-    assert "first" not in shown(Recorded("m", "qemu", False, RUN.cells, RUN.trials[:2]))
+    assert "first" not in shown(RunData("m", "qemu", False, RUN.cells, RUN.trials[:2]))
 
 
 @pytest.mark.parametrize("width", [60, 80])
@@ -174,7 +174,7 @@ def test_synthetic_numbers_say_so() -> None:
 def test_square_brackets_are_text() -> None:
     """rich takes [bold] for markup unless told otherwise."""
     cells = [CellRow("c", "a[bold]b", {})]
-    assert "a[bold]b" in shown(Recorded("[red]", "qemu", False, cells, ()))
+    assert "a[bold]b" in shown(RunData("[red]", "qemu", False, cells, ()))
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_rates_read_like_people_say_them(bw: float | None, iops: float | None, s
 
 @settings(max_examples=40, deadline=None)
 @given(samples.runs())
-def test_any_run_can_be_shown(run: Recorded) -> None:
+def test_any_run_can_be_shown(run: RunData) -> None:
     assert shown(run, width=80)
 
 
@@ -213,6 +213,6 @@ def test_a_cell_that_jumps_between_two_states_is_marked() -> None:
         [measured("c1", round_number, direction(rate, 1 << 20)) for round_number, rate in enumerate(rates)]
         for rates in ((1e8, 2e8) * 4, (1e8, 1.01e8) * 4)
     )
-    assert "(!) two states" in shown(Recorded("m", "qemu", False, [samples.SEQ], jumps))
-    assert "two states" not in shown(Recorded("m", "qemu", False, [samples.SEQ], steady))
+    assert "(!) two states" in shown(RunData("m", "qemu", False, [samples.SEQ], jumps))
+    assert "two states" not in shown(RunData("m", "qemu", False, [samples.SEQ], steady))
     assert "(!) two states" not in shown(RUN)

@@ -13,8 +13,8 @@ from runner.guidelines.verdict import Verdict
 from runner.guidelines.verdicts import Judgement
 from runner.reports.junit import junit
 from runner.reports.table_formats import as_csv
-from runner.reports.verdicts import shown, tidy, told
-from runner.reports.write import rendered
+from runner.reports.verdicts import explain_verdict, verdict_rows, verdict_table
+from runner.reports.write import render_reports
 from runner.session.finish import verdict as exit_of
 from tests.guidelines.world import cells, guideline, run, verdict
 from tests.reports.samples import RUN, SYNTHETIC
@@ -40,11 +40,11 @@ ALL = (HOLDS, FAILS, OPEN, NEVER)
 
 
 def test_each_is_told_with_its_figures_and_what_is_lacking() -> None:
-    assert told(HOLDS).startswith("read.bw 1.99\u00d7 (1.97\u00d7 to 2.01\u00d7), ")
-    assert told(HOLDS).endswith("wanted at least 1.50\u00d7; 5 trials of 2 cells")
-    assert "more trials of each cell" in told(OPEN)
-    assert told(NEVER) == "no cell has layout=far"
-    assert "nobody can tell from so few trials" in told(claimed("one", 2.0, rounds=1))
+    assert explain_verdict(HOLDS).startswith("read.bw 1.99\u00d7 (1.97\u00d7 to 2.01\u00d7), ")
+    assert explain_verdict(HOLDS).endswith("wanted at least 1.50\u00d7; 5 trials of 2 cells")
+    assert "more trials of each cell" in explain_verdict(OPEN)
+    assert explain_verdict(NEVER) == "no cell has layout=far"
+    assert "nobody can tell from so few trials" in explain_verdict(claimed("one", 2.0, rounds=1))
 
 
 def test_of_several_runs_it_is_runs_that_are_counted_and_wanted() -> None:
@@ -52,8 +52,8 @@ def test_of_several_runs_it_is_runs_that_are_counted_and_wanted() -> None:
         return list(run(PAIR, lambda axes: times if axes["layout"] == "far" else 1.0, name=name))
 
     said = verdict(OPEN.guideline, [*night("one", 1.4), *night("two", 1.8), *night("three", 1.7)])
-    assert "; 3 runs of 2 cells; some " in told(said)
-    assert told(said).endswith(" more runs of each cell")
+    assert "; 3 runs of 2 cells; some " in explain_verdict(said)
+    assert explain_verdict(said).endswith(" more runs of each cell")
 
 
 PAIRS = cells(layout=["raid0", "far"], md_chunk=["64KiB", "1MiB"])
@@ -77,11 +77,11 @@ def nights(small: list[float], large: float) -> list[Measured]:
 def test_what_is_counted_is_what_the_answer_that_tells_counts() -> None:
     of_trials = verdict(OPEN.guideline, nights([3.0, 3.1, 3.05], 1.6))
     assert [one.runs for one in of_trials.answers] == [3, 1]
-    assert "; 9 trials of 4 cells, 2 answers; some " in told(of_trials)
-    assert told(of_trials).endswith(" more trials of each cell")
+    assert "; 9 trials of 4 cells, 2 answers; some " in explain_verdict(of_trials)
+    assert explain_verdict(of_trials).endswith(" more trials of each cell")
     of_runs = verdict(OPEN.guideline, nights([1.5, 1.9, 1.6], 9.0))
-    assert "; 3 runs of 4 cells, 2 answers; some " in told(of_runs)
-    assert told(of_runs).endswith(" more runs of each cell")
+    assert "; 3 runs of 4 cells, 2 answers; some " in explain_verdict(of_runs)
+    assert explain_verdict(of_runs).endswith(" more runs of each cell")
 
 
 def test_what_would_decide_it_is_counted_as_that_counts_it() -> None:
@@ -89,31 +89,31 @@ def test_what_would_decide_it_is_counted_as_that_counts_it() -> None:
     (many, few) = verdict(OPEN.guideline, nights([1.5, 1.9, 1.6], 1.6)).answers
     both = replace(OPEN, answers=(replace(many, enough=30), replace(few, enough=31)))
     assert both.telling is both.answers[1]
-    assert told(both).endswith("; 9 trials of 4 cells, 2 answers; some 27 more runs of each cell")
+    assert explain_verdict(both).endswith("; 9 trials of 4 cells, 2 answers; some 27 more runs of each cell")
 
 
 def test_cells_without_figures_bear_nothing() -> None:
     without = [replace(one, columns={}) if "1MiB" in one.cell.id else one for one in nights([2.0, 2.1, 2.05], 2.0)]
     said = verdict(OPEN.guideline, without)
     assert set(said.cells) == {one.id for one in SMALL_CHUNKS}
-    assert " of 2 cells" in told(said)
+    assert " of 2 cells" in explain_verdict(said)
 
 
 def test_what_rests_on_a_host_that_could_not_keep_up_is_marked() -> None:
     pair = [replace(one, host_limited=2) for one in run(PAIR, lambda axes: 2.0 if axes["layout"] == "far" else 1.0)]
-    (row,) = shown([verdict(HOLDS.guideline, pair)]).rows
+    (row,) = verdict_table([verdict(HOLDS.guideline, pair)]).rows
     assert row[5] == "5 trials of 2 cells (!)"
 
 
 def test_what_fails_comes_first_and_what_it_claims_is_said() -> None:
-    grid = shown(ALL)
+    grid = verdict_table(ALL)
     assert [row[1] for row in grid.rows] == ["fails", "inconclusive", "not tested", "holds"]
     assert grid.notes[0] == "guidelines: 1 holds, 1 fails, 1 inconclusive, 1 not tested"
     assert "bad: bad in words" in grid.notes
 
 
 def test_a_program_gets_plain_numbers() -> None:
-    rows = list(csv.DictReader(io.StringIO(as_csv(tidy(ALL)).decode())))
+    rows = list(csv.DictReader(io.StringIO(as_csv(verdict_rows(ALL)).decode())))
     good, bad, _, never = rows
     assert (good["verdict"], good["wanted_low"], good["wanted_high"], good["rounds"]) == ("holds", "1.5", "", "5")
     assert float(good["low"]) <= float(good["value"]) <= float(good["high"])
@@ -142,13 +142,13 @@ def test_what_was_synthetic_is_skipped_whatever_it_says_and_no_failure() -> None
     synthetic = tuple(replace(one, synthetic=True) for one in ALL)
     root = etree.fromstring(junit(replace(SYNTHETIC, judgements=synthetic)))
     assert [root[-1].get(name) for name in ("failures", "skipped")] == ["0", "4"]
-    assert "these are no verdicts" in shown(synthetic).notes[0]
-    assert {row[1] for row in shown(synthetic).rows} == {f"synthetic: {verdict}" for verdict in Verdict}
+    assert "these are no verdicts" in verdict_table(synthetic).notes[0]
+    assert {row[1] for row in verdict_table(synthetic).rows} == {f"synthetic: {verdict}" for verdict in Verdict}
 
 
 def test_a_file_is_written_only_where_there_are_guidelines() -> None:
-    assert "verdicts.csv" in rendered(replace(RUN, judgements=ALL))
-    assert "verdicts.csv" not in rendered(RUN)
+    assert "verdicts.csv" in render_reports(replace(RUN, judgements=ALL))
+    assert "verdicts.csv" not in render_reports(RUN)
 
 
 def test_the_exit_code_tells_a_failed_claim_from_what_broke() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from runner.reports import html
 from runner.reports.html import page
-from runner.reports.write import recorded, rendered, write_reports
+from runner.reports.write import load_run_data, render_reports, write_reports
 from runner.results.journal import Journal
 from runner.results.run_folder import create
 from tests.reports.samples import RUN
@@ -24,11 +24,11 @@ def test_from_the_journal_to_the_files(tmp_path: Path) -> None:
             journal.record(trial)
         for attempt in RUN.attempts:
             journal.record_lost(attempt)
-        content = recorded(run, journal, over=False)
+        content = load_run_data(run, journal, over=False)
     written = write_reports(run, content)
     assert [path.name for path in written] == ["junit.xml", "trials.csv", "summary.csv", "report.html"]
     people = {"report.html": page(RUN, run.manifest, run.path.name)}
-    assert {path.name: path.read_bytes() for path in written} == rendered(RUN) | people
+    assert {path.name: path.read_bytes() for path in written} == render_reports(RUN) | people
 
 
 def test_writing_again_replaces_what_was_there(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_writing_again_replaces_what_was_there(tmp_path: Path) -> None:
     empty = type(RUN)("sweep", "qemu", False, (), ())
     for content in (RUN, empty):
         write_reports(run, content)
-        assert (run.path / "trials.csv").read_bytes() == rendered(content)["trials.csv"]
+        assert (run.path / "trials.csv").read_bytes() == render_reports(content)["trials.csv"]
 
 
 def test_what_programs_read_is_there_whatever_becomes_of_the_page(
@@ -49,4 +49,4 @@ def test_what_programs_read_is_there_whatever_becomes_of_the_page(
     run = create(tmp_path, manifest(matrix="sweep"))
     with pytest.raises(RuntimeError, match="a slip"):
         write_reports(run, RUN)
-    assert {name for name in rendered(RUN) if (run.path / name).exists()} == set(rendered(RUN))
+    assert {name for name in render_reports(RUN) if (run.path / name).exists()} == set(render_reports(RUN))

@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from runner.engine.trial_result import as_it_is
+from runner.engine.trial_result import split_other_settings
 from tests.scripts.test_scripts import rendered
 from tests.support.matrices import SWEEP, space
 
@@ -115,7 +115,7 @@ matrix: something else: /sys/class/block/vda/x:1
 /sys/class/block/vda/in/the/json:1
 }
 """
-    readings, rest = as_it_is(said)
+    readings, rest = split_other_settings(said)
     assert readings.splitlines() == [
         "reading\tdisk0.queue/scheduler\t-\tnone",
         "reading\tdisk0.queue/nr_requests\t-\t256",

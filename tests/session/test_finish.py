@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from runner.base.errors import Exit
-from runner.reports.run_data import Recorded
+from runner.reports.run_data import RunData
 from runner.results.record import CellRow, Outcome, Trial
 from runner.session.finish import Ending, verdict
 from tests.reports.samples import RUN, SEQ, direction, measured
 
 
-def lines(content: Recorded) -> str:
+def lines(content: RunData) -> str:
     return "\n".join(Ending(Path("results/x"), content, (), len(content.trials), Exit.ALL_MEASURED).lines())
 
 
@@ -22,7 +22,7 @@ def lines(content: Recorded) -> str:
 )
 def test_drift_is_told_with_its_size(step: float, said: str) -> None:
     trials = [measured("c1", round_number, direction(2e8 * step**round_number, 1 << 20)) for round_number in range(6)]
-    assert f"from the first round to the last, {said}" in lines(Recorded("m", "qemu", False, [SEQ], trials))
+    assert f"from the first round to the last, {said}" in lines(RunData("m", "qemu", False, [SEQ], trials))
 
 
 def drifting(first: int, second: int, until: float | None = None) -> str:
@@ -32,7 +32,7 @@ def drifting(first: int, second: int, until: float | None = None) -> str:
         for cell, count in ((SEQ, first), (OTHER, second))
         for round_number in range(count)
     ]
-    return lines(Recorded("m", "qemu", False, [SEQ, OTHER], trials, until=until))
+    return lines(RunData("m", "qemu", False, [SEQ, OTHER], trials, until=until))
 
 
 def test_cells_that_stopped_early_are_mentioned_only_where_there_are_any() -> None:
@@ -53,7 +53,7 @@ def test_where_nothing_drifts_nothing_is_said() -> None:
     trials = [
         measured("c1", round_number, direction(2e8 + (-1) ** round_number * 1e6, 1 << 20)) for round_number in range(6)
     ]
-    assert "first round" not in lines(Recorded("m", "qemu", False, [SEQ], trials))
+    assert "first round" not in lines(RunData("m", "qemu", False, [SEQ], trials))
     assert "first round" not in lines(RUN)
 
 
@@ -63,11 +63,11 @@ SKIPPED = Trial("c1", 1, Outcome.SKIPPED, "this kernel has no raid0")
 
 @pytest.mark.parametrize(("also", "end"), [((), Exit.BROKEN), ((measured("c1", 2, None),), Exit.ALL_MEASURED)])
 def test_what_was_skipped_is_no_success_unless_something_was_measured(also: tuple[Trial, ...], end: Exit) -> None:
-    assert verdict(Recorded("m", "qemu", False, [SEQ], (SKIPPED, *also))) is end
+    assert verdict(RunData("m", "qemu", False, [SEQ], (SKIPPED, *also))) is end
 
 
 def test_that_nothing_was_measured_is_told_with_the_reason() -> None:
-    content = Recorded("m", "qemu", False, [SEQ], [SKIPPED, SKIPPED])
+    content = RunData("m", "qemu", False, [SEQ], [SKIPPED, SKIPPED])
     assert "not one trial was measured: this kernel has no raid0\n" in lines(content)
     assert "not one trial" not in lines(RUN)
     assert Ending(Path("x"), content, (), 9, Exit.INTERRUPTED, finished=False).nothing == ""

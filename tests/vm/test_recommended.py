@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from runner.engine.disk_stats import watched
+from runner.engine.disk_stats import sample_disks
 from runner.engine.rigs import rig_spec
 from runner.machines.base import MachineOptions, Rig, Step
 from runner.machines.qemu import Qemu
@@ -211,7 +211,7 @@ async def measured(rig: Rig, cell: Cell, top: str) -> tuple[float, Overload]:
         f'read -r _ _ sectors _ </sys/class/block/"$(basename "$(readlink -f {top})")"/stat\necho "sectors=$sectors"\n'
     )
     folders = "grep -o '/srv/data[^ ]*' job.fio | sort -u | xargs mkdir -p\nfio --create_only=1 job.fio >/dev/null\n"
-    async with watched(rig) as service:
+    async with sample_disks(rig) as service:
         said = await done(rig, f"{folders}{read}fio --output-format=json+ job.fio\n{read}", {"job.fio": text})
     overload = overload_of(service.done)
     assert overload is not None

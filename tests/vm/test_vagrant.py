@@ -238,7 +238,7 @@ SIDE_BY_SIDE = (
 )
 
 
-def left_of(domains: Iterable[str]) -> list[str]:
+def remaining_seconds(domains: Iterable[str]) -> list[str]:
     """Those that libvirt still has something of."""
     there = f"{libvirt.told('list', '--all', '--name')}\n{libvirt.told('vol-list', libvirt.POOL)}"
     return [domain for domain in domains if domain in there]
@@ -255,7 +255,7 @@ def test_arrays_side_by_side_have_a_machine_each_which_stays_for_the_next(place:
     said = place.cleaned()
     assert all(f"machine {one.domain} of {one.run}: taken away" in said for one in two)
     assert not any(Path(one.sockets).exists() for one in two)
-    assert left_of(one.domain for one in two) == []
+    assert remaining_seconds(one.domain for one in two) == []
     assert place.records() == []
 
     runner, output, most = place.run("--jobs", "2"), "", 0
@@ -271,7 +271,7 @@ def test_arrays_side_by_side_have_a_machine_each_which_stays_for_the_next(place:
     place.said("run", "--on", "dry", "--results", "dry", "m.yaml")
     assert sorted(place.trials()) == sorted(place.trials("dry"))
     assert {outcome for _, _, outcome in place.trials()} == {Outcome.MEASURED}
-    assert left_of(seen) == []
+    assert remaining_seconds(seen) == []
     assert place.records() == []
     assert theirs.untouched()
 
@@ -297,7 +297,7 @@ def test_a_plan_by_hand_may_have_several_machines(tmp_path: Path) -> None:
         for name in names:
             assert "of-each" in said("ssh", name, "-c", "lsblk --nodeps --noheadings --output SERIAL")
         said("destroy", "-f")
-        assert left_of(domains) == []
+        assert remaining_seconds(domains) == []
     finally:
         for domain in domains:
             libvirt.removed(domain)

@@ -33,27 +33,26 @@ if TYPE_CHECKING:
     from runner.guidelines.ranking import Ranking, Stack
     from runner.results.record import CellRow
 
-#: Lines of the short answer, before they are wrapped; and where it leaves workloads out.
+#: Lines of the short answer before wrapping; lines of workloads if some are left out.
 MOST_LINES, _SHORT = 12, 9
-#: Groups of it; slower stacks that a line names.
+#: Groups of the short answer; slower stacks that a line names.
 _GROUPS, _NAMED = 4, 2
 #: Trials that make an interval.
 _ENOUGH = 2
-#: From this difference on (1: twice as fast) a bound is of no use.
+#: Bounds of larger differences (1: twice as fast) are not shown.
 _FAR = 1.0
 _CUT, _MORE = "…", "more trials needed"
 _PAIRWISE = (
-    "Each interval stands for its own pair.",
+    "Each interval applies to its own pair only.",
     "The fastest stack was chosen from the same trials, so its lead may look larger than it is.",
 )
-#: No stack's tolerance of lost disks is known.
 UNKNOWN_LOSSES: Mapping[str, int] = MappingProxyType({})
-SYNTHETIC = "These figures are synthetic: the dry machine invents them. They say nothing about storage."
+SYNTHETIC = "These figures are synthetic: the dry machine invents them. They are not measurements."
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Workloads that the same stacks lead: a heading, and a line for each."""
+    """Workloads that the same stacks lead."""
 
     heading: str
     lines: tuple[str, ...] = ()
@@ -61,9 +60,9 @@ class Group:
     leads: tuple[float, ...] = ()
 
     def shorten(self, room: int) -> Group:
-        """Keep so many lines, the last of which stands for all the rest."""
+        """Keep this number of lines; the last one summarises the rest."""
         left = len(self.lines) - (room - 1)
-        if left < 2:  # one line needs no more room than a word about it
+        if left < 2:  # a summary takes a line too
             return self
         rest = self.leads[room - 1 :]
         span = " to ".join(dict.fromkeys((times(min(rest)), times(max(rest)))))
@@ -72,15 +71,12 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class ShortAnswer:
-    """A short answer."""
-
     title: str
     groups: tuple[Group, ...]
     notes: tuple[str, ...]
 
     @property
-    def cut(self) -> bool:
-        """Whether the full list has more."""
+    def is_cut(self) -> bool:
         return any(line.startswith(_CUT) for group in self.groups for line in (group.heading, *group.lines))
 
 
@@ -92,7 +88,7 @@ def summarize_rankings(
     over: bool,
     most: int = MOST_LINES,
 ) -> ShortAnswer | None:
-    """Put rankings into about `most` lines; None if they tell a reader nothing (yet).
+    """Summarise rankings in about `most` lines; return None if there is no comparison yet.
 
     `losses`: by stack, how many disks may fail before data is lost.
     """
@@ -108,24 +104,28 @@ def summarize_rankings(
 
 
 def _groups(rankings: Sequence[Ranking]) -> Iterator[Group]:
-    """Every workload: the stacks that lead most of them first; those where all stacks are alike last."""
+    """Group the workloads by the stacks that lead them, the largest group first and ties of all stacks last."""
     leading: dict[tuple[str, ...], list[Ranking]] = {}
     alone = [one for one in rankings if not one.compared]
     for one in (one for one in rankings if one.compared):
         leading.setdefault(_contenders(one) if one.slower else (), []).append(one)
     alike = leading.pop((), [])
     for names, several in sorted(leading.items(), key=lambda item: (-len(item[1]), len(item[0]))):
-        yield _led(names, several, len(rankings))
+        yield _group_of_leaders(names, several, len(rankings))
     limited = [one for one in alike if _is_host_limited(one)]
     if limited:
         lost = max(stack.lost_share for one in limited for stack in one.leaders)
-        works = f"{_works(limited, len(rankings))} (up to {percent(lost)} of the time lost)"
+        works = f"{_name_workloads(limited, len(rankings))} (up to {percent(lost)} of the time lost)"
         yield Group(f"This host is too slow to tell which stack is fastest for {works}.")
     if alike := [one for one in alike if one not in limited]:
-        yield _single_trials(alike) if all(one.trials < _ENOUGH for one in alike) else _alike(alike, len(rankings))
+        yield (
+            _single_trials(alike)
+            if all(one.trials < _ENOUGH for one in alike)
+            else _tied_everywhere(alike, len(rankings))
+        )
     if alone:
         why = "the stack with the highest figure cannot be compared with another"
-        yield Group(f"No answer for {_works(alone, len(rankings))}: {why}.")
+        yield Group(f"No answer for {_name_workloads(alone, len(rankings))}: {why}.")
 
 
 def _is_host_limited(one: Ranking) -> bool:
@@ -137,7 +137,7 @@ def _has_intervals(rankings: Sequence[Ranking]) -> bool:
 
 
 def _shorten(groups: Sequence[Group], most: int) -> Iterator[Group]:
-    """The first groups with their first lines, as many as there is room for."""
+    """Yield the first groups with their first lines, as far as they fit."""
     if sum(1 + len(group.lines) for group in groups) <= most:
         yield from groups
         return
@@ -149,17 +149,17 @@ def _shorten(groups: Sequence[Group], most: int) -> Iterator[Group]:
 
 
 def answer_lines(words: ShortAnswer, width: int) -> Iterator[str]:
-    """Lines of a terminal, wrapped at words."""
-    yield from _wrapped(words.title, "", width)
+    """Yield the lines of the terminal."""
+    yield from _wrap(words.title, "", width)
     for group in words.groups:
-        yield from _wrapped(group.heading, "  ", width)
+        yield from _wrap(group.heading, "  ", width)
         for line in group.lines:
-            yield from _wrapped(line, "    ", width)
+            yield from _wrap(line, "    ", width)
     for note in words.notes:
-        yield from _wrapped(note, "", width)
+        yield from _wrap(note, "", width)
 
 
-def _wrapped(text: str, indent: str, width: int) -> list[str]:
+def _wrap(text: str, indent: str, width: int) -> list[str]:
     lines = textwrap.wrap(
         text,
         max(20, width),
@@ -171,7 +171,6 @@ def _wrapped(text: str, indent: str, width: int) -> list[str]:
 
 
 def answer_as_markdown(words: ShortAnswer) -> str:
-    """A list for a page."""
     lines = [f"**{escape_markdown(words.title)}**", ""]
     for group in words.groups:
         lines.append(f"- {escape_markdown(group.heading)}")
@@ -182,7 +181,6 @@ def answer_as_markdown(words: ShortAnswer) -> str:
 def full_answer(
     rankings: Sequence[Ranking], losses: Mapping[str, int] = UNKNOWN_LOSSES, *, synthetic: bool, over: bool
 ) -> str:
-    """Every workload with all of its stacks."""
     confidence = f"{rankings[0].confidence * 100:g} % confidence"
     lines = [f"The stacks of each workload, the fastest first{'' if over else ', so far'}."]
     lines.append(f"A ratio is how many times as fast the fastest one is ({confidence}).")
@@ -202,7 +200,6 @@ def full_answer(
 
 
 def as_objects(rankings: Sequence[Ranking]) -> list[dict[str, object]]:
-    """The rankings for programs."""
     return [
         {
             "workload": workload_name(one),
@@ -231,28 +228,27 @@ def _object(stack: Stack) -> dict[str, object]:
 
 
 def _contenders(one: Ranking) -> tuple[str, ...]:
-    """The layouts that lead, or the stacks where there is one layout."""
     name = _contender(one)
     return tuple(sorted({name(stack.cell) for stack in one.leaders}))
 
 
 def _contender(one: Ranking) -> Callable[[CellRow], str]:
-    """What is compared: layouts, each by its best stack; or the stacks of the only layout."""
+    """Return the name to compare by: the layout, or the stack if there is only one layout."""
     return layout_name if len({layout_name(stack.cell) for stack in one.stacks}) > 1 else stack_name
 
 
-def _led(names: Sequence[str], several: Sequence[Ranking], of: int) -> Group:
-    """The workloads that some layouts or stacks lead, the clearest first."""
+def _group_of_leaders(names: Sequence[str], several: Sequence[Ranking], of: int) -> Group:
+    """Group the workloads that these layouts or stacks lead, the largest lead first."""
     leads = "is fastest" if len(names) == 1 else "cannot be told apart"
     heading = f"{join_few(names)} {leads} for"
     ordered = sorted(several, key=lambda one: -_lead(one))
     if len(ordered) == 1:
-        return Group(f"{heading} {workload_name(ordered[0])}: {_reached(ordered[0])}.")
-    lines = [f"{workload_name(one)}: {_reached(one)}" for one in ordered]
+        return Group(f"{heading} {workload_name(ordered[0])}: {_describe_lead(ordered[0])}.")
+    lines = [f"{workload_name(one)}: {_describe_lead(one)}" for one in ordered]
     return Group(f"{heading} {_share(len(ordered), of)}:", tuple(lines), tuple(map(_lead, ordered)))
 
 
-def _works(several: Sequence[Ranking], of: int) -> str:
+def _name_workloads(several: Sequence[Ranking], of: int) -> str:
     return _share(of, of) if len(several) == of > 1 else join_few([workload_name(one) for one in several])
 
 
@@ -263,13 +259,13 @@ def _share(some: int, of: int) -> str:
 
 
 def _lead(one: Ranking) -> float:
-    """How many times as fast as the next contender the winner is."""
+    """Return how many times as fast as the next contender the winner is."""
     ratio = _rivals(one)[0].behind
     return ratio.ratio if ratio else 1.0
 
 
 def _rivals(one: Ranking) -> list[Stack]:
-    """The best stack of each contender that is slower; the others of the winner, if it has no other rival."""
+    """Return the best stack of each slower contender; if there is none, a slower stack of the winner."""
     name = _contender(one)
     leading = {name(stack.cell) for stack in one.leaders}
     best: dict[str, Stack] = {}
@@ -278,18 +274,18 @@ def _rivals(one: Ranking) -> list[Stack]:
     return [stack for name, stack in best.items() if name not in leading] or one.slower[:1]
 
 
-def _reached(one: Ranking) -> str:
-    """The figure, how far it is certain who reached it, and what is slower."""
+def _describe_lead(one: Ranking) -> str:
+    """Return the highest figure, the stacks that may have reached it, and the slower ones."""
     rivals = _rivals(one)
     than = [f"{ratio_of(stack)} as fast as {marked_name(stack)}" for stack in rivals[:_NAMED]]
     more = len(rivals) - len(than)
     than += [f"faster than {more} more"] if more else []
-    who = _variant(one) if len(_contenders(one)) == 1 else _tie(one)
+    who = _winning_stacks(one) if len(_contenders(one)) == 1 else _describe_tie(one)
     return f"{figure_of(one, one.fastest)}{who}, {join(than)}"
 
 
-def _variant(one: Ranking) -> str:
-    """Which stacks of the winning layout do it."""
+def _winning_stacks(one: Ranking) -> str:
+    """Name the stacks of the winning layout that lead."""
     limited = mark(one.fastest)
     layout = layout_name(one.fastest.cell)
     own = [stack_name(stack.cell).removeprefix(layout).strip("/") for stack in one.leaders]
@@ -301,13 +297,13 @@ def _variant(one: Ranking) -> str:
     return f" with {' or '.join(own)}{limited}"
 
 
-def _tie(one: Ranking) -> str:
-    """Which stack has the highest figure, and how far the others may be from it."""
-    return f" ({marked_name(one.fastest)}; {_alikeness([one])})"
+def _describe_tie(one: Ranking) -> str:
+    """Name the stack with the highest figure, and bound the distance to the others."""
+    return f" ({marked_name(one.fastest)}; {_difference([one])})"
 
 
-def _alikeness(several: Sequence[Ranking]) -> str:
-    """How large the differences between those that lead together may be."""
+def _difference(several: Sequence[Ranking]) -> str:
+    """Bound the differences between the stacks that lead together."""
     if any(map(_is_host_limited, several)):
         return "this host is too slow to tell"
     if all(stack.standing is not Standing.UNDECIDED for one in several for stack in one.leaders):
@@ -317,16 +313,15 @@ def _alikeness(several: Sequence[Ranking]) -> str:
     return _MORE if len(known) < len(bounds) else f"at most {percent(max(known))} apart"
 
 
-def _alike(several: Sequence[Ranking], of: int) -> Group:
-    """The workloads where every stack may be the fastest."""
-    works = _works(several, of)
-    if (alikeness := _alikeness(several)) == WITHIN:
-        return Group(f"The stacks are {alikeness} for {works}.")
-    return Group(f"The stacks cannot be told apart for {works} ({alikeness}).")
+def _tied_everywhere(several: Sequence[Ranking], of: int) -> Group:
+    works = _name_workloads(several, of)
+    if (difference := _difference(several)) == WITHIN:
+        return Group(f"The stacks are {difference} for {works}.")
+    return Group(f"The stacks cannot be told apart for {works} ({difference}).")
 
 
 def _single_trials(several: Sequence[Ranking]) -> Group:
-    """The order in which figures without an interval stand."""
+    """List the highest figures if there are no intervals."""
     lines, leads = [], []
     for one in several:
         first, second = (f"{marked_name(stack)}, {figure_of(one, stack)}" for stack in one.stacks[:2])
@@ -358,7 +353,7 @@ def _notes(rankings: Sequence[Ranking], losses: Mapping[str, int], *, synthetic:
 
 
 def _survival(rankings: Sequence[Ranking], losses: Mapping[str, int]) -> Iterator[str]:
-    """How many lost disks each layout survives, if that differs between them."""
+    """Yield the number of lost disks that each layout survives, if layouts differ."""
     counts = dict[str, set[int | None]]()
     for cell in (stack.cell for one in rankings for stack in one.stacks):
         counts.setdefault(layout_name(cell), set()).add(_losses_of(cell, losses))
@@ -372,7 +367,7 @@ def _survival(rankings: Sequence[Ranking], losses: Mapping[str, int]) -> Iterato
 
 
 def _losses_of(cell: CellRow, losses: Mapping[str, int]) -> int | None:
-    """Return what is known of the stack whose name begins the cell's name."""
+    """Look up the stack by the longest label that begins the cell's name."""
     known = [label for label in losses if cell.name == label or cell.name.startswith(f"{label}/")]
     return losses[max(known, key=len)] if known else None
 
@@ -387,7 +382,7 @@ def _uncompared(rankings: Sequence[Ranking]) -> Iterator[CellRow]:
 
 
 def _without_interval(rankings: Sequence[Ranking]) -> Iterator[CellRow]:
-    """Stacks with too few rounds where others have enough."""
+    """Yield the stacks with too few rounds for an interval while other stacks have enough."""
     for one in rankings:
         if one.trials >= _ENOUGH:
             yield from (stack.cell for stack in one.stacks if stack.behind and stack.behind.n_a < _ENOUGH)

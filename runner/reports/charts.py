@@ -1,8 +1,7 @@
-"""Where the dots and lines of a chart stand, as parts of its width; what draws them is a template.
+"""Positions of the dots and lines of a chart, in per cent of its width; a template draws them.
 
-A chart is rows of labels, each above a line for the interval and a dot for the value, from zero on: so lengths can be
-compared, names may be as long as they are, and it is read on a phone as on a wall. The libraries that draw charts would
-bring scripts, colours of their own and a date into every one of them, for what is a circle and a line here.
+Each label has its own row above the dots and intervals, so that long names fit on a small screen. Axes begin at zero,
+so that lengths can be compared. Chart libraries would add scripts and dates to the page.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ if TYPE_CHECKING:
 
     from runner.statistics.stopping import Estimate
 
-#: How much of the width the axis takes: what stands at its end needs room.
+#: Per cent of the width that the axis takes; its last label needs the rest.
 _WIDTH = 96.0
-#: An interval that reaches so many times as far as the largest value would make all else small: it is cut.
+#: Intervals are cut at this multiple of the largest value; longer ones would make all others too small.
 _REACH = 2.0
-#: Below this, in any unit, there is nothing to be seen.
+#: The smallest end of an axis, in any unit.
 _NOTHING = 1e-9
 #: Heights in pixels: of a label, of a line below it, of the axis.
 _LABEL, _LINE, _AXIS = 22, 16, 24
@@ -31,30 +30,26 @@ _LABEL, _LINE, _AXIS = 22, 16, 24
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A place on the axis."""
-
     x: float
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """A value with its interval. No interval: a single trial has none."""
+    """A value with its interval; a single trial has no interval."""
 
     side: str
     y: int
     x: float
     low: float | None
     high: float | None
-    #: The interval goes on beyond the end of the chart.
+    #: The interval continues beyond the end of the chart.
     beyond: bool
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What a label says, and how high it stands."""
-
     label: str
     y: int
     dots: tuple[Dot, ...]
@@ -62,27 +57,24 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """All that is drawn."""
-
     title: str
     rows: tuple[Row, ...]
     ticks: tuple[Tick, ...]
     height: int
-    #: Rows that there was no room for.
+    #: Number of rows that are not drawn.
     left: int = 0
 
     @property
     def sides(self) -> list[str]:
-        """What its dots are of."""
         return list(dict.fromkeys(dot.side for row in self.rows for dot in row.dots))
 
 
-#: A label, and what was measured there: of reading, of writing.
+#: A label, with its estimates by direction.
 Line = tuple[str, "Mapping[str, Estimate]"]
 
 
 def chart(title: str, unit: str, lines: Sequence[Line], *, most: int) -> Chart | None:
-    """The first `most` lines as a chart; None where there is nothing to be drawn."""
+    """Draw the first `most` lines; return None if they have no estimates."""
     shown = [line for line in lines[:most] if line[1]]
     if not shown:
         return None
@@ -95,25 +87,24 @@ def chart(title: str, unit: str, lines: Sequence[Line], *, most: int) -> Chart |
 
 
 def interval(estimate: Estimate, unit: str) -> str:
-    """Between which bounds it lies, in words; empty where a single trial leaves that unknown."""
+    """Format the bounds; empty for a single trial."""
     low, high = estimate.bounds
     if low is None:
         return ""
     if high is None:
-        return f"from {figure(low, unit)}" if low else "anything"
+        return f"from {figure(low, unit)}" if low else "unbounded"
     (least, of_least), (most, of_most) = (figure(bound, unit).split(" ") for bound in (low, high))
     return f"{least} to {most} {of_most}" if of_least == of_most else f"{least} {of_least} to {most} {of_most}"
 
 
 def step(end: float) -> float:
-    """A round distance, which goes into what lies between zero and the end four times at most."""
+    """Return a round distance that divides the axis into at most four parts."""
     rough = end / 4
     power = 10.0 ** floor(log10(rough))
     return next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough * 0.999)
 
 
 def _end(estimates: Iterable[Estimate]) -> float:
-    """What stands at the end of the axis."""
     known = [(one.mean, one.bounds[1] or one.mean) for one in estimates]
     largest = max(mean for mean, _ in known)
     end = max(min(high, _REACH * largest) for _, high in known)

@@ -1,4 +1,4 @@
-"""The columns of the CSV files: name, unit and meaning. `results/README.md` shows these very tables."""
+"""The columns of the CSV files: name, unit and meaning. `results/README.md` has the same tables."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 
 class Column(NamedTuple):
-    """One column, as it is documented."""
-
     name: str
     unit: str
     meaning: str
@@ -27,10 +25,10 @@ IDENTITY = (
 )
 _PLACE = (
     Column("machine", "", "where the trials ran"),
-    Column("synthetic", "true/false", "true: the numbers were invented by a dry run, nothing was measured"),
+    Column("synthetic", "true/false", "true: the dry machine invented the numbers"),
 )
-#: Stands for the axes, one column each.
-AXES = Column("*axis*", "", "one column per axis, by its full name (`md.chunk`); empty where the cell has no such axis")
+#: Placeholder for the axes, one column each.
+AXES = Column("*axis*", "", "one column per axis, by its full name (`md.chunk`); empty if the cell has no such axis")
 
 _LATENCIES = (
     "mean latency of a request, from its submission to its completion",
@@ -38,8 +36,8 @@ _LATENCIES = (
     "its 90th percentile",
     "its 95th percentile",
     "its 99th percentile",
-    "its 99.9th percentile; empty of fewer than 10,000 requests",
-    "its 99.99th percentile; empty of fewer than 100,000 requests",
+    "its 99.9th percentile; empty below 10,000 requests",
+    "its 99.99th percentile; empty below 100,000 requests",
     "the longest",
 )
 
@@ -50,39 +48,35 @@ def _latencies(side: str) -> Iterable[Column]:
 
 TRIAL_HEAD = (
     *IDENTITY,
-    Column("trial", "", "which repetition: the round it ran in; with `cell`, its identity"),
+    Column("trial", "", "repetition: the round of the trial; with `cell`, its identity"),
     Column("outcome", "", "`measured`, `broken` (the harness or the set-up failed) or `skipped`"),
     Column("reason", "", "why it is broken or skipped"),
     *_PLACE,
 )
 TRIAL_FIGURES = (
-    Column("read_bw", "bytes/s", "read bandwidth; empty where nothing was read"),
-    Column("write_bw", "bytes/s", "write bandwidth; empty where nothing was written"),
+    Column("read_bw", "bytes/s", "read bandwidth; empty without reads"),
+    Column("write_bw", "bytes/s", "write bandwidth; empty without writes"),
     Column("read_iops", "1/s", "read requests completed per second"),
     Column("write_iops", "1/s", "write requests completed per second"),
     *_latencies("read"),
     *_latencies("write"),
-    Column("read_ios", "", "read requests that these figures rest on: of fewer than 10 they say little"),
+    Column("read_ios", "", "read requests that these figures rest on; figures of fewer than 10 are unreliable"),
     Column("write_ios", "", "write requests that these figures rest on"),
     Column("read_bytes", "bytes", "bytes read"),
     Column("write_bytes", "bytes", "bytes written"),
     Column("runtime", "s", "fio's own run time"),
     Column("cpu_usr", "%", "CPU time of fio in user mode"),
     Column("cpu_sys", "%", "CPU time of fio in the kernel"),
-    Column("errors", "", "I/O errors that the job was told to carry on after"),
+    Column("errors", "", "I/O errors after which the job was set to continue"),
 )
 TRIAL_TAIL = (
-    Column(
-        "evenness", "", "bytes that the least used disk moved, as a part of those of the most used; 1: all used alike"
-    ),
-    Column(
-        "iowait", "", "share of their time in which processors had nothing to do but to wait for I/O, of all of them"
-    ),
-    Column("bottleneck", "", "what held the work back, as far as what was counted beside it tells, and the evidence"),
+    Column("evenness", "", "bytes of the least used disk, as a part of those of the most used; 1: equal use"),
+    Column("iowait", "", "share of the time of all processors in which they only waited for I/O"),
+    Column("bottleneck", "", "what limited the work, judged by the counters of the trial, and the evidence"),
     Column(
         "host_limited_share",
         "",
-        "part of the time of all I/O that was lost to a host too slow for simulated disks; empty if there is none",
+        "share of the I/O time lost because the host was too slow for simulated disks; empty without simulated disks",
     ),
     Column(
         "host_limited", "", "the host could not keep up with simulated disks: by how much, and why; empty if it could"
@@ -90,22 +84,20 @@ TRIAL_TAIL = (
     Column(
         "unsettled",
         "",
-        "the steady state that was asked for was not attained, and by how much; its figures are not in those of the "
-        "cell; empty if it was, or none was asked for",
+        "the wanted steady state was not reached, and by how much; the figures of the cell exclude this trial; else "
+        "empty",
     ),
-    Column("seconds", "s", "wall time of the trial with all its tries, without building the stack"),
-    Column(
-        "attempts", "", "tries it took; more than one: a machine was lost on the way, or `--retry-broken` was asked for"
-    ),
-    Column("started", "ISO 8601, UTC", "when it began"),
-    Column("notes", "", "what set-up says of itself and what ran, as `name: text`, joined by `; `"),
-    Column("folder", "", "where its scripts and raw outputs lie, relative to the run"),
+    Column("seconds", "s", "wall time of the trial with all attempts, without building the stack"),
+    Column("attempts", "", "number of attempts; more than one: a rig was lost, or `--retry-broken` was used"),
+    Column("started", "ISO 8601, UTC", "start of the trial"),
+    Column("notes", "", "notes of the set-up and the trial, as `name: text`, joined by `; `"),
+    Column("folder", "", "folder of its scripts and raw outputs, relative to the run"),
 )
 TRIALS = (*TRIAL_HEAD, AXES, *TRIAL_FIGURES, *TRIAL_TAIL)
 
 
 def _few(percent: float) -> str:
-    return f"; empty of fewer than {needs(percent):,}" if needs(percent) > 1 else ""
+    return f"; empty below {needs(percent):,}" if needs(percent) > 1 else ""
 
 
 SUMMARY_HEAD = (
@@ -117,34 +109,36 @@ SUMMARY_HEAD = (
     Column(
         "least_ios",
         "",
-        "fewest requests, of reads or writes, that a measured trial rests on: of fewer than 10 it says little",
+        "fewest requests, of reads or writes, in a measured trial; figures of fewer than 10 are unreliable",
     ),
     Column("host_limited", "", "measured trials in which the host could not keep up with simulated disks"),
     Column(
         "unsettled",
         "",
-        "measured trials that never came to the steady state that was asked for; figures are of the others alone",
+        "measured trials that did not reach the wanted steady state; figures exclude them",
     ),
-    Column("until", "", "half width that `until:` asks for, as a part of the mean (0.05: ± 5 %); empty: none"),
+    Column(
+        "until", "", "half width that `until:` asks for, as a part of the mean (0.05: ± 5 %); empty without `until:`"
+    ),
     Column(
         "reached",
         "true/false",
-        "whether the total bandwidth is known that well, if not always as surely as stopping takes it (`stopped`); "
-        "empty where `until` or figures are",
+        "whether the interval of the total bandwidth is that narrow; stopping needs more (`stopped`); empty "
+        "without `until` or figures",
     ),
     Column(
         "stopped",
         "",
-        "why no more trials follow: `fixed` (so many were asked for), `precise` (known to `until`), "
-        "`max` (not as surely as stopping takes it, after as many as there may be), "
-        "`budget` (not as surely as that, and there was no more to spend), "
-        "`decided` (as many as guidelines took: `--until-decided`), `unfinished` (more are to follow)",
+        "why no more trials follow: `fixed` (a fixed number was wanted), `precise` (`until` is reached), "
+        "`max` (`until` is not surely reached after the maximum of trials), "
+        "`budget` (`until` is not surely reached, and the budget is spent), "
+        "`decided` (guidelines are decided: `--until-decided`), `unfinished` (more trials follow)",
     ),
     Column(
         "states",
         "bytes/s",
-        "bandwidths whose trials (8 and more) fall into two groups with nothing between, which no mean tells: "
-        "how many there are around which; else empty",
+        "bandwidths whose trials (8 and more) fall into two separate groups, which a mean hides: the number of trials "
+        "around each value; else empty",
     ),
     *_PLACE,
 )
@@ -153,7 +147,7 @@ _SUMMARISED = {
     "iops": ("1/s", "mean over trials of requests per second"),
     "lat_mean": ("ns", "mean over trials of mean latency"),
     **{
-        name: ("ns", f"{percent:g} % of the requests of all trials together took at most so long{_few(percent)}")
+        name: ("ns", f"{percent:g} % of the requests of all trials took at most this long{_few(percent)}")
         for name, percent in PERCENTILES.items()
     },
 }
@@ -163,10 +157,8 @@ def _estimate(metric: str) -> Iterable[Column]:
     side, measure = metric.split("_", 1)
     unit, what = _SUMMARISED[measure]
     yield Column(metric, unit, f"{'reading and writing together' if side == TOTAL else side}: {what}")
-    yield Column(
-        f"{metric}_low", unit, "lower bound of its confidence interval, never below 0; empty for a single trial"
-    )
-    unknown = "; empty, as `_rel`, where the longest request may be below it" if measure in PERCENTILES else ""
+    yield Column(f"{metric}_low", unit, "lower bound of its confidence interval, at least 0; empty for a single trial")
+    unknown = "; empty, as `_rel`, if the longest request may be below it" if measure in PERCENTILES else ""
     yield Column(f"{metric}_high", unit, f"upper bound of its confidence interval; empty for a single trial{unknown}")
     yield Column(f"{metric}_rel", "", "half width of the interval as a part of it (0.05: ± 5 %)")
 
@@ -176,6 +168,5 @@ SUMMARY = (*SUMMARY_HEAD, AXES, Column("confidence", "", "confidence of the inte
 
 
 def markdown(columns: Iterable[Column]) -> str:
-    """The columns as a table for people."""
     rows = [f"| `{name}` | {unit} | {meaning} |" for name, unit, meaning in columns]
     return "\n".join(["| column | unit | meaning |", "| --- | --- | --- |", *rows]) + "\n"

@@ -1,8 +1,7 @@
 """Recorded trials as tidy tables: `trials.csv`, one row per trial, and `summary.csv`, one row per cell.
 
-Columns and units are in `columns.py`. Numbers are written so that reading them gives the very same float. Nothing is
-escaped but by the rules of CSV (RFC 4180), so a cell of the table may begin with `=`: import the file as text into a
-spreadsheet if its content is not yours.
+Columns and units are in `columns.py`. Numbers are written so that reading them gives the same float. Values are escaped
+only by the rules of CSV (RFC 4180), so a value may begin with `=`: import files from other people as text.
 """
 
 from __future__ import annotations
@@ -32,9 +31,8 @@ _NO_FIGURES = ("",) * len(columns.TRIAL_FIGURES)
 
 
 def trials_csv(recorded: RunData) -> str:
-    """One row per trial, cells in their order, trials of a cell by round."""
     axes = axis_names(recorded.cells)
-    shared = (recorded.machine, _truth(recorded.synthetic))
+    shared = (recorded.machine, _format_bool(recorded.synthetic))
     head = _header(columns.TRIAL_HEAD, axes, (*columns.TRIAL_FIGURES, *columns.TRIAL_TAIL), columns.TRIALS)
     return _table(
         head,
@@ -48,9 +46,9 @@ def trials_csv(recorded: RunData) -> str:
 
 
 def summary_csv(recorded: RunData) -> str:
-    """One row per cell, also for cells without a trial yet."""
+    """Write one row per cell, also for cells without a trial yet."""
     axes = axis_names(recorded.cells)
-    shared = (recorded.machine, _truth(recorded.synthetic))
+    shared = (recorded.machine, _format_bool(recorded.synthetic))
     head = _header(columns.SUMMARY_HEAD, axes, columns.SUMMARY[len(columns.SUMMARY_HEAD) + 1 :], columns.SUMMARY)
     until = recorded.until
     rows = (_summary_row(one, shared, axes, recorded.confidence, until) for one in recorded.summaries)
@@ -58,14 +56,14 @@ def summary_csv(recorded: RunData) -> str:
 
 
 def axis_names(cells: Iterable[CellRow]) -> list[str]:
-    """Every axis that any cell has, in the order they are first seen."""
+    """Return the axes of all cells, in the order of their first use."""
     return list(dict.fromkeys(axis for cell in cells for axis in cell.axes))
 
 
 def _header(
     before: Iterable[columns.Column], axes: Iterable[str], after: Iterable[columns.Column], all_: Iterable[Any]
 ) -> list[str]:
-    """Column names; an axis that happens to be called like one of ours says that it is the axis."""
+    """Return the column names; an axis with the name of another column gets the prefix `axis.`."""
     taken = {column.name for column in all_}
     named = [f"axis.{axis}" if axis in taken else axis for axis in axes]
     return [*(column.name for column in before), *named, *(column.name for column in after)]
@@ -96,8 +94,8 @@ def _direction(direction: Direction | None) -> tuple[Any, ...]:
 
 
 def _aim(summary: CellSummary, until: float | None) -> tuple[Any, Any]:
-    reached = summary.reached(until)
-    return ("" if until is None else until, "" if reached is None else _truth(reached))
+    reached = summary.reaches(until)
+    return ("" if until is None else until, "" if reached is None else _format_bool(reached))
 
 
 def _summary_row(
@@ -133,7 +131,7 @@ def _states(states: Mapping[str, States]) -> str:
     )
 
 
-def _truth(value: bool) -> str:
+def _format_bool(value: bool) -> str:
     return "true" if value else "false"
 
 

@@ -1,4 +1,4 @@
-"""Tables that fit a terminal: whole where there is room, otherwise the widest form that fits."""
+"""Tables that fit a terminal: the widest form that there is room for."""
 
 from __future__ import annotations
 
@@ -20,38 +20,36 @@ if TYPE_CHECKING:
 
 _GAP = 2
 _INDENT = 2
-#: A column of text is not folded to fewer characters than this.
+#: Columns of text are at least this wide.
 _LEAST = 12
-#: Where a word that is longer than its line may be broken: after these.
+#: Long words are broken after these characters.
 _PARTS = re.compile(r"[^/,|;]*[/,|;]+|[^/,|;]+")
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table of text, and what may be done to it where it is too wide."""
+    """A table of text, with hints how to shrink it."""
 
     columns: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
-    #: Columns of figures: they stand to the right and are never folded.
+    #: Columns of figures: aligned to the right, never folded.
     right: frozenset[str] = frozenset()
     title: str = ""
-    #: Of each row, the part of its first cell that heads the rows that have it in common.
+    #: By row: the part of its first cell that becomes the heading of rows that share it.
     groups: Sequence[str] = ()
-    #: Columns that are left out before others.
+    #: Columns to leave out first.
     spare: tuple[str, ...] = ()
-    #: A column that may stand below its row, where it is not as usual.
+    #: A column that may move below its row; the usual text is then left out.
     remark: str = ""
     usual: str = ""
-    #: Of each row, the style of its remark.
+    #: By row: the style of its remark.
     styles: Sequence[str] = ()
 
     def column(self, name: str) -> list[str]:
-        """Its text, row by row."""
         place = self.columns.index(name)
         return [row[place] for row in self.rows]
 
     def without(self, *names: str) -> Sheet:
-        """It, without these columns."""
         kept = [place for place, name in enumerate(self.columns) if name not in names]
         rows = [tuple(row[place] for place in kept) for row in self.rows]
         remark = "" if self.remark in names else self.remark
@@ -60,14 +58,14 @@ class Sheet:
 
     @property
     def shared(self) -> dict[str, str]:
-        """Columns, the first excepted, that are empty or have the same text in each of several rows."""
+        """Return the columns, except the first, that are empty or have the same text in several rows."""
         found = {name: set(self.column(name)) for name in self.columns[1:]}
         several = len(self.rows) > 1
         return {name: min(texts) for name, texts in found.items() if texts == {""} or (several and len(texts) == 1)}
 
 
 class Fitted:
-    """A sheet as rich prints it: in the widest form that fits."""
+    """A sheet that rich prints in the widest form that fits."""
 
     def __init__(self, sheet: Sheet) -> None:
         self.sheet = sheet
@@ -81,36 +79,34 @@ class Fitted:
 
 
 def fit(sheet: Sheet, width: int) -> Iterator[RenderableType]:
-    """Yield the whole table if it fits; else without what all rows share, without boxes, with folds, row by row."""
+    """Yield the table with boxes if it fits; else without shared columns, then without boxes, then row by row."""
     yield from (Text(line, style="bold") for line in wrap(sheet.title, width, cell_len) if line)
     if boxed_width(sheet) <= width:
-        yield boxed(sheet)
+        yield boxed_table(sheet)
         return
     if shared := sheet.shared:
         sheet = sheet.without(*shared)
-        if said := ", ".join(f"{name} {text}" for name, text in shared.items() if text):
-            yield from map(Text, wrap(f"in every row: {said}", width, cell_len))
+        if shared_text := ", ".join(f"{name} {text}" for name, text in shared.items() if text):
+            yield from map(Text, wrap(f"in every row: {shared_text}", width, cell_len))
     if boxed_width(sheet) <= width:
-        yield boxed(sheet)
+        yield boxed_table(sheet)
         return
     narrower = [sheet.without(*sheet.spare[:count]) for count in range(len(sheet.spare) + 1)]
-    chosen = next((one for one in (*narrower, headed(sheet)) if plain_width(one) <= width), sheet)
+    best = next((one for one in (*narrower, with_headings(sheet)) if plain_width(one) <= width), sheet)
     foldable = not sheet.right.intersection(sheet.columns)
-    if (chosen is not sheet or foldable) and (widths := plain_widths(chosen, width)):
-        yield from plain(chosen, widths, width)
-        if left_out := [name for name in sheet.spare if name not in chosen.columns]:
-            yield Text(f"not shown, for lack of room: {', '.join(left_out)}")
+    if (best is not sheet or foldable) and (widths := plain_widths(best, width)):
+        yield from plain(best, widths, width)
+        if left_out := [name for name in sheet.spare if name not in best.columns]:
+            yield Text(f"not shown (no room): {', '.join(left_out)}")
     else:
         yield from records(sheet, width)
 
 
 def boxed_width(sheet: Sheet) -> int:
-    """Columns of the terminal that the whole table takes."""
     return sum(_widths(sheet)) + 3 * len(sheet.columns) + 1
 
 
-def boxed(sheet: Sheet) -> Table:
-    """The whole table, in lines."""
+def boxed_table(sheet: Sheet) -> Table:
     table = Table(show_lines=any("\n" in text for row in sheet.rows for text in row))
     for name in sheet.columns:
         table.add_column(Text(name), justify="right" if name in sheet.right else "left", no_wrap=True)
@@ -121,37 +117,37 @@ def boxed(sheet: Sheet) -> Table:
     return table
 
 
-def headed(sheet: Sheet) -> Sheet:
-    """Let the text columns before the first figure head each row."""
+def with_headings(sheet: Sheet) -> Sheet:
+    """Turn the text columns before the first figure into headings of rows."""
     leading = next((number for number, name in enumerate(sheet.columns) if name in sheet.right), 0)
     names = sheet.columns[:leading]
-    headings = [" · ".join((row[0], *_named(names[1:], row[1:leading]))) for row in sheet.rows]
+    headings = [" · ".join((row[0], *_name_values(names[1:], row[1:leading]))) for row in sheet.rows]
     return replace(sheet.without(*names), groups=headings) if names else sheet
 
 
-def _named(names: Sequence[str], texts: Sequence[str]) -> list[str]:
+def _name_values(names: Sequence[str], texts: Sequence[str]) -> list[str]:
     return [f"{name} {text}".replace("\n", ", ") for name, text in zip(names, texts, strict=True) if text]
 
 
 def plain_width(sheet: Sheet) -> int:
-    """Columns of the terminal that it takes without boxes and without folds."""
-    widths = _widths(_bare(sheet))
+    """Return the width without boxes and without folds."""
+    widths = _widths(_without_side_lines(sheet))
     return sum(widths) + _GAP * (len(widths) - 1)
 
 
 def plain_widths(sheet: Sheet, width: int) -> list[int]:
-    """How wide each column of a table without boxes may be; empty if there is no room for all of them."""
-    bare = _bare(sheet)
+    """Return the width of each column without boxes; empty if they do not fit."""
+    bare = _without_side_lines(sheet)
     most = _widths(bare)
     least = [
         size if name in bare.right else min(size, max(_LEAST, *map(_longest_word, (name, *bare.column(name)))))
         for name, size in zip(bare.columns, most, strict=True)
     ]
-    return shares(least, most, width - _GAP * (len(most) - 1))
+    return divide_width(least, most, width - _GAP * (len(most) - 1))
 
 
-def shares(least: Sequence[int], most: Sequence[int], room: int) -> list[int]:
-    """Divide the room: each its least, then what is left to those that are the furthest from their most."""
+def divide_width(least: Sequence[int], most: Sequence[int], room: int) -> list[int]:
+    """Divide the width: the minimum for each column, then the rest to those that lack most."""
     widths = list(least)
     if sum(widths) > room:
         return []
@@ -162,40 +158,40 @@ def shares(least: Sequence[int], most: Sequence[int], room: int) -> list[int]:
 
 
 def plain(sheet: Sheet, widths: Sequence[int], width: int) -> Iterator[Text]:
-    """Rows below headings that they share, remarks below their rows, no boxes."""
-    bare = _bare(sheet)
+    """Yield rows without boxes, below shared headings, with remarks below their rows."""
+    bare = _without_side_lines(sheet)
     names = [fold(name, size) for name, size in zip(bare.columns, widths, strict=True)]
-    yield from (Text(line, style="bold") for line in _aligned(names, widths, _rights(bare)))
+    yield from (Text(line, style="bold") for line in _align(names, widths, _rights(bare)))
     heading = None
     for number, row in enumerate(bare.rows):
         if bare.groups and bare.groups[number] != heading:
             heading = bare.groups[number]
             yield from (Text(line, style="bold") for line in fold(heading, width))
         cells = [fold(text, size) for text, size in zip(row, widths, strict=True)]
-        yield from map(Text, _aligned(cells, widths, _rights(bare)))
+        yield from map(Text, _align(cells, widths, _rights(bare)))
         yield from _remark(sheet, number, width)
 
 
 def records(sheet: Sheet, width: int) -> Iterator[Text]:
-    """Each row on lines of its own: what it is about, then each figure after its name."""
+    """Yield each row as a heading, then its figures with their names."""
     bare = sheet.without(sheet.remark)
     for number, row in enumerate(bare.rows):
         yield from (Text(line, style="bold") for line in fold(row[0], width))
-        figures = " · ".join(_named(bare.columns[1:], row[1:]))
+        figures = " · ".join(_name_values(bare.columns[1:], row[1:]))
         yield from (Text(" " * _INDENT + line) for line in fold(figures, width - _INDENT) if line)
         yield from _remark(sheet, number, width)
 
 
 def fold(text: str, width: int) -> list[str]:
-    """Break text into lines of at most this width: between words, else after signs such as `/`, else anywhere."""
+    """Break text into lines: between words, else after characters such as `/`, else anywhere."""
     lines: list[str] = []
     for paragraph in text.splitlines() or [""]:
         for line in wrap(paragraph, width, cell_len):
-            lines += _broken(line, width) if cell_len(line) > width else [line]
+            lines += _break_word(line, width) if cell_len(line) > width else [line]
     return lines
 
 
-def _broken(word: str, width: int) -> Iterator[str]:
+def _break_word(word: str, width: int) -> Iterator[str]:
     line = ""
     for part in _PARTS.findall(word):
         if line and cell_len(line) + cell_len(part) > width:
@@ -215,8 +211,8 @@ def _widths(sheet: Sheet) -> list[int]:
     return [max(cell_len(line) for text in column for line in text.splitlines() or [""]) for column in texts]
 
 
-def _bare(sheet: Sheet) -> Sheet:
-    """Without what stands above or below its row."""
+def _without_side_lines(sheet: Sheet) -> Sheet:
+    """Remove the headings and remarks, which have their own lines."""
     if sheet.remark:
         sheet = sheet.without(sheet.remark)
     if not sheet.groups:
@@ -240,8 +236,8 @@ def _rights(sheet: Sheet) -> list[bool]:
     return [name in sheet.right for name in sheet.columns]
 
 
-def _aligned(cells: Sequence[Sequence[str]], widths: Sequence[int], right: Sequence[bool]) -> Iterator[str]:
-    """The lines of one row, each cell of which is some lines."""
+def _align(cells: Sequence[Sequence[str]], widths: Sequence[int], right: Sequence[bool]) -> Iterator[str]:
+    """Yield the lines of one row; each cell has one or more lines."""
     for number in range(max(map(len, cells), default=0)):
         line = [cell[number] if number < len(cell) else "" for cell in cells]
         padded = [

@@ -1,4 +1,4 @@
-"""Lines of text that are broken between words."""
+"""Line breaks between words."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""A run as one page that takes nothing else: no network, no script, no font. It opens from a folder or an artefact.
+"""A run as one HTML page without scripts, fonts or network access.
 
-Whatever a matrix, a kernel or a console had a say in is escaped by the environment of the template, wherever it is put
-in; and the page forbids the browser to load or run anything (`Content-Security-Policy`), should something get through.
-It is made of what was recorded and of nothing else, so that making it anew gives the very same page.
+The template environment escapes all text. As a second defence, the page forbids the browser to load or run anything
+(`Content-Security-Policy`). The page depends only on recorded data, so a second rendering gives the same bytes.
 """
 
 from __future__ import annotations
@@ -34,18 +33,18 @@ if TYPE_CHECKING:
     from runner.results.record import CellRow, Trial
     from runner.results.run_folder import Manifest
 
-    #: Why a trial is of some concern; None if it is not.
+    #: Return why a trial needs attention; None if it does not.
     _Why = Callable[[Trial], str | None]
 
-#: Cells that are named of each kind of trouble.
+#: Cells to list for each kind of concern.
 MOST_CONCERNS = 50
-#: Cells and answers that are shown of each guideline.
+#: Cells and answers to list for each guideline.
 MOST_GROUNDS = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Concern:
-    """Trials of a cell of which something has to be known before their figures are."""
+    """Trials of a cell that need attention, and why."""
 
     cell: str
     trials: str
@@ -54,34 +53,32 @@ class Concern:
 
 @dataclass(frozen=True, slots=True)
 class Concerns:
-    """All of a kind."""
-
     title: str
     meaning: str
     found: tuple[Concern, ...]
 
     @property
     def left(self) -> int:
-        """So many more than are named."""
+        """Return how many cells are not listed."""
         return max(0, len(self.found) - MOST_CONCERNS)
 
 
 @dataclass(frozen=True, slots=True)
 class Grounds:
-    """What a verdict rests on."""
+    """The answers and cells that a verdict rests on."""
 
     guideline: str
-    #: Where it asks several things.
+    #: None if the guideline asks only one thing.
     answers: Grid | None
     cells: tuple[str, ...]
-    #: There is more than is shown.
-    cut: bool
+    #: Some cells or answers are not listed.
+    is_cut: bool
 
 
 def page(
     recorded: RunData, manifest: Manifest, name: str, *, rows: int = MOST_ROWS, charts: int = MOST_CHARTS
 ) -> bytes:
-    """The whole run; `name` is that of its folder. Beyond so many rows and charts it says where the rest is."""
+    """Render the page; `name` is the run folder. Rows and charts beyond the limits are only in the CSV files."""
     shown = list(sections(recorded, rows=rows, charts=charts))
     text = (
         _environment()
@@ -121,14 +118,13 @@ def _environment() -> Environment:
 
 
 def _plain(value: object) -> object:
-    """What a page can hold: no terminal colours, no control characters."""
+    """Remove terminal colours and control characters."""
     if value is None:
-        raise TypeError("None has no place on a page")
+        raise TypeError("a value of the page is None")
     return value if isinstance(value, Markup) else strip_illegal(str(value))
 
 
 def _facts(recorded: RunData, manifest: Manifest) -> Iterator[tuple[str, str]]:
-    """What was done, in a few lines; everything else is at the end."""
     host = manifest.host
     counts: Counter[Outcome | None] = Counter(trial.outcome for trial in recorded.trials)
     cells = Counter(summary.outcome for summary in recorded.summaries)
@@ -136,13 +132,13 @@ def _facts(recorded: RunData, manifest: Manifest) -> Iterator[tuple[str, str]]:
     yield "host", ", ".join(filter(None, (host.hostname, host.cpu, f"{host.cores} cores", host.system)))
     if manifest.versions:
         yield "kernel under test", ", ".join(manifest.versions)
-    yield "begun", manifest.started
+    yield "started", manifest.started
     if last := max((trial.started for trial in recorded.trials), default=""):
-        yield "last trial begun", last
-    yield "part of the matrix", manifest.part or "all of it"
+        yield "last trial started", last
+    yield "part of the matrix", manifest.part or "all"
     yield "cells", f"{len(recorded.cells):,}: {_counted(cells)}"
     yield "trials", f"{len(recorded.trials):,} of {manifest.planned:,} planned: {_counted(counts)}"
-    yield "state", "finished" if recorded.over else "not finished: the same command goes on from here"
+    yield "state", "finished" if recorded.over else "not finished: the same command continues it"
 
 
 def _counted(counts: Mapping[Outcome | None, int]) -> str:
@@ -152,7 +148,6 @@ def _counted(counts: Mapping[Outcome | None, int]) -> str:
 
 
 def _environment_of(manifest: Manifest) -> Iterator[tuple[str, str]]:
-    """Everything that it was done with."""
     yield "command", shlex.join(manifest.command)
     yield "run", manifest.identity
     yield "fingerprint", manifest.fingerprint
@@ -167,16 +162,16 @@ def _environment_of(manifest: Manifest) -> Iterator[tuple[str, str]]:
 
 def _concerns(recorded: RunData) -> Iterator[Concerns]:
     kinds = (
-        ("Broken", "The harness or the set-up failed. This says nothing of speed.", _ended(Outcome.BROKEN)),
-        ("Skipped", "These were not tried.", _ended(Outcome.SKIPPED)),
+        ("Broken", "The harness or the set-up failed. This is not a result about speed.", _ended(Outcome.BROKEN)),
+        ("Skipped", "These trials did not run.", _ended(Outcome.SKIPPED)),
         (
             "Host-limited",
-            "The host could not keep up with the modelled disks: these figures say as much of it as of them.",
+            "The host could not keep up with its simulated disks. The figures depend on both.",
             _noted(HOST_LIMITED),
         ),
         (
             "Unsettled",
-            "The steady state that was asked for was not attained: these trials are not in the figures below.",
+            "The wanted steady state was not reached. These trials are not in the figures below.",
             _noted(UNSETTLED),
         ),
     )
@@ -196,8 +191,8 @@ def _noted(note: str) -> _Why:
 
 
 def _concern(cell: CellRow, trials: Sequence[Trial], why: _Why) -> Concern | None:
-    """Of how many of its trials it is so, and each reason once."""
-    whys = [told for trial in trials if (told := why(trial)) is not None]
+    """Count the affected trials, and list each reason once."""
+    whys = [text for trial in trials if (text := why(trial)) is not None]
     reasons = "; ".join(dict.fromkeys(filter(None, whys)))
     return Concern(cell.name, f"{len(whys):,} of {len(trials):,}", reasons) if whys else None
 
@@ -210,8 +205,8 @@ def _grounds(recorded: RunData) -> Iterator[Grounds]:
     names = {cell.id: cell.name for cell in recorded.cells}
     for one in verdicts.sort_by_verdict(recorded.judgements):
         if any(answer.n for answer in one.answers):
-            asked = verdicts.answer_table(one) if len(one.answers) > 1 else None
-            few = replace(asked, rows=asked.rows[:MOST_GROUNDS]) if asked else None
+            table = verdicts.answer_table(one) if len(one.answers) > 1 else None
+            few = replace(table, rows=table.rows[:MOST_GROUNDS]) if table else None
             cells = tuple(names.get(cell, cell) for cell in one.cells)
             cut = max(len(cells), len(one.answers)) > MOST_GROUNDS
             yield Grounds(one.guideline.id, few, cells, cut)

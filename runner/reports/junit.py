@@ -1,10 +1,10 @@
-"""Recorded trials as JUnit XML, for whatever shows test results.
+"""Recorded trials as JUnit XML: a suite per cell, a test case per trial.
 
-A suite per cell, a test case per trial. The common schema (Jenkins' junit-10.xsd) allows properties on suites alone, so
-a cell's id, axes and mean figures are properties of its suite; what belongs to one trial is in that trial's output, as
-`[[PROPERTY|name=value]]` lines, which several tools read as properties and people can read as they are.
+The common schema (Jenkins' junit-10.xsd) allows properties only on suites. So the id, axes and mean figures of a cell
+are properties of its suite. The values of one trial are in its output, as `[[PROPERTY|name=value]]` lines, which
+several tools read as properties.
 
-One more suite holds the guidelines, a test case for each: only here is a failure one of the storage.
+One more suite has a test case for each guideline. Only there, a failure is a result about the storage.
 """
 
 from __future__ import annotations
@@ -39,12 +39,10 @@ Tails = dict[tuple[str, int], str]
 
 
 def junit(recorded: RunData) -> bytes:
-    """The whole run as one document."""
     tails = {(attempt.cell, attempt.round): attempt.tail for attempt in recorded.attempts}
     shown = [summary for summary in recorded.summaries if recorded.by_cell[summary.cell.id]]
     root = JUnitXml(strip_illegal(_with_warning(recorded, f"{recorded.matrix} on {recorded.machine}")))
-    # Appended and counted here: junitparser's own way compares each suite with all before it, and counts by building
-    # an object for every element again.
+    # junitparser's own `add` is slow: it compares each suite with all earlier ones, and counts elements one by one.
     _put(root, [_suite(recorded, summary, tails) for summary in shown])
     if recorded.judgements:
         _put(root, [_guideline_suite(recorded)])
@@ -58,7 +56,7 @@ def junit(recorded: RunData) -> bytes:
 
 
 def merge_documents(documents: Sequence[bytes]) -> bytes:
-    """Several runs, such as the parts of one matrix, as one document."""
+    """Merge the documents of several runs, such as the parts of one matrix."""
     several = [JUnitXml.fromstring(document) for document in documents]
     root = JUnitXml(", ".join(dict.fromkeys(one.name for one in several)))
     for one in several:
@@ -73,14 +71,14 @@ def merge_documents(documents: Sequence[bytes]) -> bytes:
 
 
 def strip_illegal(text: str) -> str:
-    """The text without terminal colours and without the characters that XML cannot hold."""
-    if text.isprintable():  # by far the most, and much faster to find out
+    """Remove terminal colours and characters that XML cannot hold."""
+    if text.isprintable():  # true for most texts, and much faster
         return text
     return _ILLEGAL.sub("", _COLOURS.sub("", text))
 
 
 def split_name(name: str, axes: Mapping[str, str]) -> tuple[str, str]:
-    """A cell's name into what it ran on and what it did there: all before the workload's part, else the first part."""
+    """Split a cell's name into its stack and its work: before the workload's part, else after the first part."""
     parts = name.split("/")
     workload = axes.get("workload")
     at = parts.index(workload, 1) if workload in parts[1:] else 1
@@ -97,7 +95,7 @@ def _suite(recorded: RunData, summary: CellSummary, tails: Tails) -> TestSuite:
     )
     _put(suite, [properties])
     where, what = split_name(cell.name, cell.axes)
-    # A dot parts packages; one inside a value (0.5) would start another.
+    # Dots separate packages, so a value such as 0.5 must not have one.
     classname = ".".join(part.replace(".", "_") for part in (recorded.matrix, *where.split("/")))
     _put(suite, [_case(strip_illegal(classname), what, trial, tails) for trial in trials])
     suite.tests = len(trials)
@@ -111,7 +109,7 @@ def _suite(recorded: RunData, summary: CellSummary, tails: Tails) -> TestSuite:
 
 
 def _guideline_suite(recorded: RunData) -> TestSuite:
-    """The guidelines: a suite with a test case for each. A synthetic verdict is no verdict."""
+    """Return a suite with a test case for each guideline. Synthetic verdicts count as skipped."""
     suite = TestSuite(strip_illegal(_with_warning(recorded, f"{recorded.matrix} on {recorded.machine}: guidelines")))
     classname = f"{recorded.matrix.replace('.', '_')}.guidelines"
     names = {cell.id: cell.name for cell in recorded.cells}
@@ -131,7 +129,7 @@ def _guideline_suite(recorded: RunData) -> TestSuite:
 
 
 def _guideline_case(classname: str, judgement: Judgement, cells: Sequence[str]) -> TestCase:
-    """A test case of a claim; `cells`: those that the verdict rests on."""
+    """Return the test case of a guideline; the verdict rests on `cells`."""
     case = TestCase(judgement.guideline.id, classname, 0.0)
     why = strip_illegal(f"{verdict_text(judgement)}: {explain_verdict(judgement)}")
     if judgement.failed:
@@ -155,7 +153,6 @@ def _is_open(judgement: Judgement) -> bool:
 
 
 def _cell_properties(recorded: RunData, summary: CellSummary) -> Iterator[tuple[str, str]]:
-    """What is true of the cell: properties of its suite."""
     yield "cell", summary.cell.id
     yield "machine", recorded.machine
     yield "synthetic", "true" if recorded.synthetic else "false"
@@ -163,7 +160,7 @@ def _cell_properties(recorded: RunData, summary: CellSummary) -> Iterator[tuple[
     yield "stopped", str(summary.stopped)
     if summary.unsettled:
         yield "unsettled", str(summary.unsettled)
-    reached = summary.reached(recorded.until)
+    reached = summary.reaches(recorded.until)
     if reached is not None:
         yield "until", f"{recorded.until:g}"
         yield "until_reached", "true" if reached else "false"
@@ -193,7 +190,6 @@ def _result(trial: Trial, tails: Tails) -> Result | None:
 
 
 def _trial_lines(trial: Trial) -> Iterator[str]:
-    """What is true of one trial, a line each."""
     if trial.figures:
         yield from _figures("read", trial.figures.read)
         yield from _figures("write", trial.figures.write)

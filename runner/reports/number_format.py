@@ -1,4 +1,4 @@
-"""Figures as people read them: three digits, and a unit that fits."""
+"""Numbers for people: three digits, and a suitable unit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ _TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 
 
 def figure(value: float | None, unit: str) -> str:
-    """A figure in words; nothing for what was not measured."""
+    """Format a value with its unit; empty for None."""
     if value is None:
         return ""
     if unit == "bytes/s":
@@ -24,19 +24,19 @@ def figure(value: float | None, unit: str) -> str:
 
 
 def digits(value: float) -> str:
-    """Three significant digits at least, never an exponent."""
+    """Format a number with at least three significant digits and no exponent."""
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
 def times(ratio: float) -> str:
-    """A ratio, to a thousandth where it is close to 1."""
+    """Format a ratio; close to 1, with three decimals."""
     return (f"{ratio:.3f}" if 0.9 < ratio < 1.1 else digits(ratio)) + "\u00d7"
 
 
 def duration(seconds: float) -> str:
-    """`1 h 02 min`, `3 min 20 s`, `12 s`."""
+    """Format seconds as `1 h 02 min`, `3 min 20 s` or `12 s`."""
     whole = round(seconds)
     if whole >= 3600:
         return f"{whole // 3600:,} h {whole % 3600 // 60:02} min"
@@ -44,7 +44,7 @@ def duration(seconds: float) -> str:
 
 
 def about(seconds: float) -> str:
-    """Round a duration to what an estimate is worth: `about 4 min`."""
+    """Format an estimate, rounded: `about 4 min`."""
     step = 5 if seconds < 60 else 30 if seconds < 600 else 60
     text = duration(max(1, round(seconds / step)) * step)
     return f"about {text.removesuffix(' 00 s')}"

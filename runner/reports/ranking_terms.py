@@ -1,4 +1,4 @@
-"""Names and figures of a ranking as the answer shows them."""
+"""Names and figures of a ranking in the answer."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from runner.guidelines.ranking import Ranking, Stack
     from runner.results.record import CellRow
 
-#: Stacks or workloads in a list.
+#: The longest list of stacks or workloads.
 _NAMES = 4
 #: Narrower intervals have one digit more.
 _FINE = 0.02
-#: A space that does not end a line.
+#: A space without a line break.
 FIRM = "\u00a0"
 WITHIN = f"equal within {EQUAL * 100:g}{FIRM}%"
 
@@ -31,7 +31,7 @@ def join_few(names: Sequence[str]) -> str:
 
 
 def name_stacks(cells: Iterable[CellRow], of: int) -> str:
-    """Name stacks, with the number of workloads unless it is all of them."""
+    """List stacks, with the number of workloads unless it is `of`."""
     counts = Counter(map(stack_name, cells))
     return join_few(
         [
@@ -48,7 +48,7 @@ def standing_of(stack: Stack) -> str:
 
 
 def ratio_of(stack: Stack) -> str:
-    """How many times as fast the fastest is, with the interval."""
+    """Format how many times as fast the fastest stack is, with the interval."""
     ratio = stack.behind
     if ratio is None:
         return ""
@@ -76,7 +76,7 @@ def percent(share: float) -> str:
 
 
 def stack_name(cell: CellRow) -> str:
-    """Its part of a cell's name; faults are named with the workload."""
+    """Return the stack's part of a cell's name, without faults."""
     parts = split_name(cell.name, cell.axes)[0].split("/")
     return "/".join(part for part in parts if not part.startswith("faults="))
 
@@ -86,7 +86,7 @@ def layout_name(cell: CellRow) -> str:
 
 
 def workload_name(one: Ranking) -> str:
-    """The workload, as the cell of the fastest stack is called."""
+    """Return the workload's part of the fastest cell's name, with faults."""
     cell = one.fastest.cell
     faults = f" under faults={cell.axes['faults']}" if "faults" in cell.axes else ""
     return f"{split_name(cell.name, cell.axes)[1] or 'the workload'}{faults}"

@@ -1,4 +1,4 @@
-"""What is recommended, for people and for programs."""
+"""Recommendations as tables, for people and for programs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 
 def recommendation_rows(found: Recommendation, cells: Mapping[str, CellRow]) -> Grid:
-    """Plain numbers in plain units."""
     columns = ("setting", "best", "may_be_best", "metric", "unit", "value", "ratio", "ratio_low", "ratio_high", "cells")
     rows: list[tuple[Value, ...]] = [
         (
@@ -39,7 +38,7 @@ def recommendation_rows(found: Recommendation, cells: Mapping[str, CellRow]) -> 
 
 
 def recommendation_table(found: Recommendation, cells: Mapping[str, CellRow], most: int | None) -> Grid:
-    """The best first, then what cannot be told apart from it, then what the others would cost."""
+    """List the best setting, then those that may equal it, then the others with their cost."""
     rows: list[tuple[Value, ...]] = [
         (setting_name(one, cells), figure(one.level, found.metric.unit), *_against(one), _remark(one, found))
         for one in found.settings[:most]
@@ -52,13 +51,11 @@ def recommendation_table(found: Recommendation, cells: Mapping[str, CellRow], mo
 
 
 def setting_name(setting: Setting, cells: Mapping[str, CellRow]) -> str:
-    """Its part of the names of its cells."""
     cell = cells[setting.cells[0]]
     return split_name(cell.name, cell.axes)[0]
 
 
 def _ratio_values(setting: Setting) -> tuple[Value, ...]:
-    """One value says nothing of its doubt."""
     ratio = setting.ratio
     if ratio is None:
         return (None, None, None)
@@ -77,7 +74,7 @@ def _remark(setting: Setting, found: Recommendation) -> str:
     if setting is found.best:
         return f"best{host_limited}"
     if setting.candidate:
-        return f"cannot be told apart from it{host_limited}"
+        return f"may be as good{host_limited}"
     cost = "" if setting.ratio is None else f"costs {percent(abs(1 - setting.ratio.ratio))}"
     return f"{cost}{host_limited}"
 
@@ -85,29 +82,27 @@ def _remark(setting: Setting, found: Recommendation) -> str:
 def _notes(found: Recommendation, cells: Mapping[str, CellRow]) -> list[str]:
     work = f"{' and '.join(found.workloads)}: " if any(found.workloads) else ""
     level = _few([setting_name(one, cells) for one in found.level])
-    told = f", and so may be {level}" if level else ", and nothing else may be"
+    equals = f"; {level} may be as good" if level else "; all others are slower"
     others = found.settings[1:]
-    best = f"best is {setting_name(found.best, cells)}{told} ({found.confidence * 100:g} % confidence)"
-    notes = [
-        f"{work}{best if others else f'{setting_name(found.best, cells)} is all there is: there was nothing to choose'}"
-    ]
+    best = f"best is {setting_name(found.best, cells)}{equals} ({found.confidence * 100:g} % confidence)"
+    notes = [f"{work}{best if others else f'{setting_name(found.best, cells)} is the only setting with figures'}"]
     if any(one.ratio is None for one in others) or (others and all(one.ratio and not one.ratio.low for one in others)):
-        notes.append("settings of a single trial, or that share no round with the best, cannot be told apart from it")
+        notes.append("a setting with one trial, or without a common round with the best, may be as good")
     if any(
         one.candidate and one.ratio and one.ratio.low and not one.ratio.low <= 1 <= one.ratio.high for one in others
     ):
-        notes.append(
-            "an interval is that of its pair alone; what cannot be told apart is asked of all of them together"
-        )
+        notes.append("an interval compares one pair; which settings may be best is tested for all of them together")
     if others:
-        notes.append("this figure alone decides: how many failed disks a setting survives has no say in it")
+        notes.append("only this figure decides; the number of failed disks that a setting survives is not considered")
     if found.combined:
         works = f"{'; '.join(found.combined[:4])}{' …' if len(found.combined) > 4 else ''}"
-        notes.append(f"{len(found.combined)} workloads count alike, by their geometric mean ({works}); --for names one")
+        notes.append(
+            f"{len(found.combined)} workloads count equally, by their geometric mean ({works}); --for selects one"
+        )
     if found.left_out:
-        notes.append(f"{found.left_out:,} settings left out, of which some of this work has no figures")
+        notes.append(f"{found.left_out:,} settings left out: they have no figures for some of this work")
     if any(one.host_limited for one in found.settings):
-        notes.append("(!): the host could not keep up with modelled disks in some of its trials")
+        notes.append("(!): the host could not keep up with its simulated disks in some trials")
     return notes
 
 

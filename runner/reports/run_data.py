@@ -1,4 +1,4 @@
-"""What every report is made from."""
+"""The recorded data of one run, from which all reports are made."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from runner.guidelines.ranking import COLUMNS, rank_stacks
 from runner.guidelines.samples import measured_cells
 from runner.guidelines.verdicts import SHARE
-from runner.reports.summary import summary
+from runner.reports.summary import summarize_cell
 from runner.statistics.changes import drift
 from runner.statistics.stopping import Rule
 
@@ -37,7 +37,7 @@ class Section:
 
 @dataclass(frozen=True)
 class RunData:
-    """All that one run has recorded so far, as plain values."""
+    """The records of one run so far, as plain values."""
 
     matrix: str
     machine: str
@@ -45,40 +45,38 @@ class RunData:
     cells: Sequence[CellRow]
     trials: Sequence[Trial]
     attempts: Sequence[Attempt] = ()
-    #: Of every interval that is shown.
+    #: Confidence of the intervals.
     confidence: float = 0.95
-    #: Half width of the intervals that was asked for, as a part of the mean.
+    #: Wanted half width of the intervals, as a part of the mean.
     until: float | None = None
-    #: Trials of a cell, at least and at most; None: it is not known how many there may be.
+    #: Trials of a cell, at least and at most; None: unknown.
     least: int = 2
     most: int | None = None
-    #: How many disks may fail before data is lost, by stack; stacks of which it is unknown are not there.
+    #: By stack: how many disks may fail before data is lost; unknown stacks are left out.
     losses: Mapping[str, int] = field(default_factory=dict)
     #: The run is finished.
     over: bool = False
-    #: Trials went where guidelines were not decided.
+    #: Open guidelines chose the cells of later trials.
     steered: bool = False
-    #: What is said of the guidelines of its matrix.
     judgements: Sequence[Judgement] = ()
-    #: The course of its rate in each of its trials, by cell: what `profile.csv` says.
+    #: By cell: the text of `profile.csv` of each trial.
     courses: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    #: What other rooms add, such as what a study published beside what was measured.
+    #: Sections of other rooms, such as the figures of a published study.
     added: Sequence[Section] = ()
 
     @cached_property
     def summaries(self) -> Sequence[CellSummary]:
-        """One line for every cell, in the order of the cells."""
-        return [summary(cell, self.by_cell[cell.id], self.rule) for cell in self.cells]
+        return [summarize_cell(cell, self.by_cell[cell.id], self.rule) for cell in self.cells]
 
     @cached_property
     def rule(self) -> Rule:
-        """By which cells were measured for so long."""
+        """Return the stopping rule of the run."""
         most = max((len(trials) for trials in self.by_cell.values()), default=0) if self.most is None else self.most
         return Rule(self.least, most, self.until, self.confidence, self.over, self.steered)
 
     @cached_property
     def by_cell(self) -> Mapping[str, list[Trial]]:
-        """The trials of each cell, by round; cells in their own order, also those without a trial yet."""
+        """Return the trials of each cell in the order of rounds, also for cells without a trial."""
         found: dict[str, list[Trial]] = {cell.id: [] for cell in self.cells}
         for trial in self.trials:
             found[trial.cell].append(trial)
@@ -88,22 +86,20 @@ class RunData:
 
     @cached_property
     def drift(self) -> Drift | None:
-        """Whether all rates went up or down from round to round; None where too little was measured to tell."""
+        """Return the change of all rates from round to round; None if there are too few trials."""
         return None if self.synthetic else drift(_rates_by_round(self.by_cell.values()), self.confidence)
 
     @cached_property
     def rankings(self) -> Sequence[Ranking]:
-        """Which stack is fastest at each workload."""
         found = measured_cells("", self.cells, self.by_cell, self.rule, COLUMNS)
         return rank_stacks(found, self.confidence, SHARE if self.steered else 1.0)
 
     @property
     def warning(self) -> str:
-        """What must stand wherever these numbers are shown; empty for measurements."""
+        """Return the warning to show with the figures; empty for measurements."""
         return f"synthetic, from the {self.machine} machine" if self.synthetic else ""
 
 
 def _rates_by_round(cells: Iterable[Sequence[Trial]]) -> Iterator[Mapping[int, float]]:
-    """Of each cell its bandwidth."""
     for trials in cells:
         yield {one.round: figures.total_bw for one in trials if (figures := one.counted)}

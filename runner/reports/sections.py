@@ -1,7 +1,6 @@
-"""The figures of a run as a page tells them, in sections, each a table and charts.
+"""The figures of a run as sections of the page, each a table and charts.
 
-Layouts are there to be compared, so all that did the same work stand in one section, as long as one chart has room for
-them. Of more than that, each layout has a section of its own.
+A section compares the layouts under one workload. If one chart cannot hold them, each layout gets its own section.
 """
 
 from __future__ import annotations
@@ -26,24 +25,23 @@ if TYPE_CHECKING:
     from runner.results.record import CellRow, Trial
     from runner.statistics.stopping import Estimate
 
-#: Beyond these a page is no longer read: rows of tables and charts in all, rows of one chart. The CSV files have all.
+#: Limits of the page: rows of all tables, charts, rows of one chart. The CSV files have all.
 MOST_ROWS, MOST_CHARTS, CHART_ROWS = 1000, 60, 24
 _NONE = ("", "")
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A cell: its figures in the order of the columns, each with its interval."""
+    """The figures of a cell by column, each with its interval."""
 
     label: str
     name: str
     texts: tuple[tuple[str, str], ...]
     trials: int
-    said: str
-    #: Where its scripts and raw outputs lie, if there are any.
+    outcome: str
+    #: Folder of its scripts and raw outputs; empty if there is none.
     folder: str
-    #: What held the work back.
-    held: str
+    bottleneck: str
     broken: bool
 
 
@@ -52,22 +50,21 @@ class Section:
     """Cells of one workload, on one layout or on all of them."""
 
     title: str
-    #: Axes that are the same in all of them.
+    #: Axes that all cells share.
     same: str
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
     charts: tuple[Chart, ...]
-    #: Charts that there was no room for.
+    #: Number of charts that are not drawn.
     undrawn: int = 0
 
     @property
-    def held(self) -> bool:
-        """Whether it is known of any cell what held the work back."""
-        return any(row.held for row in self.rows)
+    def has_bottlenecks(self) -> bool:
+        return any(row.bottleneck for row in self.rows)
 
 
 def sections(recorded: RunData, *, rows: int = MOST_ROWS, charts: int = MOST_CHARTS) -> Iterator[Section]:
-    """All of them in the order of the cells, until there is no more room."""
+    """Yield the sections in the order of the cells, up to the limits."""
     for title, summaries in _groups(recorded.summaries).items():
         if not rows:
             return
@@ -79,7 +76,7 @@ def sections(recorded: RunData, *, rows: int = MOST_ROWS, charts: int = MOST_CHA
 
 
 def _groups(summaries: Sequence[CellSummary]) -> Mapping[str, list[CellSummary]]:
-    """What stands in the sections, by their titles."""
+    """Group the cells by the title of their section."""
     layouts, cells = dict[str, set[str]](), Counter[str]()
     for layout, workload in (_place(one.cell) for one in summaries):
         layouts.setdefault(workload, set()).add(layout)
@@ -93,7 +90,7 @@ def _groups(summaries: Sequence[CellSummary]) -> Mapping[str, list[CellSummary]]
 
 
 def _place(cell: CellRow) -> tuple[str, str]:
-    """What it ran on and what it did there; by its name, where it has no such axes."""
+    """Return the layout and the workload; from the name, if the cell has no such axes."""
     where, what = split_name(cell.name, cell.axes)
     return cell.axes.get("layout", where), cell.axes.get("workload", what)
 
@@ -114,18 +111,18 @@ def _section(recorded: RunData, title: str, summaries: Sequence[CellSummary], ro
 
 
 def _headings(column: str) -> tuple[str, ...]:
-    """Name a rate and the tail of its latencies; a total has no latencies."""
+    """Name the columns of a rate and its latency; a total has no latency."""
     return (TOTAL,) if column == TOTAL else (column, f"{column} p99" if column in SIDES else "p99")
 
 
 def _columns(sides: Sequence[Sequence[str]]) -> list[str]:
-    """A column for the total of mixed work and each direction; one for all if every cell has one direction."""
+    """Return the column groups: the total of mixed work and each direction, or one if each cell has one direction."""
     found = [side for side in (TOTAL, *SIDES) if any(side in of_cell for of_cell in sides)]
     return ["rate"] if len(found) > 1 and all(len(of_cell) < 2 for of_cell in sides) else found
 
 
 def _labels(cells: Sequence[CellRow]) -> tuple[list[str], str]:
-    """How cells differ from each other, and what they have in common; by their names, if axes do not tell."""
+    """Return labels by the axes that differ, and the common axes; if axes do not suffice, the names."""
     axes = [name for name in dict.fromkeys(axis for cell in cells for axis in cell.axes) if name != "workload"]
     differing = [name for name in axes if len({cell.axes.get(name) for cell in cells}) > 1]
     axes = [name for name in axes if name != "layout" or name in differing]  # else the title has it
@@ -137,7 +134,7 @@ def _labels(cells: Sequence[CellRow]) -> tuple[list[str], str]:
 
 
 def _short(axes: Sequence[str]) -> Mapping[str, str]:
-    """Axes without what they stand in, as in the names of cells, where no two are called so."""
+    """Shorten axes to their last part if that is unique."""
     last = {name: name.rpartition(".")[2] for name in axes}
     often = Counter(last.values())
     return {name: one if often[one] == 1 else name for name, one in last.items()}
@@ -149,7 +146,7 @@ def _format_axes(cell: CellRow, axes: Sequence[str], short: Mapping[str, str]) -
 
 
 def _row(label: str, summary: CellSummary, trials: Sequence[Trial], columns: Sequence[str]) -> Row:
-    held = Counter(note for trial in trials if (note := trial.notes.get("bottleneck")))
+    bottlenecks = Counter(note for trial in trials if (note := trial.notes.get("bottleneck")))
     return Row(
         label,
         summary.cell.name,
@@ -157,13 +154,13 @@ def _row(label: str, summary: CellSummary, trials: Sequence[Trial], columns: Seq
         summary.counts.get(Outcome.MEASURED, 0),
         outcome(summary),
         f"cells/{strip_illegal(summary.cell.name)}/" if any(trial.folder for trial in trials) else "",
-        held.most_common(1)[0][0] if held else "",
+        bottlenecks.most_common(1)[0][0] if bottlenecks else "",
         summary.outcome is Outcome.BROKEN,
     )
 
 
 def _texts(summary: CellSummary, column: str) -> tuple[tuple[str, str], ...]:
-    """A rate and the tail of its latencies, each with its interval."""
+    """Return a rate and its latency, each with its interval."""
     sides = sides_of(summary.figures)
     if column == TOTAL:
         return (_rate(summary, TOTAL) if TOTAL in sides else _NONE,)
@@ -176,7 +173,6 @@ def _texts(summary: CellSummary, column: str) -> tuple[tuple[str, str], ...]:
 
 
 def _rate(summary: CellSummary, side: str) -> tuple[str, str]:
-    """As people say it: MB/s where requests are large."""
     found = _rate_of(summary, side)
     return (figure(found[1].mean, found[0]), interval(found[1], found[0])) if found else _NONE
 
@@ -193,7 +189,7 @@ def _tail(summary: CellSummary, side: str) -> tuple[str, str]:
 
 
 def _charts(named: Sequence[tuple[str, CellSummary]], about: str) -> Iterator[Chart | None]:
-    """Bandwidths, rates of requests and latencies each have a chart of their own: they have no axis in common."""
+    """Draw bandwidths, request rates and latencies in separate charts, because their units differ."""
     for unit, what in (("bytes/s", "bandwidth"), ("1/s", "requests per second")):
         yield chart(f"{about}: {what}", unit, _lines(named, unit), most=CHART_ROWS)
     tails = [(label, _of_sides(one, "lat_p99")) for label, one in named]

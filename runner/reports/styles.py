@@ -1,4 +1,4 @@
-"""Styles that are readable on light and on dark backgrounds, and never carry meaning that words do not."""
+"""Styles of terminal text. They repeat what words state, and are readable on light and dark backgrounds."""
 
-#: Red, green, magenta and bold are; dim, yellow, white and bright colours are not.
+#: Dim, yellow, white and bright colours are hard to read on some backgrounds.
 GOOD, BAD, DOUBT = "green", "bold red", "magenta"

@@ -1,4 +1,4 @@
-"""A cell's trials into one line with its doubt."""
+"""The summary of a cell's trials, with intervals."""
 
 from __future__ import annotations
 
@@ -21,54 +21,54 @@ if TYPE_CHECKING:
     from runner.results.record import CellRow, Trial
     from runner.statistics.stopping import Rule
 
-#: The figures of a direction that tell how long requests took.
+#: The latencies of a direction.
 LATENCIES: tuple[str, ...] = ("lat_mean", *PERCENTILES, "lat_max")
-#: What is summarised of each direction: means over trials, and percentiles of all their requests together.
+#: Figures that are summarised by their mean over trials.
 MEASURES: tuple[str, ...] = ("bw", "iops", "lat_mean")
 METRICS: tuple[str, ...] = (
     *(f"{side}_{rate}" for rate in RATES for side in (*SIDES, TOTAL)),
     *(f"{side}_{measure}" for measure in ("lat_mean", *PERCENTILES) for side in SIDES),
 )
 _measures_of = attrgetter(*MEASURES)
-#: A figure that rests on fewer requests says little, however sure it looks.
+#: Figures of fewer requests are marked.
 FEW = 10
 
 
 @dataclass(frozen=True, slots=True)
 class CellSummary:
-    """One cell: what became of its trials, and what they say together."""
+    """The outcomes and the figures of one cell."""
 
     cell: CellRow
     counts: Mapping[Outcome, int]
     reasons: tuple[str, ...]  # of broken and skipped trials, each once
     figures: Mapping[str, Estimate]  # by METRICS; without the directions that did no I/O
-    #: Fewest requests that a figure of a trial rests on; None where nothing was measured.
+    #: Fewest requests of a direction in a trial; None without measurements.
     least_ios: int | None = None
-    #: Trials in which the host could not keep up with modelled disks.
+    #: Trials in which the host could not keep up with its simulated disks.
     host_limited: int = 0
-    #: Measured trials that never came to the steady state that was asked for: they are not in the figures.
+    #: Measured trials that did not reach the wanted steady state; the figures exclude them.
     unsettled: int = 0
     #: Why no more trials follow.
     stopped: StopReason = StopReason.UNFINISHED
-    #: Bandwidths whose trials fall into two groups with nothing between.
+    #: Bandwidths whose trials fall into two separate groups.
     states: Mapping[str, States] = field(default_factory=dict)
 
     @property
     def outcome(self) -> Outcome | None:
-        """The worst that became of a trial; None when there is none yet."""
+        """Return the worst outcome of a trial; None without trials."""
         order = (Outcome.BROKEN, Outcome.MEASURED, Outcome.SKIPPED)
         return next((outcome for outcome in order if self.counts.get(outcome)), None)
 
     @property
     def headline(self) -> str | None:
-        """The figure that the cell is ranked and shown by; None where nothing was measured."""
+        """Return the figure by which the cell is ranked; None without measurements."""
         return headline({name: one.mean for name, one in self.figures.items()})
 
-    def reached(self, until: float | None) -> bool | None:
-        """Whether the total bandwidth is known as well as was asked for; None where nothing was asked or measured.
+    def reaches(self, until: float | None) -> bool | None:
+        """Return whether the interval of the total bandwidth is as narrow as wanted; None without a wish or figures.
 
-        Stopping takes more to be sure of it (a narrower first look, or two looks in a row): so it may be yes, and
-        `stopped` still MAX or BUDGET.
+        The rule for stopping is stricter (a narrower interval first, or two looks in a row). So this may be true
+        although `stopped` is MAX or BUDGET.
         """
         total = self.figures.get("total_bw")
         if until is None or total is None:
@@ -76,8 +76,8 @@ class CellSummary:
         return self.stopped is StopReason.PRECISE or (total.relative is not None and total.relative <= until)
 
 
-def summary(cell: CellRow, trials: Sequence[Trial], rule: Rule) -> CellSummary:
-    """What the trials of one cell say together; they are in the order of their rounds."""
+def summarize_cell(cell: CellRow, trials: Sequence[Trial], rule: Rule) -> CellSummary:
+    """Summarise the trials of one cell, which are in the order of rounds."""
     measured = [figures for trial in trials if (figures := trial.counted)]
     how = stop_reason([figures.total_bw for figures in measured], len(trials), rule)
     values = _values(measured)
@@ -98,12 +98,11 @@ def summary(cell: CellRow, trials: Sequence[Trial], rule: Rule) -> CellSummary:
 
 
 def _least_ios(measured: Iterable[Figures]) -> int | None:
-    """Of a mix, the side that had fewer."""
+    """Return the fewest requests of a direction in a trial."""
     return min((side.ios for figures in measured for side in (figures.read, figures.write) if side), default=None)
 
 
 def _values(measured: Iterable[Figures]) -> dict[str, list[float]]:
-    """What the trials measured, by metric."""
     values: dict[str, list[float]] = {}
     for figures in measured:
         values.setdefault("total_bw", []).append(figures.total_bw)
@@ -117,7 +116,7 @@ def _values(measured: Iterable[Figures]) -> dict[str, list[float]]:
 
 
 def _percentiles(measured: Sequence[Figures], rule: Rule, how: StopReason) -> dict[str, Estimate]:
-    """Of a single trial its own; of several, of which not all have a histogram, nobody can tell."""
+    """Estimate percentiles. Several trials without all histograms have no common percentile."""
     found: dict[str, Estimate | None] = {}
     for side in SIDES:
         directions: list[Direction] = list(filter(None, (getattr(figures, side) for figures in measured)))

@@ -1,4 +1,4 @@
-"""A table as a value: what every answer is, before it is written in one format or another."""
+"""Tables and their formats: CSV, JSON, Markdown, Parquet and the terminal."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Value = str | float | int | bool | None
-#: Where the rest of a table is that a command cut off.
+#: Note below a table that has more rows.
 HINT = "`--rows` shows more, `--format csv` all"
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Rows under names. `notes` belong to it wherever it is shown: above all that figures are synthetic."""
+    """A table with named columns. Each format shows `notes`, such as that figures are synthetic."""
 
     columns: tuple[str, ...]
     rows: Sequence[tuple[Value, ...]]
     notes: tuple[str, ...] = ()
-    #: Columns of numbers as people read them, which stand to the right.
+    #: Columns that are aligned to the right.
     right: frozenset[str] = frozenset()
 
     def with_notes(self, *notes: str) -> Grid:
-        """It, with more to be said; what is empty is not."""
+        """Add notes; skip empty ones."""
         return replace(self, notes=(*self.notes, *filter(None, notes)))

@@ -15,21 +15,19 @@ if TYPE_CHECKING:
     from runner.reports.table import Grid
 
 
-#: What Python would call otherwise.
-_WORDS = {True: "true", False: "false"}
+_BOOLS = {True: "true", False: "false"}
 
 
 def as_csv(grid: Grid) -> bytes:
-    """RFC 4180 in UTF-8; what was not measured is empty. Notes have no place in it: columns say what they would."""
+    """Return CSV (RFC 4180, UTF-8) without the notes, whose facts are in columns too."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(grid.columns)
-    writer.writerows([_WORDS[value] if value.__class__ is bool else value for value in row] for row in grid.rows)
+    writer.writerows([_BOOLS[value] if value.__class__ is bool else value for value in row] for row in grid.rows)
     return text.getvalue().encode()
 
 
 def as_json(grid: Grid) -> bytes:
-    """One object: the notes, and the rows as objects."""
     import orjson
 
     rows = [dict(zip(grid.columns, row, strict=True)) for row in grid.rows]
@@ -37,7 +35,6 @@ def as_json(grid: Grid) -> bytes:
 
 
 def as_markdown(grid: Grid) -> bytes:
-    """A table of GitHub's Markdown, notes above it."""
     rules = ["---:" if column in grid.right else "---" for column in grid.columns]
     lines = [_line(grid.columns), _line(rules, escape=False), *(_line(row) for row in grid.rows)]
     notes = [f"{escape_markdown(note)}\n" for note in grid.notes]
@@ -45,14 +42,13 @@ def as_markdown(grid: Grid) -> bytes:
 
 
 def as_parquet(grid: Grid) -> bytes:
-    """A column store's file; notes are in its metadata."""
     try:
         import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]
         import pyarrow.parquet as pq  # type: ignore[import-untyped,unused-ignore]
     except ImportError:
         raise BadInput(
             "parquet needs pyarrow, which is not installed",
-            resolution="`.venv/bin/pip install pyarrow`, or take --format csv",
+            resolution="`.venv/bin/pip install pyarrow`, or use --format csv",
         ) from None
     columns = list(zip(*grid.rows, strict=True)) or [() for _ in grid.columns]
     arrays = [pa.array(column) for column in columns]
@@ -71,7 +67,6 @@ FORMATS: dict[str, Callable[[Grid], bytes]] = {
 
 
 def as_sheet(grid: Grid) -> Sheet:
-    """For the terminal."""
     from runner.reports.fit import Sheet
 
     rows = [tuple("" if value is None else str(value) for value in row) for row in grid.rows]
@@ -84,7 +79,7 @@ def _line(values: Any, *, escape: bool = True) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """What would end a cell or begin something of Markdown's own."""
+    """Escape the characters that end a table cell or start Markdown syntax."""
     for sign in "\\|`*_<":
         text = text.replace(sign, f"\\{sign}")
     return " ".join(text.split())

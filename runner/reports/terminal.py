@@ -1,4 +1,4 @@
-"""The table at the end of a run, in units people read: MB/s (10⁶ bytes) for large requests, IOPS for small ones."""
+"""The table at the end of a run: MB/s (10⁶ bytes) for large requests, IOPS for small ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STYLES = {Outcome.MEASURED: GOOD, Outcome.BROKEN: BAD, Outcome.SKIPPED: DOUBT, 
 
 
 def table(recorded: RunData, *, rows: int = 50) -> Sheet:
-    """One row for each of the first `rows` cells, broken cells first."""
+    """Show the first `rows` cells, broken cells first."""
     shown = _shown(recorded, rows)
     title = f"{recorded.matrix} on {recorded.machine}"
     mixed = _is_mixed(shown)
@@ -46,12 +46,12 @@ def _is_mixed(shown: Sequence[CellSummary]) -> bool:
 
 
 def caption(recorded: RunData, *, rows: int = 50, pointer: str = "summary.csv") -> str:
-    """What the table leaves to be explained; cells beyond `rows` are in the file that `pointer` names."""
+    """Explain the units; the file `pointer` has the cells beyond `rows`."""
     everything, shown = recorded.summaries, _shown(recorded, rows)
     reordered = shown != list(everything[: len(shown)])
     left_out = len(everything) - len(shown)
     text = _caption(left_out, pointer, recorded.confidence, mixed=_is_mixed(shown)) + _key(shown)
-    return text + (" Broken cells stand first." if reordered else "")
+    return text + (" Broken cells come first." if reordered else "")
 
 
 def _shown(recorded: RunData, rows: int) -> list[CellSummary]:
@@ -66,27 +66,27 @@ def _stack(cell: CellRow) -> str:
 
 
 def _key(shown: Sequence[CellSummary]) -> str:
-    """Why one cell is told in MB/s and another in IOPS, where both are."""
+    """Explain when rates are in MB/s and when in IOPS."""
     rates = {_rate(one, side).rpartition(" ")[2] for one in shown for side in ("read", "write")} - {""}
     return f" MB/s where requests have {LARGE // 1024} KiB and more, IOPS where they are smaller." if rates else ""
 
 
 def rate(bw: float | None, iops: float | None) -> str:
-    """A rate as people say it: MB/s where requests are large, IOPS where they are small."""
+    """Format a rate: MB/s for large requests, IOPS for small ones."""
     if bw is None or iops is None:
         return ""
     return f"{digits(bw / 1e6)} MB/s" if is_large(bw, iops) else f"{digits(iops)} IOPS"
 
 
 def displayed_rate(bw: Estimate | None, iops: Estimate | None) -> Estimate | None:
-    """The one of the two that `rate` tells, whose doubt it is that stands beside it."""
+    """Return the estimate that `rate` shows."""
     if bw is None or iops is None:
         return None
     return bw if is_large(bw.mean, iops.mean) else iops
 
 
 def percent(share: float) -> str:
-    """A share of a mean: two significant digits, whole numbers from 10 on, never an exponent."""
+    """Format a share of a mean: two significant digits, whole numbers from 10 on, no exponent."""
     value = share * 100
     if value >= 9.95:
         return f"{value:,.0f} %"
@@ -94,7 +94,7 @@ def percent(share: float) -> str:
 
 
 def _numbers(summary: CellSummary, *, mixed: bool) -> tuple[str, ...]:
-    """Return the columns; `mixed`: one of them is the total, which cells of one direction leave empty."""
+    """Return the values of the columns; `mixed`: the first is the total, which cells of one direction leave empty."""
     sides = sides_of(summary.figures)
     rates = [_rate(summary, side) if side in sides else "" for side in (*((TOTAL,) if mixed else ()), *SIDES)]
     known = summary.figures[name].relative if (name := summary.headline) else None
@@ -112,30 +112,28 @@ def _mean(estimate: Estimate | None) -> float | None:
 
 
 def outcome(summary: CellSummary) -> str:
-    """What became of its trials, with a mark on whatever makes its figures doubtful, and why it broke if it did."""
-    told = [f"{count} {one}" for one in Outcome if (count := summary.counts.get(one, 0))]
-    words = str(summary.outcome or "not yet run") if len(told) < 2 else ", ".join(told)
+    """Describe the outcomes of the trials, with marks on doubtful figures, and the reasons."""
+    counts = [f"{count} {one}" for one in Outcome if (count := summary.counts.get(one, 0))]
+    words = str(summary.outcome or "not yet run") if len(counts) < 2 else ", ".join(counts)
     reason = f": {'; '.join(summary.reasons)}" if summary.reasons else ""
     unsettled = unsettled_mark(summary.unsettled, summary.counts.get(Outcome.MEASURED, 0))
     states = " (!) two states" if summary.states else ""
-    marks = (_few(summary.least_ios), _host_limited(summary.host_limited), unsettled, states)
+    marks = (_few_requests_mark(summary.least_ios), _host_limited_mark(summary.host_limited), unsettled, states)
     return words + "".join(marks) + reason
 
 
-def _few(ios: int | None) -> str:
-    """A mark on what rests on next to nothing."""
+def _few_requests_mark(ios: int | None) -> str:
     if ios is None or ios >= FEW:
         return ""
     return f" (!) on {ios} request{'s' if ios != 1 else ''} only"
 
 
-def _host_limited(trials: int) -> str:
-    """A mark on what says as much about the host as about the disks."""
+def _host_limited_mark(trials: int) -> str:
     return f" (!) {trials} host-limited" if trials else ""
 
 
 def unsettled_mark(trials: int, measured: int) -> str:
-    """A mark on what never came to the steady state that was asked for, in so many of the measured trials."""
+    """Mark trials that did not reach the wanted steady state."""
     if not trials:
         return ""
     return " (!) none settled" if trials == measured else f" (!) {trials} unsettled"

@@ -1,6 +1,6 @@
-"""The course of a rate over a device or over time, as a page draws it: what all trials came to, place by place.
+"""Curves of a rate over a device or over time, averaged over all trials.
 
-Where the points stand is said here, as parts of a width and a height of a hundred; what draws them is a template.
+Positions of points are per cent of the width and the height; a template draws them.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from runner.reports.run_data import RunData
     from runner.results.fio_profile import Piece
 
-#: So many places along a line: a pass over a device has as many.
+#: Points of a curve; a pass over a device has as many.
 PLACES = 100
-#: What the axis is of, by the name of its column, and in which unit.
+#: Title and unit of the axis, by the name of its column.
 _ALONG = {"offset": ("over the device", "bytes"), "seconds": ("over time", "s")}
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A line for each direction, with where the axes have their marks."""
+    """A line for each direction, with the ticks of both axes."""
 
     title: str
     lines: tuple[tuple[str, str], ...]
@@ -36,7 +36,7 @@ class Curve:
 
 
 def curves(recorded: RunData) -> Iterator[Curve]:
-    """Of every cell whose trials kept the course of their rate, in the order of the cells."""
+    """Yield the curves of the cells with a profile, in the order of the cells."""
     for one in recorded.summaries:
         pieces = [piece for table in recorded.courses.get(one.cell.id, ()) for piece in parse_pieces(table)]
         if made := _curve(one.cell.name, pieces, "write" if "read_bw" not in one.figures else "read"):
@@ -67,7 +67,7 @@ def _by_side(pieces: Iterable[Piece], usual: str) -> Mapping[str, list[Piece]]:
 
 
 def _rates(pieces: Iterable[Piece], end: float) -> dict[int, float]:
-    """At each place, all that was moved there over all the time that it took."""
+    """Return the rate at each place: all bytes moved there by the time for them."""
     moved, took = dict[int, float](), dict[int, float]()
     for one in pieces:
         place = min(PLACES - 1, int(one.at / end * PLACES))
@@ -83,7 +83,6 @@ def _points(along: Mapping[int, float], top: float) -> str:
 
 
 def _marks(end: float, unit: str) -> Iterator[Tick]:
-    """In per cent of the axis, which ends where what is drawn does."""
     apart = step(end)
     values = takewhile(lambda value: value <= end * 1.001, (number * apart for number in range(PLACES)))
     return (Tick(round(100 * value / end, 2), figure(value, unit) if value else "0") for value in values)

@@ -1,4 +1,4 @@
-"""What is said of guidelines, for people and for programs."""
+"""Verdicts on guidelines as tables and texts."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _ORDER = (Verdict.FAILS, Verdict.INCONCLUSIVE, Verdict.NOT_TESTED, Verdict.HOLDS
 
 
 def verdict_rows(judgements: Sequence[Judgement]) -> Grid:
-    """A row for each thing that a guideline asks, in plain numbers and plain units."""
+    """Return a row for each question of a guideline, in plain numbers."""
     return Grid(_COLUMNS, [row for one in judgements for row in _rows(one)])
 
 
 def verdict_table(judgements: Sequence[Judgement]) -> Grid:
-    """For people: a line for each, what fails first, with the answer that its verdict comes from."""
+    """Return a row for each guideline, failed ones first, with the answer that decides its verdict."""
     ordered = sort_by_verdict(judgements)
     rows: list[tuple[Value, ...]] = [
         (one.guideline.id, verdict_text(one), *_measured(one), _rests_on(one), remaining_effort(one)) for one in ordered
@@ -40,12 +40,11 @@ def verdict_table(judgements: Sequence[Judgement]) -> Grid:
 
 
 def sort_by_verdict(judgements: Iterable[Judgement]) -> list[Judgement]:
-    """What fails first, what holds last."""
+    """Put failed guidelines first."""
     return sorted(judgements, key=lambda one: _ORDER.index(one.verdict))
 
 
 def answer_table(judgement: Judgement) -> Grid:
-    """Each thing that it asks, and what was measured of that."""
     rows: list[tuple[Value, ...]] = [
         (
             *(one.question.label, _verdict_text(one.verdict, synthetic=judgement.synthetic)),
@@ -58,7 +57,7 @@ def answer_table(judgement: Judgement) -> Grid:
 
 
 def verdict_text(judgement: Judgement) -> str:
-    """The verdict; a synthetic one is marked."""
+    """Return the verdict, with a mark if it is synthetic."""
     return _verdict_text(judgement.verdict, synthetic=judgement.synthetic)
 
 
@@ -67,7 +66,7 @@ def _verdict_text(verdict: Verdict, *, synthetic: bool) -> str:
 
 
 def explain_verdict(judgement: Judgement) -> str:
-    """Why it is so, in one line."""
+    """Explain the verdict in one line."""
     if judgement.verdict is Verdict.NOT_TESTED:
         return judgement.why
     value, interval, wanted = _measured(judgement)
@@ -81,14 +80,14 @@ def explain_verdict(judgement: Judgement) -> str:
 
 
 def remaining_effort(judgement: Judgement) -> str:
-    """How much more measuring would decide it, as far as anybody can tell."""
+    """Estimate the trials that would decide the guideline."""
     if judgement.verdict is not Verdict.INCONCLUSIVE:
         return judgement.why
     if (deciding := judgement.deciding) is None or judgement.more is None:
         if any(one.value is None for one in judgement.answers):
-            return "figures that are missing"
+            return "missing figures"
         least = min((one.n for one in judgement.answers), default=0)
-        return "nobody can tell from so few trials" if least < 2 else "hardly anything: it lies on the edge"
+        return "unknown: too few trials" if least < 2 else "unlikely: the value is close to the limit"
     return f"some {judgement.more:,} more {_unit(deciding, judgement.more)} of each cell"
 
 
@@ -104,7 +103,6 @@ def _figures(judgement: Judgement, answer: Answer) -> tuple[str, str, str]:
 
 
 def format_target(answer: Answer, unit: str) -> str:
-    """Between which bounds it should lie."""
     low, high = answer.question.low, answer.question.high
     if high == inf:
         return f"at least {_in(low, unit)}"
@@ -113,7 +111,7 @@ def format_target(answer: Answer, unit: str) -> str:
 
 def _between(low: float, high: float, unit: str) -> str:
     if high == inf:
-        return "anything" if not low else f"from {_in(low, unit)}"
+        return "unbounded" if not low else f"from {_in(low, unit)}"
     return f"{_in(low, unit)} to {_in(high, unit)}"
 
 
@@ -128,7 +126,7 @@ def _rests_on(judgement: Judgement) -> str:
     if not measured:
         return ""
     telling = judgement.telling or measured[0]
-    # Runs and trials are not counted together.
+    # Do not mix counts of runs and of trials.
     counts = [one.n for one in measured if _unit(one, 1) == _unit(telling, 1)]
     span = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
     several = f", {len(judgement.answers)} answers" if len(judgement.answers) > 1 else ""
@@ -138,7 +136,7 @@ def _rests_on(judgement: Judgement) -> str:
 
 
 def _unit(answer: Answer, count: int) -> str:
-    """What is counted: of several runs each is one value, whatever its number of trials."""
+    """Return the unit of the sample: with several runs, each run is one value."""
     one = "run" if answer.runs > 1 else "trial"
     return one if count == 1 else f"{one}s"
 
@@ -146,7 +144,9 @@ def _unit(answer: Answer, count: int) -> str:
 def _notes(judgements: Sequence[Judgement]) -> list[str]:
     counts = Counter(one.verdict for one in judgements)
     counted = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
-    synthetic = "; figures are synthetic, so these are no verdicts" if any(one.synthetic for one in judgements) else ""
+    synthetic = (
+        "; figures are synthetic, so these verdicts do not count" if any(one.synthetic for one in judgements) else ""
+    )
     notes = [f"guidelines: {counted}{synthetic}"]
     for one in judgements:
         telling = one.telling
@@ -177,5 +177,5 @@ def _rows(judgement: Judgement) -> list[tuple[Value, ...]]:
 
 
 def _finite(low: float, high: float) -> tuple[float | None, float | None]:
-    """What has no bound has none in a table either."""
+    """Replace open bounds by None."""
     return low or None, None if high == inf else high

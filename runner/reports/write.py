@@ -1,4 +1,4 @@
-"""The edge of the reports: from the journal of a run to the files in its folder."""
+"""Reports from the journal of a run to files in its folder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def _without_gc() -> Iterator[None]:
-    """Reports make millions of values, none of which refer to each other in a ring: looking for rings takes a tenth."""
+    """Disable garbage collection. Reports have no reference cycles; a search for them takes a tenth of the time."""
     was = gc.isenabled()
     gc.disable()
     try:
@@ -37,7 +37,7 @@ def _without_gc() -> Iterator[None]:
 
 @_without_gc()
 def load_run_data(run: RunFolder, journal: Journal, *, over: bool) -> RunData:
-    """All that a run has recorded so far; `over`: that is all there will be."""
+    """Load the records of a run so far; `over`: the run is finished."""
     cells, trials = journal.cells(), list(journal.trials())
     return RunData(
         matrix=run.manifest.matrix,
@@ -58,7 +58,7 @@ def load_run_data(run: RunFolder, journal: Journal, *, over: bool) -> RunData:
 
 
 def _courses(folder: Path, cells: Sequence[CellRow], trials: Sequence[Trial]) -> dict[str, list[str]]:
-    """Of the cells that were to keep it, what is there: a folder may have been thinned out."""
+    """Read the profiles that are still in the folder."""
     found: dict[str, list[str]] = {cell.id: [] for cell in cells if "workload.profile" in cell.axes}
     for trial in trials:
         path = folder / trial.folder / "profile.csv"
@@ -69,7 +69,7 @@ def _courses(folder: Path, cells: Sequence[CellRow], trials: Sequence[Trial]) ->
 
 @_without_gc()
 def render_reports(content: RunData) -> dict[str, bytes]:
-    """Every report for programs by the name of its file; people have a page beside them."""
+    """Return the reports for programs, by file name."""
     verdicts = {"verdicts.csv": as_csv(verdict_rows(content.judgements))} if content.judgements else {}
     return {
         "junit.xml": junit(content),
@@ -82,16 +82,15 @@ def render_reports(content: RunData) -> dict[str, bytes]:
 
 
 def _answer(content: RunData) -> bytes:
-    """Every workload with all of its stacks."""
     return full_answer(content.rankings, content.losses, synthetic=content.synthetic, over=content.over).encode()
 
 
 def write_reports(run: RunFolder, content: RunData) -> list[Path]:
-    """Write all reports into the folder of the run; a run that was interrupted has them too."""
+    """Write all reports into the run folder, also for an interrupted run."""
     from runner.reports.html import page  # brings templates and tables along
 
     paths = [_put(run.path / name, text) for name, text in render_reports(content).items()]
-    # Last: what programs read is there by then, whatever becomes of the page.
+    # The page is last, so that an error in it does not prevent the files for programs.
     return [*paths, _put(run.path / "report.html", page(content, run.manifest, run.path.name))]
 
 

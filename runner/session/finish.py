@@ -58,7 +58,7 @@ class Ending:
     @property
     def unsure(self) -> list[str]:
         """Cells that are not known as well as `until:` asks for."""
-        return [one.cell.name for one in self.content.summaries if one.reached(self.content.until) is False]
+        return [one.cell.name for one in self.content.summaries if one.reaches(self.content.until) is False]
 
     @property
     def nothing(self) -> str:
@@ -85,7 +85,7 @@ class Ending:
             content.rankings, content.losses, synthetic=content.synthetic, over=content.over
         ):
             yield from answer_lines(words, width)
-            if words.cut:
+            if words.is_cut:
                 yield "answer.txt has the full list."
 
     def _published(self) -> Iterator[str]:

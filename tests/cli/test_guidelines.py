@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
 def test_a_run_ends_with_what_is_said_of_its_guidelines(ran: Said, tmp_path: Path) -> None:
     assert ran.status == 0, "what is synthetic fails nothing"
     assert "synthetic: fails" in ran.out
-    assert "guidelines: 1 holds, 2 fails; figures are synthetic, so these are no verdicts" in ran.out
+    assert "guidelines: 1 holds, 2 fails; figures are synthetic, so these verdicts do not count" in ran.out
     rows = list(csv.DictReader(io.StringIO((folder(tmp_path) / "verdicts.csv").read_text())))
     assert {row["guideline"]: row["verdict"] for row in rows} == {
         "alike": "holds",

@@ -66,12 +66,12 @@ def test_time_has_a_line_for_each_direction_that_was_there() -> None:
     assert reads.title == "disk/whole: bandwidth over time"
 
 
-def test_a_page_draws_it_in_its_own_section() -> None:
+def test_the_page_has_a_section_for_rates_over_device_or_time() -> None:
     whole = tree(of_tables(ZONES))
     assert [line.get("points") for line in whole.iter("{*}polyline")] == ["0.5,0 25.5,0 50.5,0 75.5,0"]
-    assert "Courses" in [heading.text for heading in whole.iter("{*}h2")]
+    assert "Rates over device or time" in [heading.text for heading in whole.iter("{*}h2")]
     without = tree(replace(of_tables(ZONES), courses={}))
-    assert "Courses" not in [heading.text for heading in without.iter("{*}h2")]
+    assert "Rates over device or time" not in [heading.text for heading in without.iter("{*}h2")]
 
 
 def test_it_is_read_from_the_folders_of_trials_that_count(tmp_path: Path) -> None:

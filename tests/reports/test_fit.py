@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from runner.reports.fit import Fitted, Sheet, boxed_width, fold, shares
+from runner.reports.fit import Fitted, Sheet, boxed_width, divide_width, fold
 from runner.reports.folding import wrap
 
 NAMES = ("raid5/chunk=64KiB/random/rw=randread", "raid5/chunk=64KiB/random/rw=randwrite", "raid6/chunk=64KiB/oltp")
@@ -58,7 +58,7 @@ def test_one_column_less_and_rows_stand_below_what_they_share() -> None:
 
 def test_the_least_important_columns_are_left_out_and_named() -> None:
     shown = lines(CELLS, 40)
-    assert shown[-1] == "not shown, for lack of room: trials"
+    assert shown[-1] == "not shown (no room): trials"
     assert shown[1].split() == ["cell", "rate", "±"]
 
 
@@ -126,9 +126,9 @@ def test_a_path_is_not_broken_in_running_text() -> None:
 
 
 def test_room_goes_to_the_columns_that_lack_most() -> None:
-    assert shares([5, 5], [20, 8], 21) == [16, 5]
-    assert shares([5, 5], [20, 8], 100) == [20, 8]
-    assert shares([5, 5], [20, 8], 9) == []
+    assert divide_width([5, 5], [20, 8], 21) == [16, 5]
+    assert divide_width([5, 5], [20, 8], 100) == [20, 8]
+    assert divide_width([5, 5], [20, 8], 9) == []
 
 
 @settings(max_examples=60, deadline=None)

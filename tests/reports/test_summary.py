@@ -36,7 +36,7 @@ def test_the_interval_of_a_cell_that_stopped_early_is_what_was_asked_for() -> No
     trials = [measured("c1", round_number, direction(200e6 + round_number, 1 << 20)) for round_number in (3, 1, 4, 2)]
     run = RunData("m", "qemu", False, [SEQ], trials, until=0.05, least=3, most=9)
     (seq,) = run.summaries
-    assert (seq.stopped, seq.reached(0.05)) == (StopReason.PRECISE, True)
+    assert (seq.stopped, seq.reaches(0.05)) == (StopReason.PRECISE, True)
     assert {name: estimate.relative for name, estimate in seq.figures.items()} == dict.fromkeys(
         (
             *("total_bw", "total_iops"),
@@ -64,7 +64,7 @@ def test_what_was_asked_for_may_be_reached_less_surely_than_stopping_takes_it(mo
         for round_number, rate in enumerate((100, 101.5, 103))
     ]
     (found,) = RunData("m", "qemu", False, [SEQ], trials, until=0.05, least=3, most=most, over=True).summaries
-    assert (found.stopped, found.reached(0.05)) == (how, True)
+    assert (found.stopped, found.reaches(0.05)) == (how, True)
 
 
 def test_a_cell_that_guidelines_took_more_trials_of_than_were_asked_for_says_so() -> None:
@@ -92,7 +92,7 @@ def test_what_became_of_the_trials_is_counted() -> None:
 def test_mixed_work_is_known_by_its_total() -> None:
     run = RunData("m", "qemu", False, [samples.RAND], samples.mixed(), until=0.05, least=3, most=9)
     (found,) = run.summaries
-    assert (found.headline, found.stopped, found.reached(0.05)) == ("total_iops", StopReason.PRECISE, True)
+    assert (found.headline, found.stopped, found.reaches(0.05)) == ("total_iops", StopReason.PRECISE, True)
     assert found.figures["total_bw"].mean == pytest.approx(10.01e6)
     for side in ("read", "write"):
         relative = found.figures[f"{side}_bw"].relative
@@ -113,7 +113,7 @@ def test_a_total_that_is_not_known_well_enough_is_not_reached() -> None:
         for round_number, rate in enumerate((1e6, 2e6, 3e6), start=1)
     ]
     run = RunData("m", "qemu", False, [samples.RAND], trials, until=0.05, least=3, most=3)
-    assert run.summaries[0].reached(0.05) is False
+    assert run.summaries[0].reaches(0.05) is False
 
 
 def test_directions_without_io_and_latencies_not_measured_are_left_out() -> None:
@@ -151,7 +151,7 @@ def test_a_cell_of_which_none_settled_has_no_figures() -> None:
     trials = [unsettled(measured("c1", round_number, direction(2e8, 1 << 20))) for round_number in range(4)]
     run = RunData("m", "qemu", False, [SEQ], trials, until=0.05)
     (found,) = run.summaries
-    assert (found.figures, found.unsettled, found.least_ios, found.reached(0.05)) == ({}, 4, None, None)
+    assert (found.figures, found.unsettled, found.least_ios, found.reaches(0.05)) == ({}, 4, None, None)
     assert found.stopped is StopReason.MAX, "four that agree would have been enough"
     assert run.drift is None
 

@@ -119,7 +119,7 @@ def test_why_some_are_told_in_mb_and_some_in_iops_is_told() -> None:
 
 
 def test_that_broken_cells_stand_first_is_told() -> None:
-    assert "Broken cells stand first" in " ".join(shown(RUN).split())
+    assert "Broken cells come first" in " ".join(shown(RUN).split())
     assert "first" not in shown(RunData("m", "qemu", False, RUN.cells, RUN.trials[:2]))
 
 

@@ -44,7 +44,7 @@ def test_each_is_told_with_its_figures_and_what_is_lacking() -> None:
     assert explain_verdict(HOLDS).endswith("wanted at least 1.50\u00d7; 5 trials of 2 cells")
     assert "more trials of each cell" in explain_verdict(OPEN)
     assert explain_verdict(NEVER) == "no cell has layout=far"
-    assert "nobody can tell from so few trials" in explain_verdict(claimed("one", 2.0, rounds=1))
+    assert "unknown: too few trials" in explain_verdict(claimed("one", 2.0, rounds=1))
 
 
 def test_of_several_runs_it_is_runs_that_are_counted_and_wanted() -> None:
@@ -142,7 +142,7 @@ def test_what_was_synthetic_is_skipped_whatever_it_says_and_no_failure() -> None
     synthetic = tuple(replace(one, synthetic=True) for one in ALL)
     root = etree.fromstring(junit(replace(SYNTHETIC, judgements=synthetic)))
     assert [root[-1].get(name) for name in ("failures", "skipped")] == ["0", "4"]
-    assert "these are no verdicts" in verdict_table(synthetic).notes[0]
+    assert "these verdicts do not count" in verdict_table(synthetic).notes[0]
     assert {row[1] for row in verdict_table(synthetic).rows} == {f"synthetic: {verdict}" for verdict in Verdict}
 
 

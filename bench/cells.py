@@ -27,7 +27,7 @@ from runner.results.environment import Host
 from runner.results.journal import Journal
 from runner.results.record import CellRow
 from runner.results.run_folder import Manifest, create
-from runner.scripts.cell import array_scripts, job, trial_seed
+from runner.scripts.cell import job, stack_scripts, trial_seed
 from runner.space.load import parse
 from runner.space.select import select
 from tests.support.execution import executor
@@ -49,7 +49,7 @@ repeat: 1000
 
 async def loop(rig: Rig, cells: list[Cell], disks: tuple[str, ...]) -> float:
     """The hand-written way."""
-    stack = array_scripts(cells[0].array, disks, zeroed=True).stack
+    stack = stack_scripts(cells[0].array, disks, zeroed=True).stack
     jobs = {f"{number}.fio": job(cell, stack, trial_seed(1, cell.id, 1)) for number, cell in enumerate(cells)}
     text = "for job in *.fio; do fio --output-format=json+ --output=$job.json $job; done"
     began = time.perf_counter()

@@ -5,7 +5,7 @@ set -euo pipefail
 exec </dev/null
 {% include 'prelude.sh' %}
 
-{% include 'knobs.sh' %}
+{% include 'tunables.sh' %}
 
 {% include 'bare.sh' %}
 

@@ -4,7 +4,7 @@ set -euo pipefail
 exec </dev/null
 {% include 'prelude.sh' %}
 
-{% include 'knobs.sh' %}
+{% include 'tunables.sh' %}
 
 # Sets the file $3, or if nothing is given puts it back to what it was; $1 has it and calls it $2.
 turn_file() {
@@ -34,8 +34,8 @@ turn() {
 {% include 'turn/' ~ way ~ '.sh' %}
 {% endfor %}
 
-{% for knob in knobs %}
-{{ knob.command }} {{ knob.words }}
+{% for tunable in tunables %}
+{{ tunable.command }} {{ tunable.words }}
 {% endfor %}
 {# After the knobs: what a layer sets going here may be over before a knob could slow it down. #}
 {% for layer in stack.layers %}

@@ -138,7 +138,7 @@ def _paste(cell: Cell | None, templates: Path | None, script: Path | None, warni
     """Show the commands, or write them where they were asked for; beside a table for programs nothing is shown."""
     from runner.base.atomic_files import write_atomically
     from runner.base.errors import BadInput
-    from runner.scripts.recommended_commands import pasteable
+    from runner.scripts.recommended_commands import recommended_script
 
     if cell is None:
         why = "no matrix of this run is here (its folder, or a matrix at all), so nobody knows how its cells are built"
@@ -146,7 +146,7 @@ def _paste(cell: Cell | None, templates: Path | None, script: Path | None, warni
             raise BadInput(why)
         echo(f"note: {why}", err=True)
         return
-    first, newline, rest = pasteable(cell, templates).partition("\n")
+    first, newline, rest = recommended_script(cell, templates).partition("\n")
     text = f"{first}{newline}{warning}{rest}"
     if script:
         write_atomically(script, text.encode())

@@ -87,9 +87,9 @@ def _meant(cell: Cell, patterns: tuple[str, ...]) -> bool:
 
 def _write(cell: Cell, disks: list[str], to: Path, own: Path | None, matrix: Matrix, *, zeroed: bool) -> None:
     from runner.results.run_folder import parts_of
-    from runner.scripts.cell import array_scripts, cell_scripts, files_of, job, trial_seed
+    from runner.scripts.cell import cell_scripts, files_of, job, stack_scripts, trial_seed
 
-    array = array_scripts(cell.array, disks, zeroed=zeroed, own=own)
+    array = stack_scripts(cell.array, disks, zeroed=zeroed, own=own)
     files = files_of(array, cell_scripts(cell, array.stack, own, matrix.monitor))
     folder = to.joinpath(*parts_of(cell.name))
     (folder / "trial-1").mkdir(parents=True, exist_ok=True)

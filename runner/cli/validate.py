@@ -18,7 +18,7 @@ from runner.session.request import Checks, asked, check_names, check_templates
 def command(matrices: tuple[Path, ...], templates: Path | None) -> None:
     """Check matrices: every error at once, each with file, line and column. Starts nothing."""
     from runner.cli import show
-    from runner.scripts.fio_check import missing
+    from runner.scripts.fio_check import explain_missing_fio
     from runner.space.studies import study_beside
 
     check_names(templates)
@@ -33,7 +33,7 @@ def command(matrices: tuple[Path, ...], templates: Path | None) -> None:
             bad = True
             continue
         count = request.selection.count()
-        lacking = f" ({why})" if (why := missing()) else ""
+        lacking = f" ({why})" if (why := explain_missing_fio()) else ""
         echo(f"{path}: good: {count:,} cell{'s' if count != 1 else ''}{lacking}")
         for note in request.selection.notes():
             echo(f"{path}: note: {note}")

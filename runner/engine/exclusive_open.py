@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
     from runner.hosts.exclusive import LeasedDisk
-    from runner.scripts.stack import Built
+    from runner.scripts.stack import StackView
 
 
 class BareDisks:
@@ -31,7 +31,7 @@ class BareDisks:
         self._lent = lent
 
     @asynccontextmanager
-    async def opened_exclusively(self, stack: Built) -> AsyncIterator[None]:
+    async def opened_exclusively(self, stack: StackView) -> AsyncIterator[None]:
         """Nobody else gets them meanwhile. Raises SetUpFailed if somebody has one already, or RigLost."""
         mine = [self._lent[disk] for disk in stack.bare if disk in self._lent]
         if not mine:

@@ -9,7 +9,7 @@ from runner.engine.trial import tear_down_remains
 if TYPE_CHECKING:
     from runner.engine.artifacts import Shelf
     from runner.machines.base import Rig
-    from runner.scripts.cell import ArrayScripts
+    from runner.scripts.cell import StackScripts
 
 
 class Teardowns:
@@ -17,10 +17,10 @@ class Teardowns:
 
     def __init__(self, shelf: Shelf) -> None:
         self._shelf = shelf
-        self._up: dict[str, ArrayScripts] = {}
-        self._left: dict[str, ArrayScripts] = {}
+        self._up: dict[str, StackScripts] = {}
+        self._left: dict[str, StackScripts] = {}
 
-    def keep(self, array: str, scripts: ArrayScripts) -> None:
+    def keep(self, array: str, scripts: StackScripts) -> None:
         """Keep the scripts of an array that is about to be built where it could outlive its rig and this process."""
         self._shelf.keep_tear_down(array, scripts.tear_down)
         self._up[array] = scripts

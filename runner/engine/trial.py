@@ -18,7 +18,7 @@ from runner.language.metrics import DECIMALS
 from runner.machines.base import RigLost, Step
 from runner.results.monitor.trial_monitor import buses, count_cache_flushes, notes, observe_use
 from runner.results.record import HOST_LIMITED, UNSETTLED
-from runner.scripts.cell import ArrayScripts, CellScripts, array_scripts, cell_scripts, files_of, job, trial_seed
+from runner.scripts.cell import CellScripts, StackScripts, cell_scripts, files_of, job, stack_scripts, trial_seed
 from runner.simdisks.overload import overload_of
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from runner.machines.base import Machine, Rig, StepResult
     from runner.results.fio_json import Figures
     from runner.results.monitor.trial_monitor import TrialUse
-    from runner.scripts.stack import Built
+    from runner.scripts.stack import StackView
     from runner.simdisks.clib import Report
     from runner.space.space import Array, Cell
 
@@ -61,7 +61,7 @@ class Measured:
 
 class ArrayOnRig:
     def __init__(
-        self, matrix: Matrix, array: Array, rig: Rig, scripts: ArrayScripts, own: Path | None, *, invented: bool = False
+        self, matrix: Matrix, array: Array, rig: Rig, scripts: StackScripts, own: Path | None, *, invented: bool = False
     ) -> None:
         self._matrix, self._array, self._rig, self._scripts, self._own = matrix, array, rig, scripts, own
         #: Results of the rig are synthetic.
@@ -69,7 +69,7 @@ class ArrayOnRig:
         self.set_up_log = ""
 
     @property
-    def stack(self) -> Built:
+    def stack(self) -> StackView:
         return self._scripts.stack
 
     @classmethod
@@ -80,7 +80,7 @@ class ArrayOnRig:
         rig: Rig,
         machine: Machine,
         own: Path | None,
-        keep: Callable[[ArrayScripts], None] | None = None,
+        keep: Callable[[StackScripts], None] | None = None,
     ) -> ArrayOnRig:
         """Run the set-up; raise NotOnThisKernel, SetUpFailed, or LostInSetUp.
 
@@ -92,7 +92,7 @@ class ArrayOnRig:
             raise SetUpFailed(
                 f"sync: assume-clean is only true on zeroed disks, and those of {machine.name} are not known to be"
             )
-        scripts = array_scripts(array, rig.disks, zeroed=machine.zeroed, own=own)
+        scripts = stack_scripts(array, rig.disks, zeroed=machine.zeroed, own=own)
         built = cls(matrix, array, rig, scripts, own, invented=machine.synthetic)
         if keep:
             keep(scripts)
@@ -214,7 +214,7 @@ def assumes_zeros(array: Array) -> bool:
     return any(getattr(layer, "sync", "") == "assume-clean" for layer in array.stack.value)
 
 
-async def tear_down_remains(rig: Rig, scripts: ArrayScripts) -> bool:
+async def tear_down_remains(rig: Rig, scripts: StackScripts) -> bool:
     """Start what is left of a lost rig's array on this one and take it apart; return whether that succeeded."""
     await rig.run([Step("activate", scripts.activate)], expected=0.0, deadline=deadlines.GRACE)
     (result,) = await rig.run([Step("tear-down", scripts.tear_down)], expected=0.0, deadline=deadlines.GRACE)

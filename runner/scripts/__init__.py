@@ -1,1 +1,1 @@
-"""Turn cells into bash scripts and fio jobs, and into the values that their read-back must find."""
+"""Bash scripts and fio jobs of cells, and the values that the read-back must find."""

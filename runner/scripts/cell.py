@@ -1,4 +1,4 @@
-"""The scripts of a cell: plain bash and fio in order, which can be run again by hand."""
+"""The scripts of a cell, numbered in the order in which they run, also by hand."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from runner.language.monitor import OFF, interval
 from runner.scripts.jinja import render
-from runner.scripts.knobs import MEMORY, host, inspections, knobs, recorded_of_memory
-from runner.scripts.stack import Built, built
+from runner.scripts.stack import StackView, view_stack
+from runner.scripts.tunables import MEMORY, host_expectations, inspections, memory_settings_to_record, tunables_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,28 +21,28 @@ if TYPE_CHECKING:
 
 
 #: Devices in one line of a job: fio reads at most 4096 or 8192 characters of a line.
-_A_LINE = 32
-#: fio rings the bell when the workload begins, for machines whose disks are to fail then; by hand there is no bell.
+_DEVICES_PER_LINE = 32
+#: fio signals the start of the workload to machines whose disks fail on demand. Without a bell it does nothing.
 BEGINS = {"exec_prerun": """sh -c 'test -z "$MATRIX_BELL" || printf b >"$MATRIX_BELL" || :'"""}
 
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """The files that a job works on: laid out before it, as an earlier cell of that shape left them, or made by it.
+    """The files that a job reads and writes.
 
-    They lie in the topmost directory. Folders in it lie wherever a file system thinks best, and a disk is twice as fast
-    at its beginning as at its end.
+    They are in the topmost directory, because a file system may place other directories anywhere, and a disk is twice
+    as fast at its beginning as at its end.
     """
 
     directory: str
-    #: The path that exists once all files are complete.
+    #: The marker that exists once all files are complete.
     whole: str
     each: int
-    #: Number and bytes of one job's files.
+    #: Number and total size of the files of one job.
     count: int
     span: int
-    #: The trial changes their layout on the disks.
-    spent: bool
+    #: The trial changes their layout on the disks, so the next trial needs new ones.
+    single_use: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,21 +56,22 @@ class Place:
 
     @property
     def filenames(self) -> tuple[str, ...]:
-        """Return the devices as fio takes them, in several lines: fio would cut one with several hundred."""
+        """Return the devices in fio's notation, in several lines: fio truncates a line with several hundred."""
         escaped = [path.replace(":", "\\:") for path in self.devices]
-        return tuple(":".join(escaped[at : at + _A_LINE]) for at in range(0, len(escaped), _A_LINE))
+        step = _DEVICES_PER_LINE
+        return tuple(":".join(escaped[at : at + step]) for at in range(0, len(escaped), step))
 
 
 @dataclass(frozen=True, slots=True)
-class ArrayScripts:
-    """The scripts that run once for an array."""
+class StackScripts:
+    """The scripts that run once for a stack."""
 
-    stack: Built
+    stack: StackView
     set_up: str
     tear_down: str
-    #: Finds and starts the array after a reboot.
+    #: Finds and starts the stack after a reboot.
     activate: str
-    #: Prints the array's state after a trial in which disks failed; empty if no disk is to fail.
+    #: Prints the state of the stack after a trial in which disks failed; empty without faults.
     aftermath: str
 
 
@@ -81,33 +82,33 @@ class CellScripts:
     tune: str
     verify: str
     measure: str
-    #: Prints the samples of the monitors; empty if there are none.
+    #: Prints the samples of the monitors; empty without monitors.
     samples: str
-    #: Prints the course of the rate; empty if it is not wanted.
+    #: Prints the rate over the course of the trial; empty unless the workload asks for it.
     profile: str
 
 
-def array_scripts(array: Array, disks: Sequence[str], *, zeroed: bool, own: Path | None = None) -> ArrayScripts:
-    stack = built(array.stack.value, disks, array.disks, zeroed=zeroed)
+def stack_scripts(array: Array, disks: Sequence[str], *, zeroed: bool, own: Path | None = None) -> StackScripts:
+    stack = view_stack(array.stack.value, disks, array.disks, zeroed=zeroed)
 
     def script(phase: str) -> str:
         return render(f"{phase}.sh", own, title=array.label, stack=stack)
 
     aftermath = script("aftermath") if array.faults else ""
-    return ArrayScripts(stack, script("set-up"), script("tear-down"), script("activate"), aftermath)
+    return StackScripts(stack, script("set-up"), script("tear-down"), script("activate"), aftermath)
 
 
-def cell_scripts(cell: Cell, stack: Built, own: Path | None = None, monitor: int | str = OFF) -> CellScripts:
-    tuned, place = knobs(cell.tune.value, stack), place_of(cell, stack)
+def cell_scripts(cell: Cell, stack: StackView, own: Path | None = None, monitor: int | str = OFF) -> CellScripts:
+    tunables, place = tunables_of(cell.tune.value, stack), place_of(cell, stack)
     values = {
         "stack": stack,
-        "knobs": tuned,
-        "ways": sorted({knob.way for knob in tuned} - {""}),
-        "inspections": inspections(stack, tuned),
-        "host": host(tuned),
+        "tunables": tunables,
+        "ways": sorted({tunable.way for tunable in tunables} - {""}),
+        "inspections": inspections(stack, tunables),
+        "host": host_expectations(tunables),
         "memory": MEMORY,
-        "recorded_of_memory": recorded_of_memory(tuned),
-        "governor": next((knob.value for knob in tuned if knob.way == "governor"), None) or "-",
+        "recorded_of_memory": memory_settings_to_record(tunables),
+        "governor": next((tunable.value for tunable in tunables if tunable.way == "governor"), None) or "-",
         "work": cell.workload.value,
         "faults": cell.array.faults,
         "samples": interval(monitor, cell.workload.value),
@@ -124,13 +125,13 @@ def cell_scripts(cell: Cell, stack: Built, own: Path | None = None, monitor: int
     return CellScripts(script("tune"), script("verify"), script("measure"), samples, course)
 
 
-def job(cell: Cell, stack: Built, seed: int, own: Path | None = None) -> str:
-    """Return the fio job of one trial; `seed` gives it random offsets of its own."""
+def job(cell: Cell, stack: StackView, seed: int, own: Path | None = None) -> str:
+    """Return the fio job of one trial. `seed` decides its random offsets."""
     workload, place = cell.workload, place_of(cell, stack)
     return _job("job.fio", workload, place, seed, own, BEGINS if cell.array.faults else {})
 
 
-def place_of(cell: Cell, stack: Built) -> Place:
+def place_of(cell: Cell, stack: StackView) -> Place:
     if stack.directory is None or cell.files is None:
         return Place(stack.tops, span=cell.span)
     return Place(
@@ -141,7 +142,7 @@ def place_of(cell: Cell, stack: Built) -> Place:
             each=cell.files.each,
             count=cell.files.count,
             span=cell.files.span,
-            spent=not cell.leaves_files,
+            single_use=not cell.leaves_files,
         ),
     )
 
@@ -153,7 +154,7 @@ def _lay_out(cell: Cell, place: Place, own: Path | None) -> str:
     return _job("lay-out.fio", cell.workload, place, 1, own, {})
 
 
-def job_of(workload: Variant[Workload], place: Place, seed: int, own: Path | None = None) -> str:
+def workload_job(workload: Variant[Workload], place: Place, seed: int, own: Path | None = None) -> str:
     return _job("job.fio", workload, place, seed, own, {})
 
 
@@ -169,12 +170,8 @@ def trial_seed(seed: int, cell: str, round_number: int) -> int:
     return int.from_bytes(hashlib.blake2b(f"{seed}/{cell}/{round_number}".encode(), digest_size=4).digest(), "big") >> 1
 
 
-def files_of(array: ArrayScripts, cell: CellScripts) -> dict[str, str]:
-    """A cell's folder: its scripts, numbered in the order in which they run; `activate` is for after a reboot.
-
-    `aftermath` runs after the measurement, if disks are to fail during that; `samples` and `profile`, if it is to be
-    seen how it went.
-    """
+def files_of(array: StackScripts, cell: CellScripts) -> dict[str, str]:
+    """Return the scripts of a cell's folder by file name. Those without a number run only on some occasions."""
     return {
         "1-set-up.sh": array.set_up,
         "2-tune.sh": cell.tune,

@@ -1,4 +1,4 @@
-"""Let fio check jobs before a run starts."""
+"""The check of jobs by fio before a run starts."""
 
 from __future__ import annotations
 
@@ -13,60 +13,55 @@ if TYPE_CHECKING:
 
 _DROPPED = re.compile(r"^fio: job (\S+) dropped$", re.MULTILINE)
 _VALID = re.compile(r"(?:valid values)?: +(\S+)")
-#: fio reads no more than this from one file.
-_AT_ONCE = 1000
+#: fio reads at most this many jobs from one file.
+_JOBS_PER_FILE = 1000
 
 
-def missing() -> str:
+def explain_missing_fio() -> str:
     """Return why fio cannot check jobs here; empty if it can."""
     return "" if shutil.which("fio") else "fio is not installed here, so jobs are checked only when they run"
 
 
-def refused(jobs: Mapping[str, str]) -> dict[str, str]:
-    """The jobs that fio will not take, with what it says of each, one thing a line.
-
-    All are asked about at once: fio is slow to start.
-    """
+def find_rejected(jobs: Mapping[str, str]) -> dict[str, str]:
+    """Return the jobs that fio rejects, with its messages. One fio checks many jobs, because it is slow to start."""
     found: dict[str, str] = {}
     keys = list(jobs)
-    for at in range(0, len(keys), _AT_ONCE):
-        found |= _refused_of({key: jobs[key] for key in keys[at : at + _AT_ONCE]})
+    for at in range(0, len(keys), _JOBS_PER_FILE):
+        found |= _find_rejected_in_file({key: jobs[key] for key in keys[at : at + _JOBS_PER_FILE]})
     return found
 
 
-def _refused_of(jobs: dict[str, str]) -> dict[str, str]:
+def _find_rejected_in_file(jobs: dict[str, str]) -> dict[str, str]:
     found: dict[str, str] = {}
     while jobs:
-        culprit, said = _first_refused(jobs)
+        culprit, message = _find_first_rejected(jobs)
         if culprit is None:
             break
-        found[culprit] = said
+        found[culprit] = message
         del jobs[culprit]
     return found
 
 
-def _first_refused(jobs: Mapping[str, str]) -> tuple[str | None, str]:
+def _find_first_rejected(jobs: Mapping[str, str]) -> tuple[str | None, str]:
     """Return the first job of a file that fio rejects (it stops there)."""
-    # Not by a file, which would stay if this process is killed.
+    # Standard input, because a file would remain if this process is killed.
     result = run(["fio", "--parse-only", "-"], stdin="".join(_named(job, key) for key, job in jobs.items()))
     if result.returncode == 0:
         return None, ""
-    said = result.stdout + result.stderr
-    dropped = _DROPPED.search(said)
+    output = result.stdout + result.stderr
+    dropped = _DROPPED.search(output)
     culprit = dropped[1] if dropped and dropped[1] in jobs else next(iter(jobs))
-    return culprit, _complaint(said) or f"exit status {result.returncode}"
+    return culprit, _parse_errors(output) or f"exit status {result.returncode}"
 
 
-def _complaint(said: str) -> str:
-    """Return fio's complaint. The valid values that fio prints before it are left out, and its guesses, which rarely
-    help.
-    """
-    lines = [line.strip().removeprefix("fio: ") for line in said.splitlines() if not _DROPPED.match(line)]
+def _parse_errors(output: str) -> str:
+    """Return fio's errors, with the valid values at the end, and without its guesses, which rarely help."""
+    lines = [line.strip().removeprefix("fio: ") for line in output.splitlines() if not _DROPPED.match(line)]
     valid = [found[1] for line in lines if (found := _VALID.match(line))]
-    told = [line for line in lines if line and not _VALID.match(line) and not line.startswith("Did you mean ")]
-    if valid and len(told) == 1:
-        told[0] += f"; valid values: {', '.join(valid)}"
-    return "\n".join(told)
+    errors = [line for line in lines if line and not _VALID.match(line) and not line.startswith("Did you mean ")]
+    if valid and len(errors) == 1:
+        errors[0] += f"; valid values: {', '.join(valid)}"
+    return "\n".join(errors)
 
 
 def _named(job: str, key: str) -> str:

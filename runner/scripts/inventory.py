@@ -15,12 +15,11 @@ BY_ID = "/dev/disk/by-id"
 
 
 def smart_script(disks: Sequence[str], own: Path | None = None) -> str:
-    """Return the script that asks these disks for their health."""
     return render("disks/smart.sh", own, title="The health of disks", disks=tuple(disks))
 
 
 def census_script(own: Path | None = None, *, by_id: str = BY_ID) -> str:
-    """Return the script that lists all facts to check before a disk is used; `by_id` is the folder of stable names."""
+    """Return the script that lists all facts to check before a disk is used. `by_id`: the folder of stable names."""
     return render(
         "disks/census.sh",
         own,

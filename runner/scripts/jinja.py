@@ -1,8 +1,4 @@
-"""Templates in which a value cannot break out of its place.
-
-In a shell template everything that is put in is quoted by the environment, not by whoever wrote the template; in a fio
-job nothing with a line break gets in. A name that nobody defined is an error in both.
-"""
+"""Templates with safe values: the environment quotes every value of a script, and checks every value of a fio job."""
 
 from __future__ import annotations
 
@@ -21,24 +17,24 @@ from runner.base.shipped import shipped
 SHIPPED = shipped("templates")
 
 
-def quoted(value: object) -> str:
-    """A value as one shell word, a sequence as several."""
+def shell_words(value: object) -> str:
+    """Quote a value as one shell word, a sequence as several."""
     if isinstance(value, Undefined):
-        return str(value)  # which says what is not defined
+        return str(value)  # raises the error that names the undefined value
     if isinstance(value, bool) or value is None:
-        raise TypeError(f"{value!r} has no place in a script")
+        raise TypeError(f"{value!r} has no form in a script")
     if isinstance(value, tuple | list):
-        return " ".join(quoted(one) for one in value)
+        return " ".join(shell_words(one) for one in value)
     return shlex.quote(str(value))
 
 
-def one_line(value: object) -> str:
-    """A value as it stands in a fio job."""
+def fio_value(value: object) -> str:
+    """Format a value for a fio job. Reject line breaks, which would add options."""
     if value is None:
-        raise TypeError(f"{value!r} has no place in a fio job")
+        raise TypeError(f"{value!r} has no form in a fio job")
     text = str(int(value)) if isinstance(value, bool) else str(value)
     if any(ord(char) < 32 for char in text):
-        raise ValueError(f"{text!r} would not stay on its line of a fio job")
+        raise ValueError(f"{text!r} has a control character, which a fio job cannot contain")
     return text
 
 
@@ -61,8 +57,8 @@ def _cached_environment(own: Path | None, finalize: Any) -> Environment:
     )
 
 
-def in_effect(own: Path | None) -> dict[str, str]:
-    """Every template by its path: the shipped ones, and those of the user's that stand in for them or beside them."""
+def effective_templates(own: Path | None) -> dict[str, str]:
+    """Return the text of every template by its path. The user's own templates replace shipped ones or are added."""
     return {
         str(path.relative_to(folder)): path.read_text(encoding="utf-8", errors="replace")
         for folder in (SHIPPED, own)
@@ -72,33 +68,33 @@ def in_effect(own: Path | None) -> dict[str, str]:
     }
 
 
-def unread(own: Path) -> list[str]:
-    """Templates of the user's that nothing reads: no shipped one is called so, and none of the others includes them."""
+def unused_templates(own: Path) -> list[str]:
+    """Return the user's templates that replace no shipped one and that no other template of the user includes."""
     texts = {
         str(path.relative_to(own)): path.read_text(encoding="utf-8", errors="replace")
         for path in sorted(own.rglob("*"))
         if path.is_file() and path.suffix in {".sh", ".fio"}
     }
-    shipped = in_effect(None).keys()
+    names = effective_templates(None).keys()
     included = set[str | None]()
     for text in texts.values():
-        with suppress(TemplateError):  # told where it is rendered
-            included.update(find_referenced_templates(_environment(own, quoted).parse(text)))
-    # What it includes by a name that is computed may be any.
-    return [] if None in included else [name for name in texts if name not in shipped and name not in included]
+        with suppress(TemplateError):  # `render` reports it
+            included.update(find_referenced_templates(_environment(own, shell_words).parse(text)))
+    # None: an include with a computed name, which may be any template.
+    return [] if None in included else [name for name in texts if name not in names and name not in included]
 
 
 def render(template: str, own: Path | None, *, title: str, **values: Any) -> str:
-    """One template, the user's own if there is one of that name. The title stands in comments, so it is one line."""
-    environment = _environment(own, one_line if template.endswith(".fio") else quoted)
+    """Render a template. The title goes into comments, so it is made one line."""
+    environment = _environment(own, fio_value if template.endswith(".fio") else shell_words)
     values["title"] = "".join(char if char.isprintable() else "_" for char in title)
     try:
         return environment.get_template(template).render(values)
     except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError) as error:
         if own is None and not isinstance(error, TemplateError):
-            raise  # nothing a user could have written
+            raise  # a defect of this program, not of the user's template
         raise BadInput(
             f"template {template}: {error}",
             details=f"line {getattr(error, 'lineno', '?')} of {getattr(error, 'filename', None) or template}",
-            resolution="fix the template, or leave --templates away to use the shipped ones",
+            resolution="fix the template, or remove --templates to use the shipped ones",
         ) from error

@@ -1,8 +1,7 @@
-"""A cell as something to be pasted on a machine of one's own: commands, and what makes its tunables last.
+"""A script for administrators: the commands that build a cell's stack, and make its tunables permanent.
 
-The scripts that a run leaves behind build for measuring: they mark what is theirs, wait for resyncs and put everything
-back. Here is what an administrator would write for good. Disks are variables, which stand at the top; inside they are
-paths that occur nowhere else, and become variables once everything has been quoted.
+The scripts of a run are for measurements: they mark their stacks, wait for resyncs and restore all settings. This one
+has variables for the disks. The templates get unique paths, which are replaced by the variables after quoting.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ from runner.layers.fs import FsView
 from runner.layers.integrity import IntegrityView
 from runner.layers.lvm import LvmView
 from runner.scripts.jinja import render
-from runner.scripts.knobs import knobs
-from runner.scripts.stack import built
+from runner.scripts.stack import view_stack
+from runner.scripts.tunables import tunables_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from runner.layers.base import View
-    from runner.scripts.knobs import Knob
-    from runner.scripts.stack import Built
+    from runner.scripts.stack import StackView
+    from runner.scripts.tunables import Tunable
     from runner.space.space import Cell
 
 _DISK = "/dev/disk/by-id/matrix-disk{:02}"
@@ -33,83 +32,88 @@ _WORD = re.compile(r"/dev/disk/by-id/matrix-disk(\d\d)")
 _IN_RULE = re.compile(r"disk/by-id/matrix-disk(\d\d)")
 _GOVERNORS = "/sys/devices/system/cpu/cpufreq/policy*/scaling_governor"
 _FOLDER = re.compile(r"/run/matrix/mnt-\w+-\d+")
-#: What can stand in a rule of udev between its quotes.
+#: Values that a udev rule can have between its quotes.
 _PLAIN = re.compile(r"[\w .:/+-]+")
-#: Files of a disk that a profile of tuned has options for.
+#: Files of a disk for which tuned has options.
 _OF_TUNED = {"queue/scheduler": "elevator", "queue/read_ahead_kb": "readahead"}
-#: Checksums that systemd opens a device with, in all of its versions.
-_KNOWN_AT_BOOT = {"crc32", "crc32c", "sha1", "sha256"}
-#: Options that only tests want: marks by which what is ours is known, force, and quick keys.
+#: Checksums that every version of systemd supports.
+_ALGORITHMS_AT_BOOT = {"crc32", "crc32c", "sha1", "sha256"}
+#: Options that only tests need, and the number of their words: marks, force, and quick keys.
 _MARKS = {"-U": 2, "-L": 2, "-l": 2, "-q": 1, "-F": 1, "-f": 1, "--addtag": 2, "--setautoactivation": 2}
 
 
 @dataclass(frozen=True, slots=True)
-class Pasted:
-    """What templates see."""
+class ScriptValues:
+    """The variables of the template."""
 
     disks: tuple[str, ...]
-    stack: Built
-    #: Of every device that has one: a rule of udev.
+    stack: StackView
+    #: One udev rule for each device with settings.
     rules: tuple[str, ...]
-    #: Lines of systemd-tmpfiles.
+    #: Lines for systemd-tmpfiles.
     files: tuple[str, ...]
-    #: Lines of a profile of tuned, but for the last ones.
+    #: Lines of a tuned profile, without `named`.
     profile: tuple[str, ...]
-    #: These: device, file below its folder in sysfs, value.
+    #: Last lines of the profile: device, file below its folder in sysfs, value.
     named: tuple[tuple[str, str, str], ...]
-    #: Device, file below its folder in sysfs, value: for now, until the next boot.
+    #: Settings until the next boot: device, file below its folder in sysfs, value.
     settings: tuple[tuple[str, str, str], ...]
-    #: Drives, and what their own caches are to be.
+    #: Drives, and the mode of their caches.
     caches: tuple[tuple[str, str], ...]
     #: Files of the whole machine, and values.
     host: tuple[tuple[str, str], ...]
     mounted: bool
-    #: Which of these is one for each processor.
+    #: The file in `host` that exists once for each processor.
     governors: str
 
 
-def pasteable(cell: Cell, own: Path | None = None) -> str:
-    """The script of a cell, to be looked through, completed at its top, and run as root."""
+def recommended_script(cell: Cell, own: Path | None = None) -> str:
+    """Return the script of a cell. The user completes its first lines and runs it as root."""
     disks = tuple(_DISK.format(number) for number in range(1, len(cell.array.disks.devices) + 1))
-    stack = built(cell.array.stack.value, disks, cell.array.disks, zeroed=False)
-    turned = [knob for knob in knobs(cell.tune.value, stack) if knob.value is not None]
+    stack = view_stack(cell.array.stack.value, disks, cell.array.disks, zeroed=False)
+    tunables = [tunable for tunable in tunables_of(cell.tune.value, stack) if tunable.value is not None]
     used = tuple(f"disk{_number(disk)}" for disk in stack.disks)
-    pasted = Pasted(
+    values = ScriptValues(
         used,
         stack,
-        tuple(_rules(turned)),
-        tuple(_files(turned)),
-        tuple(_profile(turned, cell.name)),
-        tuple((knob.device, knob.file, str(knob.value)) for knob in turned if _by_name(knob)),
-        tuple((knob.device, knob.file, str(knob.value)) for knob in turned if knob.device and knob.way != "cache"),
-        tuple((knob.device, str(knob.value)) for knob in turned if knob.way == "cache"),
-        tuple((_host_file(knob), str(knob.value)) for knob in turned if not knob.device),
+        tuple(_rules(tunables)),
+        tuple(_files(tunables)),
+        tuple(_profile(tunables, cell.name)),
+        tuple(_settings(filter(_by_name, tunables))),
+        tuple(_settings(one for one in tunables if one.device and one.way != "cache")),
+        tuple((one.device, str(one.value)) for one in tunables if one.way == "cache"),
+        tuple((_host_file(one), str(one.value)) for one in tunables if not one.device),
         any(isinstance(view, FsView) for view in stack.layers),
         _GOVERNORS,
     )
-    text = render("recommend.sh", own, title=cell.name, paste=pasted, stack=stack, commands=_commands(stack.layers))
+    text = render("recommend.sh", own, title=cell.name, paste=values, stack=stack, commands=_commands(stack.layers))
     return _with_variables(text)
+
+
+def _settings(tunables: Iterable[Tunable]) -> Iterator[tuple[str, str, str]]:
+    for tunable in tunables:
+        yield tunable.device, tunable.file, str(tunable.value)
 
 
 def _number(disk: str) -> str:
     match = _WORD.fullmatch(disk)
-    assert match is not None  # noqa: S101 - they are all made above
+    assert match is not None  # noqa: S101 - every name comes from `_DISK`
     return match[1]
 
 
 def _with_variables(text: str) -> str:
-    """Paths of disks as variables: as words, and inside of what is quoted for a rule."""
+    """Replace paths of disks by variables, as words and inside the quotes of udev rules."""
     text = _WORD.sub(r'"$disk\1"', text)
     text = _IN_RULE.sub(r"""'"${disk\1#/dev/}"'""", text)
     return _FOLDER.sub('"$mount_point"', text)
 
 
 def _commands(layers: tuple[View, ...]) -> tuple[tuple[View, tuple[tuple[str, ...], ...]], ...]:
-    """Of every layer what the tools are told, where that is not said by its template."""
-    return tuple((layer, _told(layer)) for layer in layers)
+    return tuple((layer, _commands_of(layer)) for layer in layers)
 
 
-def _told(layer: View) -> tuple[tuple[str, ...], ...]:
+def _commands_of(layer: View) -> tuple[tuple[str, ...], ...]:
+    """Return the arguments that the template of the layer does not contain."""
     if isinstance(layer, LvmView):
         return tuple(_without_marks(command) for command in layer.commands)
     if isinstance(layer, FsView):
@@ -117,16 +121,16 @@ def _told(layer: View) -> tuple[tuple[str, ...], ...]:
         return (_without_marks(layer.mkfs), (layer.type, options, "0", "2"))
     if isinstance(layer, CryptView):
         format_options = tuple(one for one in layer.format_options if not one.startswith(("--pbkdf", "--iter-time")))
-        # What is hashed how is another default in each version; and no header would tell a wrong passphrase later.
+        # The default hash differs between versions. Without a header a wrong passphrase is never detected.
         plain = ("--hash=sha256", "--verify-passphrase") if layer.format == "plain" else ()
-        return (format_options, (*layer.open_options, *plain), _in_crypttab(layer))
+        return (format_options, (*layer.open_options, *plain), _crypttab_options(layer))
     if isinstance(layer, IntegrityView):
-        return (layer.format_options, _in_integritytab(layer))
+        return (layer.format_options, _integritytab_options(layer))
     return ()
 
 
-def _in_crypttab(layer: CryptView) -> tuple[str, ...]:
-    """How it is opened at boot: only what has no header must be told what it is. Empty if there is no way to say it."""
+def _crypttab_options(layer: CryptView) -> tuple[str, ...]:
+    """Return the options for opening at boot; empty if crypttab cannot express them."""
     flags = [flag for flag, wanted in layer.flags if wanted == "on"]
     asked = ["discard" if flag == "allow_discards" else flag.replace("_", "-") for flag in flags]
     if layer.format != "plain":
@@ -143,10 +147,10 @@ def _in_crypttab(layer: CryptView) -> tuple[str, ...]:
     return (",".join((*how, *asked)),)
 
 
-def _in_integritytab(layer: IntegrityView) -> tuple[str, ...]:
-    """The same, which every version of systemd understands: how checksums are kept is said anew at each opening."""
-    known = layer.mode == "journal" and layer.algorithm in _KNOWN_AT_BOOT
-    return (f"integrity-algorithm={layer.algorithm}",) if known else ()
+def _integritytab_options(layer: IntegrityView) -> tuple[str, ...]:
+    """Return the options for opening at boot; empty unless every version of systemd supports them."""
+    supported = layer.mode == "journal" and layer.algorithm in _ALGORITHMS_AT_BOOT
+    return (f"integrity-algorithm={layer.algorithm}",) if supported else ()
 
 
 def _without_marks(command: tuple[str, ...]) -> tuple[str, ...]:
@@ -163,60 +167,60 @@ def _without_marks(command: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def _host_file(knob: Knob) -> str:
-    return _GOVERNORS if knob.way == "governor" else knob.file
+def _host_file(tunable: Tunable) -> str:
+    return _GOVERNORS if tunable.way == "governor" else tunable.file
 
 
-def _rules(turned: list[Knob]) -> Iterator[str]:
-    """A device has its settings in one line, in the order in which they must be turned."""
-    by_device: dict[str, list[Knob]] = {}
-    for knob in turned:
-        if knob.device:
-            by_device.setdefault(knob.device, []).append(knob)
+def _rules(tunables: list[Tunable]) -> Iterator[str]:
+    """Write one rule for each device, with its settings in the order in which they must be set."""
+    by_device: dict[str, list[Tunable]] = {}
+    for tunable in tunables:
+        if tunable.device:
+            by_device.setdefault(tunable.device, []).append(tunable)
     for device, several in by_device.items():
         link = device.removeprefix("/dev/")
-        sets = ", ".join(_set(knob) for knob in several if _PLAIN.fullmatch(str(knob.value)))
+        sets = ", ".join(_rule_action(tunable) for tunable in several if _PLAIN.fullmatch(str(tunable.value)))
         if sets:
             yield f'ACTION=="add|change", SUBSYSTEM=="block", SYMLINK=="{link}", {sets}'
 
 
-def _set(knob: Knob) -> str:
-    """What a rule does. A drive's cache is switched at the drive: what the kernel believes of it must stay true.
+def _rule_action(tunable: Tunable) -> str:
+    """Return the action that sets a tunable. A cache is switched at the drive, so that the kernel's view stays true.
 
-    That makes the kernel look at all of the drive anew and forget other settings, so it comes before any ATTR: an
-    IMPORT is done while the line is matched, where a RUN would come last of all.
+    The switch makes the kernel reset other settings of the drive, so it must come before any ATTR. An IMPORT runs while
+    the line is matched; a RUN would come last.
     """
-    if knob.way == "cache":
+    if tunable.way == "cache":
         there = "/sys%p/device/scsi_disk/*/cache_type /sys%p/cache_type"
-        already = f"grep -qsx {str(knob.value).replace(' ', '.')} {there}"  # else every change would reset the rest
-        return (
-            f"""IMPORT{{program}}="/bin/sh -c '{already} || echo {knob.value} | tee {there} >/dev/null 2>&1; true'\""""
-        )
-    return f'ATTR{{{knob.file}}}="{knob.value}"'
+        value = tunable.value
+        already = f"grep -qsx {str(value).replace(' ', '.')} {there}"  # or every change would reset the rest
+        return f"""IMPORT{{program}}="/bin/sh -c '{already} || echo {value} | tee {there} >/dev/null 2>&1; true'\""""
+    return f'ATTR{{{tunable.file}}}="{tunable.value}"'
 
 
-def _files(turned: list[Knob]) -> Iterator[str]:
-    for knob in turned:
-        if not knob.device:
-            yield f"w {_host_file(knob)} - - - - {knob.value}"
+def _files(tunables: list[Tunable]) -> Iterator[str]:
+    for tunable in tunables:
+        if not tunable.device:
+            yield f"w {_host_file(tunable)} - - - - {tunable.value}"
 
 
-def _profile(turned: list[Knob], name: str) -> Iterator[str]:
-    """Of disks first: another scheduler forgets what else is set of its queue."""
-    if sections := [*_disks_of_profile(turned), *_host_of_profile(turned)]:
+def _profile(tunables: list[Tunable], name: str) -> Iterator[str]:
+    """Write the profile, disks first: a change of the scheduler resets other settings of the queue."""
+    if sections := [*_disk_sections(tunables), *_host_sections(tunables)]:
         yield "[main]"
         yield f"summary=Recommended by matrix: {''.join(char if char.isprintable() else '_' for char in name)}"
         yield from sections
 
 
-def _disks_of_profile(turned: list[Knob]) -> Iterator[str]:
-    """A section for all that are set alike. They are told by their links, as in rules of udev; tuned knows nothing
-    else that stays theirs. And it is not to send them to sleep, which it does (`dynamic`) unless told otherwise.
+def _disk_sections(tunables: list[Tunable]) -> Iterator[str]:
+    """Write one section for all disks with equal settings. Their links identify them, because other names may change.
+
+    `dynamic=0` keeps tuned from sending disks to sleep.
     """
     by_device: dict[str, list[str]] = {}
-    for knob in turned:
-        if knob.device and knob.file in _OF_TUNED and _PLAIN.fullmatch(str(knob.value)):
-            by_device.setdefault(knob.device, []).append(f"{_OF_TUNED[knob.file]}={knob.value}")
+    for tunable in tunables:
+        if tunable.device and tunable.file in _OF_TUNED and _PLAIN.fullmatch(str(tunable.value)):
+            by_device.setdefault(tunable.device, []).append(f"{_OF_TUNED[tunable.file]}={tunable.value}")
     alike: dict[tuple[str, ...], list[str]] = {}
     for device, options in by_device.items():
         alike.setdefault(tuple(options), []).append(device.removeprefix("/dev/"))
@@ -226,33 +230,33 @@ def _disks_of_profile(turned: list[Knob]) -> Iterator[str]:
         yield from ("dynamic=0", *options_of_all)
 
 
-def _by_name(knob: Knob) -> bool:
-    """Whether a profile can only write it to a file of sysfs, where a device has the name of the day.
+def _by_name(tunable: Tunable) -> bool:
+    """Return whether tuned can only write the file in sysfs, where a device's name may change at the next boot.
 
-    A drive's cache is left to udev: to switch it is to forget the rest, and a profile switches it each time.
+    The cache of a drive is left to udev: tuned would switch it each time, which resets the other settings.
     """
     return (
-        bool(knob.device)
-        and knob.way != "cache"
-        and knob.file not in _OF_TUNED
-        and _PLAIN.fullmatch(str(knob.value)) is not None
+        bool(tunable.device)
+        and tunable.way != "cache"
+        and tunable.file not in _OF_TUNED
+        and _PLAIN.fullmatch(str(tunable.value)) is not None
     )
 
 
-def _host_of_profile(turned: list[Knob]) -> Iterator[str]:
-    """Of the machine, and last what those of devices follow that have to be named.
+def _host_sections(tunables: list[Tunable]) -> Iterator[str]:
+    """Write the sections of the machine. The template appends `named` to the last one.
 
-    A governor is a file like others: who asks tuned for one by its own option is kept from sleeping deeply as well.
+    The governor is set by its file, because tuned's own option also disables deep sleep states.
     """
     groups: dict[str, list[str]] = {}
-    for knob in turned:
-        if knob.file.startswith("/proc/sys/"):
-            groups.setdefault("sysctl", []).append(f"{_sysctl(knob.file)}={knob.value}")
-        elif not knob.device:
-            groups.setdefault("sysfs", []).append(f"{_host_file(knob)}={knob.value}")
-    if any(map(_by_name, turned)):
+    for tunable in tunables:
+        if tunable.file.startswith("/proc/sys/"):
+            groups.setdefault("sysctl", []).append(f"{_sysctl(tunable.file)}={tunable.value}")
+        elif not tunable.device:
+            groups.setdefault("sysfs", []).append(f"{_host_file(tunable)}={tunable.value}")
+    if any(map(_by_name, tunables)):
         groups.setdefault("sysfs", []).append(
-            "# Devices are called here as they were that day; rules of udev know them for good."
+            "# These names of devices may change at the next boot. The udev rules use stable names."
         )
     for group, lines in sorted(groups.items(), key=lambda item: item[0] == "sysfs"):
         yield from (f"[{group}]", *lines)

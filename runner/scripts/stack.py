@@ -1,4 +1,4 @@
-"""A whole stack as templates see it: everything that is built, from the bottom up, on disks that are there."""
+"""A stack on given disks, as templates see it: its layers from the bottom up."""
 
 from __future__ import annotations
 
@@ -18,78 +18,80 @@ if TYPE_CHECKING:
     from runner.space.layouts import Stack
 
 
-#: Disks that we gave a machine, or a reader: nobody else's are beside them. On a host there may be another run, whose
-#: arrays must be called otherwise.
-_GIVEN = re.compile(r"matrix-(disk)?\d+$")
+#: Names of disks in a machine of this program or in a recommended script. There no other run can use the same names;
+#: on a host one can.
+_PRIVATE = re.compile(r"matrix-(disk)?\d+$")
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
-    """Everything that is built, the highest devices of it, the disks it uses."""
-
+class StackView:
     layers: tuple[View, ...]
+    #: Its highest devices, and the disks that it uses.
     tops: tuple[str, ...]
     disks: tuple[str, ...]
-    #: What every device of it is called in readings.
+    #: The name of each device in readings.
     names: Mapping[str, str]
-    #: Those of the disks that have a queue whose depth can be set.
+    #: Disks with a queue whose depth can be set.
     queued: frozenset[str]
-    #: Names what the host keeps for whoever has these disks: mount points, and what knobs were.
+    #: Part of the names of mount points and of remembered tunables on the host.
     bay: str
 
     @property
     def directory(self) -> str | None:
-        """Where its file system is mounted; None where work is done on the devices themselves."""
+        """Return the mount point of its file system, if it has one."""
         return next((layer.directory for layer in self.layers if isinstance(layer, FsView)), None)
 
     @property
     def marks(self) -> frozenset[str]:
-        """By what all that is written on disks for it is known again."""
+        """Return the marks by which its metadata on disks is recognised."""
         return frozenset(mark for layer in self.layers for mark in layer.marks)
 
     @property
     def bare(self) -> tuple[str, ...]:
-        """Those of the disks that nothing was built on, or partitions alone: the kernel has them for nobody."""
-        had: set[str] = set()
+        """Return the disks that no layer holds open in the kernel: those without a layer or with partitions only."""
+        held: set[str] = set()
         for layer in reversed(self.layers):
-            # Who has a partition has its disk.
-            if layer.holds or had.intersection(set(layer.tops) - set(layer.members)):
-                had.update(layer.members)
-        return tuple(disk for disk in self.disks if disk not in had)
+            # An open partition also keeps its disk open.
+            if layer.holds or held.intersection(set(layer.tops) - set(layer.members)):
+                held.update(layer.members)
+        return tuple(disk for disk in self.disks if disk not in held)
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """Every block device of it, from the top down."""
+        """Return all its block devices, from the top down."""
         made = (device for layer in reversed(self.layers) for device in layer.tops)
         return tuple(dict.fromkeys((*self.tops, *made, *self.disks)))
 
 
-def built(stack: Stack, disks: Sequence[str], below: Below, *, zeroed: bool) -> Built:
-    """The stack on these disks. `zeroed`: they are known to read as zeros, so a first resync may be ruled out."""
+def view_stack(stack: Stack, disks: Sequence[str], below: Below, *, zeroed: bool) -> StackView:
+    """Put a stack on disks. `zeroed`: the disks are known to read as zeros, so md can skip the first resync."""
     devices, layers = tuple(disks), list[View]()
     names = {disk: f"disk{number}" for number, disk in enumerate(disks)}
     axes = axis_names(layer.kind for layer in stack)
     bay = bay_of(disks)
-    prefix = "matrix" if all(map(_GIVEN.search, disks)) else f"matrix-{bay}"
+    prefix = "matrix" if all(map(_PRIVATE.search, disks)) else f"matrix-{bay}"
     for depth, (layer, ground) in enumerate(levels(stack, below)):
-        made = _named(layer.views(BuildContext(devices, ground, depth, zeroed, bay, prefix)), axes[depth])
+        made = _with_names(layer.views(BuildContext(devices, ground, depth, zeroed, bay, prefix)), axes[depth])
         for view in made:
-            names = {**dict(zip(view.tops, view.names, strict=False)), **names}  # what only passes on renames nothing
+            names = {
+                **dict(zip(view.tops, view.names, strict=False)),
+                **names,
+            }  # a layer that passes devices on keeps their names
         devices = tops(made) or devices  # a file system leaves no device
         layers += made
         zeroed = zeroed and layer.keeps_zeros
     used = {member for layer in layers for member in layer.members}
     queued = frozenset(disk for disk, shape in zip(disks, below.devices, strict=False) if shape.queued)
-    return Built(tuple(layers), devices, tuple(disk for disk in disks if disk in used), names, queued, bay)
+    return StackView(tuple(layers), devices, tuple(disk for disk in disks if disk in used), names, queued, bay)
 
 
 def bay_of(disks: Sequence[str]) -> str:
-    """The same for all layouts on the same disks, whatever their order."""
+    """Return a hash of the disks that does not depend on their order."""
     return hashlib.blake2b(" ".join(sorted(disks)).encode(), digest_size=4).hexdigest()
 
 
-def _named(made: tuple[View, ...], axis: str) -> tuple[View, ...]:
-    """What a layer made, each of its devices with its name in readings; they are counted as `pick` counts them."""
+def _with_names(made: tuple[View, ...], axis: str) -> tuple[View, ...]:
+    """Name the devices of a layer for readings, with the numbers that `pick` uses."""
     order = tops(made)
     if len(order) < 2:
         return tuple(replace(view, names=(axis,)) for view in made)

@@ -221,9 +221,9 @@ def _now() -> datetime:
 
 def _marks(arrays: Iterable[Array], disks: tuple[str, ...]) -> frozenset[str]:
     """By what all that the run builds is known, on disks that are called so."""
-    from runner.scripts.stack import built
+    from runner.scripts.stack import view_stack
 
-    stacks = (built(array.stack.value, disks, array.disks, zeroed=False) for array in arrays)
+    stacks = (view_stack(array.stack.value, disks, array.disks, zeroed=False) for array in arrays)
     return frozenset(mark for stack in stacks for mark in stack.marks)
 
 

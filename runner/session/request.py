@@ -129,16 +129,16 @@ def _beyond_judging(space: Space) -> Iterator[Flaw]:
 
 def _refused_jobs(space: Space, own: Path | None) -> Iterator[Flaw]:
     """Every different workload that fio itself will not take."""
-    from runner.scripts.fio_check import missing, refused
+    from runner.scripts.fio_check import explain_missing_fio, find_rejected
 
-    if missing():
+    if explain_missing_fio():
         return
     mine = f" (in a job of {own / 'job.fio'})" if own and (own / "job.fio").exists() else ""
     works = space.workloads
 
     def refusals(numbers: Iterable[int]) -> dict[int, str]:
         jobs = {str(at): _job(*works[at], own) for at in numbers}
-        return {int(at): message for at, message in refused(jobs).items()}
+        return {int(at): message for at, message in find_rejected(jobs).items()}
 
     # fio stops at the first that it refuses: those that say the same of its own options are asked about once.
     alike: dict[object, list[int]] = {}
@@ -152,10 +152,10 @@ def _refused_jobs(space: Space, own: Path | None) -> Iterator[Flaw]:
 
 def _job(work: Variant[Workload], in_files: bool, own: Path | None) -> str:
     """The fio job of a workload, on something or other."""
-    from runner.scripts.cell import Files, Place, job_of
+    from runner.scripts.cell import Files, Place, workload_job
 
-    place = Place(files=Files("/", "/whole", 2**40, 1, 2**40, spent=False)) if in_files else Place(("/dev/null",))
-    return job_of(work, place, 1, own)
+    place = Place(files=Files("/", "/whole", 2**40, 1, 2**40, single_use=False)) if in_files else Place(("/dev/null",))
+    return workload_job(work, place, 1, own)
 
 
 def _flaws(work: Variant[Workload], message: str, mine: str) -> Iterator[Flaw]:
@@ -178,7 +178,7 @@ def check_templates(request: Asked, own: Path | None) -> None:
 
     What a user's own templates lack is told before anything starts.
     """
-    from runner.scripts.cell import array_scripts, cell_scripts, files_of, job
+    from runner.scripts.cell import cell_scripts, files_of, job, stack_scripts
 
     if own is None:
         return
@@ -187,7 +187,7 @@ def check_templates(request: Asked, own: Path | None) -> None:
     for array in {dict(array.coords)["layout"]: array for array in request.arrays()}.values():
         cell = next(request.selection.cells_of(array))
         # Disks of which nobody knows that they are zeroed have more done to them.
-        scripts = array_scripts(array, disks, zeroed=False, own=own)
+        scripts = stack_scripts(array, disks, zeroed=False, own=own)
         for name, text in files_of(scripts, cell_scripts(cell, scripts.stack, own, matrix.monitor)).items():
             _is_bash(name, text, own)
         job(cell, scripts.stack, 1, own)
@@ -198,12 +198,12 @@ def check_templates(request: Asked, own: Path | None) -> None:
 def check_names(own: Path | None) -> None:
     """Refuse templates that nothing would read: whoever wrote them means something else than what would run."""
     from runner.language.suggestions import did_you_mean
-    from runner.scripts.jinja import in_effect, unread
+    from runner.scripts.jinja import effective_templates, unused_templates
 
-    if own and (names := unread(own)):
+    if own and (names := unused_templates(own)):
         raise BadInput(
             f"nothing reads {', '.join(str(own / name) for name in names)}",
-            details="\n".join(f"{name}: {did_you_mean(name, in_effect(None))}" for name in names),
+            details="\n".join(f"{name}: {did_you_mean(name, effective_templates(None))}" for name in names),
             resolution="name it as the shipped template that it stands in for, or include it from one that does",
         )
 

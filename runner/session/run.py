@@ -24,7 +24,7 @@ from runner.results.disk_health import describe_missing_health
 from runner.results.journal import Journal
 from runner.results.live_sync import Feed
 from runner.results.store_address import address_of, is_named
-from runner.scripts.fio_check import missing
+from runner.scripts.fio_check import explain_missing_fio
 from runner.session.disk_lease import Borrowed, borrowed, check_destroy, check_zeroed, passing, precheck, wanted
 from runner.session.finish import Ending, report
 from runner.session.host_facts import boot_id, release_of
@@ -187,7 +187,7 @@ def prepare(options: RunOptions, notice: Callable[[str], None]) -> Prepared:
 def _notes(this: _Run, one_at_a_time: str, resumed: str) -> Iterator[str]:
     request, store = this.order.request, this.options.store
     declared = request.space.notes_on(request.selection.layouts(), simulated=this.order.exist is None)
-    for note in (*declared, missing(), one_at_a_time):
+    for note in (*declared, explain_missing_fio(), one_at_a_time):
         if note:
             yield f"note: {note}"
     if resumed:

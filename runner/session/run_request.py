@@ -17,7 +17,7 @@ from runner.machines.qemu.recipe import kernel_key, recipe_for
 from runner.results.environment import Digests, DiskFacts
 from runner.results.record import CellRow
 from runner.results.run_folder import Manifest
-from runner.scripts.jinja import in_effect
+from runner.scripts.jinja import effective_templates
 from runner.session.host_facts import facts_of, revision
 from runner.session.resume import command_line, readable
 from runner.space.shard import Sharded
@@ -113,7 +113,7 @@ class Order:
         source = self.request.declared.source
         return Digests(
             matrix=digest([source.text, *sorted(source.used.values())]).hex(),
-            templates=digest(in_effect(self.templates)).hex(),
+            templates=digest(effective_templates(self.templates)).hex(),
         )
 
     @cached_property
@@ -141,7 +141,7 @@ class Order:
         # Disks of two virtual machines may have the same serial numbers.
         where = [self.exist.reach] if self.exist and self.exist.ssh else []
         exist = [self.release, *where, *found] if found else None
-        of = [matrix, self.machine, kernels, rules, in_effect(self.templates)]
+        of = [matrix, self.machine, kernels, rules, effective_templates(self.templates)]
         arrays = [sorted(selection.arrays)] if isinstance(selection, Sharded) else []
         return digest([*of, *([exist] if exist else []), *arrays]).hex()
 

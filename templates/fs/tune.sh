@@ -3,7 +3,7 @@
 {% include 'fs/mounted.sh' %}
 
 # Files of another shape would fill the disk, and those of a trial that moves them about are no other trial's.
-{% if files.spent %}
+{% if files.single_use %}
 rm -f -- {{ files.whole }}
 {% endif %}
 if [[ ! -e {{ files.whole }} ]]; then
@@ -15,7 +15,7 @@ if [[ ! -e {{ files.whole }} ]]; then
     fail "laying files out:"
   }
 {% endif %}
-{% if not files.spent %}
+{% if not files.single_use %}
   : >{{ files.whole }}
 {% endif %}
 fi

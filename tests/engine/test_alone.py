@@ -19,7 +19,7 @@ from runner.hosts.exclusive import LeasedDisk, acquire_disks
 from runner.hosts.local_operations import Descriptor, LocalOperations
 from runner.layers import LAYERS
 from runner.machines.base import RigLost
-from runner.scripts.stack import Built, built
+from runner.scripts.stack import StackView, view_stack
 from tests.hosts.loops import Bay, bay, why_not
 from tests.support.matrices import space
 
@@ -41,9 +41,9 @@ repeat: 1
 """
 
 
-def stack(layers: str, disks: tuple[str, ...] = NAMES) -> Built:
+def stack(layers: str, disks: tuple[str, ...] = NAMES) -> StackView:
     (array,) = space(MATRIX.format(layers=layers)).arrays
-    return built(array.stack.value, disks, array.disks, zeroed=False)
+    return view_stack(array.stack.value, disks, array.disks, zeroed=False)
 
 
 @pytest.mark.parametrize(

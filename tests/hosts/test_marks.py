@@ -20,7 +20,7 @@ from runner.hosts.lease import Lease, lease_disks
 from runner.hosts.recovery import clean
 from runner.hosts.signatures import OwnMarks, is_marked, plain_mark
 from runner.results.run_folder import STANDING
-from runner.scripts.stack import built
+from runner.scripts.stack import view_stack
 from tests.hosts.loops import Bay, bay, why_not
 from tests.support.matrices import space
 
@@ -73,7 +73,7 @@ def test_every_layer_that_can_says_by_what_it_is_known_again() -> None:
         f"name: m\ndisks: {{count: 2, size: 256MiB}}\nlayouts: {{all: [{text}]}}\nworkloads: {{w: {{rw: read}}}}\n"
     )
     (array,) = found.arrays
-    stack = built(array.stack.value, ("/dev/a", "/dev/b"), array.disks, zeroed=False)
+    stack = view_stack(array.stack.value, ("/dev/a", "/dev/b"), array.disks, zeroed=False)
     by_kind = {layer.kind: layer.marks for layer in stack.layers if layer.marks}
     assert {kind: len(marks) for kind, marks in by_kind.items()} == {"md": 1, "partition": 1, "crypt": 2, "fs": 1}
     assert by_kind["fs"][0].startswith("matrix-")

@@ -15,8 +15,8 @@ from runner.engine.estimate import Pace, bytes_of, laid_out
 from runner.language.fio_options import OWNED
 from runner.language.presets import PRESETS, Program, problems_of, values_of
 from runner.language.workload import Workload
-from runner.scripts.cell import array_scripts, job
-from runner.scripts.fio_check import refused
+from runner.scripts.cell import job, stack_scripts
+from runner.scripts.fio_check import find_rejected
 from runner.space.load import BadMatrix, parse
 from runner.space.select import select
 
@@ -53,7 +53,7 @@ def only(work: str, layouts: str = RAW) -> Cell:
 
 def options(cell: Cell) -> dict[str, str]:
     """What fio is told."""
-    stack = array_scripts(cell.array, ("/dev/a", "/dev/b"), zeroed=True).stack
+    stack = stack_scripts(cell.array, ("/dev/a", "/dev/b"), zeroed=True).stack
     lines = [line.partition("=") for line in job(cell, stack, 1).splitlines() if "=" in line and line[0] != "#"]
     return {name: value for name, _, value in lines}
 
@@ -264,10 +264,10 @@ def test_fio_takes_all_of_them() -> None:
     jobs = {}
     for work in works:
         for cell in cells(work).values():
-            stack = array_scripts(cell.array, ("/dev/a", "/dev/b"), zeroed=True).stack
+            stack = stack_scripts(cell.array, ("/dev/a", "/dev/b"), zeroed=True).stack
             jobs[f"{work} {cell.name}"] = job(cell, stack, 1)
     assert len(jobs) == 2 * len(PARTS) - 1
-    assert refused(jobs) == {}
+    assert find_rejected(jobs) == {}
 
 
 _FREE: dict[str, st.SearchStrategy[Any]] = {

@@ -7,7 +7,7 @@ import pytest
 
 from runner.base.errors import BadInput
 from runner.language.workload import POINTS, Workload
-from runner.scripts.cell import array_scripts, cell_scripts, files_of, job
+from runner.scripts.cell import cell_scripts, files_of, job, stack_scripts
 from runner.space.load import parse
 from tests.support.matrices import space
 
@@ -25,7 +25,7 @@ def matrix(work: str, layout: str = "one: [disk]") -> str:
 
 def rendered(work: str) -> tuple[str, dict[str, str]]:
     (cell,) = space(matrix(work)).cells()
-    array = array_scripts(cell.array, ("/dev/a", "/dev/b"), zeroed=True)
+    array = stack_scripts(cell.array, ("/dev/a", "/dev/b"), zeroed=True)
     return job(cell, array.stack, 1), files_of(array, cell_scripts(cell, array.stack))
 
 

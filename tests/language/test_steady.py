@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runner.base.errors import BadInput
-from runner.scripts.cell import array_scripts, job
+from runner.scripts.cell import job, stack_scripts
 from runner.space.load import parse
 from tests.support.matrices import space
 
@@ -19,7 +19,7 @@ workloads: {work: {rw: randwrite, WORK}}
 
 def rendered(work: str) -> list[str]:
     (cell,) = space(MATRIX.replace("WORK", work)).cells()
-    return job(cell, array_scripts(cell.array, ("/dev/a", "/dev/b"), zeroed=True).stack, 1).splitlines()
+    return job(cell, stack_scripts(cell.array, ("/dev/a", "/dev/b"), zeroed=True).stack, 1).splitlines()
 
 
 @pytest.mark.parametrize(

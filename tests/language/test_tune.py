@@ -128,7 +128,7 @@ def _sysfs(root: Path) -> None:
 
 def _turned(root: Path, path: str) -> tuple[int, str]:
     """The functions of the very templates, told to set one file of sda."""
-    parts = ["prelude.sh", "knobs.sh", "turn/own.sh"]
+    parts = ["prelude.sh", "tunables.sh", "turn/own.sh"]
     text = "\n".join(re.sub(r"\{#.*?#\}", "", (SHIPPED / part).read_text(), flags=re.DOTALL) for part in parts)
     tune = (SHIPPED / "tune.sh").read_text()
     turn_file = tune[tune.index("turn_file() {") : tune.index("# One file under")]

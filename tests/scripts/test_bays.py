@@ -5,7 +5,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from runner.scripts.cell import array_scripts
+from runner.scripts.cell import stack_scripts
 from runner.scripts.jinja import SHIPPED
 from runner.scripts.stack import bay_of
 from tests.support.matrices import space
@@ -26,7 +26,7 @@ def test_every_layout_on_the_same_disks_has_the_same() -> None:
 
 def test_nothing_is_mounted_where_others_mount() -> None:
     (array,) = space(TEXT).arrays
-    one, other = (array_scripts(array, disks, zeroed=True) for disks in (("/dev/a", "/dev/b"), ("/dev/c", "/dev/d")))
+    one, other = (stack_scripts(array, disks, zeroed=True) for disks in (("/dev/a", "/dev/b"), ("/dev/c", "/dev/d")))
     assert one.stack.directory is not None
     assert one.stack.directory != other.stack.directory
     assert one.stack.directory in one.tear_down
@@ -39,7 +39,7 @@ STACKED = TEXT.replace("md: {level: 1}, fs", "md: {level: 1}, crypt: {}, lvm: {}
 def test_arrays_and_volumes_of_runs_beside_each_other_on_one_host_are_called_differently() -> None:
     (array,) = space(STACKED).arrays
     bays = (("/dev/disk/by-id/ata-a", "/dev/disk/by-id/ata-b"), ("/dev/disk/by-id/ata-c", "/dev/disk/by-id/ata-d"))
-    one, other = (array_scripts(array, disks, zeroed=True).stack for disks in bays)
+    one, other = (stack_scripts(array, disks, zeroed=True).stack for disks in bays)
     assert not {top for layer in one.layers for top in layer.tops} & {
         top for layer in other.layers for top in layer.tops
     }
@@ -50,11 +50,11 @@ def test_in_a_machine_of_ours_there_is_nobody_beside_them() -> None:
     (array,) = space(STACKED).arrays
     for name in ("matrix-{}", "virtio-matrix-{}", "scsi-0QEMU_QEMU_HARDDISK_matrix-{}", "matrix-disk0{}"):
         disks = tuple(f"/dev/disk/by-id/{name.format(number)}" for number in range(2))
-        assert array_scripts(array, disks, zeroed=True).stack.layers[0].tops == ("/dev/md/matrix-0",)
+        assert stack_scripts(array, disks, zeroed=True).stack.layers[0].tops == ("/dev/md/matrix-0",)
 
 
 def _say(root: Path, bay: str, command: str) -> None:
-    parts = "\n".join((SHIPPED / part).read_text() for part in ("prelude.sh", "knobs.sh"))
+    parts = "\n".join((SHIPPED / part).read_text() for part in ("prelude.sh", "tunables.sh"))
     functions = re.sub(r"\{#.*?#\}|\{% (end)?raw %\}", "", parts, flags=re.DOTALL)
     functions = functions.replace("{{ stack.bay }}", bay).replace("/proc/*", f"{root}/host/*")
     script = f"set -euo pipefail\n{functions}\n{command}\n"

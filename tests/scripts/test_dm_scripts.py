@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runner.layers.crypt import TEST_KEY
-from runner.scripts.cell import array_scripts, cell_scripts
+from runner.scripts.cell import cell_scripts, stack_scripts
 from runner.scripts.jinja import render
 from runner.space.space import Array, Cell, Space
 from tests.support.matrices import space
@@ -32,7 +32,7 @@ def array_called(found: Space, label: str) -> Array:
 
 
 def scripts_of(found: Space, array: Array) -> dict[str, str]:
-    whole = array_scripts(array, DISKS, zeroed=True)
+    whole = stack_scripts(array, DISKS, zeroed=True)
     cell: Cell = next(cell for cell in found.cells() if cell.array is array)
     again = render("activate.sh", None, title=array.label, stack=whole.stack)
     return {
@@ -79,7 +79,7 @@ def test_a_plain_key_is_as_long_as_it_must_be(rendered: dict[str, dict[str, str]
 def test_mappings_and_headers_carry_a_mark_of_what_they_are() -> None:
     def named(text: str) -> set[str]:
         found = space(text)
-        stack = array_scripts(found.arrays[0], DISKS, zeroed=True).stack
+        stack = stack_scripts(found.arrays[0], DISKS, zeroed=True).stack
         return set(stack.tops)
 
     one = ALL.replace("[true, false]", "true").replace("[luks2, luks1, plain]", "luks1")
@@ -115,7 +115,7 @@ def test_what_was_written_on_is_resynced() -> None:
     found = space(ALL)
 
     def resync(label: str) -> set[str]:
-        layers = array_scripts(array_called(found, label), DISKS, zeroed=True).stack.layers
+        layers = stack_scripts(array_called(found, label), DISKS, zeroed=True).stack.layers
         return {layer.resync for layer in layers if layer.resync}
 
     assert resync("written/how=fill,discard=false") == {"waited for"}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.scripts.fio_check import missing, refused
+from runner.scripts.fio_check import explain_missing_fio, find_rejected
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 JOB = "[trial]\nfilename=/dev/null\nrw={}\nbs=4k\n"
 
 
-@pytest.mark.skipif(bool(missing()), reason=missing())
+@pytest.mark.skipif(bool(explain_missing_fio()), reason=explain_missing_fio())
 def test_jobs_are_told_apart_and_no_file_is_made_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
-    found = refused({"a": JOB.format("read"), "b": JOB.format("sideways"), "c": JOB.format("write")})
+    found = find_rejected({"a": JOB.format("read"), "b": JOB.format("sideways"), "c": JOB.format("write")})
     assert found.keys() == {"b"}
     assert "valid values" in found["b"]

@@ -10,7 +10,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from runner.layers.fs import FsView
-from runner.scripts.cell import array_scripts
+from runner.scripts.cell import stack_scripts
 from runner.scripts.stack import bay_of
 from tests.scripts.test_scripts import DISKS, _Text, rendered
 from tests.support.matrices import space
@@ -148,7 +148,7 @@ def test_files_that_writing_makes_are_not_laid_out_and_none_are_left_from_before
 def _view(text: str) -> FsView:
     found = space(TEXT.replace("type: btrfs, data: raid10", text))
     array = next(array for array in found.arrays if array.label.startswith("own"))
-    *_, view = array_scripts(array, [f"/dev/vd{letter}" for letter in "abcd"], zeroed=True).stack.layers
+    *_, view = stack_scripts(array, [f"/dev/vd{letter}" for letter in "abcd"], zeroed=True).stack.layers
     assert isinstance(view, FsView)
     return view
 

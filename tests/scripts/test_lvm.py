@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.scripts.cell import array_scripts, cell_scripts
+from runner.scripts.cell import cell_scripts, stack_scripts
 from runner.scripts.jinja import SHIPPED
 from tests.support.matrices import space
 
@@ -38,7 +38,7 @@ TABLES = {
 def test_every_script_is_clean(tmp_path: Path) -> None:
     found = space(EVERYTHING)
     for number, cell in enumerate(found.cells()):
-        array = array_scripts(cell.array, DISKS, zeroed=number % 2 == 0)
+        array = stack_scripts(cell.array, DISKS, zeroed=number % 2 == 0)
         phases = cell_scripts(cell, array.stack)
         texts = (array.set_up, array.tear_down, array.activate, phases.tune, phases.verify, phases.measure)
         for phase, text in enumerate(texts):

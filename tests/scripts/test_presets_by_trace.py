@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.scripts.cell import Files, Place, job_of
+from runner.scripts.cell import Files, Place, workload_job
 from tests.scripts import blocktrace
 from tests.scripts.blocktrace import covered, forward, total, usual
 from tests.support.matrices import space
@@ -62,7 +62,7 @@ def on_device(disk: Disk, work: str) -> Seen:
     """What a workload asks of the device itself."""
     found = cell(work)
     with disk.watched() as seen:
-        run_fio(disk, job_of(found.workload, Place((disk.path,), span=found.span), 1))
+        run_fio(disk, workload_job(found.workload, Place((disk.path,), span=found.span), 1))
     return seen
 
 
@@ -70,11 +70,11 @@ def on_file(disk: Disk, work: str) -> Seen:
     """What a workload asks of the disk, on a file that is laid out already, unless it makes one."""
     found = cell(work, ", fs: {type: ext4}")
     assert found.files is not None
-    files = Files(str(disk.directory), "", found.files.each, found.files.count, found.files.span, spent=False)
+    files = Files(str(disk.directory), "", found.files.each, found.files.count, found.files.span, single_use=False)
     if not found.workload.value.new:
         (disk.directory / "trial.0.0").write_bytes(os.urandom(found.files.each))
     with disk.watched() as seen:
-        run_fio(disk, job_of(found.workload, Place(files=files, span=found.span), 1))
+        run_fio(disk, workload_job(found.workload, Place(files=files, span=found.span), 1))
     return seen
 
 
@@ -174,7 +174,7 @@ def test_dd_to_a_device_ends_when_everything_is_on_it(disk: Disk) -> None:
     with Path(disk.path).open("rb"):  # somebody else has it open
         assert left() > 0
     found = cell("preset: dd-write, size: 32MiB")
-    assert "end_fsync=1\n" in job_of(found.workload, Place((disk.path,), span=found.span), 1)
+    assert "end_fsync=1\n" in workload_job(found.workload, Place((disk.path,), span=found.span), 1)
 
 
 def test_fio_alone_would_read_other_requests_than_dd(disk: Disk) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.scripts.recommended_commands import pasteable
+from runner.scripts.recommended_commands import recommended_script
 from runner.space.load import load
 from tests.scripts.test_scripts import EVERYTHING
 from tests.support.matrices import space
@@ -54,7 +54,7 @@ def cells() -> dict[str, Cell]:
 
 def test_pinned(snapshot: SnapshotAssertion) -> None:
     for layout, cell in cells().items():
-        assert pasteable(cell) == snapshot(name=layout)
+        assert recommended_script(cell) == snapshot(name=layout)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if number % 5 == 0
     ]
     for number, cell in enumerate([*cells().values(), *some, *shipped]):
-        (made / f"{number}.sh").write_text(pasteable(cell))
+        (made / f"{number}.sh").write_text(recommended_script(cell))
     return made
 
 
@@ -91,28 +91,32 @@ def test_nothing_of_a_test_is_in_them(folder: Path) -> None:
 def test_what_is_on_a_disk_keeps_everything_from_being_done(tmp_path: Path) -> None:
     """With tools that only write down what they are told, and a disk that is none."""
     script = tmp_path / "paste.sh"
-    script.write_text(pasteable(cells()["mirror"]))
+    script.write_text(recommended_script(cells()["mirror"]))
     done = subprocess.run(["bash", str(script)], capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr == "/dev/disk/by-id/NAME-1 is no disk\n"
 
 
 def test_rules_name_devices_by_what_stays_theirs() -> None:
-    text = pasteable(cells()["mirror"])
+    text = recommended_script(cells()["mirror"])
     assert """SYMLINK=="'"${disk01#/dev/}"'", ATTR{queue/scheduler}="mq-deadline", """ in text
     assert "'w /sys/kernel/mm/transparent_hugepage/enabled - - - - never'" in text
     assert "'[sysctl]' \\\n    vm.dirty_ratio=5" in text
 
 
 def test_the_cache_of_a_drive_is_switched_at_the_drive_and_not_in_what_the_kernel_believes() -> None:
-    text = pasteable(cells()["mirror"])
+    text = recommended_script(cells()["mirror"])
     assert "queue/write_cache" not in text
     assert "drive_cache \"$disk01\" 'write through'" in text
     assert "echo write through | tee /sys%p/device/scsi_disk/*/cache_type" in text
 
 
 def test_a_rule_switches_the_cache_before_it_sets_what_that_resets() -> None:
-    rules = [line for line in pasteable(cells()["mirror"]).splitlines() if "cache_type" in line and "ACTION==" in line]
+    rules = [
+        line
+        for line in recommended_script(cells()["mirror"]).splitlines()
+        if "cache_type" in line and "ACTION==" in line
+    ]
     assert rules
     for rule in rules:
         assert rule.index("IMPORT{program}=") > rule.index("SYMLINK==")
@@ -126,7 +130,7 @@ def test_a_program_that_cannot_tell_what_is_on_a_disk_stops_everything(tmp_path:
     for name, does in {"wipefs": "exit 1", "lsblk": "echo sda", "mdadm": f"touch {tmp_path}/built"}.items():
         (tools / name).write_text(f"#!/bin/sh\n{does}\n")
         (tools / name).chmod(0o755)
-    script = pasteable(cells()["mirror"]).replace("-b $disk", "-e $disk")
+    script = recommended_script(cells()["mirror"]).replace("-b $disk", "-e $disk")
     script = re.sub(r"(?m)^(disk\d\d)=.*", r"\1=/dev/null", script)
     environment = {"PATH": f"{tools}:/usr/bin:/bin"}
     for told, said in (("exit 1", ""), ("echo ext4", "something is on /dev/null"), ("true", "a disk is named twice")):
@@ -178,7 +182,7 @@ def as_tuned_reads_it(file: Path) -> ConfigParser:
 def test_a_profile_of_tuned_knows_disks_by_their_links_and_the_rest_by_the_names_of_the_day(tmp_path: Path) -> None:
     tune = "scheduler: mq-deadline, readahead: 8MiB, stripe_cache_size: 4096, nr_requests: 64, disk: {readahead: 1MiB}"
     (cell,) = space(DISKS_ALONE % tune).cells()
-    script = pasteable(cell)
+    script = recommended_script(cell)
     pasted_on(tmp_path, script)
     assert not (tmp_path / "etc/tmpfiles.d").exists()  # that is for what is the machine's
     found = as_tuned_reads_it(tmp_path / "etc/tuned/matrix/tuned.conf")
@@ -206,7 +210,7 @@ def test_a_profile_of_tuned_knows_disks_by_their_links_and_the_rest_by_the_names
 def test_a_profile_lies_where_this_tuned_looks_for_it(tmp_path: Path) -> None:
     (cell,) = space(DISKS_ALONE % "readahead: 8MiB").cells()
     (tmp_path / "etc/tuned/profiles").mkdir(parents=True)
-    pasted_on(tmp_path, pasteable(cell))
+    pasted_on(tmp_path, recommended_script(cell))
     assert [str(one.relative_to(tmp_path)) for one in tmp_path.rglob("tuned.conf")] == [
         "etc/tuned/profiles/matrix/tuned.conf"
     ]
@@ -214,7 +218,7 @@ def test_a_profile_lies_where_this_tuned_looks_for_it(tmp_path: Path) -> None:
 
 def test_a_profile_turns_the_governor_of_processors_and_nothing_else_of_them() -> None:
     """Where a profile of tuned has a section of them, they are not to sleep as deeply as before: nobody measured that."""
-    text = pasteable(cells()["mirror"])
+    text = recommended_script(cells()["mirror"])
     assert "'[cpu]'" not in text
     (profile,) = re.findall(r"(?s)tuned_profile\(\) \{.*?^\}", text, re.MULTILINE)
     assert "'/sys/devices/system/cpu/cpufreq/policy*/scaling_governor=performance'" in profile.partition("'[sysfs]'")[2]
@@ -223,7 +227,7 @@ def test_a_profile_turns_the_governor_of_processors_and_nothing_else_of_them() -
 @pytest.mark.parametrize("tune", ["write_cache: write through", "readahead: default"])
 def test_a_profile_of_nothing_is_none(tune: str) -> None:
     (cell,) = space(DISKS_ALONE % tune).cells()
-    assert "tuned" not in pasteable(cell).partition("\n(\n")[2]
+    assert "tuned" not in recommended_script(cell).partition("\n(\n")[2]
 
 
 def test_what_is_there_for_others_is_neither_written_over_nor_doubled(tmp_path: Path) -> None:
@@ -234,7 +238,7 @@ def test_what_is_there_for_others_is_neither_written_over_nor_doubled(tmp_path: 
     for name, does in {"wipefs": "true", "lsblk": "true", "cryptsetup": f"touch {tmp_path}/built; exit 1"}.items():
         (tools / name).write_text(f"#!/bin/sh\n{does}\n")
         (tools / name).chmod(0o755)
-    script = pasteable(cells()["bare"]).replace("-b $disk", "-e $disk").replace("/etc/", f"{etc}/")
+    script = recommended_script(cells()["bare"]).replace("-b $disk", "-e $disk").replace("/etc/", f"{etc}/")
     script = re.sub(r"(?m)^(disk\d\d)=.*", r"\1=/dev/null", script)
     (name,) = set(re.findall(r"matrix-\d-[0-9a-f]{8}", script))
 

@@ -15,9 +15,9 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from runner.base.errors import BadInput
 from runner.language.workload import Workload
 from runner.results.fio_json import parse
-from runner.scripts.cell import Place, array_scripts, cell_scripts, files_of, job, job_of, trial_seed
-from runner.scripts.fio_check import refused
-from runner.scripts.jinja import SHIPPED, one_line, quoted, render
+from runner.scripts.cell import Place, cell_scripts, files_of, job, stack_scripts, trial_seed, workload_job
+from runner.scripts.fio_check import find_rejected
+from runner.scripts.jinja import SHIPPED, fio_value, render, shell_words
 from runner.space.space import Cell
 from runner.space.variants import Variant
 from tests.support.matrices import SWEEP, space
@@ -38,7 +38,7 @@ class _Text(SingleFileSnapshotExtension):
 
 
 def rendered(cell: Cell, *, zeroed: bool = True, disks: tuple[str, ...] = DISKS) -> dict[str, str]:
-    array = array_scripts(cell.array, disks, zeroed=zeroed)
+    array = stack_scripts(cell.array, disks, zeroed=zeroed)
     files = files_of(array, cell_scripts(cell, array.stack))
     return {**files, "trial-1/job.fio": job(cell, array.stack, trial_seed(1, cell.id, 1))}
 
@@ -139,7 +139,7 @@ def test_a_job_works_on_every_one_of_several_hundred_devices(tmp_path: Path) -> 
     for device in devices:
         device.write_bytes(bytes(4096))
     workload = Workload(rw="read", size="100%", ioengine="psync", direct=False)
-    text = job_of(Variant(workload, (), "all", b""), Place(tuple(map(str, devices))), 1)
+    text = workload_job(Variant(workload, (), "all", b""), Place(tuple(map(str, devices))), 1)
     assert max(map(len, text.splitlines())) < 8192
     (tmp_path / "job.fio").write_text(text)
     told = subprocess.run(["fio", "--output-format=json", str(tmp_path / "job.fio")], capture_output=True, text=True)
@@ -160,7 +160,7 @@ def test_no_template_quotes_by_hand() -> None:
 @settings(max_examples=25)
 @given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), min_size=10, max_size=40))
 def test_any_text_arrives_in_a_script_as_one_word(texts: list[str]) -> None:
-    script = f"printf '%s\\0' {quoted(texts)}"
+    script = f"printf '%s\\0' {shell_words(texts)}"
     result = subprocess.run(["bash", "-c", script], capture_output=True, check=True)
     assert result.stdout.decode().split("\0")[:-1] == texts
 
@@ -182,19 +182,19 @@ def test_programs_of_root_are_found_whatever_path_a_script_is_given(tmp_path: Pa
 def test_what_has_no_place_in_a_script_is_refused() -> None:
     for value in (None, True):
         with pytest.raises(TypeError):
-            quoted(value)
-    with pytest.raises(ValueError, match="line"):
-        one_line("a\nb=c")
-    assert quoted(("a b", 3)) == "'a b' 3"
-    assert one_line(True) == "1"
+            shell_words(value)
+    with pytest.raises(ValueError, match="control character"):
+        fio_value("a\nb=c")
+    assert shell_words(("a b", 3)) == "'a b' 3"
+    assert fio_value(True) == "1"
 
 
 def test_ones_own_template_replaces_the_shipped_one(tmp_path: Path) -> None:
     (tmp_path / "measure.sh").write_text("#!/bin/sh\n# mine: {{ title }}\n")
     cell = cell_called(PINNED["disk"])
-    stack = array_scripts(cell.array, DISKS, zeroed=True).stack
+    stack = stack_scripts(cell.array, DISKS, zeroed=True).stack
     scripts = cell_scripts(cell, stack, tmp_path)
-    assert scripts.measure == f"#!/bin/sh\n# mine: {quoted(cell.name)}\n"
+    assert scripts.measure == f"#!/bin/sh\n# mine: {shell_words(cell.name)}\n"
     assert scripts.tune == cell_scripts(cell, stack).tune
 
 
@@ -318,7 +318,7 @@ def test_holes_between_requests_are_told_to_fio() -> None:
     jobs = [rendered(cell)["trial-1/job.fio"] for cell in space(HOLES).cells()]
     kinds = [re.findall(r"^rw=(.*)$", job, re.MULTILINE)[0] for job in jobs]
     assert kinds == ["read", "read:196608", "write", "write:196608", "rw", "rw:196608"]
-    assert shutil.which("fio") is None or refused({str(at): job for at, job in enumerate(jobs)}) == {}
+    assert shutil.which("fio") is None or find_rejected({str(at): job for at, job in enumerate(jobs)}) == {}
 
 
 def test_no_holes_are_the_same_cell_as_no_word_of_them() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from runner.scripts.cell import array_scripts, cell_scripts
+from runner.scripts.cell import cell_scripts, stack_scripts
 from runner.space.load import BadMatrix, load, parse
 from runner.space.select import select
 from tests.support.matrices import SMALL, space
@@ -119,7 +119,7 @@ def test_every_shipped_layout_can_be_used(name: str) -> None:
     text = text.replace("[md: {level: 5, chunk: [16KiB, 64KiB]}]", f"[use: {SHIPPED}#{name}]")
     used = parse("small.yaml", text).space
     for cell in used.cells():
-        scripts = array_scripts(cell.array, [f"/dev/sd{letter}" for letter in "abcdef"], zeroed=True)
+        scripts = stack_scripts(cell.array, [f"/dev/sd{letter}" for letter in "abcdef"], zeroed=True)
         assert scripts.stack.tops
         assert cell_scripts(cell, scripts.stack).measure
 
@@ -144,7 +144,7 @@ def test_the_tuned_array_of_the_wiki_is_measured_as_it_was_and_without_its_tunab
     settings = {tuple(value for axis, value in cell.axes.items() if axis.startswith("tune.")) for cell in cells}
     assert settings == {("default", "default", "default"), ("32MiB", "16384", "8MiB")}
     tuned = next(cell for cell in cells if cell.axes["tune.lvm.readahead"] == "8MiB")
-    scripts = array_scripts(tuned.array, [f"/dev/disk/by-id/matrix-{number}" for number in range(6)], zeroed=True)
+    scripts = stack_scripts(tuned.array, [f"/dev/disk/by-id/matrix-{number}" for number in range(6)], zeroed=True)
     assert "stride=16,stripe_width=80" in scripts.set_up
     assert "noatime,barrier=1,stripe=80,data=writeback" in scripts.set_up
     tune = cell_scripts(tuned, scripts.stack).tune

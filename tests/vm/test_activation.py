@@ -11,7 +11,7 @@ from runner.engine.rigs import rig_spec
 from runner.layers.lvm import CONFIG
 from runner.machines.base import MachineOptions, Rig, Step
 from runner.machines.qemu import Qemu
-from runner.scripts.cell import array_scripts
+from runner.scripts.cell import stack_scripts
 from tests.support.matrices import space
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ async def _boots(scratch: Path) -> tuple[Boot, Boot]:
     found = space(HIERARCHICAL)
     (array,) = found.arrays
     async with Qemu(MachineOptions(cold=True)).rig(rig_spec(found.matrix, array, None), scratch) as rig:
-        scripts = array_scripts(array, rig.disks, zeroed=True)
+        scripts = stack_scripts(array, rig.disks, zeroed=True)
         (top,) = scripts.stack.tops
         below = scripts.stack.layers[-1].members
         await done(rig, scripts.set_up)

@@ -11,7 +11,7 @@ import pytest
 from runner.engine.rigs import rig_spec
 from runner.machines.base import MachineOptions, Rig, RigSpec, Step, StepResult
 from runner.machines.qemu import Qemu
-from runner.scripts.cell import array_scripts, cell_scripts
+from runner.scripts.cell import cell_scripts, stack_scripts
 from runner.space.layouts import levels
 from runner.space.space import Array, Cell, Space
 from tests.support.matrices import space
@@ -93,7 +93,7 @@ def whole_spec(found: Space) -> RigSpec:
 
 async def _one(array: Array, cell: Cell, rig: Rig) -> dict[str, tuple[str, ...]]:
     """Built, read back, written through, taken apart twice; what was read back."""
-    scripts = array_scripts(array, rig.disks, zeroed=True)
+    scripts = stack_scripts(array, rig.disks, zeroed=True)
     top = scripts.stack.tops[0]
     await done(rig, scripts.set_up)
     phases = cell_scripts(cell, scripts.stack)
@@ -143,7 +143,7 @@ async def _rebooted(found: Space, scratch: Path) -> list[dict[str, tuple[str, ..
     readings = []
     async with Qemu(MachineOptions(cold=True)).rig(whole_spec(found), scratch) as rig:
         for array, cell in cells_of(found):
-            scripts = array_scripts(array, rig.disks, zeroed=True)
+            scripts = stack_scripts(array, rig.disks, zeroed=True)
             top = scripts.stack.tops[0]
             await done(rig, scripts.set_up)
             await done(rig, PATTERN + WRITE.format(top=top))
@@ -180,7 +180,7 @@ async def _foreign(found: Space, scratch: Path) -> dict[str, StepResult]:
     (array, cell), *_ = cells_of(found)
     results = {}
     async with Qemu().rig(whole_spec(found), scratch) as rig:
-        scripts = array_scripts(array, rig.disks, zeroed=True)
+        scripts = stack_scripts(array, rig.disks, zeroed=True)
         other, ours = rig.disks[1], rig.disks[0]
         await done(rig, f"vgcreate -q matrix-0 {other} && md5sum {other} >/run/before")
         results["elsewhere"] = await run(rig, scripts.set_up)

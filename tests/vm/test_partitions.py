@@ -8,7 +8,7 @@ import pytest
 from runner.engine.trial import ArrayOnRig, SetUpFailed
 from runner.machines.base import Rig, Step, StepResult
 from runner.machines.qemu import Qemu
-from runner.scripts.cell import array_scripts, cell_scripts
+from runner.scripts.cell import cell_scripts, stack_scripts
 from runner.space.space import Array, Space
 from tests.support.matrices import space
 from tests.vm.test_dm import _cell, _round, _say, _with_rig
@@ -77,7 +77,7 @@ def test_a_partition_of_a_mapping_is_read_back_from_its_table_and_has_its_own_re
 
 
 async def _refused(found_array: Array, rig: Rig) -> dict[str, StepResult]:
-    scripts = array_scripts(found_array, rig.disks, zeroed=True)
+    scripts = stack_scripts(found_array, rig.disks, zeroed=True)
     whole, results = "/dev/mapper/matrix--0-volume", {}
     # A mapping of somebody else's under the name that ours would have.
     await _say(rig, "dmsetup create matrix--0-volume-part1 --table '0 8 error'")

@@ -21,7 +21,7 @@ from runner.machines.base import Rig, RigSpec, Step
 from runner.machines.qemu import Qemu
 from runner.results.folders import run_folders
 from runner.results.record import Outcome
-from runner.scripts.cell import array_scripts, cell_scripts
+from runner.scripts.cell import cell_scripts, stack_scripts
 from runner.simdisks.disk import Disk
 from runner.space.space import Space
 from tests.support.matrices import space
@@ -269,7 +269,7 @@ async def _foreign(scratch: Path) -> tuple[int, str, str]:
             f"mdadm --create /dev/md5 --run --level=1 --raid-devices=2 --assume-clean {rig.disks[0]} {rig.disks[1]}\n"
             "mdadm --stop /dev/md5"
         )
-        scripts = array_scripts(cell.array, rig.disks, zeroed=True)
+        scripts = stack_scripts(cell.array, rig.disks, zeroed=True)
         await rig.run([Step("theirs", theirs)], expected=0, deadline=60)
         before, set_up, tear_down, after = [
             (await rig.run([Step("step", text)], expected=0, deadline=60))[0]
@@ -317,7 +317,7 @@ def test_the_scripts_of_a_cell_can_be_run_by_hand(tmp_path: Path) -> None:
     async def go() -> str:
         machine = Qemu()
         async with machine.rig(rig_spec(found.matrix, cell.array, None), tmp_path) as rig:
-            array = array_scripts(cell.array, rig.disks, zeroed=True)
+            array = stack_scripts(cell.array, rig.disks, zeroed=True)
             scripts = cell_scripts(cell, array.stack)
             names = {"1.sh": array.set_up, "2.sh": scripts.tune, "3.sh": scripts.verify, "5.sh": array.tear_down}
             text = "set -e; for script in 1 1 2 2 3 3 5 5; do bash $script.sh; done; cat /proc/mdstat"

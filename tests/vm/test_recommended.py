@@ -23,7 +23,7 @@ from runner.machines.base import MachineOptions, Rig, Step
 from runner.machines.qemu import Qemu
 from runner.results.fio_json import parse
 from runner.scripts.cell import job
-from runner.scripts.stack import built
+from runner.scripts.stack import view_stack
 from runner.simdisks.overload import overload_of
 from tests.support.matrices import space
 
@@ -204,7 +204,7 @@ async def restarted(rig: Rig, layout: str) -> None:
 
 async def measured(rig: Rig, cell: Cell, top: str) -> tuple[float, Overload]:
     """Bytes per second, which the device on top must have seen; and what the host kept the disks from."""
-    stack = built(cell.array.stack.value, rig.disks, cell.array.disks, zeroed=False)
+    stack = view_stack(cell.array.stack.value, rig.disks, cell.array.disks, zeroed=False)
     assert stack.directory is not None
     text = job(cell, stack, 1).replace(stack.directory, "/srv/data")
     read = (

@@ -1,4 +1,4 @@
-"""Tunables as files of sysfs and /proc/sys: which file, on which devices, which text."""
+"""Tunables as files of sysfs and /proc/sys: the file, its devices and its text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from runner.language.tune import Tune
     from runner.layers.base import View
-    from runner.scripts.stack import Built
+    from runner.scripts.stack import StackView
 
 #: Read with every trial: they explain surprises later. Each costs about 0.2 ms on an emulated processor, so only
 #: settings that differ between machines or are often changed are here.
@@ -46,7 +46,7 @@ IN_KIB = frozenset({"readahead", "sync_speed_min", "sync_speed_max"})
 
 
 @dataclass(frozen=True, slots=True)
-class Knob:
+class Tunable:
     """One file to be set on one device; `value` None: restore the value before the first change."""
 
     setting: str
@@ -84,48 +84,48 @@ class Knob:
         )
 
 
-def knobs(tune: Tune, stack: Built) -> tuple[Knob, ...]:
-    """Return the tunables of a tune on a stack, first those that reset others. Undeclared ones are not touched."""
-    found = [knob for name, value in written(tune).items() for knob in _knobs_of(name, value, stack)]
-    return tuple(sorted(found, key=lambda knob: _FIRST.index(knob.way) if knob.way in _FIRST else len(_FIRST)))
+def tunables_of(tune: Tune, stack: StackView) -> tuple[Tunable, ...]:
+    """Return the declared tunables of a stack, first those that reset others."""
+    found = [tunable for name, value in written(tune).items() for tunable in _tunables_of_key(name, value, stack)]
+    return tuple(sorted(found, key=lambda tunable: _FIRST.index(tunable.way) if tunable.way in _FIRST else len(_FIRST)))
 
 
-def _knobs_of(name: str, value: int | str, stack: Built) -> Iterator[Knob]:
+def _tunables_of_key(name: str, value: int | str, stack: StackView) -> Iterator[Tunable]:
     key = split(name)[1]
     text = None if value == "default" else _text(key, value)
     if key == "cpu_governor":
-        yield Knob(name, "", "", text, "governor")
+        yield Tunable(name, "", "", text, "governor")
     elif key.startswith("vm."):
-        yield Knob(name, "", f"/proc/sys/vm/{key.removeprefix('vm.')}", text, "host")
+        yield Tunable(name, "", f"/proc/sys/vm/{key.removeprefix('vm.')}", text, "host")
     elif key == "transparent_hugepages":
-        yield Knob(name, "", HUGEPAGES, text, "host")
+        yield Tunable(name, "", HUGEPAGES, text, "host")
     else:
         devices = _devices(name, stack)
         if not devices:
-            raise ValueError(f"there is nothing to set {name} of")
+            raise ValueError(f"the stack has no device for {name}")
         for device in devices:
             setting = name if len(devices) == 1 else f"{stack.names[device]}.{key}"
-            yield _knob_of(setting, key, device, text, stack)
+            yield _tunable(setting, key, device, text, stack)
 
 
 def _text(key: str, value: int | str) -> str:
     return str(value // 1024) if key in IN_KIB and isinstance(value, int) else str(value)
 
 
-def _knob_of(name: str, key: str, device: str, text: str | None, stack: Built) -> Knob:
+def _tunable(name: str, key: str, device: str, text: str | None, stack: StackView) -> Tunable:
     if key.startswith("sysfs."):
-        return Knob(name, device, key.removeprefix("sysfs."), text, "own")
+        return Tunable(name, device, key.removeprefix("sysfs."), text, "own")
     if key == "scheduler":
-        return Knob(name, device, "queue/scheduler", text, "scheduler")
+        return Tunable(name, device, "queue/scheduler", text, "scheduler")
     if key == "nr_requests":
-        return Knob(name, device, "queue/nr_requests", text, "requests")
+        return Tunable(name, device, "queue/nr_requests", text, "requests")
     if key == "write_cache" and device in stack.disks:
-        return Knob(name, device, "cache_type", text, "cache")
+        return Tunable(name, device, "cache_type", text, "cache")
     if key in OF_PARITY | OF_REDUNDANT:
-        return Knob(name, device, f"md/{key}", text)
+        return Tunable(name, device, f"md/{key}", text)
     if key.startswith("iosched."):
-        return Knob(name, device, f"queue/iosched/{key.removeprefix('iosched.')}", text)
-    return Knob(
+        return Tunable(name, device, f"queue/iosched/{key.removeprefix('iosched.')}", text)
+    return Tunable(
         name,
         device,
         {"readahead": "queue/read_ahead_kb", "ncq_depth": "device/queue_depth"}.get(key, f"queue/{key}"),
@@ -133,8 +133,8 @@ def _knob_of(name: str, key: str, device: str, text: str | None, stack: Built) -
     )
 
 
-def _devices(name: str, stack: Built) -> tuple[str, ...]:
-    """The devices of a stack that a tunable is set on."""
+def _devices(name: str, stack: StackView) -> tuple[str, ...]:
+    """Return the devices of a stack on which a tunable is set."""
     kind = target_kind(name, top="")
     if not kind:
         return _with_queues(stack.tops, stack)
@@ -151,10 +151,8 @@ def _has(view: View, key: str) -> bool:
     return view.redundant if key in OF_REDUNDANT else view.level in STRIPE_CACHED or key not in OF_PARITY
 
 
-def _with_queues(devices: tuple[str, ...], stack: Built) -> tuple[str, ...]:
-    """Return the devices that have queues: for a partition that is no mapping its disk, for files the device below
-    them.
-    """
+def _with_queues(devices: tuple[str, ...], stack: StackView) -> tuple[str, ...]:
+    """Replace devices without a queue by those below them: a plain partition by its disk, for example."""
     below = {top: view.members for view in stack.layers if not _has_queues(view) for top in view.tops}
     while any(device in below for device in devices):
         devices = tuple(one for device in devices for one in below.get(device, (device,)))
@@ -162,7 +160,7 @@ def _with_queues(devices: tuple[str, ...], stack: Built) -> tuple[str, ...]:
 
 
 def _has_queues(view: View) -> bool:
-    """Return whether its devices have queues of their own, if only for readahead."""
+    """Return whether its devices have their own queues, if only for readahead."""
     if isinstance(view, TableView):
         return view.mapped
     return view.kind in (*SCOPES, "pick")
@@ -170,17 +168,17 @@ def _has_queues(view: View) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """All that is read from one block device."""
+    """The files to read from one block device."""
 
     device: str
     name: str
     expects: tuple[Expectation, ...]
-    #: Files that are recorded, not checked.
+    #: Files to record without a check.
     recorded: tuple[str, ...]
 
 
-def inspections(stack: Built, tuned: tuple[Knob, ...]) -> tuple[Inspection, ...]:
-    """Return what is read back before a measurement: layers, tunables, and settings that are always recorded."""
+def inspections(stack: StackView, tunables: tuple[Tunable, ...]) -> tuple[Inspection, ...]:
+    """Return the read-back before a measurement: layers, tunables, and settings that are always recorded."""
     found: list[Inspection] = []
     for layer in stack.layers:
         for device in layer.tops:
@@ -189,10 +187,10 @@ def inspections(stack: Built, tuned: tuple[Knob, ...]) -> tuple[Inspection, ...]
                 if layer.kind == "partition":
                     always = ALWAYS_OF_OTHERS  # its size is checked against the declaration
                 of = stack.names[device]
-                found.append(_inspection(device, of, layer.expects, tuned, (*always, *_always_of(layer))))
+                found.append(_inspection(device, of, layer.expects, tunables, (*always, *_always_of(layer))))
     for disk in stack.disks:
         always = (*(ALWAYS_OF_TOP if disk in stack.tops else ()), *ALWAYS_OF_DISKS)
-        found.append(_inspection(disk, stack.names[disk], (), tuned, always))
+        found.append(_inspection(disk, stack.names[disk], (), tunables, always))
     return tuple(found)
 
 
@@ -206,23 +204,24 @@ def _always_of(layer: View) -> tuple[str, ...]:
 
 
 def _inspection(
-    device: str, of: str, expects: tuple[Expectation, ...], tuned: tuple[Knob, ...], always: tuple[str, ...]
+    device: str, of: str, expects: tuple[Expectation, ...], tunables: tuple[Tunable, ...], always: tuple[str, ...]
 ) -> Inspection:
-    set_here = tuple(one for knob in tuned if knob.device == device for one in knob.expects)
+    set_here = tuple(one for tunable in tunables if tunable.device == device for one in tunable.expects)
     expects = tuple(replace(one, setting=f"{of}.{one.setting}") for one in expects)
     known = {one.file for one in (*expects, *set_here)}
     recorded = tuple(file for file in dict.fromkeys(always) if file not in known)
     return Inspection(device, of, (*expects, *set_here), recorded)
 
 
-def host(tuned: tuple[Knob, ...]) -> tuple[Expectation, ...]:
-    """Return what is read back of the whole host, beside what is only recorded of its memory."""
-    set_here = tuple(one for knob in tuned if knob.way == "host" for one in knob.expects)
+def host_expectations(tunables: tuple[Tunable, ...]) -> tuple[Expectation, ...]:
+    """Return the checks of settings of the whole host."""
+    set_here = tuple(one for tunable in tunables if tunable.way == "host" for one in tunable.expects)
     # A changed setting is read on every processor.
-    turned = any(knob.way == "governor" for knob in tuned)
-    return set_here if turned else (*set_here, Expectation("cpu_governor", GOVERNOR, None))
+    if any(tunable.way == "governor" for tunable in tunables):
+        return set_here
+    return (*set_here, Expectation("cpu_governor", GOVERNOR, None))
 
 
-def recorded_of_memory(tuned: tuple[Knob, ...]) -> tuple[str, ...]:
-    known = {one.file for knob in tuned if knob.way == "host" for one in knob.expects}
+def memory_settings_to_record(tunables: tuple[Tunable, ...]) -> tuple[str, ...]:
+    known = {one.file for tunable in tunables if tunable.way == "host" for one in tunable.expects}
     return tuple(name for name in ALWAYS_OF_MEMORY if f"{MEMORY}/{name}" not in known)

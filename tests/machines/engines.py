@@ -8,8 +8,8 @@ import subprocess
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from runner.machines.container.engine import CHOSEN, found
-from runner.machines.container.image import CHOSEN as IMAGE
+from runner.machines.container.engine import ENGINE_VARIABLE, find_engine
+from runner.machines.container.image import IMAGE_VARIABLE
 from tests.hosts import loops
 
 if TYPE_CHECKING:
@@ -24,21 +24,21 @@ def why_not() -> str:
     """Why there can be no containers here; empty if there may. Whether one starts is known once there is an image."""
     if reason := loops.why_not():
         return reason
-    if not (os.environ.get(CHOSEN) or shutil.which("podman")):
-        return f"without podman on this host (and {CHOSEN} names no other engine)"
-    return "; ".join(one.brief for one in found().refusals)
+    if not (os.environ.get(ENGINE_VARIABLE) or shutil.which("podman")):
+        return f"without podman on this host (and {ENGINE_VARIABLE} names no other engine)"
+    return "; ".join(one.brief for one in find_engine().refusals)
 
 
 @contextmanager
 def storage(folder: Path) -> Iterator[dict[str, str]]:
     """What podman has to be told, by its environment. Another engine that was chosen is taken as it is."""
-    if CHOSEN in os.environ or IMAGE in os.environ:
+    if ENGINE_VARIABLE in os.environ or IMAGE_VARIABLE in os.environ:
         yield {}
         return
     for name, text in (("storage.conf", STORAGE), ("containers.conf", ENGINE)):
         (folder / name).write_text(text.format(folder=folder))
     told = {
-        CHOSEN: "podman",
+        ENGINE_VARIABLE: "podman",
         "CONTAINERS_STORAGE_CONF": str(folder / "storage.conf"),
         "CONTAINERS_CONF": str(folder / "containers.conf"),
     }

@@ -19,10 +19,9 @@ from runner.engine.order import Plan
 from runner.hosts.checks import check_disk
 from runner.hosts.lease import Lease, lease_disks
 from runner.machines.base import MachineOptions, RigLost, RigSpec, Step
-from runner.machines.container import NO_OPTIONS, Container, boxed, image
-from runner.machines.container import lent as taken
-from runner.machines.container.argv import OWNER, RUN, started, tried
-from runner.machines.container.engine import as_told, fitted, found
+from runner.machines.container import NO_OPTIONS, Container, disk_node, image, make_box
+from runner.machines.container.argv import OWNER, RUN, probe_command, start_command
+from runner.machines.container.engine import find_engine, find_working, with_workarounds
 from runner.machines.container.leftovers import Owner, sweep
 from runner.machines.dry import Dry
 from runner.results.journal import Journal
@@ -77,12 +76,12 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 
 def starts_none() -> str:
     """What the engine of this host has against any container at all, in whichever way it is told; empty if nothing."""
-    have = found().engine
+    have = find_engine().engine
     assert have is not None
     made_of = asyncio.run(image.provide(have, NO_OPTIONS.progress))
     said = ""
-    for way in as_told(have):
-        done = subprocess.run(tried(way, made_of), capture_output=True, text=True)
+    for way in with_workarounds(have):
+        done = subprocess.run(probe_command(way, made_of), capture_output=True, text=True)
         if done.returncode == 0:
             return ""
         said = done.stderr.strip()
@@ -100,10 +99,10 @@ def _told(told: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 @pytest.fixture
 def engine() -> Engine:
     """One that is known to work, with an image."""
-    have = found().engine
+    have = find_engine().engine
     assert have is not None
     made_of = asyncio.run(image.provide(have, NO_OPTIONS.progress))
-    return fitted(have, made_of, lambda _: None)
+    return find_working(have, made_of, lambda _: None)
 
 
 @pytest.fixture
@@ -210,14 +209,14 @@ def test_nothing_of_a_script_outlives_it_in_the_container(disks: Bay) -> None:
 
 def test_without_its_disk_a_container_does_not_come_up(disks: Bay, engine: Engine) -> None:
     """fio would make a file of that name, and tell of splendid figures."""
-    box = boxed(image.of_packages(), (taken(disks.disk),), ONE, disks.work)
-    argv = [word for word in started(engine, box) if not word.startswith("--device=")]
+    box = make_box(image.tag_of_packages(), (disk_node(disks.disk),), ONE, disks.work)
+    argv = [word for word in start_command(engine, box) if not word.startswith("--device=")]
     done = subprocess.run(argv, input="", capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, f"{disks.disk} is no block device in the container\n")
     other = replace(box, disks=(replace(box.disks[0], minor=box.disks[0].minor + 100),))
-    done = subprocess.run(started(engine, other), input="", capture_output=True, text=True)
+    done = subprocess.run(start_command(engine, other), input="", capture_output=True, text=True)
     assert done.returncode == 1
-    assert f"{other.disks[0].minor} was lent" in done.stdout
+    assert f"{other.disks[0].minor} was leased" in done.stdout
 
 
 def test_a_name_that_leads_elsewhere_in_the_middle_of_a_run_leads_nowhere(disks: Bay) -> None:
@@ -264,11 +263,11 @@ def test_only_containers_whose_run_is_gone_are_taken_away(engine: Engine) -> Non
     }
     try:
         for name, labels in of.items():
-            line = engine.argv("create", f"--name={name}", "--network=none", *engine.way.container, *labels)
-            subprocess.run([*line, image.of_packages(), "true"], capture_output=True, check=True)
+            line = engine.argv("create", f"--name={name}", "--network=none", *engine.workaround.container, *labels)
+            subprocess.run([*line, image.tag_of_packages(), "true"], capture_output=True, check=True)
         told = f"{engine.kind} container forgotten of /r"
         assert [one.message for one in sweep(dry=True)] == [f"{told}: its process is gone"]
-        assert [(one.message, one.remains) for one in sweep()] == [(f"{told}: taken away", False)]
+        assert [(one.message, one.remains) for one in sweep()] == [(f"{told}: removed", False)]
         assert sorted(names(engine)) == ["foreign", "held"]
     finally:
         for name in of:
@@ -306,7 +305,7 @@ def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing(
     (place.folder / "m.yaml").write_text(text)
     knob = Path(f"/sys/class/block/{Path(disks.disk).name}/queue/read_ahead_kb")
     before = knob.read_text()
-    foreign = [*engine.argv("create", "--name=foreign", *engine.way.container), image.of_packages(), "true"]
+    foreign = [*engine.argv("create", "--name=foreign", *engine.workaround.container), image.tag_of_packages(), "true"]
     place.said(*foreign)
     for lines in (1, 3, 5):
         killed_after(place.start(*RUN_IT), lines)
@@ -314,7 +313,7 @@ def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing(
             # Disks of other tests may be told of as well; and it may have been killed before it had any.
             output, _ = place.start("clean").communicate()
             assert "disk-a: left" not in output
-            assert "could not be taken away" not in output
+            assert "could not be removed" not in output
             assert place.said(*engine.argv("ps", "--all", "--format={{.Names}}")).split() == ["foreign"]
             assert check_disk(disks.ask(), disks.declared).usable
     last = place.start(*RUN_IT)

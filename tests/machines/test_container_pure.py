@@ -18,10 +18,29 @@ from runner.base.errors import HarnessBroken
 from runner.engine.rigs import powers_of
 from runner.machines import MACHINES
 from runner.machines.base import RigSpec
-from runner.machines.container import NO_OPTIONS, Container, image, lent
-from runner.machines.container.argv import FIRST, SWEPT, Box, Engine, Lent, Way, entered, removed, started, tried, ways
-from runner.machines.container.engine import fitted, found, installed, kind_of, lowered, mapper_major
-from runner.machines.container.leftovers import Left, Owner, parsed
+from runner.machines.container import NO_OPTIONS, Container, disk_node, image
+from runner.machines.container.argv import (
+    FIRST,
+    SWEEP,
+    Box,
+    DiskNode,
+    Engine,
+    Workaround,
+    enter_command,
+    probe_command,
+    remove_command,
+    start_command,
+    workarounds,
+)
+from runner.machines.container.engine import (
+    find_engine,
+    find_working,
+    installed_engines,
+    kind_of,
+    lower_limit,
+    mapper_major,
+)
+from runner.machines.container.leftovers import LabelledContainer, Owner, parse_containers
 from runner.simdisks.disk import Disk
 from runner.simdisks.physics import Physics
 from tests.support.matrices import space
@@ -29,10 +48,10 @@ from tests.support.matrices import space
 if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion
 
-PODMAN = Engine("/usr/bin/podman", "podman", Way(("--runtime", "runc"), ("--ulimit=nofile=1024:1024",)))
+PODMAN = Engine("/usr/bin/podman", "podman", Workaround(("--runtime", "runc"), ("--ulimit=nofile=1024:1024",)))
 DOCKER = Engine("/usr/bin/docker", "docker")
-SCSI = Lent("/dev/disk/by-id/wwn-0x5", "/dev/sdb", 8, 16, "/sys/devices/pci0000:00/ata1/host0/target0:0:0/0:0:0:0")
-LOOP = Lent("/dev/loop3", "/dev/loop3", 7, 3, "/sys/devices/virtual/block/loop3")
+SCSI = DiskNode("/dev/disk/by-id/wwn-0x5", "/dev/sdb", 8, 16, "/sys/devices/pci0000:00/ata1/host0/target0:0:0/0:0:0:0")
+LOOP = DiskNode("/dev/loop3", "/dev/loop3", 7, 3, "/sys/devices/virtual/block/loop3")
 TWO = (Disk(1 << 26), Disk(1 << 26))
 RAW = Box(
     "matrix-1", "localhost/matrix:x", (SCSI, LOOP), RigSpec(TWO), "/home/me/results/r", "b/pid:[1] 7 99", mapper=253
@@ -53,43 +72,51 @@ SPECS = {
 def test_a_container_gets_what_its_layout_takes_and_no_more(
     engine: Engine, of: str, snapshot: SnapshotAssertion
 ) -> None:
-    argv = started(engine, replace(RAW, spec=SPECS[of]))
+    argv = start_command(engine, replace(RAW, spec=SPECS[of]))
     assert shlex.join(word if word != FIRST else "FIRST" for word in argv).replace(" --", "\n--") == snapshot
 
 
 @pytest.mark.parametrize("of", SPECS)
 def test_no_container_gets_all_rights_or_a_network_or_other_disks(of: str) -> None:
-    argv = started(DOCKER, replace(RAW, spec=SPECS[of]))
+    argv = start_command(DOCKER, replace(RAW, spec=SPECS[of]))
     assert {"--cap-drop=ALL", "--network=none"} <= set(argv)
     assert not [word for word in argv if "privileged" in word or "SYS_RAWIO" in word or "source=/sys," in word]
     assert [word for word in argv if word.startswith("--device=/dev/sd")] == ["--device=/dev/sdb:/dev/sdb:rwm"]
 
 
 def test_paths_of_sysfs_with_colons_in_them_stay_whole() -> None:
-    assert f"--mount=type=bind,source={SCSI.sysfs},target={SCSI.sysfs}" in started(DOCKER, RAW)
+    assert f"--mount=type=bind,source={SCSI.sysfs},target={SCSI.sysfs}" in start_command(DOCKER, RAW)
 
 
 def test_a_way_in_and_a_way_out() -> None:
-    assert entered(DOCKER, "m") == ("/usr/bin/docker", "exec", "--interactive", "m")
-    assert removed(PODMAN, "m") == ["/usr/bin/podman", "--runtime", "runc", "rm", "--force", "m"]
-    assert tried(DOCKER, "i") == ["/usr/bin/docker", "run", "--rm", "--pull=never", "--network=none", "i", "true"]
+    assert enter_command(DOCKER, "m") == ("/usr/bin/docker", "exec", "--interactive", "m")
+    assert remove_command(PODMAN, "m") == ["/usr/bin/podman", "--runtime", "runc", "rm", "--force", "m"]
+    assert probe_command(DOCKER, "i") == [
+        "/usr/bin/docker",
+        "run",
+        "--rm",
+        "--pull=never",
+        "--network=none",
+        "i",
+        "true",
+    ]
 
 
 def test_the_plain_way_is_the_first() -> None:
     limits = {"nofile": 10, "nproc": 20}
-    assert [str(way) for way in ways("podman", limits, ("runc",))] == [
+    assert [str(way) for way in workarounds("podman", limits, ("runc",))] == [
         "",
         "--ulimit=nofile=10:10 --ulimit=nproc=20:20",
         "--runtime runc",
         "--runtime runc --ulimit=nofile=10:10 --ulimit=nproc=20:20",
     ]
-    assert len(ways("docker", limits, ("runc",))) == 2
+    assert len(workarounds("docker", limits, ("runc",))) == 2
 
 
 def test_a_limit_is_never_raised() -> None:
-    assert lowered(4096, 100) == 100
-    assert lowered(4096, 10**6) == 4096
-    assert lowered(4096, -1) == 4096
+    assert lower_limit(4096, 100) == 100
+    assert lower_limit(4096, 10**6) == 4096
+    assert lower_limit(4096, -1) == 4096
 
 
 # --- the first process, on this host ----------------------------------------------------------------------------------
@@ -115,7 +142,7 @@ def test_another_disk_than_the_one_that_was_lent_is_refused(tmp_path: Path) -> N
     except PermissionError:
         pytest.skip("no device nodes can be made here")
     done = first(f"{node} 7:6 {node}")
-    assert (done.returncode, done.stdout) == (1, f"{node} is 7:261 in the container, and 7:6 was lent\n")
+    assert (done.returncode, done.stdout) == (1, f"{node} is 7:261 in the container, and 7:6 was leased\n")
 
 
 def test_without_disks_it_is_up_until_its_line_ends() -> None:
@@ -125,7 +152,7 @@ def test_without_disks_it_is_up_until_its_line_ends() -> None:
 
 def test_the_first_process_is_a_clean_script() -> None:
     shellcheck = Path(sys.executable).parent / "shellcheck"
-    for script in (FIRST, SWEPT[2]):
+    for script in (FIRST, SWEEP[2]):
         done = subprocess.run([shellcheck, "-s", "bash", "-"], input=script, capture_output=True, text=True, timeout=60)
         assert done.stdout == ""
 
@@ -140,35 +167,35 @@ def engine_saying(folder: Path, name: str, text: str) -> None:
 
 
 def test_a_host_without_an_engine(tmp_path: Path) -> None:
-    none = found({"PATH": str(tmp_path)})
+    none = find_engine({"PATH": str(tmp_path)})
     assert none.engine is None
     assert [one.brief for one in none.refusals] == ["neither podman nor docker is installed"]
-    chosen = found({"PATH": str(tmp_path), "MATRIX_CONTAINER_ENGINE": "nerdctl"})
+    chosen = find_engine({"PATH": str(tmp_path), "MATRIX_CONTAINER_ENGINE": "nerdctl"})
     assert [one.brief for one in chosen.refusals] == ["there is no nerdctl, which MATRIX_CONTAINER_ENGINE names"]
 
 
 def test_podman_is_asked_first_and_docker_where_it_does_not_run(tmp_path: Path) -> None:
     engine_saying(tmp_path, "podman", "echo 'Error: no storage' >&2; exit 125")
     engine_saying(tmp_path, "docker", "echo")
-    assert [engine.kind for engine in installed({"PATH": str(tmp_path)})] == ["podman", "docker"]
-    other = found({"PATH": str(tmp_path)}).engine
+    assert [engine.kind for engine in installed_engines({"PATH": str(tmp_path)})] == ["podman", "docker"]
+    other = find_engine({"PATH": str(tmp_path)}).engine
     assert other is not None
     assert other.kind == "docker"
-    (one,) = found({"PATH": str(tmp_path), "MATRIX_CONTAINER_ENGINE": "podman"}).refusals
+    (one,) = find_engine({"PATH": str(tmp_path), "MATRIX_CONTAINER_ENGINE": "podman"}).refusals
     assert one.brief == "podman does not run: Error: no storage"
 
 
 def test_a_daemon_that_does_not_answer_is_told_in_its_own_words(tmp_path: Path) -> None:
     """docker's client ends with 0 there, from some versions on."""
     engine_saying(tmp_path, "docker", "echo; echo 'Cannot connect to the Docker daemon at unix:///x.' >&2")
-    (one,) = found({"PATH": str(tmp_path)}).refusals
+    (one,) = find_engine({"PATH": str(tmp_path)}).refusals
     assert one.brief == "docker does not run: Cannot connect to the Docker daemon at unix:///x."
 
 
 def test_the_engine_of_an_ordinary_user_has_no_disks(tmp_path: Path) -> None:
     engine_saying(tmp_path, "podman", "echo true")
-    (one,) = found({"PATH": str(tmp_path)}).refusals
-    assert one.brief.startswith("podman runs for an ordinary user here")
+    (one,) = find_engine({"PATH": str(tmp_path)}).refusals
+    assert one.brief.startswith("podman runs without root here")
     assert "sudo" in one.resolution
 
 
@@ -191,25 +218,25 @@ def picky(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
 def test_an_engine_is_told_in_the_first_way_that_works_which_is_remembered(picky: Engine, tmp_path: Path) -> None:
     engine_saying(tmp_path, "runc", "")
     said: list[str] = []
-    one = fitted(picky, "image", said.append)
-    assert one.way.engine == ("--runtime", "runc")
-    assert [word.split("=")[0] for word in one.way.container] == ["--ulimit", "--ulimit"]
+    one = find_working(picky, "image", said.append)
+    assert one.workaround.engine == ("--runtime", "runc")
+    assert [word.split("=")[0] for word in one.workaround.container] == ["--ulimit", "--ulimit"]
     assert said == [
-        f"podman does not work with its defaults (Error: setrlimit: Operation not permitted); it works with {one.way}"
+        f"podman does not work with its defaults (Error: setrlimit: Operation not permitted); it works with {one.workaround}"
     ]
-    assert fitted(picky, "image", said.append) == one
+    assert find_working(picky, "image", said.append) == one
     assert len(said) == 1
 
 
 def test_where_no_way_works_all_complaints_are_told_and_what_to_install(picky: Engine, tmp_path: Path) -> None:
     with pytest.raises(HarnessBroken, match="podman cannot start a container here") as broken:
-        fitted(picky, "image", lambda _: None)
+        find_working(picky, "image", lambda _: None)
     setrlimit, hybrid = broken.value.details.splitlines()
     assert ("setrlimit" in setrlimit, "hybrid" in hybrid) == (True, True)
     assert broken.value.resolution.startswith("apt install runc")
     engine_saying(tmp_path, "podman", "echo 'Error: no' >&2; exit 126")
     with pytest.raises(HarnessBroken) as broken:
-        fitted(picky, "image", lambda _: None)
+        find_working(picky, "image", lambda _: None)
     assert broken.value.resolution.startswith("repair it")
 
 
@@ -239,12 +266,12 @@ def test_it_is_one_of_the_machines() -> None:
 
 def test_another_recipe_is_another_image() -> None:
     text = image.CONTAINERFILE.read_text()
-    assert image.of_containerfile(text) != image.of_containerfile(text + "\n")
-    assert image.of_packages("trixie") != image.of_packages("bookworm")
+    assert image.tag_of_containerfile(text) != image.tag_of_containerfile(text + "\n")
+    assert image.tag_of_packages("trixie") != image.tag_of_packages("bookworm")
 
 
 def test_a_containerfile_is_told_the_packages_of_the_appliance() -> None:
-    argv = image.built(DOCKER, "localhost/matrix:x", "--network=none")
+    argv = image.build_command(DOCKER, "localhost/matrix:x", "--network=none")
     (packages,) = (word for word in argv if word.startswith("--build-arg=PACKAGES="))
     assert {"fio", "mdadm", "lvm2", "xfsprogs"} <= set(packages.partition("PACKAGES=")[2].split())
     assert "busybox-static" not in packages
@@ -272,7 +299,7 @@ def test_an_image_is_built_in_the_first_way_that_works(tmp_path: Path, monkeypat
     with pytest.raises(HarnessBroken, match="cannot build the image") as failed:
         asyncio.run(image.provide(engine, NO_OPTIONS.progress))
     assert failed.value.details == "rlimit"
-    assert "install what makes one without: no-such-tool" in failed.value.resolution
+    assert "install no-such-tool to build without" in failed.value.resolution
     assert said.read_text().split() == ["image", "build", "image"]
     (tmp_path / "base").touch()
     said.unlink()
@@ -297,7 +324,7 @@ def test_a_number_that_was_used_again_is_somebody_else() -> None:
 
 
 def left(status: str, owner: Owner | None) -> bool:
-    return Left("matrix-1", status, owner, "/r").is_left
+    return LabelledContainer("matrix-1", status, owner, "/r").is_abandoned
 
 
 def test_only_what_nobody_holds_is_left_over() -> None:
@@ -315,9 +342,9 @@ def test_only_what_nobody_holds_is_left_over() -> None:
 
 def test_what_inspect_says() -> None:
     said = f"/matrix-1\trunning\t{ME}\t/home/me/results/a b\nmatrix-2\texited\t\t/r\n\nweb\trunning\t\t\n"
-    assert list(parsed(said)) == [
-        Left("matrix-1", "running", ME, "/home/me/results/a b"),
-        Left("matrix-2", "exited", None, "/r"),
+    assert list(parse_containers(said)) == [
+        LabelledContainer("matrix-1", "running", ME, "/home/me/results/a b"),
+        LabelledContainer("matrix-2", "exited", None, "/r"),
     ]
 
 
@@ -335,7 +362,7 @@ def test_a_lent_disk_is_known_by_what_the_kernel_calls_it(tmp_path: Path) -> Non
     if not Path("/dev/loop0").is_block_device():
         pytest.skip("no nodes of loop devices here")
     (tmp_path / "disk-a").symlink_to("/dev/loop0")
-    assert lent(f"{tmp_path}/disk-a") == Lent(
+    assert disk_node(f"{tmp_path}/disk-a") == DiskNode(
         f"{tmp_path}/disk-a", "/dev/loop0", 7, 0, "/sys/devices/virtual/block/loop0"
     )
 

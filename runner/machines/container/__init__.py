@@ -1,7 +1,7 @@
 """The machine `container`: podman or docker on this host, with its kernel and its physical disks.
 
-A rig is one container. Its first process reads from the runner and ends when that input ends; with it the kernel kills
-everything in the container. So no container outlives the runner.
+A rig is one container. Its first process ends when its input from the runner ends, and the kernel then kills all other
+processes of the container. So no container outlives the runner.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from runner.machines.base import MachineOptions, Refusal, RigLost
 from runner.machines.container import image
 from runner.machines.container.argv import (
     FOLDER,
+    HOST_FOLDERS,
     MAPPER_CONTROL,
+    MD_FOLDERS,
     MEMORY,
-    OF_HOST,
-    OF_MD,
-    SWEPT,
+    SWEEP,
     Box,
+    DiskNode,
     Engine,
-    Lent,
-    entered,
+    enter_command,
     is_built,
-    removed,
-    started,
+    remove_command,
+    start_command,
 )
-from runner.machines.container.engine import PATIENCE, Found, fitted, found, mapper_major
+from runner.machines.container.engine import PATIENCE, EngineSearch, find_engine, find_working, mapper_major
 from runner.machines.container.leftovers import Owner
 from runner.machines.local import ENTER, identity_script, model_refusals
 from runner.machines.local import WHERE as HOST
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 
 WHERE = "the container"
 NO_OPTIONS = MachineOptions()
-#: Findings about the host's kernel and user that do not apply inside a container.
-OF_HOST_ALONE = ("no-module ", "no-root ")
+#: Prefixes of findings about the host's kernel and user that do not apply inside a container.
+HOST_ONLY = ("no-module ", "no-root ")
 
 
 class Container:
@@ -59,18 +59,18 @@ class Container:
 
     def __init__(self, options: MachineOptions = NO_OPTIONS) -> None:
         self.options = options
-        #: The working engine and its image; found with the first rig.
+        #: The working engine and its image, from the first rig on.
         self._ready: tuple[Engine, str] | None = None
-        self._found: Found | None = None
+        self._found: EngineSearch | None = None
         #: Identity of each disk when it was first used, right after it was leased.
-        self._lent: dict[str, Lent] = {}
+        self._nodes: dict[str, DiskNode] = {}
 
     @classmethod
     def from_options(cls, options: MachineOptions) -> Self:
         return cls(options)
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
-        return [*model_refusals(spec), *_unfit(spec), *self._engine().refusals]
+        return [*model_refusals(spec), *_host_refusals(spec), *self._engine().refusals]
 
     def kernel_refusal(self, kernel: str) -> str:
         return f"containers run the kernel of the host ({os.uname().release}), not {kernel}"
@@ -80,27 +80,27 @@ class Container:
 
     @asynccontextmanager
     async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[ShellRig]:
-        engine, made_of = await self._prepared()
-        disks = tuple(self._same(name) for name in self.options.disks[: len(spec.disks)])
-        box = await asyncio.to_thread(boxed, made_of, disks, spec, scratch)
-        first = await process.spawn_with_pipes(started(engine, box))
+        engine, image_tag = await self._prepare()
+        disks = tuple(self._check_identity(name) for name in self.options.disks[: len(spec.disks)])
+        box = await asyncio.to_thread(make_box, image_tag, disks, spec, scratch)
+        first = await process.spawn_with_pipes(start_command(engine, box))
         try:
-            await _came_up(first)
-            enter = entered(engine, box.name)
-            facts = await asyncio.to_thread(self._told, engine, enter, spec)
-            lent_here = self.options.disks[: len(spec.disks)]
-            yield ShellRig(enter, FOLDER, lent_here, facts, WHERE, SWEPT, before=identity_script(self.options))
+            await _wait_until_up(first)
+            enter = enter_command(engine, box.name)
+            facts = await asyncio.to_thread(self._query_facts, engine, enter, spec)
+            names = self.options.disks[: len(spec.disks)]
+            yield ShellRig(enter, FOLDER, names, facts, WHERE, SWEEP, before=identity_script(self.options))
         finally:
-            await _ended(engine, box, first)
+            await _stop(engine, box, first)
 
     # A name must not lead to another disk in the middle of a run.
-    def _same(self, name: str) -> Lent:
+    def _check_identity(self, name: str) -> DiskNode:
         try:
-            now = lent(name)
+            now = disk_node(name)
         except OSError as error:
             raise RigLost(f"{name} is gone: {error.strerror}") from error
-        if self._lent.setdefault(name, now) != now:
-            was = self._lent[name]
+        if self._nodes.setdefault(name, now) != now:
+            was = self._nodes[name]
             raise HarnessBroken(
                 f"{name} is not the device that was leased",
                 details=f"it was {was.node} ({was.major}:{was.minor}), and is {now.node} ({now.major}:{now.minor})",
@@ -108,35 +108,35 @@ class Container:
             )
         return now
 
-    def _engine(self) -> Found:
+    def _engine(self) -> EngineSearch:
         if self._found is None:
-            self._found = found()
+            self._found = find_engine()
         return self._found
 
-    async def _prepared(self) -> tuple[Engine, str]:
+    async def _prepare(self) -> tuple[Engine, str]:
         if self._ready is None:
             have = await asyncio.to_thread(self._engine)
             if have.engine is None:
                 raise HarnessBroken(
                     "no container can be started", details="; ".join(one.brief for one in have.refusals)
                 )
-            made_of = await image.provide(have.engine, self.options.progress)
-            engine = await asyncio.to_thread(fitted, have.engine, made_of, self.options.notice)
-            self._ready = engine, made_of
+            image_tag = await image.provide(have.engine, self.options.progress)
+            engine = await asyncio.to_thread(find_working, have.engine, image_tag, self.options.notice)
+            self._ready = engine, image_tag
         return self._ready
 
-    def _told(self, engine: Engine, enter: tuple[str, ...], spec: RigSpec) -> dict[str, str]:
-        said = requirements.query(enter, spec, WHERE)
-        lines = [line for line in said.splitlines() if not line.startswith(OF_HOST_ALONE)]
+    def _query_facts(self, engine: Engine, enter: tuple[str, ...], spec: RigSpec) -> dict[str, str]:
+        answer = requirements.query(enter, spec, WHERE)
+        lines = [line for line in answer.splitlines() if not line.startswith(HOST_ONLY)]
         if lacking := list(requirements.refusals("\n".join(lines), WHERE)):
             raise HarnessBroken(
-                f"the image does not have what this layout needs: {'; '.join(one.brief for one in lacking)}",
-                resolution=f"install it in the image, or unset {image.CHOSEN}",
+                f"the image lacks requirements of this layout: {'; '.join(one.brief for one in lacking)}",
+                resolution=f"install them in the image, or unset {image.IMAGE_VARIABLE}",
             )
         return {**requirements.facts("\n".join(lines)), "engine": engine.kind}
 
 
-def boxed(made_of: str, disks: tuple[Lent, ...], spec: RigSpec, scratch: Path) -> Box:
+def make_box(image_tag: str, disks: tuple[DiskNode, ...], spec: RigSpec, scratch: Path) -> Box:
     # Modules are loaded now, so that their devices have numbers.
     if is_built(spec) and spec.modules:
         with suppress(HarnessBroken):  # a host without modprobe keeps the modules it has
@@ -145,51 +145,51 @@ def boxed(made_of: str, disks: tuple[Lent, ...], spec: RigSpec, scratch: Path) -
     Path(memory).mkdir(parents=True, exist_ok=True)
     return Box(
         name=f"matrix-{secrets.token_hex(6)}",
-        image=made_of,
+        image=image_tag,
         disks=disks,
         spec=spec,
         run=str(scratch.absolute()),
         owner=str(Owner.me()),
         memory=str(Path(memory).absolute()),
         mapper=mapper_major(Path("/proc/devices").read_text()) if Path(MAPPER_CONTROL).exists() else None,
-        there=tuple(one for one in (*OF_HOST, *OF_MD) if Path(one).exists()),
+        host_paths=tuple(one for one in (*HOST_FOLDERS, *MD_FOLDERS) if Path(one).exists()),
     )
 
 
-def lent(name: str) -> Lent:
+def disk_node(name: str) -> DiskNode:
     node = os.path.realpath(name)
     number = Path(node).stat().st_rdev
     major, minor = os.major(number), os.minor(number)
     block = Path(f"/sys/dev/block/{major}:{minor}").resolve()
     # Tunables belong to the whole drive, where sysfs has one.
     drive = (block / "device").resolve()
-    return Lent(name, node, major, minor, str(drive if block.is_relative_to(drive) else block))
+    return DiskNode(name, node, major, minor, str(drive if block.is_relative_to(drive) else block))
 
 
-async def _came_up(first: asyncio.subprocess.Process) -> None:
+async def _wait_until_up(first: asyncio.subprocess.Process) -> None:
     assert first.stdout  # noqa: S101 - for the type checker; it was asked for
     assert first.stderr  # noqa: S101
     try:
         async with asyncio.timeout(PATIENCE):
-            said = (await first.stdout.readline()).decode(errors="replace").strip()
-            if said == "up":
+            line = (await first.stdout.readline()).decode(errors="replace").strip()
+            if line == "up":
                 return
             complaint = (await first.stderr.read()).decode(errors="replace").strip()
     except TimeoutError:
-        raise RigLost(f"no container came up within {PATIENCE:g} s") from None
-    raise RigLost(said or "no container came up", tail=complaint[-4000:])
+        raise RigLost(f"the container did not start within {PATIENCE:g} s") from None
+    raise RigLost(line or "the container did not start", tail=complaint[-4000:])
 
 
-async def _ended(engine: Engine, box: Box, first: asyncio.subprocess.Process) -> None:
+async def _stop(engine: Engine, box: Box, first: asyncio.subprocess.Process) -> None:
     await process.hang_up(first, LAST_BREATH)
     if first.returncode:
-        await asyncio.to_thread(process.run, removed(engine, box.name), timeout=PATIENCE)
+        await asyncio.to_thread(process.run, remove_command(engine, box.name), timeout=PATIENCE)
 
 
-def _unfit(spec: RigSpec) -> list[Refusal]:
+def _host_refusals(spec: RigSpec) -> list[Refusal]:
     try:
-        said = requirements.query(ENTER, spec, HOST)
+        answer = requirements.query(ENTER, spec, HOST)
     except HarnessBroken as error:
         return [Refusal(error.brief, error.details or error.resolution)]
-    lines = [line for line in said.splitlines() if not line.startswith("no-program ")]
+    lines = [line for line in answer.splitlines() if not line.startswith("no-program ")]
     return list(requirements.refusals("\n".join(lines), HOST))

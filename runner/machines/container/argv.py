@@ -20,28 +20,27 @@ RUN = "org.matrix.run"
 OWNER = "org.matrix.owner"
 #: Folder of the scripts: in memory, so that only the workload reaches a disk.
 FOLDER = "/rig"
-#: Tunables and volumes that are remembered across rigs and kills; they belong to the host.
+#: The host's memory of tunables and volumes, which outlives rigs and killed runs.
 MEMORY = "/run/matrix"
 #: Major numbers: of md, and of partitions whose disk has no minor numbers left for them.
 MD_MAJOR, PARTITIONS_MAJOR = 9, 259
 #: Tunables of the whole host, beside /proc/sys.
-OF_HOST = ("/sys/kernel/mm/transparent_hugepage", "/sys/devices/system/cpu")
-#: Where newer versions of mdadm look for an array by its name.
-OF_MD = ("/sys/module/md_mod",)
+HOST_FOLDERS = ("/sys/kernel/mm/transparent_hugepage", "/sys/devices/system/cpu")
+#: Newer versions of mdadm look here for an array by its name.
+MD_FOLDERS = ("/sys/module/md_mod",)
 MAPPINGS = "/sys/devices/virtual/block"
 MAPPER_CONTROL = "/dev/mapper/control"
 
 #: The first process of a container. Each argument is a disk: its node, its numbers and its name; the name becomes a
-#: link if it differs. It refuses a node that is not the leased disk, or no block device: fio would create a file of
-#: that name and measure the memory of the host. It ends with its standard input, and everything in the container with
-#: it.
+#: link if it differs. It rejects a node that is not the leased disk, or no block device: fio would create a file of
+#: that name and measure the memory of the host. It ends with its standard input; then the container ends.
 FIRST = """\
 for one; do
   IFS=' ' read -r node numbers name <<<"$one"
   if [ ! -b "$node" ]; then echo "$node is no block device in the container"; exit 1; fi
   IFS=' ' read -r major minor <<<"$(stat -c '0x%t 0x%T' -- "$node")"
   found=$((major)):$((minor))
-  if [ "$found" != "$numbers" ]; then echo "$node is $found in the container, and $numbers was lent"; exit 1; fi
+  if [ "$found" != "$numbers" ]; then echo "$node is $found in the container, and $numbers was leased"; exit 1; fi
   if ! : <"$node"; then echo "$node cannot be opened in the container"; exit 1; fi
   if [ "$name" != "$node" ]; then mkdir -p -- "${name%/*}" && ln -s -- "$node" "$name" || exit; fi
 done
@@ -49,12 +48,12 @@ echo up
 while read -r _; do :; done
 """
 #: Kills all that a script left running, except the first process and this one.
-SWEPT = ("bash", "-c", '"$@"; status=$?; kill -KILL -- -1; exit "$status"', "swept")
+SWEEP = ("bash", "-c", '"$@"; status=$?; kill -KILL -- -1; exit "$status"', "swept")
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """Extra options with which an engine works where its defaults do not."""
+class Workaround:
+    """Extra options for an engine whose defaults do not work."""
 
     #: Options before the command.
     engine: tuple[str, ...] = ()
@@ -71,14 +70,14 @@ class Engine:
     path: str
     #: podman or docker.
     kind: str
-    way: Way = field(default_factory=Way)
+    workaround: Workaround = field(default_factory=Workaround)
 
     def argv(self, *words: str) -> list[str]:
-        return [self.path, *self.way.engine, *words]
+        return [self.path, *self.workaround.engine, *words]
 
 
 @dataclass(frozen=True, slots=True)
-class Lent:
+class DiskNode:
     #: The name in the matrix or hosts file, mostly a stable one.
     name: str
     #: The kernel's node and its numbers.
@@ -89,8 +88,8 @@ class Lent:
     sysfs: str
 
     @property
-    def word(self) -> str:
-        """The argument for `FIRST`. No path of a disk has a blank: udev writes it as \\x20."""
+    def argument(self) -> str:
+        """Return the argument for `FIRST`. No path of a disk has a blank: udev writes it as \\x20."""
         return f"{self.node} {self.major}:{self.minor} {self.name}"
 
 
@@ -98,53 +97,53 @@ class Lent:
 class Box:
     name: str
     image: str
-    disks: tuple[Lent, ...]
+    disks: tuple[DiskNode, ...]
     spec: RigSpec
     run: str
     owner: str
-    #: Where the host remembers tunables.
+    #: The host's memory of tunables.
     memory: str = MEMORY
     #: The device mapper's major number; None: it has none.
     mapper: int | None = None
-    #: Those of `OF_HOST` and `OF_MD` that exist here.
-    there: tuple[str, ...] = (*OF_HOST, *OF_MD)
+    #: Those of `HOST_FOLDERS` and `MD_FOLDERS` that the host has.
+    host_paths: tuple[str, ...] = (*HOST_FOLDERS, *MD_FOLDERS)
 
 
-def ways(engine: str, limits: Mapping[str, int], runtimes: tuple[str, ...]) -> list[Way]:
+def workarounds(engine: str, limits: Mapping[str, int], runtimes: tuple[str, ...]) -> list[Workaround]:
     """Return all sets of options with which an engine may work, the empty one first.
 
-    An engine raises limits, for which a host may lack the right: then lower limits are set. podman's crun refuses hosts
-    with both kinds of cgroups, where runc works.
+    Engines raise limits, which some hosts forbid: lower limits help. podman's crun does not work on hosts with both
+    kinds of cgroups, where runc works.
     """
-    kept = tuple(f"--ulimit={name}={limit}:{limit}" for name, limit in limits.items())
+    lower_limits = tuple(f"--ulimit={name}={limit}:{limit}" for name, limit in limits.items())
     others = [("--runtime", runtime) for runtime in runtimes] if engine == "podman" else []
-    return [Way(runtime, options) for runtime in [(), *others] for options in [(), kept]]
+    return [Workaround(runtime, options) for runtime in [(), *others] for options in [(), lower_limits]]
 
 
-def tried(engine: Engine, image: str) -> list[str]:
-    return engine.argv("run", "--rm", "--pull=never", "--network=none", *engine.way.container, image, "true")
+def probe_command(engine: Engine, image: str) -> list[str]:
+    return engine.argv("run", "--rm", "--pull=never", "--network=none", *engine.workaround.container, image, "true")
 
 
-def started(engine: Engine, box: Box) -> list[str]:
+def start_command(engine: Engine, box: Box) -> list[str]:
     """Return the command that brings a container up. It prints `up` and waits for the end of its standard input."""
     return engine.argv(
         "run",
         *("--rm", "--interactive", f"--name={box.name}", f"--label={RUN}={box.run}", f"--label={OWNER}={box.owner}"),
         *("--pull=never", "--network=none", "--log-driver=none", "--stop-signal=KILL", f"--tmpfs={FOLDER}"),
-        *engine.way.container,
+        *engine.workaround.container,
         *_rights(engine, box.spec),
         *_devices(box),
         *_files(box),
         box.image,
-        *("bash", "-c", FIRST, "first", *(disk.word for disk in box.disks)),
+        *("bash", "-c", FIRST, "first", *(disk.argument for disk in box.disks)),
     )
 
 
-def entered(engine: Engine, name: str) -> tuple[str, ...]:
+def enter_command(engine: Engine, name: str) -> tuple[str, ...]:
     return tuple(engine.argv("exec", "--interactive", name))
 
 
-def removed(engine: Engine, name: str) -> list[str]:
+def remove_command(engine: Engine, name: str) -> list[str]:
     return engine.argv("rm", "--force", name)
 
 
@@ -198,8 +197,8 @@ def _devices(box: Box) -> list[str]:
     return found
 
 
-def _partitions(disks: tuple[Lent, ...]) -> list[tuple[int, str]]:
-    """Return the numbers of partitions: for SCSI disks those after their own, else the next of a common range."""
+def _partitions(disks: tuple[DiskNode, ...]) -> list[tuple[int, str]]:
+    """Return the device numbers of partitions: on SCSI disks those after the disk's own, else from a common range."""
     scsi = [(disk.major, str(disk.minor + part)) for disk in disks if disk.major in SCSI for part in range(1, 16)]
     return [*scsi, (PARTITIONS_MAJOR, "*")]
 
@@ -213,11 +212,11 @@ def _files(box: Box) -> list[str]:
     folders = [*dict.fromkeys(disk.sysfs for disk in box.disks)]
     if is_stacked(box.spec):
         folders = [*(one for one in folders if not one.startswith(f"{MAPPINGS}/")), MAPPINGS]
-    folders += [one for one in OF_MD if "mdadm" in box.spec.programs and one in box.there]
-    folders += [one for one in OF_HOST if "host" in box.spec.powers and one in box.there]
+    folders += [one for one in MD_FOLDERS if "mdadm" in box.spec.programs and one in box.host_paths]
+    folders += [one for one in HOST_FOLDERS if "host" in box.spec.powers and one in box.host_paths]
     return [_bound(box.memory, MEMORY), *(_bound(folder, folder) for folder in folders)]
 
 
 def _bound(source: str, target: str) -> str:
-    """Do not use `--volume`: paths in sysfs have colons."""
+    """Return a bind mount. `--volume` cannot take the colons in paths of sysfs."""
     return f"--mount=type=bind,source={source},target={target}"

@@ -1,8 +1,7 @@
-"""The image of a container: made of the appliance's packages, or of the Containerfile, or chosen by the user.
+"""The image of a container: from the appliance's packages, from the Containerfile, or the user's own.
 
-The root file system of the virtual machine is used wherever this host can build it: then containers and virtual
-machines run the same programs, no registry is needed, and a host that has run `--on qemu` has it already. Without
-Debian's apt the engine builds the Containerfile, which needs a registry.
+A host that can build the appliance of `--on qemu` uses its root file system: then both machines run the same programs,
+and no registry is needed. Without Debian's apt the engine builds the Containerfile, which needs a registry.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING
 from runner.base.cache import cache_dir, exclusive_lock
 from runner.base.errors import HarnessBroken
 from runner.base.process import kill, run, send, spawn_with_pipes
-from runner.machines.container.engine import as_told
+from runner.machines.container.engine import with_workarounds
 from runner.machines.qemu import recipe
 from runner.machines.qemu.appliance import BUILD_TOOLS, Shares, half
 
@@ -25,17 +24,17 @@ if TYPE_CHECKING:
     from runner.machines.base import Progress
     from runner.machines.container.argv import Engine
 
-#: The user's own image, used as it is.
-CHOSEN = "MATRIX_CONTAINER_IMAGE"
+#: Environment variable with the user's own image, which is used unchanged.
+IMAGE_VARIABLE = "MATRIX_CONTAINER_IMAGE"
 NAME = "localhost/matrix"
 LABEL = "org.matrix.image"
-#: Raise it when the way of making the image changes and the recipe does not show it.
+#: Raise it when the build changes and the recipe does not show it.
 VERSION = 1
 SUITE = "trixie"
 CONTAINERFILE = Path(__file__).with_name("Containerfile")
 #: The base image of the Containerfile.
 BASE = "docker.io/library/debian:trixie-slim"
-#: Programs that make a root file system, and unpack it again.
+#: Programs that build a root file system, and unpack it again.
 TOOLS = (*BUILD_TOOLS, "unsquashfs", "tar")
 #: Packages of the appliance that a base image has or a container does not need.
 NOT_IN_CONTAINERS = frozenset(
@@ -46,11 +45,11 @@ ROOT = "root.squashfs"
 ROOTS_OWN = ("--owner=0", "--group=0", "--numeric-owner")
 
 
-def of_packages(suite: str = SUITE) -> str:
+def tag_of_packages(suite: str = SUITE) -> str:
     return f"{NAME}:{recipe.userland_key(suite)}-{VERSION}"
 
 
-def of_containerfile(text: str, suite: str = SUITE) -> str:
+def tag_of_containerfile(text: str, suite: str = SUITE) -> str:
     content = "\0".join([text, suite, *packages()])
     return f"{NAME}:built-{hashlib.sha256(content.encode()).hexdigest()[:16]}"
 
@@ -60,22 +59,24 @@ def packages() -> tuple[str, ...]:
 
 
 async def provide(engine: Engine, progress: Progress) -> str:
-    if own := os.environ.get(CHOSEN):
-        if not await there(engine, own):
+    if own := os.environ.get(IMAGE_VARIABLE):
+        if not await has_image(engine, own):
             progress(f"fetching {own}")
-            await _told(engine.argv("pull", own), f"{engine.kind} cannot fetch {own}, which {CHOSEN} names")
+            await _run_checked(
+                engine.argv("pull", own), f"{engine.kind} cannot fetch {own}, which {IMAGE_VARIABLE} names"
+            )
             progress("done", 1.0)
         return own
     by_packages = all(map(shutil.which, TOOLS))
-    tag = of_packages() if by_packages else of_containerfile(CONTAINERFILE.read_text())
-    # Two runs at once make it only once.
+    tag = tag_of_packages() if by_packages else tag_of_containerfile(CONTAINERFILE.read_text())
+    # Parallel runs build it once.
     async with exclusive_lock(cache_dir() / "containers" / f".{_key(engine, tag)}.lock"):
-        if not await there(engine, tag):
+        if not await has_image(engine, tag):
             await (_import if by_packages else _build)(engine, tag, progress)
     return tag
 
 
-async def there(engine: Engine, image: str) -> bool:
+async def has_image(engine: Engine, image: str) -> bool:
     return (await asyncio.to_thread(run, engine.argv("image", "inspect", image))).returncode == 0
 
 
@@ -89,46 +90,46 @@ async def _import(engine: Engine, tag: str, progress: Progress) -> None:
     userland = await half(home, ["userland", SUITE, ""], Shares(progress).of(0, 0.9))
     progress(f"importing the root file system into {engine.kind}", 0.9)
     work = cache_dir() / "containers" / f".{_key(engine, tag)}"
-    # This process holds the lock, so what is here was left by a killed one.
+    # This process has the lock, so an existing folder is from a killed one.
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     tree, tar = str(work / "tree"), str(work / "root.tar")
     try:
-        await _told(["unsquashfs", "-quiet", "-no-progress", "-no-xattrs", "-dest", tree, str(userland.joinpath(ROOT))])
-        await _told(["tar", *ROOTS_OWN, f"--directory={tree}", "--create", f"--file={tar}", "."])
-        await _told(engine.argv("import", f"--change=LABEL {LABEL}={tag}", tar, tag))
+        squashfs = str(userland.joinpath(ROOT))
+        await _run_checked(["unsquashfs", "-quiet", "-no-progress", "-no-xattrs", "-dest", tree, squashfs])
+        await _run_checked(["tar", *ROOTS_OWN, f"--directory={tree}", "--create", f"--file={tar}", "."])
+        await _run_checked(engine.argv("import", f"--change=LABEL {LABEL}={tag}", tar, tag))
     finally:
         await asyncio.to_thread(shutil.rmtree, work, ignore_errors=True)
     progress("done", 1.0)
 
 
 async def _build(engine: Engine, tag: str, progress: Progress) -> None:
-    """Build with the first options that work: those that containers need, builds need, too."""
-    progress(f"{engine.kind} builds the image that runner/machines/container/Containerfile describes")
+    """Build with the first options that work: builds need the same workarounds as containers."""
+    progress(f"{engine.kind} builds the image from runner/machines/container/Containerfile")
     lacking = ", ".join(name for name in TOOLS if not shutil.which(name))
-    help_ = f"let it reach a registry, or name an image in {CHOSEN}; or install what makes one without: {lacking}"
+    help_ = f"give it access to a registry, or name an image in {IMAGE_VARIABLE}; or install {lacking} to build without"
     failed: HarnessBroken | None = None
-    for one in as_told(engine):
+    for one in with_workarounds(engine):
         try:
-            await _told(built(one, tag), f"{engine.kind} cannot build the image to work in", help_)
+            await _run_checked(build_command(one, tag), f"{engine.kind} cannot build the image", help_)
         except HarnessBroken as broken:
             failed = failed or broken
-            if not await there(engine, BASE):
-                break  # the base image cannot be fetched: no options help against that
+            if not await has_image(engine, BASE):
+                break  # the base image cannot be fetched, so other options do not help
         else:
             progress("done", 1.0)
             return
-    raise failed or HarnessBroken("there is no way to build an image")
+    raise failed or HarnessBroken(f"{engine.kind} cannot build the image")
 
 
-def built(engine: Engine, tag: str, *more: str) -> list[str]:
-    said = (f"--build-arg=PACKAGES={' '.join(packages())}", *engine.way.container, *more)
-    return engine.argv(
-        "build", f"--file={CONTAINERFILE}", f"--tag={tag}", f"--label={LABEL}={tag}", *said, str(CONTAINERFILE.parent)
-    )
+def build_command(engine: Engine, tag: str, *more: str) -> list[str]:
+    names = (f"--file={CONTAINERFILE}", f"--tag={tag}", f"--label={LABEL}={tag}")
+    arguments = f"--build-arg=PACKAGES={' '.join(packages())}"
+    return engine.argv("build", *names, arguments, *engine.workaround.container, *more, str(CONTAINERFILE.parent))
 
 
-async def _told(argv: list[str], brief: str = "cannot make an image to work in", resolution: str = "") -> None:
+async def _run_checked(argv: list[str], brief: str = "cannot build the container image", resolution: str = "") -> None:
     """Run a program that must succeed, and end it if this process is stopped or killed."""
     child = await spawn_with_pipes(argv)
     try:
@@ -136,11 +137,11 @@ async def _told(argv: list[str], brief: str = "cannot make an image to work in",
     finally:
         await kill(child)
     if child.returncode:
-        said = (output + complaint).decode(errors="replace").strip()
-        raise HarnessBroken(brief, details=said[-4000:], resolution=resolution or _hint(said))
+        text = (output + complaint).decode(errors="replace").strip()
+        raise HarnessBroken(brief, details=text[-4000:], resolution=resolution or _hint(text))
 
 
-def _hint(said: str) -> str:
-    if "No space left" in said:
-        return "free some disk space; MATRIX_CACHE may be on another disk, and so may the engine's storage"
+def _hint(text: str) -> str:
+    if "No space left" in text:
+        return "free some disk space, or move MATRIX_CACHE or the engine's storage to another disk"
     return ""

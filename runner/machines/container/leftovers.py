@@ -1,7 +1,6 @@
-"""Containers of dead runs. They end with their owner; this removes those that an engine has forgotten.
+"""Removal of containers of dead runs, where an engine has not removed them itself.
 
-Containers of this program have two labels: the folder of their run, and the owning process. Only these are considered,
-and only those whose process is gone are removed.
+A container is removed only if it has the labels of this program and its owning process is gone.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from typing import TYPE_CHECKING
 from runner.base.errors import HarnessBroken
 from runner.base.process import run
 from runner.machines.base import Leftover
-from runner.machines.container.argv import OWNER, RUN, removed
-from runner.machines.container.engine import PATIENCE, installed
+from runner.machines.container.argv import OWNER, RUN, remove_command
+from runner.machines.container.engine import PATIENCE, installed_engines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,19 +25,19 @@ if TYPE_CHECKING:
 SHOWN = "\t".join(
     ("{{.Name}}", "{{.State.Status}}", *(f'{{{{index .Config.Labels "{label}"}}}}' for label in (OWNER, RUN)))
 )
-#: How often removal is tried before the container counts as one that stays.
+#: Attempts to remove a container.
 TRIES = 3
 UP = frozenset({"running", "paused", "restarting"})
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A process, identified so that no other is taken for it."""
+    """A process, identified beyond its number, which is reused."""
 
-    #: This boot of this host and the PID namespace: other namespaces use other numbers.
+    #: The boot of the host and the PID namespace.
     world: str
     pid: int
-    #: Start in ticks since the boot: process numbers are used again.
+    #: Its start in ticks since the boot.
     born: int
 
     def __str__(self) -> str:
@@ -55,68 +54,66 @@ class Owner:
 
     @property
     def is_here(self) -> bool:
-        """Whether this process could see it if it were alive."""
+        """Return whether it is in the PID namespace of this process, in this boot."""
         return self.world == _world()
 
     @property
     def is_alive(self) -> bool:
-        """Whether it runs; only valid if `is_here`."""
+        """Return whether it runs. Only valid if `is_here`."""
         return _born(self.pid) == self.born
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class LabelledContainer:
     name: str
     status: str
     owner: Owner | None
     run: str
 
     @property
-    def is_left(self) -> bool:
-        """Whether its owner is gone. An owner in another PID namespace cannot be checked: there a container that is not
-        up counts as left.
-        """
+    def is_abandoned(self) -> bool:
+        """Return whether its owner is gone. If the owner cannot be checked, a container counts unless it runs."""
         if self.owner is None or not self.owner.is_here:
             return self.status not in UP
         return not self.owner.is_alive
 
 
-def parsed(said: str) -> Iterator[Left]:
-    for line in said.splitlines():
+def parse_containers(output: str) -> Iterator[LabelledContainer]:
+    for line in output.splitlines():
         name, status, owner, of = [*line.split("\t"), "", "", ""][:4]
         if name and of:
-            yield Left(name.removeprefix("/"), status, Owner.parse(owner), of)
+            yield LabelledContainer(name.removeprefix("/"), status, Owner.parse(owner), of)
 
 
 def sweep(*, dry: bool = False) -> Iterator[Leftover]:
-    for engine in installed():
+    for engine in installed_engines():
         with suppress(HarnessBroken):  # an engine that does not answer runs no containers
-            for one in left_over(engine):
-                told = f"{engine.kind} container {one.name} of {one.run}"
-                yield Leftover(f"{told}: its process is gone") if dry else _taken_away(engine, one, told)
+            for one in find_abandoned(engine):
+                title = f"{engine.kind} container {one.name} of {one.run}"
+                yield Leftover(f"{title}: its process is gone") if dry else _remove(engine, one, title)
 
 
-def left_over(engine: Engine) -> list[Left]:
+def find_abandoned(engine: Engine) -> list[LabelledContainer]:
     listed = run(engine.argv("ps", "--all", "--quiet", f"--filter=label={RUN}"), timeout=PATIENCE)
     names = listed.stdout.split() if listed.returncode == 0 else []
     if not names:
         return []
-    # `inspect` complains about a container that is gone by now, and lists the others.
+    # `inspect` reports an error for a container that is gone by now, and lists the others.
     return [
         one
-        for one in parsed(run(engine.argv("inspect", f"--format={SHOWN}", *names), timeout=PATIENCE).stdout)
-        if one.is_left
+        for one in parse_containers(run(engine.argv("inspect", f"--format={SHOWN}", *names), timeout=PATIENCE).stdout)
+        if one.is_abandoned
     ]
 
 
-def _taken_away(engine: Engine, one: Left, told: str) -> Leftover:
-    said = ""  # the engine may be removing it itself, and then reports an error
+def _remove(engine: Engine, one: LabelledContainer, title: str) -> Leftover:
+    error = ""  # the engine may be removing it itself, and then reports an error
     for _ in range(TRIES):
-        done = run(removed(engine, one.name), timeout=PATIENCE)
+        done = run(remove_command(engine, one.name), timeout=PATIENCE)
         if done.returncode == 0 or run(engine.argv("inspect", one.name), timeout=PATIENCE).returncode:
-            return Leftover(f"{told}: taken away")
-        said = done.stderr.strip()
-    return Leftover(f"{told} could not be taken away: {said}", remains=True)
+            return Leftover(f"{title}: removed")
+        error = done.stderr.strip()
+    return Leftover(f"{title} could not be removed: {error}", remains=True)
 
 
 def _world() -> str:

@@ -1,4 +1,4 @@
-"""Places where trials run. A machine is one file or package here and one line in `MACHINES`."""
+"""The registry of machines. A machine is one module or package here and one line in `MACHINES`."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ MACHINES = {
     "ssh": "runner.machines.ssh:Ssh",
     "dry": "runner.machines.dry:Dry",
 }
-#: Machines that get physical disks of this host instead of making their own: their names and classes.
+#: Machines with a variant for physical disks of this host, and the name of that variant.
 PASSTHROUGH = {"qemu": "qemu-passthrough", "vagrant": "vagrant-passthrough"}
-_PASSED = {
+_PASSTHROUGH_CLASSES = {
     "qemu-passthrough": "runner.machines.qemu.passthrough:Passthrough",
     "vagrant-passthrough": "runner.machines.vagrant.passthrough:Passthrough",
 }
 #: Classes that replace a machine's class for users other than root.
 _BY_SUDO = {"local": "runner.machines.sudo:Sudo"}
-#: Functions that report what dead runs left of a machine and, unless `dry`, remove it.
+#: Functions that report leftovers of dead runs and, unless `dry`, remove them.
 SWEEPERS = {
     "vagrant": "runner.machines.vagrant.leftovers:sweep",
     "container": "runner.machines.container.leftovers:sweep",
 }
 
-#: Machines of which there are many.
+#: Machines that need the name of a host.
 WITH_HOSTS = frozenset({"ssh"})
 
 
 @dataclass(frozen=True)
 class Where:
-    """A machine and, where there are many of its kind, the name of its host."""
+    """A machine and, if it is one of many hosts, the name of the host."""
 
     machine: str
     host: str = ""
@@ -48,10 +48,10 @@ class Where:
 
 def sweep(name: str, *, dry: bool = False) -> Iterator[Leftover]:
     if name in SWEEPERS:
-        module, _, what = SWEEPERS[name].partition(":")
-        yield from getattr(importlib.import_module(module), what)(dry=dry)
+        module, _, function = SWEEPERS[name].partition(":")
+        yield from getattr(importlib.import_module(module), function)(dry=dry)
 
 
 def machine(name: str, options: MachineOptions) -> Machine:
-    module, _, kind = (MACHINES | _PASSED | (_BY_SUDO if os.geteuid() else {}))[name].partition(":")
+    module, _, kind = (MACHINES | _PASSTHROUGH_CLASSES | (_BY_SUDO if os.geteuid() else {}))[name].partition(":")
     return cast("Machine", getattr(importlib.import_module(module), kind).from_options(options))

@@ -1,7 +1,6 @@
-"""The interface between what is to be done and where it is done.
+"""The interface of machines: a machine brings up rigs, and a rig runs steps.
 
-A machine brings up rigs; a rig runs steps. A step is a bash script with the files it needs, so a machine knows no RAID,
-fio or matrix.
+A step is a bash script with its files, so machines do not depend on RAID, fio or the matrix.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ class Step:
     name: str
     text: str
     files: Mapping[str, str] = field(default_factory=dict)
-    #: May run in the shell of the step before it. Another shell costs as much as most steps.
+    #: May run in the shell of the step before it. A new shell costs as much as most steps.
     continues_shell: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """The result of a step. `output` has standard output and standard error interleaved as they were written."""
+    """The result of a step. `output` has standard output and standard error in the order of writing."""
 
     name: str
     status: int
@@ -49,16 +48,16 @@ class RigSpec:
     cpus: int = 2
     memory: int = 512 * 1024 * 1024
     modules: tuple[str, ...] = ()
-    #: Programs that a host must have, where the machine does not bring them.
+    #: Programs that the host must have, unless the machine brings them.
     programs: tuple[str, ...] = ()
-    #: Rights beyond reading and writing the disks: `caches` (drop caches), `host` (change tunables of the whole host),
-    #: `faults` (make disks fail on demand). For machines that grant few rights or lack the means.
+    #: Rights beyond reading and writing the disks: `caches` (drop caches), `host` (set tunables of the whole host),
+    #: `faults` (make disks fail on demand).
     powers: tuple[str, ...] = ()
 
 
 class Progress(Protocol):
     def __call__(self, brief: str, fraction: float | None = None) -> None:
-        """Report that work is under way (fraction None: unknown) or done (1.0)."""
+        """Report the progress of some work; `fraction` is 1.0 at its end, and None if unknown."""
 
 
 def _silent(brief: str, fraction: float | None = None) -> None: ...
@@ -66,16 +65,16 @@ def _silent(brief: str, fraction: float | None = None) -> None: ...
 
 @dataclass(frozen=True, slots=True)
 class MachineOptions:
-    """Options of the command line for a machine, and where it reports its progress."""
+    """The options of the command line for a machine, and its channels to the user."""
 
     cold: bool = False
     progress: Progress = _silent
     notice: Callable[[str], None] = _silent
-    #: Paths of the physical disks that may be used, for a machine without disks of its own.
+    #: Paths of the leased physical disks, for a machine that does not bring its disks.
     disks: tuple[str, ...] = ()
-    #: The same disks as open leases of this process, for a machine that passes descriptors on or checks identities.
+    #: The leases of these disks in this process, for a machine that passes descriptors on or checks identities.
     held: tuple[LeasedDisk, ...] = ()
-    #: The host, for a machine of which there are many: its name for ssh.
+    #: The name of the host for ssh.
     where: str = ""
     #: The lease of these disks on the other host.
     agent: AgentClient | None = None
@@ -85,14 +84,14 @@ class MachineOptions:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a machine cannot start: what is missing, and what to do."""
+    """The reason why a machine cannot start, and the remedy."""
 
     brief: str
     resolution: str = ""
 
     @property
     def message(self) -> str:
-        # Text of other programs may end in a colon.
+        # Messages of other programs may end in a colon.
         return ": ".join(filter(None, (self.brief.removesuffix(":"), self.resolution)))
 
 
@@ -106,7 +105,7 @@ class Leftover:
 
 
 class RigLost(HarnessBroken):
-    """Raised when the rig is gone or does not answer; its work has no result. `tail` is its last console output."""
+    """Raised if the rig is gone or does not answer. `tail` is its last console output."""
 
     def __init__(self, brief: str, *, tail: str = "", resolution: str = "") -> None:
         super().__init__(brief, details=tail, resolution=resolution)
@@ -116,26 +115,26 @@ class RigLost(HarnessBroken):
 class Rig(Protocol):
     @property
     def disks(self) -> tuple[str, ...]:
-        """Path of each disk inside the machine, in declared order."""
+        """Return the path of each disk inside the machine, in declared order."""
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Versions and settings of the machine, for the manifest; `kernel` is the running kernel.
+        """Return versions and settings of the machine, for the manifest; `kernel` is the running kernel.
 
-        `without` lists the wanted modules that the kernel neither has built in nor can load, separated by blanks.
+        `without` lists the wanted modules that the kernel has not and cannot load, separated by blanks.
         """
 
     def disk_reports(self) -> tuple[Report, ...]:
-        """Work of each disk since the rig came up; empty if no disk is simulated."""
+        """Return the work of each disk since the rig came up; empty if no disk is simulated."""
 
     def arm(self, faults: Sequence[Fault]) -> None:
-        """Plan faults of the disks. Their clock starts when fio rings $MATRIX_BELL."""
+        """Plan faults of the disks. Their clock starts when fio writes to $MATRIX_BELL."""
 
     async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
         """Run the steps in order and stop after the first that fails.
 
-        `expected` (seconds): a machine may wait that long before it asks for results. After `deadline` seconds the rig
-        counts as hung. Raise RigLost if no answer can be had.
+        A machine may wait `expected` seconds before it asks for results. Raise RigLost without an answer after
+        `deadline` seconds.
         """
 
 
@@ -144,35 +143,35 @@ class Machine(Protocol):
     def from_options(cls, options: MachineOptions) -> Self: ...
 
     name: ClassVar[str]
-    #: Each rig serves one stack and is thrown away, so no state leaks into the next.
+    #: Each stack gets a new rig, so no state leaks into the next.
     disposable: ClassVar[bool]
-    #: Disks are known to read as zeros when a rig comes up.
+    #: The disks read as zeros when a rig comes up.
     zeroed: ClassVar[bool]
-    #: The machine makes its disks and they end with the rig; otherwise it uses physical disks.
+    #: The machine creates its disks, which end with the rig; otherwise it uses physical disks.
     brings_disks: ClassVar[bool]
-    #: Results are synthetic. Every report must show that.
+    #: The results are synthetic, and every report must show that.
     synthetic: ClassVar[bool]
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
-        """Return all reasons why such a rig cannot be brought up, without starting anything."""
+        """Return all reasons why the rig cannot start, without starting anything."""
 
     def kernel_refusal(self, kernel: str) -> str:
         """Return why a kernel cannot run here; empty if it can."""
 
     def max_rigs(self, spec: RigSpec) -> int:
-        """Return how many such rigs may be up at once (at least 1), without starting anything."""
+        """Return how many such rigs may be up at a time (at least 1), without starting anything."""
 
     def rig(self, spec: RigSpec, scratch: Path) -> AbstractAsyncContextManager[Rig]:
-        """Bring a rig up, and stop everything on every way out. `scratch` is the folder for disk files."""
+        """Bring a rig up, and stop it at the end. `scratch` is the folder for disk files."""
 
 
-#: How a rig runs programs; `none`: it does not, and its results are synthetic.
+#: The processor of a rig; `none`: it runs no programs, and its results are synthetic.
 Processor = Literal["emulated", "virtual", "native", "none"]
 
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """Seconds of preparation: once in a run, and for each rig."""
+    """Seconds of preparation: once for a run, and for each rig."""
 
     once: float = 0.0
     each: float = 0.0
@@ -180,12 +179,12 @@ class Preparation:
 
 @runtime_checkable
 class ForecastsCost(Protocol):
-    """A machine that predicts its costs. Without this a machine runs programs natively and at once."""
+    """A machine that predicts its costs. Others run programs natively and without preparation."""
 
     def processor(self) -> Processor: ...
 
     def preparation(self, specs: Collection[RigSpec]) -> Preparation:
-        """Return the time beyond cloning a machine that exists."""
+        """Return the time beyond cloning an existing machine."""
 
 
 @runtime_checkable
@@ -193,4 +192,4 @@ class KeepsRig(Protocol):
     """A machine that keeps an expensive rig up between trials."""
 
     async def shut_down(self) -> None:
-        """End what was kept; no trial follows."""
+        """Stop all rigs that are still up. No trial follows."""

@@ -1,7 +1,6 @@
-"""The dry machine: it records steps and returns plausible synthetic results.
+"""The machine `dry`: it records steps and returns plausible synthetic results.
 
-The whole pipeline runs on it in milliseconds. Tests pass another `answer` to simulate a hung guest or a wrong
-read-back.
+Tests pass another `answer` to simulate a hung guest or a wrong read-back.
 """
 
 from __future__ import annotations
@@ -30,20 +29,20 @@ if TYPE_CHECKING:
     from runner.simdisks.faults import Fault
 
 _READ_BACK = re.compile(r"^(?:look|look_anyway|told|told_role) (.+)$", re.MULTILINE)
-_LOOKED_ON = re.compile(r"^ *look_on (.+)$", re.MULTILINE)
+_RECORDS = re.compile(r"^ *look_on (.+)$", re.MULTILINE)
 _ANY = "synthetic"
 _WINDOW = re.compile(r"\bwindow=(\d+)")
 _PLACES = 100
 
 
 def plausible(step: Step) -> StepResult:
-    """Return the result of a step on which all goes well. The same step always has the same result."""
+    """Return the result of a successful step. The same step always has the same result."""
     if step.name == "verify":
         return StepResult(step.name, 0, _readings(step.text), 0.0)
     if step.name == "measure":
-        return StepResult(step.name, 0, _unasked(step.text) + _fio_json(step.files["job.fio"]), 0.0)
+        return StepResult(step.name, 0, _recorded_readings(step.text) + _fio_json(step.files["job.fio"]), 0.0)
     if step.name == "profile":
-        return StepResult(step.name, 0, _course(step), 0.0)
+        return StepResult(step.name, 0, _profile(step), 0.0)
     return StepResult(step.name, 0, "", 0.0)
 
 
@@ -55,11 +54,11 @@ def _readings(script: str) -> str:
     return "".join(lines)
 
 
-def _unasked(script: str) -> str:
+def _recorded_readings(script: str) -> str:
     lines = []
-    for words in _LOOKED_ON.findall(script):
+    for words in _RECORDS.findall(script):
         name, _, *files = shlex.split(words)
-        lines += [f"reading\t{name}.{what}\t-\t{_ANY}\n" for what in ("node", *files)]
+        lines += [f"reading\t{name}.{file}\t-\t{_ANY}\n" for file in ("node", *files)]
     return "".join(lines)
 
 
@@ -82,8 +81,8 @@ def _fio_json(job: str) -> str:
     return orjson.dumps(result).decode()
 
 
-def _course(step: Step) -> str:
-    """Write the rows of `profile.sh`: a disk that is half as fast at its end, or a workload with a constant rate."""
+def _profile(step: Step) -> str:
+    """Return the rows of `profile.sh`: a disk that is half as fast at its end, or a workload with a constant rate."""
     options = _options(step.files["job.fio"])
     if window := _WINDOW.search(step.text):
         apart, ended, lines = int(window[1]), 0, []
@@ -99,7 +98,7 @@ def _course(step: Step) -> str:
 
 
 def _options(job: str) -> SectionProxy:
-    # As fio reads it: of a repeated option the last counts.
+    # As in fio, the last of a repeated option counts.
     parser = ConfigParser(interpolation=None, strict=False)
     parser.read_string(job)
     return parser["trial"]
@@ -136,11 +135,11 @@ class DryRig:
     def arm(self, faults: Sequence[Fault]) -> None: ...
 
     async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:  # noqa: ARG002
-        results, lying = [], dict[str, str]()
+        results, files = [], dict[str, str]()
         for step in steps:
             self.steps.append(step)
-            lying |= step.files  # files of earlier steps stay in the working directory
-            results.append(self._answer(replace(step, files=lying)))
+            files |= step.files  # files of earlier steps stay in the working directory
+            results.append(self._answer(replace(step, files=files)))
             if results[-1].status != 0:
                 break
         return results
@@ -162,8 +161,8 @@ class Dry:
         return cls()
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
-        named = spec.kernel or ""
-        return [Refusal(f"--kernel {named}: {why}")] if named and (why := kernel_error(named)) else []
+        name = spec.kernel or ""
+        return [Refusal(f"--kernel {name}: {why}")] if name and (why := kernel_error(name)) else []
 
     def kernel_refusal(self, kernel: str) -> str:  # noqa: ARG002
         return ""

@@ -1,8 +1,8 @@
-"""The script that asks a rig for versions and settings, and the parser of its `NAME TEXT` lines."""
+"""The script that reads versions and settings of a rig, and the parser of its `NAME TEXT` lines."""
 
 from __future__ import annotations
 
-#: On a virtual machine this also warms the page cache, so that clones of it start programs faster.
+#: In a template this also warms the page cache, so that clones start programs faster.
 FACTS = """\
 echo "kernel $(uname -r)"
 echo "fio $(fio --version)"

@@ -1,8 +1,8 @@
 """Rigs that a shell command reaches: this host, a container, a host behind ssh.
 
-Scripts must end when the runner does. So every script is a child of a keeper, the first process of its own PID
-namespace. The keeper ends when its standard input or the script ends, and the kernel then kills the whole namespace. A
-runner that is killed closes that input, too.
+A script must end with the runner. So it is a child of a keeper, the first process of a new PID namespace. The keeper
+ends when its standard input or the script ends, and the kernel then kills the whole namespace. The death of the runner
+closes the input.
 """
 
 from __future__ import annotations
@@ -34,34 +34,33 @@ work=$!
 { cat <&3 >/dev/null; kill -KILL "$work"; } &
 wait "$work"
 """
-#: $1: the folder of the rig; $2: the length of the script, the first bytes of standard input. After it only the end of
-#: input follows.
+#: $1: the folder of the rig; $2: the length of the script on standard input, which stays open until the end.
 KEEPER = f"""\
 umask 077
 mkdir -p -- "$1" && head -c "$2" >"$1/envelope" || exit
 set -- "$1/envelope"
 {GUARD}"""
-#: Seconds in which a shell must end after its input is closed.
+#: Seconds for a shell to end after its input is closed.
 LAST_BREATH = 10.0
 #: Bytes of error output that are kept.
 TAIL = 4000
 
 
 def keeper(folder: str, length: int, alone: Sequence[str] = PID_NAMESPACE) -> list[str]:
-    """Return the command that runs a script of `length` bytes in a folder of its own."""
+    """Return the command that reads a script of `length` bytes from standard input and runs it in a folder."""
     return [*alone, "bash", "-c", KEEPER, "keeper", folder, str(length)]
 
 
 def guard() -> list[str]:
-    """Return the command that runs a script file, whose path is to be appended."""
+    """Return the command that runs a script file; the caller appends its path."""
     return [*PID_NAMESPACE, "bash", "-c", GUARD, "guard"]
 
 
 class ShellRig:
-    """A rig that runs each batch of steps in a new shell; `enter` is the command prefix that leads there.
+    """A rig that runs each call in a new shell; the command prefix `enter` leads there.
 
-    `alone` kills all children with the keeper, where that is not a PID namespace. `before` precedes every script: it
-    checks that the disks are those that were leased.
+    `alone` is the prefix that kills all children with the keeper. `before` precedes every script and checks that the
+    disks are the leased ones.
     """
 
     def __init__(
@@ -86,21 +85,21 @@ class ShellRig:
 
     async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:  # noqa: ARG002
         mark = secrets.token_hex(16)
-        enter = script_bundle.fresh(f"{self._folder}/rooms")
+        enter = script_bundle.enter_empty_folder(f"{self._folder}/rooms")
         script = f"matrix_mark={mark}\n{self._before}{script_bundle.pack(steps, mark, enter)}"
         output, complaint = await self._enact(script.encode(), deadline)
-        self._unless_swapped(*same.parse_report(output, mark))
+        self._check_disks(*same.parse_report(output, mark))
         try:
             results = script_bundle.unpack(steps, mark, output, complaint)
         except HarnessBroken as error:
             raise RigLost(error.brief, tail=error.details) from error
         return results
 
-    def _unless_swapped(self, found: str, said: str) -> None:
+    def _check_disks(self, found: str, disk: str) -> None:
         if found == "gone":
-            raise RigLost(f"{said} is gone")
+            raise RigLost(f"{disk} is gone")
         if found:
-            raise same.DiskSwapped(said, self._where)
+            raise same.DiskSwapped(disk, self._where)
 
     async def _enact(self, script: bytes, deadline: float) -> tuple[bytes, str]:
         child = await process.spawn_with_pipes([*self._enter, *keeper(self._folder, len(script), self._alone)])
@@ -112,6 +111,6 @@ class ShellRig:
         finally:
             await process.hang_up(child, LAST_BREATH)
         if child.returncode and not output:
-            said = complaint.decode(errors="replace").strip()
-            raise RigLost(f"no shell on {self._where}: status {child.returncode}", tail=said[-TAIL:])
+            error = complaint.decode(errors="replace").strip()
+            raise RigLost(f"no shell on {self._where}: status {child.returncode}", tail=error[-TAIL:])
         return output, complaint.decode(errors="replace")

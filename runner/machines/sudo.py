@@ -1,4 +1,4 @@
-"""The machine `local` for users other than root: like a host behind ssh, with sudo instead of ssh."""
+"""The machine `local` for users other than root: the machine `ssh` with sudo instead of ssh."""
 
 from __future__ import annotations
 

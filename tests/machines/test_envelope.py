@@ -21,7 +21,7 @@ MARK = "m4rk"
 
 def enact(*steps: Step, mark: str = MARK) -> list[StepResult]:
     with tempfile.TemporaryDirectory() as folder:
-        script = script_bundle.pack(steps, mark, script_bundle.fresh(f"{folder}/it's here"))
+        script = script_bundle.pack(steps, mark, script_bundle.enter_empty_folder(f"{folder}/it's here"))
         done = subprocess.run(["/bin/bash", "-c", script], capture_output=True, check=False)
     return script_bundle.unpack(steps, mark, done.stdout, done.stderr.decode())
 
@@ -49,12 +49,12 @@ def test_later_steps_read_what_earlier_ones_wrote() -> None:
 
 def test_each_run_starts_in_an_empty_folder() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        for _ in range(2 * script_bundle.ROOMS + 2):
+        for _ in range(2 * script_bundle.WORK_FOLDERS + 2):
             step = Step("a", "ls -A; touch .x y", {"given": ""})
-            script = script_bundle.pack([step], MARK, script_bundle.fresh(folder))
+            script = script_bundle.pack([step], MARK, script_bundle.enter_empty_folder(folder))
             done = subprocess.run(["/bin/bash", "-c", script], capture_output=True, check=True)
             assert script_bundle.unpack([step], MARK, done.stdout)[0].output == "given\n"
-        assert len(list(Path(folder).iterdir())) == script_bundle.ROOMS
+        assert len(list(Path(folder).iterdir())) == script_bundle.WORK_FOLDERS
 
 
 @pytest.mark.parametrize(

@@ -531,5 +531,5 @@ def test_every_script_has_an_empty_room_even_where_all_of_them_are_gone(tmp_path
     assert entered(1) == [str(folder / "1")]
     shutil.rmtree(folder)
     assert entered(2) == [str(folder / "2")]
-    assert entered(rig.ROOMS) == [str(folder / "0")]
+    assert entered(rig.WORK_FOLDERS) == [str(folder / "0")]
     assert [path.name for path in folder.iterdir() if (path / "it").exists()] == ["0"]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from runner.simdisks.faults import Fault
 
 #: Working directories made at a time.
-ROOMS = 32
+WORK_FOLDERS = 32
 BOOT_DEADLINE = 120.0
 #: Prints which wanted modules this kernel does not have. Loaded modules, and built-in ones with a folder, cost no
 #: process. Personalities of md are listed in a file. Without a list of built-in modules (the user's own kernel without
@@ -126,10 +126,10 @@ def room(number: int) -> str:
     A static busybox starts three times faster on an emulated processor than coreutils.
     """
     where = "/run/matrix/trial"
-    to_it = f"cd {where}/{number % ROOMS}"
-    made = f"busybox rm -rf {where} && busybox mkdir -p {where}/{{0..{ROOMS - 1}}} && {to_it}"
+    to_it = f"cd {where}/{number % WORK_FOLDERS}"
+    made = f"busybox rm -rf {where} && busybox mkdir -p {where}/{{0..{WORK_FOLDERS - 1}}} && {to_it}"
     # A simulated restart may have emptied all of /run.
-    return f"{{ {to_it} 2>/dev/null || {{ {made}; }}; }}" if number % ROOMS else made
+    return f"{{ {to_it} 2>/dev/null || {{ {made}; }}; }}" if number % WORK_FOLDERS else made
 
 
 async def booted(guest: Guest) -> None:

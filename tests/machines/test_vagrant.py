@@ -37,14 +37,30 @@ from runner.machines.base import Leftover, Refusal, RigLost, RigSpec
 from runner.machines.dry import plausible
 from runner.machines.qemu.argv import Passed
 from runner.machines.qemu.host import Host, room
-from runner.machines.vagrant import Vagrant, box, impossible, leftovers, libvirt
+from runner.machines.vagrant import Vagrant, box, leftovers, libvirt, spec_refusals
 from runner.machines.vagrant.leftovers import Record
-from runner.machines.vagrant.lifecycle import Order, command, configuration, lines, plan, tell
-from runner.machines.vagrant.lifecycle import up as came_up
-from runner.machines.vagrant.nbd_disks import bay
+from runner.machines.vagrant.lifecycle import (
+    Order,
+    command,
+    plan,
+    read_lines,
+    report_progress,
+    ssh_config,
+    start_machine,
+)
+from runner.machines.vagrant.nbd_disks import serve_disks
 from runner.machines.vagrant.passthrough import Passthrough, refuse_large_sectors
-from runner.machines.vagrant.rig import entered, without
-from runner.machines.vagrant.vagrantfile_settings import FIND, Box, Network, Plan, found, node, passed, served
+from runner.machines.vagrant.rig import enter_command, missing_modules
+from runner.machines.vagrant.vagrantfile_settings import (
+    FIND,
+    Box,
+    Network,
+    Plan,
+    node,
+    parse_names,
+    physical_disk,
+    temporary_disk,
+)
 from runner.simdisks.disk import Disk
 from runner.simdisks.physics import Physics
 from runner.simdisks.server import device_command
@@ -64,8 +80,8 @@ ROOT = Path(__file__).parents[2]
 
 
 def the_plan(spec: RigSpec = SPEC) -> Plan:
-    order = Order(spec, Box(name="matrix/trixie-1", catalogue="/c/box.json"), "qemu", Path("/r"), bay)
-    disks = [served(disk, number, Path(f"/s/{number}")) for number, disk in enumerate(spec.disks)]
+    order = Order(spec, Box(name="matrix/trixie-1", catalogue="/c/box.json"), "qemu", Path("/r"), serve_disks)
+    disks = [temporary_disk(disk, number, Path(f"/s/{number}")) for number, disk in enumerate(spec.disks)]
     return plan(order, RECORD, disks, Network(name="matrix", address="192.168.131.0/24"), ("apparmor",))
 
 
@@ -236,19 +252,19 @@ def test_disks_are_found_by_their_serial_numbers_whatever_else_is_there(buses: l
             script = FIND.replace("/dev/disk/by-id", folder).replace("udevadm settle", "true")
             words = [f"matrix-{at}" for at in range(len(buses) + 1)]
             done = subprocess.run(["bash", "-c", script, "it", *words], capture_output=True, text=True, check=True)
-            *there, missing = found(done.stdout, len(words))
+            *there, missing = parse_names(done.stdout, len(words))
             assert there == [f"{folder}/matrix-{at}" for at in range(len(buses))], "as in machines of QEMU's"
             assert [Path(one).read_text() for one in there] == [str(at) for at in range(len(buses))]
             assert missing == ""
 
 
 def test_a_disk_of_the_host_is_flushed_and_looks_as_it_is() -> None:
-    turns = passed(Disk(MIB, "scsi"), 3, Path("/s/x"), Passed(rotation=5400))
+    turns = physical_disk(Disk(MIB, "scsi"), 3, Path("/s/x"), Passed(rotation=5400))
     assert (turns.serial, turns.cache, turns.rotation, turns.discard) == ("matrix-3", "writeback", 5400, "ignore")
-    flash = passed(Disk(MIB, "virtio"), 0, Path("/s/x"), Passed(discard=4096, rotation=1))
+    flash = physical_disk(Disk(MIB, "virtio"), 0, Path("/s/x"), Passed(discard=4096, rotation=1))
     assert (flash.rotation, flash.discard) == (None, "unmap"), "virtio cannot say"
     with pytest.raises(ValueError, match="no NVMe"):
-        passed(Disk(MIB, "nvme"), 0, Path("/s/x"), Passed())
+        physical_disk(Disk(MIB, "nvme"), 0, Path("/s/x"), Passed())
 
 
 def test_the_server_of_such_a_disk_keeps_nothing_in_memory() -> None:
@@ -259,17 +275,17 @@ def test_the_server_of_such_a_disk_keeps_nothing_in_memory() -> None:
 
 def test_only_root_may_give_disks_of_the_host_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert "only root can give disks" in " ".join(one.brief for one in Passthrough().refusals(SPEC))
+    assert "only root can pass disks" in " ".join(one.brief for one in Passthrough().refusals(SPEC))
 
 
 def test_whom_machines_run_as_is_asked_of_libvirt() -> None:
     dac = "<secmodel><model>dac</model><doi>0</doi>{}</secmodel>"
     label = "<baselabel type='{}'>+{}:+108</baselabel>"
     other = "<secmodel><model>apparmor</model><doi>0</doi></secmodel>"
-    assert libvirt.user_in(other + dac.format(label.format("kvm", 1) + label.format("qemu", 64055))) == 64055
-    assert libvirt.user_in(dac.format(label.format("qemu", 0))) == 0
-    with pytest.raises(HarnessBroken, match="whom its machines run as"):
-        libvirt.user_in(other)
+    assert libvirt.parse_qemu_user(other + dac.format(label.format("kvm", 1) + label.format("qemu", 64055))) == 64055
+    assert libvirt.parse_qemu_user(dac.format(label.format("qemu", 0))) == 0
+    with pytest.raises(HarnessBroken, match="does not report the user"):
+        libvirt.parse_qemu_user(other)
 
 
 def test_sectors_that_such_a_machine_cannot_have_are_refused() -> None:
@@ -287,15 +303,15 @@ def test_what_disks_that_exist_cannot_do_is_refused() -> None:
 
 
 def test_what_such_a_machine_cannot_have_is_refused() -> None:
-    assert impossible(RigSpec((Disk(MIB, "nvme"),))) == [
+    assert spec_refusals(RigSpec((Disk(MIB, "nvme"),))) == [
         Refusal("vagrant-libvirt has no NVMe bus", "use virtio, scsi or sata, or run it on qemu")
     ]
-    assert impossible(RigSpec(tuple(Disk(MIB, "virtio") for _ in range(21))))
-    assert not impossible(RigSpec(tuple(Disk(MIB, "scsi") for _ in range(21))))
-    (faulty,) = impossible(replace(SPEC, powers=("caches", "faults")))
+    assert spec_refusals(RigSpec(tuple(Disk(MIB, "virtio") for _ in range(21))))
+    assert not spec_refusals(RigSpec(tuple(Disk(MIB, "scsi") for _ in range(21))))
+    (faulty,) = spec_refusals(replace(SPEC, powers=("caches", "faults")))
     assert "cannot fail on demand" in faulty.brief
     assert "`faults:`" in faulty.resolution
-    assert not impossible(replace(SPEC, powers=("caches", "host")))
+    assert not spec_refusals(replace(SPEC, powers=("caches", "host")))
 
 
 FAILING = """\
@@ -321,7 +337,7 @@ def test_what_cannot_be_had_is_refused_before_there_is_a_run(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, bus: str, words: tuple[str, ...], said: str
 ) -> None:
     """By the command itself, on a host that lacks nothing."""
-    monkeypatch.setattr(package, "missing", list)
+    monkeypatch.setattr(package, "tool_refusals", list)
     monkeypatch.setattr(package, "DISK_TOOLS", {})
     monkeypatch.setattr(box, "refusals", lambda _: [])
     monkeypatch.setattr(Vagrant, "rig", lambda *_: pytest.fail("a machine was started"))
@@ -337,7 +353,7 @@ def test_what_cannot_be_had_is_refused_before_there_is_a_run(
 
 def test_a_box_boots_the_kernel_that_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Vagrant().kernel_refusal("debian-12") == ""
-    assert Vagrant().kernel_refusal("./bzImage") == "a box boots the kernel that is in it, not ./bzImage"
+    assert Vagrant().kernel_refusal("./bzImage") == "a box boots its own kernel, not ./bzImage"
     monkeypatch.setenv("MATRIX_BOX", "generic/debian12")
     assert Vagrant().kernel_refusal("debian-12") == "the box generic/debian12 has its own kernel, not debian-12"
     assert box.refusals(None) == []
@@ -355,7 +371,7 @@ async def test_a_box_of_the_users_own_is_whatever_the_users_own_vagrant_has_by_t
     monkeypatch.setattr(box, "BUILD", build)
     monkeypatch.setenv("MATRIX_BOX", own)
     monkeypatch.setenv("VAGRANT_HOME", "/home/me/boxes")
-    order = Order(SPEC, await box.provide(None, lambda *_: None), "qemu", tmp_path, bay)
+    order = Order(SPEC, await box.provide(None, lambda *_: None), "qemu", tmp_path, serve_disks)
     wanted = plan(order, RECORD, [], Network(name="matrix", address="192.168.131.0/24"), ())
     asked = {one.name: one.word for one in asked_of_vagrant(ruby, wanted.model_dump_json(), tmp_path)}
     known_to = {word for word in command(tmp_path, "up") if word.startswith("VAGRANT_HOME=")}
@@ -391,24 +407,24 @@ def test_what_the_script_lacks_is_told_with_one_colon(monkeypatch: pytest.Monkey
     [
         ("error: Failed to connect socket to '/run/libvirt/libvirt-sock': No such file", True, "does not", "systemctl"),
         ("error: Failed to connect socket to '/run/libvirt/libvirt-sock': No such file", False, "does not", "libvirtd"),
-        ("error: authentication unavailable: no polkit agent", True, "may not be used", "adduser"),
-        ("error: Failed to connect socket: Permission denied", False, "may not be used", "adduser"),
+        ("error: authentication unavailable: no polkit agent", True, "may not use libvirt", "adduser"),
+        ("error: Failed to connect socket: Permission denied", False, "may not use libvirt", "adduser"),
         ("", False, "no reason was given", "libvirtd"),
     ],
 )
 def test_a_libvirt_that_does_not_answer(complaint: str, systemd: bool, brief: str, resolution: str) -> None:
-    told = libvirt.unreachable(complaint, systemd=systemd)
+    told = libvirt.explain_unreachable(complaint, systemd=systemd)
     assert brief in told[0]
     assert resolution in told[1]
 
 
 def test_the_network_is_where_no_route_leads() -> None:
     routes = "default via 10.0.0.1 dev e\n192.168.131.0/24 dev a scope link\nlocal 192.168.132.7 dev b table local\n"
-    assert str(libvirt.free(routes)) == "192.168.133.0/24"
-    xml = libvirt.network_xml(libvirt.free(""))
-    assert libvirt.address_in(xml) == "192.168.131.0/24"
+    assert str(libvirt.free_subnet(routes)) == "192.168.133.0/24"
+    xml = libvirt.network_xml(libvirt.free_subnet(""))
+    assert libvirt.parse_address(xml) == "192.168.131.0/24"
     with pytest.raises(HarnessBroken, match="no subnet is free"):
-        libvirt.free("blackhole 192.168.0.0/16\nunicast 192.168.128.0/17 dev x\n")
+        libvirt.free_subnet("blackhole 192.168.0.0/16\nunicast 192.168.128.0/17 dev x\n")
 
 
 def test_volumes_of_a_machine_are_those_of_its_name_and_no_others() -> None:
@@ -436,17 +452,17 @@ async def test_of_what_vagrant_says_its_progress_by_the_thousand_is_left_out() -
         b"\r\x1b[KProgress: 1%\r\x1b[KProgress: 2%\r==> node: Starting domain.\n==> node:  -- Cpus: 2\nend"
     )
     stream.feed_eof()
-    said = [line async for line in lines(stream)]
+    said = [line async for line in read_lines(stream)]
     assert said == ["==> node: Starting domain.", "==> node:  -- Cpus: 2", "end"]
     heard: list[str] = []
     for one in said:
-        tell(one, lambda brief, _=None: heard.append(brief))
+        report_progress(one, lambda brief, _=None: heard.append(brief))
     assert heard == ["vagrant: Starting domain"]
 
 
 def test_what_ruby_complains_of_is_no_configuration_of_ssh() -> None:
     said = "/usr/lib/x.rb:1: warning: old\nHost node\n  HostName 192.168.131.7\n  User vagrant\n"
-    assert configuration(said) == "Host node\n  HostName 192.168.131.7\n  User vagrant\n"
+    assert ssh_config(said) == "Host node\n  HostName 192.168.131.7\n  User vagrant\n"
 
 
 def test_words_reach_the_machine_as_they_were(tmp_path: Path) -> None:
@@ -458,13 +474,13 @@ def test_words_reach_the_machine_as_they_were(tmp_path: Path) -> None:
     for one in (fake, sudo):
         one.chmod(0o755)
     odd = ["a b", "", "it's", "$HOME `x`", "two\nlines", "*", "ä"]
-    enter = entered(Path("/c/ssh config"), Path("/l"))
+    enter = enter_command(Path("/c/ssh config"), Path("/l"))
     done = process.run([*enter, "printf", "%s|", *odd], env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
     assert done.stdout == "".join(f"{word}|" for word in odd)
 
 
 def test_modules_that_its_kernel_has_not_are_told_apart() -> None:
-    assert without("kernel 6.1\nno-module raid456\nno-program f2fs\nno-module dm_raid\n") == "raid456 dm_raid"
+    assert missing_modules("kernel 6.1\nno-module raid456\nno-program f2fs\nno-module dm_raid\n") == "raid456 dm_raid"
 
 
 class Virsh:
@@ -473,8 +489,8 @@ class Virsh:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, domains: Mapping[str, str]) -> None:
         self.domains = dict(domains)
         self.removed: list[str] = []
-        monkeypatch.setattr(libvirt, "ours", self.ours)
-        monkeypatch.setattr(libvirt, "removed", self.remove)
+        monkeypatch.setattr(libvirt, "carries_mark", self.ours)
+        monkeypatch.setattr(libvirt, "remove_domain", self.remove)
 
     def ours(self, domain: str, mark: str) -> bool | None:
         return None if domain not in self.domains else self.domains[domain] == mark
@@ -488,15 +504,15 @@ class Virsh:
 def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("MATRIX_CACHE", str(tmp_path / "cache"))
     yield
-    for record in filter(None, map(leftovers.read, leftovers.home().glob("*/"))):
+    for record in filter(None, map(leftovers.read_record, leftovers.home().glob("*/"))):
         shutil.rmtree(record.sockets, ignore_errors=True)
 
 
 RUNNER = """\
 import sys
 from pathlib import Path
-from runner.machines.vagrant.leftovers import recorded
-with recorded(Path("/the/run")) as (record, folder):
+from runner.machines.vagrant.leftovers import record_machine
+with record_machine(Path("/the/run")) as (record, folder):
     print(record.domain, record.mark, flush=True)
     sys.stdin.read()
 """
@@ -519,7 +535,7 @@ def test_a_machine_is_removed_once_whoever_had_it_is_gone(monkeypatch: pytest.Mo
     child.communicate()
     assert list(leftovers.sweep(dry=True)) == [Leftover(f"machine {domain} of /the/run: its process is gone")]
     assert virsh.removed == []
-    assert list(leftovers.sweep()) == [Leftover(f"machine {domain} of /the/run: taken away")]
+    assert list(leftovers.sweep()) == [Leftover(f"machine {domain} of /the/run: removed")]
     assert virsh.removed == [domain]
     assert list(leftovers.sweep()) == []
     assert list(leftovers.home().iterdir()) == []
@@ -531,7 +547,7 @@ def test_a_machine_of_the_same_name_that_is_not_ours_is_left_and_told(monkeypatc
     child.kill()
     child.communicate()
     (found,) = leftovers.sweep()
-    assert "does not carry the mark" in found.message
+    assert "does not have the recorded mark" in found.message
     assert found.remains
     assert virsh.removed == []
 
@@ -540,14 +556,14 @@ def test_while_libvirt_does_not_answer_nothing_is_forgotten(monkeypatch: pytest.
     def silent(*words: str, stdin: str = "") -> str:
         raise HarnessBroken("libvirt: virsh list failed", details="no socket")
 
-    monkeypatch.setattr(libvirt, "told", silent)
-    with leftovers.recorded(tmp_path) as (record, folder):
+    monkeypatch.setattr(libvirt, "run_virsh", silent)
+    with leftovers.record_machine(tmp_path) as (record, folder):
         pass
-    assert leftovers.read(folder) == record
+    assert leftovers.read_record(folder) == record
     (found,) = leftovers.sweep()
-    assert found.message.endswith("could not be taken away: libvirt: virsh list failed: no socket")
+    assert found.message.endswith("could not be removed: libvirt: virsh list failed: no socket")
     assert found.remains
-    assert leftovers.read(folder) == record
+    assert leftovers.read_record(folder) == record
 
 
 @pytest.mark.parametrize(("busy", "said"), [(3, ""), (9, "failed")])
@@ -560,7 +576,7 @@ def test_a_pool_that_another_machine_comes_up_in_is_asked_again(
     monkeypatch.setattr(libvirt, "PAUSE", 0)
     monkeypatch.setattr(libvirt, "PAUSES", 5)
     with pytest.raises(HarnessBroken, match=said) if said else nullcontext():
-        assert libvirt.told("pool-refresh", "matrix") == "there"
+        assert libvirt.run_virsh("pool-refresh", "matrix") == "there"
     assert len(answers) == (0 if not said else 4)
 
 
@@ -575,15 +591,15 @@ def test_a_record_goes_with_its_machine_and_stays_while_there_is_one(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     virsh = Virsh(monkeypatch, {})
-    with leftovers.recorded(tmp_path) as (record, folder):
-        assert leftovers.read(folder) == record
+    with leftovers.record_machine(tmp_path) as (record, folder):
+        assert leftovers.read_record(folder) == record
         assert Path(record.sockets).stat().st_mode & 0o777 == 0o711
     assert not folder.exists()
     assert not Path(record.sockets).exists()
-    with leftovers.recorded(tmp_path) as (record, folder):
+    with leftovers.record_machine(tmp_path) as (record, folder):
         virsh.domains[record.domain] = record.mark
-    assert leftovers.read(folder) == record
-    assert list(leftovers.sweep()) == [Leftover(f"machine {record.domain} of {tmp_path}: taken away")]
+    assert leftovers.read_record(folder) == record
+    assert list(leftovers.sweep()) == [Leftover(f"machine {record.domain} of {tmp_path}: removed")]
 
 
 def test_half_of_a_box_is_no_box(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -592,25 +608,25 @@ def test_half_of_a_box_is_no_box(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     pool = ["matrix-VAGRANTSLASH-a_vagrant_box_image_1.0_box.img"]  # of another version, with machines on it
     monkeypatch.setattr(libvirt, "box_volumes", lambda box: pool if box == "matrix/a" else [])
     monkeypatch.setattr(libvirt, "forget_box", lambda box, but: forgotten.append(" but ".join((box, *but))))
-    with leftovers.uploading("matrix/a", tmp_path):
-        assert leftovers.half_uploaded(tmp_path)
-    assert not leftovers.half_uploaded(tmp_path)
+    with leftovers.note_upload("matrix/a", tmp_path):
+        assert leftovers.upload_was_interrupted(tmp_path)
+    assert not leftovers.upload_was_interrupted(tmp_path)
     assert forgotten == []
-    with pytest.raises(RigLost), leftovers.uploading("matrix/a", tmp_path):
+    with pytest.raises(RigLost), leftovers.note_upload("matrix/a", tmp_path):
         raise RigLost("the disk is full")
     assert forgotten == [f"matrix/a but {pool[0]}"]
-    with leftovers.uploading("matrix/a", tmp_path):
+    with leftovers.note_upload("matrix/a", tmp_path):
         said = (tmp_path / leftovers.NOTE).read_text()
     (tmp_path / leftovers.NOTE).write_text(said)  # of one that was killed
-    with leftovers.uploading("matrix/c", tmp_path):
+    with leftovers.note_upload("matrix/c", tmp_path):
         assert forgotten == [f"matrix/a but {pool[0]}"] * 2
 
 
 def test_what_was_uploaded_before_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"generic-VAGRANTSLASH-debian12_vagrant_box_image_{one}_box.img" for one in ("1.0", "1.1")]
     deleted: list[str] = []
-    monkeypatch.setattr(libvirt, "_listed", lambda: [*names, "other_vagrant_box_image_1.1_box.img"])
-    monkeypatch.setattr(libvirt, "told", lambda *words: deleted.append(words[-1]))
+    monkeypatch.setattr(libvirt, "_list_volumes", lambda: [*names, "other_vagrant_box_image_1.1_box.img"])
+    monkeypatch.setattr(libvirt, "run_virsh", lambda *words: deleted.append(words[-1]))
     libvirt.forget_box("generic/debian12", names[:1])
     assert deleted == names[1:]
 
@@ -620,49 +636,49 @@ def test_what_was_uploaded_before_stays(monkeypatch: pytest.MonkeyPatch) -> None
 )
 async def test_modelled_disks_tell_what_they_did(tmp_path: Path) -> None:
     disks = (Disk(MIB, "scsi", Physics("ideal")), Disk(MIB), Disk(MIB, "sata", Physics("ideal")))
-    async with bay(disks, tmp_path, tmp_path) as made:
+    async with serve_disks(disks, tmp_path, tmp_path) as made:
         uri = f"nbd+unix:///?socket={made.sockets[2]}"
         write = await asyncio.to_thread(process.run, ["qemu-io", "-f", "raw", "-c", "write -P 7 0 64k", uri])
         assert write.returncode == 0, write.stderr
         assert [report.written_bytes for report in made.reports()] == [0, 0, 64 << 10]
-        made.emptied()
+        made.empty()
         read = await asyncio.to_thread(process.run, ["qemu-io", "-f", "raw", "-c", "read -P 0 0 1M", uri])
         assert "verification failed" not in read.stdout
 
 
 @pytest.mark.skipif(shutil.which("qemu-nbd") is None, reason="without qemu-nbd on this host")
 async def test_disks_answer_at_their_sockets_and_are_emptied_from_outside(tmp_path: Path) -> None:
-    async with bay((Disk(MIB), Disk(MIB, "scsi")), tmp_path, tmp_path) as made:
-        assert await made.lacks_one() is None
+    async with serve_disks((Disk(MIB), Disk(MIB, "scsi")), tmp_path, tmp_path) as made:
+        assert await made.find_ended_server() is None
         assert made.reports() == ()
         uri = f"nbd+unix:///?socket={made.sockets[0]}"
         write = process.run(["qemu-io", "-f", "raw", "-c", "write -P 7 0 64k", uri])
         assert write.returncode == 0, write.stderr
-        made.emptied()
+        made.empty()
         read = process.run(["qemu-io", "-f", "raw", "-c", "read -P 0 0 1M", uri])
         assert "verification failed" not in read.stdout
         assert read.returncode == 0
         made.servers[0].kill()
         await made.servers[0].wait()
-        assert await made.lacks_one()
+        assert await made.find_ended_server()
 
 
 @pytest.mark.skipif(shutil.which("nbdkit") is None, reason="without nbdkit on this host")
 async def test_a_server_that_ended_says_why(tmp_path: Path) -> None:
     disk = Disk(MIB, "scsi", Physics("ideal"))
-    async with bay((disk, disk), tmp_path, tmp_path) as made:
-        assert await made.lacks_one() is None
+    async with serve_disks((disk, disk), tmp_path, tmp_path) as made:
+        assert await made.find_ended_server() is None
         made.servers[1].kill()
         await made.servers[1].wait()
-        assert await made.lacks_one() == ("the server of disk 1 was killed by signal 9", "")
+        assert await made.find_ended_server() == ("the server of disk 1 was killed by signal 9", "")
 
 
 async def test_whatever_was_begun_ends_with_the_block(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     Virsh(monkeypatch, {})
     with ExitStack() as stack:
-        record, _ = stack.enter_context(leftovers.recorded(tmp_path))
+        record, _ = stack.enter_context(leftovers.record_machine(tmp_path))
         if shutil.which("qemu-nbd"):
-            async with bay((Disk(MIB),), tmp_path, Path(record.sockets)) as made:
+            async with serve_disks((Disk(MIB),), tmp_path, Path(record.sockets)) as made:
                 server = made.servers[0]
             assert server.returncode is not None
     assert record.domain not in [one.name for one in leftovers.home().iterdir()]
@@ -680,8 +696,8 @@ class Comes:
         self._count = self.coming = self.most = 0
         #: Whose end ends in an error.
         self.stuck: set[int] = set()
-        monkeypatch.setattr(package, "up", self.up)
-        monkeypatch.setattr(package, "fit", lambda _, spec: {"kernel": "6", "modules": ",".join(spec.modules)})
+        monkeypatch.setattr(package, "start_machine", self.up)
+        monkeypatch.setattr(package, "query_facts", lambda _, spec: {"kernel": "6", "modules": ",".join(spec.modules)})
         monkeypatch.setattr(box, "provide", self.provide)
         monkeypatch.setenv("MATRIX_ACCEL", "tcg")
 
@@ -699,12 +715,12 @@ class Comes:
         self.said.append(f"{name} up")
         try:
             yield SimpleNamespace(
-                disks=lambda: ("/d",), emptied=lambda _: self.said.append(f"{name} emptied"), enter=(), where=name
+                disks=lambda: ("/d",), empty_disks=lambda _: self.said.append(f"{name} emptied"), enter=(), where=name
             )
         finally:
             await run_to_end(self._down(name))
             if number in self.stuck:
-                raise HarnessBroken(f"libvirt does not let go of {number}")
+                raise HarnessBroken(f"libvirt cannot remove {number}")
 
     async def _down(self, name: str) -> None:
         await asyncio.sleep(0)
@@ -722,7 +738,7 @@ def test_who_is_told_to_stop_while_a_machine_goes_down_takes_it_down(
 
     @asynccontextmanager
     async def nothing(*_: object) -> AsyncIterator[SimpleNamespace]:
-        yield SimpleNamespace(shown=())
+        yield SimpleNamespace(plan_entries=())
 
     @contextmanager
     def recorded(_: Path) -> Iterator[tuple[Record, Path]]:
@@ -738,13 +754,13 @@ def test_who_is_told_to_stop_while_a_machine_goes_down_takes_it_down(
             await asyncio.sleep(0)
         said.append(words[0])
 
-    fakes = {"recorded": recorded, "line": nothing, "_made": made, "vagrant": vagrant}
-    for name, fake in {**fakes, "made_of": lambda _: {}}.items():
+    fakes = {"record_machine": recorded, "ssh_connection": nothing, "_create": made, "vagrant": vagrant}
+    for name, fake in {**fakes, "facts_of": lambda _: {}}.items():
         monkeypatch.setattr(sys.modules["runner.machines.vagrant.lifecycle"], name, fake)
-    monkeypatch.setattr(libvirt, "removed", said.append)
+    monkeypatch.setattr(libvirt, "remove_domain", said.append)
 
     async def run() -> None:
-        async with came_up(Order(SPEC, Box(name="b"), "qemu", tmp_path, cast("Any", nothing)), lambda *_: None):
+        async with start_machine(Order(SPEC, Box(name="b"), "qemu", tmp_path, cast("Any", nothing)), lambda *_: None):
             pass
 
     async def whole() -> None:
@@ -775,7 +791,7 @@ async def test_who_may_bring_a_box_has_the_next_one_wait_and_leaves_nothing_besi
 
     coming_up = sys.modules["runner.machines.vagrant.lifecycle"]
     monkeypatch.setattr(coming_up, "vagrant", vagrant)
-    monkeypatch.setattr(libvirt, "prepared", lambda: Network(name="matrix", address="192.168.131.0/24"))
+    monkeypatch.setattr(libvirt, "prepare", lambda: Network(name="matrix", address="192.168.131.0/24"))
     monkeypatch.setattr(libvirt, "security_models", tuple)
     monkeypatch.setattr(libvirt, "box_volumes", lambda name: [name] if there else [])
     monkeypatch.setenv("HOME", str(tmp_path / "me"))
@@ -783,8 +799,8 @@ async def test_who_may_bring_a_box_has_the_next_one_wait_and_leaves_nothing_besi
     theirs = tmp_path / "me/uploading"
     theirs.parent.mkdir()
     theirs.write_text("photos")
-    order = Order(SPEC, made_of, "qemu", tmp_path, bay)
-    await coming_up._made(order, RECORD, tmp_path, [], lambda *_: None)
+    order = Order(SPEC, made_of, "qemu", tmp_path, serve_disks)
+    await coming_up._create(order, RECORD, tmp_path, [], lambda *_: None)
     assert held == [waits]
     assert [(one.name, one.read_text()) for one in theirs.parent.iterdir()] == [("uploading", "photos")]
 

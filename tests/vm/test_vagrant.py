@@ -97,12 +97,12 @@ class Place:
 
     def records(self) -> list[leftovers.Record]:
         """Those of runs in this folder: others may be at work beside this test."""
-        found = [leftovers.read(folder) for folder in leftovers.home().glob("*/")]
+        found = [leftovers.read_record(folder) for folder in leftovers.home().glob("*/")]
         return [one for one in found if one and one.run.startswith(str(self.folder))]
 
     def running(self) -> set[str]:
         """Machines of these that libvirt has up."""
-        return {one.domain for one in self.records()} & set(libvirt.told("list", "--name").split())
+        return {one.domain for one in self.records()} & set(libvirt.run_virsh("list", "--name").split())
 
     def entered(self) -> list[leftovers.Record]:
         """Machines of these that have let their runner in."""
@@ -154,16 +154,16 @@ class Theirs:
         self.files = folder / "theirs"
         self.files.mkdir()
         (self.files / "photos.img").write_bytes(b"photos" * 1000)
-        libvirt.told("pool-create-as", self.pool, "dir", "--target", str(self.files))
+        libvirt.run_virsh("pool-create-as", self.pool, "dir", "--target", str(self.files))
         disk = f"<disk type='file'><source file='{self.files}/photos.img'/><target dev='vda' bus='virtio'/></disk>"
         xml = (
             f"<domain type='qemu'><name>{self.domain}</name><memory unit='MiB'>64</memory>"
             f"<os><type>hvm</type></os><devices>{disk}</devices></domain>"
         )
-        libvirt.told("define", "/dev/stdin", stdin=xml)
+        libvirt.run_virsh("define", "/dev/stdin", stdin=xml)
 
     def untouched(self) -> bool:
-        there = self.domain in libvirt.told("list", "--all", "--name").split()
+        there = self.domain in libvirt.run_virsh("list", "--all", "--name").split()
         return there and (self.files / "photos.img").read_bytes() == b"photos" * 1000
 
     def gone(self) -> None:
@@ -182,18 +182,18 @@ def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing_of_ours_and_everyth
     place: Place, theirs: Theirs
 ) -> None:
     coming_up = place.run()
-    waited(coming_up, lambda: any(libvirt.ours(one.domain, one.mark) for one in place.records()))
+    waited(coming_up, lambda: any(libvirt.carries_mark(one.domain, one.mark) for one in place.records()))
     killed(coming_up)
     (first,) = place.records()
-    assert libvirt.ours(first.domain, first.mark)
+    assert libvirt.carries_mark(first.domain, first.mark)
     assert f"machine {first.domain} of {first.run}: its process is gone" in place.cleaned("--dry-run")
 
     measuring = place.run()  # takes away what the first has left
     waited(measuring, lambda: list((place.folder / "results").glob("volumes-*/cells/**/fio.json")))
-    assert libvirt.ours(first.domain, first.mark) is None
+    assert libvirt.carries_mark(first.domain, first.mark) is None
     killed(measuring)
     (second,) = place.records()
-    assert f"machine {second.domain} of {second.run}: taken away" in place.cleaned()
+    assert f"machine {second.domain} of {second.run}: removed" in place.cleaned()
     assert place.records() == []
 
     going_down = place.run()
@@ -208,8 +208,8 @@ def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing_of_ours_and_everyth
     assert len({(cell, round_number) for cell, round_number, _ in trials}) == len(trials) == 2
     assert {outcome for _, _, outcome in trials} == {Outcome.MEASURED}
     assert place.records() == []
-    domains = libvirt.told("list", "--all", "--name")
-    volumes = libvirt.told("vol-list", libvirt.POOL)
+    domains = libvirt.run_virsh("list", "--all", "--name")
+    volumes = libvirt.run_virsh("vol-list", libvirt.POOL)
     for one in (first, second):
         assert one.prefix not in domains
         assert one.prefix not in volumes
@@ -240,7 +240,7 @@ SIDE_BY_SIDE = (
 
 def remaining_seconds(domains: Iterable[str]) -> list[str]:
     """Those that libvirt still has something of."""
-    there = f"{libvirt.told('list', '--all', '--name')}\n{libvirt.told('vol-list', libvirt.POOL)}"
+    there = f"{libvirt.run_virsh('list', '--all', '--name')}\n{libvirt.run_virsh('vol-list', libvirt.POOL)}"
     return [domain for domain in domains if domain in there]
 
 
@@ -253,7 +253,7 @@ def test_arrays_side_by_side_have_a_machine_each_which_stays_for_the_next(place:
     assert place.running() == {one.domain for one in two}
     assert len(two) == 2
     said = place.cleaned()
-    assert all(f"machine {one.domain} of {one.run}: taken away" in said for one in two)
+    assert all(f"machine {one.domain} of {one.run}: removed" in said for one in two)
     assert not any(Path(one.sockets).exists() for one in two)
     assert remaining_seconds(one.domain for one in two) == []
     assert place.records() == []
@@ -279,7 +279,7 @@ def test_arrays_side_by_side_have_a_machine_each_which_stays_for_the_next(place:
 def test_a_plan_by_hand_may_have_several_machines(tmp_path: Path) -> None:
     prefix = f"matrix-{secrets.token_hex(4)}-"
     disk = {"size": "64M", "bus": "scsi", "serial": "of-each"}
-    of_libvirt = {"prefix": prefix, "pool": libvirt.POOL, "network": libvirt.prepared().model_dump()}
+    of_libvirt = {"prefix": prefix, "pool": libvirt.POOL, "network": libvirt.prepare().model_dump()}
     # Emulated, as that a KVM can be opened does not prove that a machine boots under it.
     each = {"cpus": 1, "memory": 512, "disks": [disk], "driver": "qemu"}
     (tmp_path / PLAN).write_text(json.dumps({"machines": 3, **each, **of_libvirt}))
@@ -293,14 +293,14 @@ def test_a_plan_by_hand_may_have_several_machines(tmp_path: Path) -> None:
 
     try:
         said("up")
-        assert domains <= set(libvirt.told("list", "--name").split())
+        assert domains <= set(libvirt.run_virsh("list", "--name").split())
         for name in names:
             assert "of-each" in said("ssh", name, "-c", "lsblk --nodeps --noheadings --output SERIAL")
         said("destroy", "-f")
         assert remaining_seconds(domains) == []
     finally:
         for domain in domains:
-            libvirt.removed(domain)
+            libvirt.remove_domain(domain)
 
 
 PASSED = """\
@@ -364,7 +364,7 @@ def test_killed_with_an_array_on_disks_of_the_host_they_are_given_back(disks: lo
     cleaner = desk.start("clean")
     cleaned, _ = cleaner.communicate()
     assert cleaned.count("given back by the run") == 2, cleaned
-    assert "taken away" in cleaned
+    assert "removed" in cleaned
     assert all_free(disks)
     again = desk.start(*BY_US, "--only", "layout=mirror")
     output, _ = again.communicate()

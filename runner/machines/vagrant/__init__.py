@@ -1,9 +1,8 @@
 """The machine `vagrant`: an unchanged distribution on libvirt, from a box built here or the user's own.
 
-A boot takes half a minute or, emulated, more; that is too much for every array. So a machine stays for all arrays that
-want the same one: they are taken apart by their tear-down scripts, and between two of them its disks, which are files
-of ours, are emptied from the outside. Whatever goes wrong in one costs the machine. Of arrays that are under way at the
-same time each has a machine to itself, and as many machines stay.
+A boot takes half a minute or, emulated, more. So a machine stays up for all stacks with the same specification. After
+the tear-down scripts the runner empties its disks, which are files on the host. After an error the machine is removed.
+Stacks that run in parallel have separate machines.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from runner.machines.qemu import probe, recipe
 from runner.machines.qemu.appliance import provide as appliance
 from runner.machines.qemu.host import beyond, crowded, room, this_host
 from runner.machines.vagrant import box, libvirt
-from runner.machines.vagrant.lifecycle import VAGRANT, Order, home, up
-from runner.machines.vagrant.nbd_disks import bay
-from runner.machines.vagrant.rig import VagrantRig, fit
+from runner.machines.vagrant.lifecycle import VAGRANT, Order, home, start_machine
+from runner.machines.vagrant.nbd_disks import serve_disks
+from runner.machines.vagrant.rig import VagrantRig, query_facts
 from runner.machines.vagrant.vagrantfile_settings import OWN_MEMORY
 from runner.simdisks.server import QEMU_NBD
 from runner.simdisks.server import TOOLS as DISK_TOOLS
@@ -35,8 +34,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.machines.base import Rig, RigSpec
-    from runner.machines.vagrant.nbd_disks import Bays
-    from runner.machines.vagrant.rig import Up
+    from runner.machines.vagrant.nbd_disks import DiskProvider
+    from runner.machines.vagrant.rig import RunningMachine
 
 #: Programs of this host, and the Debian package of each.
 TOOLS = {
@@ -50,17 +49,17 @@ TOOLS = {
     "setpriv": "util-linux",
 }
 PLUGIN = "vagrant-libvirt"
-#: PCI slots for disks, beside the devices of the machine itself.
+#: Free PCI slots for disks.
 MOST_VIRTIO = 20
 NO_OPTIONS = MachineOptions()
 
 
 @dataclass
-class Kept:
-    """A machine that is kept between two arrays."""
+class IdleMachine:
+    """A machine that stays up between two stacks."""
 
     spec: RigSpec
-    up: Up
+    up: RunningMachine
     stack: AsyncExitStack
 
 
@@ -73,12 +72,12 @@ class Vagrant:
 
     def __init__(self, options: MachineOptions = NO_OPTIONS) -> None:
         self.options = options
-        self._bays: Bays = bay
-        self._idle: list[Kept] = []
-        self._told: set[str] = set()
-        #: One machine boots at a time: each takes a processor, and boots have a deadline.
-        self._coming_up = asyncio.Semaphore(this_host().cpus)
-        #: Found once, as Vagrant takes a second or two to answer.
+        self._serve_disks: DiskProvider = serve_disks
+        self._idle: list[IdleMachine] = []
+        self._notices: set[str] = set()
+        #: Limits parallel boots to one for each processor, because boots have a deadline.
+        self._boots = asyncio.Semaphore(this_host().cpus)
+        #: Cached, because Vagrant takes a second or two to answer.
         self._host: list[Refusal] | None = None
 
     @classmethod
@@ -87,41 +86,40 @@ class Vagrant:
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
         if self._host is None:
-            self._host = missing()
+            self._host = tool_refusals()
         absent = probe.absent(DISK_TOOLS) if any(disk.physics for disk in spec.disks) else []
         tools = [Refusal(f"{tool} is not installed", f"apt install {DISK_TOOLS[tool]}") for tool in absent]
-        unbuilt = box.refusals(spec.kernel) if not self.kernel_refusal(spec.kernel or "") else []
-        return [*self._host, *tools, *unbuilt, *self._impossible(spec), *beyond(spec, this_host())]
+        boxes = box.refusals(spec.kernel) if not self.kernel_refusal(spec.kernel or "") else []
+        return [*self._host, *tools, *boxes, *self._spec_refusals(spec), *beyond(spec, this_host())]
 
-    def _impossible(self, spec: RigSpec) -> list[Refusal]:
+    def _spec_refusals(self, spec: RigSpec) -> list[Refusal]:
         refused = []
         if spec.kernel and (why := self.kernel_refusal(spec.kernel)):
             refused.append(Refusal(why, f"one of {', '.join(SUITES)}, or run it on qemu"))
-        return [*refused, *impossible(spec)]
+        return [*refused, *spec_refusals(spec)]
 
     def kernel_refusal(self, kernel: str) -> str:
-        """Return why a kernel cannot run: a box boots its own, of a Debian release or of the user's box."""
-        if kernel and box.chosen():
-            return f"the box {box.chosen()} has its own kernel, not {kernel}"
-        return "" if kernel in {"", *SUITES} else f"a box boots the kernel that is in it, not {kernel}"
+        if kernel and box.user_box():
+            return f"the box {box.user_box()} has its own kernel, not {kernel}"
+        return "" if kernel in {"", *SUITES} else f"a box boots its own kernel, not {kernel}"
 
     def max_rigs(self, spec: RigSpec) -> int:
         return room(replace(spec, memory=spec.memory + OWN_MEMORY), this_host())
 
     @asynccontextmanager
     async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[Rig]:
-        """Use an idle machine, or make a new one."""
-        kept = await self._taken(spec, scratch)
+        """Use an idle machine, or create one."""
+        machine = await self._take(spec, scratch)
         try:
-            disks = await asyncio.to_thread(kept.up.disks)
-            facts = await asyncio.to_thread(fit, kept.up, spec)
-            yield VagrantRig(kept.up, disks, facts)
-            # Empty the disks only after the array is gone without an error: the next set-up finds bare disks.
-            await asyncio.to_thread(kept.up.emptied, disks)
+            disks = await asyncio.to_thread(machine.up.disks)
+            facts = await asyncio.to_thread(query_facts, machine.up, spec)
+            yield VagrantRig(machine.up, disks, facts)
+            # The next set-up needs empty disks. After an error the machine is removed with its disks.
+            await asyncio.to_thread(machine.up.empty_disks, disks)
         except BaseException:
-            await run_to_end(kept.stack.aclose())
+            await run_to_end(machine.stack.aclose())
             raise
-        self._idle.append(kept)
+        self._idle.append(machine)
 
     async def shut_down(self) -> None:
         """Remove all idle machines, even if one of them fails."""
@@ -129,23 +127,24 @@ class Vagrant:
             while self._idle:
                 stack.push_async_callback(self._idle.pop().stack.aclose)
 
-    async def _taken(self, spec: RigSpec, scratch: Path) -> Kept:
-        """Return a machine of this kind; idle ones of other kinds are removed."""
-        while other := next((kept for kept in self._idle if kept.spec != _kind(spec)), None):
-            self._idle.remove(other)  # other rigs look for an idle machine meanwhile
+    async def _take(self, spec: RigSpec, scratch: Path) -> IdleMachine:
+        """Return a machine of this kind. Idle ones of other kinds are removed."""
+        while other := next((machine for machine in self._idle if machine.spec != _kind(spec)), None):
+            self._idle.remove(other)  # before the wait, during which other rigs look for an idle machine
             await other.stack.aclose()
-        return self._idle.pop() if self._idle else await self._made(spec, scratch)
+        return self._idle.pop() if self._idle else await self._create(spec, scratch)
 
-    async def _made(self, spec: RigSpec, scratch: Path) -> Kept:
-        self._tell_once(crowded(spec, this_host()))
+    async def _create(self, spec: RigSpec, scratch: Path) -> IdleMachine:
+        self._notice_once(crowded(spec, this_host()))
         driver = await self._driver(scratch)
-        order = Order(spec, await box.provide(spec.kernel, self.options.progress), driver, scratch, self._bays)
+        order = Order(spec, await box.provide(spec.kernel, self.options.progress), driver, scratch, self._serve_disks)
         stack = AsyncExitStack()
-        async with self._coming_up:
-            return Kept(_kind(spec), await stack.enter_async_context(up(order, self.options.progress)), stack)
+        async with self._boots:
+            up = await stack.enter_async_context(start_machine(order, self.options.progress))
+            return IdleMachine(_kind(spec), up, stack)
 
     async def _driver(self, scratch: Path) -> Literal["kvm", "qemu"]:
-        """Return KVM only if a machine boots under it: that it opens proves too little."""
+        """Return KVM only if a machine boots under it: /dev/kvm may open and still not work."""
         chosen = os.environ.get("MATRIX_ACCEL")
         if not chosen and not os.access(probe.KVM, os.R_OK | os.W_OK):
             return "qemu"
@@ -153,13 +152,13 @@ class Vagrant:
         assert made is not None  # noqa: S101 - for the type checker; the usual kernel has one
         if chosen:
             return "kvm" if chosen == "kvm" else "qemu"
-        accel = await probe.accelerator(await appliance(made, self.options.progress), scratch, self._tell_once)
+        accel = await probe.accelerator(await appliance(made, self.options.progress), scratch, self._notice_once)
         return "kvm" if accel == "kvm" else "qemu"
 
-    def _tell_once(self, word: str) -> None:
-        if word and word not in self._told:
-            self._told.add(word)
-            self.options.notice(word)
+    def _notice_once(self, message: str) -> None:
+        if message and message not in self._notices:
+            self._notices.add(message)
+            self.options.notice(message)
 
 
 def _kind(spec: RigSpec) -> RigSpec:
@@ -167,22 +166,22 @@ def _kind(spec: RigSpec) -> RigSpec:
     return replace(spec, modules=(), programs=(), powers=())
 
 
-def missing() -> list[Refusal]:
+def tool_refusals() -> list[Refusal]:
     absent = probe.absent(TOOLS)
     refused = [Refusal(f"{tool} is not installed", f"apt install {TOOLS[tool]}") for tool in absent]
-    if VAGRANT not in absent and PLUGIN not in plugins():
+    if VAGRANT not in absent and PLUGIN not in list_plugins():
         refused.append(Refusal(f"the Vagrant plugin {PLUGIN} is not installed", f"apt install {PLUGIN}"))
     return [*refused, *([] if libvirt.VIRSH in absent else libvirt.refusals())]
 
 
-def plugins() -> str:
+def list_plugins() -> str:
     quiet = {**os.environ, "VAGRANT_HOME": str(home()), "VAGRANT_CHECKPOINT_DISABLE": "1"}
     with suppress(HarnessBroken):
         return process.run([VAGRANT, "plugin", "list"], env=quiet).stdout
     return ""
 
 
-def impossible(spec: RigSpec) -> list[Refusal]:
+def spec_refusals(spec: RigSpec) -> list[Refusal]:
     refused = []
     if any(disk.bus == "nvme" for disk in spec.disks):
         refused.append(Refusal("vagrant-libvirt has no NVMe bus", "use virtio, scsi or sata, or run it on qemu"))
@@ -191,8 +190,8 @@ def impossible(spec: RigSpec) -> list[Refusal]:
     if "faults" in spec.powers:
         refused.append(
             Refusal(
-                "disks of a vagrant machine cannot fail on demand, as it has no way to say when fio begins",
-                "take `faults:` out, choose stacks that have none by --only, or run it on qemu",
+                "disks of a vagrant machine cannot fail on demand, because it cannot signal the start of fio",
+                "remove `faults:`, select stacks without faults by --only, or run it on qemu",
             )
         )
     return refused

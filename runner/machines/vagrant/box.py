@@ -20,25 +20,25 @@ from runner.machines.vagrant.vagrantfile_settings import Box
 if TYPE_CHECKING:
     from runner.machines.base import Progress
 
-#: The folder of the `Vagrantfile` and of the scripts that it and the box need.
+#: The folder of the `Vagrantfile` and of its scripts.
 HOME = shipped("vagrant").resolve()
 BUILD = HOME / "box/build"
-#: The user's own box, by a name that Vagrant knows or can fetch.
-CHOSEN = "MATRIX_BOX"
+#: Environment variable with the name of the user's own box, which Vagrant knows or can fetch.
+BOX_VARIABLE = "MATRIX_BOX"
 EVIDENCE_LINES = 20
-_TOLD = re.compile(r"^box: (?P<brief>.*) \((?P<percent>\d+) %\)$")
+_PROGRESS = re.compile(r"^box: (?P<brief>.*) \((?P<percent>\d+) %\)$")
 
 
 def suite(kernel: str | None) -> str:
     return SUITES[kernel or DEFAULT_KERNEL]
 
 
-def chosen() -> str:
-    return os.environ.get(CHOSEN, "")
+def user_box() -> str:
+    return os.environ.get(BOX_VARIABLE, "")
 
 
 def refusals(kernel: str | None) -> list[Refusal]:
-    if chosen():
+    if user_box():
         return []
     done = process.run([str(BUILD), "--suite", suite(kernel), "--check"])
     if done.returncode == 0:
@@ -48,30 +48,30 @@ def refusals(kernel: str | None) -> list[Refusal]:
 
 
 async def provide(kernel: str | None, progress: Progress) -> Box:
-    if name := chosen():
+    if name := user_box():
         return Box(name=name)
-    folder = await _built(suite(kernel), progress)
+    folder = await _build(suite(kernel), progress)
     catalogue = folder / "box.json"
     return Box(name=json.loads(catalogue.read_text())["name"], catalogue=str(catalogue))
 
 
-async def _built(release: str, progress: Progress) -> Path:
-    """Run the build script, which ends with this process, and pass on its progress."""
+async def _build(release: str, progress: Progress) -> Path:
+    """Run the build script and pass on its progress. It ends with this process."""
     words = ["sh", "-c", 'exec "$@" 2>&1', "sh", str(BUILD), "--suite", release]
     child = await process.spawn(words, output=asyncio.subprocess.PIPE)
-    said: list[str] = []
+    output: list[str] = []
     try:
         while child.stdout and (line := (await child.stdout.readline()).decode(errors="replace").rstrip("\n")):
-            if told := _TOLD.match(line):
-                progress(f"box: {told['brief']}", int(told["percent"]) / 100)
-            said.append(line)
+            if match := _PROGRESS.match(line):
+                progress(f"box: {match['brief']}", int(match["percent"]) / 100)
+            output.append(line)
         status = await child.wait()
     finally:
         await process.kill(child)
     if status:
         raise HarnessBroken(
             "the box cannot be built",
-            details="\n".join(said[-EVIDENCE_LINES:]),
-            resolution=f"name one of your own in {CHOSEN}, or run {BUILD} by hand",
+            details="\n".join(output[-EVIDENCE_LINES:]),
+            resolution=f"name your own box in {BOX_VARIABLE}, or run {BUILD} by hand",
         )
-    return Path(said[-1])
+    return Path(output[-1])

@@ -1,8 +1,8 @@
-"""Which machines are ours, and what is left of those whose process is gone.
+"""Records of libvirt machines, and removal of those whose process is gone.
 
-Libvirt's machines are no children of ours: killed, we leave one behind. So what tells it for ours is written down
-before it is made, and held by a lock for as long as anybody is at it. A machine is removed only if nobody holds its
-record, its name is the recorded one, and it carries the mark of that record, which is not to be guessed.
+A libvirt machine survives the death of the runner. So each has a record, written before its creation and locked by its
+process. The clean-up removes a machine only if its record is not locked, and if its name and its unguessable mark match
+the record.
 """
 
 from __future__ import annotations
@@ -27,22 +27,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 RECORD, LOCK = "record.json", "lock"
-#: Names the box that is being uploaded to the pool.
+#: The file with the name of the box whose upload to the pool has begun.
 NOTE = "uploading"
 PREFIX = "matrix-"
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One machine, recorded before it is made."""
-
     #: Prefix of all names in libvirt.
     prefix: str
     #: The mark in the machine's description.
     mark: str
     #: The run of the machine.
     run: str
-    #: The folder of its disks' sockets.
+    #: The folder with the sockets of its disks.
     sockets: str
 
     @property
@@ -55,33 +53,29 @@ def home() -> Path:
 
 
 @contextmanager
-def recorded(run: Path) -> Iterator[tuple[Record, Path]]:
-    """A record for a machine that is to be made, and its folder; whoever has it holds its lock.
-
-    The folder goes with the block if the machine is gone by then, and stays for the next one to look at if it is not.
-    """
+def record_machine(run: Path) -> Iterator[tuple[Record, Path]]:
+    """Write and lock the record of a new machine. It is removed at the end unless the machine still exists."""
     token = secrets.token_hex(4)
     folder = home() / token
     with ExitStack() as stack:
-        with _alone():
+        with _exclude_others():
             folder.mkdir(mode=0o700)
             try_lock(stack.enter_context(open_lock_file(folder / LOCK)), fcntl.LOCK_EX)
-            # Short, as the path of a socket must be. QEMU runs as another user and may enter the folder, but not list
-            # it.
+            # Paths of sockets must be short. QEMU runs as another user, who may enter the folder but not list it.
             sockets = tempfile.mkdtemp(prefix=f"{PREFIX}{token}-")
             Path(sockets).chmod(0o711)
             record = Record(f"{PREFIX}{token}-", f"matrix {secrets.token_hex(16)}", str(run.absolute()), sockets)
-            written(folder / RECORD, json.dumps(asdict(record)))
+            write_atomically(folder / RECORD, json.dumps(asdict(record)))
         try:
             yield record, folder
         finally:
             with suppress(HarnessBroken):  # a later clean-up tries again
-                if libvirt.ours(record.domain, record.mark) is None:
-                    forgotten(record, folder)
+                if libvirt.carries_mark(record.domain, record.mark) is None:
+                    remove_record(record, folder)
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
+def _exclude_others() -> Iterator[None]:
     """Exclude other processes that make a record or check its lock."""
     home().mkdir(parents=True, exist_ok=True)
     with open_lock_file(home().with_name("records.lock")) as lock:
@@ -89,7 +83,7 @@ def _alone() -> Iterator[None]:
         yield
 
 
-def forgotten(record: Record, folder: Path) -> None:
+def remove_record(record: Record, folder: Path) -> None:
     shutil.rmtree(record.sockets, ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
 
@@ -97,72 +91,71 @@ def forgotten(record: Record, folder: Path) -> None:
 def sweep(*, dry: bool = False) -> Iterator[Leftover]:
     for folder in _folders():
         with ExitStack() as stack:
-            if record := _taken(folder, stack):
-                told = f"machine {record.domain} of {record.run}"
-                yield Leftover(f"{told}: its process is gone") if dry else _removed(record, folder, told)
+            if record := _take_record(folder, stack):
+                title = f"machine {record.domain} of {record.run}"
+                yield Leftover(f"{title}: its process is gone") if dry else _remove(record, folder, title)
 
 
 def _folders() -> list[Path]:
     return sorted(home().glob("*/"))
 
 
-def _taken(folder: Path, stack: ExitStack) -> Record | None:
-    """Return the record in a folder and take its lock, unless another process has it."""
-    with _alone():
+def _take_record(folder: Path, stack: ExitStack) -> Record | None:
+    """Lock and return the record of a folder, unless another process has the lock."""
+    with _exclude_others():
         try:
             lock = stack.enter_context(open_lock_file(folder / LOCK))
         except FileNotFoundError:  # its owner has just removed it
             return None
-        record = read(folder) if try_lock(lock, fcntl.LOCK_EX) else None
-        if record is None and try_lock(lock, fcntl.LOCK_EX):  # killed before the machine was made
+        record = read_record(folder) if try_lock(lock, fcntl.LOCK_EX) else None
+        if record is None and try_lock(lock, fcntl.LOCK_EX):  # its process was killed before it created the machine
             shutil.rmtree(folder, ignore_errors=True)
         return record
 
 
-def _removed(record: Record, folder: Path, told: str) -> Leftover:
+def _remove(record: Record, folder: Path, title: str) -> Leftover:
     try:
-        if libvirt.ours(record.domain, record.mark) is False:
-            return Leftover(f"{told} stays: what has this name does not carry the mark of our record", remains=True)
-        libvirt.removed(record.domain)
+        if libvirt.carries_mark(record.domain, record.mark) is False:
+            return Leftover(f"{title} stays: the machine of this name does not have the recorded mark", remains=True)
+        libvirt.remove_domain(record.domain)
     except HarnessBroken as error:
-        return Leftover(f"{told} could not be taken away: {error.brief}: {error.details}", remains=True)
-    forgotten(record, folder)
-    return Leftover(f"{told}: taken away")
+        return Leftover(f"{title} could not be removed: {error.brief}: {error.details}", remains=True)
+    remove_record(record, folder)
+    return Leftover(f"{title}: removed")
 
 
-def written(path: Path, text: str) -> None:
-    """Write a file completely or not at all. No fsync: a host that goes down takes its machines along."""
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file completely or not at all. It needs no fsync, because the machines end with the host."""
     new = path.with_suffix(".new")
     new.write_text(text)
     new.replace(path)
 
 
-def read(folder: Path) -> Record | None:
+def read_record(folder: Path) -> Record | None:
     try:
         return Record(**json.loads((folder / RECORD).read_text()))
     except (OSError, ValueError, TypeError):
         return None
 
 
-def half_uploaded(folder: Path) -> bool:
-    """Return whether an upload of a box to the pool was started and not finished."""
+def upload_was_interrupted(folder: Path) -> bool:
+    """Return whether an upload of a box to the pool has begun and not ended."""
     return (folder / NOTE).exists()
 
 
 @contextmanager
-def uploading(box: str, folder: Path) -> Iterator[None]:
-    """A box is put into the pool by the first machine made of it. Of one that was killed half of it may be there.
+def note_upload(box: str, folder: Path) -> Iterator[None]:
+    """Note that the first machine of a box uploads it, and remove what a killed process has uploaded.
 
-    The note has the box, and which volumes of it were there before: whole, of other versions, with machines on them.
-    Called by one process at a time.
+    The note has the box and its complete volumes, of other versions. Only one process may call it at a time.
     """
     note = folder / NOTE
     if note.exists():
-        begun, *whole = note.read_text().splitlines()
-        libvirt.forget_box(begun, whole)
+        interrupted, *whole = note.read_text().splitlines()
+        libvirt.forget_box(interrupted, whole)
         note.unlink()
     whole = libvirt.box_volumes(box)
-    written(note, "\n".join((box, *whole)))
+    write_atomically(note, "\n".join((box, *whole)))
     try:
         yield
     except BaseException:

@@ -1,4 +1,4 @@
-"""Start and remove machines with Vagrant, each in a folder of its own."""
+"""Start and removal of machines by Vagrant, each in a separate folder."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from runner.base.uncancelled import run_to_end
 from runner.machines.base import RigLost
 from runner.machines.vagrant import box as boxes
 from runner.machines.vagrant import libvirt
-from runner.machines.vagrant.leftovers import half_uploaded, recorded, uploading, written
-from runner.machines.vagrant.rig import Up, entered, master
+from runner.machines.vagrant.leftovers import note_upload, record_machine, upload_was_interrupted, write_atomically
+from runner.machines.vagrant.rig import RunningMachine, connection_command, enter_command
 from runner.machines.vagrant.vagrantfile_settings import PLAN, Plan, node
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from runner.machines.base import Progress, RigSpec
     from runner.machines.vagrant.leftovers import Record
-    from runner.machines.vagrant.nbd_disks import Bays
-    from runner.machines.vagrant.vagrantfile_settings import Box, Network, Served
+    from runner.machines.vagrant.nbd_disks import DiskProvider
+    from runner.machines.vagrant.vagrantfile_settings import Box, Network, ServedDisk
 
 VAGRANT = "vagrant"
 EVIDENCE_LINES = 15
@@ -39,13 +39,13 @@ LINE_DEADLINE = 180.0
 
 
 def home() -> Path:
-    """Return Vagrant's home: the user's for the user's own box, one in the cache for a box that is built here."""
+    """Return Vagrant's home: the user's for the user's own box, or a private one for a box that is built here."""
     usual = Path(os.environ.get("VAGRANT_HOME") or Path.home() / ".vagrant.d")
-    return usual if boxes.chosen() else cache_dir() / "vagrant" / "home"
+    return usual if boxes.user_box() else cache_dir() / "vagrant" / "home"
 
 
 def command(folder: Path, *words: str) -> list[str]:
-    told = {
+    environment = {
         "MATRIX_VAGRANT": str(folder / PLAN),
         "VAGRANT_CHECKPOINT_DISABLE": "1",
         "VAGRANT_CWD": str(boxes.HOME),
@@ -54,30 +54,30 @@ def command(folder: Path, *words: str) -> list[str]:
         "VAGRANT_NO_COLOR": "1",
     }
     merged = ("sh", "-c", 'exec "$@" 2>&1', "sh")
-    return [*merged, "env", *(f"{name}={value}" for name, value in told.items()), VAGRANT, *words]
+    return [*merged, "env", *(f"{name}={value}" for name, value in environment.items()), VAGRANT, *words]
 
 
-async def vagrant(folder: Path, *words: str, deadline: float, hear: Callable[[str], None] = lambda _: None) -> str:
-    """Run Vagrant to its end; it cannot outlive this process."""
+async def vagrant(folder: Path, *words: str, deadline: float, on_line: Callable[[str], None] = lambda _: None) -> str:
+    """Run Vagrant and return its output. It ends with this process."""
     child = await process.spawn(command(folder, *words), output=asyncio.subprocess.PIPE)
-    said: list[str] = []
+    output: list[str] = []
     try:
         async with asyncio.timeout(deadline):
-            async for line in lines(child.stdout):
-                said.append(line)
-                hear(line)
+            async for line in read_lines(child.stdout):
+                output.append(line)
+                on_line(line)
             status = await child.wait()
     except TimeoutError:
-        raise RigLost(f"vagrant {words[0]} did not end within {deadline:g} s", tail=tail(said)) from None
+        raise RigLost(f"vagrant {words[0]} did not end within {deadline:g} s", tail=tail(output)) from None
     finally:
         await process.kill(child)
     if status:
-        raise RigLost(f"vagrant {words[0]} failed with status {status}", tail=tail(said))
-    return "\n".join(said)
+        raise RigLost(f"vagrant {words[0]} failed with status {status}", tail=tail(output))
+    return "\n".join(output)
 
 
-async def lines(stream: asyncio.StreamReader | None) -> AsyncIterator[str]:
-    """Yield Vagrant's lines without its progress, which it prints thousands of times without a line end."""
+async def read_lines(stream: asyncio.StreamReader | None) -> AsyncIterator[str]:
+    """Yield Vagrant's lines without its progress, which it prints thousands of times without a line break."""
     left = ""
     while stream and (chunk := await stream.read(2**16)):
         *whole, left = (left + chunk.decode(errors="replace")).replace("\r", "\n").split("\n")
@@ -88,8 +88,8 @@ async def lines(stream: asyncio.StreamReader | None) -> AsyncIterator[str]:
         yield left
 
 
-def tail(said: list[str]) -> str:
-    return "\n".join(said[-EVIDENCE_LINES:])
+def tail(output: list[str]) -> str:
+    return "\n".join(output[-EVIDENCE_LINES:])
 
 
 @dataclass(frozen=True)
@@ -98,51 +98,53 @@ class Order:
     box: Box
     driver: Literal["kvm", "qemu"]
     scratch: Path
-    bays: Bays
+    serve_disks: DiskProvider
 
 
 @asynccontextmanager
-async def up(order: Order, progress: Progress) -> AsyncIterator[Up]:
-    """Provide a machine with its disks as long as the block lasts."""
+async def start_machine(order: Order, progress: Progress) -> AsyncIterator[RunningMachine]:
+    """Start a machine with its disks, and remove it at the end."""
     began = time.monotonic()
-    with recorded(order.scratch) as (record, folder):
+    with record_machine(order.scratch) as (record, folder):
         sockets = Path(record.sockets)
-        async with order.bays(order.spec.disks, order.scratch, sockets) as disks:
+        async with order.serve_disks(order.spec.disks, order.scratch, sockets) as disks:
             whole = False
             try:
-                await _made(order, record, folder, disks.shown, progress)
-                async with line(folder, sockets / "line") as enter:
+                await _create(order, record, folder, disks.plan_entries, progress)
+                async with ssh_connection(folder, sockets / "line") as enter:
                     whole = True
                     ready = f"{time.monotonic() - began:.1f}"
-                    yield Up(record, disks, enter, {**made_of(order), "up": "vagrant up", "ready": ready})
+                    yield RunningMachine(record, disks, enter, {**facts_of(order), "up": "vagrant up", "ready": ready})
             finally:
-                await run_to_end(down(record, folder, whole=whole))
+                await run_to_end(remove_machine(record, folder, whole=whole))
 
 
-def made_of(order: Order) -> dict[str, str]:
+def facts_of(order: Order) -> dict[str, str]:
     return {"accel": "kvm" if order.driver == "kvm" else "tcg", "box": order.box.name, **libvirt.versions()}
 
 
-async def _made(order: Order, record: Record, folder: Path, disks: Sequence[Served], progress: Progress) -> None:
-    """Let Vagrant make the machine. Only one process at a time may upload a box."""
+async def _create(order: Order, record: Record, folder: Path, disks: Sequence[ServedDisk], progress: Progress) -> None:
+    """Create the machine with Vagrant. Only one process at a time may upload a box."""
     common = cache_dir() / "vagrant"
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(exclusive_lock(common / "up.lock"))
-        network = await asyncio.to_thread(libvirt.prepared)
+        network = await asyncio.to_thread(libvirt.prepare)
         unconfined = await asyncio.to_thread(libvirt.security_models)
         wanted = plan(order, record, disks, network, unconfined)
-        written(folder / PLAN, wanted.model_dump_json(indent=2))
+        write_atomically(folder / PLAN, wanted.model_dump_json(indent=2))
         there = await asyncio.to_thread(libvirt.box_volumes, order.box.name)
-        if there and order.box.catalogue and not half_uploaded(common):
+        if there and order.box.catalogue and not upload_was_interrupted(common):
             await stack.aclose()
-        else:  # the box is uploaded now; or Vagrant may have a newer version of the user's own
-            await asyncio.to_thread(stack.enter_context, uploading(order.box.name, common))  # it asks libvirt
-        progress(f"vagrant: {record.domain} comes up")
-        await vagrant(folder, "up", deadline=UP_DEADLINE, hear=lambda said: tell(said, progress))
+        else:  # Vagrant uploads the box now, or may upload a newer version of the user's own
+            await asyncio.to_thread(stack.enter_context, note_upload(order.box.name, common))
+        progress(f"vagrant: {record.domain} starts")
+        await vagrant(folder, "up", deadline=UP_DEADLINE, on_line=lambda line: report_progress(line, progress))
         progress(f"vagrant: {record.domain} is up", 1)
 
 
-def plan(order: Order, record: Record, disks: Sequence[Served], network: Network, unconfined: tuple[str, ...]) -> Plan:
+def plan(
+    order: Order, record: Record, disks: Sequence[ServedDisk], network: Network, unconfined: tuple[str, ...]
+) -> Plan:
     return Plan(
         box=order.box.name,
         catalogue=order.box.catalogue,
@@ -157,43 +159,43 @@ def plan(order: Order, record: Record, disks: Sequence[Served], network: Network
     )
 
 
-def tell(said: str, progress: Progress) -> None:
-    if said.startswith("==> ") and " -- " not in said:
-        progress(f"vagrant: {said.partition(': ')[2].strip().rstrip('.')}"[:100])
+def report_progress(line: str, progress: Progress) -> None:
+    if line.startswith("==> ") and " -- " not in line:
+        progress(f"vagrant: {line.partition(': ')[2].strip().rstrip('.')}"[:100])
 
 
 @asynccontextmanager
-async def line(folder: Path, socket: Path) -> AsyncIterator[tuple[str, ...]]:
+async def ssh_connection(folder: Path, socket: Path) -> AsyncIterator[tuple[str, ...]]:
     """Open the one ssh connection that all scripts share."""
     config = folder / "ssh-config"
-    written(config, configuration(await vagrant(folder, "ssh-config", deadline=DOWN_DEADLINE)))
-    child = await process.spawn(master(config, socket))
+    write_atomically(config, ssh_config(await vagrant(folder, "ssh-config", deadline=DOWN_DEADLINE)))
+    child = await process.spawn(connection_command(config, socket))
     try:
-        await _let_in(socket, child)
-        yield entered(config, socket)
+        await _wait_for_connection(socket, child)
+        yield enter_command(config, socket)
     finally:
         await process.kill(child)
 
 
-async def _let_in(socket: Path, child: asyncio.subprocess.Process) -> None:
+async def _wait_for_connection(socket: Path, child: asyncio.subprocess.Process) -> None:
     try:
         async with asyncio.timeout(LINE_DEADLINE):
             while not socket.is_socket():  # noqa: ASYNC240 - the socket's creation cannot be awaited, and looking is quick
                 if child.returncode is not None:
-                    raise RigLost(f"ssh ended with status {child.returncode} before the machine let us in")
+                    raise RigLost(f"ssh ended with status {child.returncode} before it could connect to the machine")
                 await asyncio.sleep(0.05)
     except TimeoutError:
-        raise RigLost(f"the machine let nobody in within {LINE_DEADLINE:g} s") from None
+        raise RigLost(f"ssh could not connect to the machine within {LINE_DEADLINE:g} s") from None
 
 
-def configuration(said: str) -> str:
-    """Return ssh's configuration without warnings of ruby."""
-    return "".join(f"{line}\n" for line in said.splitlines() if line.startswith(("Host ", "  ")))
+def ssh_config(output: str) -> str:
+    """Return the configuration of ssh without warnings of ruby."""
+    return "".join(f"{line}\n" for line in output.splitlines() if line.startswith(("Host ", "  ")))
 
 
-async def down(record: Record, folder: Path, *, whole: bool) -> None:
-    """Let Vagrant remove the machine, and then what Vagrant leaves or does not know of."""
+async def remove_machine(record: Record, folder: Path, *, whole: bool) -> None:
+    """Remove the machine with Vagrant, and then its leftovers with libvirt."""
     if whole:
         with suppress(HarnessBroken):
             await vagrant(folder, "destroy", "-f", deadline=DOWN_DEADLINE)
-    await asyncio.to_thread(libvirt.removed, record.domain)
+    await asyncio.to_thread(libvirt.remove_domain, record.domain)

@@ -1,4 +1,4 @@
-"""The settings that `vagrant/Vagrantfile` reads, as a pure function of the rig."""
+"""The plan that `vagrant/Vagrantfile` reads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NODE = "node"
 #: The file that the Vagrantfile reads.
 PLAN = "machines.json"
 _MIB = 2**20
-#: Memory of the box itself: systemd, udev and sshd. A rig's memory is what is left for trials.
+#: Memory for systemd, udev and sshd of the box. A rig's memory is for trials alone.
 OWN_MEMORY = 256 * _MIB
 
 
@@ -27,7 +27,7 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class Served(_Part):
+class ServedDisk(_Part):
     bus: Literal["virtio", "scsi", "sata"]
     serial: str
     socket: str
@@ -42,7 +42,7 @@ class Node(_Part):
     name: str = NODE
     cpus: int
     memory: int
-    disks: tuple[Served, ...]
+    disks: tuple[ServedDisk, ...]
 
 
 class Network(_Part):
@@ -51,7 +51,7 @@ class Network(_Part):
 
 
 class Box(_Part):
-    """A box: one built here lies in a catalogue, one of the user's is known to Vagrant by its name."""
+    """A box, with a catalogue if it is built here. Vagrant knows the user's own box by its name."""
 
     name: str
     catalogue: str | None = None
@@ -66,18 +66,18 @@ class Plan(_Part):
     description: str
     pool: str
     network: Network
-    #: Security models that are switched off for the machine, as their rules do not know the sockets.
+    #: Security models that are switched off for the machine, because they would block the sockets.
     unconfined: tuple[str, ...]
     machines: tuple[Node, ...]
 
 
-def node(spec: RigSpec, disks: Sequence[Served]) -> Node:
+def node(spec: RigSpec, disks: Sequence[ServedDisk]) -> Node:
     return Node(cpus=spec.cpus, memory=(spec.memory + OWN_MEMORY) // _MIB, disks=tuple(disks))
 
 
-def served(disk: Disk, number: int, socket: Path) -> Served:
-    """Return a disk that ends with the machine. Without a model, flushes are dropped."""
-    return Served(
+def temporary_disk(disk: Disk, number: int, socket: Path) -> ServedDisk:
+    """Return a disk that ends with the machine. Without a model it ignores flushes."""
+    return ServedDisk(
         bus=bus_of(disk),
         serial=serial(number),
         socket=str(socket),
@@ -86,8 +86,8 @@ def served(disk: Disk, number: int, socket: Path) -> Served:
     )
 
 
-def passed(disk: Disk, number: int, socket: Path, looks: Passed) -> Served:
-    return Served(
+def physical_disk(disk: Disk, number: int, socket: Path, looks: Passed) -> ServedDisk:
+    return ServedDisk(
         bus=bus_of(disk),
         serial=serial(number),
         socket=str(socket),
@@ -104,12 +104,12 @@ def bus_of(disk: Disk) -> Literal["virtio", "scsi", "sata"]:
 
 
 def serial(number: int) -> str:
-    """Return the serial number that identifies a disk in the machine, whatever its letter."""
+    """Return the serial number that identifies a disk in the machine."""
     return f"matrix-{number}"
 
 
-#: Finds the name in /dev/disk/by-id for each serial number, once udev has made it; links it to the name that it has in
-#: machines of QEMU, as devices on a disk are identified by its name; and prints it.
+#: Prints the name in /dev/disk/by-id for each serial number. It is a link to udev's name, so that disks have the same
+#: names as in machines of QEMU.
 FIND = """\
 export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
 udevadm settle || :
@@ -124,7 +124,7 @@ done
 """
 
 
-def found(said: str, count: int) -> tuple[str, ...]:
-    """Return the names of the disks in that script's output; empty where one is missing."""
-    told = dict(line.split(" ", 1) for line in said.splitlines() if line.startswith("matrix-"))
-    return tuple(told.get(serial(number), "").strip() for number in range(count))
+def parse_names(output: str, count: int) -> tuple[str, ...]:
+    """Parse the output of `FIND`. The name of a missing disk is empty."""
+    names = dict(line.split(" ", 1) for line in output.splitlines() if line.startswith("matrix-"))
+    return tuple(names.get(serial(number), "").strip() for number in range(count))

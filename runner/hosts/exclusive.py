@@ -170,7 +170,7 @@ def _identity_changes(node: Node, opened: OpenDisk) -> Iterator[Refusal]:
         expected["sequence"] = node.sequence
     for what, value in expected.items():
         if found.get(what) != value:
-            now = found.get(what, "none")
+            now = found.get(what) or "none"
             yield Refusal(Reason.CHANGED, f"{node.path} had the {what} {value} when it was checked, now {now}")
 
 

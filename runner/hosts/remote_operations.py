@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
-from runner.base.errors import HarnessBroken
 from runner.hosts.agent.client import LOCKS, AgentLost
 from runner.hosts.inventory import SECTOR
-from runner.hosts.local_operations import lock_name, untrusted_locks
+from runner.hosts.local_operations import IDENTITY, lock_failure, lock_name, lock_owner, read_holder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,10 +17,6 @@ if TYPE_CHECKING:
     from runner.hosts.agent.client import AgentClient
     from runner.hosts.exclusive import LeasedDisk
     from runner.hosts.inventory import Node
-
-
-#: The field of written sectors in /sys/class/block/NAME/stat.
-SECTORS_WRITTEN_FIELD = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +34,8 @@ class RemoteLock:
 @dataclass(frozen=True, slots=True)
 class RemoteDisk(RemoteLock):
     def identify(self) -> Mapping[str, str]:
-        _, number, size, sequence = _raise_if_failed(self.agent.ask("open", self.name))
-        return dict(zip(("number", "size", "sequence"), map(bytes.decode, (number, size, sequence)), strict=True))
+        _, *words = _raise_if_failed(self.agent.ask("open", self.name))
+        return dict(zip(IDENTITY, map(bytes.decode, words), strict=True))
 
     def write(self, block: bytes, at: int) -> None:
         _raise_if_failed(self.agent.ask("write", self.name, str(at), block))
@@ -55,20 +50,14 @@ class RemoteOperations:
 
     def lock(self, identity: str, run: str) -> tuple[RemoteLock | None, str]:
         """Lock the same file as a run on that host itself."""
-        name = lock_name(identity)
-        whose = f"{f'the run {run}, ' if run else ''}{self.agent.connection.owner}"
-        what, *answer = self.agent.ask("lock", name, whose)
-        if what == b"taken":
-            return None, answer[0].decode(errors="replace").strip() or "another run"
-        if what == b"distrusted":
-            raise untrusted_locks(LOCKS, f" on {self.agent.connection.name}", answer[0].decode())
-        if what == b"failed":
-            raise HarnessBroken(
-                f"the lock of a disk cannot be taken: {answer[1].decode()}",
-                details=f"{answer[2].decode()} on {self.agent.connection.name}",
-                resolution="without the lock two runs could use one disk, so no disk was used; make it writable",
-            )
-        return RemoteLock(self.agent, "unlock", name), ""
+        name, connection = lock_name(identity), self.agent.connection
+        answer = self.agent.ask("lock", name, lock_owner(run, connection.owner))
+        what, *words = (one.decode(errors="replace") for one in answer)
+        if what == "had":
+            return RemoteLock(self.agent, "unlock", name), ""
+        if what == "failed":
+            raise lock_failure(words[1], f"{words[2]} on {connection.name}")
+        return None, read_holder(what, words[0].strip(), LOCKS, f" on {connection.name}")
 
     def open(self, node: Node) -> RemoteDisk:
         _raise_if_failed(self.agent.ask("open", node.path))
@@ -83,14 +72,9 @@ class RemoteOperations:
 
     def read_write_counters(self, disks: Sequence[LeasedDisk]) -> dict[str, int]:
         """Return the bytes that its kernel counted for each disk, by identity; empty while the connection is down."""
-        answer = self.agent.ask_now("counted", *(one.node.name for one in disks))
-        lines = [line.split() for line in answer.decode(errors="replace").split("\n")]
-        fields = {
-            one.node.identity: words
-            for one, words in zip(disks, lines, strict=False)
-            if len(words) > SECTORS_WRITTEN_FIELD
-        }
-        return {identity: int(words[SECTORS_WRITTEN_FIELD]) * SECTOR for identity, words in fields.items()}
+        answer = self.agent.ask_now("counted", *(one.node.name for one in disks)).split()
+        found = {one.node.identity: int(sectors) * SECTOR for one, sectors in zip(disks, answer, strict=False)}
+        return {identity: written for identity, written in found.items() if written >= 0}
 
     def limit_writes(self, disks: Sequence[LeasedDisk], most: Mapping[str, int]) -> bool:
         """Make the agent stop scripts at these counters while the connection is down.

@@ -7,12 +7,12 @@ a kill, the next process counts the rest.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runner.hosts.agent.agent import BLOCK_DEVICES, count_sectors_written
 from runner.hosts.disk_ledger import count_written, read_ledger, uncounted_bytes
 from runner.hosts.wear import night_of, remaining_bytes
 
@@ -29,18 +29,18 @@ POLL = 2.0
 #: Polls between two updates of the ledger: few, as a measurement is running.
 POLLS_PER_SAVE = 5
 SECTOR = 512
-BLOCK_DEVICES = Path("/sys/class/block")
 
 
-def read_write_counters(disks: Sequence[LeasedDisk], devices: Path = BLOCK_DEVICES) -> dict[str, int]:
+def read_write_counters(disks: Sequence[LeasedDisk], devices: Path = Path(BLOCK_DEVICES)) -> dict[str, int]:
     """Return the bytes that this kernel counted for each disk, by identity.
 
     Skip disks that are gone, or went with their controller: another disk may have the name now.
     """
     found = {}
     for one in (one for one in disks if not one.controller):
-        with suppress(OSError, ValueError, IndexError):
-            found[one.node.identity] = int((devices / one.node.name / "stat").read_text().split()[6]) * SECTOR
+        sectors = count_sectors_written(one.node.name, str(devices))
+        if sectors >= 0:
+            found[one.node.identity] = sectors * SECTOR
     return found
 
 

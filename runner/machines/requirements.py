@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from runner.base import process
 from runner.base.errors import HarnessBroken
+from runner.hosts.agent import PYTHON_CHECK
 from runner.machines.base import Refusal
 from runner.machines.facts import FACTS, parse_facts
 
@@ -36,7 +38,7 @@ PACKAGES = {
     "mkfs.ext4": "e2fsprogs",
     "mkfs.f2fs": "f2fs-tools",
     "mkfs.xfs": "xfsprogs",
-    "perl": "perl-base",
+    "python3": "python3",
     "sfdisk": "fdisk",
     "unshare": "util-linux",
     "wipefs": "util-linux",
@@ -44,11 +46,18 @@ PACKAGES = {
 }
 #: Programs that no trial needs: the package of each, and its use.
 OPTIONAL = {"smartctl": ("smartmontools", "disks are asked how well they are, before a run and after it")}
+#: Versions of programs that are checked.
+VERSIONS = {"python3": "3.9 or later"}
 PATIENCE = 60.0
 
 #: $1: modules, $2: programs, separated by commas. A module counts as present if it is loaded or loadable, or if its
 #: function is present: a personality of md, a file system, the device mapper and its targets.
-ASK = """\
+ASK = f"""\
+has() {{
+  command -v -- "$1" >/dev/null && if [ "$1" = python3 ]; then python3 -I -c {quote(PYTHON_CHECK)} 2>/dev/null; fi
+}}
+"""
+ASK += """\
 export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
 exec </dev/null
 mdstat=
@@ -68,7 +77,7 @@ there() {
 }
 IFS=, read -ra modules <<<"$1"
 IFS=, read -ra programs <<<"$2"
-for program in "${programs[@]}"; do command -v -- "$program" >/dev/null || echo "no-program $program"; done
+for program in "${programs[@]}"; do has "$program" || echo "no-program $program"; done
 for module in "${modules[@]}"; do there "$module" || echo "no-module $module"; done
 [ "$(id -u)" = 0 ] || echo "no-root $(id -un)"
 """
@@ -98,7 +107,7 @@ def refusals(said: str, where: str) -> Iterator[Refusal]:
     for line in said.splitlines():
         what, _, name = line.partition(" ")
         if what == "no-program":
-            yield Refusal(f"{where} has no {name}", f"apt install {PACKAGES.get(name, name)} there")
+            yield Refusal(f"{where} has no {_describe(name)}", f"apt install {PACKAGES.get(name, name)} there")
         if what == "no-module":
             yield Refusal(
                 f"the kernel of {where} ({kernel}) has no {name}, neither built in nor as a module",
@@ -111,12 +120,16 @@ def refusals(said: str, where: str) -> Iterator[Refusal]:
             )
 
 
+def _describe(program: str) -> str:
+    return " ".join(filter(None, (program, VERSIONS.get(program))))
+
+
 def missing(said: str) -> list[str]:
     found = []
     for line in said.splitlines():
         what, _, name = line.partition(" ")
         if what == "no-program" and name not in OPTIONAL:
-            found.append(f"{name} (apt install {PACKAGES.get(name, name)})")
+            found.append(f"{_describe(name)} (apt install {PACKAGES.get(name, name)})")
         if what == "no-module":
             found.append(f"the module {name}, for its kernel {facts(said).get('kernel', '?')}")
     return found

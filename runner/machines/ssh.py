@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from runner.machines.base import RigSpec
 
 #: Programs that the lease over there needs.
-PROGRAMS = ("perl",)
+PROGRAMS = ("python3",)
 NO_OPTIONS = MachineOptions()
 
 

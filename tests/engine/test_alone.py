@@ -6,7 +6,9 @@ import asyncio
 import errno
 import os
 import subprocess
+import sys
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -25,7 +27,6 @@ from tests.support.matrices import space
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from runner.hosts.inventory import Node
 
@@ -152,7 +153,9 @@ def test_what_is_built_on_has_it(disks: Bay, lent: dict[str, LeasedDisk]) -> Non
     asyncio.run(measured())
 
 
-HOLDER = "use Fcntl; sysopen(my $disk, $ARGV[0], O_RDONLY | O_EXCL) or die $!; $| = 1; print qq(held\\n); <STDIN>"
+#: The name of a process that runs it.
+PYTHON = Path(sys.executable).name
+HOLDER = "import os, sys; os.open(sys.argv[1], os.O_RDONLY | os.O_EXCL); print('held', flush=True); sys.stdin.read()"
 
 
 @on_loops
@@ -163,7 +166,7 @@ def test_what_somebody_took_meanwhile_is_not_measured_and_it_is_said_who_has_it(
         async with BareDisks(lent).opened_exclusively(stack("disks: {count: 2}")):
             raise AssertionError
 
-    command = ["perl", "-e", HOLDER, disks.other]
+    command = [sys.executable, "-c", HOLDER, disks.other]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
@@ -173,7 +176,7 @@ def test_what_somebody_took_meanwhile_is_not_measured_and_it_is_said_who_has_it(
         holder.communicate()
     assert str(caught.value) == (
         "not alone with the disks that are to be measured: "
-        f"disk-b is busy: {disks.other} is opened exclusively by process {holder.pid} (perl)"
+        f"disk-b is busy: {disks.other} is opened exclusively by process {holder.pid} ({PYTHON})"
     )
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.hosts import local_operations as here
 from runner.hosts import wipe_and_label as work
+from runner.hosts.agent import agent
 from runner.hosts.checks import check_disk, check_undeclared
 from runner.hosts.exclusive import DisksRefused, acquire_disks
 from runner.hosts.reasons import ADVICE, Reason
@@ -21,7 +23,6 @@ from tests.hosts.traps import EXT4, PART, TRAPS, Trap, script
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from runner.hosts.inventory import Census
 
@@ -140,14 +141,16 @@ def test_what_happens_between_judging_and_using_is_seen(
     assert not any((empty.work / "third").read_bytes()) if (empty.work / "third").exists() else True
 
 
-HOLDER = "use Fcntl; sysopen(my $disk, $ARGV[0], O_RDWR | O_EXCL) or die $!; $| = 1; print qq(held\\n); <STDIN>"
+#: The name of a process that runs it.
+PYTHON = Path(sys.executable).name
+HOLDER = "import os, sys; os.open(sys.argv[1], os.O_RDWR | os.O_EXCL); print('held', flush=True); sys.stdin.read()"
 
 
 @on_loops
 def test_a_disk_that_somebody_holds_is_refused_and_says_who(empty: Bay) -> None:
     before = empty.digest()
     with subprocess.Popen(
-        ["perl", "-e", HOLDER, empty.disk], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HOLDER, empty.disk], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
@@ -159,18 +162,18 @@ def test_a_disk_that_somebody_holds_is_refused_and_says_who(empty: Bay) -> None:
         holder.communicate()
     (refused,) = caught.value.refusals
     assert refused.reason is Reason.BUSY
-    assert f"process {holder.pid} (perl)" in refused.evidence
+    assert f"process {holder.pid} ({PYTHON})" in refused.evidence
     assert empty.digest() == before
 
 
-WRITER = "use Fcntl; sysopen(my $disk, $ARGV[0], O_RDWR) or die $!; $| = 1; print qq(open\n); <STDIN>"
+WRITER = "import os, sys; os.open(sys.argv[1], os.O_RDWR); print('open', flush=True); sys.stdin.read()"
 
 
 @on_loops
 def test_a_disk_that_somebody_writes_on_without_asking_to_be_alone_is_refused(empty: Bay) -> None:
     before = empty.digest()
     with subprocess.Popen(
-        ["perl", "-e", WRITER, empty.disk], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", WRITER, empty.disk], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as writer:
         assert writer.stdout is not None
         assert writer.stdout.readline() == "open\n"
@@ -179,7 +182,7 @@ def test_a_disk_that_somebody_writes_on_without_asking_to_be_alone_is_refused(em
             pass
         writer.communicate()
     (refused,) = caught.value.refusals
-    assert str(refused) == f"busy: {empty.disk} is open for writing by process {writer.pid} (perl)"
+    assert str(refused) == f"busy: {empty.disk} is open for writing by process {writer.pid} ({PYTHON})"
     assert empty.digest() == before
 
 
@@ -187,7 +190,7 @@ def test_a_disk_that_somebody_writes_on_without_asking_to_be_alone_is_refused(em
 def opened(program: str, device: str) -> Iterator[int]:
     """By somebody; the number of the process."""
     with subprocess.Popen(
-        ["perl", "-e", program, device], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", program, device], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as somebody:
         assert somebody.stdout is not None
         assert somebody.stdout.readline()
@@ -207,7 +210,7 @@ def test_a_disk_of_which_somebody_writes_on_a_part_is_refused(empty: Bay) -> Non
     ):
         pass
     (refused,) = caught.value.refusals
-    assert str(refused) == f"busy: {empty.disk}p1 is open for writing by process {writer} (perl)"
+    assert str(refused) == f"busy: {empty.disk}p1 is open for writing by process {writer} ({PYTHON})"
     assert empty.digest() == before
 
 
@@ -227,7 +230,7 @@ def test_nothing_is_wiped_on_a_disk_of_which_somebody_has_a_part_open(
             work.prepare_disk(have, "night-1")
         assert empty.digest() == before
         (refused,) = caught.value.refusals
-        assert str(refused) == f"busy: a partition of {empty.disk} is open by process {reader} (perl)"
+        assert str(refused) == f"busy: a partition of {empty.disk} is open by process {reader} ({PYTHON})"
 
 
 @on_loops
@@ -238,7 +241,7 @@ def test_a_disk_that_the_kernel_itself_exports_is_refused(
     space.mkdir(parents=True)
     (space / "device_path").write_text(f"{empty.names / 'disk-a'}\n")
     (space / "enable").write_text("0\n")
-    monkeypatch.setattr(here, "TARGETS", tmp_path / "targets")
+    monkeypatch.setattr(agent, "TARGETS", str(tmp_path / "targets"))
     with acquire_disks([empty.declared], empty.ask, operations=empty.operations):
         (space / "enable").write_text("1\n")
     with pytest.raises(DisksRefused) as caught, acquire_disks([empty.declared], empty.ask, operations=empty.operations):
@@ -253,7 +256,6 @@ def test_a_second_run_of_ours_is_refused_until_the_first_is_killed(empty: Bay) -
         "import sys; from pathlib import Path; from runner.hosts.local_operations import take_lock\n"
         "take_lock(sys.argv[1], Path(sys.argv[2]), 'night-1'); print('locked', flush=True); sys.stdin.read()"
     )
-    import sys
 
     command = [sys.executable, "-c", script, str(empty.file), str(empty.locks)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as first:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -60,6 +61,23 @@ def test_what_is_not_there_is_found(tmp_path: Path) -> None:
     )  # fmt: skip
     assert asked.stdout.splitlines() == ["no-program no-such-program", "no-module no_such_module_x"]
     assert asked.stderr == ""
+
+
+@pytest.mark.parametrize(("version", "found"), [("3.8.18", False), ("3.9.0", True), ("3.13.1", True)])
+def test_the_agent_needs_a_python_that_is_not_too_old(version: str, found: bool, tmp_path: Path) -> None:
+    (tmp_path / "python3").write_text(
+        f'#!/bin/sh\nexec {sys.executable} -c "import sys; sys.version_info = ({version.replace(".", ",")}); $3"\n'
+    )
+    (tmp_path / "python3").chmod(0o755)
+    asked = subprocess.run(
+        requirements.query_command((), ("python3",)),
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert ("no-program python3\n" not in asked.stdout) == found
+    assert found or "python3 3.9 or later (apt install python3)" in requirements.missing(asked.stdout)
+    assert [
+        one for one in requirements.refusals(asked.stdout, "shelf") if one.resolution == "apt install python3 there"
+    ] == [one for one in requirements.refusals("no-program python3", "shelf") if not found]
 
 
 def test_a_host_without_a_shell_says_so() -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from runner.results.record import Trial
 
 USER = "nobody"
-INSTALLED = "/usr/local/libexec/matrix-holder"
+INSTALLED = "/usr/local/libexec/matrix-agent"
 ROOT = Path(__file__).parents[2]
 
 
@@ -175,7 +175,7 @@ def test_what_stands_in_the_way_is_told_before_anything_is_made(seat: Seat) -> N
     seat.root(f"chmod o+w {INSTALLED}")
     assert "can be written by others than root" in seat.told(*RUN, status=2)
     seat.root("rm /usr/local/libexec/* /etc/sudoers.d/matrix-*")
-    seat.root(f"install -m 755 {ROOT}/runner/hosts/agent/holder.pl {INSTALLED}")
+    seat.root(f"install -m 755 {ROOT}/runner/hosts/agent/agent.py {INSTALLED}")
     said = seat.told(*RUN, status=2)
     assert "without a password: sudo: a password is required" in said
     assert not (seat.folder / "results").exists()

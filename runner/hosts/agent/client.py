@@ -1,4 +1,4 @@
-"""The client of the disk agent on another host (`holder.pl`), over a connection that may drop.
+"""The client of the disk agent on another host (`agent.py`), over a connection that may drop.
 
 Every request is idempotent and is repeated after a reconnect. A thread sends heartbeats, which also notice a dropped
 connection. A slow host is not a lost one: ssh ends dead connections (`KEEPALIVE_OPTIONS`), so while one is up, answers
@@ -40,7 +40,7 @@ QUICK_ANSWER = 1.0
 RETRY_PAUSES = (0.2, 1.0, 2.0, 4.0, 8.0)
 #: The agent's folder on the host, and the lock folder, which local runs of that host use too.
 BASE_FOLDER, LOCKS = "/run/matrix/far", "/run/lock/matrix"
-PROGRAM = files("runner.hosts.agent").joinpath("holder.pl")
+PROGRAM = files("runner.hosts.agent").joinpath("agent.py")
 
 
 class AgentLost(HarnessBroken):
@@ -227,7 +227,7 @@ class AgentClient:
         assert child.stdout is not None  # noqa: S101 - for the type checker; it was asked for
         with _kill_after(child, SLOW_AFTER * 2):
             words = next((answer.split() for answer in child.stdout if answer.startswith(b"matrix ")), [])
-            if words[1:2] == [b"holder"]:
+            if words[1:2] == [b"agent"]:
                 return _Session(child), words[2].decode()
             child.stdout.close()
             status = child.wait()
@@ -348,4 +348,4 @@ def _kill_after(child: subprocess.Popen[bytes], seconds: float) -> Iterator[None
 
 
 def agent_command(*words: str) -> list[str]:
-    return ["perl", "-e", PROGRAM.read_text(encoding="utf-8"), *words]
+    return ["python3", "-I", "-c", PROGRAM.read_text(encoding="utf-8"), *words]

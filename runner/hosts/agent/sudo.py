@@ -19,13 +19,16 @@ from typing import TYPE_CHECKING, ClassVar
 
 from runner.base import process
 from runner.base.errors import HarnessBroken
+from runner.hosts.agent import PYTHON_CHECK
 from runner.hosts.agent.client import PROGRAM
 from runner.hosts.agent.connection import Connection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-INSTALLED = Path("/usr/local/libexec/matrix-holder")
+#: The program that the agent's first line names.
+PYTHON = "/usr/bin/python3"
+INSTALLED = Path("/usr/local/libexec/matrix-agent")
 #: Never ask for a password, and ignore cached credentials, as they expire soon.
 SUDO = ("sudo", "-n", "-k", "--")
 
@@ -81,11 +84,19 @@ def _find_trouble() -> HarnessBroken | None:
             f"sudo is not installed, so {user_name()} cannot run the disk agent as root", resolution="apt install sudo"
         )
     try:
+        _check_python()
         check_program(INSTALLED, PROGRAM.read_bytes())
         _check_allowed()
     except HarnessBroken as error:
         return error
     return None
+
+
+def _check_python() -> None:
+    if shutil.which(PYTHON) is None or process.run([PYTHON, "-I", "-c", PYTHON_CHECK]).returncode:
+        raise HarnessBroken(
+            f"{PYTHON} is missing or older than Python 3.9: it runs the disk agent", resolution="apt install python3"
+        )
 
 
 def _check_allowed() -> None:

@@ -134,19 +134,31 @@ def test_it_ends_with_whoever_made_it(shelf: Far) -> None:
         pass
 
 
+#: Fails where the socket has its name before it listens.
+LISTENS_FIRST = """\
+import os, socket, sys
+listen = socket.socket.listen
+def checked(listener, backlog):
+    assert not os.path.exists(sys.argv[2] + "/line")
+    listen(listener, backlog)
+socket.socket.listen = checked
+exec({text!r})
+"""
+
+
 def test_what_holds_disks_has_a_name_over_there_only_once_it_listens(tmp_path: Path) -> None:
     """Whoever begins beside it sweeps those at whose name nobody listens."""
-    early = (
-        'BEGIN { *CORE::GLOBAL::listen = sub { die "early\\n" if -e "$ARGV[1]/line"; CORE::listen($_[0], $_[1]) } }\n'
-    )
-    perl, option, text, *words = agent_command(
+    *python, text, begin, folder, lease, locks, guard = agent_command(
         "begin", str(tmp_path / "far" / "r.x"), "300", str(tmp_path / "locks"), "true"
     )
     with subprocess.Popen(
-        [perl, option, early + text, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [*python, LISTENS_FIRST.format(text=text), begin, folder, lease, locks, guard],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as session:
         assert session.stdout
-        assert session.stdout.readline().startswith("matrix holder ")
+        assert session.stdout.readline().startswith("matrix agent ")
         with socket.socket(socket.AF_UNIX) as line:
             line.connect(str(tmp_path / "far" / "r.x" / "line"))
             line.sendall(b"1 3\nend")

@@ -39,7 +39,7 @@ def _fresh() -> Iterator[None]:
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
-    path = tmp_path / "libexec/matrix-holder"
+    path = tmp_path / "libexec/matrix-agent"
     path.parent.mkdir(mode=0o755)
     path.write_bytes(TEXT)
     path.chmod(0o755)
@@ -76,7 +76,7 @@ def test_sudo_understands_the_line_that_lets_one_user_run_one_program(
     assert (tried.returncode, tried.stderr) == (0, "")
     who, _, what = sudo.sudoers_rule().partition(" ")
     assert who in {name, f"#{os.geteuid()}"}
-    assert what == "ALL=(root) NOPASSWD: /usr/local/libexec/matrix-holder"
+    assert what == "ALL=(root) NOPASSWD: /usr/local/libexec/matrix-agent"
 
 
 @needs_root
@@ -155,6 +155,24 @@ def test_without_sudo_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(HarnessBroken, match="sudo is not installed, so"):
         sudo_connection()
+
+
+@pytest.mark.usefixtures("_there")
+@pytest.mark.parametrize("body", ["exit 1", None])
+def test_a_host_whose_python_cannot_run_the_agent_is_refused(
+    body: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(tmp_path / "bin", f"touch {tmp_path}/asked; exit 1", monkeypatch)
+    python = tmp_path / "python3"
+    if body:
+        python.write_text(f"#!/bin/sh\n{body}\n")
+        python.chmod(0o755)
+    monkeypatch.setattr(sudo, "PYTHON", str(python))
+    with pytest.raises(HarnessBroken) as caught:
+        sudo_connection()
+    assert caught.value.brief == f"{python} is missing or older than Python 3.9: it runs the disk agent"
+    assert caught.value.resolution == "apt install python3"
+    assert not (tmp_path / "asked").exists()
 
 
 @needs_root

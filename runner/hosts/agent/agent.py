@@ -1,0 +1,547 @@
+#!/usr/bin/python3 -I
+"""The disk agent: holds disks and runs scripts on a host for a runner whose connection may drop.
+
+    agent begin|again|dismiss FOLDER/RUN.TOKEN LEASE LOCKS GUARD...
+    agent ask                                       run the script on standard input, which only asks
+
+Over ssh it is sent as text (`python3 -c`) and is never a file there. For sudo it is a file of root (see sudo.py). So it
+needs no more than the standard library of Python 3.9, and few modules of that: they delay the start of each session.
+The runner imports the functions for locks and disks.
+
+One process holds locks, open disks and scripts; no connection owns it. Sessions reach it by a socket in its folder. It
+releases everything when no request came for LEASE seconds. Scripts, started by GUARD, inherit the locks: a disk stays
+locked as long as a script works on it, however the agent ends.
+
+Requests and answers are "NUMBER LENGTH\\n" and LENGTH bytes: words, separated by null bytes.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import select
+import signal
+import socket
+import stat
+import sys
+import time
+from contextlib import suppress
+
+TYPE_CHECKING = False  # as in `typing`, which takes long to import
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
+BLKGETSIZE64, BLKGETDISKSEQ, BLKRRPART = 0x80081272, 0x80081280, 0x125F
+BLOCK_DEVICES = "/sys/class/block"
+#: NVMe targets of the kernel: they have devices open without a process.
+TARGETS = "/sys/kernel/config/nvmet/subsystems"
+#: Runs a script that only asks. No caller waits longer, and one without root's rights cannot kill it.
+ASK = ("timeout", "--signal=KILL", "330", "bash", "-c", 'eval "$(cat)"')
+#: The status of a killed script, and the most bytes to read at a time.
+KILLED, CHUNK = 137, 65536
+
+
+def read_bytes(path: str) -> bytes:
+    """Return the content of a file; empty if it cannot be read."""
+    with suppress(OSError), open(path, "rb") as file:
+        return file.read()
+    return b""
+
+
+def read_text(path: str) -> str:
+    return read_bytes(path).decode(errors="replace").strip()
+
+
+def list_folder(path: str) -> list[str]:
+    with suppress(OSError):
+        return sorted(os.listdir(path))
+    return []
+
+
+def lock_disk(folder: str, name: str, owner: str, trusted: Collection[int]) -> int | tuple[str, str]:
+    """Return the descriptor of the lock, or ("taken", its owner), or ("distrusted", the flaw of the folder).
+
+    A process that inherits the descriptor keeps the lock. All users lock the same file: each user who may open the disk
+    has to respect it.
+    """
+    with suppress(FileExistsError):
+        os.mkdir(folder, 0o755)
+        os.chmod(folder, 0o1777)
+    if flaw := find_folder_flaw(folder, trusted):
+        return "distrusted", flaw
+    path = f"{folder}/disk-{name}"
+    # Not created where it exists: kernels refuse that for other users' files in such a folder.
+    with suppress(FileExistsError):
+        made = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        os.fchmod(made, 0o666)
+        os.close(made)
+    lock = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.pread(lock, CHUNK, 0).decode(errors="replace").strip()
+        os.close(lock)
+        return "taken", holder
+    with suppress(OSError):  # the lock holds even if the file system has no room for the owner
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"{owner}{', ' if owner else ''}process {os.getpid()}\n".encode(), 0)
+    return lock
+
+
+def find_folder_flaw(folder: str, trusted: Collection[int]) -> str:
+    """Return how another user could delete a lock file, so that two runs lock two files of one name."""
+    found = os.lstat(folder)
+    if not stat.S_ISDIR(found.st_mode):
+        return "it is no folder"
+    if found.st_uid not in {0, *trusted}:
+        return f"it belongs to the user {found.st_uid}"
+    if found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX:
+        return "others may take away what is in it, as it is not sticky"
+    return ""
+
+
+def open_disk(path: str) -> int:
+    """Open a disk for reading, exclusively."""
+    return os.open(path, os.O_RDONLY | os.O_EXCL)
+
+
+def identify_disk(disk: int) -> tuple[str, str, str]:
+    """Return number, size and sequence number of an open disk; the last is empty before Linux 5.15."""
+
+    def ask(request: int) -> str:
+        return str(int.from_bytes(fcntl.ioctl(disk, request, bytes(8)), sys.byteorder))
+
+    device, size, sequence = os.fstat(disk).st_rdev, ask(BLKGETSIZE64), ""
+    with suppress(OSError):
+        sequence = ask(BLKGETDISKSEQ)
+    return f"{os.major(device)}:{os.minor(device)}", size, sequence
+
+
+def reopen_for_writing(disk: int) -> int:
+    """Return another descriptor of the same device, even if its name leads to another device now."""
+    return os.open(f"/proc/self/fd/{disk}", os.O_RDWR)
+
+
+def write_block(disk: int, at: int, block: bytes) -> None:
+    """Write the block durably."""
+    again = reopen_for_writing(disk)
+    try:
+        while block:
+            done = os.pwrite(again, block, at)
+            at, block = at + done, block[done:]
+        os.fsync(again)
+    finally:
+        os.close(again)
+
+
+def reread_partitions(disk: int) -> None:
+    try:
+        fcntl.ioctl(disk, BLKRRPART)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # the device cannot have partitions
+            raise
+
+
+def count_sectors_written(name: str, devices: str = BLOCK_DEVICES) -> int:
+    """Return the kernel's counter of a disk; -1 if the disk is gone."""
+    fields = read_bytes(f"{devices}/{name}/stat").split()
+    return int(fields[6]) if len(fields) > 6 else -1
+
+
+def find_users(number: int, *, writing: bool = False) -> str:
+    """Return other processes, and NVMe targets, that have a block device open (for writing)."""
+    processes = find_processes(number, stat.S_ISBLK, writing=writing, but=os.getpid())
+    return ", ".join((*processes, *find_nvme_targets(number)))
+
+
+def find_processes(number: int, is_kind: Callable[[int], bool], *, writing: bool = False, but: int = 0) -> list[str]:
+    """Return the visible processes that have a device open, under any name: containers make their own device nodes."""
+    pids = sorted(int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != but)
+    having = [pid for pid in pids if any(_openings(f"/proc/{pid}", number, is_kind, writing))]
+    return [f"process {pid} ({read_text(f'/proc/{pid}/comm') or 'which has ended'})" for pid in having]
+
+
+def _openings(process: str, number: int, is_kind: Callable[[int], bool], writing: bool) -> Iterator[bool]:
+    for descriptor in list_folder(f"{process}/fd"):
+        with suppress(OSError):  # it was closed meanwhile
+            found = os.stat(f"{process}/fd/{descriptor}")
+            if found.st_rdev == number and is_kind(found.st_mode):
+                flags = read_text(f"{process}/fdinfo/{descriptor}").partition("flags:")[2].split() or ["0"]
+                yield not writing or bool(int(flags[0], 8) & os.O_ACCMODE)
+
+
+def find_nvme_targets(number: int) -> Iterator[str]:
+    """Yield NVMe targets that export the device. They do not open it exclusively and have no visible descriptor."""
+    for target in list_folder(TARGETS):
+        for space in list_folder(f"{TARGETS}/{target}/namespaces"):
+            folder = f"{TARGETS}/{target}/namespaces/{space}"
+            with suppress(OSError):  # its device is gone
+                found = os.stat(read_bytes(f"{folder}/device_path").strip())
+                is_enabled = read_text(f"{folder}/enable") == "1"
+                if is_enabled and stat.S_ISBLK(found.st_mode) and found.st_rdev == number:
+                    yield f"the NVMe target {target}"
+
+
+def read_clock() -> float:
+    """Return seconds that no change of the clock moves, and that pass while the host sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Client:
+    """A session that is connected to the agent."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        connection.setblocking(False)
+        self.connection, self.incoming, self.outgoing = connection, b"", b""
+
+    def answer(self, number: int, text: bytes) -> None:
+        self.outgoing += b"%d %d\n%b" % (number, len(text), text)
+
+    def take_request(self) -> tuple[int, bytes] | None:
+        """Return the number and the words of the next request, if all of it arrived."""
+        head, _, rest = self.incoming.partition(b"\n")
+        number, _, length = head.partition(b" ")
+        if not length.isdigit() or len(rest) < int(length):
+            return None
+        self.incoming = rest[int(length) :]
+        return int(number), rest[: int(length)]
+
+
+class Job:
+    """A script. It runs until every process that inherited its pipe has ended."""
+
+    def __init__(self, base: str) -> None:
+        self.base, self.is_running, self.status, self.deadline = base, False, KILLED, 0.0
+        #: 1: it was killed at its deadline; 2: a disk reached its limit.
+        self.late = 0
+        self.waiting: list[tuple[Client, int]] = []
+
+    def start(self, script: bytes, guard: tuple[str, ...], locks: Collection[int]) -> None:
+        with open(f"{self.base}.script", "wb") as file:
+            file.write(script)
+        standard_input, self.lifeline = os.pipe()
+        self.end, inherited = os.pipe()
+        self.process = os.fork()
+        if not self.process:
+            with suppress(OSError):
+                os.setsid()
+                for descriptor in (inherited, *locks):
+                    os.set_inheritable(descriptor, True)
+                os.dup2(standard_input, 0)
+                for number, kind in ((1, "output"), (2, "errors")):
+                    os.dup2(os.open(f"{self.base}.{kind}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), number)
+                execute((*guard, f"{self.base}.script"), {b"LVM_SUPPRESS_FD_WARNINGS": b"1"})
+            os._exit(127)
+        os.close(standard_input)
+        os.close(inherited)
+        self.is_running = True
+
+    def kill(self, late: int = 0) -> None:
+        if self.is_running:
+            self.late = late or self.late
+            os.kill(self.process, signal.SIGKILL)
+
+    def finish(self) -> None:
+        code = os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
+        self.status, self.is_running = code if code >= 0 else 128 - code, False
+        os.close(self.end)
+        os.close(self.lifeline)
+        for client, number in self.waiting:
+            client.answer(number, self.describe())
+
+    def describe(self) -> bytes:
+        output, errors = read_bytes(f"{self.base}.output"), read_bytes(f"{self.base}.errors")
+        return b"done\0%d\0%d\0%d\0%b" % (self.status, self.late, len(output), output + errors)
+
+
+class Agent:
+    """Answers requests. A method `answer_VERB` takes the words of the request and returns those of the answer."""
+
+    def __init__(self, folder: str, lease: float, locks: str, guard: tuple[str, ...]) -> None:
+        self.folder, self.lease, self.lock_folder, self.guard = folder, lease, locks, guard
+        self.locks: dict[bytes, int] = {}
+        self.disks: dict[bytes, int] = {}
+        self.jobs: dict[bytes, Job] = {}
+        self.clients: dict[int, Client] = {}
+        #: Counters of disks at which scripts end while the runner cannot watch them.
+        self.limits: dict[str, int] = {}
+        self.last_request, self.is_ending = read_clock(), False
+
+    def answer(self, client: Client, number: int, request: bytes) -> None:
+        verb, *words = request.split(b"\0", 1)
+        method: Callable[..., str | Job | None] = getattr(self, f"answer_{verb.decode()}", self.refuse)
+        try:
+            # The last word may contain null bytes. A method with `*words` takes any number of words.
+            words = words[0].split(b"\0", method.__code__.co_argcount - 2) if words else []
+            result = method(*words)
+        except OSError as error:
+            what = error.filename or os.fsdecode(words[0])
+            result = f"failed\0{error.errno}\0{error.strerror}\0{what}"
+        if isinstance(result, Job) and result.is_running:
+            result.waiting.append((client, number))
+        elif result is not None:
+            client.answer(number, result.describe() if isinstance(result, Job) else os.fsencode(result))
+
+    def refuse(self, *_: bytes) -> str:
+        raise OSError(0, "the agent does not know it", "a request")
+
+    def answer_on(self) -> str:
+        return "yes"
+
+    def answer_lock(self, name: bytes, owner: bytes) -> str:
+        if name not in self.locks:
+            # A user who started the agent by sudo trusts their own folder, as without sudo.
+            trusted = {os.geteuid(), int(os.environ.get("SUDO_UID", "0"))}
+            lock = lock_disk(self.lock_folder, name.decode(), owner.decode(), trusted)
+            if isinstance(lock, tuple):
+                return "\0".join(lock)
+            self.locks[name] = lock
+        return "had"
+
+    def answer_unlock(self, name: bytes) -> str:
+        return release(self.locks, name)
+
+    def answer_open(self, path: bytes) -> str:
+        if path not in self.disks:
+            self.disks[path] = open_disk(os.fsdecode(path))
+        return "\0".join(("open", *identify_disk(self.disks[path])))
+
+    def answer_close(self, path: bytes) -> str:
+        return release(self.disks, path)
+
+    def answer_write(self, path: bytes, at: bytes, block: bytes) -> str:
+        write_block(self.opened(path), int(at), block)
+        return "written"
+
+    def answer_reread(self, path: bytes) -> str:
+        reread_partitions(self.opened(path))
+        return "read"
+
+    def opened(self, path: bytes) -> int:
+        if path not in self.disks:
+            raise OSError(0, "the agent does not have it open", os.fsdecode(path))
+        return self.disks[path]
+
+    def answer_who(self, major: bytes, minor: bytes, writing: bytes) -> str:
+        return find_users(os.makedev(int(major), int(minor)), writing=writing == b"1")
+
+    def answer_counted(self, *names: bytes) -> str:
+        return "\n".join(str(count_sectors_written(name.decode())) for name in names)
+
+    def answer_most(self, *words: bytes) -> str:
+        self.limits = dict(zip(map(os.fsdecode, words[::2]), map(int, words[1::2])))
+        return "known"
+
+    def answer_job(self, name: bytes, seconds: bytes, script: bytes) -> Job:
+        if name not in self.jobs:
+            job = Job(f"{self.folder}/{name.decode()}")
+            job.start(script, self.guard, self.locks.values())
+            job.deadline = read_clock() + float(seconds)
+            self.jobs[name] = job
+        return self.jobs[name]
+
+    def answer_stop(self, name: bytes) -> str:
+        """Stop a script. One that has not started yet never starts."""
+        self.jobs.setdefault(name, Job(f"{self.folder}/{name.decode()}")).kill()
+        return "stopped"
+
+    def answer_forget(self, name: bytes) -> str:
+        if name in self.jobs and self.jobs[name].is_running:
+            return "works"
+        self.jobs.pop(name, None)
+        for kind in ("script", "output", "errors"):
+            with suppress(FileNotFoundError):
+                os.unlink(f"{self.folder}/{name.decode()}.{kind}")
+        return "forgotten"
+
+    def answer_end(self) -> None:
+        """End once all scripts have ended. The end of its connection tells the client."""
+        self.is_ending = True
+
+    def serve(self, listener: socket.socket) -> None:
+        self.last_request = read_clock()
+        while not self.is_ending or self.running_jobs():
+            jobs, senders = self.running_jobs(), [one for one in self.clients if self.clients[one].outgoing]
+            sources = [listener.fileno(), *(job.end for job in jobs), *self.clients]
+            readable, writable, _ = select.select(sources, senders, [], self.time_left())
+            self.enforce_limits()
+            if listener.fileno() in readable:
+                connection, _ = listener.accept()
+                self.clients[connection.fileno()] = Client(connection)
+            for job in jobs:
+                if job.end in readable:
+                    job.finish()
+            for number in (one for one in sources if one in self.clients):
+                self.attend(number, self.clients[number], number in writable, number in readable)
+            self.enforce_limits()
+        for descriptor in (*self.disks.values(), *self.locks.values()):
+            os.close(descriptor)
+        remove_folder(self.folder)  # connections end after this, with the process
+
+    def attend(self, number: int, client: Client, writable: bool, readable: bool) -> None:
+        try:
+            if writable:
+                client.outgoing = client.outgoing[client.connection.send(client.outgoing) :]
+            received = client.connection.recv(CHUNK) if readable else b""
+        except BlockingIOError:
+            return
+        except OSError:
+            received, readable = b"", True
+        if readable and not received:
+            self.clients.pop(number).connection.close()
+            return
+        client.incoming += received
+        while request := client.take_request():
+            self.answer(client, *request)
+        if readable:  # after the answers: a dying disk can delay them for longer than the lease
+            self.last_request = read_clock()
+
+    def running_jobs(self) -> list[Job]:
+        return [job for job in self.jobs.values() if job.is_running]
+
+    def time_left(self) -> float:
+        """Return the seconds until the lease, a deadline or a limit has to be checked."""
+        jobs, now = self.running_jobs(), read_clock()
+        times = [self.last_request + self.lease, *(job.deadline for job in jobs if not job.late)]
+        if self.limits and jobs:
+            times.append(max(self.last_request + self.lease / 30, now + self.lease / 150))
+        return max(0.1, min(times) - now)
+
+    def enforce_limits(self) -> None:
+        jobs, now = self.running_jobs(), read_clock()
+        self.is_ending = self.is_ending or now > self.last_request + self.lease
+        for job in jobs:
+            if not job.late and now > job.deadline:
+                job.kill(late=1)
+            if self.is_ending:
+                job.kill()
+        # The runner watches how much is written to the disks, but cannot while its connection is down.
+        is_watched = now <= self.last_request + self.lease / 30
+        if jobs and not is_watched and any(count_sectors_written(one) > self.limits[one] for one in self.limits):
+            for job in jobs:
+                job.kill(late=2)
+
+
+def release(descriptors: dict[bytes, int], name: bytes) -> str:
+    if name in descriptors:
+        os.close(descriptors.pop(name))
+    return "free"
+
+
+def dial(folder: str) -> socket.socket | None:
+    """Connect to the agent of a folder, if one listens there."""
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.connect(f"{folder}/line")
+    except OSError:
+        connection.close()
+        return None
+    return connection
+
+
+def dismiss(connection: socket.socket | None) -> None:
+    """Tell an agent to end, and wait until it has."""
+    if connection:
+        with connection, suppress(OSError):
+            connection.sendall(b"1 3\nend")
+            while connection.recv(CHUNK):
+                pass
+
+
+def dismiss_predecessors(folder: str) -> None:
+    """End agents of the same run. Only one runner of a run is active at a time, so theirs is gone."""
+    above, _, name = folder.rpartition("/")
+    for other in list_folder(above):
+        if other.rpartition(".")[0] == name.rpartition(".")[0]:
+            dismiss(dial(f"{above}/{other}"))
+
+
+def remove_folder(folder: str) -> None:
+    os.spawnvp(os.P_WAIT, "rm", ["rm", "-rf", "--", folder])
+
+
+def begin(agent: Agent) -> None:
+    """Start the agent in a process of its own; it listens when this returns."""
+    above = os.path.dirname(agent.folder)
+    os.makedirs(above, exist_ok=True)
+    dismiss_predecessors(agent.folder)
+    for other in (f"{above}/{name}" for name in list_folder(above)):
+        if os.path.exists(f"{other}/line") and not dial(other):  # the agent was killed
+            remove_folder(other)
+    os.mkdir(agent.folder)
+    with socket.socket(socket.AF_UNIX) as listener:
+        # Other sessions remove folders whose socket has no listener, so the socket gets its name once it listens.
+        listener.bind(f"{agent.folder}/new")
+        listener.listen(8)
+        os.rename(f"{agent.folder}/new", f"{agent.folder}/line")
+        if os.fork():
+            return
+        try:
+            os.setsid()
+            os.chdir("/")
+            for number in range(3):
+                os.dup2(os.open(os.devnull, os.O_RDWR), number)
+            agent.serve(listener)
+        finally:
+            os._exit(0)
+
+
+def relay(connection: socket.socket, folder: str) -> None:
+    """Pass bytes both ways. If the input ends while output still works, the runner is gone: dismiss the agent.
+
+    A connection that drops ends both, but maybe not at the same moment.
+    """
+    there = connection.fileno()
+    while True:
+        readable, _, _ = select.select([0, there], [], [])
+        if there in readable and not copy_bytes(there, 1):
+            return
+        if 0 in readable and not copy_bytes(0, there):
+            break
+    time.sleep(1)
+    with suppress(OSError):
+        os.write(1, b"0 0\n")
+        dismiss(dial(folder))
+
+
+def copy_bytes(source: int, target: int) -> bool:
+    """Copy the bytes that are there; return False if an end is closed."""
+    with suppress(OSError):
+        received = block = os.read(source, CHUNK)
+        while block:
+            block = block[os.write(target, block) :]
+        return bool(received)
+    return False
+
+
+def execute(command: tuple[str, ...], settings: Mapping[bytes, bytes]) -> None:
+    """Become another program, with the initial signals and environment: Python ignores signals and sets LC_CTYPE."""
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    initial = dict(entry.split(b"=", 1) for entry in read_bytes("/proc/self/environ").split(b"\0") if b"=" in entry)
+    os.execvpe(command[0], command, {**initial, **settings})
+
+
+def main(mode: str, folder: str = "", lease: str = "0", locks: str = "", *guard: str) -> None:
+    if mode == "ask":
+        execute(ASK, {})
+    os.umask(0o077)
+    boot, connection = read_text("/proc/sys/kernel/random/boot_id"), None
+    try:
+        if mode == "begin":
+            begin(Agent(folder, float(lease), locks, guard))
+        if mode == "dismiss":
+            dismiss_predecessors(folder)
+        else:
+            connection = dial(folder)
+    except OSError as error:
+        os.write(1, f"matrix failed {error}\n".encode())
+        sys.exit(1)
+    os.write(1, f"matrix {'agent' if connection else 'gone'} {boot}\n".encode())
+    if connection:
+        relay(connection, folder)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

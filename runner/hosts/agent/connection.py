@@ -95,6 +95,7 @@ class Connection:
         """Connect; raise HarnessBroken with ssh's output."""
         with self._mutex:
             if not self.is_connected:
+                self.disconnect()
                 self._connect()
 
     def disconnect(self) -> None:

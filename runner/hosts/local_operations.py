@@ -90,17 +90,12 @@ def lock_name(identity: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "_", identity)
 
 
-def lock_owner(run: str, how: str = "") -> str:
-    """Return the text that a lock file shows, before the process that the agent adds."""
-    return ", ".join(filter(None, (run and f"the run {run}", how)))
-
-
 def take_lock(identity: str, locks: Path, run: str) -> tuple[Descriptor | None, str]:
     holder = ""
     for left in reversed(range(OPEN_TRIES)):
         try:
             locks.parent.mkdir(parents=True, exist_ok=True)
-            found = agent.lock_disk(str(locks), lock_name(identity), lock_owner(run), {os.geteuid()})
+            found = agent.lock_disk(str(locks), lock_name(identity), run and f"the run {run}", {os.geteuid()})
         except OSError as error:
             raise lock_failure(error.strerror or "", str(error.filename or locks)) from None
         if isinstance(found, int):

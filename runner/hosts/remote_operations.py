@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from runner.hosts.agent.client import LOCKS, AgentLost
 from runner.hosts.inventory import SECTOR
-from runner.hosts.local_operations import IDENTITY, lock_failure, lock_name, lock_owner, read_holder
+from runner.hosts.local_operations import IDENTITY, lock_failure, lock_name, read_holder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,7 +51,7 @@ class RemoteOperations:
     def lock(self, identity: str, run: str) -> tuple[RemoteLock | None, str]:
         """Lock the same file as a run on that host itself."""
         name, connection = lock_name(identity), self.agent.connection
-        answer = self.agent.ask("lock", name, lock_owner(run, connection.owner))
+        answer = self.agent.ask("lock", name, f"{run and f'the run {run}, '}{connection.owner}")
         what, *words = (one.decode(errors="replace") for one in answer)
         if what == "had":
             return RemoteLock(self.agent, "unlock", name), ""

@@ -46,8 +46,8 @@ PACKAGES = {
 }
 #: Programs that no trial needs: the package of each, and its use.
 OPTIONAL = {"smartctl": ("smartmontools", "disks are asked how well they are, before a run and after it")}
-#: Versions of programs that are checked.
-VERSIONS = {"python3": "3.9 or later"}
+#: Programs of which the version is checked.
+WITH_VERSION = {"python3": "python3 3.9 or later"}
 PATIENCE = 60.0
 
 #: $1: modules, $2: programs, separated by commas. A module counts as present if it is loaded or loadable, or if its
@@ -107,7 +107,9 @@ def refusals(said: str, where: str) -> Iterator[Refusal]:
     for line in said.splitlines():
         what, _, name = line.partition(" ")
         if what == "no-program":
-            yield Refusal(f"{where} has no {_describe(name)}", f"apt install {PACKAGES.get(name, name)} there")
+            yield Refusal(
+                f"{where} has no {WITH_VERSION.get(name, name)}", f"apt install {PACKAGES.get(name, name)} there"
+            )
         if what == "no-module":
             yield Refusal(
                 f"the kernel of {where} ({kernel}) has no {name}, neither built in nor as a module",
@@ -120,16 +122,12 @@ def refusals(said: str, where: str) -> Iterator[Refusal]:
             )
 
 
-def _describe(program: str) -> str:
-    return " ".join(filter(None, (program, VERSIONS.get(program))))
-
-
 def missing(said: str) -> list[str]:
     found = []
     for line in said.splitlines():
         what, _, name = line.partition(" ")
         if what == "no-program" and name not in OPTIONAL:
-            found.append(f"{_describe(name)} (apt install {PACKAGES.get(name, name)})")
+            found.append(f"{WITH_VERSION.get(name, name)} (apt install {PACKAGES.get(name, name)})")
         if what == "no-module":
             found.append(f"the module {name}, for its kernel {facts(said).get('kernel', '?')}")
     return found

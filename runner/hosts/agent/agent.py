@@ -30,7 +30,7 @@ from contextlib import suppress
 
 TYPE_CHECKING = False  # as in `typing`, which takes long to import
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator
 
 BLKGETSIZE64, BLKGETDISKSEQ, BLKRRPART = 0x80081272, 0x80081280, 0x125F
 BLOCK_DEVICES = "/sys/class/block"
@@ -38,6 +38,8 @@ BLOCK_DEVICES = "/sys/class/block"
 TARGETS = "/sys/kernel/config/nvmet/subsystems"
 #: Runs a script that only asks. No caller waits longer, and one without root's rights cannot kill it.
 ASK = ("timeout", "--signal=KILL", "330", "bash", "-c", 'eval "$(cat)"')
+#: Signals that Python ignores, and programs that it starts would ignore, too.
+IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)
 #: The status of a killed script, and the most bytes to read at a time.
 KILLED, CHUNK = 137, 65536
 
@@ -51,6 +53,11 @@ def read_bytes(path: str) -> bytes:
 
 def read_text(path: str) -> str:
     return read_bytes(path).decode(errors="replace").strip()
+
+
+def initial_environment() -> dict[bytes, bytes]:
+    """Return the settings of the session: Python adds LC_CTYPE."""
+    return dict(entry.split(b"=", 1) for entry in read_bytes("/proc/self/environ").split(b"\0") if b"=" in entry)
 
 
 def list_folder(path: str) -> list[str]:
@@ -198,15 +205,6 @@ class Client:
     def answer(self, number: int, text: bytes) -> None:
         self.outgoing += b"%d %d\n%b" % (number, len(text), text)
 
-    def take_request(self) -> tuple[int, bytes] | None:
-        """Return the number and the words of the next request, if all of it arrived."""
-        head, _, rest = self.incoming.partition(b"\n")
-        number, _, length = head.partition(b" ")
-        if not length.isdigit() or len(rest) < int(length):
-            return None
-        self.incoming = rest[int(length) :]
-        return int(number), rest[: int(length)]
-
 
 class Job:
     """A script. It runs until every process that inherited its pipe has ended."""
@@ -222,17 +220,21 @@ class Job:
             file.write(script)
         standard_input, self.lifeline = os.pipe()
         self.end, inherited = os.pipe()
-        self.process = os.fork()
-        if not self.process:
-            with suppress(OSError):
-                os.setsid()
-                for descriptor in (inherited, *locks):
-                    os.set_inheritable(descriptor, True)
-                os.dup2(standard_input, 0)
-                for number, kind in ((1, "output"), (2, "errors")):
-                    os.dup2(os.open(f"{self.base}.{kind}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), number)
-                execute((*guard, f"{self.base}.script"), {b"LVM_SUPPRESS_FD_WARNINGS": b"1"})
-            os._exit(127)
+        for descriptor in (inherited, *locks):
+            os.set_inheritable(descriptor, True)
+        command, settings = (
+            (*guard, f"{self.base}.script"),
+            {**initial_environment(), b"LVM_SUPPRESS_FD_WARNINGS": b"1"},
+        )
+        create = os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600
+        files = (
+            (os.POSIX_SPAWN_DUP2, standard_input, 0),
+            (os.POSIX_SPAWN_OPEN, 1, f"{self.base}.output", *create),
+            (os.POSIX_SPAWN_OPEN, 2, f"{self.base}.errors", *create),
+        )
+        self.process = os.posix_spawnp(
+            command[0], command, settings, file_actions=files, setsid=True, setsigdef=IGNORED
+        )
         os.close(standard_input)
         os.close(inherited)
         self.is_running = True
@@ -270,21 +272,20 @@ class Agent:
 
     def answer(self, client: Client, number: int, request: bytes) -> None:
         verb, *words = request.split(b"\0", 1)
-        method: Callable[..., str | Job | None] = getattr(self, f"answer_{verb.decode()}", self.refuse)
+        result: str | Job | None
         try:
+            method = vars(Agent)[f"answer_{verb.decode()}"]
             # The last word may contain null bytes. A method with `*words` takes any number of words.
             words = words[0].split(b"\0", method.__code__.co_argcount - 2) if words else []
-            result = method(*words)
+            result = method(self, *words)
+        except KeyError:
+            result = "\0".join(("failed", "0", "no such request or open disk", os.fsdecode(words[0])))
         except OSError as error:
-            what = error.filename or os.fsdecode(words[0])
-            result = f"failed\0{error.errno}\0{error.strerror}\0{what}"
+            result = f"failed\0{error.errno}\0{error.strerror}\0{error.filename or os.fsdecode(words[0])}"
         if isinstance(result, Job) and result.is_running:
             result.waiting.append((client, number))
         elif result is not None:
             client.answer(number, result.describe() if isinstance(result, Job) else os.fsencode(result))
-
-    def refuse(self, *_: bytes) -> str:
-        raise OSError(0, "the agent does not know it", "a request")
 
     def answer_on(self) -> str:
         return "yes"
@@ -311,17 +312,12 @@ class Agent:
         return release(self.disks, path)
 
     def answer_write(self, path: bytes, at: bytes, block: bytes) -> str:
-        write_block(self.opened(path), int(at), block)
+        write_block(self.disks[path], int(at), block)
         return "written"
 
     def answer_reread(self, path: bytes) -> str:
-        reread_partitions(self.opened(path))
+        reread_partitions(self.disks[path])
         return "read"
-
-    def opened(self, path: bytes) -> int:
-        if path not in self.disks:
-            raise OSError(0, "the agent does not have it open", os.fsdecode(path))
-        return self.disks[path]
 
     def answer_who(self, major: bytes, minor: bytes, writing: bytes) -> str:
         return find_users(os.makedev(int(major), int(minor)), writing=writing == b"1")
@@ -392,8 +388,13 @@ class Agent:
             self.clients.pop(number).connection.close()
             return
         client.incoming += received
-        while request := client.take_request():
-            self.answer(client, *request)
+        while b"\n" in client.incoming:
+            head, _, rest = client.incoming.partition(b"\n")
+            request, length = map(int, head.split())
+            if len(rest) < length:
+                break
+            client.incoming = rest[length:]
+            self.answer(client, request, rest[:length])
         if readable:  # after the answers: a dying disk can delay them for longer than the lease
             self.last_request = read_clock()
 
@@ -515,17 +516,11 @@ def copy_bytes(source: int, target: int) -> bool:
     return False
 
 
-def execute(command: tuple[str, ...], settings: Mapping[bytes, bytes]) -> None:
-    """Become another program, with the initial signals and environment: Python ignores signals and sets LC_CTYPE."""
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(number, signal.SIG_DFL)
-    initial = dict(entry.split(b"=", 1) for entry in read_bytes("/proc/self/environ").split(b"\0") if b"=" in entry)
-    os.execvpe(command[0], command, {**initial, **settings})
-
-
 def main(mode: str, folder: str = "", lease: str = "0", locks: str = "", *guard: str) -> None:
     if mode == "ask":
-        execute(ASK, {})
+        for number in IGNORED:
+            signal.signal(number, signal.SIG_DFL)
+        os.execvpe(ASK[0], ASK, initial_environment())
     os.umask(0o077)
     boot, connection = read_text("/proc/sys/kernel/random/boot_id"), None
     try:

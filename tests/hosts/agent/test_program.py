@@ -111,10 +111,10 @@ def test_a_script_may_contain_null_bytes_and_ends_by_a_signal(tmp_path: Path) ->
 
 def test_a_request_that_it_does_not_know_or_cannot_do_fails(tmp_path: Path) -> None:
     with started(tmp_path / "far/r.x", tmp_path / "locks") as session:
-        assert ask(session, b"fly", b"me") == [b"failed", b"0", b"the agent does not know it", b"a request"]
+        assert ask(session, b"fly", b"me") == [b"failed", b"0", b"no such request or open disk", b"me"]
         gone = [b"failed", b"2", b"No such file or directory", b"/dev/none"]
         assert ask(session, b"open", b"/dev/none") == gone
-        not_open = [b"failed", b"0", b"the agent does not have it open", b"/dev/none"]
+        not_open = [b"failed", b"0", b"no such request or open disk", b"/dev/none"]
         assert ask(session, b"write", b"/dev/none", b"0", b"\0\0") == not_open
         assert ask(session, b"reread", b"/dev/none") == not_open
         assert ask(session, b"close", b"/dev/none") == [b"free"]

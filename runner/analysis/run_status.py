@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from runner.engine.estimate import left_of
+from runner.engine.estimate import remaining_seconds
 from runner.reports.number_format import digits, duration
 from runner.results.record import Outcome
 from runner.results.run_progress import State
@@ -47,7 +47,7 @@ class RunStatus:
         left = max(0, manifest.planned - self.progress.trials)
         if self.holder is None or not (recent or manifest.expected):
             return None
-        return left_of(manifest.expected, recent / (recent + left), self._elapsed) if left else 0.0
+        return remaining_seconds(manifest.expected, recent / (recent + left), self._elapsed) if left else 0.0
 
     @property
     def _elapsed(self) -> float:

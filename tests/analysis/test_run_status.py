@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runner.analysis.run_status import RunStatus
-from runner.engine.estimate import left_of
+from runner.engine.estimate import remaining_seconds
 from runner.results.run_folder import RunFolder
 from runner.results.run_progress import Holder, Progress, State
 from tests.results.past import manifest
@@ -26,7 +26,7 @@ def status(recent: int, *, expected: float, elapsed: float, trials: int = 0) -> 
 @pytest.mark.parametrize("recent", [0, 5, 19])
 def test_the_remaining_time_is_that_of_the_progress_line(recent: int) -> None:
     found = status(recent, expected=100, elapsed=50).seconds_left
-    assert found == pytest.approx(left_of(100, recent / 20, 50))
+    assert found == pytest.approx(remaining_seconds(100, recent / 20, 50))
 
 
 def test_only_the_trials_of_this_process_count() -> None:

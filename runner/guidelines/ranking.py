@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from math import isfinite
+from math import inf, isfinite
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -52,6 +52,8 @@ class Stack:
     behind: Ratio | None
     #: The share of the time that it lost to a host too slow for its simulated disks; 0 if the host kept up.
     lost_share: float = 0.0
+    #: How many times as fast the fastest one would be on a host that slows down neither; None if none is slowed down.
+    corrected: tuple[float, float] | None = None
 
     @property
     def apart(self) -> float | None:
@@ -131,7 +133,7 @@ def _ranking(declared: Mapping[Places, Mapping[Places, Measured]], confidence: f
     rounds = max((one.ratio.n_a for one in ordered if one.ratio), default=0)
     return Ranking(
         metric,
-        tuple(_stack(one, cells, metric, fastest=rounds > 0 and one is ordered[0]) for one in ordered),
+        tuple(_stack(one, ordered[0], cells, metric, fastest=rounds > 0 and one is ordered[0]) for one in ordered),
         tuple(one.cell for one in cells.values() if one.cell.id not in there),
         tuple(one.cell for place in declared if place not in settings for one in declared[place].values()),
         rounds,
@@ -148,11 +150,19 @@ def headline(cells: Iterable[Measured]) -> Metric:
     return KNOWN["total.bw"] if is_large(bw, iops) else KNOWN["total.iops"]
 
 
-def _stack(setting: Setting, cells: Mapping[str, Measured], metric: Metric, *, fastest: bool) -> Stack:
+def _stack(setting: Setting, best: Setting, cells: Mapping[str, Measured], metric: Metric, *, fastest: bool) -> Stack:
     behind = setting.ratio.inverse if setting.ratio else None
-    one = cells[setting.cells[0]]
+    one, first = cells[setting.cells[0]], cells[best.cells[0]]
     standing = Standing.FASTEST if fastest else _standing(behind, one.lost_share, candidate=setting.candidate)
-    return Stack(one.cell, fmean(one.rounds(metric).values()), standing, behind, one.lost_share)
+    corrected = _corrected(behind, one.lost_share, first.lost_share) if behind else None
+    return Stack(one.cell, fmean(one.rounds(metric).values()), standing, behind, one.lost_share, corrected)
+
+
+def _corrected(behind: Ratio, lost: float, lost_by_fastest: float) -> tuple[float, float] | None:
+    """Widen the interval: a stack that lost a share of its time could be 1 / (1 - share) times as fast elsewhere."""
+    if not lost and not lost_by_fastest:
+        return None
+    return behind.low * (1 - lost), behind.high / (1 - lost_by_fastest) if lost_by_fastest < 1 else inf
 
 
 def _standing(behind: Ratio | None, lost_share: float, *, candidate: bool) -> Standing:

@@ -335,8 +335,9 @@ def _notes(rankings: Sequence[Ranking], losses: Mapping[str, int], *, synthetic:
     yield from _survival(rankings, losses)
     if any(stack.lost_share for one in rankings for stack in one.stacks):
         yield (
-            "(!) host-limited: the host was too slow for its simulated disks and lost this share of the time; "
-            "the figure would be higher on a faster host. Try `--jobs 1`, or a host with KVM."
+            "(!) host-limited: the host was too slow for its simulated disks and lost this share of the time. On a "
+            "faster host the figure would be higher, so a ratio is given as a range. A quieter host, longer trials or "
+            "KVM help."
         )
     for why, cells in (
         ("Without figures, so not compared", [cell for one in rankings for cell in one.missing]),

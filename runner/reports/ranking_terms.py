@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from math import ceil
+from math import ceil, isfinite
 from typing import TYPE_CHECKING
 
 from runner.guidelines.ranking import EQUAL, Standing
@@ -54,6 +54,9 @@ def ratio_of(stack: Stack) -> str:
         return ""
     if stack.apart is None:
         return times(ratio.ratio)
+    if stack.corrected:
+        least, most = stack.corrected
+        return f"{times(least)} to {times(most)}".replace(" ", FIRM) if isfinite(most) else f"at least {times(least)}"
     fine = ratio.high - ratio.low < _FINE
     middle, low, high = (f"{one:.3f}" if fine else digits(one) for one in (ratio.ratio, ratio.low, ratio.high))
     return f"{middle}\u00d7 ({low} to {high})".replace(" ", FIRM)

@@ -124,6 +124,14 @@ def test_a_stack_that_a_faster_host_could_make_as_fast_is_not_called_slower() ->
     assert len(one.leaders) == 2
 
 
+def test_a_ratio_is_widened_by_what_the_host_may_hide() -> None:
+    plain, *_ = only(run(THREE)).slower
+    limited, *_ = only(run(THREE, host_limited={"raid10-far": 20, "stripe": 50})).slower
+    assert (plain.corrected, plain.behind) == (None, limited.behind)
+    assert plain.behind is not None
+    assert limited.corrected == pytest.approx((plain.behind.low * 0.8, plain.behind.high * 2))
+
+
 def test_a_fastest_stack_that_the_host_slows_down_is_fastest_all_the_same() -> None:
     assert len(only(run(THREE, host_limited={"stripe": 90})).slower) == 2
 

@@ -76,9 +76,18 @@ def command(
     lost = (
         f"left out are cells of arrays that had lost a disk ({left:,}); --for 'state=…' asks for them" if left else ""
     )
+    best = _cell(row, found, results)
+    notes = ("" if row.finished else "this run is not finished", _survival(best) if best else "", lost)
     grid = recommendation_table(found, cells, rows) if form in SHOWN else recommendation_rows(found, cells)
-    answer(grid.with_notes(*synthetic, *filter(None, (lost,))), form, None)
-    _paste(_cell(row, found, results), templates, script, SYNTHETIC if row.synthetic else "", with_table=form in SHOWN)
+    answer(grid.with_notes(*synthetic, *filter(None, notes)), form, None)
+    _paste(best, templates, script, SYNTHETIC if row.synthetic else "", with_table=form in SHOWN)
+
+
+def _survival(best: Cell) -> str:
+    losses = best.array.losses
+    if losses is None:
+        return ""
+    return f"data on {best.array.label} survives {losses or 'no'} lost disk{'s' if losses > 1 else ''}"
 
 
 def _found(

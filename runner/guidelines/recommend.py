@@ -125,7 +125,15 @@ def sort_by_figure(
     places = list(samples)
     best = places[extreme.at]
     found = [
-        _setting(place, settings[place], samples, best, sure, candidate=at in extreme.candidates)
+        _setting(
+            place,
+            settings[place],
+            samples,
+            best,
+            sure,
+            candidate=at in extreme.candidates,
+            more_is_better=metric.more_is_better,
+        )
         for at, place in enumerate(places)
     ]
     sign = -1 if metric.more_is_better else 1
@@ -190,8 +198,12 @@ def _setting(
     confidence: float,
     *,
     candidate: bool,
+    more_is_better: bool,
 ) -> Setting:
     ratio = None if place == best else paired_ratio(samples[best], samples[place], confidence)
+    lost = max(one.lost_share for one in several.values())
+    if ratio and lost:  # on a host that does not slow it down, it could be 1 / (1 - lost) times as good
+        candidate |= ratio.high >= 1 - lost if more_is_better else ratio.low * (1 - lost) <= 1
     return Setting(
         place,
         tuple(one.cell.id for one in several.values()),

@@ -93,16 +93,17 @@ def _notes(found: Recommendation, cells: Mapping[str, CellRow]) -> list[str]:
     ):
         notes.append("an interval compares one pair; which settings may be best is tested for all of them together")
     if others:
-        notes.append("only this figure decides; the number of failed disks that a setting survives is not considered")
+        notes.append("only this figure decides, not how many lost disks a setting survives")
     if found.combined:
         works = f"{'; '.join(found.combined[:4])}{' …' if len(found.combined) > 4 else ''}"
         notes.append(
             f"{len(found.combined)} workloads count equally, by their geometric mean ({works}); --for selects one"
         )
     if found.left_out:
-        notes.append(f"{found.left_out:,} settings left out: they have no figures for some of this work")
+        some = "1 setting lacks" if found.left_out == 1 else f"{found.left_out:,} settings lack"
+        notes.append(f"not compared: {some} figures for some of this work")
     if any(one.host_limited for one in found.settings):
-        notes.append("(!): the host could not keep up with its simulated disks in some trials")
+        notes.append("(!): the host was too slow for its simulated disks in some trials, so the figure may be too low")
     return notes
 
 

@@ -49,12 +49,14 @@ class Load:
     @property
     def note(self) -> str:
         """Say what the estimate assumes; empty on a quiet host."""
-        if self.slowness == 1:
+        if self.slowness < _NOTED:
             return ""
         told = f"a load of {self.running:.1f} on {self.cpus} processors"
         return f"this host is busy ({told}): the estimate assumes that programs take {self.slowness:.1f} times as long"
 
 
+#: Less slowness than this is not worth a note.
+_NOTED = 1.25
 QUIET = Load(0.0, 1)
 
 

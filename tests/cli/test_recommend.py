@@ -43,7 +43,7 @@ def test_the_best_is_told_with_what_is_like_it_and_what_to_paste(ran: Said, call
     said = call("recommend", "latest", "--for", "workload=work,rw=read", "--metric", "read.bw")
     assert said.status == 0
     assert "best is raid5/chunk=" in said.out
-    assert "the number of failed disks that a setting survives is not considered" in said.out
+    assert "only this figure decides, not how many lost disks a setting survives" in said.out
     assert "synthetic, from the dry machine: this recommends nothing" in said.out
     assert "mdadm --create /dev/md/matrix-0" in said.out
     assert "disk01=/dev/disk/by-id/NAME-1" in said.out
@@ -53,7 +53,8 @@ def test_one_setting_alone_is_not_said_to_be_better_than_others(ran: Said, call:
     said = call("recommend", "latest", "--for", "workload=work,md.chunk=16KiB", "--metric", "read.bw")
     assert "raid5/chunk=16KiB is the only setting with figures" in said.out
     assert "best is" not in said.out
-    assert "survives" not in said.out
+    assert "data on raid5/chunk=16KiB survives 1 lost disk" in said.out
+    assert "only this figure decides" not in said.out
     assert "cannot be told apart" not in said.out
 
 

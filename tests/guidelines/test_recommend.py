@@ -33,6 +33,15 @@ def test_the_best_what_is_like_it_and_the_price_of_the_rest() -> None:
     assert found.workloads == ("oltp",)
 
 
+@pytest.mark.parametrize(("lost", "candidate"), [(0.0, False), (0.1, False), (0.3, True)])
+def test_a_setting_that_a_faster_host_could_make_as_good_may_be_best(lost: float, candidate: bool) -> None:
+    """1MiB reaches 80 % of the best, of which the host cost it a share."""
+    measured = [
+        replace(one, lost_share=lost if one.cell.axes["md.chunk"] == "1MiB" else 0.0) for one in run(FIELD, level)
+    ]
+    assert recommend_settings(measured, READ).settings[2].candidate is candidate
+
+
 def test_several_workloads_count_alike() -> None:
     found = recommend_settings(list(run(FIELD, level, noise=1e-6)), READ)
     assert found.best.level == pytest.approx((100 * 300) ** 0.5, rel=1e-3)

@@ -1,10 +1,11 @@
-"""`pytest matrix/chunk-sweep.yaml`: its cells and its guidelines are items.
+"""Plugin for `pytest matrix/chunk-sweep.yaml`: cells and guidelines are items.
 
-A file that is named on the command line is a matrix. All of its cells that are left after `-k` and `--lf` are measured
-when the first of its items is due, in rounds of random order as `matrix run` does it: one item after the other would
-make drift look like an effect. `-x` therefore stops what is told, not what is measured. A broken cell is an error, a
-refuted guideline a failure; what is not decided, or never settled, is skipped, with the reason. Workers of pytest-xdist
-share one run: the first measures, the others wait for it.
+YAML files named on the command line are matrices. When the first item of a matrix is due, all selected cells are
+measured in rounds of random order, as by `matrix run`. One item after the other would make drift look like an effect.
+So `-x` stops the reports of items, not the measurement.
+
+A broken cell is an error, and a failed guideline is a failure. Inconclusive guidelines and unsettled cells are skipped
+with the reason. Workers of pytest-xdist share one run: the first one measures, the others wait.
 """
 
 from __future__ import annotations
@@ -33,21 +34,20 @@ if TYPE_CHECKING:
     from runner.space.space import Cell
 
 
-#: What tells this session of pytest from others.
+#: The id of this pytest session.
 _SESSION = pytest.StashKey[str]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Where to measure, and where to keep it."""
     from runner.machines import MACHINES
 
     group = parser.getgroup("matrix", "matrices as tests")
-    group.addoption("--matrix-on", choices=list(MACHINES), default="qemu", help="where to measure (qemu)")
-    group.addoption("--matrix-results", type=Path, default=Path("results"), help="where runs are kept (results)")
+    group.addoption("--matrix-on", choices=list(MACHINES), default="qemu", help="machine to measure on (qemu)")
+    group.addoption("--matrix-results", type=Path, default=Path("results"), help="folder of the runs (results)")
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Files that somebody named, and no others: not every YAML is a matrix."""
+    """Collect only files named on the command line, because other YAML files may not be matrices."""
     named = {Path(str(word).partition("::")[0]).resolve() for word in parent.config.args}
     if file_path.suffix not in {".yaml", ".yml"} or file_path.resolve() not in named:
         return None
@@ -55,17 +55,13 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 
 class MatrixFile(pytest.File):
-    """A matrix."""
-
     @cached_property
     def declared(self) -> Declared:
-        """What stands in it."""
         from runner.space.load import load
 
         return load(self.path)
 
     def collect(self) -> Iterator[pytest.Item]:
-        """Its cells, then its guidelines."""
         from runner.space.select import select
 
         try:
@@ -79,29 +75,28 @@ class MatrixFile(pytest.File):
 
     @property
     def outcome(self) -> Outcome:
-        """What was measured for the items that are left of it; measured when it is first asked for, and only then."""
-        if isinstance(self._tried, _Ended):
-            raise self._tried.error.with_traceback(self._tried.where)
-        return self._tried
+        """Return the results of the selected items. The first call measures them."""
+        if isinstance(self._result, _Failure):
+            raise self._result.error.with_traceback(self._result.traceback)
+        return self._result
 
     @cached_property
-    def _tried(self) -> Outcome | _Ended:
-        """What came of it: what was refused or broke is not tried again for every item."""
+    def _result(self) -> Outcome | _Failure:
+        """Keep an error too, so that it is not tried again for each item."""
         try:
             return self._measure()
-        except Exception as error:  # noqa: BLE001 - whatever it was, each item says it
-            return _Ended(error, error.__traceback__)
+        except Exception as error:  # noqa: BLE001 - each item reports the error
+            return _Failure(error, error.__traceback__)
 
     def _measure(self) -> Outcome:
-        ours = [item for item in self.session.items if item.parent is self]
-        cells = {item.cell.id for item in ours if isinstance(item, CellItem)}
-        for item in ours:
+        items = [item for item in self.session.items if item.parent is self]
+        cells = {item.cell.id for item in items if isinstance(item, CellItem)}
+        for item in items:
             if isinstance(item, GuidelineItem):
                 cells |= self._cells_of(item.guideline)
-        return _measured(self, cells)
+        return _measure(self, cells)
 
     def _cells_of(self, guideline: Guideline) -> set[str]:
-        """The cells that a guideline rests on."""
         from runner.guidelines.claims import ClaimScope, NotTested, questions_of
         from runner.results.record import CellRow
         from runner.space.select import select
@@ -115,45 +110,41 @@ class MatrixFile(pytest.File):
 
 
 class _Item(pytest.Item):
-    """What all items tell of themselves."""
-
     @property
     def matrix(self) -> MatrixFile:
-        """The file that it is of."""
-        assert isinstance(self.parent, MatrixFile)  # noqa: S101 - nothing else makes such items
+        assert isinstance(self.parent, MatrixFile)  # noqa: S101 - only MatrixFile makes such items
         return self.parent
 
     @property
     def outcome(self) -> Outcome:
-        """What was measured. If a user has something to do first, that is told without the way to it."""
+        """Return the results; report an error for the user without a traceback."""
         try:
             return self.matrix.outcome
         except MatrixError as error:
-            pytest.fail(_words(error), pytrace=False)
+            pytest.fail(_message(error), pytrace=False)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Where it stands."""
         return self.path, None, self.name
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None) -> str:  # noqa: ARG002
-        """Without a traceback: it is about storage, or about the harness, and not about Python."""
+        """Leave out the traceback, because failures are about storage or the harness, not about Python."""
         error = excinfo.value
-        return _words(error) if isinstance(error, MatrixError) else str(super().repr_failure(excinfo))
+        return _message(error) if isinstance(error, MatrixError) else str(super().repr_failure(excinfo))
 
 
-def _words(error: MatrixError) -> str:
+def _message(error: MatrixError) -> str:
     return "\n".join(filter(None, (error.brief, error.details, error.resolution)))
 
 
 class CellItem(_Item):
-    """A cell: an error if its trials broke."""
+    """A cell; broken trials are an error."""
 
     def __init__(self, *, cell: Cell, **more: object) -> None:
         super().__init__(**more)  # type: ignore[arg-type]
         self.cell = cell
 
     def setup(self) -> None:
-        """Measured, unless that is done; what broke is no failure of the storage, so it ends here."""
+        """Measure, unless that is done. A broken cell fails here, so that pytest reports an error, not a failure."""
         from runner.results.record import Outcome as What
 
         summary = self.outcome.summaries[self.cell.id]
@@ -163,27 +154,26 @@ class CellItem(_Item):
         if summary.outcome is not What.MEASURED:
             pytest.skip(reasons or "not measured")
         if summary.unsettled == summary.counts[What.MEASURED]:
-            pytest.skip(f"none of its {summary.unsettled} trials came to the steady state that was asked for")
+            pytest.skip(f"all {summary.unsettled} trials missed the wanted steady state")
 
     def runtest(self) -> None:
-        """Its figures go into the report."""
+        """Add the figures to the report."""
         for name, estimate in self.outcome.summaries[self.cell.id].figures.items():
             self.user_properties.append((name, estimate.mean))
 
 
 class GuidelineItem(_Item):
-    """A guideline: a failure if it fails."""
+    """A guideline; it fails if measurements refute it."""
 
     def __init__(self, *, guideline: Guideline, **more: object) -> None:
         super().__init__(**more)  # type: ignore[arg-type]
         self.guideline = guideline
 
     def setup(self) -> None:
-        """Measured, unless that is done."""
+        """Measure, unless that is done."""
         _ = self.outcome
 
     def runtest(self) -> None:
-        """What is said of it."""
         from runner.guidelines.verdict import Verdict
         from runner.reports.verdicts import explain_verdict, verdict_text
 
@@ -196,12 +186,12 @@ class GuidelineItem(_Item):
 
 
 class ClaimFailed(MatrixError):
-    """Measurements have refuted a guideline."""
+    """Measurements refute a guideline."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A run, by what items ask about."""
+    """The results of a run, by item."""
 
     folder: RunFolder
     content: RunData
@@ -210,24 +200,24 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class _Ended:
-    """What ended it, and where: what is raised once for each item would tell of a longer way each time."""
+class _Failure:
+    """The error that ended the run, with its own traceback. Each raise would make the traceback longer."""
 
     error: Exception
-    where: TracebackType | None
+    traceback: TracebackType | None
 
 
-def _measured(file: MatrixFile, cells: Iterable[str]) -> Outcome:
-    """The run of this session of pytest: measured by whoever comes first, while all others wait for it."""
+def _measure(file: MatrixFile, cells: Iterable[str]) -> Outcome:
+    """Return the results of this pytest session. The first worker measures, the others wait."""
     config, matrix = file.config, file.declared.space.matrix
     results: Path = config.getoption("--matrix-results")
     results.mkdir(parents=True, exist_ok=True)
     worker = getattr(config, "workerinput", {})
     name = f"{matrix.name}-pytest-{worker.get('testrunuid', config.stash.setdefault(_SESSION, token_hex(8)))[:12]}"
-    # One lock for all: two matrices that are measured at a time would measure each other.
+    # One lock for all matrices, because two runs at a time would disturb each other.
     with (results / ".pytest.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return _told(file, _run(file, frozenset(cells), results, name))
+        return _load_outcome(file, _run(file, frozenset(cells), results, name))
 
 
 def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> RunFolder:
@@ -255,7 +245,7 @@ def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> R
     here = machine(place, MachineOptions(images=order.images))
     refuse(here, order.specs())
     if not here.brings_disks:
-        raise BadInput(f"tests measure on disks that are made for them, and {place} makes none")
+        raise BadInput(f"tests need a machine that makes its own disks, and {place} does not")
     folder = create(results, order.manifest(), name)
     with folder.locked(), Journal.open(folder.journal, synthetic=folder.manifest.synthetic) as journal:
         context = RunContext(here, journal, folder, folder.path, lambda _: None, boot_id())
@@ -263,7 +253,7 @@ def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> R
     return folder.update_manifest(finished=True)
 
 
-def _told(file: MatrixFile, folder: RunFolder) -> Outcome:
+def _load_outcome(file: MatrixFile, folder: RunFolder) -> Outcome:
     from runner.results.journal import Journal
     from runner.session.finish import report
 

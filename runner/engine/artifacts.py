@@ -9,12 +9,12 @@ if TYPE_CHECKING:
 
 
 class Shelf(Protocol):
-    """Keeps the scripts and raw outputs of trials."""
+    """The place for scripts and raw outputs of trials."""
 
     def put(self, cell: str, round_number: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str:
         """Write the files of a trial; return its folder, relative to the run."""
 
     def keep_tear_down(self, array: str, tear_down: str) -> None:
-        """Keep the script that takes an array apart, before the array is built where it could outlive this process."""
+        """Save the tear-down script of a stack before it is built, because it may outlive this process."""
 
     def forget_tear_down(self, array: str) -> None: ...

@@ -11,14 +11,14 @@ from runner.results.record import Outcome
 if TYPE_CHECKING:
     from runner.results.record import Attempt, Trial
 
-#: How many rigs may be lost under one trial before its cell is given up.
+#: Number of lost rigs after which a trial is broken and its cell is quarantined.
 TRIES = 2
 
 
 @dataclass
 class Records:
     finished: set[tuple[str, int]] = field(default_factory=set)
-    #: Attempts that lost their rig, without those before a retry that the user wanted.
+    #: Attempts that lost their rig, by cell and round.
     lost: dict[tuple[str, int], list[Attempt]] = field(default_factory=dict)
     retried: dict[tuple[str, int], int] = field(default_factory=dict)
     #: Seconds spent on attempts that lost their rig.
@@ -38,6 +38,7 @@ class Records:
         self.lost.setdefault((attempt.cell, attempt.round), []).append(attempt)
 
     def attempts(self, cell: str, round_number: int) -> list[Attempt]:
+        """Return the attempts since the last `--retry-broken`."""
         before = self.retried.get((cell, round_number), 0)
         return [attempt for attempt in self.lost.get((cell, round_number), ()) if attempt.number > before]
 

@@ -1,4 +1,4 @@
-"""What a run may cost, and the trials that pays for: each cell at its minimum, then the least certain cells."""
+"""The budget of a run, and the choice of trials: each cell at its minimum, then the least certain cells."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Cost:
         return Cost(self.seconds - other.seconds, self.written - other.written)
 
     def within(self, other: Cost) -> bool:
-        """Return whether this fits. What writes no bytes needs none, even after an overdraft."""
+        """Return whether this fits. A trial that writes no bytes fits even after too many bytes were written."""
         return self.seconds <= other.seconds and (not self.written or self.written <= other.written)
 
 
@@ -35,7 +35,7 @@ NOTHING = Cost()
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """A trial that would make a cell better known."""
+    """A trial that would narrow the interval of a cell."""
 
     cell: str
     array: str

@@ -1,4 +1,4 @@
-"""Turns: several rigs side by side, or one alone. First come, first served, so no rig starves."""
+"""Turns: several rigs side by side, or one alone. First come, first served, so that no rig starves."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Work = Coroutine[Any, Any, None]
 
 
 class Turn:
-    """One piece of work: a set-up, a trial, a tear-down. It is one of at most `most()` at work."""
+    """The right to do one piece of work (a set-up, a trial, a tear-down) with at most `most()` at work."""
 
     def __init__(self, most: Callable[[], int]) -> None:
         self.most = most
-        #: How many others were at work during it, at most.
+        #: The largest number of others at work during it.
         self.beside = 0
-        self.come = asyncio.Event()
+        self.granted = asyncio.Event()
 
 
 def _one() -> int:
@@ -31,14 +31,14 @@ def _one() -> int:
 
 
 class Turns:
-    """Gives turns, and learns from trials how many rigs the host can carry."""
+    """Gives turns, and adapts the number of rigs to the results of trials."""
 
     def __init__(self, level: Level) -> None:
         self._level = level
         self._waiting: deque[Turn] = deque()
         self._busy: list[Turn] = []
         #: Set when more turns may be possible.
-        self._stirred = asyncio.Event()
+        self._changed = asyncio.Event()
 
     def now(self) -> int:
         return self._level.now
@@ -60,7 +60,7 @@ class Turns:
         self._learn(self._level.host_limited(turn.beside))
 
     async def side_by_side(self, works: Iterator[Work]) -> None:
-        """Run these in order. An error of one stops the others and is raised as it is."""
+        """Run these in order. An error of one stops the others."""
         if self._level.most == 1:
             for work in works:
                 await work
@@ -68,8 +68,8 @@ class Turns:
         running: list[asyncio.Task[None]] = []
         try:
             while self._begin(works, running):
-                await self._stirred.wait()
-                self._stirred.clear()
+                await self._changed.wait()
+                self._changed.clear()
                 for task in [one for one in running if one.done()]:
                     running.remove(task)
                     task.result()
@@ -82,10 +82,10 @@ class Turns:
             raise
 
     def _begin(self, works: Iterator[Work], running: list[asyncio.Task[None]]) -> bool:
-        """Start what may start now; False if no work is under way then."""
+        """Start the work that may start now; return whether any work is running."""
         while len(running) < self.now() and (work := next(works, None)) is not None:
             task = asyncio.create_task(work)
-            task.add_done_callback(lambda _: self._stirred.set())
+            task.add_done_callback(lambda _: self._changed.set())
             running.append(task)
         return bool(running)
 
@@ -100,32 +100,32 @@ class Turns:
     async def _take(self, turn: Turn) -> None:
         self._waiting.append(turn)
         self._call()
-        if not turn.come.is_set():
-            await turn.come.wait()
+        if not turn.granted.is_set():
+            await turn.granted.wait()
 
     def _give_back(self, turn: Turn) -> None:
-        """Also for a turn that was never taken: a cancelled waiter leaves the queue."""
+        """Remove the turn; a cancelled waiter may still be in the queue."""
         for those in (self._waiting, self._busy):
             if turn in those:
                 those.remove(turn)
         self._call()
 
     def _call(self) -> None:
-        """Give turns at the head of the queue. Lone work waits there until all others have ended."""
+        """Give turns from the head of the queue. Work that must be alone waits there until all others have ended."""
         while self._waiting and len(self._busy) < min(one.most() for one in (*self._busy, self._waiting[0])):
             self._busy.append(self._waiting.popleft())
-            self._busy[-1].come.set()
+            self._busy[-1].granted.set()
             for one in self._busy:
                 one.beside = max(one.beside, len(self._busy) - 1)
 
     def _learn(self, level: Level) -> None:
         self._level = level
-        self._stirred.set()
+        self._changed.set()
         self._call()
 
 
 async def _stop_tasks(running: list[asyncio.Task[None]]) -> BaseException | None:
-    """Cancel what still runs and wait for its clean-up; return the first error of that."""
+    """Cancel the running tasks, wait for their clean-up, and return its first error."""
     for task in running:
         task.cancel()
     if running:

@@ -1,8 +1,7 @@
-"""How many rigs may be at work at a time: the policy alone, values in, values out.
+"""How many rigs may be at work at a time. Pure.
 
-Modelled disks mostly wait, and rigs that wait do not hinder each other. How many that holds for depends on the host,
-the disks and the workloads, so it is found by measuring: a trial that is host-limited beside others is a sign of too
-many.
+Simulated disks mostly wait, and rigs that wait do not disturb each other. The possible number depends on the host, the
+disks and the workloads. A trial that is host-limited beside others shows that the number is too high.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ if TYPE_CHECKING:
     from runner.machines.base import Machine, RigSpec
     from runner.space.space import Array
 
-#: The first level, while no trial is recorded.
-A_FEW = 2
-#: After several levels that failed, higher ones are tried this seldom, and not more seldom.
+#: The first level.
+FIRST_LEVEL = 2
+#: The upper limit of `AdaptiveLevel.patience`.
 MOST_PATIENCE = 32
 
 
 class Level(Protocol):
-    """How many rigs may work at once; the result of a trial gives the next level. `beside`: the other rigs at work."""
+    """The number of rigs that may work at once; the result of a trial gives the next level. `beside`: other rigs."""
 
     @property
     def now(self) -> int:
@@ -51,27 +50,27 @@ class FixedLevel:
         return self
 
     def host_limited(self, beside: int) -> FixedLevel:  # noqa: ARG002
-        """A host-limited trial is repeated alone; the level is the user's."""
+        """Keep the level, because the user set it. The trial is repeated alone."""
         return self
 
 
 @dataclass(frozen=True, slots=True)
 class AdaptiveLevel:
-    """One rig more after a row of trials in full company that kept up; at once fewer after one that did not."""
+    """A level that rises after several trials at the level, and falls after one host-limited trial."""
 
     most: int
     now: int
-    #: Trials in full company since the last change or host-limited trial.
+    #: Trials at the full level since the last change or host-limited trial.
     row: int = 0
-    #: Length of a row, in multiples of the rigs. It grows with every level that failed.
+    #: Trials needed for a rise, in multiples of the level. It doubles after each fall.
     patience: int = 1
 
     @classmethod
     def up_to(cls, most: int) -> AdaptiveLevel:
-        return cls(max(1, most), max(1, min(A_FEW, most)))
+        return cls(max(1, most), max(1, min(FIRST_LEVEL, most)))
 
     def kept_up(self, beside: int) -> AdaptiveLevel:
-        """A trial in smaller company shows nothing about the full one."""
+        """Count the trial, unless fewer rigs than the level were at work."""
         if beside + 1 < self.now or self.now == self.most:
             return self
         if self.row + 1 < self.now * self.patience:
@@ -79,29 +78,27 @@ class AdaptiveLevel:
         return replace(self, now=self.now + 1, row=0)
 
     def host_limited(self, beside: int) -> AdaptiveLevel:
-        """Lower the level by one. Of several trials limited together the second changes no more."""
+        """Lower the level by one. A second trial that was limited at the same time changes no more."""
         if not 0 < beside < self.now:
             return replace(self, row=0)
         return replace(self, now=beside, row=0, patience=min(MOST_PATIENCE, 2 * self.patience))
 
 
 def why_one_at_a_time(machine: Machine, specs: Iterable[RigSpec], arrays: Iterable[Array]) -> str:
-    """Return why the rigs of a run may not work side by side, whatever the host can hold; empty if they may."""
+    """Return why the rigs of a run must work one at a time; empty if they may work side by side."""
     if not machine.brings_disks:
-        return f"{machine.name} has one machine at a time: its disks are there once, and what is built on them stays"
+        return f"{machine.name} runs one rig at a time: it has one set of disks"
     if machine.synthetic:
         return ""
     if not all(disk.physics for spec in specs for disk in spec.disks):
-        return (
-            "disks without a model are as fast as the host lets them be, and rigs side by side would measure each other"
-        )
+        return "disks without a model share the speed of the host, so rigs side by side would slow each other down"
     arrays = list(arrays)
     if any(array.faults for array in arrays):
-        return "an array whose disks fail may rebuild itself, also while others are measured alone"
-    restless = [layer.title for array in arrays for layer in array.stack.value if _works_on(layer)]
-    return f"{restless[0]} resyncs in the background, also while others are measured alone" if restless else ""
+        return "a stack whose disks fail may rebuild itself while another rig is measured alone"
+    busy_layers = [layer.title for array in arrays for layer in array.stack.value if _has_background_work(layer)]
+    return f"{busy_layers[0]} resyncs in the background while another rig is measured alone" if busy_layers else ""
 
 
-def _works_on(layer: Layer) -> bool:
-    """Return whether the kernel works on a layer without requests of the workload."""
+def _has_background_work(layer: Layer) -> bool:
+    """Return whether the kernel works on a layer in the background."""
     return getattr(layer, "sync", "") == "background" or getattr(layer, "state", "") == "rebuilding"

@@ -1,4 +1,4 @@
-"""What work takes on each kind of machine: constants, measured once, on which the first estimate of a matrix rests."""
+"""Costs of work on each kind of machine: measured constants for the first estimate of a matrix."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MB = 10**6
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Building one layer: seconds of programs, and serial writes to each member that wait for its disk."""
+    """The cost of building one layer: seconds of programs, and serial flushed writes to each member."""
 
     seconds: float
     writes: int = 0
@@ -24,29 +24,29 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    #: Bring a rig up and take it down, with no disks; each of its disks, on top.
+    #: Seconds to start and stop a rig without disks; seconds more for each disk.
     rig: float
     disk: float
-    #: Start the set-up; build one layer of each kind.
+    #: Seconds to start the set-up; costs of one layer of each kind.
     set_up: float
     layers: Mapping[str, Step]
-    #: A trial beside the time that fio is given; on top: the first on a rig, one on files, laying files out.
+    #: Seconds of a trial besides the run time of fio; more for the first on a rig, for files, for laying files out.
     trial: float
     first: float
     files: float
     lay_out: float
-    #: The machine reads and writes no faster than this, and sends no more requests.
+    #: Limits of the machine: bytes and requests per second.
     bandwidth: float
     requests: float
-    #: The same of devices that compute: parity, encryption, checksums.
+    #: Limits of devices that compute parity, encryption or checksums, bytes per second.
     computed: Mapping[str, float]
-    #: Start the program; write the reports.
+    #: Seconds to start the program and to write the reports.
     program: float = 3.0
-    #: Trials last as long as fio is told.
+    #: Trials take real time.
     waits: bool = True
 
     def slowed(self, factor: float) -> Costs:
-        """Slow the programs down where they get only a part of the processors; fio and the disks keep their times."""
+        """Scale the times of programs that get only a part of the processors. Times of fio and disks stay."""
         return replace(
             self,
             **{name: getattr(self, name) * factor for name in _OF_PROGRAMS},
@@ -84,7 +84,7 @@ EMULATED = Costs(
     requests=12_000,
     computed=MappingProxyType({"parity": 120 * MB, "crypt": 60 * MB, "integrity": 60 * MB}),
 )
-#: Not measured: a tenth of what programs take under emulation.
+#: Not measured: a tenth of the times under emulation.
 VIRTUAL = Costs(
     rig=0.3,
     disk=0.02,
@@ -98,9 +98,9 @@ VIRTUAL = Costs(
     requests=100_000,
     computed=MappingProxyType({"parity": 1500 * MB, "crypt": 1000 * MB, "integrity": 400 * MB}),
 )
-#: Not measured: as a virtual machine, with none to bring up.
+#: Not measured: as a virtual machine without its start.
 NATIVE = replace(VIRTUAL, rig=0.0, disk=0.0, requests=300_000)
-#: Figures are synthetic, and the time in them does not pass.
+#: The dry machine invents figures without waiting.
 SYNTHETIC = Costs(
     rig=0.01,
     disk=0.0,

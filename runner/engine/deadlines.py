@@ -18,33 +18,33 @@ if TYPE_CHECKING:
 
 #: For scripts that only write and read sysfs, and for the start of fio, on a slow and loaded host.
 GRACE = 120.0
-#: Building layers takes many programs, each slow to start on an emulated processor.
+#: Building layers starts many programs, and starts are slow on an emulated processor.
 SET_UP = 900.0
-#: Every measurable workload moves at least this, bytes/s …
+#: The slowest rate of a workload that can be measured, bytes/s.
 _CRAWL = 10**6
-#: … and no request takes longer than this, unless a disk's model says so.
+#: The longest request, unless the model of a disk has longer ones, seconds.
 _SLOWEST_REQUEST = 0.05
-#: This part of a machine's memory may wait to be written when fio ends …
+#: The part of a machine's memory that may be dirty when fio ends.
 _DIRTY_SHARE = 0.25
-#: … in requests as small as this, at random places.
+#: The smallest request that writes dirty memory.
 _PAGE = 4096
-#: Requests to one disk, one after the other, for one request to an array.
+#: Serial requests to one disk for one request to a stack.
 _IN_TURN = 4
 
 
 def set_up(stack: Stack, disks: Below) -> float:
-    """After so many seconds building a stack is given up."""
+    """Return the deadline for building a stack."""
     return SET_UP + sum(layer.wait_seconds + _written(layer, below) / _CRAWL for layer, below in levels(stack, disks))
 
 
 def _written(layer: Layer, below: Below) -> int:
-    """Return what building a layer writes; a first resync goes over the whole device."""
+    """Return the bytes that building a layer writes, with a first resync."""
     resync = getattr(layer, "sync", "") in {"auto", "wait"} and "sync" not in layer.idle(dict(layer))
     return layer.bytes_written(below) + (sum(device.size for device in below.devices) if resync else 0)
 
 
 def expected(workload: Workload) -> float:
-    """Return how long fio is quiet, at least."""
+    """Return the shortest time without output of fio."""
     return workload.ramp + (workload.runtime or 0.0)
 
 
@@ -54,10 +54,10 @@ def slowest_request(workload: Workload, disks: Iterable[Disk]) -> float:
 
 
 def deadline(workload: Workload, span: int, laid_out: int = 0, slowest: float = _SLOWEST_REQUEST) -> float:
-    """After so many seconds a trial is given up.
+    """Return the deadline of a trial.
 
-    `span`: bytes that each job goes over, for a workload with no end time; `laid_out`: bytes of files written before;
-    `slowest`: what a request takes at most.
+    `span`: bytes of each job, for a workload without run time; `laid_out`: bytes of files that are written first;
+    `slowest`: seconds of the longest request.
     """
     before = laid_out / _CRAWL + GRACE
     if workload.runtime is not None:
@@ -67,7 +67,7 @@ def deadline(workload: Workload, span: int, laid_out: int = 0, slowest: float = 
 
 
 def flush_seconds(workload: Workload, memory: int, slowest: float = _SLOWEST_REQUEST) -> float:
-    """Return how long dirty memory may take to reach the disks after fio ends."""
+    """Return the longest time to write dirty memory after fio ends."""
     if workload.direct or not workload.write_share:
         return 0.0
     dirty = memory * _DIRTY_SHARE

@@ -16,68 +16,67 @@ if TYPE_CHECKING:
 
     from runner.machines.base import Rig
 
-#: Seconds between two samples: enough to see a cache fill, and little work for the host.
+#: Seconds between two samples: short enough to see a cache fill, with little load on the host.
 INTERVAL = 0.5
-#: In a longer trial every second sample is dropped, again and again.
-MOST_LOOKS = 2000
+#: At this number of samples, every second one is dropped and the interval doubles.
+MOST_SAMPLES = 2000
 _NAMES = tuple(one.name for one in fields(Report))
 
 
 @dataclass
 class Service:
-    """Samples of the disks; the first is the state before the trial."""
+    """Samples of the disk counters; the first is the state before the trial."""
 
-    looks: list[tuple[float, tuple[Report, ...]]]
+    samples: list[tuple[float, tuple[Report, ...]]]
 
     @property
     def done(self) -> tuple[Report, ...]:
         """Return the work of each disk from the first sample to the last; empty if no disk is simulated."""
-        return counters_between(self.looks[0][1], self.looks[-1][1])
+        return counters_between(self.samples[0][1], self.samples[-1][1])
 
     def since(self, seconds: float) -> tuple[Report, ...]:
-        """Return the work of each disk from this many seconds after the first sample on, as exactly as the samples are.
+        """Return the work of each disk after the first `seconds`, to the precision of the samples.
 
-        Files that are laid out before a measurement may take longer than it, and make disks wait that the workload does
-        not.
+        This excludes the laying out of files, which may take longer than the measurement.
         """
-        began, end = self.looks[0][0] + seconds, self.looks[-1]
+        began, end = self.samples[0][0] + seconds, self.samples[-1]
         if seconds <= INTERVAL:
             return self.done
-        start = next((look for look in self.looks[:-1] if look[0] >= began), self.looks[:-1][-1])
+        start = next((sample for sample in self.samples[:-1] if sample[0] >= began), self.samples[:-1][-1])
         return counters_between(start[1], end[1])
 
     def files(self) -> dict[str, str]:
         if not self.done:
             return {}
-        began = self.looks[0][0]
+        began = self.samples[0][0]
         whole = [["disk", *_NAMES], *_rows(self.done)]
         course = [["seconds", "disk", *_NAMES]]
-        for (_, before), (at, after) in zip(self.looks, self.looks[1:], strict=False):
+        for (_, before), (at, after) in zip(self.samples, self.samples[1:], strict=False):
             course += [[f"{at - began:.3f}", *row] for row in _rows(counters_between(before, after))]
         return {"disks.csv": _csv(whole), "disks-over-time.csv": _csv(course)}
 
 
 @asynccontextmanager
 async def sample_disks(rig: Rig) -> AsyncIterator[Service]:
-    """Sample the disks again and again, and once more when the block is left."""
+    """Sample the disk counters until the end of the `with` block."""
     service = Service([(time.monotonic(), rig.disk_reports())])
 
-    async def look() -> None:
+    async def sample() -> None:
         interval = INTERVAL
-        while service.looks[0][1]:
+        while service.samples[0][1]:
             await asyncio.sleep(interval)
-            service.looks.append((time.monotonic(), rig.disk_reports()))
-            if len(service.looks) > MOST_LOOKS:
-                del service.looks[1:-1:2]
+            service.samples.append((time.monotonic(), rig.disk_reports()))
+            if len(service.samples) > MOST_SAMPLES:
+                del service.samples[1:-1:2]
                 interval *= 2
 
-    looking = asyncio.create_task(look())
+    task = asyncio.create_task(sample())
     try:
         yield service
     finally:
-        looking.cancel()
-        await asyncio.wait({looking})
-    service.looks.append((time.monotonic(), rig.disk_reports()))
+        task.cancel()
+        await asyncio.wait({task})
+    service.samples.append((time.monotonic(), rig.disk_reports()))
 
 
 def _rows(done: Sequence[Report]) -> list[list[str]]:

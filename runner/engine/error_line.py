@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-_OURS = "matrix: "
-#: Lines that only point elsewhere.
+_PREFIX = "matrix: "
+#: Lines that only refer to help or logs.
 _POINTER = re.compile(
     r"dmesg\(1\)|\bfor more (information|details)|--help\b|^(See|Check|Consult) |^(Try|Run) [`'\"]|^btrfs-progs v",
     re.IGNORECASE,
 )
 _WARNING = re.compile(r"^(\S+: )?(warning|note)\b", re.IGNORECASE)
-#: Lines that only say that something before them failed.
+#: Lines that only report the failure of an earlier step.
 _AFTERMATH = re.compile(
     r"Error during parsing of command line|^Failed to activate new LV|^Command failed|^Aborting"
     r"|^fio: (failed to load engine|pid=\d+, err=)",
@@ -23,7 +23,7 @@ _COMPLAINT = re.compile(
     re.IGNORECASE,
 )
 _USAGE = re.compile(r"usage:", re.IGNORECASE)
-#: Lines of a usage summary, which ends where other text begins.
+#: Lines of a usage summary.
 _SYNOPSIS = re.compile(r"\s|\[|/\*|<")
 #: Indentation of a continuation line; LVM indents all its lines by two blanks.
 _CONTINUED = re.compile(r"\t| {4}")
@@ -32,27 +32,27 @@ _CONTINUED = re.compile(r"\t| {4}")
 def evidence(output: str) -> str:
     """Return the most informative line: the script's own message, else that of the program that failed.
 
-    If the script's message ends in a colon, the program's follows it.
+    If the script's message ends in a colon, append the message of the program.
     """
     lines = [line.rstrip() for line in output.splitlines() if line.strip()]
-    ours = [line.strip().removeprefix(_OURS) for line in lines if line.strip().startswith(_OURS)]
-    if ours and not ours[-1].endswith(":"):
-        return ours[-1][:300]
-    said = complaint([line for line in lines if not line.strip().startswith(_OURS)]) or "it said nothing"
-    return " ".join((*ours[-1:], said))[:300]
+    own = [line.strip().removeprefix(_PREFIX) for line in lines if line.strip().startswith(_PREFIX)]
+    if own and not own[-1].endswith(":"):
+        return own[-1][:300]
+    message = complaint([line for line in lines if not line.strip().startswith(_PREFIX)]) or "no message"
+    return " ".join((*own[-1:], message))[:300]
 
 
 def complaint(lines: list[str]) -> str:
-    """Return the last complaint of programs in these lines, none of which is blank; empty if there is none."""
-    useful = _joined(_without_usage([line for line in lines if not _POINTER.search(line.strip())]))
-    told = [one for one in useful if not _WARNING.match(one)]
-    complaints = [one for one in told if _COMPLAINT.search(one)]
+    """Return the last error message of programs; empty without lines."""
+    useful = _join_lines(_without_usage([line for line in lines if not _POINTER.search(line.strip())]))
+    messages = [one for one in useful if not _WARNING.match(one)]
+    complaints = [one for one in messages if _COMPLAINT.search(one)]
     causes = [one for one in complaints if not _AFTERMATH.search(one)]
-    return (causes or complaints or told or useful or [line.strip() for line in lines] or [""])[-1]
+    return (causes or complaints or messages or useful or [line.strip() for line in lines] or [""])[-1]
 
 
 def _without_usage(lines: list[str]) -> list[str]:
-    """Remove usage summaries: some programs print them after the complaint, some before."""
+    """Remove usage summaries, which come before or after the error message."""
     at = next((at for at, line in enumerate(lines) if _USAGE.match(line)), None)
     if at is None:
         return lines
@@ -62,7 +62,7 @@ def _without_usage(lines: list[str]) -> list[str]:
     return lines[:at] + lines[after:]
 
 
-def _joined(lines: list[str]) -> list[str]:
+def _join_lines(lines: list[str]) -> list[str]:
     """Join each line with its continuation lines."""
     joined: list[str] = []
     for line in lines:

@@ -1,4 +1,4 @@
-"""How long a run will take and how much it will write: from what past runs of the matrix took, else from constants."""
+"""Estimates of the time and the bytes of a run, from past runs of the matrix, else from constants."""
 
 from __future__ import annotations
 
@@ -20,46 +20,46 @@ if TYPE_CHECKING:
     from runner.simdisks.physics import Physics
     from runner.space.space import Array, Cell
 
-#: So much of a machine's memory waits to be written when buffered work ends.
+#: The part of a machine's memory that is dirty when buffered work ends.
 _DIRTY_SHARE = 0.2
-#: Bytes a second that budgets reckon with where no rate is recorded.
+#: Bytes per second for budgets without a recorded rate.
 _FAST = 200 * 10**6
-#: Layers that are built once for each device below; others once for each of their groups.
+#: Layers that are built once for each device below; others are built once for each group.
 _FOR_EACH = frozenset({"partition", "crypt", "integrity"})
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What is known of a machine and its disks: from `runs` recorded runs of the matrix, and else by constants."""
+    """The speed of a machine and its disks, from `runs` recorded runs of the matrix, else from constants."""
 
     costs: Costs = EMULATED
-    #: Of the slowest disk.
+    #: Model of the slowest disk.
     physics: Physics | None = None
     memory: int = 512 * 2**20
     disks: int = 0
-    #: Seconds once in a run, and for each rig, beyond `costs`.
+    #: Seconds beyond `costs`: once in a run, and for each rig.
     once: float = 0.0
     each: float = 0.0
-    #: Means of recorded runs, all None where there are none: seconds of a trial beyond its run time, and of a stack.
+    #: Means of recorded runs, None without any: seconds of a trial beyond its run time, seconds of a set-up.
     overhead: float | None = None
     set_up: float | None = None
     write_rate: float | None = None
-    #: Mean seconds of trials by cell, and of building by stack, as far as they are recorded.
+    #: Recorded mean seconds: of trials by cell, of building by stack.
     cells: Mapping[str, float] = field(default_factory=dict)
     stacks: Mapping[str, float] = field(default_factory=dict)
     runs: int = 0
-    rated: int = 0  # how many of them say how fast is written
-    scatter: float | None = None  # deviation of a cell's trials, as a part of their mean; None: unknown
-    scattered: int = 0  # how many runs tell that, of this matrix or of others
+    rated: int = 0  # number of runs with a write rate
+    scatter: float | None = None  # relative deviation of a cell's trials; None: unknown
+    scattered: int = 0  # number of runs behind `scatter`, of this matrix or others
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a plan comes to. Time and bytes are for `least` (every cell at its minimum) and `most` repeats."""
+    """The size of a plan. Time and bytes are for the least repeats (each cell at its minimum) and the most."""
 
     cells: int
     stacks: int
-    #: How often one is built in a round.
+    #: Number of builds in a round.
     builds: int
     rigs: int
     trials_least: int
@@ -71,7 +71,7 @@ class Estimate:
 
 
 def seconds_of(cell: Cell, pace: Pace) -> float:
-    """Estimate one trial, without laying files out."""
+    """Estimate one trial without laying out files."""
     if cell.id in pace.cells:
         return pace.cells[cell.id]
     costs = pace.costs
@@ -82,7 +82,7 @@ def seconds_of(cell: Cell, pace: Pace) -> float:
 
 
 def _working(cell: Cell, pace: Pace) -> float:
-    """What fio is told to take, or what it takes to go over so many bytes."""
+    """Return the declared run time, or the time to process the declared bytes."""
     work = cell.workload.value
     if work.runtime is not None:
         return work.ramp + work.runtime
@@ -90,7 +90,7 @@ def _working(cell: Cell, pace: Pace) -> float:
 
 
 def _draining(cell: Cell, pace: Pace) -> float:
-    """What is under way when the time is over: in queues, or in memory."""
+    """Return the time to drain queues and dirty memory after the run time."""
     work = cell.workload.value
     if not pace.costs.waits:
         return 0.0
@@ -109,12 +109,12 @@ def _sequential(array: Array, pace: Pace) -> float:
 
 
 def bytes_of(cell: Cell, pace: Pace) -> int:
-    """Estimate how much one trial writes."""
+    """Estimate the bytes that one trial writes."""
     return int(_written(cell, pace))
 
 
 def most_bytes_of(cell: Cell, pace: Pace) -> int:
-    """Estimate what one trial writes at most, for budgets, which must hold on disks that are faster than expected."""
+    """Estimate the most bytes that one trial writes. Budgets must also hold on disks that are faster than expected."""
     work = cell.workload.value
     if work.runtime is None:
         return bytes_of(cell, pace)
@@ -130,7 +130,7 @@ def _written(cell: Cell, pace: Pace) -> float:
 
 
 def laying_out(batch: Batch, pace: Pace) -> float:
-    """Estimate laying files out for the cells of one batch; recorded trials have it in their seconds."""
+    """Estimate the time to lay out files for a batch; the times of recorded trials include it."""
     sets = list(_laid_out(tuple(cell for cell in batch.cells if cell.id not in pace.cells)))
     if not sets or pace.overhead is not None:
         return 0.0
@@ -138,30 +138,29 @@ def laying_out(batch: Batch, pace: Pace) -> float:
 
 
 def laid_out(cells: tuple[Cell, ...]) -> int:
-    """How much is written to lay files out for the cells of one batch, in their order."""
+    """Return the bytes written to lay out files for the cells of a batch, in their order."""
     return sum(_laid_out(cells))
 
 
 def _laid_out(cells: tuple[Cell, ...]) -> Iterator[int]:
-    """The size of each set of files that is laid out."""
-    there = ""
+    present = ""
     for cell in cells:
         files = cell.files
         if files is None:
             return
-        if (files.name != there or not cell.leaves_files) and not cell.workload.value.new:
+        if (files.name != present or not cell.leaves_files) and not cell.workload.value.new:
             yield files.total
-        there = files.name if cell.leaves_files else ""
+        present = files.name if cell.leaves_files else ""
 
 
 def resync_of(array: Array) -> int:
-    """How much building the array writes, where a first resync has to be waited for."""
+    """Return the bytes of a first resync that the set-up waits for."""
     return sum(layer.resync_bytes(below) for layer, below in levels(array.stack.value, array.disks))
 
 
 @dataclass(frozen=True, slots=True)
 class Building:
-    """Building an array once: bytes that its layers write beside metadata, and seconds at least and at most."""
+    """The cost of building a stack once: bytes without metadata, and seconds at least and at most."""
 
     written: int
     least: float
@@ -169,7 +168,7 @@ class Building:
 
 
 def building_of(array: Array, pace: Pace) -> Building:
-    """Estimate bringing a rig up and building an array on it, up to its first trial."""
+    """Estimate starting a rig and building a stack on it, up to the first trial."""
     found = list(levels(array.stack.value, array.disks))
     written = sum(layer.bytes_written(below) for layer, below in found)
     waits = sum(layer.wait_seconds for layer, _ in found) if pace.costs.waits else 0.0
@@ -197,7 +196,7 @@ def batch_of(batch: Batch, pace: Pace) -> tuple[float, float, int]:
     """Estimate one batch: seconds at least and at most, and bytes written."""
     building = building_of(batch.array, pace)
     seconds, written = laying_out(batch, pace), float(laid_out(batch.cells))
-    known: dict[bytes, tuple[float, int]] = {}  # cells that differ in what is tuned cost the same
+    known: dict[bytes, tuple[float, int]] = {}  # tunables do not change the cost of a cell
     for cell in batch.cells:
         digest = cell.workload.digest
         if digest not in known:
@@ -209,7 +208,7 @@ def batch_of(batch: Batch, pace: Pace) -> tuple[float, float, int]:
 
 
 def estimate(plan: Plan, pace: Pace, jobs: int = 1) -> Estimate:
-    """Walk the plan once, holding no more of it than one array. `jobs`: so many batches are under way at a time."""
+    """Estimate a plan; `jobs`: batches at a time. The plan is read batch by batch to save memory."""
     cells = stacks = built = written = 0
     total_least = total_most = longest_least = longest_most = 0.0
     rigs: set[str | None] = set()
@@ -239,9 +238,9 @@ def estimate(plan: Plan, pace: Pace, jobs: int = 1) -> Estimate:
 
 
 def remaining_seconds(expected: float, done: float, elapsed: float) -> float:
-    """Estimate the seconds left of a run. `expected` of all of it, 0: not known; `done`: the share that is done.
+    """Estimate the seconds left of a run. `expected`: seconds of the whole run, 0: unknown; `done`: finished share.
 
-    The estimate counts as much as a tenth of the run and half a minute that went as it says.
+    The estimate is corrected by the elapsed time, weighted against a tenth of the run, at least half a minute.
     """
     if not expected:
         return elapsed * (1 - done) / done if done else 0.0

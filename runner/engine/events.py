@@ -1,4 +1,4 @@
-"""Events of a run for its observers. `stack` is the label of the stack: only one rig at a time has it."""
+"""Events of a run for its observers. `stack` is the label of a stack, which only one rig at a time has."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TrialStarted:
 
 @dataclass(frozen=True, slots=True)
 class TrialHostLimited:
-    """The host could not keep up with a trial beside others: it is measured again, alone."""
+    """The host could not keep up with a trial beside others; it is repeated alone."""
 
     name: str
     round: int
@@ -59,7 +59,7 @@ class TrialDone:
 
 @dataclass(frozen=True, slots=True)
 class RigWasLost:
-    """A rig died or hung, with the consequence."""
+    """A rig died or hung; `next` is the consequence."""
 
     name: str
     reason: str

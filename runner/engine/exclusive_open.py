@@ -1,8 +1,8 @@
-"""Disks on which nothing is built, while they are measured.
+"""Exclusive use of bare disks during trials.
 
-The kernel has a disk for whoever builds on it, and refuses all others. What fio writes on as it is, the kernel has for
-nobody: mkfs and mount would get it in the middle of a trial. So we have it ourselves, from set-up to tear-down: the
-scripts of those may want it exclusively, as `wipefs` and `sfdisk` do, and nothing between them does.
+The kernel protects a disk that a layer is built on, but not a bare disk: mkfs or mount could open it during a trial.
+So this process opens bare disks exclusively between set-up and tear-down. The scripts of both need exclusive access
+themselves, for `wipefs` and `sfdisk`.
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ if TYPE_CHECKING:
 
 
 class BareDisks:
-    """Such disks of a run. `lent`: by what scripts call them; virtual machines hold theirs themselves."""
+    """The bare disks of a run. `leased`: by their paths in scripts; virtual machines open theirs themselves."""
 
-    def __init__(self, lent: Mapping[str, LeasedDisk]) -> None:
-        self._lent = lent
+    def __init__(self, leased: Mapping[str, LeasedDisk]) -> None:
+        self._leased = leased
 
     @asynccontextmanager
     async def opened_exclusively(self, stack: StackView) -> AsyncIterator[None]:
-        """Nobody else gets them meanwhile. Raises SetUpFailed if somebody has one already, or RigLost."""
-        mine = [self._lent[disk] for disk in stack.bare if disk in self._lent]
-        if not mine:
+        """Open the bare disks of a stack. Raise SetUpFailed if another program uses one, or RigLost."""
+        disks = [self._leased[disk] for disk in stack.bare if disk in self._leased]
+        if not disks:
             yield
             return
         try:
-            await run_to_end(asyncio.to_thread(_take, mine))
+            await run_to_end(asyncio.to_thread(_acquire, disks))
             yield
         finally:
-            await run_to_end(asyncio.to_thread(_let_go, mine))
+            await run_to_end(asyncio.to_thread(_release, disks))
 
 
-def _take(disks: Sequence[LeasedDisk]) -> None:
+def _acquire(disks: Sequence[LeasedDisk]) -> None:
     try:
-        if told := list(_not_to_be_had(disks)):
-            raise SetUpFailed(f"not alone with the disks that are to be measured: {'; '.join(told)}")
+        if refusals := list(_refusals(disks)):
+            raise SetUpFailed(f"other programs use disks of this stack: {'; '.join(refusals)}")
     except AgentLost as gone:
         raise RigLost(gone.brief, tail=gone.details) from gone
 
 
-def _not_to_be_had(disks: Sequence[LeasedDisk]) -> Iterator[str]:
+def _refusals(disks: Sequence[LeasedDisk]) -> Iterator[str]:
     for one in disks:
         try:
             one.reacquire()
@@ -60,6 +60,6 @@ def _not_to_be_had(disks: Sequence[LeasedDisk]) -> Iterator[str]:
             yield from (f"{one.declared.id} is {why}" for why in refused.refusals)
 
 
-def _let_go(disks: Sequence[LeasedDisk]) -> None:
+def _release(disks: Sequence[LeasedDisk]) -> None:
     for one in disks:
         one.release()

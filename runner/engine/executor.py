@@ -1,4 +1,4 @@
-"""Carries out what the scheduler decides: round by round, batch by batch, each trial on disk before the next begins."""
+"""Execution of a plan: round by round, batch by batch. Each trial is recorded before the next one begins."""
 
 from __future__ import annotations
 
@@ -37,22 +37,21 @@ ONE = FixedLevel(1)
 
 
 class _TrialLost(Exception):
-    """The rig died under a trial, which is recorded; the rest of the batch needs a fresh rig."""
+    """The rig was lost during a trial, and this is recorded; the rest of the batch needs a fresh rig."""
 
 
 class Executor:
-    """One plan, on one machine, into one journal."""
+    """Execute one plan on one machine, and record it in one journal."""
 
     def __init__(self, scheduler: Scheduler, context: RunContext, level: Level = ONE) -> None:
         self.scheduler, self._context = scheduler, context
         self._recorder = Recorder(scheduler, context)
         self._turns = Turns(level)
-        #: Trials to be measured again because others were at work beside them, with the reason. A kill forgets them,
-        #: and the next process finds them again.
-        self._crowded: dict[tuple[str, int], str] = {}
+        #: Trials to measure again alone, with the reason. After a kill, the next process finds them again.
+        self._repeat_alone: dict[tuple[str, int], str] = {}
         self._teardowns = Teardowns(context.shelf)
         self._bare_disks = BareDisks(context.leased)
-        #: The array of the rig that was lost last.
+        #: The stack of the last lost rig.
         self._lost: Array | None = None
 
     @property
@@ -60,7 +59,7 @@ class Executor:
         return self.scheduler.plan.selection.space.matrix
 
     async def run(self) -> None:
-        """Measure what is not recorded yet. It may be stopped at any point, by cancelling it or by a kill."""
+        """Measure all trials that are not recorded yet. A cancellation or a kill may stop it at any point."""
         self._recorder.start()
         try:
             for round_number in self.scheduler.rounds():
@@ -77,7 +76,7 @@ class Executor:
             yield self._measure_batch(batch, cells)
 
     async def _tear_down_the_rest(self) -> None:
-        """Bring up one more rig if the last one left an array on disks that outlive it."""
+        """Start one more rig if the last one left a stack on disks that outlive it."""
         if self._lost and self._teardowns.has_leftovers:
             with suppress(HarnessBroken):
                 async with self._rig(self._lost) as rig:
@@ -87,28 +86,28 @@ class Executor:
         return self._context.machine.rig(rig_spec(self._matrix, array, self._context.kernel), self._context.scratch)
 
     async def _measure_batch(self, batch: Batch, cells: deque[Cell]) -> None:
-        """Measure these cells on their array, with a fresh rig whenever one is lost, until none is left."""
+        """Measure these cells on their stack; start a fresh rig after each loss."""
         listen, record, array = self._context.listen, self._recorder, batch.array
         listen(BatchStarted(batch.round, array.label, len(cells)))
-        never_up: list[str] = []
+        failed_starts: list[str] = []
         started = now()
         while self.scheduler.affordable(array, cells, batch.round):
             try:
                 await self._on_one_rig(array, batch.round, cells)
-                never_up.clear()  # where disks fail, each trial has a rig of its own, and most may come up
+                failed_starts.clear()  # with faults, each trial has its own rig, and most rigs may come up
             except _TrialLost:
-                never_up.clear()
-                self._left_behind(array)
+                failed_starts.clear()
+                self._note_loss(array)
             except LostInSetUp as lost:
-                never_up.clear()
-                self._left_behind(array)
+                failed_starts.clear()
+                self._note_loss(array)
                 record.lose_batch(cells, batch.round, started, lost)
-                listen(RigWasLost(array.label, lost.brief, "a fresh one comes up", array.label))
+                listen(RigWasLost(array.label, lost.brief, "starting a fresh one", array.label))
             except RigLost as lost:
-                self._left_behind(array)
-                never_up.append(f"no rig came up: {lost.brief}")
-                if len(never_up) >= TRIES:
-                    record.break_batch(cells, batch.round, started, lost, *never_up)
+                self._note_loss(array)
+                failed_starts.append(f"no rig came up: {lost.brief}")
+                if len(failed_starts) >= TRIES:
+                    record.break_batch(cells, batch.round, started, lost, *failed_starts)
                 else:
                     after = _after_loss(left=bool(cells), brings_disks=self._context.machine.brings_disks)
                     listen(RigWasLost(array.label, lost.brief, after, array.label))
@@ -118,7 +117,7 @@ class Executor:
                 record.skip_batch(cells, batch.round, lacking.brief)
         listen(BatchDone(batch.round, array.label))
 
-    def _left_behind(self, array: Array) -> None:
+    def _note_loss(self, array: Array) -> None:
         self._teardowns.lose(array.key)
         self._lost = array
 
@@ -128,12 +127,12 @@ class Executor:
             try:
                 async with self._bare_disks.opened_exclusively(built.stack):
                     while self.scheduler.affordable(None, cells, round_number):
-                        await asyncio.sleep(0)  # where a machine answers at once, this lets Ctrl-C in
+                        await asyncio.sleep(0)  # lets Ctrl-C in if the machine answers at once
                         await self.trial(built, cells, round_number)
                         if array.faults:
-                            break  # its disks failed: the next trial needs others
+                            break  # the disks failed: the next trial needs new ones
             except BaseException as error:
-                with suppress(RigLost):  # the first error counts, above all a request to stop
+                with suppress(RigLost):  # report the first error, such as a request to stop
                     await self._take_apart(array, built)
                 if isinstance(error, _TrialLost):
                     await self._take_down_rig(stack)
@@ -142,24 +141,24 @@ class Executor:
             await self._take_down_rig(stack)
 
     async def _build(self, array: Array, round_number: int, stack: AsyncExitStack) -> ArrayOnRig:
-        """Bring up a rig, on which the array is then built."""
+        """Start a rig and build the stack on it."""
         context = self._context
         async with self._turns.together():
             clock = time.monotonic()
             rig = await stack.enter_async_context(self._rig(array))
             keep = None
-            if not context.machine.brings_disks:  # disks of its own go with a lost rig
+            if not context.machine.brings_disks:  # else a lost rig takes its disks with it
                 await self._teardowns.tear_down_leftovers(rig)
                 keep = partial(self._teardowns.keep, array.key)
             built = await ArrayOnRig.build(self._matrix, array, rig, context.machine, context.own_templates, keep)
             seconds = time.monotonic() - clock
             context.journal.record_set_up(round_number, array.key, seconds)
-            self.scheduler.spending.built(array, seconds)
+            self.scheduler.spending.record_set_up(array, seconds)
             context.listen(RigUp(array.label, seconds, rig.facts))
         return built
 
     async def _take_down_rig(self, rig: AsyncExitStack) -> None:
-        """Put a rig down in a turn of its own: that is work, which no trial beside it is to pay for."""
+        """Stop a rig in its own turn, so that it does not disturb a trial that must be alone."""
         async with self._turns.together():
             await rig.aclose()
 
@@ -173,7 +172,7 @@ class Executor:
             self._teardowns.forget(array.key)
 
     async def trial(self, built: ArrayOnRig, cells: deque[Cell], round_number: int) -> None:
-        """Measure the first of the cells; it leaves the queue with its trial recorded, or stays for another attempt."""
+        """Measure the first cell. It leaves the queue when its trial is recorded, else it stays for another attempt."""
         cell, journal = cells[0], self._context.journal
         async with self._turn_for(cell, round_number) as turn:
             attempt, started, clock = self.scheduler.next_attempt(cell.id, round_number), now(), time.monotonic()
@@ -187,25 +186,25 @@ class Executor:
             except RigLost as lost:
                 spent = time.monotonic() - clock
                 self._recorder.lose_trial(cell, round_number, started, lost, built.scripts_of(cell), spent)
-                self._context.listen(RigWasLost(cell.name, lost.brief, "a fresh one comes up", cell.array.label))
+                self._context.listen(RigWasLost(cell.name, lost.brief, "starting a fresh one", cell.array.label))
                 if self._recorder.conclude([cell], round_number):
                     cells.popleft()
                 raise _TrialLost from lost
             if not self._counts(cell, round_number, measured, turn):
                 return
             folder = self._context.shelf.put(cell.name, round_number, measured.scripts, measured.outputs)
-            company = self._company(cell, round_number, turn)
-            self._recorder.record(cell, _trial_of(cell, round_number, attempt, measured, company, folder))
+            beside_notes = self._notes_on_others(cell, round_number, turn)
+            self._recorder.record(cell, _trial_of(cell, round_number, attempt, measured, beside_notes, folder))
             cells.popleft()
 
     def _turn_for(self, cell: Cell, round_number: int) -> AbstractAsyncContextManager[Turn]:
-        """A trial that was host-limited beside others, or lost its rig, is alone from then on."""
-        if (cell.id, round_number) in self._crowded or self.scheduler.attempts(cell.id, round_number):
+        """Return a turn alone after a lost rig, or if the trial was host-limited beside others."""
+        if (cell.id, round_number) in self._repeat_alone or self.scheduler.attempts(cell.id, round_number):
             return self._turns.alone()
         return self._turns.together()
 
     def _counts(self, cell: Cell, round_number: int, measured: Measured, turn: Turn) -> bool:
-        """Whether a trial may be recorded; one that was host-limited beside others is measured again."""
+        """Return whether the trial may be recorded; a trial that was host-limited beside others is repeated."""
         overload = measured.notes.get(HOST_LIMITED, "")
         if overload:
             self._turns.host_limited(turn)
@@ -213,27 +212,28 @@ class Executor:
             self._turns.kept_up(turn)
         if not overload or not turn.beside:
             return True
-        self._crowded[cell.id, round_number] = f"alone; host-limited {overload} with {turn.beside} beside it"
+        self._repeat_alone[cell.id, round_number] = f"alone; host-limited {overload} with {turn.beside} beside it"
         self._context.journal.withdraw(cell.id, round_number)
         self._context.listen(TrialHostLimited(cell.name, round_number, cell.array.label, overload, turn.beside))
         return False
 
-    def _company(self, cell: Cell, round_number: int, turn: Turn) -> dict[str, str]:
-        """What a trial notes of others: how many were at work during it, or why it was repeated without."""
+    def _notes_on_others(self, cell: Cell, round_number: int, turn: Turn) -> dict[str, str]:
+        """Return the notes on other rigs: their number during the trial, or why the trial was repeated alone."""
         beside = {"beside": str(turn.beside)} if turn.beside else {}
-        why = self._crowded.pop((cell.id, round_number), "")
+        why = self._repeat_alone.pop((cell.id, round_number), "")
         return {**beside, "repeated": why} if why else beside
 
 
 def _after_loss(*, left: bool, brings_disks: bool) -> str:
-    """What becomes of an array whose rig was lost; `left`: cells of it are still to be measured."""
+    """Describe what happens to a stack after its rig was lost; `left`: it has more cells to measure."""
     if left:
         return "trying again on a fresh one"
-    return f"it is measured, and {'its disks are gone with the rig' if brings_disks else 'taken apart on the next one'}"
+    consequence = "its disks are gone too" if brings_disks else "the next rig takes the stack apart"
+    return f"its cells are measured; {consequence}"
 
 
 def _trial_of(
-    cell: Cell, round_number: int, attempt: int, measured: Measured, company: Mapping[str, str], folder: str
+    cell: Cell, round_number: int, attempt: int, measured: Measured, beside_notes: Mapping[str, str], folder: str
 ) -> Trial:
     found = measured.finding
     return Trial(
@@ -246,6 +246,6 @@ def _trial_of(
         attempts=attempt,
         figures=found.figures,
         readings=found.readings,
-        notes={**measured.notes, **company},
+        notes={**measured.notes, **beside_notes},
         folder=folder,
     )

@@ -1,9 +1,8 @@
-"""In which order trials are run.
+"""The order of trials.
 
-A round holds every wanted cell once. Inside a round the rigs, inside a rig the arrays, inside an array the cells
-stand in an order drawn from the seed: whatever drifts while a run goes on (a warming host, a filling disk) then hits
-all cells alike and cannot look like an effect, and every repetition of a cell lies in another round. An array is the
-whole plot: it is built once in a round for all cells that share it.
+A round has each wanted cell once. The order of kernels, of stacks and of cells is random but fixed by the seed, so that
+drift during a run (a warming host, a filling disk) affects all cells alike and does not look like an effect. A stack is
+built once in a round for all its cells.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One array, built once in a round unless its disks fail, and the cells that are measured on it, in order."""
+    """The cells of one round that share a stack, in order."""
 
     round: int
     array: Array
@@ -32,13 +31,13 @@ class Batch:
 
     @property
     def builds(self) -> int:
-        """How often the array is built: a disk that failed is of no use to the next trial."""
+        """Return how often the stack is built: with faults, once for each trial."""
         return len(self.cells) if self.array.faults else 1
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All batches of a run, made one at a time."""
+    """All batches of a run, generated one at a time."""
 
     selection: Selection
     repeat: Repeat
@@ -46,25 +45,24 @@ class Plan:
 
     @property
     def rounds(self) -> range:
-        """At most so many, counted from 1."""
+        """Return the numbers of all possible rounds, from 1."""
         return range(1, self.repeat.max + 1)
 
     def batches(self, round_number: int) -> Iterator[Batch]:
-        """The batches of one round, in order."""
         for kernel, arrays in self._rigs(round_number):
-            for array in self._shuffled(arrays, round_number, "arrays", kernel or ""):
-                cells = self._shuffled(self.selection.cells_of(array), round_number, "cells", array.key)
+            for array in self._shuffle(arrays, round_number, "arrays", kernel or ""):
+                cells = self._shuffle(self.selection.cells_of(array), round_number, "cells", array.key)
                 if cells:
                     yield Batch(round_number, array, tuple(cells))
 
     def _rigs(self, round_number: int) -> list[tuple[str | None, list[Array]]]:
-        """The arrays by the kind of rig that they need."""
+        """Group the stacks by kernel, because each kernel needs its own rig."""
         rigs: dict[str | None, list[Array]] = {}
         for array in self.selection.space.arrays:
             rigs.setdefault(array.kernel, []).append(array)
-        return self._shuffled(rigs.items(), round_number, "rigs")
+        return self._shuffle(rigs.items(), round_number, "rigs")
 
-    def _shuffled(self, things: Iterable[T], round_number: int, *what: str) -> list[T]:
+    def _shuffle(self, things: Iterable[T], round_number: int, *what: str) -> list[T]:
         shuffled = list(things)
         random.Random("/".join((str(self.seed), str(round_number), *what))).shuffle(shuffled)  # noqa: S311 - order, not secrecy
         return shuffled

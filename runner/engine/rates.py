@@ -1,4 +1,4 @@
-"""How fast a stack reads and writes, from its disks and layers. Pure; for plans, not for verdicts."""
+"""Estimated rates of a stack, from its disks and layers. Pure; for plans, not for verdicts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MIB = 2**20
 #: The log of XFS, which mkfs writes.
 _XFS_LOG = 64 * MIB
-#: Requests of one flushed write: the platter turns for each.
+#: Bytes of one flushed write.
 _PAGE = 4096
 
 
@@ -49,7 +49,7 @@ def rate(work: Workload, array: Array, physics: Physics | None, costs: Costs) ->
 def _one_way(work: Workload, array: Array, physics: Physics | None, costs: Costs, *, write: bool) -> float:
     random = work.rw.startswith("rand")
     if not (random or work.direct):
-        return sequential(array, physics, costs, write=write)  # the page cache makes large requests of small ones
+        return sequential(array, physics, costs, write=write)  # the page cache merges small requests
     width = disks_at_work(array)
     most = min(_most(array, costs, write=write), costs.requests * work.bs)
     if physics is None:
@@ -61,7 +61,7 @@ def _one_way(work: Workload, array: Array, physics: Physics | None, costs: Costs
 
 
 def _most(array: Array, costs: Costs, *, write: bool) -> float:
-    """Return what the machine moves, and what its processors compute, at most."""
+    """Return the limit of the machine and its processors."""
     found = [costs.bandwidth]
     for layer in array.stack.value:
         parity = write and getattr(layer, "level", None) in {4, 5, 6}
@@ -70,7 +70,7 @@ def _most(array: Array, costs: Costs, *, write: bool) -> float:
 
 
 def flushed_write(physics: Physics | None) -> float:
-    """Return the seconds until one small write is on the platter, as superblocks and metadata are."""
+    """Return the seconds for one small flushed write, such as a superblock."""
     return _PAGE / physics.rate(_PAGE, random=True, write=False) if physics else 0.0
 
 

@@ -1,4 +1,4 @@
-"""Records what became of trials: in the journal, in the run folder, and for the scheduler. It alone writes them."""
+"""Records of trials in the journal and the run folder; only this module writes them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from runner.engine.events import TrialDone
-from runner.engine.scheduler import in_turn
+from runner.engine.scheduler import join_reasons
 from runner.machines.base import RigLost
 from runner.results.record import Attempt, CellRow, Outcome, Trial
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunContext:
-    """Where a plan is carried out, and where its records go."""
+    """The machine of a run, and the places for its records."""
 
     machine: Machine
     journal: Journal
@@ -43,23 +43,23 @@ class RunContext:
 
 
 class Recorder:
-    """Keeps journal, run folder and scheduler in step."""
+    """Keep journal, run folder and scheduler consistent."""
 
     def __init__(self, scheduler: Scheduler, context: RunContext) -> None:
         self._scheduler, self._context = scheduler, context
         self._journal, self._shelf = context.journal, context.shelf
 
     def start(self) -> None:
-        """Hand the records of earlier processes to the scheduler.
+        """Give the records of earlier processes to the scheduler.
 
-        Trials that were under way when the host itself went down count as attempts; those of a killed runner do not.
+        A trial that ran during a crash of the host counts as an attempt; a trial of a killed runner does not.
         """
         cells = self._scheduler.plan.selection.cells()
         self._journal.add_cells(CellRow(cell.id, cell.name, cell.axes) for cell in cells)
         self._scheduler.start(self._journal.trials(), self._journal.attempts(), self._journal.retry_counts())
         for begun in self._journal.unended_attempts():
             if begun.boot_id != self._context.boot_id:
-                self.lose(begun.cell, begun.round, begun.started, RigLost("the host went down while it ran"))
+                self.lose(begun.cell, begun.round, begun.started, RigLost("the host went down during the trial"))
         self._scheduler.charge(self._journal.set_up_times(), self._journal.trials())
 
     def record(self, cell: Cell, trial: Trial) -> None:
@@ -68,10 +68,10 @@ class Recorder:
         self._context.listen(TrialDone(cell.name, trial, cell.array.label))
 
     def conclude(self, cells: Iterable[Cell], round_number: int) -> list[Cell]:
-        """Record the trials that are decided without measuring them; return their cells."""
-        return [cell for cell in cells if self._concluded(cell, round_number)]
+        """Record the trials that need no measurement; return their cells."""
+        return [cell for cell in cells if self._conclude(cell, round_number)]
 
-    def _concluded(self, cell: Cell, round_number: int) -> bool:
+    def _conclude(self, cell: Cell, round_number: int) -> bool:
         trial = self._scheduler.conclusion(cell, round_number)
         if trial is None:
             return False
@@ -91,22 +91,22 @@ class Recorder:
     def lose_trial(
         self, cell: Cell, round_number: int, started: str, lost: RigLost, scripts: Mapping[str, str], seconds: float
     ) -> None:
-        """Record that a rig was lost under a trial, with the scripts that ran."""
+        """Record that a rig was lost during a trial, with the scripts that ran."""
         attempt = self.lose(cell.id, round_number, started, lost, seconds)
         self._shelf.put(cell.name, round_number, scripts, {})
         self._keep_log(cell, attempt)
 
     def lose_batch(self, cells: deque[Cell], round_number: int, started: str, lost: RigLost) -> None:
-        """Count a rig that was lost in set-up against each cell of the array; drop those that are then given up."""
+        """Record an attempt of each cell for a rig that was lost in set-up; drop cells without attempts left."""
         for cell in tuple(cells):
             self._keep_log(cell, self.lose(cell.id, round_number, started, lost))
-            if self._concluded(cell, round_number):
+            if self._conclude(cell, round_number):
                 cells.remove(cell)
 
     def break_batch(
         self, cells: deque[Cell], round_number: int, started: str, failed: HarnessBroken, *reasons: str
     ) -> None:
-        """Record the trials of an array that never came up."""
+        """Record broken trials of a stack that could not be built."""
         log = {"set-up.log": f"{failed.brief}\n\n{failed.details}\n"}
         while cells:
             cell = cells.popleft()
@@ -116,7 +116,7 @@ class Recorder:
                 cell.id,
                 round_number,
                 Outcome.BROKEN,
-                in_turn(reasons),
+                join_reasons(reasons),
                 started=started,
                 attempts=attempt,
                 folder=folder,

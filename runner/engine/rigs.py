@@ -1,4 +1,4 @@
-"""The rig that an array needs. Pure."""
+"""The rig that a stack needs. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def rig_spec(matrix: Matrix, array: Array, kernel: str | None) -> RigSpec:
-    """The rig that an array needs; `kernel`: the one asked for on the command line."""
+    """Describe the rig for a stack; `kernel`: from the command line."""
     wish = matrix.machine
     modules = tuple(sorted({name for layer in array.stack.value for name in layer.modules}))
     programs = tuple(sorted({name for layer in array.stack.value for name in layer.programs}))
@@ -25,12 +25,11 @@ def rig_spec(matrix: Matrix, array: Array, kernel: str | None) -> RigSpec:
 
 
 def specs_of(matrix: Matrix, arrays: Iterable[Array], kernel: str | None) -> Iterator[RigSpec]:
-    """The rig that each array needs."""
     return (rig_spec(matrix, array, kernel) for array in arrays)
 
 
 def powers_of(array: Array) -> tuple[str, ...]:
-    """As `RigSpec.powers` has them, of all cells of the array together."""
+    """Return `RigSpec.powers` for all cells of the stack."""
     return tuple(sorted(set(_powers(array))))
 
 

@@ -1,4 +1,4 @@
-"""What to measure next, given what is known: nothing here writes, starts or waits."""
+"""The choice of the next trials from the records. It does no I/O and does not wait."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Scheduler:
-    """Decides from the plan, the records, the budget and the open guidelines."""
+    """Choose trials by the plan, the records, the budget and the open guidelines."""
 
     def __init__(
         self,
@@ -32,17 +32,17 @@ class Scheduler:
     ) -> None:
         self.plan, self.spending = plan, spending or Spending()
         self._records = records or Records()
-        #: Decides where trials beyond the minimum go; None: each cell by its own interval.
+        #: Chooses cells beyond the minimum; None: each cell by its own interval.
         self._steering = steering
-        #: Trials the budget was too small for: of the minimum, and of all.
+        #: Trials without budget: of the minimum, and of all.
         self.short = self.left_out = 0
 
-    # --- what happened ---
+    # --- records ---
 
     def start(
         self, trials: Iterable[Trial], attempts: Iterable[Attempt], retried: Mapping[tuple[str, int], int]
     ) -> None:
-        """Take over the records of earlier processes of the run."""
+        """Add the records of earlier processes of the run."""
         self._records = Records(retried=dict(retried))
         for attempt in attempts:
             self._records.lose(attempt)
@@ -52,34 +52,33 @@ class Scheduler:
                 self._steering.add(trial)
 
     def charge(self, arrays: Iterable[tuple[str, float]], trials: Iterable[Trial]) -> None:
-        """Take what earlier processes of the run spent from its budget."""
-        if not self.spending.limited:
+        """Charge the budget with the costs of earlier processes of the run."""
+        if not self.spending.is_limited:
             return
         cells = {cell.id: cell for cell in self.plan.selection.cells()}
         by_key = {cell.array.key: cell.array for cell in cells.values()}
         for key, seconds in arrays:
             if array := by_key.get(key):
                 self.spending.spend_on_array(array)
-                self.spending.built(array, seconds)
+                self.spending.record_set_up(array, seconds)
         for trial in trials:
             self.spending.add(trial, cells[trial.cell])
 
     def add(self, trial: Trial, cell: Cell) -> None:
-        """Take in a recorded trial."""
         self._records.add(trial)
         self.spending.add(trial, cell)
         if self._steering:
             self._steering.add(trial)
 
     def lose(self, attempt: Attempt, seconds: float = 0.0) -> None:
-        """Take in an attempt that lost its rig after so many seconds."""
+        """Add an attempt that lost its rig after `seconds`."""
         self._records.lose(attempt)
         self._records.spent[attempt.cell, attempt.round] += seconds
 
-    # --- what follows ---
+    # --- decisions ---
 
     def rounds(self) -> Iterator[int]:
-        """Yield each round in turn, until no trial is wanted or affordable."""
+        """Yield rounds until no trial is wanted or affordable."""
         for round_number in self._steering.rounds if self._steering else self.plan.rounds:
             weights = self._weights(round_number)
             if weights is not None and (not weights or self._cannot_afford(round_number)):
@@ -87,26 +86,26 @@ class Scheduler:
             yield round_number
 
     def batches(self, round_number: int) -> Iterator[tuple[Batch, deque[Cell]]]:
-        """Yield the batches of a round with the cells that are still wanted, each decided when it is asked for."""
-        chosen = self._affordable_cells(round_number)
+        """Yield the batches of a round with the cells that are still wanted at that moment."""
+        affordable = self._affordable_cells(round_number)
         for batch in self.plan.batches(round_number):
             wanted = [cell for cell in batch.cells if self.is_wanted(cell, round_number)]
-            cells = deque(cell for cell in wanted if chosen is None or cell.id in chosen)
+            cells = deque(cell for cell in wanted if affordable is None or cell.id in affordable)
             self.left_out += len(wanted) - len(cells)
             if cells:
                 yield batch, cells
 
     def is_wanted(self, cell: Cell, round_number: int) -> bool:
-        """Whether a trial is to be measured: not recorded, not hopeless, and its cell not known well enough."""
+        """Return whether a trial is not recorded, not given up, and its cell needs it."""
         if self.is_recorded(cell, round_number) or self.conclusion(cell, round_number):
             return False
         weights = self._weights(round_number)
         return not is_precise(self._rates(cell), self._rule) if weights is None else cell.id in weights
 
     def conclusion(self, cell: Cell, round_number: int) -> Trial | None:
-        """Return the record of a trial that is decided without measuring it; None: it is not.
+        """Return the record of a trial that needs no measurement, else None.
 
-        A trial is broken when too many rigs died under it, and its cell is then quarantined: skipped from there on.
+        A trial is broken after too many lost rigs. Its cell is then quarantined: later trials are skipped.
         """
         if self.is_recorded(cell, round_number):
             return None
@@ -116,7 +115,7 @@ class Scheduler:
                 cell.id,
                 round_number,
                 Outcome.BROKEN,
-                in_turn([attempt.reason for attempt in attempts]),
+                join_reasons([attempt.reason for attempt in attempts]),
                 started=attempts[0].started,
                 seconds=self._records.spent[cell.id, round_number],
                 attempts=attempts[-1].number,
@@ -129,16 +128,16 @@ class Scheduler:
         return (cell.id, round_number) in self._records.finished
 
     def attempts(self, cell: str, round_number: int) -> Sequence[Attempt]:
-        """Return the attempts at a trial that count against it."""
+        """Return the attempts at a trial since the last `--retry-broken`."""
         return self._records.attempts(cell, round_number)
 
     def next_attempt(self, cell: str, round_number: int) -> int:
         return self._records.next(cell, round_number)
 
     def affordable(self, array: Array | None, cells: deque[Cell], round_number: int) -> bool:
-        """Drop cells that the budget is too small for; charge the first that is left, and the set-up of `array`.
+        """Drop cells without budget, then charge the first remaining one, and the set-up of `array`.
 
-        Returns whether a cell is left.
+        Return whether a cell remains.
         """
         spending = self.spending
         while cells and not spending.affords(
@@ -156,7 +155,7 @@ class Scheduler:
         return True
 
     def _cannot_afford(self, round_number: int) -> bool:
-        """Whether the budget is too small for each wanted trial of a round; they are then left out."""
+        """Return whether the budget is too small for each wanted trial of a round; count them as left out."""
         wanted = sum(
             self.is_wanted(cell, round_number) for batch in self.plan.batches(round_number) for cell in batch.cells
         )
@@ -166,8 +165,8 @@ class Scheduler:
         return True
 
     def _affordable_cells(self, round_number: int) -> set[str] | None:
-        """Return the cells that the budget is spent on once each has its minimum; None: no limit."""
-        if not self.spending.limited or round_number <= self.plan.repeat.min:
+        """Return the cells beyond the minimum that the budget allows; None: no limit."""
+        if not self.spending.is_limited or round_number <= self.plan.repeat.min:
             return None
         wanted = [
             cell
@@ -183,7 +182,7 @@ class Scheduler:
         return choose_affordable(wishes, set_ups, self.spending.left)
 
     def _weights(self, round_number: int) -> Mapping[str, float] | None:
-        """Return the cells measured for the guidelines' sake, with their weights, once each has its minimum."""
+        """Return the cells that open guidelines need beyond the minimum, with weights."""
         if self._steering is None or round_number <= self.plan.repeat.min:
             return None
         return self._steering.wanted(round_number)
@@ -200,8 +199,8 @@ class Scheduler:
         return [rates for _, rates in sorted(self._records.rates[cell.id].items())]
 
 
-def in_turn(reasons: Sequence[str]) -> str:
-    """Return the reasons of several attempts in turn, or the one that they share."""
+def join_reasons(reasons: Sequence[str]) -> str:
+    """List the reasons of several attempts, or return the common one."""
     if len(set(reasons)) == 1:
         return reasons[0]
     return "; ".join(f"{number}. {reason}" for number, reason in enumerate(reasons, start=1))

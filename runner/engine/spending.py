@@ -1,7 +1,7 @@
-"""What a run has cost so far, and what its next steps will: as they did the last time, or as was estimated.
+"""The spent budget of a run, and the costs of its next steps: the last measured ones, else estimates.
 
-Bytes are what is asked of the arrays: what fio writes, what building them and laying out files takes. What parity and
-mirrors make of that on the disks comes on top of it.
+Bytes count writes to stacks: by fio, by set-up and by laying out files. The extra writes of parity and mirrors to the
+disks are not included.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Spending:
-    """Keeps to a budget: of time from when it is made, of bytes over the whole run."""
+    """Track a budget: seconds since this object was made, bytes over the whole run."""
 
     def __init__(
         self,
@@ -32,43 +32,40 @@ class Spending:
         write_budget: WriteBudget | None = None,
     ) -> None:
         self.budget = budget
-        #: What the disks may have tonight, if they are such as wear out.
+        #: Daily write limits of disks that wear out.
         self._write_budget = write_budget
         self._pace, self._clock = pace or Pace(), clock
         self._began, self._written = clock(), 0.0
         self._of_cells: dict[str, Cost] = {}
-        #: What trials that have no end yet are thought to write.
+        #: Estimated bytes of running trials.
         self._under_way: dict[str, float] = {}
         self._seconds_of_arrays: dict[str, float] = {}
 
     @property
-    def limited(self) -> bool:
-        """Whether there is an end to it at all."""
+    def is_limited(self) -> bool:
         return self.budget != ENDLESS
 
     @property
     def left(self) -> Cost:
-        """What may be spent yet."""
         return self.budget - Cost(self._clock() - self._began, self._written)
 
     def spend_on_array(self, array: Array) -> None:
-        """It is about to be built. Bytes count from now on, whatever becomes of it: others must not spend them too."""
+        """Charge the bytes of a set-up before it begins, so that other rigs do not spend them too."""
         self._written += self._written_by(array)
 
     def spend_on_cell(self, cell: Cell) -> None:
-        """A trial of it is about to begin."""
+        """Charge the estimated bytes of a trial before it begins."""
         cost = self.of_cell(cell).written
         self._written += cost
         self._under_way[cell.id] = cost
         if self._write_budget:
             self._write_budget.begin_trial()
 
-    def built(self, array: Array, seconds: float) -> None:
-        """An array is up."""
+    def record_set_up(self, array: Array, seconds: float) -> None:
         self._seconds_of_arrays[array.key] = seconds
 
     def add(self, trial: Trial, cell: Cell) -> None:
-        """A trial is recorded: what it wrote takes the place of what it was thought to."""
+        """Replace the estimate of a trial by its measured cost."""
         taken = self._under_way.pop(cell.id, 0.0)
         if trial.figures is None:
             self._written += 0.0 if taken else self.of_cell(cell).written
@@ -80,29 +77,26 @@ class Spending:
         self._written += cost.written - taken
 
     def of_cell(self, cell: Cell) -> Cost:
-        """One more trial of it."""
         known = self._of_cells.get(cell.id)
         if known is not None:
             return known
         return Cost(seconds_of(cell, self._pace), most_bytes_of(cell, self._pace) + laid_out((cell,)))
 
     def of_array(self, array: Array) -> Cost:
-        """Building it."""
         guess = building_of(array, self._pace).least
         return Cost(self._seconds_of_arrays.get(array.key, guess), self._written_by(array))
 
     def affords(self, cost: Cost) -> bool:
-        """Whether there is enough left for it."""
         if self._write_budget and not self._write_budget.can_afford(cost.written):
             return False
-        return not self.limited or cost.within(self.left)
+        return not self.is_limited or cost.within(self.left)
 
     def _written_by(self, array: Array) -> int:
         return building_of(array, self._pace).written + resync_of(array)
 
 
 def _written(figures: Figures, cell: Cell) -> float:
-    """By fio, in its ramp as well, which it leaves out of its figures; and while its files were laid out."""
+    """Return the bytes of a trial, with the ramp, which fio excludes from its figures, and the laid-out files."""
     work = cell.workload.value
     counted = figures.write.bytes if figures.write else 0
     ramp = 1 + work.ramp / figures.runtime if figures.runtime else 1.0

@@ -1,4 +1,4 @@
-"""Keep the scripts of arrays on disks that outlive their rig, until the arrays are taken apart."""
+"""Tear-down scripts of stacks on disks that outlive their rig."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ if TYPE_CHECKING:
 
 
 class Teardowns:
-    """Arrays that are up, and those that lost rigs left behind."""
+    """The stacks that are built, and those that lost rigs left behind."""
 
     def __init__(self, shelf: Shelf) -> None:
         self._shelf = shelf
-        self._up: dict[str, StackScripts] = {}
-        self._left: dict[str, StackScripts] = {}
+        self._built: dict[str, StackScripts] = {}
+        self._leftovers: dict[str, StackScripts] = {}
 
     def keep(self, array: str, scripts: StackScripts) -> None:
-        """Keep the scripts of an array that is about to be built where it could outlive its rig and this process."""
+        """Save the scripts of a stack before it is built, because it may outlive its rig and this process."""
         self._shelf.keep_tear_down(array, scripts.tear_down)
-        self._up[array] = scripts
+        self._built[array] = scripts
 
     def lose(self, array: str) -> None:
-        """Its rig was lost; unless it was taken apart before, it still exists."""
-        if scripts := self._up.pop(array, None):
-            self._left[array] = scripts
+        """Note that the rig is lost and its stack remains on the disks."""
+        if scripts := self._built.pop(array, None):
+            self._leftovers[array] = scripts
 
     @property
     def has_leftovers(self) -> bool:
-        return bool(self._left)
+        return bool(self._leftovers)
 
     def forget(self, array: str) -> None:
-        up, left = self._up.pop(array, None), self._left.pop(array, None)
-        if up or left:
+        built, leftover = self._built.pop(array, None), self._leftovers.pop(array, None)
+        if built or leftover:
             self._shelf.forget_tear_down(array)
 
     async def tear_down_leftovers(self, rig: Rig) -> None:
-        """If an array cannot be taken apart, the next set-up reports it."""
-        for array, scripts in list(self._left.items()):
+        """Take the remaining stacks apart; if one fails, the next set-up reports it."""
+        for array, scripts in list(self._leftovers.items()):
             if await tear_down_remains(rig, scripts):
                 self.forget(array)

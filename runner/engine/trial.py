@@ -1,4 +1,4 @@
-"""One array on one rig, and the trials on it."""
+"""One stack on one rig, and the trials on it."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class LostInSetUp(RigLost):
 
 
 class NotOnThisKernel(HarnessBroken):
-    """The rig's kernel does not support the array: the rig works, but the array cannot be measured."""
+    """The rig works, but its kernel does not support the stack."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A trial as it came back: its result, its times and all its files."""
+    """The result, the times and the files of a trial."""
 
     finding: Finding
     started: str
@@ -84,13 +84,13 @@ class ArrayOnRig:
     ) -> ArrayOnRig:
         """Run the set-up; raise NotOnThisKernel, SetUpFailed, or LostInSetUp.
 
-        `keep` receives the scripts that start the array again and take it apart, before it is built.
+        Before the stack is built, `keep` receives its scripts, which can activate it again and take it apart.
         """
-        if lacking := _lacking(array, rig.facts):
-            raise NotOnThisKernel(lacking)
+        if missing := _missing_modules(array, rig.facts):
+            raise NotOnThisKernel(missing)
         if not machine.zeroed and assumes_zeros(array):
             raise SetUpFailed(
-                f"sync: assume-clean is only true on zeroed disks, and those of {machine.name} are not known to be"
+                f"sync: assume-clean needs zeroed disks, but the disks of {machine.name} may have other content"
             )
         scripts = stack_scripts(array, rig.disks, zeroed=machine.zeroed, own=own)
         built = cls(matrix, array, rig, scripts, own, invented=machine.synthetic)
@@ -101,7 +101,7 @@ class ArrayOnRig:
             await built._set_up(deadline)
         except BaseException:
             if not machine.disposable:
-                # Half an array would block the next one. If it cannot be taken apart, the error above names why.
+                # A partial stack would block the next one. If its tear-down fails too, the first error is reported.
                 with suppress(RigLost):
                     await run_to_end(built.tear_down())
             raise
@@ -120,9 +120,7 @@ class ArrayOnRig:
         return files_of(self._scripts, cell_scripts(cell, self._scripts.stack, self._own, self._matrix.monitor))
 
     async def tear_down(self) -> None:
-        """Take the array apart on a rig that outlives it. If a second try does not leave bare disks either, the rig is
-        lost.
-        """
+        """Take the stack apart on a rig that outlives it. After two failed tries, the rig is lost."""
         step = Step("tear-down", self._scripts.tear_down)
         for last_try in (False, True):
             (result,) = await self._rig.run([step], expected=0.0, deadline=deadlines.GRACE)
@@ -144,7 +142,7 @@ class ArrayOnRig:
         self._rig.arm(faults)
         async with sample_disks(self._rig) as service:
             results = await self._rig.run(
-                _steps(scripts, fio_job, ours=self._own is None),
+                _steps(scripts, fio_job, shared_shell=self._own is None),
                 expected=deadlines.expected(work),
                 deadline=deadlines.with_faults(deadline, work, faults, slowest),
             )
@@ -165,7 +163,7 @@ class ArrayOnRig:
                 **overload,
                 **output.notes,
                 **({UNSETTLED: found.unsettled} if found.unsettled else {}),
-                **self._held_back(beside, found.figures, work, done, overload.get(HOST_LIMITED, "")),
+                **self._bottleneck(beside, found.figures, work, done, overload.get(HOST_LIMITED, "")),
             },
             scripts=files_of(self._scripts, scripts),
             outputs={
@@ -176,7 +174,7 @@ class ArrayOnRig:
             },
         )
 
-    def _held_back(
+    def _bottleneck(
         self, beside: TrialUse | None, figures: Figures | None, work: Workload, done: Sequence[Report], overload: str
     ) -> dict[str, str]:
         if beside is None or figures is None:
@@ -186,49 +184,50 @@ class ArrayOnRig:
         return notes(count_cache_flushes(beside, done), figures, work, spares, links, overload)
 
     async def _aftermath(self) -> str:
-        """Return the state of the array after its disks failed; raise RigLost."""
+        """Return the state of the stack after its disks failed; raise RigLost."""
         step = Step("aftermath", self._scripts.aftermath)
         (result,) = await self._rig.run([step], expected=0.0, deadline=deadlines.GRACE)
         return result.output
 
     def _notes(self) -> dict[str, str]:
-        """Return the running kernel, the notes of set-up, and how a first resync was handled."""
+        """Return the kernel, the notes of the set-up, and the way of the first resync."""
         ways = {layer.resync for layer in self._scripts.stack.layers if layer.resync}
         resync = {"resync": ", ".join(sorted(ways))} if ways else {}
         return {"kernel": self._rig.facts["kernel"], **notes_of(self.set_up_log), **resync}
 
     def _faults(self, results: Sequence[StepResult]) -> dict[str, str]:
-        """Return the faults of the disks, and which of them the trial cannot have met."""
+        """Return the faults of the disks, with marks on those without effect on the trial."""
         if not self._array.faults:
             return {}
         used = {self._rig.disks.index(disk) for disk in self.stack.disks}
         lasted = results[-1].seconds if results[-1].name == "measure" else 0.0
-        told = [
-            f"{fault}{_in_vain(used=fault.disk in used, over=fault.at > lasted > 0)}" for fault in self._array.faults
+        faults = [
+            f"{fault}{_ineffective(used=fault.disk in used, over=fault.at > lasted > 0)}"
+            for fault in self._array.faults
         ]
-        return {"faults": "; ".join(told)}
+        return {"faults": "; ".join(faults)}
 
 
 def assumes_zeros(array: Array) -> bool:
-    """Return whether the array is only consistent on disks that read as zeros."""
+    """Return whether the stack needs disks that read as zeros."""
     return any(getattr(layer, "sync", "") == "assume-clean" for layer in array.stack.value)
 
 
 async def tear_down_remains(rig: Rig, scripts: StackScripts) -> bool:
-    """Start what is left of a lost rig's array on this one and take it apart; return whether that succeeded."""
+    """Activate the stack of a lost rig on this one and take it apart; return whether that succeeded."""
     await rig.run([Step("activate", scripts.activate)], expected=0.0, deadline=deadlines.GRACE)
     (result,) = await rig.run([Step("tear-down", scripts.tear_down)], expected=0.0, deadline=deadlines.GRACE)
     return result.status == 0
 
 
-def _in_vain(*, used: bool, over: bool) -> str:
+def _ineffective(*, used: bool, over: bool) -> str:
     if not used:
         return " (which this layout does not use)"
-    return " (when the work was over)" if over else ""
+    return " (after the end of the work)" if over else ""
 
 
-def _lacking(array: Array, facts: Mapping[str, str]) -> str:
-    """Return what the kernel does not have of all that an array needs; empty if it has all."""
+def _missing_modules(array: Array, facts: Mapping[str, str]) -> str:
+    """List the modules of the stack that the kernel lacks; empty if it has all."""
     without = set(facts.get("without", "").split())
     found = [
         f'"{module}" ({layer.title})' for layer in array.stack.value for module in layer.modules if module in without
@@ -237,9 +236,9 @@ def _lacking(array: Array, facts: Mapping[str, str]) -> str:
 
 
 def host_limited(done: Sequence[Report], work: Workload, bound: float) -> dict[str, str]:
-    """Return the time lost to the host, with a note if it is over the bound: the host could not keep up with its disks.
+    """Return the share of time lost to the host, with a note if it exceeds the bound.
 
-    A workload with a rate limit or think time leaves disks waiting on purpose.
+    A rate limit or think time lets disks wait on purpose, so their waiting does not count then.
     """
     overload = overload_of(done)
     if overload and any(option.startswith(("rate", "thinktime")) for option in work.fio):
@@ -250,19 +249,19 @@ def host_limited(done: Sequence[Report], work: Workload, bound: float) -> dict[s
     return {**share, HOST_LIMITED: str(overload)} if overload.exceeds(bound) else share
 
 
-def _steps(scripts: CellScripts, fio_job: str, *, ours: bool) -> list[Step]:
-    """`ours`: no template is a user's own, so that each step may run in the shell of the one before."""
+def _steps(scripts: CellScripts, fio_job: str, *, shared_shell: bool) -> list[Step]:
+    """Return the steps of a trial; `shared_shell`: a step may run in the shell of the step before."""
     return [
         Step("tune", scripts.tune),
-        Step("verify", scripts.verify, continues_shell=ours),
-        Step("measure", scripts.measure, {"job.fio": fio_job}, continues_shell=ours),
+        Step("verify", scripts.verify, continues_shell=shared_shell),
+        Step("measure", scripts.measure, {"job.fio": fio_job}, continues_shell=shared_shell),
         *([Step("samples", scripts.samples)] if scripts.samples else []),
         *([Step("profile", scripts.profile)] if scripts.profile else []),
     ]
 
 
 def _outputs(results: Sequence[StepResult], fio_job: str, set_up_log: str, aftermath: str) -> dict[str, str]:
-    told = {"set-up.log": set_up_log, **({"aftermath.log": aftermath} if aftermath else {})}
+    logs = {"set-up.log": set_up_log, **({"aftermath.log": aftermath} if aftermath else {})}
     names = {"tune": "tune.log", "verify": "read-back.tsv", "measure": "fio.json"}
     outputs = {names[result.name]: result.output for result in results if result.output}
-    return {"job.fio": fio_job, **told, **outputs}
+    return {"job.fio": fio_job, **logs, **outputs}

@@ -1,4 +1,4 @@
-"""Turn the output of a trial's steps into its record. Pure."""
+"""The result of a trial, from the output of its steps. Pure."""
 
 from __future__ import annotations
 
@@ -31,49 +31,49 @@ class Finding:
     outcome: Outcome
     reason: str = ""
     figures: Figures | None = None
-    #: The steady state that was not reached; empty if it was, or if none was wanted.
+    #: The steady state that was not reached; else empty.
     unsettled: str = ""
     readings: tuple[Reading, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class TrialOutput:
-    """The output of a trial's steps by kind: up to the measurement, and beside it."""
+    """The output of a trial, separated into steps, counters, files and notes."""
 
     steps: tuple[StepResult, ...]
     before: CounterSnapshot | None
     after: CounterSnapshot | None
-    #: How the measurement went, as files of the trial.
+    #: Files of the trial with details of the measurement.
     files: Mapping[str, str]
     notes: Mapping[str, str]
 
 
 def split_outputs(results: Sequence[StepResult], work: Workload, *, invented: bool = False) -> TrialOutput:
-    """Split the output of the steps; `invented`: of the dry machine."""
+    """Split the output of the steps; `invented`: the dry machine made it."""
     steps, files, notes, before, after = list[StepResult](), dict[str, str](), dict[str, str](), None, None
     for result in results:
         if result.name == "measure":
             output, before, after = split_counters(result.output)
-            unasked, output = split_other_settings(output)
-            # This was read back later, so it belongs to those readings.
-            steps = [replace(one, output=one.output + unasked) if one.name == "verify" else one for one in steps]
+            other_readings, output = split_other_settings(output)
+            # The measurement reads more settings, which belong to the read-back.
+            steps = [replace(one, output=one.output + other_readings) if one.name == "verify" else one for one in steps]
             steps.append(replace(result, output=output))
         elif result.name == "samples":
             files |= {"samples.json": result.output} if result.output.strip() else {}
         elif result.name == "profile" and result.status:
             notes["profile"] = f"not kept: {evidence(result.output)}"
         elif result.name == "profile":
-            files |= {"profile.csv": _course(result.output, work, invented=invented)} if result.output.strip() else {}
+            files |= {"profile.csv": _profile(result.output, work, invented=invented)} if result.output.strip() else {}
         else:
             steps.append(result)
     return TrialOutput(tuple(steps), before, after, files, notes)
 
 
-def _course(told: str, work: Workload, *, invented: bool) -> str:
+def _profile(table_text: str, work: Workload, *, invented: bool) -> str:
     if work.profile == "time":
-        table = table_by_time(told, work.course)
+        table = table_by_time(table_text, work.course)
     else:
-        table = table_by_sample(told, work.bs) if work.each else table_by_position(told)
+        table = table_by_sample(table_text, work.bs) if work.each else table_by_position(table_text)
     return mark_synthetic(table) if invented else table
 
 
@@ -87,21 +87,21 @@ def readings_of(output: str) -> tuple[Reading, ...]:
 
 
 def split_other_settings(output: str) -> tuple[str, str]:
-    """Split a measurement's output into readings of settings that were not set, and the rest.
+    """Split a measurement's output into readings of undeclared settings, and the rest.
 
-    Files follow their paths, before fio's JSON: the first line of each counts.
+    Lines `path:content` come before fio's JSON; only the first line of each file counts.
     """
     before, json = _at_json(output)
     of = {f"/sys/class/block/{one.got}/": one.setting for one in readings_of(before) if one.setting.endswith(NODE)}
     readings, rest, seen = [], [], set[str]()
     for line in before.splitlines(keepends=True):
-        path, colon, said = line.partition(":")
+        path, colon, content = line.partition(":")
         folder = next((folder for folder in (*of, MEMORY) if path.startswith(folder)), "")
         if line.startswith("reading\t"):
             readings.append(line)
         elif not (colon and folder):
             rest.append(line)
-        elif path not in seen and (got := _chosen(said)):
+        elif path not in seen and (got := _value_of(content)):
             seen.add(path)
             name = of[folder].removesuffix(NODE) if folder in of else "vm"
             readings.append(f"reading\t{name}.{path.removeprefix(folder)}\t-\t{got}\n")
@@ -114,14 +114,14 @@ def _at_json(output: str) -> tuple[str, str]:
     return output[:at], output[at:]
 
 
-def _chosen(said: str) -> str:
-    """Return the value in a file; of a list of choices, the chosen one."""
-    chosen = re.search(r"\[(.*?)\]", said)
-    return chosen[1] if chosen else said.strip()
+def _value_of(content: str) -> str:
+    """Return the value in a sysfs file; from a list of choices, the one in brackets."""
+    choice = re.search(r"\[(.*?)\]", content)
+    return choice[1] if choice else content.strip()
 
 
 def notes_of(output: str) -> dict[str, str]:
-    """Parse the `note` lines of a set-up (name and text), which stay with every figure."""
+    """Parse the `note` lines (name and text) of a set-up."""
     notes: dict[str, str] = {}
     for line in output.splitlines():
         if line.startswith("note\t") and line.count("\t") >= 2:
@@ -131,16 +131,16 @@ def notes_of(output: str) -> dict[str, str]:
 
 
 def mismatch(readings: Sequence[Reading]) -> str:
-    """Return the settings that did not stick; empty if all did."""
+    """List the settings whose value differs from the declared one; empty if there are none."""
     wrong = list(dict.fromkeys(one for one in readings if one.wanted is not None and one.wanted != one.got))
     if not wrong:
         return ""
-    told = "; ".join(f"{one.setting} wanted {one.wanted}, kernel says {one.got}" for one in wrong[:3])
-    return f"not as declared: {told}" + (f" (and {len(wrong) - 3} more)" if len(wrong) > 3 else "")
+    differences = "; ".join(f"{one.setting} wanted {one.wanted}, kernel says {one.got}" for one in wrong[:3])
+    return f"not as declared: {differences}" + (f" (and {len(wrong) - 3} more)" if len(wrong) > 3 else "")
 
 
 def _beside_json(output: str) -> str:
-    """Return what fio and the script printed beside the JSON."""
+    """Return the lines before and after the JSON."""
     lines = output.splitlines()
     first = next((at for at, line in enumerate(lines) if line.startswith("{")), len(lines))
     last = max((at for at, line in enumerate(lines) if line.rstrip() == "}"), default=len(lines))
@@ -148,12 +148,12 @@ def _beside_json(output: str) -> str:
 
 
 def _fio_failed(failed: FioFailed, result: StepResult) -> str:
-    """Return why there are no figures, with fio's own message where there is one."""
+    """Return why there are no figures, with fio's own message, if any."""
     beside = _beside_json(result.output)
-    said = evidence(beside).removeprefix("fio: ") if beside.strip() else ""
+    message = evidence(beside).removeprefix("fio: ") if beside.strip() else ""
     if failed.silent:
-        return f"fio failed: {said or f'{failed.brief} (exit status {result.status})'}"
-    return f"fio failed: {failed.brief}" + (f": {said}" if said else "")
+        return f"fio failed: {message or f'{failed.brief} (exit status {result.status})'}"
+    return f"fio failed: {failed.brief}" + (f": {message}" if message else "")
 
 
 def finding(results: Sequence[StepResult]) -> Finding:
@@ -170,7 +170,9 @@ def finding(results: Sequence[StepResult]) -> Finding:
     except FioFailed as failed:
         return Finding(Outcome.BROKEN, _fio_failed(failed, last), readings=readings)
     if last.status != 0:
-        said = evidence(_beside_json(last.output))
-        reason = said if said.startswith("not as declared") else f"fio failed: exit status {last.status}: {said}"
+        message = evidence(_beside_json(last.output))
+        reason = (
+            message if message.startswith("not as declared") else f"fio failed: exit status {last.status}: {message}"
+        )
         return Finding(Outcome.BROKEN, reason, readings=readings)
     return Finding(Outcome.MEASURED, figures=figures, unsettled=missed_steady_states(jobs), readings=readings)

@@ -152,29 +152,29 @@ def test_the_first_claim_that_fails_is_the_last_that_is_told(
 
 
 @pytest.mark.parametrize("why", [BadInput("no such machine here"), ValueError("a mistake of ours")])
-def test_what_was_refused_is_not_tried_again_for_every_item(
+def test_an_error_is_raised_once_and_reported_for_each_item(
     pytester: pytest.Pytester, matrix: Path, monkeypatch: pytest.MonkeyPatch, why: Exception
 ) -> None:
-    tried: list[object] = []
+    calls: list[object] = []
 
     def refuses(*asked: object) -> None:
-        tried.append(asked)
+        calls.append(asked)
         raise why
 
     monkeypatch.setattr(requesting, "refuse", refuses)
     done = run(pytester, "small.yaml")
     done.assert_outcomes(errors=6)
-    assert len(tried) == 1
+    assert len(calls) == 1
     said = done.stdout.str().partition("short test summary")[0].split("_ ERROR at setup of ")[1:]
     assert len(said) == 6
     assert all(str(why) in one for one in said)
     ours = isinstance(why, BadInput)
-    # A mistake is told with its way, which becomes no longer; what a user is told comes without.
-    assert {one.count(">           raise self._tried") for one in said} == {0 if ours else 1}
+    # A programming error has a traceback, which does not grow; an error for the user has none.
+    assert {one.count(">           raise self._result") for one in said} == {0 if ours else 1}
     assert {"_pytest" in one for one in said} == {not ours}
 
 
-def test_a_cell_that_never_settled_has_no_figures_and_does_not_pass(
+def test_a_cell_that_missed_the_steady_state_is_skipped(
     pytester: pytest.Pytester, matrix: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def restless(step: Step) -> StepResult:
@@ -187,7 +187,7 @@ def test_a_cell_that_never_settled_has_no_figures_and_does_not_pass(
     matrix.write_text(matrix.read_text().replace("runtime: 1s", steady))
     done = run(pytester, "small.yaml")
     done.assert_outcomes(passed=2, skipped=2 + 2)
-    done.stdout.fnmatch_lines(["*none of its 4 trials came to the steady state that was asked for*"])
+    done.stdout.fnmatch_lines(["*all 4 trials missed the wanted steady state*"])
 
 
 def test_the_last_failures_alone_are_measured_again(

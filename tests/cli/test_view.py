@@ -33,7 +33,7 @@ EVENTS: tuple[Event, ...] = (
     RigUp(RED, 1.5, {"kernel": "6.1"}),
     TrialStarted("raid5/[red]/work", 1, RED),
     TrialDone("raid5/[red]/work", measured("c1", 1, direction(2e8, 1 << 20)), RED),
-    RigWasLost("raid5/[red]/other", "the guest panicked", "a fresh one comes up", RED),
+    RigWasLost("raid5/[red]/other", "the guest panicked", "starting a fresh one", RED),
     TrialDone("raid5/[red]/other", Trial("c2", 1, Outcome.BROKEN, "the guest panicked"), RED),
     BatchDone(1, RED),
 )
@@ -45,7 +45,7 @@ def test_plain_lines_count_on_from_what_was_recorded_before(capsys: pytest.Captu
             view.event(event)
     assert capsys.readouterr().out.splitlines() == [
         "[5/10] raid5/[red]/work: read 200.0 MB/s 191 IOPS",
-        "raid5/[red]/other: the guest panicked; a fresh one comes up",
+        "raid5/[red]/other: the guest panicked; starting a fresh one",
         "[6/10] raid5/[red]/other: broken: the guest panicked",
     ]
 
@@ -83,7 +83,7 @@ def test_quiet_tells_losses_alone_and_not_on_standard_output(capsys: pytest.Capt
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.splitlines() == [
-        "raid5/[red]/other: the guest panicked; a fresh one comes up",
+        "raid5/[red]/other: the guest panicked; starting a fresh one",
         "raid5/[red]/other: broken: the guest panicked",
     ]
 
@@ -100,7 +100,7 @@ def test_the_bar_keeps_what_went_wrong_above_itself(monkeypatch: pytest.MonkeyPa
         view.notice("a [word]")
         assert view.done == 6
     said = terminal.getvalue()
-    assert "raid5/[red]/other: the guest panicked; a fresh one comes up" in said
+    assert "raid5/[red]/other: the guest panicked; starting a fresh one" in said
     assert "raid5/[red]/other: broken: the guest panicked" in said
     assert "a [word]" in said
     assert "6/10" in said

@@ -175,7 +175,7 @@ def test_what_somebody_took_meanwhile_is_not_measured_and_it_is_said_who_has_it(
         assert not taken(disks.disk), "the other one is let go again"
         holder.communicate()
     assert str(caught.value) == (
-        "not alone with the disks that are to be measured: "
+        "other programs use disks of this stack: "
         f"disk-b is busy: {disks.other} is opened exclusively by process {holder.pid} ({PYTHON})"
     )
 

@@ -157,7 +157,7 @@ SAID = {
         "laying files out: fio: pid=0, err=28/file:filesetup.c:240, func=write, error=No space left on device",
     ),
     "only a pointer": ("Try 'mount --help' for more information.\n", "Try 'mount --help' for more information."),
-    "nothing": ("\n  \n", "it said nothing"),
+    "nothing": ("\n  \n", "no message"),
 }
 
 

@@ -224,7 +224,7 @@ def test_a_setting_that_did_not_stick_is_broken_and_never_a_number(bench: Bench)
             "set-up failed: a member already belongs to another array",
         ),
         ("tune", "matrix: the kernel refused 7 for x", "tuning failed: the kernel refused 7 for x"),
-        ("verify", "", "read-back failed: it said nothing"),
+        ("verify", "", "read-back failed: no message"),
         ("measure", "fio: engine foo not loadable", "fio failed: "),
     ],
 )
@@ -425,7 +425,7 @@ def test_a_killed_runner_is_not_held_against_the_cell_but_a_dead_host_is(bench: 
     bench.run(boot_id="four")
     assert bench.outcomes() == {Outcome.MEASURED: 6, Outcome.BROKEN: 1, Outcome.SKIPPED: 1}
     (broken,) = [trial for trial in bench.trials if trial.outcome is Outcome.BROKEN]
-    assert broken.reason == "the host went down while it ran"
+    assert broken.reason == "the host went down during the trial"
 
 
 def test_repeats_stop_when_they_know_enough(tmp_path: Path) -> None:
@@ -473,7 +473,7 @@ def test_assume_clean_is_refused_where_disks_are_not_known_to_be_zero(tmp_path: 
     bench.run(machine=Used())
     assert bench.outcomes() == {Outcome.BROKEN: 8}
     assert {rig.steps == [] for rig in bench.machine.rigs} == {True}
-    assert "assume-clean is only true on zeroed disks" in bench.trials[0].reason
+    assert "assume-clean needs zeroed disks" in bench.trials[0].reason
     bench.journal.close()
 
 
@@ -668,7 +668,7 @@ def test_what_a_trial_cannot_have_met_is_told_so(tmp_path: Path) -> None:
     unused = {trial.notes["faults"].partition("; ")[0] for trial in faulty.trials}
     faulty.journal.close()
     assert unused == {"disk 3 dies at 0 s (which this layout does not use)"}
-    assert told == {"disk 1 dies at 30 s", "disk 1 dies at 30 s (when the work was over)"}
+    assert told == {"disk 1 dies at 30 s", "disk 1 dies at 30 s (after the end of the work)"}
 
 
 def test_a_trial_that_never_came_to_its_work_is_broken_for_that_reason(tmp_path: Path) -> None:

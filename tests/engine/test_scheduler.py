@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from runner.engine.attempts import TRIES
 from runner.engine.budget import Cost
 from runner.engine.order import Plan
-from runner.engine.scheduler import Scheduler, in_turn
+from runner.engine.scheduler import Scheduler, join_reasons
 from runner.engine.spending import Spending
 from runner.results.record import Attempt, Outcome, Trial
 from runner.space.select import select
@@ -121,6 +121,6 @@ def test_a_budget_leaves_out_and_counts_what_it_does_not_buy(seconds: int) -> No
     assert chosen.short == chosen.left_out  # `repeat: 3` is the minimum of each cell
 
 
-def test_reasons_stand_in_turn_unless_they_are_the_same() -> None:
-    assert in_turn(["a", "a"]) == "a"
-    assert in_turn(["a", "b"]) == "1. a; 2. b"
+def test_different_reasons_are_numbered() -> None:
+    assert join_reasons(["a", "a"]) == "a"
+    assert join_reasons(["a", "b"]) == "1. a; 2. b"

@@ -40,12 +40,15 @@ async def _watched(rig: Rig, turns: int) -> service.Service:
 def test_what_each_disk_did_is_told_in_all_and_as_time_went_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "INTERVAL", 0.0)
     found = asyncio.run(_watched(cast("Rig", Busy()), 4))
-    assert [one.reads for one in found.done] == [0, len(found.looks) - 1]
+    assert [one.reads for one in found.done] == [0, len(found.samples) - 1]
     files = {name: list(csv.DictReader(text.splitlines())) for name, text in found.files().items()}
-    assert [(row["disk"], row["reads"]) for row in files["disks.csv"]] == [("0", "0"), ("1", str(len(found.looks) - 1))]
+    assert [(row["disk"], row["reads"]) for row in files["disks.csv"]] == [
+        ("0", "0"),
+        ("1", str(len(found.samples) - 1)),
+    ]
     course = [row for row in files["disks-over-time.csv"] if row["disk"] == "1"]
     assert {(row["reads"], row["busy"]) for row in course} == {("1", "0.25")}
-    assert len(course) == len(found.looks) - 1
+    assert len(course) == len(found.samples) - 1
     times = [float(row["seconds"]) for row in course]
     assert times == sorted(times)
 

@@ -103,7 +103,7 @@ def test_what_the_last_rig_cannot_take_apart_is_tried_once_more_and_nothing_else
     assert len(told) == 3
     assert standing == []
     (lost,) = (event for event in heard if isinstance(event, RigWasLost) and "still there" in event.reason)
-    assert lost.next == "it is measured, and taken apart on the next one"
+    assert lost.next == "its cells are measured; the next rig takes the stack apart"
 
 
 def test_where_that_is_no_more_possible_the_run_ends_as_it_would_have(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_where_disks_go_with_a_rig_nothing_of_it_is_left_to_take_apart(tmp_path:
     assert all(steps[0] == "set-up" and steps[-1] == "tear-down" for steps in told)
     assert standing == []
     (lost,) = (event for event in heard if isinstance(event, RigWasLost) and "still there" in event.reason)
-    assert lost.next == "it is measured, and its disks are gone with the rig"
+    assert lost.next == "its cells are measured; its disks are gone too"
 
 
 def test_where_rigs_are_thrown_away_nothing_of_this_is_done(tmp_path: Path) -> None:

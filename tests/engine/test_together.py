@@ -98,10 +98,10 @@ def test_only_disks_whose_time_is_modelled_are_measured_side_by_side() -> None:
 
 
 @pytest.mark.parametrize("name", [*MACHINES, *PASSTHROUGH.values()])
-def test_where_disks_are_there_once_there_is_one_machine(name: str) -> None:
+def test_machines_with_one_set_of_disks_run_one_rig_at_a_time(name: str) -> None:
     why = why_one_at_a_time(machine(name, MachineOptions()), [MODELLED], [])
     made = name in {"qemu", "vagrant", "dry"}
-    assert why.partition(":")[0] == ("" if made else f"{name} has one machine at a time")
+    assert why.partition(":")[0] == ("" if made else f"{name} runs one rig at a time")
 
 
 @pytest.mark.parametrize("work", ["sync: background", "state: rebuilding"])

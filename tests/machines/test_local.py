@@ -184,7 +184,7 @@ def test_a_disk_that_stays_with_the_run_is_told_whoever_listens_and_the_run_did_
     output, _ = runner.communicate()
     assert runner.returncode == 3, output
     assert "disk-a stays with the run, for `matrix clean`: " in output
-    assert "target is busy; it is measured, and taken apart on the next one" in output
+    assert "target is busy; its cells are measured; the next rig takes the stack apart" in output
     (run,) = (place.folder / "results").glob("small-*")
     ended = load(run).manifest
     assert (ended.finished, ended.exit) == (True, 3)

@@ -184,5 +184,5 @@ async def test_a_disk_that_went_with_its_controller_has_but_its_lock(tmp_path: P
 def test_there_is_one_such_rig_at_a_time() -> None:
     spec = RigSpec((Disk(2**20),))
     assert why_one_at_a_time(Passthrough(), [spec], []) == (
-        "qemu-passthrough has one machine at a time: its disks are there once, and what is built on them stays"
+        "qemu-passthrough runs one rig at a time: it has one set of disks"
     )

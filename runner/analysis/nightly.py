@@ -19,8 +19,7 @@ from runner.base.errors import Exit
 from runner.guidelines.ranking import rank_stacks
 from runner.reports.answer import answer_as_markdown, summarize_rankings
 from runner.reports.number_format import figure, times
-from runner.reports.table import Grid
-from runner.reports.table_formats import as_markdown, escape_markdown
+from runner.reports.table import Grid, as_markdown, escape_markdown
 from runner.reports.verdicts import explain_verdict, verdict_table, verdict_text
 from runner.results.record import Outcome
 

@@ -9,7 +9,7 @@ from rich.progress import Progress, ProgressColumn, SpinnerColumn
 from rich.text import Text
 from rich.theme import Theme
 
-from runner.reports.styles import GOOD
+from runner.reports.terminal_text import GOOD
 
 if TYPE_CHECKING:
     from typing import TextIO

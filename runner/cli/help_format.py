@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.reports.folding import wrap
+from runner.reports.terminal_text import wrap
 
 _COMMENT = re.compile(r"(?<=\S)\s{2,}(?=\S)")
 _BELOW = 6

@@ -12,7 +12,7 @@ from runner.cli.screen import WIDTH, columns_of, echo, show
 from runner.engine.estimate import remaining_seconds
 from runner.engine.events import BatchDone, BatchStarted, RigUp, RigWasLost, TrialDone, TrialHostLimited, TrialStarted
 from runner.reports.number_format import about
-from runner.reports.styles import BAD, DOUBT
+from runner.reports.terminal_text import BAD, DOUBT
 from runner.results.record import Outcome
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class View(AbstractContextManager["View"], ABC):
             self.say(line)
 
     def _verdicts(self, end: Ending) -> None:
-        from runner.reports.table_formats import as_sheet
+        from runner.reports.table import as_sheet
         from runner.reports.verdicts import verdict_table
 
         grid = verdict_table(end.content.judgements)

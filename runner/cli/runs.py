@@ -48,7 +48,7 @@ def command(names: tuple[str, ...], rows: int, as_json: bool, results: Path, sto
     import orjson
 
     from runner.analysis.run_list import list_document, list_table, select_by_name
-    from runner.reports.table_formats import as_sheet
+    from runner.reports.table import as_sheet
     from runner.results.observe import readable_runs
     from runner.results.store import describe_run
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.reports.folding import wrap
+from runner.reports.terminal_text import wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable

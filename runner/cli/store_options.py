@@ -111,7 +111,7 @@ def chosen_runs(store: SharedStore, words: Sequence[str]) -> list[RunRow]:
 def answer(grid: Grid, form: str, to: Path | None) -> None:
     """Show it, or write it where it was asked for."""
     from runner.base.errors import BadInput
-    from runner.reports.table_formats import FORMATS as WRITTEN
+    from runner.reports.table import FORMATS as WRITTEN
 
     if form == "parquet" and to is None and sys.stdout.isatty():
         raise BadInput("parquet is nothing to be read on a terminal", resolution="name a file with --to FILE")
@@ -126,7 +126,7 @@ def answer(grid: Grid, form: str, to: Path | None) -> None:
 
 def _table(grid: Grid, columns: int) -> str:
     from runner.reports.fit import Fitted
-    from runner.reports.table_formats import as_sheet
+    from runner.reports.table import as_sheet
 
     sheet = as_sheet(grid)
     console = console_for(sheet, sys.stdout, columns)

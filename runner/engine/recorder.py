@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from runner.engine.events import TrialDone
 from runner.engine.scheduler import join_reasons
@@ -17,13 +17,24 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.base.errors import HarnessBroken
-    from runner.engine.artifacts import Shelf
     from runner.engine.events import Listener
     from runner.engine.scheduler import Scheduler
     from runner.hosts.exclusive import LeasedDisk
     from runner.machines.base import Machine
     from runner.results.journal import Journal
     from runner.space.space import Cell
+
+
+class Shelf(Protocol):
+    """The place for scripts and raw outputs of trials."""
+
+    def put(self, cell: str, round_number: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str:
+        """Write the files of a trial; return its folder, relative to the run."""
+
+    def keep_tear_down(self, array: str, tear_down: str) -> None:
+        """Save the tear-down script of a stack before it is built, because it may outlive this process."""
+
+    def forget_tear_down(self, array: str) -> None: ...
 
 
 @dataclass(frozen=True)

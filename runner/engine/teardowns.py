@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from runner.engine.trial import tear_down_remains
 
 if TYPE_CHECKING:
-    from runner.engine.artifacts import Shelf
+    from runner.engine.recorder import Shelf
     from runner.machines.base import Rig
     from runner.scripts.cell import StackScripts
 

@@ -25,7 +25,7 @@ from runner.reports.ranking_terms import (
     standing_of,
     workload_name,
 )
-from runner.reports.table_formats import escape_markdown
+from runner.reports.table import escape_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -11,7 +11,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from runner.reports.folding import wrap
+from runner.reports.terminal_text import wrap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

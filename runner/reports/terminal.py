@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from runner.language.metrics import LARGE, SIDES, TOTAL, is_large, sides_of
 from runner.reports.fit import Sheet
 from runner.reports.number_format import digits, figure
-from runner.reports.styles import BAD, DOUBT, GOOD
 from runner.reports.summary import FEW
+from runner.reports.terminal_text import BAD, DOUBT, GOOD
 from runner.results.record import Outcome
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from runner.reports.answer import full_answer
 from runner.reports.csv import summary_csv, trials_csv
 from runner.reports.junit import junit
 from runner.reports.run_data import RunData
-from runner.reports.table_formats import as_csv
+from runner.reports.table import as_csv
 from runner.reports.verdicts import verdict_rows
 
 if TYPE_CHECKING:

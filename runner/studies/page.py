@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from runner.base.errors import BadInput
 from runner.reports.number_format import figure, times
 from runner.reports.run_data import Section
-from runner.reports.table import Grid
-from runner.reports.table_formats import as_csv, as_markdown
+from runner.reports.table import Grid, as_csv, as_markdown
 from runner.reports.verdicts import verdict_table
 from runner.studies.compare import RatioVerdict, tally
 

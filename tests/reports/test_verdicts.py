@@ -12,7 +12,7 @@ from runner.guidelines.samples import Measured
 from runner.guidelines.verdict import Verdict
 from runner.guidelines.verdicts import Judgement
 from runner.reports.junit import junit
-from runner.reports.table_formats import as_csv
+from runner.reports.table import as_csv
 from runner.reports.verdicts import explain_verdict, verdict_rows, verdict_table
 from runner.reports.write import render_reports
 from runner.session.finish import verdict as exit_of

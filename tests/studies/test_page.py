@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.base.errors import BadInput
-from runner.reports.table_formats import as_csv
+from runner.reports.table import as_csv
 from runner.studies.compare import compare_published
 from runner.studies.page import (
     BEGIN,

@@ -1,4 +1,4 @@
-"""Line breaks between words."""
+"""Styles and line breaks of terminal text."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+#: Styles repeat what words state. Dim, yellow, white and bright colours are hard to read on some backgrounds.
+GOOD, BAD, DOUBT = "green", "bold red", "magenta"
 
 
 def wrap(text: str, width: int, measure: Callable[[str], int] = len) -> list[str]:

@@ -23,7 +23,7 @@ from runner.base.cache import cache_dir, make_once
 from runner.base.kernels import SUITES
 from runner.machines.qemu import apt, argv, build, probe, recipe, rig, template
 from runner.machines.qemu.appliance import Appliance, provide
-from runner.machines.qemu.guest import running
+from runner.machines.qemu.guest import run_guest
 from runner.simdisks.disk import Disk
 
 PACKAGES = ["initramfs-tools", "udev", "zstd", "cpio", "gzip", *recipe.PACKAGES]
@@ -112,23 +112,23 @@ def furnish(tree: Path) -> None:
 async def greet(vm: argv.Vm, scratch: Path) -> float:
     """Seconds until the guest agent answers."""
     start = time.monotonic()
-    async with running(vm, scratch) as guest:
-        await rig.within(guest, rig.BOOT_DEADLINE, "come up")
+    async with run_guest(vm, scratch) as guest:
+        await rig.wait_for_agent(guest, rig.BOOT_DEADLINE, "come up")
         return time.monotonic() - start
 
 
 async def boot(vm: argv.Vm, scratch: Path) -> float:
     """Seconds until a machine of ours is ready, its clock compared with ours."""
     start = time.monotonic()
-    async with running(vm, scratch) as guest:
-        await rig.booted(guest)
+    async with run_guest(vm, scratch) as guest:
+        await rig.wait_for_boot(guest)
         return time.monotonic() - start
 
 
 async def restore(vm: argv.Vm, name: str, scratch: Path) -> float:
     """Seconds until a clone has its own clock, entropy and identity, and answers."""
     start = time.monotonic()
-    async with template.restored(vm, name, scratch) as (guest, _):
+    async with template.restore(vm, name, scratch) as (guest, _):
         await guest.ask("guest-ping")
         return time.monotonic() - start
 

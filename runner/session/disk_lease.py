@@ -120,11 +120,11 @@ def borrowed(
     from runner.hosts.recovery import clean
     from runner.hosts.vfio import detach_controllers
     from runner.hosts.wear import night_of
-    from runner.machines.qemu.rig import names
+    from runner.machines.qemu.rig import disk_names
     from runner.session.host_connection import reached
 
     run, state = folder.manifest.identity, state_dir()
-    inside = names(len(found.disks)) if place in PASSTHROUGH.values() else ()
+    inside = disk_names(len(found.disks)) if place in PASSTHROUGH.values() else ()
     stays: list[str] = []
 
     def stay(line: str) -> None:

@@ -323,7 +323,7 @@ def test_a_machine_that_the_host_cannot_hold_is_refused_before_anything_is_made(
     (tmp_path / "huge.yaml").write_text(SMALL + "machine: {memory: 900TiB}\n")
     result = matrix("run", "huge.yaml")
     assert result.returncode == 2
-    assert "more than this host can hold" in result.stderr
+    assert "cannot hold a machine" in result.stderr
     assert not (tmp_path / "results").exists()
 
 

@@ -9,7 +9,7 @@ import tempfile
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
-from runner.machines.qemu.disk_files import Served
+from runner.machines.qemu.disk_files import DiskFiles
 from runner.machines.qemu.guest import Guest
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ async def talking(says: bytes = b"") -> AsyncIterator[tuple[Guest, Inside]]:
     servers = [asyncio.create_task(one) for one in (mumble(mumbles), serve(inside, serves))]
     obeying = asyncio.create_task(inside.obey())
     with tempfile.TemporaryFile() as console:
-        guest = Guest(cast("Any", None), console, bell, orders, words, Served())
+        guest = Guest(cast("Any", None), console, bell, orders, words, DiskFiles())
         try:
             await guest.connect(qmp, agent)
             yield guest, inside

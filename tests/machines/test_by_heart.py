@@ -3,7 +3,7 @@
 import subprocess
 from shlex import quote
 
-from runner.machines.qemu.script_cache import MOST, ByHeart
+from runner.machines.qemu.script_cache import MOST, ScriptCache
 
 SCRIPT = """#!/usr/bin/env bash
 # Tunes: {title}
@@ -19,29 +19,29 @@ echo "${{names[a]}} {word}"
 
 
 def test_what_came_once_is_said_in_full() -> None:
-    known = ByHeart()
-    assert known.worth([SCRIPT.format(title="one", word="x")]) == {}
+    known = ScriptCache()
+    assert known.definitions([SCRIPT.format(title="one", word="x")]) == {}
     assert known.words(SCRIPT.format(title="one", word="x")) == quote(SCRIPT.format(title="one", word="x"))
 
 
 def test_what_comes_again_is_known_whatever_its_title() -> None:
-    known = ByHeart()
+    known = ScriptCache()
     first, second, other = (SCRIPT.format(title=t, word=w) for t, w in (("one", "x"), ("two", "x"), ("one", "y")))
-    known.worth([first])
-    assert list(known.worth([second, other])) == ["matrix_text_0"]
+    known.definitions([first])
+    assert list(known.definitions([second, other])) == ["matrix_text_0"]
     assert known.words(first) == quote(first)  # nobody has told that it is known
-    known.learnt("matrix_text_0")
+    known.add("matrix_text_0")
     assert known.words(first) == known.words(second) == "matrix_text_0"
     assert known.words(other) == quote(other)
-    assert known.worth([first, second]) == {}
+    assert known.definitions([first, second]) == {}
 
 
 def test_a_text_known_by_heart_does_what_it_says() -> None:
-    known = ByHeart()
+    known = ScriptCache()
     text = SCRIPT.format(title="one", word="x")
-    known.worth([text])
-    ((name, definition),) = known.worth([text]).items()
-    known.learnt(name)
+    known.definitions([text])
+    ((name, definition),) = known.definitions([text]).items()
+    known.add(name)
 
     def run(script: str) -> tuple[int, str]:
         done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
@@ -53,8 +53,8 @@ def test_a_text_known_by_heart_does_what_it_says() -> None:
 
 
 def test_it_does_not_learn_for_ever() -> None:
-    known = ByHeart()
+    known = ScriptCache()
     texts = [f"echo {number}" for number in range(MOST + 5)]
-    known.worth(texts)
-    assert len(known.worth(texts)) == MOST
+    known.definitions(texts)
+    assert len(known.definitions(texts)) == MOST
     assert known.words(texts[-1]) == quote(texts[-1])

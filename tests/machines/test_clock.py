@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from runner.machines.base import RigLost
 from runner.machines.qemu import tsc_check as clock
-from runner.machines.qemu.tsc_check import Reading, pace, wrong
+from runner.machines.qemu.tsc_check import Reading, clock_error, pace
 
 if TYPE_CHECKING:
     from runner.machines.qemu.guest import Guest
@@ -34,14 +34,14 @@ def test_the_true_pace_lies_between_the_bounds(
 
 @given(DELAYS, DELAYS, DELAYS, DELAYS, st.floats(0.4, 10))
 def test_a_right_clock_is_never_called_wrong(a: float, b: float, c: float, d: float, between: float) -> None:
-    assert not wrong(read(1, 0, a, b), read(1, a + b + between, c, d))
+    assert not clock_error(read(1, 0, a, b), read(1, a + b + between, c, d))
 
 
 @pytest.mark.parametrize("rate", [0.3, 2.63])
 def test_a_wrong_one_is_found_though_answers_are_slow(rate: float) -> None:
     first = read(rate, 0, 0.4, 0.4)
     second = read(rate, 0.8 + clock.PATIENCE * 0.8, 0.4, 0.4)
-    assert "the guest's clock is wrong" in wrong(first, second)
+    assert "the guest's clock is wrong" in clock_error(first, second)
 
 
 class Guest26:
@@ -58,4 +58,4 @@ class Guest26:
 def test_such_a_rig_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clock, "LEAST", 0.02)
     with pytest.raises(RigLost, match="clock is wrong"):
-        asyncio.run(clock.checked(cast("Guest", Guest26())))
+        asyncio.run(clock.check_clock(cast("Guest", Guest26())))

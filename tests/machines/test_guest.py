@@ -14,12 +14,10 @@ import pytest
 
 from runner.base.errors import HarnessBroken
 from runner.machines.base import RigLost, Step
-from runner.machines.qemu import argv, guest
-from runner.machines.qemu import shell_output as words
+from runner.machines.qemu import argv, guest, standing_shell
 from runner.machines.qemu.appliance import Appliance
 from runner.machines.qemu.rig import QemuRig
-from runner.machines.qemu.shell_output import Words
-from runner.machines.qemu.shell_protocol import UNHEARD
+from runner.machines.qemu.standing_shell import OUTPUT_LOST, OutputChannel
 from tests.machines.talk import talking
 
 if TYPE_CHECKING:
@@ -34,7 +32,7 @@ async def test_what_was_said_and_rung_for_an_earlier_command_is_not_heard() -> N
     async with talking(b"it\nis so") as (up, inside):
         inside.bell.send(guest.BEGINS)
         inside.words.send(b"too late")
-        assert await up.evaluated("it", begun=lambda: begun.append(1)) == b"it\nis so"
+        assert await up.evaluate("it", on_start=lambda: begun.append(1)) == b"it\nis so"
         assert not begun
 
 
@@ -63,7 +61,7 @@ async def test_who_ends_before_it_is_through_is_heard_all_the_same(monkeypatch: 
 async def test_what_could_not_be_said_aloud_is_heard_of_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guest, "DOUBT", 0.01)
     async with talking() as (up, inside):
-        inside.is_through, inside.status = False, UNHEARD
+        inside.is_through, inside.status = False, OUTPUT_LOST
         inside.gathered = {"out-data": "aGk=", "err-data": "b2g="}
         assert await up.shell("it") == b"hioh"
         assert inside.asked.count("guest-exec") == 1
@@ -80,7 +78,7 @@ async def test_while_it_does_what_nobody_waits_for_any_more_the_agent_is_asked(m
         inside.work = for_ever  # type: ignore[method-assign]
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05):
-                await up.evaluated("it")
+                await up.evaluate("it")
         assert await up.shell("after it") == b"hi"
 
 
@@ -110,10 +108,10 @@ async def test_a_reset_forgets_what_nobody_will_tell_the_end_of(monkeypatch: pyt
 
         monkeypatch.setattr(up.orders, "_line", for_ever)
         await up.shell("reboot")
-        assert not await up.orders.free(0.01)
+        assert not await up.orders.is_free(0.01)
         monkeypatch.undo()
         await up.orders.forget()
-        assert await up.orders.free(0)
+        assert await up.orders.is_free(0)
         assert await up.shell("it") == b""
 
 
@@ -126,7 +124,7 @@ async def test_what_the_shell_did_not_say_it_knows_is_said_in_full_again(monkeyp
             mark = script.partition("matrix_mark=")[2].split("\n")[0]
             return f"{mark} begin 0 1\n\n{mark} end 0 2\n".encode() if mark else None
 
-        monkeypatch.setattr(up, "evaluated", evaluated)
+        monkeypatch.setattr(up, "evaluate", evaluated)
         for _ in range(4):
             await rig.run([Step("it", "echo whole")], expected=0, deadline=60)
         trials = [script for script in given if script.startswith("matrix_mark")]
@@ -137,16 +135,16 @@ async def test_what_the_shell_did_not_say_it_knows_is_said_in_full_again(monkeyp
 async def test_what_another_shell_is_to_run_needs_nothing_known_by_heart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guest, "DOUBT", 0.01)
     async with talking() as (up, inside):
-        inside.is_through, inside.status = False, UNHEARD
+        inside.is_through, inside.status = False, OUTPUT_LOST
         rig = QemuRig(up, NO_DISKS, {})
-        monkeypatch.setattr(rig._by_heart, "words", lambda _text: "matrix_text_0")
+        monkeypatch.setattr(rig._script_cache, "words", lambda _text: "matrix_text_0")
         given: list[str] = []
 
         async def gathered(script: str, **_how: float) -> bytes:
             given.append(script)
             return b""
 
-        monkeypatch.setattr(up, "gathered", gathered)
+        monkeypatch.setattr(up, "run_in_new_shell", gathered)
         with pytest.raises(RigLost, match="cut short"):
             await rig.run([Step("it", "echo whole")], expected=0, deadline=60)
         assert "matrix_text_0" in inside.told[0]
@@ -159,7 +157,7 @@ async def test_the_last_words_may_come_in_pieces(cut: int) -> None:
     last, says = b"\n0123456789abcdef\n", b"all\nof it\n"
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        heard = asyncio.create_task(Words(ours).until(last))
+        heard = asyncio.create_task(OutputChannel(ours).read_until(last))
         for part in ((says + last)[:cut], (says + last)[cut:]):
             await asyncio.sleep(0)
             theirs.send(part)
@@ -177,7 +175,7 @@ async def test_the_bell_tells_that_work_begins() -> None:
             inside.bell.send(guest.BEGINS)
 
         inside.work = ringing  # type: ignore[method-assign]
-        await up.evaluated("it", begun=lambda: begun.append(len(inside.told)))
+        await up.evaluate("it", on_start=lambda: begun.append(len(inside.told)))
     assert begun == [1, 1]
 
 
@@ -185,7 +183,7 @@ async def test_the_bell_tells_that_work_begins() -> None:
 async def test_an_answer_that_is_garbled_costs_the_rig_and_not_the_run(
     says: bytes, brief: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(words, "MOST", 1000)
+    monkeypatch.setattr(standing_shell, "MOST", 1000)
     async with talking(says[:1001]) as (up, _):
         up.console.write(b"last line of the console\n")
         up.console.flush()
@@ -223,7 +221,7 @@ async def test_a_qemu_that_never_says_a_word_is_lost(tmp_path: Path, monkeypatch
     monkeypatch.setattr(guest, "ANSWER_DEADLINE", 0.05)
     before = children()
     with pytest.raises(RigLost, match="QEMU did not answer within"):
-        async with guest.running(NO_DISKS, tmp_path):
+        async with guest.run_guest(NO_DISKS, tmp_path):
             pytest.fail("it never answered")
     assert children() == before
 
@@ -233,7 +231,7 @@ async def test_a_qemu_that_ends_at_once_is_told_with_its_last_words(
 ) -> None:
     monkeypatch.setattr(argv, "command", instead_of_qemu("sh", "-c", "echo no such board >&2; exit 3"))
     with pytest.raises(RigLost, match="QEMU ended with status 3") as caught:
-        async with guest.running(NO_DISKS, tmp_path):
+        async with guest.run_guest(NO_DISKS, tmp_path):
             pytest.fail("it never answered")
     assert "no such board" in caught.value.tail
     assert not caplog.records
@@ -288,7 +286,7 @@ async def test_a_program_that_is_not_there_leaves_nothing_open(tmp_path: Path, m
     monkeypatch.setattr(argv, "command", instead_of_qemu("no-such-program"))
     before = sockets()
     with pytest.raises(HarnessBroken, match="not installed"):
-        async with guest.running(NO_DISKS, tmp_path):
+        async with guest.run_guest(NO_DISKS, tmp_path):
             pytest.fail("it cannot run")
     assert sockets() == before
 
@@ -308,7 +306,7 @@ async def test_cancelling_is_clean_at_whatever_point_of_the_start(
     monkeypatch.setattr(argv, "command", instead_of_qemu("sleep", "infinity"))
 
     async def start() -> None:
-        async with guest.running(NO_DISKS, tmp_path):
+        async with guest.run_guest(NO_DISKS, tmp_path):
             pytest.fail("it never answered")
 
     before = children(), sockets()

@@ -10,7 +10,7 @@ import pytest
 
 from runner.base.errors import BadInput
 from runner.layers import LAYERS
-from runner.machines.qemu.kernel_config import OPTIONS, embedded, inspect, lacks, table
+from runner.machines.qemu.kernel_config import OPTIONS, embedded_config, inspect, lacks, table
 from runner.machines.qemu.recipe import BOOT_MODULES, BUS_MODULES
 from tests.machines.test_qemu_pure import bzimage
 
@@ -89,7 +89,7 @@ def test_the_configuration_in_the_image(tmp_path: Path) -> None:
     found = inspect(image(tmp_path, ikconfig(BUILT_IN)))
     assert (found.release, found.config, found.modules) == (RELEASE, BUILT_IN, False)
     assert "IKCONFIG" in found.source
-    assert embedded(ikconfig(BUILT_IN)) == BUILT_IN, "not packed"
+    assert embedded_config(ikconfig(BUILT_IN)) == BUILT_IN, "not packed"
 
 
 @pytest.mark.parametrize(

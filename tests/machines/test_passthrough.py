@@ -20,19 +20,19 @@ from runner.machines import PASSTHROUGH, machine
 from runner.machines.base import MachineOptions, RigSpec
 from runner.machines.qemu import Qemu, argv, template
 from runner.machines.qemu.appliance import Appliance
-from runner.machines.qemu.argv import Passed, Whole
-from runner.machines.qemu.passthrough import TURNS, Passthrough, lent, seen
+from runner.machines.qemu.argv import DiskProperties, PassedController
+from runner.machines.qemu.passthrough import DEFAULT_ROTATION, Passthrough, provide_leased_disks, read_properties
 from runner.simdisks.disk import Bus, Disk
 from runner.simdisks.physics import Physics
 
 BASE = Appliance(Path("/c/userland"), Path("/c/core"))
-PLATTERS = Passed(512, 4096, 0, 5400, "5000c500a1b2c3d4", "ST4000, made of iron")
-FLASH = Passed(512, 512, 4096, 1)
+PLATTERS = DiskProperties(512, 4096, 0, 5400, "5000c500a1b2c3d4", "ST4000, made of iron")
+FLASH = DiskProperties(512, 512, 4096, 1)
 
 
-def line(bus: Bus, passed: Passed, *, kept: tuple[int, ...] = (8, 9)) -> str:
+def line(bus: Bus, passed: DiskProperties, *, locks: tuple[int, ...] = (8, 9)) -> str:
     vm = argv.Vm(BASE, (Disk(2**20, bus),), "tcg", 1, 2**28, (), (passed,))
-    return " ".join(argv.command(vm, argv.Channels(3, 4, 5, 6, 7, 10, (20,), kept), argv.BOOT))
+    return " ".join(argv.command(vm, argv.Channels(3, 4, 5, 6, 7, 10, (20,), locks), argv.BOOT))
 
 
 def test_a_disk_of_the_host_comes_by_descriptor_and_past_its_cache() -> None:
@@ -44,11 +44,11 @@ def test_a_disk_of_the_host_comes_by_descriptor_and_past_its_cache() -> None:
 
 
 def test_a_template_of_such_a_machine_has_files_of_the_same_looks() -> None:
-    there, kept = line("scsi", PLATTERS), line("scsi", PLATTERS, kept=())
+    there, locks = line("scsi", PLATTERS), line("scsi", PLATTERS, locks=())
     device = "scsi-hd,bus=scsi.0,scsi-id=0,drive=disk0,serial=matrix-0,logical_block_size=512,physical_block_size=4096"
     assert device in there
-    assert device in kept
-    assert "host_device" not in kept
+    assert device in locks
+    assert "host_device" not in locks
 
 
 def test_the_guest_is_told_what_the_disk_is_as_far_as_its_bus_can() -> None:
@@ -67,7 +67,7 @@ def test_qemu_inherits_what_holds_the_disks() -> None:
 
 
 def test_a_disk_comes_with_its_controller_in_a_place_by_which_the_guest_knows_it() -> None:
-    disks, passed = (Disk(2**20, "scsi"), Disk(2**20, "nvme")), (PLATTERS, Whole("0000:01:00.0", "S 1"))
+    disks, passed = (Disk(2**20, "scsi"), Disk(2**20, "nvme")), (PLATTERS, PassedController("0000:01:00.0", "S 1"))
     vm = argv.Vm(BASE, disks, "tcg", 1, 2**28, (), passed)
     text = " ".join(argv.command(vm, argv.Channels(3, 4, 5, 6, 7, 10, (20,), (8, 9)), argv.BOOT))
     assert "-device vfio-pci,host=0000:01:00.0,addr=0x1f" in text
@@ -79,7 +79,7 @@ def test_a_disk_comes_with_its_controller_in_a_place_by_which_the_guest_knows_it
 
 @given(st.lists(st.booleans(), min_size=1, max_size=argv.FREE_SLOTS))
 def test_no_two_disks_are_put_in_one_slot(whole: list[bool]) -> None:
-    passed = tuple(Whole("0000:01:00.0") if one else Passed() for one in whole)
+    passed = tuple(PassedController("0000:01:00.0") if one else DiskProperties() for one in whole)
     vm = argv.Vm(BASE, (Disk(2**20, "nvme"),) * len(whole), "tcg", 1, 2**28, (), passed)
     taken = [argv.slot_of(vm, number) for number, one in enumerate(whole) if one]
     below = 32 - argv.FREE_SLOTS - 1 + whole.count(False)  # where the last of all others comes to be
@@ -87,9 +87,9 @@ def test_no_two_disks_are_put_in_one_slot(whole: list[bool]) -> None:
     assert min(taken, default=32) > below
 
 
-@given(st.builds(Passed, model=st.text(max_size=60)), st.sampled_from(["virtio", "scsi", "sata", "nvme"]))
-def test_no_disk_can_say_what_becomes_another_option(passed: Passed, bus: Bus) -> None:
-    words = argv.looks(Disk(1, bus), passed).replace(",,", "").split(",")
+@given(st.builds(DiskProperties, model=st.text(max_size=60)), st.sampled_from(["virtio", "scsi", "sata", "nvme"]))
+def test_no_disk_can_say_what_becomes_another_option(passed: DiskProperties, bus: Bus) -> None:
+    words = argv.device_properties(Disk(1, bus), passed).replace(",,", "").split(",")
     known = {"logical_block_size", "physical_block_size", "discard_granularity", "discard"}
     assert {word.partition("=")[0] for word in words[1:]} <= known | {"rotation_rate", "wwn", "product", "model"}
 
@@ -109,21 +109,25 @@ def test_what_a_disk_is_is_read_from_the_kernel(tmp_path: Path) -> None:
     for name, value in told.items():
         (tmp_path / "queue" / name).write_text(f"{value}\n")
     held = LeasedDisk(DeclaredDisk("x", 1), node(wwn="naa.5000c500a1b2c3d4", model="A\x07B"), LOCAL, Descriptor(-1))
-    assert seen(held, tmp_path) == Passed(4096, 4096, 0, TURNS, "5000c500a1b2c3d4", "AB")
+    assert read_properties(held, tmp_path) == DiskProperties(4096, 4096, 0, DEFAULT_ROTATION, "5000c500a1b2c3d4", "AB")
     (tmp_path / "device").mkdir()
     (tmp_path / "device/vpd_pgb1").write_bytes(bytes([0, 0xB1, 0, 60, 0x15, 0x18]))
-    assert seen(held, tmp_path).rotation == 5400
+    assert read_properties(held, tmp_path).rotation == 5400
     (tmp_path / "queue/rotational").write_text("0\n")
     assert (
-        seen(LeasedDisk(DeclaredDisk("x", 1), node(wwn="eui.0025385b71b0c6"), LOCAL, Descriptor(-1)), tmp_path).rotation
+        read_properties(
+            LeasedDisk(DeclaredDisk("x", 1), node(wwn="eui.0025385b71b0c6"), LOCAL, Descriptor(-1)), tmp_path
+        ).rotation
         == 1
     )
 
 
 def test_where_the_kernel_says_nothing_a_disk_is_plain(tmp_path: Path) -> None:
     assert (
-        seen(LeasedDisk(DeclaredDisk("x", 1), node(wwn="t10.ATA something"), LOCAL, Descriptor(-1)), tmp_path)
-        == Passed()
+        read_properties(
+            LeasedDisk(DeclaredDisk("x", 1), node(wwn="t10.ATA something"), LOCAL, Descriptor(-1)), tmp_path
+        )
+        == DiskProperties()
     )
 
 
@@ -137,11 +141,11 @@ def test_what_such_disks_cannot_do_is_refused_and_a_kernel_is_not() -> None:
 
 
 def test_sectors_that_a_bus_cannot_have_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runner.machines.qemu.passthrough.seen", lambda *_: Passed(logical=4096))
+    monkeypatch.setattr("runner.machines.qemu.passthrough.read_properties", lambda *_: DiskProperties(logical=4096))
     place = Passthrough(MachineOptions(held=(LeasedDisk(DeclaredDisk("x", 1), node(), LOCAL, Descriptor(-1)),)))
     with pytest.raises(BadInput, match="x has sectors of 4096 bytes"):
-        place._passed(RigSpec((Disk(1, "sata"),)))
-    assert place._passed(RigSpec((Disk(1, "scsi"),))) == (Passed(logical=4096),)
+        place._physical_disks(RigSpec((Disk(1, "sata"),)))
+    assert place._physical_disks(RigSpec((Disk(1, "scsi"),))) == (DiskProperties(logical=4096),)
 
 
 def test_every_machine_that_passes_disks_through_is_as_the_one_without() -> None:
@@ -159,26 +163,28 @@ async def test_a_disk_is_opened_by_way_of_what_was_judged_and_its_lock_goes_with
     disk.rename(tmp_path / "elsewhere")
     disk.write_bytes(b"another")
     held = LeasedDisk(DeclaredDisk("x", 512), node(), LOCAL, Descriptor(lock), Descriptor(judged))
-    async with lent([held], (Disk(512),), tmp_path, -1) as served:
+    async with provide_leased_disks([held], (Disk(512),), tmp_path, -1) as served:
         (descriptor,) = served.descriptors
         assert os.pread(descriptor, 7, 0) == b"x" * 7
         assert fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDWR
-        assert served.kept == (lock, judged)
+        assert served.locks == (lock, judged)
         assert served.reports() == ()
     with pytest.raises(OSError, match="Bad file"):
         os.fstat(descriptor)
     held.release()
     with pytest.raises(ValueError, match="is released"):
-        async with lent([held], (Disk(512),), tmp_path, -1):
+        async with provide_leased_disks([held], (Disk(512),), tmp_path, -1):
             pass
     os.close(lock)
 
 
 async def test_a_disk_that_went_with_its_controller_has_but_its_lock(tmp_path: Path) -> None:
     held = LeasedDisk(DeclaredDisk("x", 512, whole=True), node(), LOCAL, Descriptor(7), controller="0000:01:00.0")
-    async with lent([held], (Disk(512, "nvme"),), tmp_path, -1) as served:
-        assert (served.descriptors, served.kept) == ((), (7,))
-    assert Passthrough(MachineOptions(held=(held,)))._passed(RigSpec((Disk(512, "nvme"),))) == (Whole("0000:01:00.0"),)
+    async with provide_leased_disks([held], (Disk(512, "nvme"),), tmp_path, -1) as served:
+        assert (served.descriptors, served.locks) == ((), (7,))
+    assert Passthrough(MachineOptions(held=(held,)))._physical_disks(RigSpec((Disk(512, "nvme"),))) == (
+        PassedController("0000:01:00.0"),
+    )
 
 
 def test_there_is_one_such_rig_at_a_time() -> None:

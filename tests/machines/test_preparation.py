@@ -38,7 +38,7 @@ def build(suite: str) -> None:
 
 
 def save(spec: RigSpec) -> None:
-    folder = template.home() / Qemu()._template(spec, appliance.cached(recipe.Recipe("trixie")))
+    folder = template.home() / Qemu()._template(spec, appliance.find_cached(recipe.Recipe("trixie")))
     folder.mkdir(parents=True)
     for name in ("memory", "state"):
         (folder / name).write_bytes(b"content")
@@ -91,15 +91,15 @@ def test_kvm_in_a_virtual_machine_is_not_trusted_before_it_was_tried(
         (cache / name).write_text(text)
         monkeypatch.setattr(probe, name, cache / name)
     memory = cache / "answer.json"
-    monkeypatch.setattr(probe, "_memory", lambda: memory)
+    monkeypatch.setattr(probe, "_memory_file", lambda: memory)
     if answer:
         memory.write_text(json.dumps({"accel": answer}))
     build("trixie")
-    assert probe.expected() == expected
+    assert probe.expected_accelerator() == expected
     assert Qemu().processor() == ("virtual" if expected == "kvm" else "emulated")
     assert Qemu().preparation([]).once == first
     monkeypatch.setattr(probe, "KVM", cache / "none")
-    assert (probe.expected(), Qemu().preparation([]).once) == ("tcg", 0.0)
+    assert (probe.expected_accelerator(), Qemu().preparation([]).once) == ("tcg", 0.0)
 
 
 def test_other_machines_run_programs_as_the_host_does() -> None:

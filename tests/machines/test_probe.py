@@ -27,7 +27,7 @@ def race(monkeypatch: pytest.MonkeyPatch, kvm: str, tcg: str) -> list[str]:
             over.append(accel)
         return not does.startswith("dies")
 
-    monkeypatch.setattr(probe, "_comes_up", comes_up)
+    monkeypatch.setattr(probe, "_boots", comes_up)
     return over
 
 
@@ -50,7 +50,7 @@ async def test_only_an_emulation_that_comes_up_can_show_that_kvm_does_not(
     monkeypatch: pytest.MonkeyPatch, kvm: str, tcg: str, accel: str | None
 ) -> None:
     over = race(monkeypatch, kvm, tcg)
-    assert await probe.fastest(BASE, Path()) == accel
+    assert await probe.choose_accelerator(BASE, Path()) == accel
     assert sorted(over) == ["kvm", "tcg"], "nothing is left running"
 
 
@@ -73,7 +73,7 @@ async def test_a_kvm_that_fails_is_remembered_and_told_every_time(
     over = race(monkeypatch, "dies", "up")
     for _ in range(2):
         assert await probe.accelerator(BASE, Path(), told.append) == "tcg"
-    assert probe.remembered(with_kvm) == "tcg"
+    assert probe.read_memory(with_kvm) == "tcg"
     assert len(over) == 2, "asked once"
     assert len(told) == 2
     assert all("KVM does not boot" in line and str(with_kvm) in line for line in told)
@@ -113,7 +113,7 @@ async def test_a_kvm_out_of_reach_is_told_and_nothing_is_booted_for_it(
     assert "QEMU emulates (TCG), many times slower" in line
     assert "\n" not in line
     assert not over
-    assert probe.remembered(with_kvm) is None, "it may be opened tomorrow"
+    assert probe.read_memory(with_kvm) is None, "it may be opened tomorrow"
 
 
 @pytest.mark.parametrize(("kvm", "tcg", "said"), [("up", "up", "works"), ("dies", "up", "does not boot")])

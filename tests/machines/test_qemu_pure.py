@@ -20,9 +20,17 @@ from runner.base.errors import HarnessBroken
 from runner.base.kernels import SUITES
 from runner.machines.base import MachineOptions, RigSpec
 from runner.machines.qemu import Qemu, appliance, apt, argv, build, modules_of, recipe, rig, template
-from runner.machines.qemu.appliance import Appliance, failure, listen, parsed, provide, provided, whole
-from runner.machines.qemu.guest import first_cause, last_words
-from runner.machines.qemu.host import Host, beyond, crowded, kind_of, room
+from runner.machines.qemu.appliance import (
+    Appliance,
+    appliance_in_use,
+    is_complete,
+    listen,
+    parse_failure,
+    parse_line,
+    provide,
+)
+from runner.machines.qemu.guest import boot_errors, panic_cause
+from runner.machines.qemu.host import Host, capacity_refusals, crowding_notice, file_system_of, max_machines
 from runner.simdisks.disk import Disk
 
 if TYPE_CHECKING:
@@ -201,7 +209,7 @@ async def test_an_image_that_is_built_anew_changes_nothing_for_who_began_with_th
             image.unlink()
         else:
             image.write_text(content)
-        async with provided(machine._recipe(str(image)), MachineOptions().progress) as base:
+        async with appliance_in_use(machine._recipe(str(image)), MachineOptions().progress) as base:
             assert base.core.name == key
     assert built == ["old"]
 
@@ -217,9 +225,9 @@ async def test_an_image_that_is_another_before_it_was_used_is_refused(
     if content:
         image.write_text(content)
     with pytest.raises(HarnessBroken, match=r"bzImage, .*was changed or removed since") as caught:
-        async with provided(wanted, MachineOptions().progress):
+        async with appliance_in_use(wanted, MachineOptions().progress):
             pytest.fail("it is another kernel")
-    assert "put back" in caught.value.resolution
+    assert "restore the old one" in caught.value.resolution
     assert built == []
     assert not list(appliance.home().glob("*own-kernel-*.half"))
     assert not list(appliance.home().glob("own-kernel-*"))
@@ -238,7 +246,7 @@ async def test_an_image_that_changes_while_it_is_built_from_is_refused(
 
     monkeypatch.setattr(appliance, "build", meanwhile)
     with pytest.raises(HarnessBroken, match="was changed or removed since"):
-        async with provided(recipe.own_recipe(str(image)), MachineOptions().progress):
+        async with appliance_in_use(recipe.own_recipe(str(image)), MachineOptions().progress):
             pytest.fail("it is another kernel")
     assert not list(appliance.home().glob("own-kernel-*"))
 
@@ -252,11 +260,11 @@ async def test_kernels_of_the_users_own_are_forgotten_unless_they_are_in_use(
     @asynccontextmanager
     async def lent(content: str) -> AsyncIterator[Path]:
         image.write_text(content)
-        async with provided(recipe.own_recipe(str(image)), MachineOptions().progress) as base:
+        async with appliance_in_use(recipe.own_recipe(str(image)), MachineOptions().progress) as base:
             os.utime(base.core, (int(content), int(content)))
             yield base.core
 
-    async with provided(recipe.Recipe("trixie"), MachineOptions().progress) as named:
+    async with appliance_in_use(recipe.Recipe("trixie"), MachineOptions().progress) as named:
         pass
     cores = []
     async with lent("1") as used:
@@ -285,7 +293,7 @@ async def test_kernels_of_the_users_own_are_forgotten_unless_they_are_in_use(
     ],
 )
 def test_usr_is_merged(name: str, path: str) -> None:
-    assert recipe.merged(name) == path
+    assert recipe.merge_usr(name) == path
 
 
 @pytest.mark.parametrize(
@@ -304,7 +312,7 @@ def test_usr_is_merged(name: str, path: str) -> None:
     ],
 )
 def test_what_is_kept(path: str, kept: bool) -> None:
-    assert recipe.wanted(path) is kept
+    assert recipe.is_wanted(path) is kept
 
 
 def test_modules_in_loading_order() -> None:
@@ -380,10 +388,10 @@ def test_name_and_version_of_a_package() -> None:
 
 
 def test_the_builder_s_last_error_is_ours() -> None:
-    error = failure(["chatter", '{"error": "no space", "details": "d", "resolution": "r"}', "more"])
+    error = parse_failure(["chatter", '{"error": "no space", "details": "d", "resolution": "r"}', "more"])
     assert (error.brief, error.details, error.resolution) == ("no space", "d", "r")
-    assert "chatter" in failure(["chatter"]).details
-    assert parsed("[1]") == {}
+    assert "chatter" in parse_failure(["chatter"]).details
+    assert parse_line("[1]") == {}
 
 
 async def test_progress_is_passed_on_and_the_rest_kept() -> None:
@@ -402,12 +410,12 @@ async def test_progress_is_passed_on_and_the_rest_kept() -> None:
 
 
 def test_a_half_without_its_manifest_or_with_a_short_file_is_not_whole(tmp_path: Path) -> None:
-    assert not whole(tmp_path)
+    assert not is_complete(tmp_path)
     (tmp_path / "a").write_text("12345")
     (tmp_path / "manifest.json").write_text('{"files": {"a": {"size": 5}}}')
-    assert whole(tmp_path)
+    assert is_complete(tmp_path)
     (tmp_path / "a").write_text("1234")
-    assert not whole(tmp_path)
+    assert not is_complete(tmp_path)
 
 
 def test_what_the_builder_says_of_its_files_is_what_makes_them_whole(tmp_path: Path) -> None:
@@ -415,7 +423,7 @@ def test_what_the_builder_says_of_its_files_is_what_makes_them_whole(tmp_path: P
     files = build.sizes(tmp_path)
     assert files == {"a": {"size": 5}}
     (tmp_path / "manifest.json").write_text(json.dumps({"files": files}))
-    assert whole(tmp_path)
+    assert is_complete(tmp_path)
 
 
 def test_a_packed_module_is_told_by_how_it_begins(tmp_path: Path) -> None:
@@ -429,7 +437,7 @@ def test_a_packed_module_is_told_by_how_it_begins(tmp_path: Path) -> None:
 def test_a_module_packed_in_an_unknown_way_is_named(tmp_path: Path) -> None:
     packed = tmp_path / "a.ko.zip"
     packed.write_bytes(b"PK")
-    with pytest.raises(HarnessBroken, match=r"a\.ko\.zip is packed in a way"):
+    with pytest.raises(HarnessBroken, match=r"a\.ko\.zip has an unknown compression"):
         build.unpack_module(packed)
 
 
@@ -453,55 +461,54 @@ def test_disks_are_told_by_names_that_mean_nothing_on_a_host() -> None:
 
 
 def test_our_first_programs_complaints_are_found_on_the_console() -> None:
-    assert last_words("[1.0] boot\nmatrix: no disk a\nmatrix: no root\nKernel panic") == "no disk a; no root"
-    assert last_words("Kernel panic") == ""
+    assert boot_errors("[1.0] boot\nmatrix: no disk a\nmatrix: no root\nKernel panic") == "no disk a; no root"
+    assert boot_errors("Kernel panic") == ""
 
 
 def test_the_first_trap_tells_why_a_kernel_panicked() -> None:
     oops = "[   21.3] quota\n[   21.375425] int3: 0000 [#1] PREEMPT SMP\n[ 22.0] Kernel panic - not syncing: Fatal exception"
-    assert first_cause(oops) == "int3: 0000 [#1] PREEMPT SMP"
-    assert first_cause("[ 1.0] Kernel panic - not syncing: sysrq") == "Kernel panic - not syncing: sysrq"
+    assert panic_cause(oops) == "int3: 0000 [#1] PREEMPT SMP"
+    assert panic_cause("[ 1.0] Kernel panic - not syncing: sysrq") == "Kernel panic - not syncing: sysrq"
 
 
 def test_what_the_host_cannot_hold_is_refused_with_what_it_can() -> None:
     small = Host(memory=23 << 30, cpus=2)
-    (memory, cpus) = beyond(RigSpec((), memory=900 << 30, cpus=64), small)
+    (memory, cpus) = capacity_refusals(RigSpec((), memory=900 << 30, cpus=64), small)
     assert memory.brief == (
-        "a machine with 921600MiB of memory is more than this host can hold: it has 23552MiB, of which an eighth "
-        "stays its own"
+        "this host cannot hold a machine with 921600MiB of memory: it has 23552MiB, of which an eighth is reserved"
     )
-    assert memory.resolution == "at most machine: {memory: 20608MiB}"
-    assert cpus.brief == "a machine with 64 processors is too much for this host, which has 2"
-    assert beyond(RigSpec((), memory=20608 << 20, cpus=16), small) == []
+    assert memory.resolution == "use at most machine: {memory: 20608MiB}"
+    assert cpus.brief == "a machine with 64 processors is too large for this host, which has 2"
+    assert capacity_refusals(RigSpec((), memory=20608 << 20, cpus=16), small) == []
 
 
 def test_memory_that_templates_lock_is_not_given_away() -> None:
-    (refusal,) = beyond(RigSpec((), memory=3 << 30), Host(4 << 30, 2, locked=1 << 30))
+    (refusal,) = capacity_refusals(RigSpec((), memory=3 << 30), Host(4 << 30, 2, locked=1 << 30))
     assert "saved machines take 1024MiB of it" in refusal.brief
-    assert refusal.resolution == "at most machine: {memory: 2560MiB}"
+    assert refusal.resolution == "use at most machine: {memory: 2560MiB}"
 
 
 @given(st.integers(1 << 28, 1 << 45), st.integers(1, 512), st.integers(0, 1 << 40))
 def test_what_is_advised_is_not_refused(memory: int, cpus: int, locked: int) -> None:
     host = Host(memory, cpus, locked)
-    assert beyond(RigSpec((), memory=host.spare, cpus=cpus), host) == []
-    assert crowded(RigSpec((), cpus=cpus), host) == ""
-    assert f"this host {cpus}: they take turns" in crowded(RigSpec((), cpus=cpus + 1), host)
+    assert capacity_refusals(RigSpec((), memory=host.spare, cpus=cpus), host) == []
+    assert crowding_notice(RigSpec((), cpus=cpus), host) == ""
+    assert f"this host {cpus}: they take turns" in crowding_notice(RigSpec((), cpus=cpus + 1), host)
 
 
 @given(st.integers(1 << 28, 1 << 45), st.integers(1, 512), st.integers(1 << 28, 1 << 36), st.integers(1, 64))
 def test_as_many_machines_as_there_is_room_for_are_not_too_many(memory: int, cpus: int, each: int, wide: int) -> None:
     host, spec = Host(memory, cpus), RigSpec((), memory=each, cpus=wide)
-    many = room(spec, host)
-    assert many == 1 or beyond(RigSpec((), memory=many * each, cpus=many * wide), host) == []
-    assert beyond(RigSpec((), memory=(many + 1) * each, cpus=(many + 1) * wide), host)
+    many = max_machines(spec, host)
+    assert many == 1 or capacity_refusals(RigSpec((), memory=many * each, cpus=many * wide), host) == []
+    assert capacity_refusals(RigSpec((), memory=(many + 1) * each, cpus=(many + 1) * wide), host)
 
 
 def test_the_file_system_of_a_path_is_that_of_the_nearest_mount() -> None:
     mounts = (
         "/dev/sda / ext4 rw 0 0\ntmpfs /run tmpfs rw 0 0\ntmpfs /a\\040b tmpfs rw 0 0\n/dev/sdb /run/x xfs rw 0 0\n"
     )
-    kinds = [kind_of(Path(path), mounts) for path in ("/home/u", "/run/u", "/run/x/y", "/a b/c")]
+    kinds = [file_system_of(Path(path), mounts) for path in ("/home/u", "/run/u", "/run/x/y", "/a b/c")]
     assert kinds == ["ext4", "tmpfs", "xfs", "tmpfs"]
 
 
@@ -509,20 +516,20 @@ def test_a_mount_may_have_any_name() -> None:
     odd = "/a\u2028\x85\x0c\x1c\xa0\udcff\rb\n\\c\td"  # the kernel escapes of these the last three alone, and spaces
     escaped = odd.replace("\\", "\\134").replace("\n", "\\012").replace("\t", "\\011")
     mounts = f"/dev/sda / ext4 rw 0 0\ntmpfs {escaped} tmpfs rw 0 0\n"
-    assert [kind_of(Path(path), mounts) for path in (f"{odd}/x", "/a")] == ["tmpfs", "ext4"]
+    assert [file_system_of(Path(path), mounts) for path in (f"{odd}/x", "/a")] == ["tmpfs", "ext4"]
 
 
 def test_a_word_on_the_host_is_said_once_for_all_rigs() -> None:
     said: list[str] = []
     machine = Qemu(MachineOptions(notice=said.append))
     for word in ("", "crowded", "crowded"):
-        machine.tell_once(word)
+        machine.notice_once(word)
     assert said == ["crowded"]
 
 
 def test_every_script_has_an_empty_room_even_where_all_of_them_are_gone(tmp_path: Path) -> None:
     def entered(number: int) -> list[str]:
-        script = rig.room(number).replace("/run/matrix", str(tmp_path)).replace("busybox ", "")
+        script = rig.enter_work_folder(number).replace("/run/matrix", str(tmp_path)).replace("busybox ", "")
         done = subprocess.run(["bash", "-c", f"{script} && pwd && ls -A && touch it"], capture_output=True, text=True)
         return done.stdout.splitlines()
 

@@ -197,13 +197,13 @@ async def test_a_template_that_does_not_wake_is_thrown_away_and_a_boot_done(
     monkeypatch.setattr(template, "key", noted)
     async with rig(spec, tmp_path):
         pass
-    monkeypatch.setattr(template, "whole", lambda folder: folder.exists())
+    monkeypatch.setattr(template, "is_complete", lambda folder: folder.exists())
     state = template.home() / names[0] / "state"  # ours, whatever others do with the same cache
     state.write_bytes(state.read_bytes()[:10_000])
     said_so: list[str] = []
     async with Qemu(MachineOptions(notice=said_so.append)).rig(spec, tmp_path) as up:
         assert up.facts["up"] == "cold boot"
-    assert any("booting instead of cloning" in line for line in said_so), said_so
+    assert any("the rig boots instead of cloning" in line for line in said_so), said_so
     monkeypatch.undo()
     async with rig(spec, tmp_path) as again:
         assert again.facts["up"] == "restored"

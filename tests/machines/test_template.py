@@ -44,7 +44,7 @@ def no_machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def wake(_guest: Guest, state: Path) -> None:
         sha256(state)
 
-    for name, fake in {"make": make, "running": running, "wake": wake}.items():
+    for name, fake in {"make": make, "run_guest": running, "resume": wake}.items():
         monkeypatch.setattr(template, name, fake)
 
 
@@ -53,7 +53,7 @@ def remembered(name: str) -> bool:
 
 
 async def test_a_template_in_use_is_not_forgotten() -> None:
-    async with template.restored(VM, "a", Path()) as (memory, facts):
+    async with template.restore(VM, "a", Path()) as (memory, facts):
         remove_unused(template.home() / "a")
         assert remembered("a")
         assert cast("Path", memory).exists()
@@ -63,17 +63,17 @@ async def test_a_template_in_use_is_not_forgotten() -> None:
 
 
 async def test_a_template_found_whole_is_not_forgotten_before_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with template.restored(VM, "a", Path()):
+    async with template.restore(VM, "a", Path()):
         pass
-    whole = template.whole
+    whole = template.is_complete
 
     def then_another_process_prunes(folder: Path) -> bool:
         found = whole(folder)
         remove_unused(folder)
         return found
 
-    monkeypatch.setattr(template, "whole", then_another_process_prunes)
-    async with template.restored(VM, "a", Path()) as (_, facts):
+    monkeypatch.setattr(template, "is_complete", then_another_process_prunes)
+    async with template.restore(VM, "a", Path()) as (_, facts):
         assert facts == {"it": "is whole"}
 
 
@@ -82,14 +82,14 @@ async def test_a_template_whose_files_vanish_costs_no_more_than_a_boot(monkeypat
         shutil.rmtree(state.parent)
         sha256(state)
 
-    monkeypatch.setattr(template, "wake", wake)
-    with pytest.raises(RigLost, match="of no use"):
-        async with template.restored(VM, "a", Path()):
+    monkeypatch.setattr(template, "resume", wake)
+    with pytest.raises(RigLost, match="cannot be used"):
+        async with template.restore(VM, "a", Path()):
             pytest.fail("it is gone")
     told: list[str] = []
     async with AsyncExitStack() as stack:
         assert await Qemu(MachineOptions(notice=told.append))._clone(stack, VM, Path()) is None
-    assert "booting instead of cloning" in told[0]
+    assert "the rig boots instead of cloning" in told[0]
 
 
 async def test_a_machine_that_is_never_saved_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,10 +108,10 @@ async def test_a_machine_that_is_never_saved_is_lost(tmp_path: Path, monkeypatch
 async def test_only_those_unused_for_longest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(template, "MOST", 2)
     for number, name in enumerate("abc"):
-        async with template.restored(VM, name, Path()):
+        async with template.restore(VM, name, Path()):
             pass
         os.utime(template.home() / name, (number, number))
-    async with template.restored(VM, "a", Path()):
+    async with template.restore(VM, "a", Path()):
         assert [remembered(name) for name in "abc"] == [True, False, True]
 
 
@@ -119,7 +119,7 @@ async def test_pruning_gets_over_a_template_that_another_process_forgets_meanwhi
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in "ab":
-        async with template.restored(VM, name, Path()):
+        async with template.restore(VM, name, Path()):
             pass
     seen = list(template.home().iterdir())
     shutil.rmtree(template.home() / "b")
@@ -136,5 +136,5 @@ async def test_what_is_left_of_a_template_that_somebody_was_killed_at_goes_with_
     left = template.home() / ".other.half"
     left.mkdir(parents=True)
     (left / "memory").touch()
-    async with template.restored(VM, "a", Path()):
+    async with template.restore(VM, "a", Path()):
         assert not left.exists()

@@ -35,8 +35,8 @@ from runner.hosts.local_operations import LOCAL, Descriptor
 from runner.language.hosts import DeclaredDisk
 from runner.machines.base import Leftover, Refusal, RigLost, RigSpec
 from runner.machines.dry import plausible
-from runner.machines.qemu.argv import Passed
-from runner.machines.qemu.host import Host, room
+from runner.machines.qemu.argv import DiskProperties
+from runner.machines.qemu.host import Host, max_machines
 from runner.machines.vagrant import Vagrant, box, leftovers, libvirt, spec_refusals
 from runner.machines.vagrant.leftovers import Record
 from runner.machines.vagrant.lifecycle import (
@@ -259,12 +259,12 @@ def test_disks_are_found_by_their_serial_numbers_whatever_else_is_there(buses: l
 
 
 def test_a_disk_of_the_host_is_flushed_and_looks_as_it_is() -> None:
-    turns = physical_disk(Disk(MIB, "scsi"), 3, Path("/s/x"), Passed(rotation=5400))
+    turns = physical_disk(Disk(MIB, "scsi"), 3, Path("/s/x"), DiskProperties(rotation=5400))
     assert (turns.serial, turns.cache, turns.rotation, turns.discard) == ("matrix-3", "writeback", 5400, "ignore")
-    flash = physical_disk(Disk(MIB, "virtio"), 0, Path("/s/x"), Passed(discard=4096, rotation=1))
+    flash = physical_disk(Disk(MIB, "virtio"), 0, Path("/s/x"), DiskProperties(discard=4096, rotation=1))
     assert (flash.rotation, flash.discard) == (None, "unmap"), "virtio cannot say"
     with pytest.raises(ValueError, match="no NVMe"):
-        physical_disk(Disk(MIB, "nvme"), 0, Path("/s/x"), Passed())
+        physical_disk(Disk(MIB, "nvme"), 0, Path("/s/x"), DiskProperties())
 
 
 def test_the_server_of_such_a_disk_keeps_nothing_in_memory() -> None:
@@ -290,9 +290,9 @@ def test_whom_machines_run_as_is_asked_of_libvirt() -> None:
 
 def test_sectors_that_such_a_machine_cannot_have_are_refused() -> None:
     held = LeasedDisk(DeclaredDisk("x", 1), Node("sdx", "8:0", MIB), LOCAL, Descriptor(-1))
-    refuse_large_sectors([held], [Passed()])
+    refuse_large_sectors([held], [DiskProperties()])
     with pytest.raises(BadInput, match="x has sectors of 4096 bytes") as caught:
-        refuse_large_sectors([held], [Passed(logical=4096)])
+        refuse_large_sectors([held], [DiskProperties(logical=4096)])
     assert "--on qemu --passthrough" in caught.value.resolution
 
 
@@ -384,7 +384,7 @@ async def test_a_box_of_the_users_own_is_whatever_the_users_own_vagrant_has_by_t
 def test_without_anything_installed_every_refusal_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("runner.machines.vagrant.probe.absent", list)
+    monkeypatch.setattr("runner.machines.vagrant.probe.missing_programs", list)
     monkeypatch.setattr(box, "refusals", lambda _: [])
     refused = Vagrant().refusals(SPEC)
     assert {one.brief for one in refused} >= {"vagrant is not installed", "virsh is not installed"}
@@ -920,4 +920,4 @@ def test_a_run_keeps_as_many_machines_as_arrays_are_under_way_at_a_time(
 def test_there_is_room_for_as_many_as_the_distribution_leaves_memory_for(monkeypatch: pytest.MonkeyPatch) -> None:
     host = Host(8 * 512 * MIB, 64)
     monkeypatch.setattr(package, "this_host", lambda: host)
-    assert (Vagrant().max_rigs(SPEC), room(SPEC, host)) == (4, 7)
+    assert (Vagrant().max_rigs(SPEC), max_machines(SPEC, host)) == (4, 7)

@@ -27,7 +27,7 @@ import pytest
 
 from runner.base.cache import cache_dir
 from runner.base.process import dies_with_parent
-from runner.machines.qemu.argv import EMULATED_CPU, QEMU, escaped
+from runner.machines.qemu.argv import EMULATED_CPU, QEMU, escape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -169,8 +169,8 @@ def command(box: Path, folder: Path, bay: Bay, *, memory: int, cpus: int) -> lis
         *(("-device", "intel-iommu,caching-mode=on") if bay.iommu else ()),
         *("-cpu", "host" if _accelerator() == "kvm" else EMULATED_CPU, "-smp", str(cpus), "-m", f"{memory // 2**20}M"),
         *("-kernel", str(box / "vmlinuz"), "-initrd", str(box / "initrd.img"), "-append", words),
-        *("-chardev", f"file,id=console,path={escaped(folder / 'console.log')}", "-serial", "chardev:console"),
-        *("-qmp", f"unix:{escaped(folder / 'qmp')},server=on,wait=off"),
+        *("-chardev", f"file,id=console,path={escape(folder / 'console.log')}", "-serial", "chardev:console"),
+        *("-qmp", f"unix:{escape(folder / 'qmp')},server=on,wait=off"),
         *("-netdev", "user,id=net,hostfwd=tcp:127.0.0.1:0-:22", "-device", "virtio-net-pci,netdev=net"),
         *("-device", "virtio-rng-pci"),
         *("-blockdev", _file("qcow2", "root", folder / "root.qcow2"), "-device", "virtio-blk-pci,drive=root"),
@@ -185,7 +185,7 @@ def command(box: Path, folder: Path, bay: Bay, *, memory: int, cpus: int) -> lis
 
 
 def _file(driver: str, name: str, path: Path) -> str:
-    return f"driver={driver},node-name={name},file.driver=file,file.filename={escaped(path)},file.locking=off"
+    return f"driver={driver},node-name={name},file.driver=file,file.filename={escape(path)},file.locking=off"
 
 
 def _model(bus: str, number: int) -> str:

@@ -18,7 +18,7 @@ from runner.base.errors import HarnessBroken
 from runner.base.process import kill, run, send, spawn_with_pipes
 from runner.machines.container.engine import with_workarounds
 from runner.machines.qemu import recipe
-from runner.machines.qemu.appliance import BUILD_TOOLS, Shares, half
+from runner.machines.qemu.appliance import BUILD_TOOLS, Shares, make_half
 
 if TYPE_CHECKING:
     from runner.machines.base import Progress
@@ -87,7 +87,7 @@ def _key(engine: Engine, tag: str) -> str:
 async def _import(engine: Engine, tag: str, progress: Progress) -> None:
     """Import the root file system: an engine names an import only when it is complete."""
     home = cache_dir() / "appliances" / recipe.userland_key(SUITE)
-    userland = await half(home, ["userland", SUITE, ""], Shares(progress).of(0, 0.9))
+    userland = await make_half(home, ["userland", SUITE, ""], Shares(progress).of(0, 0.9))
     progress(f"importing the root file system into {engine.kind}", 0.9)
     work = cache_dir() / "containers" / f".{_key(engine, tag)}"
     # This process has the lock, so an existing folder is from a killed one.

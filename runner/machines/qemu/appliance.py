@@ -1,4 +1,4 @@
-"""The appliance: a kernel and a root file system in which trials run, built on first use and cached by content."""
+"""The appliance: a kernel and a root file system for trials, built on first use and cached by content."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from runner.machines.base import Progress
     from runner.machines.qemu.recipe import Recipe
 
-#: The builder is started by the path of this code, not by name, so that the same code runs in any working directory.
+#: Starts the builder by its path, so that the same code runs in any working directory.
 BUILDER = """import os, sys
 os.dup2(1, 2)
 sys.path.insert(0, sys.argv.pop(1))
@@ -31,7 +31,7 @@ sys.exit(entry(sys.argv[1:]))
 """
 ROOT = str(Path(__file__).resolve().parents[3])
 EVIDENCE_LINES = 12
-#: How many of the user's own kernels are kept; each takes some 20 MB, with modules a hundred.
+#: The number of cached kernels of the user. Each takes some 20 MB, with modules a hundred.
 MOST_OWN = 8
 #: Host programs that the builder needs, and the Debian package of each.
 BUILD_TOOLS = {
@@ -51,12 +51,12 @@ class Appliance:
     userland: Path
     core: Path
     versions: Mapping[str, str] = field(default_factory=dict, compare=False)
-    #: Tells two builds of the same recipe apart: the archive may have had another kernel in between.
+    #: Distinguishes two builds of a recipe, which may have different packages.
     build: str = field(default="", compare=False)
 
     @property
     def key(self) -> str:
-        """Name the recipe. A rebuilt appliance has the same key."""
+        """Return the name of the recipe. A rebuilt appliance has the same key."""
         return f"{self.core.name}+{self.userland.name}"
 
     @property
@@ -82,7 +82,7 @@ class Appliance:
         return plain if plain.exists() else self.core / "vmlinuz"
 
 
-def whole(folder: Path) -> bool:
+def is_complete(folder: Path) -> bool:
     """Return whether a cached half is complete. The manifest is written last and has the size of every file."""
     try:
         files = json.loads((folder / "manifest.json").read_text())["files"]
@@ -100,13 +100,13 @@ def core_of(wanted: Recipe) -> Path:
 
 
 @asynccontextmanager
-async def provided(wanted: Recipe, progress: Progress) -> AsyncIterator[Appliance]:
-    """Provide an appliance as long as it is used: a kernel of the user's own is not pruned meanwhile."""
+async def appliance_in_use(wanted: Recipe, progress: Progress) -> AsyncIterator[Appliance]:
+    """Provide an appliance, and keep a kernel of the user from being pruned meanwhile."""
     if wanted.image is None:
         yield await provide(wanted, progress)
         return
     core = core_of(wanted)
-    # The lock is taken before the folder is found complete, so that it cannot be pruned between that and its use.
+    # The lock comes before the check of the folder, so that the folder cannot be pruned between check and use.
     async with shared_lock(use_lock(core)):
         base = await provide(replace(wanted, key=core.name), progress)
         os.utime(core)
@@ -115,10 +115,9 @@ async def provided(wanted: Recipe, progress: Progress) -> AsyncIterator[Applianc
 
 
 def prune() -> None:
-    """Remove the user's own kernels that were not used for longest, except those in use.
+    """Remove the least recently used kernels of the user, and partial builds. Those in use stay.
 
-    Every rebuilt image adds one, so a month of kernel development would fill the disk. Named kernels are few. Remains
-    of killed builds go as well.
+    Every rebuilt image adds one, so a month of kernel development would fill the disk.
     """
     remove_partial(home())
     for _, folder in sorted(_own_kernels(), reverse=True)[MOST_OWN:]:
@@ -132,22 +131,22 @@ def _own_kernels() -> Iterator[tuple[float, Path]]:
 
 
 async def provide(wanted: Recipe, progress: Progress) -> Appliance:
-    """Return the appliance of a recipe, from the cache or built now (both halves at once)."""
+    """Return the appliance of a recipe from the cache, or build both halves in parallel."""
     shown = Shares(progress)
     userland, core = home() / recipe.userland_key(wanted.suite), core_of(wanted)
     try:
         async with asyncio.TaskGroup() as group:
-            group.create_task(half(userland, ["userland", wanted.suite, ""], shown.of(0, 0.75)))
+            group.create_task(make_half(userland, ["userland", wanted.suite, ""], shown.of(0, 0.75)))
             group.create_task(kernel_half(core, wanted, shown.of(1, 0.25)))
     except BaseExceptionGroup as several:
         raise several.exceptions[0] from None
     return _read(userland, core)
 
 
-def cached(wanted: Recipe) -> Appliance | None:
+def find_cached(wanted: Recipe) -> Appliance | None:
     userland, core = home() / recipe.userland_key(wanted.suite), core_of(wanted)
     with suppress(OSError, ValueError, KeyError):
-        return _read(userland, core) if whole(userland) and whole(core) else None
+        return _read(userland, core) if is_complete(userland) and is_complete(core) else None
     return None
 
 
@@ -173,28 +172,28 @@ class Shares:
         return report
 
 
-async def half(target: Path, what: list[str], progress: Progress) -> Path:
+async def make_half(target: Path, what: list[str], progress: Progress) -> Path:
     async def make(folder: Path) -> None:
         await build([*what, str(folder)], progress)
         progress("done", 1)
 
-    return await make_once(target, whole, make)
+    return await make_once(target, is_complete, make)
 
 
 async def kernel_half(target: Path, wanted: Recipe, progress: Progress) -> Path:
-    """Build the kernel's half. If the image was changed meanwhile, the result is not kept."""
+    """Build the kernel's half. The result is discarded if the image has changed meanwhile."""
 
     async def make(folder: Path) -> None:
-        check_meant(target, wanted)
+        check_unchanged(target, wanted)
         await build(["kernel", wanted.suite, str(wanted.image or ""), str(folder)], progress)
-        check_meant(target, wanted)
+        check_unchanged(target, wanted)
         progress("done", 1)
 
-    return await make_once(target, whole, make)
+    return await make_once(target, is_complete, make)
 
 
-def check_meant(target: Path, wanted: Recipe) -> None:
-    """Raise HarnessBroken if an image has changed since the run began: another kernel would run under its name."""
+def check_unchanged(target: Path, wanted: Recipe) -> None:
+    """Raise HarnessBroken if an image has changed since the run began, because its name means the old one."""
     if wanted.image is None:
         return
     try:
@@ -204,13 +203,13 @@ def check_meant(target: Path, wanted: Recipe) -> None:
     if not same:
         raise HarnessBroken(
             f"the kernel image {wanted.image}, or a module beside it, was changed or removed since the run began",
-            details="no machine was made of it before, so what the run began with is not to be had any more",
-            resolution="with the old one put back the same command goes on; with the new one it starts another run",
+            details="no machine had been built from it before, so the old kernel is lost",
+            resolution="restore the old one to resume with the same command; the new one starts a new run",
         )
 
 
 async def build(what: list[str], progress: Progress) -> None:
-    """Run the builder, which ends with this process, and pass on its progress."""
+    """Run the builder and pass on its progress. It ends with this process."""
     child = await spawn([sys.executable, "-c", BUILDER, ROOT, *what], output=asyncio.subprocess.PIPE)
     try:
         heard = await listen(child.stdout, progress)
@@ -218,16 +217,16 @@ async def build(what: list[str], progress: Progress) -> None:
         child.kill()
         await child.wait()
         raise
-    # Do not kill it here, though it may still run: kill() would reap it, and its status would be lost.
+    # It may still run, but kill() would reap it and lose its status.
     if await child.wait():
-        raise failure(heard)
+        raise parse_failure(heard)
 
 
 async def listen(words: asyncio.StreamReader | None, progress: Progress) -> list[str]:
-    """Pass on progress reports; return all other lines."""
+    """Pass on progress reports, and return all other lines."""
     other: list[str] = []
     while words and (line := (await words.readline()).decode(errors="replace")):
-        match parsed(line):
+        match parse_line(line):
             case {"brief": str(brief), "fraction": float() | int() | None as fraction}:
                 progress(brief, fraction)
             case _:
@@ -235,7 +234,7 @@ async def listen(words: asyncio.StreamReader | None, progress: Progress) -> list
     return other
 
 
-def parsed(line: str) -> dict[str, object]:
+def parse_line(line: str) -> dict[str, object]:
     """Parse a line of the builder's protocol; return an empty dict for output of other programs."""
     try:
         news = json.loads(line)
@@ -244,8 +243,8 @@ def parsed(line: str) -> dict[str, object]:
     return news if isinstance(news, dict) else {}
 
 
-def failure(heard: list[str]) -> HarnessBroken:
-    said = next((news for news in map(parsed, reversed(heard)) if "error" in news), None)
+def parse_failure(heard: list[str]) -> HarnessBroken:
+    said = next((news for news in map(parse_line, reversed(heard)) if "error" in news), None)
     if said is None:
         return HarnessBroken("building the appliance failed", details="\n".join(heard[-EVIDENCE_LINES:]))
     return HarnessBroken(str(said["error"]), details=str(said["details"]), resolution=str(said["resolution"]))

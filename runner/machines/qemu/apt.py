@@ -121,12 +121,12 @@ def unpack(archive: Path, tree: Path, keep: Callable[[str], bool]) -> None:
         tarfile.open(fileobj=stream, mode="r|") as tar,
     ):
         for member in tar:
-            path = recipe.merged(member.name)
+            path = recipe.merge_usr(member.name)
             if keep(path):
-                lay_out(tar, member, tree / path, tree)
+                extract(tar, member, tree / path, tree)
 
 
-def lay_out(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path, tree: Path) -> None:
+def extract(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path, tree: Path) -> None:
     """Write one file, folder or link. Owners are left out: the image builder makes everything root's."""
     if member.isdir():
         target.mkdir(parents=True, exist_ok=True)
@@ -136,7 +136,7 @@ def lay_out(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path, tree: P
     if member.issym():
         target.symlink_to(member.linkname)
     elif member.islnk():
-        os.link(tree / recipe.merged(member.linkname), target)
+        os.link(tree / recipe.merge_usr(member.linkname), target)
     elif (content := tar.extractfile(member)) is not None:
         with target.open("wb") as out:
             shutil.copyfileobj(content, out)

@@ -1,7 +1,6 @@
 """The command line of QEMU, as a pure function of the virtual machine.
 
-Disks, control channels, console and saved state are inherited file descriptors, so no path outlives the process and a
-crash leaves no file behind.
+Disks, control channels, console and saved state are inherited file descriptors, so a crash leaves no file behind.
 """
 
 from __future__ import annotations
@@ -18,9 +17,8 @@ if TYPE_CHECKING:
 
 QEMU = "qemu-system-x86_64"
 AHCI_PORTS = 6
-#: Under emulation some processor features cost more than they save: `rep movsb` goes byte by byte (`erms`), a fifth
-#: level of page tables is one more to walk, and SMAP, SMEP, UMIP and protection keys are checks that this machine does
-#: not need. Without them programs start in two thirds of the time.
+#: Emulation does without features that slow it down: `rep movsb` copies single bytes (`erms`), `la57` adds a level of
+#: page tables, and SMAP, SMEP, UMIP and protection keys add checks. Programs start in two thirds of the time.
 EMULATED_CPU = "max,-erms,-la57,-smap,-smep,-umip,-pku"
 #: PCI slots of the `pc` machine, less host bridge, PIIX3, agent, the two file systems of the appliance and one for
 #: growth.
@@ -30,8 +28,8 @@ LAST_SLOT = 31
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
-    """What a guest sees of a physical disk, as far as a bus can show it."""
+class DiskProperties:
+    """The properties of a physical disk that its bus shows to a guest."""
 
     #: Bytes of a logical and of a physical sector.
     logical: int = 512
@@ -46,18 +44,18 @@ class Passed:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
-    """A controller of the host that a guest gets with its disk, by VFIO."""
+class PassedController:
+    """A controller of the host that VFIO passes to a guest, with its disk."""
 
     #: On the host's PCI bus.
     address: str
-    #: The disk's serial number, by which the guest finds it at whatever address.
+    #: The serial number of the disk, by which the guest finds it.
     serial: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Vm:
-    """All that determines a virtual machine's hardware. Equal ones can share a template."""
+    """The hardware of a virtual machine. Equal ones can share a template."""
 
     appliance: Appliance
     disks: tuple[Disk, ...]
@@ -65,9 +63,8 @@ class Vm:
     cpus: int
     memory: int
     modules: tuple[str, ...]
-    #: The physical disks, one for each disk of a passthrough machine. A template of such a machine has files of the
-    #: same properties.
-    passed: tuple[Passed | Whole, ...] = ()
+    #: The physical disks of a passthrough machine. Its template has empty files with the same properties.
+    passed: tuple[DiskProperties | PassedController, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,24 +76,24 @@ class Boot:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A machine that boots and is saved: its memory is the file."""
+    """A machine that boots to be saved, with the file as its memory."""
 
     memory: Path
 
     @property
     def ram(self) -> str:
-        return f"memory-backend-file,id=ram,mem-path={escaped(self.memory)},share=on"
+        return f"memory-backend-file,id=ram,mem-path={escape(self.memory)},share=on"
 
 
 @dataclass(frozen=True, slots=True)
 class Clone:
-    """A machine that continues from a saved state, with private changes to memory."""
+    """A machine that continues from a saved state, with a private copy of the memory."""
 
     memory: Path
 
     @property
     def ram(self) -> str:
-        return f"memory-backend-file,id=ram,mem-path={escaped(self.memory)},share=off"
+        return f"memory-backend-file,id=ram,mem-path={escape(self.memory)},share=off"
 
 
 Start = Boot | Template | Clone
@@ -113,17 +110,15 @@ class Channels:
     console: int
     disks: tuple[int, ...]
     #: Descriptors that QEMU only keeps open: locks of disks, and their exclusive openings.
-    kept: tuple[int, ...] = ()
+    locks: tuple[int, ...] = ()
 
     @property
     def all(self) -> tuple[int, ...]:
-        return (self.qmp, self.agent, self.bell, self.orders, self.words, self.console, *self.disks, *self.kept)
+        return (self.qmp, self.agent, self.bell, self.orders, self.words, self.console, *self.disks, *self.locks)
 
 
 def command(vm: Vm, channels: Channels, start: Start) -> list[str]:
-    """Return the whole command line. QEMU is nice when disks are simulated: their servers must not wait for the
-    emulated processor.
-    """
+    """Return the command line. QEMU yields to the servers of simulated disks, which must not wait for it."""
     return [
         *(("nice", "-n", "5") if any(disk.physics for disk in vm.disks) else ()),
         QEMU,
@@ -138,9 +133,7 @@ def command(vm: Vm, channels: Channels, start: Start) -> list[str]:
 
 
 def machine(vm: Vm, start: Start) -> list[str]:
-    """Return board, processors and memory. Each processor is a socket of its own, or else MP tables list only the
-    first.
-    """
+    """Return board, processors and memory. Each processor has its own socket, because MP tables list one for each."""
     size = f"{vm.memory // 2**20}M"
     return [
         *("-machine", f"pc,accel={vm.accel},memory-backend=ram,usb=off,vmport=off,hpet=off"),
@@ -170,7 +163,7 @@ def control(channels: Channels) -> list[str]:
 def file_systems(appliance: Appliance) -> list[str]:
     words: list[str] = []
     for name, image in (("root", appliance.root), ("modules", appliance.modules)):
-        node = f"driver=raw,node-name={name},read-only=on,file.driver=file,file.filename={escaped(image)}"
+        node = f"driver=raw,node-name={name},read-only=on,file.driver=file,file.filename={escape(image)}"
         words += ["-blockdev", node, "-device", f"virtio-blk-pci,drive={name},serial=matrix-{name}"]
     return words
 
@@ -178,60 +171,60 @@ def file_systems(appliance: Appliance) -> list[str]:
 def disks(vm: Vm, channels: Channels) -> list[str]:
     """Return the disks under test. Physical disks are those with descriptors that QEMU keeps."""
     words: list[str] = []
-    behind, descriptors = of_host if channels.kept else file, iter(channels.disks)
+    behind, descriptors = physical_node if channels.locks else file_node, iter(channels.disks)
     for number, disk in enumerate(vm.disks):
         passed = vm.passed[number] if vm.passed else None
-        if isinstance(passed, Whole):
+        if isinstance(passed, PassedController):
             words += ["-device", f"vfio-pci,host={passed.address},addr={slot_of(vm, number):#x}"]
             continue
         descriptor = next(descriptors)
-        words += served(number, descriptor) if disk.physics else behind(number, descriptor)
+        words += nbd_node(number, descriptor) if disk.physics else behind(number, descriptor)
         words += device(vm.disks, number, disk, passed)
     return words
 
 
 def slot_of(vm: Vm, number: int) -> int:
-    """Return the slot of a disk with its controller: from above, as all other devices fill slots from below."""
-    return LAST_SLOT - sum(isinstance(one, Whole) for one in vm.passed[:number])
+    """Return the slot of a disk with its controller. They fill slots from above, all other devices from below."""
+    return LAST_SLOT - sum(isinstance(one, PassedController) for one in vm.passed[:number])
 
 
 def slots_of(vm: Vm) -> str:
-    """For the guest: the slot of each such disk, its number and its serial number."""
-    found = [(number, one) for number, one in enumerate(vm.passed) if isinstance(one, Whole)]
-    return ",".join(f"0000:00:{slot_of(vm, number):02x}.0={number}={plain(one.serial)}" for number, one in found)
+    """Return the slot, number and serial number of each disk with its controller, for the guest."""
+    found = [(number, one) for number, one in enumerate(vm.passed) if isinstance(one, PassedController)]
+    return ",".join(f"0000:00:{slot_of(vm, number):02x}.0={number}={strip_serial(one.serial)}" for number, one in found)
 
 
-def plain(serial: str) -> str:
+def strip_serial(serial: str) -> str:
     """Remove from a serial number what a kernel command line cannot carry."""
     return re.sub(r"[^A-Za-z0-9._-]", "", serial)
 
 
-def file(number: int, descriptor: int) -> list[str]:
-    """A disk that ends with the machine: flushes to the host's disk are pointless."""
+def file_node(number: int, descriptor: int) -> list[str]:
+    """Return a disk in a temporary file. It does not flush, because the file ends with the machine."""
     path = f"/dev/fdset/{number + 10}"
     node = f"driver=raw,node-name=disk{number},cache.no-flush=on,file.driver=file,file.filename={path}"
     return ["-add-fd", f"set={number + 10},fd={descriptor}", "-blockdev", f"{node},file.locking=off"]
 
 
-def of_host(number: int, descriptor: int) -> list[str]:
-    """A physical disk: without the host's cache, with flushes, and locked against other QEMUs."""
+def physical_node(number: int, descriptor: int) -> list[str]:
+    """Return a physical disk: without the host's cache, with flushes, and locked against other QEMUs."""
     path = f"/dev/fdset/{number + 10}"
     node = f"driver=raw,node-name=disk{number},cache.direct=on,discard=unmap,file.driver=host_device"
     more = f"file.filename={path},file.aio=native,file.cache.direct=on,file.discard=unmap"
     return ["-add-fd", f"set={number + 10},fd={descriptor}", "-blockdev", f"{node},{more}"]
 
 
-def served(number: int, descriptor: int) -> list[str]:
+def nbd_node(number: int, descriptor: int) -> list[str]:
     node = f"driver=raw,node-name=disk{number},file.driver=nbd,file.server.type=fd,file.server.str={descriptor}"
     return ["-blockdev", node]
 
 
-def device(wanted: tuple[Disk, ...], number: int, disk: Disk, passed: Passed | None = None) -> list[str]:
-    """Return one disk on its bus, and before the first of a bus its controller.
+def device(wanted: tuple[Disk, ...], number: int, disk: Disk, passed: DiskProperties | None = None) -> list[str]:
+    """Return one disk on its bus, after the controller if it is the first of the bus.
 
-    A full host only pauses the guest where QEMU has the disk's file; a disk server ends by itself.
+    A full disk of the host pauses the guest if QEMU has the file; a disk server ends.
     """
-    plain = f"drive=disk{number},serial=matrix-{number}{looks(disk, passed) if passed else ''}"
+    plain = f"drive=disk{number},serial=matrix-{number}{device_properties(disk, passed) if passed else ''}"
     if disk.bus == "nvme":
         return ["-device", f"nvme,{plain}"]
     common = f"{plain},werror=enospc"
@@ -248,22 +241,22 @@ def device(wanted: tuple[Disk, ...], number: int, disk: Disk, passed: Passed | N
     return [*controller, "-device", f"ide-hd,bus=sata{group}.{port},{common}"]
 
 
-def looks(disk: Disk, passed: Passed) -> str:
-    """Return the properties of a physical disk for its bus. The serial number stays `matrix-N`, by which the guest
-    finds the disk.
-    """
-    told = {"logical_block_size": str(passed.logical), "physical_block_size": str(passed.physical)}
+def device_properties(disk: Disk, passed: DiskProperties) -> str:
+    """Return the properties of a physical disk for its bus, without its serial number."""
+    properties = {"logical_block_size": str(passed.logical), "physical_block_size": str(passed.physical)}
     if disk.bus != "nvme" or passed.discard:  # QEMU's NVMe disks always discard
-        # SATA discards sectors, whatever granularity the disk has.
-        told["discard_granularity"] = str(min(passed.discard, passed.logical) if disk.bus == "sata" else passed.discard)
+        # SATA always discards single sectors.
+        properties["discard_granularity"] = str(
+            min(passed.discard, passed.logical) if disk.bus == "sata" else passed.discard
+        )
     if disk.bus == "virtio":
-        told["discard"] = "on" if passed.discard else "off"
+        properties["discard"] = "on" if passed.discard else "off"
     if disk.bus in {"scsi", "sata"}:
-        told["rotation_rate"] = str(passed.rotation)
-        told |= {"wwn": f"0x{passed.wwn}"} if passed.wwn else {}
+        properties["rotation_rate"] = str(passed.rotation)
+        properties |= {"wwn": f"0x{passed.wwn}"} if passed.wwn else {}
         name, most = ("product", 16) if disk.bus == "scsi" else ("model", 40)
-        told |= {name: passed.model[:most].strip().replace(",", ",,")} if passed.model else {}
-    return "".join(f",{name}={value}" for name, value in told.items())
+        properties |= {name: passed.model[:most].strip().replace(",", ",,")} if passed.model else {}
+    return "".join(f",{name}={value}" for name, value in properties.items())
 
 
 def boot(vm: Vm) -> list[str]:
@@ -272,7 +265,7 @@ def boot(vm: Vm) -> list[str]:
     return ["-kernel", str(vm.appliance.kernel), "-initrd", str(vm.appliance.initramfs), "-append", " ".join(words)]
 
 
-def escaped(path: Path) -> str:
+def escape(path: Path) -> str:
     return str(path).replace(",", ",,")
 
 

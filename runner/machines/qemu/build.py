@@ -1,8 +1,8 @@
-"""Build the two halves of an appliance, in a process of its own so that it can be killed at any moment.
+"""The builder of the two halves of an appliance, which runs in a separate process that can be killed.
 
-Half one is a suite's programs (`root.squashfs`), half two a kernel with its modules (`vmlinuz`, `initramfs`,
-`modules.squashfs`); so another kernel costs two seconds, not thirty. Files are not compressed: an emulated guest
-unpacks slower than the host's page cache reads.
+One half has the programs of a suite (`root.squashfs`), the other a kernel with its modules (`vmlinuz`, `initramfs`,
+`modules.squashfs`). So a new kernel takes two seconds, not thirty. Files are not compressed, because an emulated guest
+unpacks slowly.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 UNPACKERS = 2
 USERS = "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
 GROUPS = "root:x:0:\ntty:x:5:\ndisk:x:6:\nnogroup:x:65534:\n"
-#: The ELF note that says where a hypervisor may enter the plain kernel: owner "Xen", type 18.
+#: The ELF note with the entry point for hypervisors: owner "Xen", type 18.
 PVH_NOTE = (4).to_bytes(4, "little") + (8).to_bytes(4, "little") + (18).to_bytes(4, "little") + b"Xen\0"
 #: The first bytes of a packed file, and the program that unpacks it.
 MAGIC = {b"\xfd7zXZ\0": "xz", b"(\xb5/\xfd": "zstd", b"\x1f\x8b": "gzip"}
-#: Files that Debian's maintainer scripts would have made.
+#: Files that Debian's maintainer scripts would create.
 ETC = {
     "etc/passwd": USERS,
     "etc/fstab": recipe.guest_file("fstab"),
@@ -44,7 +44,7 @@ ETC = {
     "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
     "etc/ld.so.conf": "/usr/local/lib\n/usr/lib/x86_64-linux-gnu\n/usr/lib\n",
 }
-#: Links that alternatives or maintainer scripts would have made; a package's own file wins.
+#: Links that alternatives or maintainer scripts would create. Files of packages take precedence.
 LINKS = {
     "bin": "usr/bin",
     "sbin": "usr/sbin",
@@ -67,11 +67,11 @@ def tool(*argv: str, stdin: str = "") -> None:
 
 
 def unpack_all(archives: Iterable[Path], tree: Path, progress: Progress, span: tuple[float, float]) -> None:
-    """Unpack on both cores: `dpkg-deb` does most of the work in processes of its own."""
+    """Unpack in parallel: most of the work is in processes of `dpkg-deb`."""
     todo = sorted(archives, key=lambda archive: archive.stat().st_size, reverse=True)
     total, done, shown = sum(archive.stat().st_size for archive in todo), 0, 0.0
     with ThreadPoolExecutor(UNPACKERS) as pool:
-        for archive, _ in zip(todo, pool.map(partial(apt.unpack, tree=tree, keep=recipe.wanted), todo), strict=True):
+        for archive, _ in zip(todo, pool.map(partial(apt.unpack, tree=tree, keep=recipe.is_wanted), todo), strict=True):
             done += archive.stat().st_size
             now = span[0] + (span[1] - span[0]) * done / total
             if now > shown + 0.01:
@@ -79,7 +79,7 @@ def unpack_all(archives: Iterable[Path], tree: Path, progress: Progress, span: t
 
 
 def squash(tree: Path, image: Path) -> None:
-    """Make a file system image in which everything is root's."""
+    """Create a file system image in which all files belong to root."""
     tool("mksquashfs", str(tree), str(image), "-all-root", "-noI", "-noD", "-noF", "-noX", "-no-xattrs", "-quiet")
 
 
@@ -97,7 +97,7 @@ def userland(suite: str, work: Path, out: Path, progress: Progress) -> dict[str,
 
 
 def furnish(tree: Path) -> None:
-    """Add what maintainer scripts would have added, and the guest's own scripts."""
+    """Add the files of maintainer scripts, and the scripts of the guest."""
     for folder in MOUNT_POINTS:
         (tree / folder).mkdir(parents=True, exist_ok=True)
     for name, text in ETC.items():
@@ -141,7 +141,7 @@ def unpack_kernel(image: bytes, target: Path) -> None:
     packed = target.with_suffix(".packed")
     packed.write_bytes(recipe.kernel_payload(image))
     if unpacker(packed):
-        with unpacked(packed) as stream:
+        with open_unpacked(packed) as stream:
             plain = stream.read()
         if plain.startswith(b"\x7fELF") and PVH_NOTE in plain:
             target.write_bytes(plain)
@@ -155,21 +155,21 @@ def unpacker(packed: Path) -> str | None:
     return next((name for magic, name in MAGIC.items() if head.startswith(magic)), None)
 
 
-def unpacked(packed: Path) -> AbstractContextManager[IO[bytes]]:
+def open_unpacked(packed: Path) -> AbstractContextManager[IO[bytes]]:
     program = unpacker(packed)
     if program is None:
-        raise HarnessBroken(f"{packed} is packed in a way unknown to us", resolution="pack it with xz, zstd or gzip")
+        raise HarnessBroken(f"{packed} has an unknown compression", resolution="compress it with xz, zstd or gzip")
     return open_output([program, "-dc", str(packed)])
 
 
 def keep_of_kernel(path: str) -> bool:
     if path.startswith("usr/lib/modules/"):
-        return recipe.wanted(path)
+        return recipe.is_wanted(path)
     return path.startswith(("boot/vmlinuz-", "usr/bin/busybox"))
 
 
 def furnish_modules(folder: Path) -> list[str]:
-    """Unpack every module and index them; return those needed for booting that are no modules."""
+    """Unpack and index all modules; return the boot modules that are missing or built in."""
     folder.mkdir(parents=True, exist_ok=True)
     for packed in sorted(folder.rglob("*.ko.*")):
         unpack_module(packed)
@@ -180,8 +180,8 @@ def furnish_modules(folder: Path) -> list[str]:
 
 
 def unpack_module(packed: Path) -> None:
-    """Replace a compressed module by its content: the host unpacks faster than the emulated guest."""
-    with unpacked(packed) as stream, packed.with_suffix("").open("wb") as out:
+    """Replace a compressed module by its content, because the host unpacks faster than the guest."""
+    with open_unpacked(packed) as stream, packed.with_suffix("").open("wb") as out:
         shutil.copyfileobj(stream, out)
     packed.unlink()
 
@@ -200,17 +200,17 @@ def initramfs(tree: Path, modules: Path, early: Path, image: Path) -> None:
 
 
 def sizes(folder: Path) -> dict[str, dict[str, int]]:
-    """Return the size of every file, by which a later run detects a truncated one."""
+    """Return the size of every file. A later run detects truncated ones by it."""
     return {path.name: {"size": path.stat().st_size} for path in sorted(folder.iterdir())}
 
 
-def say(**what: object) -> None:
+def emit(**what: object) -> None:
     """Print one line of the protocol with the parent process."""
     print(json.dumps(what), flush=True)  # noqa: T201 - the protocol's channel is standard output
 
 
 def report(brief: str, fraction: float | None = None) -> None:
-    say(brief=brief, fraction=fraction)
+    emit(brief=brief, fraction=fraction)
 
 
 def main(half: str, suite: str, image: str, out: str) -> None:
@@ -230,9 +230,9 @@ def entry(arguments: list[str]) -> int:
     try:
         main(*arguments)
     except MatrixError as error:
-        say(error=error.brief, details=error.details, resolution=error.resolution)
+        emit(error=error.brief, details=error.details, resolution=error.resolution)
     except OSError as error:
-        say(error=f"cannot build the appliance: {error}", details=traceback.format_exc(limit=3), resolution="")
+        emit(error=f"cannot build the appliance: {error}", details=traceback.format_exc(limit=3), resolution="")
     else:
         return 0
     return 1

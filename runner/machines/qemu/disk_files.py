@@ -1,4 +1,4 @@
-"""The disks of a machine: nameless files, and servers before those that are simulated."""
+"""Disks of a machine: nameless files, with servers for simulated ones."""
 
 from __future__ import annotations
 
@@ -24,20 +24,18 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Served:
-    """The disks of one machine, for the process that starts QEMU."""
-
-    #: Inherited by QEMU, one for each disk: a file, or a connection to a server.
+class DiskFiles:
+    #: One descriptor for each disk, which QEMU inherits: a file, or a connection to a server.
     descriptors: tuple[int, ...] = ()
     servers: dict[int, asyncio.subprocess.Process] = field(default_factory=dict)
     board: Board | None = None
-    ours: list[socket.socket] = field(default_factory=list)
-    #: Descriptors that QEMU keeps open with them.
-    kept: tuple[int, ...] = ()
+    own_ends: list[socket.socket] = field(default_factory=list)
+    #: Descriptors of locks, which QEMU only keeps open.
+    locks: tuple[int, ...] = ()
 
-    def handed_over(self) -> None:
-        """Close this process's ends: then a server ends as soon as QEMU does."""
-        for end in self.ours:
+    def close_own_ends(self) -> None:
+        """Close the ends of this process, so that each server ends with QEMU."""
+        for end in self.own_ends:
             end.close()
 
     def reports(self) -> tuple[Report, ...]:
@@ -45,17 +43,17 @@ class Served:
         return tuple(self.board.report(number) for number in range(len(self.descriptors))) if self.board else ()
 
     def add_faults(self, faults: Iterable[Fault]) -> None:
-        """Start these faults, their times counted from now."""
+        """Start the clock of these faults."""
         if self.board:
             now = self.board.clock()
             for fault in faults:
                 self.board.add_fault(replace(fault, at=now + fault.at))
 
-    def lacks_one(self) -> bool:
+    def has_ended_server(self) -> bool:
         """Return whether a server has ended, even if its end is not reported yet."""
         return any(is_gone(server.pid) for server in self.servers.values())
 
-    async def first_to_end(self) -> tuple[int, int]:
+    async def wait_for_end(self) -> tuple[int, int]:
         waiting = {asyncio.create_task(server.wait()): number for number, server in self.servers.items()}
         try:
             if not waiting:
@@ -68,34 +66,38 @@ class Served:
                 task.cancel()
 
 
-class Backing(Protocol):
-    """Provides the disks of a machine, and releases them when the block is left."""
+class DiskProvider(Protocol):
+    """Provides the disks of a machine and releases them at the end. `complaints` is a descriptor for errors."""
 
-    def __call__(self, disks: tuple[Disk, ...], scratch: Path, complaints: int) -> AbstractAsyncContextManager[Served]:
+    def __call__(
+        self, disks: tuple[Disk, ...], scratch: Path, complaints: int
+    ) -> AbstractAsyncContextManager[DiskFiles]:
         """`complaints`: a descriptor for the servers' errors."""
 
 
-def nameless(scratch: Path) -> IO[bytes]:
-    """Open a file without a name: it is gone when the last descriptor is closed."""
+def open_nameless(scratch: Path) -> IO[bytes]:
+    """Open a file without a name, which ends with its last descriptor."""
     return tempfile.TemporaryFile(dir=scratch)
 
 
 @asynccontextmanager
-async def backed(disks: tuple[Disk, ...], scratch: Path, complaints: int) -> AsyncIterator[Served]:
-    """Provide fresh, empty disks; all are gone when the block is left, however that happens."""
+async def serve_disks(disks: tuple[Disk, ...], scratch: Path, complaints: int) -> AsyncIterator[DiskFiles]:
+    """Provide new, empty disks, which end with the context."""
     async with AsyncExitStack() as stack:
-        files = [stack.enter_context(nameless(scratch)) for _ in disks]
+        files = [stack.enter_context(open_nameless(scratch)) for _ in disks]
         for file, disk in zip(files, disks, strict=True):
             file.truncate(disk.size)
-        served = Served(tuple(file.fileno() for file in files))
+        served = DiskFiles(tuple(file.fileno() for file in files))
         if any(disk.physics for disk in disks):
-            sheet = stack.enter_context(nameless(scratch)).fileno()
+            sheet = stack.enter_context(open_nameless(scratch)).fileno()
             await _serve(served, disks, sheet, complaints, stack)
         yield served
 
 
-async def _serve(served: Served, disks: tuple[Disk, ...], sheet: int, complaints: int, stack: AsyncExitStack) -> None:
-    """Start a server before the file of each simulated disk; the sheet is their shared memory."""
+async def _serve(
+    served: DiskFiles, disks: tuple[Disk, ...], sheet: int, complaints: int, stack: AsyncExitStack
+) -> None:
+    """Start a server for the file of each simulated disk; the sheet is their shared memory."""
     code = load_library(await build_library())
     served.board = Board(code, sheet, tuple(link.rate for link in links_of(disks)))
     stack.callback(served.board.close)
@@ -104,7 +106,7 @@ async def _serve(served: Served, disks: tuple[Disk, ...], sheet: int, complaints
         if disk.physics is None:
             continue
         image, (ours, theirs) = ends[number], socket.socketpair()
-        served.ours.append(ours)
+        served.own_ends.append(ours)
         stack.callback(ours.close)
         ends[number] = ours.fileno()
         with theirs:

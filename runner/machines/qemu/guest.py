@@ -1,4 +1,4 @@
-"""A running QEMU, and the connections to it: QMP to the machine, the guest agent inside it.
+"""A running QEMU, and its channels: QMP, the guest agent, the bell and the standing shell.
 
 All channels are inherited socket pairs and nameless files. The kernel kills QEMU if this process dies.
 """
@@ -20,9 +20,8 @@ from qemu.qmp import QMPClient, QMPError
 from runner.base.process import kill, spawn
 from runner.machines.base import RigLost
 from runner.machines.qemu import argv
-from runner.machines.qemu.disk_files import Served, backed, nameless
-from runner.machines.qemu.shell_output import Words
-from runner.machines.qemu.shell_protocol import UNHEARD, Orders, ShellGone
+from runner.machines.qemu.disk_files import DiskFiles, open_nameless, serve_disks
+from runner.machines.qemu.standing_shell import OUTPUT_LOST, OrderChannel, OutputChannel, ShellGone
 from runner.simdisks.server import ROOM, disk_full_message, explain_exit
 
 if TYPE_CHECKING:
@@ -30,29 +29,29 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.machines.qemu.argv import Vm
-    from runner.machines.qemu.disk_files import Backing
+    from runner.machines.qemu.disk_files import DiskProvider
 
 T = TypeVar("T")
 TAIL_LINES = 100
 TAIL_BYTES = 64 * 1024
 #: An argument of a shell may have 128 KiB; longer scripts go through standard input.
 ARGUMENT_LIMIT = 120_000
-#: The byte on the bell when the workload begins.
+#: The byte on the bell at the start of the workload.
 BEGINS = b"b"
-#: Seconds that output may be in transit, and the interval of questions to the agent.
+#: Seconds that output may be in transit, and the interval of polls of the agent.
 DOUBT = 2.0
-#: Seconds for an answer of QEMU, however busy the host: it only has to read a line.
+#: Seconds for an answer of QEMU on a busy host.
 ANSWER_DEADLINE = 60.0
-#: Seconds for QEMU to end after it closed its channels.
+#: Seconds for QEMU to end after it has closed its channels.
 LAST_BREATH = 5.0
-#: The shell that the agent starts where the standing shell cannot be used.
+#: The shell that the agent starts if the standing shell cannot be used.
 SHELL = "/bin/bash-static"
 MODULES_WANTED = "build the drivers into the kernel, or put its modules into lib/modules beside the image"
 #: Fixed by QEMU commit deba78709ae8, "accel/tcg: Always lock pages before translation".
 NEWER_QEMU = "QEMU before 8.1 sometimes runs outdated kernel code when it emulates; KVM or a newer QEMU does not"
 FROM_STDIN = "cat >/run/matrix/envelope && exec bash /run/matrix/envelope"
 
-# The library logs every lost connection as an error; here a dead QEMU is a normal result.
+# The library logs every lost connection as an error, but a dead QEMU is a normal result here.
 logging.getLogger("qemu.qmp").setLevel(logging.CRITICAL + 1)
 
 
@@ -64,31 +63,31 @@ class Guest:
         bell: socket.socket,
         orders: socket.socket,
         words: socket.socket,
-        served: Served,
+        served: DiskFiles,
     ) -> None:
         self.process = process
         self.served = served
         self.console = console
         self.bell = bell
         self.bell.setblocking(False)
-        self.orders = Orders(orders)
-        self.words = Words(words)
+        self.orders = OrderChannel(orders)
+        self.words = OutputChannel(words)
         self.qmp = QMPClient("machine")
         self.agent = QMPClient("guest", readbuflen=64 * 2**20)
         self.agent.await_greeting = self.agent.negotiate = False
         self.resumed = asyncio.Event()
         self.was_reset = asyncio.Event()
         self._migration: asyncio.Queue[str] = asyncio.Queue()
-        #: Set as soon as the machine cannot be used any more.
+        #: Has a result as soon as the machine cannot be used any more.
         self.lost: asyncio.Future[RigLost] = asyncio.get_running_loop().create_future()
 
     async def connect(self, qmp: socket.socket, agent: socket.socket) -> None:
-        """Connect both channels. The agent answers later, when the guest is up."""
+        """Connect to QMP and the agent, which answers later, when the guest is up."""
         try:
             await self.agent.connect(agent)
             await self.qmp.connect(qmp)
         except AssertionError as error:
-            # The library assumes that a new connection still stands.
+            # The library asserts that a new connection is still open.
             raise EOFError("QEMU hung up at once") from error
 
     async def close(self) -> None:
@@ -113,10 +112,10 @@ class Guest:
 
     async def watch_process(self) -> None:
         status = await self.process.wait()
-        if said := last_words(self.tail()):
-            self.lose(f"the guest could not start: {said}", MODULES_WANTED)
+        if errors := boot_errors(self.tail()):
+            self.lose(f"the guest could not start: {errors}", MODULES_WANTED)
         elif "Kernel panic" in self.tail():
-            cause = first_cause(self.tail())
+            cause = panic_cause(self.tail())
             self.lose(f"the guest kernel panicked: {cause}", NEWER_QEMU if "int3" in cause else "")
         elif status < 0:
             self.lose(f"QEMU was killed by signal {-status}")
@@ -124,8 +123,8 @@ class Guest:
             self.lose(f"QEMU ended with status {status}" if status else "the guest switched itself off")
 
     async def watch_servers(self) -> None:
-        """Notice a disk server that ends before the machine: QEMU is always killed first."""
-        disk, status = await self.served.first_to_end()
+        """Report a disk server that ends before QEMU. A normal end kills QEMU first."""
+        disk, status = await self.served.wait_for_end()
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.shield(self.process.wait()), LAST_BREATH / 10)
         self.lose(*explain_exit(disk, status))
@@ -142,14 +141,14 @@ class Guest:
             if event["event"] == "BLOCK_IO_ERROR" and data.get("action") == "stop":
                 self.lose(disk_full_message(str(data.get("node-name") or data.get("device"))), ROOM)
 
-    async def migrated(self) -> str:
-        """Wait until saving the state has ended; return its status."""
+    async def wait_for_migration(self) -> str:
+        """Wait until the state is saved, and return the status."""
         while (status := await self._migration.get()) not in {"completed", "failed", "cancelled"}:
             pass
         return status
 
     async def answer(self, asked: Coroutine[Any, Any, T]) -> T:
-        """Wait for an answer, but no longer than the machine lives."""
+        """Wait for an answer, or raise RigLost when the machine is lost."""
         task = asyncio.create_task(asked)
         either: set[asyncio.Future[Any]] = {task, self.lost}
         try:
@@ -157,19 +156,19 @@ class Guest:
             if not self.lost.done():
                 return task.result()
         except (QMPError, OSError, EOFError):
-            # The channel broke; the reason is known once the process is reaped.
+            # The channel is broken. The reason is known once the process has been reaped.
             with suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.shield(self.lost), LAST_BREATH)
             self.lose("QEMU closed its channels")
         finally:
             task.cancel()
             await asyncio.wait({task})
-            # Its exception was raised above, or must not hide the reason of the loss.
+            # The exception has been raised above, or must not hide the reason of the loss.
             _ = task.cancelled() or task.exception()
         raise self.lost.result()
 
-    async def soon(self, asked: Coroutine[Any, Any, T], what: str, deadline: float) -> T:
-        """Wait for an answer; without it in time the machine is lost."""
+    async def answer_within(self, asked: Coroutine[Any, Any, T], what: str, deadline: float) -> T:
+        """Wait for an answer. After the deadline the machine is lost."""
         try:
             async with asyncio.timeout(deadline):
                 return await self.answer(asked)
@@ -179,10 +178,10 @@ class Guest:
 
     async def command(self, name: str, **arguments: object) -> Any:
         asked = self.qmp.execute(name, arguments or None)
-        return await self.soon(asked, f"QEMU did not answer to {name}", ANSWER_DEADLINE)
+        return await self.answer_within(asked, f"QEMU did not answer to {name}", ANSWER_DEADLINE)
 
     async def reset(self) -> None:
-        """Press the reset button: the guest's memory is lost, its disks stay as they are."""
+        """Press the reset button: the guest loses its memory and keeps its disks."""
         self.was_reset.clear()
         await self.command("set-action", reboot="reset")
         await self.command("system_reset")
@@ -190,129 +189,130 @@ class Guest:
         await self.orders.forget()
 
     async def stay_up(self) -> None:
-        """From here on a guest that resets is lost, not restarted. Its BIOS resets once while it boots."""
+        """Let QEMU end at the next reset. During a boot the BIOS resets once, so this comes after it."""
         await self.command("set-action", reboot="shutdown")
 
     async def ask(self, name: str, **arguments: object) -> Any:
         return await self.answer(self.agent.execute(name, arguments or None))
 
     async def shell(self, script: str, *, deadline: float = 60) -> bytes:
-        """Run a script in a subshell and return all its output."""
-        said = await self.evaluated(f"(\n{script}\n) 3>&-", deadline=deadline)
-        return await self.gathered(script, deadline=deadline) if said is None else said
+        """Run a script in a subshell and return its output."""
+        output = await self.evaluate(f"(\n{script}\n) 3>&-", deadline=deadline)
+        return await self.run_in_new_shell(script, deadline=deadline) if output is None else output
 
-    async def evaluated(
-        self, script: str, *, deadline: float = 60, begun: Callable[[], None] = lambda: None
+    async def evaluate(
+        self, script: str, *, deadline: float = 60, on_start: Callable[[], None] = lambda: None
     ) -> bytes | None:
-        """Evaluate a script in the standing shell; None: that shell is busy, or the output was lost.
+        """Evaluate a script in the standing shell. Return None if the shell is busy or the output is lost.
 
         `begun` is called when the script rings the bell: the workload begins.
         """
-        return await self._due(self._evaluated(script, begun), deadline)
+        return await self._before_deadline(self._evaluate(script, on_start), deadline)
 
-    async def gathered(self, script: str, *, expected: float = 0, deadline: float = 60) -> bytes:
-        """Run a script in a new shell of the agent; first ask for its output after `expected` seconds."""
-        return await self._due(self._gathered(script, expected), deadline)
+    async def run_in_new_shell(self, script: str, *, expected: float = 0, deadline: float = 60) -> bytes:
+        """Run a script in a new shell of the agent, and poll for its end after `expected` seconds."""
+        return await self._before_deadline(self._run_in_new_shell(script, expected), deadline)
 
-    async def _due(self, asked: Coroutine[Any, Any, T], deadline: float) -> T:
-        said = await self.soon(asked, "the guest did not answer", deadline)
-        if self.served.lacks_one():
-            # The script may have ended because a disk server did, before that end was reported: its output says nothing
-            # about the array.
+    async def _before_deadline(self, asked: Coroutine[Any, Any, T], deadline: float) -> T:
+        result = await self.answer_within(asked, "the guest did not answer", deadline)
+        if self.served.has_ended_server():
+            # The script may have failed because a disk server has ended, so its output does not describe the stack.
             raise await self.lost
-        return said
+        return result
 
-    async def _evaluated(self, script: str, begun: Callable[[], None]) -> bytes | None:
+    async def _evaluate(self, script: str, on_start: Callable[[], None]) -> bytes | None:
         try:
-            if not await self.orders.free(DOUBT):
-                return None  # a script whose caller stopped waiting still runs
-            return await self._ordered(script, begun)
+            if not await self.orders.is_free(DOUBT):
+                return None  # a script without a waiting caller still runs
+            return await self._send_order(script, on_start)
         except ShellGone:
             self.lose("the guest's shell was killed")
             raise self.lost.result() from None
 
-    async def _ordered(self, script: str, begun: Callable[[], None]) -> bytes | None:
+    async def _send_order(self, script: str, on_start: Callable[[], None]) -> bytes | None:
         last = secrets.token_hex(16)
         self.words.forget()
-        self.rung()
-        order = self.orders.give(f"{script}\nprintf '\\n%s\\n' {last}\n")
-        watching = asyncio.create_task(self._begins(begun))
-        listening = asyncio.create_task(self.words.until(f"\n{last}\n".encode()))
+        self.read_bell()
+        order = self.orders.send(f"{script}\nprintf '\\n%s\\n' {last}\n")
+        watching = asyncio.create_task(self._watch_bell(on_start))
+        listening = asyncio.create_task(self.words.read_until(f"\n{last}\n".encode()))
         try:
-            return await self._heard(listening, order)
+            return await self._wait_for_output(listening, order)
         finally:
             for task in (watching, listening):
                 task.cancel()
             await asyncio.gather(watching, listening, return_exceptions=True)
-            if BEGINS in self.rung():
-                begun()
+            if BEGINS in self.read_bell():
+                on_start()
 
-    async def _heard(self, listening: asyncio.Task[bytes], order: asyncio.Task[int]) -> bytes | None:
-        """Wait for the end marker. A script that ends too soon never prints it."""
+    async def _wait_for_output(self, listening: asyncio.Task[bytes], order: asyncio.Task[int]) -> bytes | None:
+        """Wait for the end marker. A script that ends early does not print it."""
         await asyncio.wait({listening, order}, return_when=asyncio.FIRST_COMPLETED)
         if not listening.done():
             await asyncio.wait({listening}, timeout=DOUBT)  # it may be in transit
         if listening.done():
             return listening.result()
-        return None if order.result() == UNHEARD else self.words.so_far
+        return None if order.result() == OUTPUT_LOST else self.words.received
 
-    async def _gathered(self, script: str, patience: float) -> bytes:
-        how = {**handed_over(script), "capture-output": True}
+    async def _run_in_new_shell(self, script: str, patience: float) -> bytes:
+        how = {**exec_arguments(script), "capture-output": True}
         started = await self.ask("guest-exec", path=SHELL, **how)
         while not (status := await self.ask("guest-exec-status", pid=started["pid"]))["exited"]:
             await asyncio.sleep(max(DOUBT, patience))
             patience = 0.0
         return base64.b64decode(status.get("out-data", "")) + base64.b64decode(status.get("err-data", ""))
 
-    async def _begins(self, begun: Callable[[], None]) -> None:
+    async def _watch_bell(self, on_start: Callable[[], None]) -> None:
         while BEGINS in await asyncio.get_running_loop().sock_recv(self.bell, 64):
-            begun()
+            on_start()
 
-    def rung(self) -> bytes:
-        """Read bytes of the bell that are still unread."""
+    def read_bell(self) -> bytes:
+        """Read the unread bytes of the bell."""
         with suppress(OSError):
             return self.bell.recv(64)
         return b""
 
 
-def handed_over(script: str) -> dict[str, object]:
+def exec_arguments(script: str) -> dict[str, object]:
     if len(script.encode()) <= ARGUMENT_LIMIT:
         return {"arg": ["-c", script]}
     return {"arg": ["-c", FROM_STDIN], "input-data": base64.b64encode(script.encode()).decode()}
 
 
-def last_words(tail: str) -> str:
-    """Return the errors of the guest's first scripts, before anything else could run."""
+def boot_errors(tail: str) -> str:
+    """Return the errors of the guest's boot scripts."""
     return "; ".join(line.removeprefix("matrix: ") for line in tail.splitlines() if line.startswith("matrix: "))
 
 
-def first_cause(tail: str) -> str:
-    """Return the console line with the cause of a kernel panic: the first trap, or else the panic itself."""
+def panic_cause(tail: str) -> str:
+    """Return the console line with the cause of a kernel panic: the first trap, or the panic itself."""
     lines = [re.sub(r"^\[ *[\d.]+\] *", "", line) for line in tail.splitlines()]
     traps = [line for line in lines if re.match(r"BUG:|kernel BUG|Oops|int3:|general protection|invalid opcode", line)]
     return next(iter([*traps, *(line for line in lines if "Kernel panic" in line)]), "")
 
 
 @asynccontextmanager
-async def running(vm: Vm, scratch: Path, start: argv.Start = argv.BOOT, back: Backing = backed) -> AsyncIterator[Guest]:
-    """Start QEMU, by default with fresh, empty disks; it is gone when the block is left, however that happens."""
+async def run_guest(
+    vm: Vm, scratch: Path, start: argv.Start = argv.BOOT, back: DiskProvider = serve_disks
+) -> AsyncIterator[Guest]:
+    """Start QEMU, by default with new, empty disks, and kill it at the end."""
     async with AsyncExitStack() as stack:
-        console = stack.enter_context(nameless(scratch))
+        console = stack.enter_context(open_nameless(scratch))
         log = os.open(f"/proc/self/fd/{console.fileno()}", os.O_WRONLY | os.O_APPEND)  # QEMU opens consoles write-only
         stack.callback(os.close, log)
         served = await stack.enter_async_context(back(vm.disks, scratch, log))
         (qmp, agent, bell, orders, words), theirs = zip(*(channel(stack) for _ in range(5)), strict=True)
         first, second, third, fourth, fifth = (end.fileno() for end in theirs)
-        channels = argv.Channels(first, second, third, fourth, fifth, log, served.descriptors, served.kept)
+        channels = argv.Channels(first, second, third, fourth, fifth, log, served.descriptors, served.locks)
         process = await spawn(argv.command(vm, channels, start), pass_fds=channels.all, output=log)
-        served.handed_over()
+        served.close_own_ends()
         guest = Guest(process, console, bell, orders, words, served)
         stack.push_async_callback(guest.close)
         for end in theirs:
             end.close()
         for watching in (guest.watch_process(), guest.watch_servers()):
             stack.callback(asyncio.create_task(watching).cancel)
-        await guest.soon(guest.connect(qmp, agent), "QEMU did not answer", ANSWER_DEADLINE)
+        await guest.answer_within(guest.connect(qmp, agent), "QEMU did not answer", ANSWER_DEADLINE)
         listener = asyncio.create_task(guest.watch_events())
         stack.callback(listener.cancel)
         yield guest

@@ -1,4 +1,4 @@
-"""What this host has for virtual machines, and how many of them it can hold."""
+"""The capacity of this host for virtual machines."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 from runner.machines.base import Refusal, RigSpec
 from runner.machines.qemu import template
 
-#: An eighth of the memory is the host's own, and QEMU's, and fio's and ours.
-OWN = 8
-#: With so many times the processors of the host, a guest takes those that wait for their turn for stuck.
-MOST_CROWDED = 8
+#: An eighth of the memory is for the host, QEMU and the runner.
+HOST_SHARE = 8
+#: With more processors per processor of the host, the guest's kernel reports waiting processors as stuck.
+MAX_CROWDING = 8
 _IN_MEMORY = frozenset({"tmpfs", "ramfs"})
 _MIB = 2**20
 
@@ -26,7 +26,7 @@ class Host:
 
     @property
     def spare(self) -> int:
-        return max(0, self.memory - self.memory // OWN - self.locked) // _MIB * _MIB
+        return max(0, self.memory - self.memory // HOST_SHARE - self.locked) // _MIB * _MIB
 
 
 def this_host() -> Host:
@@ -36,17 +36,17 @@ def this_host() -> Host:
 
 def _locked() -> int:
     home = template.home()
-    mounts = os.fsdecode(Path("/proc/self/mounts").read_bytes())  # names are whatever somebody wrote
-    if not home.is_dir() or kind_of(home.resolve(), mounts) not in _IN_MEMORY:
+    mounts = os.fsdecode(Path("/proc/self/mounts").read_bytes())  # mount points may have any bytes
+    if not home.is_dir() or file_system_of(home.resolve(), mounts) not in _IN_MEMORY:
         return 0
-    return sum(size for _, size, _ in template.known())
+    return sum(size for _, size, _ in template.list_templates())
 
 
-def kind_of(path: Path, mounts: str) -> str:
+def file_system_of(path: Path, mounts: str) -> str:
     kinds = {}
-    for line in filter(None, mounts.split("\n")):  # no other kind of space or of line's end is escaped
+    for line in filter(None, mounts.split("\n")):  # the kernel escapes only blanks, tabs, newlines and backslashes
         _, point, kind, *_ = line.split(" ")
-        kinds[Path(_unescaped(point))] = kind  # what is mounted later lies over what was there
+        kinds[Path(_unescaped(point))] = kind  # a later mount covers an earlier one
     return next((kinds[folder] for folder in (path, *path.parents) if folder in kinds), "")
 
 
@@ -54,36 +54,36 @@ def _unescaped(point: str) -> str:
     return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), point)
 
 
-def beyond(spec: RigSpec, host: Host) -> list[Refusal]:
+def capacity_refusals(spec: RigSpec, host: Host) -> list[Refusal]:
     refused = []
     if spec.memory > host.spare:
         templates = f", and saved machines take {_mib(host.locked)} of it" if host.locked else ""
         refused.append(
             Refusal(
-                f"a machine with {_mib(spec.memory)} of memory is more than this host can hold: it has "
-                f"{_mib(host.memory)}, of which an eighth stays its own{templates}",
-                f"at most machine: {{memory: {_mib(host.spare)}}}",
+                f"this host cannot hold a machine with {_mib(spec.memory)} of memory: it has "
+                f"{_mib(host.memory)}, of which an eighth is reserved{templates}",
+                f"use at most machine: {{memory: {_mib(host.spare)}}}",
             )
         )
-    if spec.cpus > MOST_CROWDED * host.cpus:
+    if spec.cpus > MAX_CROWDING * host.cpus:
         refused.append(
             Refusal(
-                f"a machine with {spec.cpus} processors is too much for this host, which has {host.cpus}",
-                f"machine: {{cpus: {host.cpus}}} has one for each; {MOST_CROWDED * host.cpus} is the most",
+                f"a machine with {spec.cpus} processors is too large for this host, which has {host.cpus}",
+                f"machine: {{cpus: {host.cpus}}} has one for each; the maximum is {MAX_CROWDING * host.cpus}",
             )
         )
     return refused
 
 
-def room(spec: RigSpec, host: Host) -> int:
-    return max(1, min(host.spare // spec.memory, MOST_CROWDED * host.cpus // spec.cpus))
+def max_machines(spec: RigSpec, host: Host) -> int:
+    return max(1, min(host.spare // spec.memory, MAX_CROWDING * host.cpus // spec.cpus))
 
 
-def crowded(spec: RigSpec, host: Host) -> str:
+def crowding_notice(spec: RigSpec, host: Host) -> str:
     if spec.cpus <= host.cpus:
         return ""
     return (
-        f"the machine has {spec.cpus} processors and this host {host.cpus}: they take turns, which the figures show; "
+        f"the machine has {spec.cpus} processors and this host {host.cpus}: they take turns, which affects results; "
         f"machine: {{cpus: {host.cpus}}} has one for each"
     )
 

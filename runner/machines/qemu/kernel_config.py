@@ -1,4 +1,4 @@
-"""What a kernel must be configured with to run in the appliance, and what a given image lacks."""
+"""The kernel options that the appliance needs, and a check of an image against them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from runner.machines.qemu import build, recipe
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-#: `boot`: no machine comes up without it. `module`: the same, but it may be a module. Others: work that needs it.
+#: `boot`: must be built in. `module`: must be built in or a module. `work`: some work needs it.
 Need = Literal["boot", "module", "work"]
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option of a kernel's configuration, by its name without CONFIG_."""
+    """An option of a kernel's configuration. Its name lacks the prefix CONFIG_."""
 
     name: str
     need: Need
@@ -29,12 +29,11 @@ class Option:
 
     @property
     def text(self) -> str:
-        """Name it as .config does."""
         return f"CONFIG_{self.name}"
 
     @property
     def boots(self) -> bool:
-        """Whether no machine comes up without it."""
+        """Return whether the machine needs it to boot."""
         return self.need != "work"
 
 
@@ -54,7 +53,7 @@ OPTIONS = (
         ("BINFMT_SCRIPT", "the first program is a script"),
         ("PROC_FS", "`/proc`"),
         ("SYSFS", "`/sys`: settings are written and read back there"),
-        ("TMPFS", "what is written to the root file system"),
+        ("TMPFS", "writes to the root file system"),
         ("DEVTMPFS", "device nodes"),
         ("SERIAL_8250_CONSOLE", "the console, where a panic is read"),
         ("SQUASHFS_ZLIB", "the root file system: its images name zlib"),
@@ -63,9 +62,9 @@ OPTIONS = (
         "module",
         ("VIRTIO_PCI", "disks and channels of the machine"),
         ("VIRTIO_BLK", "the root file system, and disks with `bus: virtio`"),
-        ("VIRTIO_CONSOLE", "the channels that scripts come by"),
+        ("VIRTIO_CONSOLE", "the channels of scripts"),
         ("SQUASHFS", "the root file system"),
-        ("OVERLAY_FS", "what is written to the root file system"),
+        ("OVERLAY_FS", "writes to the root file system"),
     ),
     *_options(
         "work",
@@ -108,7 +107,7 @@ _LINE = re.compile(r"^CONFIG_(\w+)=(\S.*)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """An option that an image does not have as it must. `is_module`: it is a module, and that will not do."""
+    """An option that an image lacks. `is_module`: it is a module, which does not suffice."""
 
     option: Option
     why: str
@@ -116,13 +115,12 @@ class Lack:
 
     @property
     def message(self) -> str:
-        """Name the option, what is wrong with it, and what it is for."""
         return f"{self.option.text} {self.why}: {self.option.use}"
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """An image with what is known of its configuration. `source` is empty if its configuration is not known."""
+    """An image and its configuration. `source` is empty if the configuration is unknown."""
 
     image: Path
     release: str
@@ -132,12 +130,12 @@ class Kernel:
 
 
 def parse(config: str) -> dict[str, str]:
-    """Read a .config: options that are set, by their names without CONFIG_."""
+    """Return the set options of a .config, without the prefix CONFIG_."""
     return dict(_LINE.findall(config))
 
 
 def lacks(config: str, *, modules: bool) -> Iterator[Lack]:
-    """Compare a .config with what the appliance needs. `modules`: those of the kernel lie beside its image."""
+    """Compare a .config with `OPTIONS`. `modules`: the kernel's modules are beside its image."""
     found = parse(config)
     for option in OPTIONS:
         value = found.get(option.name, "n")
@@ -146,13 +144,13 @@ def lacks(config: str, *, modules: bool) -> Iterator[Lack]:
         if value != "m":
             yield Lack(option, "is not set")
         elif option.need == "boot":
-            yield Lack(option, "is a module and has to be built in", is_module=True)
+            yield Lack(option, "is a module and must be built in", is_module=True)
         elif not modules:
             yield Lack(option, "is a module that cannot be loaded", is_module=True)
 
 
 def inspect(image: Path) -> Kernel:
-    """Look into an image and beside it. Raises BadInput if it is no kernel image."""
+    """Find the configuration of an image in it or beside it. Raise BadInput if it is no kernel image."""
     try:
         content = image.read_bytes()
     except OSError as error:
@@ -163,16 +161,16 @@ def inspect(image: Path) -> Kernel:
             f"{image} is no kernel image", resolution="name the arch/x86/boot/bzImage of a kernel build, or a vmlinuz"
         )
     modules = (image.parent / "lib" / "modules" / release / "modules.dep").is_file()
-    if config := embedded(content):
+    if config := embedded_config(content):
         return Kernel(image, release, modules, "the image itself (IKCONFIG)", config)
-    for path in beside(image, release):
+    for path in config_paths(image, release):
         if (config := _text(path)) and parse(config):
             return Kernel(image, release, modules, str(path), config)
     return Kernel(image, release, modules)
 
 
-def beside(image: Path, release: str) -> Iterator[Path]:
-    """List where the configuration of an image may lie: named as distributions do, or in the tree it was built in."""
+def config_paths(image: Path, release: str) -> Iterator[Path]:
+    """Yield the possible paths of an image's configuration, of distributions and of build trees."""
     folder = image.absolute().parent
     yield folder / f"config-{release}"
     yield folder / "lib" / "modules" / release / "config"
@@ -183,8 +181,8 @@ def beside(image: Path, release: str) -> Iterator[Path]:
     yield Path("/lib/modules") / release / "config"
 
 
-def embedded(image: bytes) -> str:
-    """Read the configuration that CONFIG_IKCONFIG puts into a kernel; empty if there is none that can be unpacked."""
+def embedded_config(image: bytes) -> str:
+    """Return the configuration that CONFIG_IKCONFIG puts into a kernel; empty if it cannot be read."""
     return _marked(image) or _marked(_unpacked(image))
 
 
@@ -199,14 +197,14 @@ def _marked(kernel: bytes) -> str:
 
 
 def _unpacked(image: bytes) -> bytes:
-    """Unpack the kernel in a bzImage; nothing if it is packed in another way, or a program for it is missing."""
+    """Unpack the kernel in a bzImage; empty if its compression is unknown or the program for it is missing."""
     with tempfile.TemporaryDirectory(prefix="matrix-kernel-") as folder:
         packed = Path(folder) / "packed"
         packed.write_bytes(recipe.kernel_payload(image))
         if build.unpacker(packed) is None:
             return b""
         try:
-            with build.unpacked(packed) as stream:
+            with build.open_unpacked(packed) as stream:
                 return stream.read()
         except (HarnessBroken, OSError):
             return b""
@@ -220,7 +218,7 @@ def _text(path: Path) -> str:
 
 
 def table() -> str:
-    """Write the options as the table of docs/machines.md."""
+    """Format the options as the table of docs/machines.md."""
     needs: Mapping[Need, str] = {"boot": "`y`", "module": "`y` or `m`", "work": "`y` or `m`, for this work only"}
     rows = (f"| `{option.text}` | {needs[option.need]} | {option.use} |" for option in OPTIONS)
-    return "\n".join(("| option | value | what it is for |", "| --- | --- | --- |", *rows))
+    return "\n".join(("| option | value | use |", "| --- | --- | --- |", *rows))

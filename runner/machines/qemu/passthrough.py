@@ -1,9 +1,8 @@
 """Virtual machines with physical disks of this host, passed on as open descriptors.
 
-QEMU gets no path, so it uses the very disks that were checked. It inherits the lock and the exclusive opening of each:
-when the runner is killed, its own descriptors close a moment before QEMU ends, and until then no other program may use
-the disks or assemble what is on them (udev, mdadm, LVM). With VFIO the host has no device of the disk meanwhile; of
-that one only the lock is passed on.
+QEMU gets no path, so it uses exactly the checked disks. It inherits their locks and exclusive openings: if the runner
+is killed, its descriptors close a moment before QEMU ends, and other programs (udev, mdadm, LVM) must not use the disks
+before that. With VFIO the host has no device for the disk, so QEMU inherits only the lock.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from runner.hosts.local_operations import Descriptor
 from runner.hosts.signatures import plain_wwn
 from runner.machines.local import disk_model_refusals
 from runner.machines.qemu import NO_OPTIONS, Qemu
-from runner.machines.qemu.argv import Passed, Whole
-from runner.machines.qemu.disk_files import Served
+from runner.machines.qemu.argv import DiskProperties, PassedController
+from runner.machines.qemu.disk_files import DiskFiles
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -31,15 +30,15 @@ if TYPE_CHECKING:
     from runner.simdisks.disk import Disk
 
 BLOCK_DEVICES = Path("/sys/class/block")
-#: Assumed for rotating disks whose speed the kernel does not know: a guest only asks whether they rotate.
-TURNS = 7200
-#: Offset of the two bytes with revolutions a minute in the VPD page of block device characteristics.
+#: For rotating disks of unknown speed. A guest only needs to know that they rotate.
+DEFAULT_ROTATION = 7200
+#: Offset of the revolutions a minute (two bytes) in the VPD page of block device characteristics.
 _RATE_AT = 4
 _WWN = re.compile("[0-9a-f]{16}")
 
 
 class Passthrough(Qemu):
-    """A `Qemu` machine with physical disks. Arrays outlive it, so they are taken apart in the guest."""
+    """A `Qemu` machine with physical disks. Stacks outlive it, so scripts in the guest tear them down."""
 
     name: ClassVar[str] = "qemu-passthrough"
     disposable: ClassVar[bool] = False
@@ -48,7 +47,7 @@ class Passthrough(Qemu):
 
     def __init__(self, options: MachineOptions = NO_OPTIONS) -> None:
         super().__init__(options)
-        self._back = partial(lent, options.held)
+        self._provide_disks = partial(provide_leased_disks, options.held)
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
         return [*disk_model_refusals(spec), *super().refusals(spec)]
@@ -56,14 +55,16 @@ class Passthrough(Qemu):
     def max_rigs(self, spec: RigSpec) -> int:  # noqa: ARG002
         return 1
 
-    def _passed(self, spec: RigSpec) -> tuple[Passed | Whole, ...]:
+    def _physical_disks(self, spec: RigSpec) -> tuple[DiskProperties | PassedController, ...]:
         held = self.options.held[: len(spec.disks)]
         found = tuple(
-            Whole(one.controller, one.node.serial) if one.controller else seen(one, BLOCK_DEVICES / one.node.name)
+            PassedController(one.controller, one.node.serial)
+            if one.controller
+            else read_properties(one, BLOCK_DEVICES / one.node.name)
             for one in held
         )
         for one, disk, looks in zip(held, spec.disks, found, strict=True):
-            if isinstance(looks, Passed) and disk.bus == "sata" and looks.logical != 512:
+            if isinstance(looks, DiskProperties) and disk.bus == "sata" and looks.logical != 512:
                 raise BadInput(
                     f"{one.declared.id} has sectors of {looks.logical} bytes, and QEMU's sata bus only knows 512",
                     resolution="take the scsi or virtio bus: `disks: {bus: scsi}`",
@@ -71,13 +72,13 @@ class Passthrough(Qemu):
         return found
 
 
-def seen(held: LeasedDisk, folder: Path) -> Passed:
+def read_properties(held: LeasedDisk, folder: Path) -> DiskProperties:
     wwn = plain_wwn(held.node.wwn)
-    return Passed(
+    return DiskProperties(
         logical=_number(folder / "queue/logical_block_size", 512),
         physical=_number(folder / "queue/physical_block_size", 512),
         discard=_number(folder / "queue/discard_granularity", 0),
-        rotation=_turns(folder) if _number(folder / "queue/rotational", 0) else 1,
+        rotation=_rotation(folder) if _number(folder / "queue/rotational", 0) else 1,
         wwn=wwn if _WWN.fullmatch(wwn) else "",
         model="".join(char for char in held.node.model if char.isascii() and char.isprintable()),
     )
@@ -90,35 +91,35 @@ def _number(file: Path, unknown: int) -> int:
         return unknown
 
 
-def _turns(folder: Path) -> int:
+def _rotation(folder: Path) -> int:
     try:
         page = (folder / "device/vpd_pgb1").read_bytes()
     except OSError:
-        return TURNS
+        return DEFAULT_ROTATION
     told = int.from_bytes(page[_RATE_AT : _RATE_AT + 2], "big")
-    return told if 0x401 <= told < 0xFFFF else TURNS  # the standard reserves all other values
+    return told if 0x401 <= told < 0xFFFF else DEFAULT_ROTATION  # the standard reserves all other values
 
 
 @asynccontextmanager
-async def lent(
+async def provide_leased_disks(
     held: Sequence[LeasedDisk],
     disks: tuple[Disk, ...],
     scratch: Path,  # noqa: ARG001
     complaints: int,  # noqa: ARG001
-) -> AsyncIterator[Served]:
+) -> AsyncIterator[DiskFiles]:
     with ExitStack() as stack:
         used = [*zip(held, disks, strict=False)]
-        opened = tuple(writable(one, stack) for one, _ in used if not one.controller)
-        yield Served(opened, kept=tuple(number for one, _ in used for number in grips(one)))
+        opened = tuple(open_writable(one, stack) for one, _ in used if not one.controller)
+        yield DiskFiles(opened, locks=tuple(number for one, _ in used for number in lock_descriptors(one)))
 
 
-def grips(held: LeasedDisk) -> tuple[int, ...]:
-    """Return the descriptors that keep others away: the lock, and the exclusive opening if the host has the device."""
+def lock_descriptors(held: LeasedDisk) -> tuple[int, ...]:
+    """Return the descriptors of the lock and, if the host has the device, of the exclusive opening."""
     having = (held.lock,) if held.controller else (held.lock, held.opened)
     return tuple(grip.number for grip in having if isinstance(grip, Descriptor))
 
 
-def writable(held: LeasedDisk, stack: ExitStack) -> int:
+def open_writable(held: LeasedDisk, stack: ExitStack) -> int:
     judged = held.opened
     assert isinstance(judged, Descriptor)  # noqa: S101 - for the type checker; disks of other hosts are not passed on
     stack.callback(os.close, descriptor := judged.writable())

@@ -1,4 +1,4 @@
-"""What this host can do: its QEMU, its processor, and whether KVM runs the appliance."""
+"""The QEMU and the processor of this host, and a probe of KVM."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from runner.base.cpu import processor_name
 from runner.base.errors import HarnessBroken
 from runner.base.process import run
 from runner.machines.qemu import argv, recipe
-from runner.machines.qemu.guest import running
+from runner.machines.qemu.guest import run_guest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 KVM = Path("/dev/kvm")
 CPUINFO = Path("/proc/cpuinfo")
-#: Seconds in which each way of booting must succeed.
+#: Seconds for a boot with each accelerator.
 PROOF_DEADLINE = 30.0
 ACCELERATORS = ("kvm", "tcg")
 _EMULATED = "QEMU emulates (TCG), many times slower"
 
 
-def absent(tools: Iterable[str]) -> list[str]:
+def missing_programs(tools: Iterable[str]) -> list[str]:
     path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
     return [tool for tool in tools if shutil.which(tool, path=path) is None]
 
@@ -45,36 +45,36 @@ def qemu_version() -> str:
 
 @cache
 def host() -> str:
-    """Return the processor_name, whose clock rate a template has measured, and the kernel with its KVM."""
+    """Return the processor, whose clock rate a template contains, and the kernel with its KVM."""
     return f"{processor_name()}, {os.uname().release}"
 
 
 async def accelerator(base: Appliance, scratch: Path, notice: Callable[[str], None]) -> str:
-    """Return `kvm` if the appliance boots under it, else `tcg`. The result is cached until host or QEMU change."""
+    """Return `kvm` if the appliance boots with it, else `tcg`. The result is cached until host or QEMU change."""
     chosen = os.environ.get("MATRIX_ACCEL")
     if chosen:
         if chosen not in ACCELERATORS:
             raise HarnessBroken(f"MATRIX_ACCEL={chosen} is neither of {', '.join(ACCELERATORS)}")
         return chosen
     if not os.access(KVM, os.R_OK | os.W_OK):
-        notice(_out_of_reach())
+        notice(_explain_unavailable())
         return "tcg"
-    memory = _memory()
+    memory = _memory_file()
     async with exclusive_lock(memory.with_suffix(".lock")):
-        accel = remembered(memory)
+        accel = read_memory(memory)
         if accel is None:
-            accel = await fastest(base, scratch)
+            accel = await choose_accelerator(base, scratch)
             if accel is None:
                 notice("the appliance boots neither with KVM nor emulated; the run tries emulation")
                 return "tcg"
             memory.write_text(json.dumps({"accel": accel}))
     if accel == "tcg":
-        notice(f"KVM does not boot the appliance: {_EMULATED} ({_again()})")
+        notice(f"KVM does not boot the appliance: {_EMULATED} ({_retry_hint()})")
     return accel
 
 
-def _out_of_reach(*, cure: bool = False) -> str:
-    """Return the note that KVM cannot be used; with the cure where there is room."""
+def _explain_unavailable(*, cure: bool = False) -> str:
+    """Explain why KVM cannot be used, with the remedy or a reference to `matrix doctor`."""
     if KVM.exists():
         why, remedy = f"this user may not open {KVM}", "sudo adduser USER kvm, then log in again"
     else:
@@ -84,21 +84,21 @@ def _out_of_reach(*, cure: bool = False) -> str:
 
 
 def outlook() -> str:
-    """Describe what is known of KVM without starting anything."""
+    """Describe the state of KVM without starting anything."""
     if chosen := os.environ.get("MATRIX_ACCEL"):
-        return _chosen(chosen)
+        return _describe_choice(chosen)
     if not os.access(KVM, os.R_OK | os.W_OK):
-        return _out_of_reach(cure=True)
-    with suppress(HarnessBroken):  # without QEMU nobody has tried
-        match remembered(_memory()):
+        return _explain_unavailable(cure=True)
+    with suppress(HarnessBroken):  # without QEMU there is no result
+        match read_memory(_memory_file()):
             case "kvm":
                 return "works: it boots the appliance"
             case "tcg":
-                return f"does not boot the appliance: {_EMULATED} ({_again()})"
+                return f"does not boot the appliance: {_EMULATED} ({_retry_hint()})"
     return "is there; the first run finds out whether it boots the appliance"
 
 
-def _chosen(accelerator: str) -> str:
+def _describe_choice(accelerator: str) -> str:
     said = f"MATRIX_ACCEL={accelerator}"
     if accelerator not in ACCELERATORS:
         return f"cannot be used: {said} is neither of {', '.join(ACCELERATORS)}"
@@ -107,14 +107,14 @@ def _chosen(accelerator: str) -> str:
     return f"not asked for, as {said} says what is used"
 
 
-def expected() -> str:
-    """Name the accelerator of the next run without starting anything. In a guest, an untested KVM does not count."""
+def expected_accelerator() -> str:
+    """Return the likely accelerator of the next run without starting anything. A guest counts as without KVM."""
     if chosen := os.environ.get("MATRIX_ACCEL"):
         return chosen
     if not os.access(KVM, os.R_OK | os.W_OK):
         return "tcg"
     with suppress(HarnessBroken):
-        if found := remembered(_memory()):
+        if found := read_memory(_memory_file()):
             return found
     return "tcg" if _is_guest() else "kvm"
 
@@ -123,45 +123,45 @@ def is_known() -> bool:
     if os.environ.get("MATRIX_ACCEL") or not os.access(KVM, os.R_OK | os.W_OK):
         return True
     with suppress(HarnessBroken):
-        return remembered(_memory()) is not None
+        return read_memory(_memory_file()) is not None
     return True
 
 
 def _is_guest() -> bool:
-    """Return whether this host is a virtual machine: nested KVM often opens and does not work."""
+    """Return whether this host is a virtual machine, where nested KVM often opens but does not work."""
     with suppress(OSError):
         return re.search(r"^flags\b.*\bhypervisor\b", CPUINFO.read_text(), re.MULTILINE) is not None
     return False
 
 
-def _memory() -> Path:
+def _memory_file() -> Path:
     return cache_dir() / "accelerator" / f"{identity()}.json"
 
 
-def _again() -> str:
-    return f"to try again, delete {_memory()}"
+def _retry_hint() -> str:
+    return f"to try again, delete {_memory_file()}"
 
 
-def remembered(memory: Path) -> str | None:
+def read_memory(memory: Path) -> str | None:
     with suppress(OSError, ValueError, KeyError):
         return str(json.loads(memory.read_text())["accel"])
     return None
 
 
 def identity() -> str:
-    """Return all that the result depends on: kernel, QEMU, processor and the device itself."""
+    """Return a hash of QEMU, processor, kernel and device, on which the result of the probe depends."""
     stat = KVM.stat()
     return recipe.digest(qemu_version(), host(), stat.st_rdev, stat.st_ino)
 
 
-async def fastest(base: Appliance, scratch: Path) -> str | None:
-    """Boot once each way and see: a KVM that opens may still hang, or kill QEMU.
+async def choose_accelerator(base: Appliance, scratch: Path) -> str | None:
+    """Boot the appliance with each accelerator, because KVM may open and still hang, or kill QEMU.
 
-    One that works is up long before emulation is, however slow the host; so twice what emulation takes is long enough.
-    If neither comes up it is not KVM's fault: None.
+    Working KVM boots long before emulation, so KVM gets twice the time of emulation. Return None if neither boots: then
+    KVM is not the cause.
     """
     began = time.monotonic()
-    kvm, tcg = (asyncio.create_task(_comes_up(base, scratch, accel)) for accel in ACCELERATORS)
+    kvm, tcg = (asyncio.create_task(_boots(base, scratch, accel)) for accel in ACCELERATORS)
     try:
         await asyncio.wait({kvm, tcg}, return_when=asyncio.FIRST_COMPLETED)
         if tcg.done() and tcg.result():
@@ -176,10 +176,10 @@ async def fastest(base: Appliance, scratch: Path) -> str | None:
         await asyncio.wait({kvm, tcg})
 
 
-async def _comes_up(base: Appliance, scratch: Path, accel: str) -> bool:
+async def _boots(base: Appliance, scratch: Path, accel: str) -> bool:
     vm = argv.Vm(base, (), accel, 2, 2**29, ())
     try:
-        async with asyncio.timeout(PROOF_DEADLINE), running(vm, scratch) as guest:
+        async with asyncio.timeout(PROOF_DEADLINE), run_guest(vm, scratch) as guest:
             await guest.ask("guest-ping")
     except (TimeoutError, HarnessBroken):
         return False

@@ -1,7 +1,7 @@
-"""What the appliance is made of: packages, what of them is kept, and the key under which the result is cached.
+"""The recipe of the appliance: its packages, the files that it needs of them, and its key in the cache.
 
-Everything here is pure. The default suite is Debian 13: under TCG both suites are ready equally fast within noise
-(`python -m bench.boot` shows the boot), so the newer kernel and the newer fio win.
+The default suite is Debian 13 with its newer kernel and fio. Under TCG it boots as fast as Debian 12
+(`python -m bench.boot`).
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from pathlib import Path
 
 from runner.base.kernels import SUITES
 
-#: Raise when the way of building changes in a manner the other inputs of the key do not show.
+#: Raise it when the build changes and the other inputs of the key do not show it.
 BUILDER_VERSION = 1
 
 DEFAULT_KERNEL = "debian-13"
 DEFAULT_MIRROR = "http://deb.debian.org/debian"
-#: Below this the kernel and the tools leave no room to work.
+#: With less memory the kernel and the tools leave too little for work.
 LEAST_MEMORY = 192 * 2**20
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
-#: The standard kernel, not the cloud one: that has no AHCI, and so no NCQ.
+#: The standard kernel. The cloud kernel has no AHCI, and so no NCQ.
 KERNEL_PACKAGE = "linux-image-amd64"
 PACKAGES = (
     *("base-files", "bash", "bash-static", "btrfs-progs", "busybox-static", "coreutils", "cryptsetup-bin", "dash"),
@@ -34,8 +34,8 @@ PACKAGES = (
     *("sysstat", "tar", "thin-provisioning-tools", "util-linux", "xfsprogs"),
 )
 
-#: Parts of packages nobody reads inside the appliance.
-DROPPED = (
+#: Parts of packages that the appliance does not need.
+EXCLUDED = (
     "boot/",
     "usr/lib/firmware/",
     "usr/lib/python3",
@@ -54,7 +54,7 @@ DROPPED = (
     "var/",
 )
 
-#: Folders of the kernel's module tree that storage work can need. All others (sound, graphics, network …) are left out.
+#: Folders of the kernel's module tree for storage work, without sound, graphics, network and others.
 MODULE_FOLDERS = (
     "arch/",
     "block/",
@@ -74,33 +74,30 @@ MODULE_FOLDERS = (
     "lib/",
     "mm/",
 )
-#: What the tiny initramfs needs before it can see the root file system.
+#: Modules that the initramfs needs to mount the root file system.
 BOOT_MODULES = ("virtio_pci", "virtio_blk", "squashfs", "overlay", "virtio_console")
 #: Drivers of each bus.
 BUS_MODULES = {"virtio": (), "scsi": ("virtio_scsi", "sd_mod"), "sata": ("ahci", "sd_mod"), "nvme": ("nvme",)}
-#: Loaded once into every template. RAID 4/5/6 costs 0.4-0.6 s of emulated time when it is loaded (it races its parity
-#: algorithms against each other), which a restored clone never pays; and all clones of a template then use the same
-#: algorithm, where a race run anew on a busy host might pick another one for every rig. A cold boot has no such
-#: discount and loads only what the rig asks for.
+#: Loaded into every template, but in a cold boot only on demand. RAID 4/5/6 benchmarks its parity algorithms for 0.4 to
+#: 0.6 s of emulated time. Clones save this time, and all of them use the same algorithm, while the result of a new
+#: benchmark on a busy host varies.
 TEMPLATE_MODULES = (
     *("md_mod", "raid0", "raid1", "raid10", "raid456", "dm_mod"),
     *("ext4", "xfs", "btrfs", "f2fs"),
 )
 
-#: Parts of the kernel that take long to start under emulation, and that no storage test can miss.
+#: Parts of the kernel that start slowly under emulation and that storage tests do not need.
 SLOW_INITCALLS = (
     *("acpi_thermal_init", "crypto_kdf108_init", "cubictcp_register", "digsig_init", "hpet_init", "i8042_init"),
     *("init_encrypted", "init_kprobe_trace", "jent_mod_init", "selinux_nf_ip_init"),
 )
 #: The guest kernel's command line.
-#: `acpi=off` saves a third of an emulated boot, but hides the PM timer, by which the TSC's rate is measured: its port
-#: is told. `tsc=reliable`, or else Linux takes a multi-socket AMD's TSC for unsynchronised and falls back to jiffies, a
-#: clock with steps of 4 ms, useless for latencies. `norandmaps`: QEMU keeps translated code by its address, and would
-#: translate a program that lies elsewhere each time anew each time; so fio starts in 0.26 s where it took 0.75.
-#: `rodata=off` saves a check of all page tables, `lpj` the calibration of a delay loop that the TSC replaces anyway.
-#: `panic=-1`, `oops=panic`: a broken kernel must end, not linger. A panic by `int3` is not the kernel's fault: before
-#: 8.1, QEMU under TCG may translate code while another processor patches it, and runs the old one from then on. No word
-#: here helps against that; the rig is lost, and the trial done again on another.
+#: `acpi=off` saves a third of an emulated boot. It hides the PM timer, which measures the rate of the TSC, so `pmtmr`
+#: has its port. Without `tsc=reliable` Linux takes the TSC of a multi-socket AMD for unsynchronised and uses jiffies, a
+#: clock with steps of 4 ms. `norandmaps`: QEMU caches translated code by address; with constant addresses fio starts in
+#: 0.26 s instead of 0.75. `rodata=off` saves a check of all page tables, `lpj` the calibration of a delay loop.
+#: `panic=-1`, `oops=panic`: a broken kernel must end. A panic by `int3` is a fault of QEMU before 8.1: under TCG it may
+#: translate code while another processor patches it. No option prevents this; the trial is repeated on another rig.
 KERNEL_WORDS = (
     "console=ttyS0 quiet panic=-1 oops=panic acpi=off pmtmr=0x608 tsc=reliable no_timer_check random.trust_cpu=on "
     "ipv6.disable=1 audit=0 apparmor=0 selinux=0 nowatchdog cryptomgr.notests raid=noautodetect norandmaps "
@@ -110,20 +107,20 @@ KERNEL_WORDS = (
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What determines an appliance: a suite for its programs, and a kernel (the suite's own, or a file)."""
+    """The suite of the programs, and the kernel: the suite's own, or a file."""
 
     suite: str
     image: Path | None = None
-    #: Of an image: what it held when it was asked for (see `kernel_key`); empty: whatever it holds now.
+    #: The `kernel_key` of an image at the start of the run; empty: that of its content now.
     key: str = ""
 
 
-#: How the names of kernels of the user's own begin.
+#: Prefix of the names of the user's own kernels.
 OWN = "own-kernel-"
 
 
 def recipe_for(kernel: str | None) -> Recipe | None:
-    """The recipe behind a `kernel:` value, or None if that names neither a known suite nor an existing file."""
+    """Return the recipe of a `kernel:` value, or None if it is neither a known suite nor an existing file."""
     name = kernel or DEFAULT_KERNEL
     if name in SUITES:
         return Recipe(SUITES[name])
@@ -131,28 +128,28 @@ def recipe_for(kernel: str | None) -> Recipe | None:
 
 
 def own_recipe(name: str, key: str = "") -> Recipe:
-    """The recipe of an image, which need not be there if what it held is known and was made use of before."""
+    """Return the recipe of an image. With a key whose appliance is cached, the file need not exist."""
     return Recipe(SUITES[DEFAULT_KERNEL], Path(name).expanduser().absolute(), key)
 
 
 def guest_file(name: str) -> str:
-    """The text of a script that goes into the appliance."""
+    """Return the text of a file for the appliance."""
     return files(__package__).joinpath("guest").joinpath(name).read_text(encoding="utf-8")
 
 
 def digest(*parts: object) -> str:
-    """A short content hash, good as a folder name."""
+    """Return a short hash that can name a folder."""
     return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()[:16]
 
 
 def userland_key(suite: str) -> str:
-    """Names the programs' half of an appliance."""
+    """Return the name of the half with the programs."""
     files = map(guest_file, ("init", "orders", "fstab"))
-    return f"{suite}-{digest(BUILDER_VERSION, suite, PACKAGES, DROPPED, *files)}"
+    return f"{suite}-{digest(BUILDER_VERSION, suite, PACKAGES, EXCLUDED, *files)}"
 
 
 def kernel_key(suite: str, image: Path | None) -> str:
-    """Names the kernel's half. A user's own image counts by content, its modules by their name, size and time."""
+    """Return the name of the half with the kernel, from the content of an image and the stamps of its modules."""
     common = (BUILDER_VERSION, BOOT_MODULES, MODULE_FOLDERS, guest_file("early"))
     if image is None:
         return f"{suite}-kernel-{digest(*common, suite, KERNEL_PACKAGE)}"
@@ -161,16 +158,16 @@ def kernel_key(suite: str, image: Path | None) -> str:
 
 
 def module_stamps(image: Path) -> list[tuple[str, int, int]]:
-    """Name, size and time of every file in `lib/modules` beside a user's image."""
+    """Return name, size and time of every file in `lib/modules` beside an image."""
     root = image.parent / "lib" / "modules"
     found = ((path, path.stat()) for path in sorted(root.rglob("*")) if path.is_file())
     return [(str(path.relative_to(root)), stat.st_size, stat.st_mtime_ns) for path, stat in found]
 
 
-def merged(name: str) -> str:
-    """A package's path with /bin, /sbin and /lib merged into /usr, as every Debian of today has them.
+def merge_usr(name: str) -> str:
+    """Return a package's path with /bin, /sbin and /lib merged into /usr; empty for these folders themselves.
 
-    Empty for those folders themselves: newer packages ship them as links, older ones as folders, and we make them.
+    Newer packages have them as links, older ones as folders; the builder creates the links.
     """
     clean = name.removeprefix("./").rstrip("/")
     first, below, _ = clean.partition("/")
@@ -179,21 +176,21 @@ def merged(name: str) -> str:
     return f"usr/{clean}" if below else ""
 
 
-def wanted(path: str) -> bool:
-    """Is this (merged) path of a package worth keeping?"""
+def is_wanted(path: str) -> bool:
+    """Return whether the appliance needs this path (after `merge_usr`)."""
     if path.startswith("usr/lib/modules/"):
-        return module_wanted(path.removeprefix("usr/lib/modules/").partition("/")[2])
-    return bool(path) and not f"{path}/".startswith(DROPPED) and not path.startswith("usr/lib/python3")
+        return is_wanted_module(path.removeprefix("usr/lib/modules/").partition("/")[2])
+    return bool(path) and not f"{path}/".startswith(EXCLUDED) and not path.startswith("usr/lib/python3")
 
 
-def module_wanted(path: str) -> bool:
-    """Is this path below `lib/modules/RELEASE` worth keeping? Lists (`modules.*`) are; so are storage drivers."""
+def is_wanted_module(path: str) -> bool:
+    """Return whether the appliance needs this path below `lib/modules/RELEASE`: lists and storage drivers."""
     folder, _, rest = path.partition("/")
     return folder.startswith("modules.") or (folder == "kernel" and f"{rest}/".startswith(MODULE_FOLDERS))
 
 
 def kernel_release(image: bytes) -> str | None:
-    """The release a bzImage says it is (`uname -r`), by the x86 boot protocol; None if it is no bzImage."""
+    """Return the release of a bzImage (`uname -r`) by the x86 boot protocol; None if it is no bzImage."""
     if image[0x202:0x206] != b"HdrS":
         return None
     start = 0x200 + int.from_bytes(image[0x20E:0x210], "little")
@@ -201,15 +198,15 @@ def kernel_release(image: bytes) -> str | None:
 
 
 def kernel_payload(image: bytes) -> bytes:
-    """The compressed kernel inside a bzImage, by the x86 boot protocol; its last four bytes tell its unpacked size."""
+    """Return the compressed kernel of a bzImage by the x86 boot protocol, without the four bytes of its size."""
     start = ((image[0x1F1] or 4) + 1) * 512 + int.from_bytes(image[0x248:0x24C], "little")
     return image[start : start + int.from_bytes(image[0x24C:0x250], "little") - 4]
 
 
 def load_order(dependencies: str, wanted_names: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """Paths of modules in an order in which `insmod` can take them, and the names that are not there (built in).
+    """Return the paths of modules in the order for `insmod`, and the names of missing (built-in) ones.
 
-    `dependencies` is the text of `modules.dep`, which lists for every module all it needs, last first.
+    `dependencies` is the text of `modules.dep`, which lists the dependencies of each module, last first.
     """
     table = {line.partition(":")[0]: line.partition(":")[2].split() for line in dependencies.splitlines()}
     by_name = {module_name(path): path for path in table}
@@ -221,5 +218,5 @@ def load_order(dependencies: str, wanted_names: tuple[str, ...]) -> tuple[list[s
 
 
 def module_name(path: str) -> str:
-    """The name `modprobe` knows a module file by."""
+    """Return the name of a module file for `modprobe`."""
     return Path(path).name.partition(".")[0].replace("-", "_")

@@ -1,4 +1,4 @@
-"""A rig of QEMU: a running guest, and how it is prepared."""
+"""A rig of QEMU: a running guest, and its preparation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from runner.machines import script_bundle
 from runner.machines.base import RigLost
 from runner.machines.facts import FACTS, parse_facts
 from runner.machines.qemu import tsc_check as clock
-from runner.machines.qemu.script_cache import ByHeart
+from runner.machines.qemu.script_cache import ScriptCache
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,12 +23,11 @@ if TYPE_CHECKING:
     from runner.simdisks.clib import Report
     from runner.simdisks.faults import Fault
 
-#: Working directories made at a time.
+#: Working directories that are created at a time.
 WORK_FOLDERS = 32
 BOOT_DEADLINE = 120.0
-#: Prints which wanted modules this kernel does not have. Loaded modules, and built-in ones with a folder, cost no
-#: process. Personalities of md are listed in a file. Without a list of built-in modules (the user's own kernel without
-#: modules), all others are assumed to be present.
+#: Prints the missing modules. It checks loaded modules and personalities of md without starting a process. Without a
+#: list of built-in modules (the user's own kernel without modules) it assumes that all others are present.
 WITHOUT = """\
 personality() {
   case $1 in linear | raid0 | raid1 | raid10) REPLY=$1 ;; raid456) REPLY=raid5 ;; *) return 1 ;; esac
@@ -51,8 +50,8 @@ echo "without$without"
 """
 
 
-def names(count: int) -> tuple[str, ...]:
-    """Name disks by serial number: on a host, where a kept script may be run by hand, the names match no disk."""
+def disk_names(count: int) -> tuple[str, ...]:
+    """Return names by serial number. They match no disk of a host, where a user may run a script by hand."""
     return tuple(f"/dev/disk/by-id/matrix-{number}" for number in range(count))
 
 
@@ -61,9 +60,9 @@ class QemuRig:
         self.guest = guest
         self._facts = dict(facts)
         self._armed: tuple[Fault, ...] = ()
-        self._by_heart = ByHeart()
-        self._rooms = 0
-        self._disks = names(len(vm.disks))
+        self._script_cache = ScriptCache()
+        self._scripts = 0
+        self._disks = disk_names(len(vm.disks))
 
     @property
     def disks(self) -> tuple[str, ...]:
@@ -81,47 +80,50 @@ class QemuRig:
         self._armed = tuple(faults)
 
     def _strike(self) -> None:
-        """Start the faults, as the workload begins."""
+        """Start the faults at the start of the workload."""
         self.guest.served.add_faults(self._armed)
         self._armed = ()
 
     async def reboot(self) -> None:
         if self._facts["up"] != "cold boot":
-            raise HarnessBroken("a clone has no kernel to boot again", resolution="bring the machine up with --cold")
+            raise HarnessBroken("a clone cannot boot again", resolution="start the machine with --cold")
         await self.guest.reset()
-        await booted(self.guest)
+        await wait_for_boot(self.guest)
         await self.guest.stay_up()
-        self._by_heart, self._rooms = ByHeart(), 0
+        self._script_cache, self._scripts = ScriptCache(), 0
         self._facts |= await ask_facts(self.guest)
 
     async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
-        mark, enter = secrets.token_hex(16), f"export MATRIX_BELL=/dev/matrix-bell && {room(self._rooms)}"
-        self._rooms += 1
-        script = script_bundle.pack(steps, mark, enter, self._by_heart.words)
+        mark, enter = (
+            secrets.token_hex(16),
+            f"export MATRIX_BELL=/dev/matrix-bell && {enter_work_folder(self._scripts)}",
+        )
+        self._scripts += 1
+        script = script_bundle.pack(steps, mark, enter, self._script_cache.words)
         try:
-            said = await self.guest.evaluated(script, deadline=deadline, begun=self._strike)
-            if said is None:
-                # Another shell has no cached functions.
+            output = await self.guest.evaluate(script, deadline=deadline, on_start=self._strike)
+            if output is None:
+                # A new shell has no cached functions.
                 script = script_bundle.pack(steps, mark, enter)
-                said = await self.guest.gathered(script, expected=expected, deadline=deadline)
-            results = script_bundle.unpack(steps, mark, said)
+                output = await self.guest.run_in_new_shell(script, expected=expected, deadline=deadline)
+            results = script_bundle.unpack(steps, mark, output)
         except RigLost:
             raise
         except HarnessBroken as error:
-            # A fresh rig may do better than one with a garbled answer, so only this rig is lost.
+            # Another rig may return a valid answer, so only this rig is lost.
             raise RigLost(error.brief, tail=f"{error.details}\n{self.guest.tail()}".strip()) from error
-        went_well = [step.text for step, result in zip(steps, results, strict=False) if result.status == 0]
-        for name, definition in self._by_heart.worth([script_bundle.PRELUDE, *went_well]).items():
-            if await self.guest.evaluated(definition) == name.encode() + b"\n":
-                self._by_heart.learnt(name)
-        unheard, self._armed = self._armed, ()
-        if unheard and not any(result.status for result in results):
+        successes = [step.text for step, result in zip(steps, results, strict=False) if result.status == 0]
+        for name, definition in self._script_cache.definitions([script_bundle.PRELUDE, *successes]).items():
+            if await self.guest.evaluate(definition) == name.encode() + b"\n":
+                self._script_cache.add(name)
+        missed, self._armed = self._armed, ()
+        if missed and not any(result.status for result in results):
             raise RigLost("disks were to fail, but the start of the workload was not signalled", tail=self.guest.tail())
         return results
 
 
-def room(number: int) -> str:
-    """Return shell text that enters an empty working directory, if the ones before this number are used.
+def enter_work_folder(number: int) -> str:
+    """Return shell text that enters an empty working directory. Those before this number are used.
 
     A static busybox starts three times faster on an emulated processor than coreutils.
     """
@@ -132,14 +134,12 @@ def room(number: int) -> str:
     return f"{{ {to_it} 2>/dev/null || {{ {made}; }}; }}" if number % WORK_FOLDERS else made
 
 
-async def booted(guest: Guest) -> None:
-    """Wait until a booting machine answers, and check its clock."""
-    await within(guest, BOOT_DEADLINE, "come up")
-    await clock.checked(guest)
+async def wait_for_boot(guest: Guest) -> None:
+    await wait_for_agent(guest, BOOT_DEADLINE, "come up")
+    await clock.check_clock(guest)
 
 
-async def within(guest: Guest, deadline: float, what: str) -> None:
-    """Wait for the guest agent's first answer."""
+async def wait_for_agent(guest: Guest, deadline: float, what: str) -> None:
     try:
         async with asyncio.timeout(deadline):
             await guest.ask("guest-ping")

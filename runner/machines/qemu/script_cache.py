@@ -1,7 +1,7 @@
-"""What a guest's standing shell knows by heart: texts that come again and again are functions of it.
+"""The cache of a guest's standing shell: texts that repeat become shell functions.
 
-An emulated processor takes longer to read some of them than to do what they say. What comes only once is not worth it,
-and what did not go well may not even be a whole text, so it takes two good ends to be learnt. Pure.
+An emulated processor takes longer to parse some of them than to run them. A text is added after its second success: a
+single use does not pay, and a text that failed may not be complete.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: Most texts: each function makes every fork a little slower.
+#: The limit of functions, because each makes every fork a little slower.
 MOST = 64
-#: Comments at the start of a script differ between cells; the rest may be equal.
+#: The comments at the start, which differ between cells with otherwise equal scripts.
 _HEAD = re.compile(r"(?:#.*\n)+")
 
 
-class ByHeart:
+class ScriptCache:
     def __init__(self) -> None:
         self._once: set[str] = set()
         self._names: dict[str, str] = {}
         self._texts: dict[str, str] = {}
 
     def words(self, text: str) -> str:
-        """Return one word for the shell to evaluate instead of a text."""
+        """Return a text as one word for `eval`: the name of its function, or the quoted text."""
         return self._names.get(_bare(text)) or quote(text)
 
-    def worth(self, went_well: Iterable[str]) -> dict[str, str]:
-        """Return definitions of texts that came for the second time; each prints its name once defined."""
+    def definitions(self, successes: Iterable[str]) -> dict[str, str]:
+        """Return definitions of texts with a second success. Each prints its name after the definition."""
         found: dict[str, str] = {}
-        for text in map(_bare, went_well):
+        for text in map(_bare, successes):
             if text in self._once and text not in self._names and len(self._names) + len(found) < MOST:
                 name = f"matrix_text_{len(self._names) + len(found)}"
                 found[name] = f"{name}() {{\n{text}\n}}\ndeclare -F {name}\n"
@@ -40,7 +40,7 @@ class ByHeart:
             self._once.add(text)
         return found
 
-    def learnt(self, name: str) -> None:
+    def add(self, name: str) -> None:
         self._names[self._texts[name]] = name
 
 

@@ -1,9 +1,8 @@
-"""Templates: a machine is booted once and kept; every further one is a clone of it, ready in a tenth of a second.
+"""Templates: a machine boots once and is saved, and every further one is its clone, ready in a tenth of a second.
 
-The guest's memory is a file. Clones map it copy-on-write; the rest of the machine's state is a small second file. The
-disks are part of the template's topology but not of its content: they are empty when it is saved, and each clone gets
-empty ones of its own, so what the guest has cached of them is true. Disks of the host take their place in the same way:
-nobody has a disk open while a template is saved, so the guest has cached nothing of what is on it.
+The guest's memory is a file, which clones map copy-on-write. The rest of the state is a small second file. The disks
+are empty while the template is saved, and each clone gets its own empty disks, so the guest's cache of them is valid.
+Physical disks can replace them, because the guest has not opened a disk and so has nothing of it in its cache.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ from runner.base.cache import cache_dir, make_once, remove_partial, remove_unuse
 from runner.machines.base import RigLost
 from runner.machines.facts import FACTS
 from runner.machines.qemu import argv, recipe, rig
-from runner.machines.qemu.disk_files import backed
-from runner.machines.qemu.guest import Guest, running
+from runner.machines.qemu.disk_files import serve_disks
+from runner.machines.qemu.guest import Guest, run_guest
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
     from runner.machines.qemu.argv import Vm
-    from runner.machines.qemu.disk_files import Backing
+    from runner.machines.qemu.disk_files import DiskProvider
 
 #: Raise it when the content of a template changes and the key does not show it.
 VERSION = 4
@@ -38,9 +37,9 @@ RESTORE_DEADLINE = 60.0
 
 
 def key(vm: Vm, qemu: str, host: str) -> str:
-    """Names a template. `host` stands for all of the host that a guest can see: its processor above all.
+    """Return the name of a template, from everything in the guest's memory: for example, this build of the appliance.
 
-    A guest's memory holds its kernel, and what it has read of its root: of this very build of the appliance.
+    `host` is the part of the host that the guest sees, mainly its processor.
     """
     disks = [(disk.bus, disk.size, disk.physics.rotation if disk.physics else None) for disk in vm.disks]
     return recipe.digest(
@@ -53,10 +52,8 @@ def home() -> Path:
     return cache_dir() / "templates"
 
 
-def whole(folder: Path) -> bool:
-    """Return whether a template is complete. The manifest is written last, with the memory's size and the hash of the
-    rest.
-    """
+def is_complete(folder: Path) -> bool:
+    """Return whether a template is complete: its manifest, written last, matches its files."""
     try:
         manifest = json.loads((folder / "manifest.json").read_text())
         right_size: bool = (folder / "memory").stat().st_size == manifest["memory"]
@@ -67,8 +64,8 @@ def whole(folder: Path) -> bool:
 
 async def make(vm: Vm, folder: Path, scratch: Path) -> None:
     memory = folder / "memory"
-    async with running(vm, scratch, argv.Template(memory)) as guest:
-        await rig.booted(guest)
+    async with run_guest(vm, scratch, argv.Template(memory)) as guest:
+        await rig.wait_for_boot(guest)
         facts = await rig.ask_facts(guest)
         await save(guest, folder / "state")
     manifest = {"memory": memory.stat().st_size, "state": sha256(folder / "state"), "facts": facts}
@@ -76,11 +73,11 @@ async def make(vm: Vm, folder: Path, scratch: Path) -> None:
 
 
 async def save(guest: Guest, target: Path) -> None:
-    """Save the machine's state without its memory. It must not be paused before, or its clones would be, too."""
+    """Save the machine's state without its memory. A paused machine would have paused clones."""
     await guest.command("migrate-set-capabilities", capabilities=CAPABILITIES)
     with target.open("wb") as file:
         await migrate(guest, "migrate", file.fileno())
-        outcome = await guest.soon(guest.migrated(), "QEMU did not save its state", SAVE_DEADLINE)
+        outcome = await guest.answer_within(guest.wait_for_migration(), "QEMU did not save its state", SAVE_DEADLINE)
     if outcome != "completed":
         raise RigLost("QEMU cannot save its state", tail=guest.tail())
 
@@ -93,56 +90,53 @@ async def migrate(guest: Guest, command: str, descriptor: int) -> None:
 
 
 @asynccontextmanager
-async def restored(
-    vm: Vm, name: str, scratch: Path, back: Backing = backed
+async def restore(
+    vm: Vm, name: str, scratch: Path, back: DiskProvider = serve_disks
 ) -> AsyncIterator[tuple[Guest, dict[str, Any]]]:
-    """A clone of the template of this name, which is made now unless it is there."""
+    """Start a clone of the template of this name. Create the template if it is missing."""
     folder = home() / name
-    # The lock is taken before the template is found complete, so that it cannot be pruned between that and its use.
+    # The lock comes before the check of the template, so that it cannot be pruned between check and use.
     async with shared_lock(use_lock(folder)):
-        with lost_with_files(folder):
-            await make_once(folder, whole, lambda half: make(vm, half, scratch))
+        with file_errors_as_loss(folder):
+            await make_once(folder, is_complete, lambda half: make(vm, half, scratch))
             facts = json.loads((folder / "manifest.json").read_text())["facts"]
             os.utime(folder)
         prune()
-        async with running(vm, scratch, argv.Clone(folder / "memory"), back) as guest:
-            with lost_with_files(folder):
-                await wake(guest, folder / "state")
+        async with run_guest(vm, scratch, argv.Clone(folder / "memory"), back) as guest:
+            with file_errors_as_loss(folder):
+                await resume(guest, folder / "state")
             yield guest, facts
 
 
 @contextmanager
-def lost_with_files(folder: Path) -> Iterator[None]:
-    """Treat file errors of a template as a template that does not start."""
+def file_errors_as_loss(folder: Path) -> Iterator[None]:
+    """Turn file errors of a template into a template that does not start."""
     try:
         yield
     except OSError as error:
-        raise RigLost(f"the template in {folder} is of no use: {error}") from error
+        raise RigLost(f"the template in {folder} cannot be used: {error}") from error
 
 
-async def wake(guest: Guest, state: Path) -> None:
+async def resume(guest: Guest, state: Path) -> None:
     await guest.command("migrate-set-capabilities", capabilities=CAPABILITIES)
     with state.open("rb") as file:
         await migrate(guest, "migrate-incoming", file.fileno())
-        await guest.soon(guest.resumed.wait(), "the template did not come to life", RESTORE_DEADLINE)
+        await guest.answer_within(guest.resumed.wait(), "the template did not resume", RESTORE_DEADLINE)
     # Messages to the agent before its state is loaded would be lost.
     await guest.shell(rig.refresh(), deadline=RESTORE_DEADLINE)
 
 
 def prune() -> None:
-    """Forget the templates that were not used for longest, beyond a number and a size; never one in use.
-
-    What is left of those that somebody was killed at goes as well.
-    """
+    """Remove the least recently used templates above the limits, and partial ones. Those in use stay."""
     remove_partial(home())
     total = 0
-    for number, (_, size, folder) in enumerate(sorted(known(), reverse=True)):
+    for number, (_, size, folder) in enumerate(sorted(list_templates(), reverse=True)):
         total += size
         if number >= MOST or total > MOST_BYTES:
             remove_unused(folder)
 
 
-def known() -> Iterator[tuple[float, int, Path]]:
+def list_templates() -> Iterator[tuple[float, int, Path]]:
     for folder in home().iterdir():
         # Another process may remove it meanwhile.
         with suppress(OSError):
@@ -150,5 +144,5 @@ def known() -> Iterator[tuple[float, int, Path]]:
                 yield folder.stat().st_mtime, sum(path.stat().st_blocks * 512 for path in folder.iterdir()), folder
 
 
-def since(start: float) -> str:
+def format_elapsed(start: float) -> str:
     return f"{time.monotonic() - start:.3f}"

@@ -1,7 +1,7 @@
-"""Does a guest's second last as long as ours? A kernel that boots on a busy host may measure its TSC wrongly, for good.
+"""A check of the guest's clock: a kernel that boots on a busy host may measure the rate of its TSC wrongly.
 
-Everything is measured by the guest's clock; one that runs 2.6 times too fast makes disks 2.6 times too slow, and
-nothing else looks wrong. A template would hand it on to each of its clones.
+All measurements use the guest's clock. A clock that is 2.6 times too fast makes disks look 2.6 times too slow, without
+other signs. Clones would inherit it from their template.
 """
 
 from __future__ import annotations
@@ -16,42 +16,42 @@ from runner.machines.base import RigLost
 if TYPE_CHECKING:
     from runner.machines.qemu.guest import Guest
 
-#: A clock may be off by this much, beyond the uncertainty from the time of the answers.
+#: The allowed error, beyond the uncertainty from the delay of the answers.
 TOLERANCE = 0.02
-#: Between two readings lie this many seconds, and this many times what the first one took.
+#: The least seconds between two readings, and the least multiple of the time for the first one.
 LEAST, PATIENCE = 0.4, 4
 ANSWER_DEADLINE = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What the guest's clock said, and between which times of ours it must have said so."""
+    """A time of the guest's clock, between two times of the runner's clock."""
 
     asked: float
-    told: float
+    guest: float
     answered: float
 
 
 def pace(first: Reading, second: Reading) -> tuple[float, float]:
-    """How many seconds of the guest's one of ours is: at least and at most."""
-    gone = second.told - first.told
+    """Return the least and the most seconds of the guest in one second of the host."""
+    gone = second.guest - first.guest
     return gone / (second.answered - first.asked), gone / (second.asked - first.answered)
 
 
-def wrong(first: Reading, second: Reading) -> str:
-    """What is wrong with the guest's clock, as far as two readings can tell; empty if it may be right."""
+def clock_error(first: Reading, second: Reading) -> str:
+    """Return the error of the guest's clock; empty if two readings are consistent with the right rate."""
     least, most = pace(first, second)
     if least <= 1 + TOLERANCE and most >= 1 - TOLERANCE:
         return ""
-    return f"the guest's clock is wrong: its seconds are {least:.2f} to {most:.2f} of ours"
+    return f"the guest's clock is wrong: it runs {least:.2f} to {most:.2f} times as fast as the host's"
 
 
-async def checked(guest: Guest) -> None:
-    """Raise RigLost if the guest has found a wrong rate for its clock as it booted; another boot may do better."""
+async def check_clock(guest: Guest) -> None:
+    """Raise RigLost if the guest has measured a wrong rate for its clock. Another boot may measure it right."""
     first = await _read(guest)
     await asyncio.sleep(max(LEAST, PATIENCE * (first.answered - first.asked)))
-    if why := wrong(first, await _read(guest)):
-        raise RigLost(f"{why} (it was measured when it booted, beside too much other work)", tail=guest.tail())
+    if why := clock_error(first, await _read(guest)):
+        raise RigLost(f"{why} (the guest measured it at its boot, on a busy host)", tail=guest.tail())
 
 
 async def _read(guest: Guest) -> Reading:

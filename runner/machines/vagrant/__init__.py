@@ -20,7 +20,7 @@ from runner.base.uncancelled import run_to_end
 from runner.machines.base import MachineOptions, Refusal
 from runner.machines.qemu import probe, recipe
 from runner.machines.qemu.appliance import provide as appliance
-from runner.machines.qemu.host import beyond, crowded, room, this_host
+from runner.machines.qemu.host import capacity_refusals, crowding_notice, max_machines, this_host
 from runner.machines.vagrant import box, libvirt
 from runner.machines.vagrant.lifecycle import VAGRANT, Order, home, start_machine
 from runner.machines.vagrant.nbd_disks import serve_disks
@@ -87,10 +87,10 @@ class Vagrant:
     def refusals(self, spec: RigSpec) -> list[Refusal]:
         if self._host is None:
             self._host = tool_refusals()
-        absent = probe.absent(DISK_TOOLS) if any(disk.physics for disk in spec.disks) else []
+        absent = probe.missing_programs(DISK_TOOLS) if any(disk.physics for disk in spec.disks) else []
         tools = [Refusal(f"{tool} is not installed", f"apt install {DISK_TOOLS[tool]}") for tool in absent]
         boxes = box.refusals(spec.kernel) if not self.kernel_refusal(spec.kernel or "") else []
-        return [*self._host, *tools, *boxes, *self._spec_refusals(spec), *beyond(spec, this_host())]
+        return [*self._host, *tools, *boxes, *self._spec_refusals(spec), *capacity_refusals(spec, this_host())]
 
     def _spec_refusals(self, spec: RigSpec) -> list[Refusal]:
         refused = []
@@ -104,7 +104,7 @@ class Vagrant:
         return "" if kernel in {"", *SUITES} else f"a box boots its own kernel, not {kernel}"
 
     def max_rigs(self, spec: RigSpec) -> int:
-        return room(replace(spec, memory=spec.memory + OWN_MEMORY), this_host())
+        return max_machines(replace(spec, memory=spec.memory + OWN_MEMORY), this_host())
 
     @asynccontextmanager
     async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[Rig]:
@@ -135,7 +135,7 @@ class Vagrant:
         return self._idle.pop() if self._idle else await self._create(spec, scratch)
 
     async def _create(self, spec: RigSpec, scratch: Path) -> IdleMachine:
-        self._notice_once(crowded(spec, this_host()))
+        self._notice_once(crowding_notice(spec, this_host()))
         driver = await self._driver(scratch)
         order = Order(spec, await box.provide(spec.kernel, self.options.progress), driver, scratch, self._serve_disks)
         stack = AsyncExitStack()
@@ -167,7 +167,7 @@ def _kind(spec: RigSpec) -> RigSpec:
 
 
 def tool_refusals() -> list[Refusal]:
-    absent = probe.absent(TOOLS)
+    absent = probe.missing_programs(TOOLS)
     refused = [Refusal(f"{tool} is not installed", f"apt install {TOOLS[tool]}") for tool in absent]
     if VAGRANT not in absent and PLUGIN not in list_plugins():
         refused.append(Refusal(f"the Vagrant plugin {PLUGIN} is not installed", f"apt install {PLUGIN}"))

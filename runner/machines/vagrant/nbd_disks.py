@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING
 
 from runner.base.errors import HarnessBroken
 from runner.base.process import is_gone, kill, spawn
-from runner.machines.qemu.disk_files import nameless
+from runner.machines.qemu.disk_files import open_nameless
 from runner.machines.vagrant.vagrantfile_settings import temporary_disk
 from runner.simdisks.clib import Board, build_library, load_library
 from runner.simdisks.disk import links_of
@@ -65,11 +65,11 @@ class DiskServers:
 @asynccontextmanager
 async def serve_disks(disks: tuple[Disk, ...], scratch: Path, folder: Path) -> AsyncIterator[DiskServers]:
     async with AsyncExitStack() as stack:
-        files = tuple(stack.enter_context(nameless(scratch)) for _ in disks)
+        files = tuple(stack.enter_context(open_nameless(scratch)) for _ in disks)
         sockets = socket_paths(folder, len(disks))
         made = DiskServers(disks, files, sockets, tuple(map(temporary_disk, disks, count(), sockets)))
         made.empty()
-        sheet = stack.enter_context(nameless(scratch)).fileno()
+        sheet = stack.enter_context(open_nameless(scratch)).fileno()
         code = load_library(await build_library()) if any(disk.physics for disk in disks) else None
         if code:
             made.board = Board(code, sheet, tuple(link.rate for link in links_of(disks)))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 from runner.base.errors import BadInput
 from runner.machines.base import Refusal
 from runner.machines.local import disk_model_refusals
-from runner.machines.qemu.passthrough import BLOCK_DEVICES, grips, seen, writable
+from runner.machines.qemu.passthrough import BLOCK_DEVICES, lock_descriptors, open_writable, read_properties
 from runner.machines.vagrant import NO_OPTIONS, Vagrant, libvirt
 from runner.machines.vagrant.nbd_disks import DiskServers, socket_paths, start_server
 from runner.machines.vagrant.vagrantfile_settings import physical_disk
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from runner.hosts.exclusive import LeasedDisk
     from runner.machines.base import MachineOptions, RigSpec
-    from runner.machines.qemu.argv import Passed
+    from runner.machines.qemu.argv import DiskProperties
     from runner.simdisks.disk import Disk
 
 #: The sector size of a disk at a socket. libvirt cannot change it.
@@ -74,7 +74,7 @@ async def serve_leased_disks(
     folder: Path,
 ) -> AsyncIterator[DiskServers]:
     used = [one for one, _ in zip(leases, disks, strict=False)]
-    looks = [seen(one, BLOCK_DEVICES / one.node.name) for one in used]
+    looks = [read_properties(one, BLOCK_DEVICES / one.node.name) for one in used]
     refuse_large_sectors(used, looks)
     # Write access to the socket is write access to the disk, and /proc/net/unix shows its path to all users.
     user = await asyncio.to_thread(libvirt.qemu_user)
@@ -83,15 +83,15 @@ async def serve_leased_disks(
         opened = stack.enter_context(ExitStack())
         made = LeasedDisks(disks, (), sockets, tuple(map(physical_disk, disks, count(), sockets, looks)))
         for one, look, socket in zip(used, looks, sockets, strict=True):
-            device = writable(one, opened)
+            device = open_writable(one, opened)
             argv = device_command(socket, device, discards=bool(look.discard))
-            made.servers.append(await start_server(socket, argv, (device, *grips(one)), stack))
+            made.servers.append(await start_server(socket, argv, (device, *lock_descriptors(one)), stack))
             os.chown(socket, user, -1)
             socket.chmod(0o600)
         yield made
 
 
-def refuse_large_sectors(leases: Sequence[LeasedDisk], looks: Sequence[Passed]) -> None:
+def refuse_large_sectors(leases: Sequence[LeasedDisk], looks: Sequence[DiskProperties]) -> None:
     """Raise BadInput for disks with larger sectors than the machine would use for writes."""
     for one, look in zip(leases, looks, strict=True):
         if look.logical != SECTOR:

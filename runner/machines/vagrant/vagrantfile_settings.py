@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.machines.base import RigSpec
-    from runner.machines.qemu.argv import Passed
+    from runner.machines.qemu.argv import DiskProperties
     from runner.simdisks.disk import Disk
 
 #: Vagrant's name of the one machine of a rig.
@@ -86,7 +86,7 @@ def temporary_disk(disk: Disk, number: int, socket: Path) -> ServedDisk:
     )
 
 
-def physical_disk(disk: Disk, number: int, socket: Path, looks: Passed) -> ServedDisk:
+def physical_disk(disk: Disk, number: int, socket: Path, looks: DiskProperties) -> ServedDisk:
     return ServedDisk(
         bus=bus_of(disk),
         serial=serial(number),

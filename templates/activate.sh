@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Finds and starts again what was built before a reboot: {{ title }}
+# Finds and starts a stack again after a reboot: {{ title }}
 set -euo pipefail
 exec </dev/null
 {% include 'prelude.sh' %}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tells how it stands after disks failed: {{ title }}
-# Lines of "note", name, text, tab separated, are kept with the trial; the rest is evidence.
+# Prints the state of a stack after disks have failed: {{ title }}
+# Lines of "note", name, text, separated by tabs, are kept with the trial; other lines are evidence.
 set -euo pipefail
 exec </dev/null
 {% include 'prelude.sh' %}
@@ -11,5 +11,5 @@ note() { printf 'note\t%s\t%s\n' "$1" "$2"; }
 {% endfor %}
 
 if [[ -e /proc/mdstat ]]; then printf '%s\n' "$(</proc/mdstat)"; fi
-# What the kernel had to say; on a host it may be nobody's business.
+# The kernel's messages, which an ordinary user may not read.
 dmesg 2>/dev/null | tail -n 200 || true

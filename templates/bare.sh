@@ -1,4 +1,4 @@
-# Whether nothing stands on the disks and nothing is written on them that anybody would recognise; if not, in $REPLY what.
+# Succeeds if the disks are not in use and have no signatures; else $REPLY has the reason.
 bare() {
   local disk holder found
   for disk in "$@"; do

@@ -1,6 +1,6 @@
-{# What mappings of the device mapper share. Shell builtins only. #}
+{# Shared by mappings of the device mapper. Shell builtins only. #}
 
-# The name of the mapping whose uuid begins with this, in $REPLY; fails if there is none.
+# Puts the name of the mapping whose uuid has this prefix into $REPLY; fails without one.
 mapping_of() {
   local node
   for node in /sys/class/block/dm-*/dm; do

@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
 # Measures: {{ title }}
-# Run it in a trial's folder: that is where job.fio is and fio.json goes.
+# Run it in the folder of a trial: it reads job.fio and writes fio.json there.
 set -euo pipefail
 exec </dev/null
 {% include 'prelude.sh' %}
 
 {% if not files and not work.direct %}
-# Nothing of an earlier trial may be answered from memory, nothing of this one be left to be written during the next.
-# Only these devices: the rest of the host keeps its caches. What is dirty is written out first.
+# Empties the caches of these devices, before and after the trial: earlier data must not be read from memory, and later
+# trials must not write data of this one. Dirty data is written first. Other devices of the host keep their caches.
 empty_caches() { blockdev --flushbufs {{ stack.devices }}; }
 empty_caches
 {% endif %}
 {% if samples %}
 sampler=
-# Nobody else does: what works in the background of a script does not hear Ctrl-C.
+# Background processes of a script do not receive Ctrl-C, so the trap stops them.
 stop_sampling() {
   if [[ -z $sampler ]]; then return 0; fi
   kill "$sampler" 2>/dev/null || true
@@ -27,7 +27,7 @@ leave() {
   stop_sampling
 {% endif %}
 {% if files %}
-  # Mounting anew, before it was tuned, has emptied the caches; what is dirty now must not be written during the next.
+  # The new mount before the tuning has emptied the caches. Dirty data must not be written during the next trial.
   sync -f {{ stack.directory }}
 {% elif not work.direct %}
   empty_caches
@@ -36,19 +36,19 @@ leave() {
 trap leave EXIT
 {% endif %}
 
-# What the kernel has counted of all devices and processors, and holds in memory, as it says it, between two lines of ours.
+# Prints the kernel's counters of devices, processors and memory unchanged, between two marker lines.
 counted() {
   local disks processors memory
   mapfile -t disks </proc/diskstats
   mapfile -t processors </proc/stat
   mapfile -t memory </proc/meminfo
-  # All at once: lines one by one would be as many writes.
+  # One write for all lines.
   local IFS=$'\n'
   printf '%s\n' "counted $1 $EPOCHREALTIME"$'\n'"${disks[*]}"$'\n'"${processors[*]}"$'\n'"${memory[*]}"$'\n'"counted"
 }
 
 {% if samples %}
-# sysstat's sampler, beside the work. samples.sh tells what it saw.
+# The sampler of sysstat, beside the workload; samples.sh prints its samples.
 rm -f samples.sa  # sadc would add to it
 for sadc in /usr/lib/sysstat/sadc /usr/lib64/sa/sadc /usr/libexec/sysstat/sadc; do
   if [[ -x $sadc ]]; then
@@ -61,7 +61,7 @@ done
 output=fio.json
 if [[ -e $output ]]; then output=fio-again.json; fi  # what was measured before is kept
 status=0
-# What nothing was asked of, as it is. It is read while fio starts, which takes that longer: so no trial waits for it.
+# Records settings without a declared value. This happens while fio starts, so it takes no extra time.
 unasked() {
   local files=()
   # name device file ...: the device's name, and its files
@@ -83,7 +83,7 @@ counted before
 unasked &
 unasked=$!
 fio --output-format=json+ --output="$output" job.fio || status=$?
-# What it says is not to be among the counters. A file that is not there is none to tell, and none decides anything.
+# Its output must not mix with the counters. Missing files are skipped, because none of them decides anything.
 wait "$unasked" || true
 counted after
 {% if samples %}
@@ -96,7 +96,7 @@ fi
 ((status == 0)) || exit "$status"
 {% for one in host if one.wanted is not none %}
 {% if loop.first %}
-# setting wanted file: what is the whole machine's may have been turned by somebody else of it meanwhile
+# setting wanted file: another program may have changed a setting of the whole machine during the trial
 still() {
   first_line "$3"
   [[ $REPLY == "$2" ]] || fail "not as declared: $1 wanted $2 until the end of the measurement, kernel says $REPLY" \

@@ -6,7 +6,7 @@ fail() {
   exit 1
 }
 
-# The name under /sys/class/block of a device or of a link to one, in $REPLY. Links are looked up once a script.
+# Puts the name under /sys/class/block of a device, or of a link to one, into $REPLY. A script looks up each link once.
 declare -A kernel_names=()
 nodes=()
 searched=0
@@ -18,7 +18,7 @@ look_up() {
     REPLY=${kernel_names[$1]}
     return 0
   fi
-  # Without udev, what lies below /dev/mapper is no link; the kernel knows it by name.
+  # Without udev, files below /dev/mapper are no links; the kernel has their names.
   if [[ $1 == /dev/mapper/* ]]; then
     for node in /sys/class/block/dm-*/dm/name; do
       if [[ -e $node ]] && read -r REPLY <"$node" && [[ $REPLY == "${1#/dev/mapper/}" ]]; then
@@ -29,10 +29,10 @@ look_up() {
       fi
     done
   fi
-  # They are listed once, and anew for what came later.
+  # They are listed once, and again for later devices.
   search || { nodes=(/sys/class/block/*) && search; }
 }
-# Links are mostly asked for in the order of what they lead to: the search goes on where the last one ended.
+# Links are mostly looked up in the order of their devices, so the search starts after the last match.
 search() {
 {% raw %}
   local left=${#nodes[@]}
@@ -48,7 +48,7 @@ search() {
   return 1
 }
 kernel_name() {
-  # Mostly it has been looked up, or is the next one.
+  # The common cases: it is known, or it is the next one.
   REPLY=${kernel_names[$1]-}
   if [[ -n $REPLY ]]; then return 0; fi
   REPLY=${nodes[searched]-}
@@ -61,7 +61,7 @@ kernel_name() {
   look_up "$1" || fail "$1 is not a block device of this kernel"
 }
 
-# First line of a file, in $REPLY; of a list of choices, the chosen one.
+# Puts the first line of a file into $REPLY; of a list of choices, the active one.
 first_line() {
   REPLY=
   read -r REPLY <"$1" || [[ -n $REPLY ]] || true

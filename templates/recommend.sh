@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Recommended: {{ title }}
-# Complete what stands here, look the rest through, and run or paste it as root. All that is on these disks is lost.
-# Name them by what stays theirs: ls -l /dev/disk/by-id
+# Complete these lines, check the rest, and run it as root. All data on these disks is lost.
+# Use stable names: ls -l /dev/disk/by-id
 {% for disk in paste.disks %}
 {{ disk }}=/dev/disk/by-id/NAME-{{ loop.index }}
 {% endfor %}
@@ -17,7 +17,7 @@ for disk in "${disks[@]}"; do
     echo "$disk is no disk" >&2
     exit 1
   fi
-  # If one of these cannot tell, nothing goes on; of an empty disk the second tells the name and no other word.
+  # If one of these fails, the script stops. For an empty disk the second prints only the name.
   written=$(wipefs --noheadings "$disk")
   standing=$(lsblk --noheadings --list --output NAME,MOUNTPOINT "$disk")
   if [[ -n $written || $standing =~ [^[:space:]][[:space:]]+[^[:space:]] ]]; then
@@ -46,7 +46,7 @@ done
 {% endfor %}
 {% if paste.rules or paste.files or paste.profile %}
 
-# What makes it last.
+# Makes the settings permanent.
 {% if paste.rules %}
 udev_rules() {
   printf '%s\n' \
@@ -145,7 +145,7 @@ boot_settings >/etc/tmpfiles.d/matrix.conf
 {% endif %}
 {% if paste.profile %}
 
-# The same for those who have tuned: tuned-adm profile matrix
+# The same with tuned: tuned-adm profile matrix
 profiles=/etc/tuned
 if [[ -d /etc/tuned/profiles ]]; then profiles=/etc/tuned/profiles; fi
 mkdir -p "$profiles"/matrix

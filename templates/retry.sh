@@ -1,4 +1,4 @@
-# Runs a command again for two seconds, for what the kernel lets go of a moment later.
+# Repeats a command for two seconds, because the kernel may release a device a moment later.
 retry() {
   local left=20
   while ((left-- > 0)); do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds: {{ title }}
-# Safe to run again: what an earlier run of it left is taken apart first; what is not ours is never touched.
+# Safe to run again: it first removes what an earlier run has left, and never touches other data.
 set -euo pipefail
 exec </dev/null
 {% include 'prelude.sh' %}
@@ -18,7 +18,7 @@ if ! bare "${disks[@]}"; then
 {% include layer.kind ~ '/tear-down.sh' %}
 {% endfor %}
 bare "${disks[@]}" || fail "$REPLY"
-# What is built again may get another name from the kernel.
+# A new device may get another name from the kernel.
 kernel_names=()
 fi
 {% for layer in stack.layers %}

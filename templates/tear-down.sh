@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Takes apart: {{ title }}
-# Safe to run again, and after a set-up that got only half way.
+# Removes: {{ title }}
+# Safe to run again, and after an incomplete set-up.
 set -euo pipefail
 exec </dev/null
 {% include 'prelude.sh' %}

@@ -1,10 +1,10 @@
-# What knobs were before anybody turned them: a file for each, holding its path and its value. Those of the whole host
-# lie together; those of devices by the disks, so that two runs side by side leave each other's alone.
+# The values of tunables before the first change: one file for each, with its path and its value. Those of the host are
+# in one folder; those of devices in a folder for each set of disks, so that parallel runs do not interfere.
 host_memory=${MATRIX_MEMORY:-/run/matrix}/knobs
 knob_memory=$host_memory/{{ stack.bay }}
 
-# Where it is kept what a file was, in $REPLY. With another scheduler a queue has other knobs and others of its values,
-# so these are kept for each; and the kernel knows either a ratio or bytes, so such two are kept as one.
+# Puts the name of this file into $REPLY. Another scheduler has other tunables with other values, so each scheduler has
+# its own file. The kernel has either a ratio or bytes, so both share one file.
 memory_of() {
   local memory=$knob_memory/${1//\//_}
   case $1 in
@@ -23,7 +23,7 @@ memory_of() {
 remember_knob() {
   local path=$1 memory
   memory_of "$path"
-  # An empty one was begun by somebody who was killed, or found no room for it; nobody turned that knob then.
+  # An empty file is from a script that was killed or found no space; then the tunable was not changed.
   if [[ -s $REPLY ]]; then return 0; fi
   memory=$REPLY
   [[ -d $knob_memory ]] || mkdir -p "$knob_memory"
@@ -39,7 +39,7 @@ remember_knob() {
   printf '%s\n%s\n' "$path" "$REPLY" >"$memory"
 }
 
-# Puts back what one of these files holds, unless what it was about is gone, or has another scheduler now.
+# Restores the value of such a file, unless the tunable is gone or belongs to another scheduler.
 restore_knob() {
   local path value
   [[ -s $1 ]] || return 0
@@ -54,7 +54,7 @@ restore_knob() {
 
 restore_knobs() {
   local memory
-  # First what resets others: with a scheduler come its knobs, and with the cache all that the disk says of itself.
+  # First those that reset others: a scheduler resets its tunables, and a cache resets all settings of the disk.
   for memory in "$knob_memory"/*_{queue_scheduler,cache_type,queue_nr_requests@*} "$knob_memory"/* "$host_memory"/_*; do
     restore_knob "$memory"
   done

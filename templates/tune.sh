@@ -6,7 +6,7 @@ exec </dev/null
 
 {% include 'tunables.sh' %}
 
-# Sets the file $3, or if nothing is given puts it back to what it was; $1 has it and calls it $2.
+# Sets the file $3, which is the setting $2 of the device $1. Without a value it restores the file.
 turn_file() {
   if (($# < 4)); then
     memory_of "$3"
@@ -15,16 +15,16 @@ turn_file() {
   fi
   [[ -e $3 ]] || fail "$1 has no $2"
   remember_knob "$3"
-  # Most writes wait until the queue has drained, which takes longer than all the rest.
+  # Most writes wait until the queue is empty, so equal values are not written.
   first_line "$3"
   if [[ $REPLY == "$4" ]]; then return 0; fi
   local said
   if { printf '%s\n' "$4" >"$3"; } 2>/dev/null; then return 0; fi
-  # Once more, to hear why; it may be something that was over in the meantime.
+  # The second try gets the error message, or succeeds if the cause was temporary.
   said=$({ printf '%s\n' "$4" >"$3"; } 2>&1) || fail "the kernel refused $4 for $2 of $1: ${said##*: }"
 }
 
-# One file under a device's sysfs folder.
+# One file in the sysfs folder of a device.
 turn() {
   kernel_name "$1"
   turn_file "$1" "$2" /sys/class/block/"$REPLY"/"$2" "${@:3}"
@@ -37,7 +37,7 @@ turn() {
 {% for tunable in tunables %}
 {{ tunable.command }} {{ tunable.words }}
 {% endfor %}
-{# After the knobs: what a layer sets going here may be over before a knob could slow it down. #}
+{# After the tunables: work that a layer starts here may end before a tunable could slow it down. #}
 {% for layer in stack.layers %}
 {% include layer.kind ~ '/tune.sh' ignore missing %}
 {% endfor %}

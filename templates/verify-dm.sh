@@ -1,5 +1,5 @@
 
-# The table of a mapping as words, in $row; all tables are read at once, and once.
+# Puts the table of a mapping as words into $row. All tables are read at a time, once.
 unset dm_tables
 dm_row() {
   [[ -v dm_tables ]] || dm_tables=$(dmsetup table)
@@ -8,7 +8,7 @@ dm_row() {
   read -ra row <<<"${line%%$'\n'*}" || true
 }
 
-# What is mapped, onto what, and all of it: setting prefix, mapping, member, target, its device in the table, uuid.
+# Checks that a mapping covers its whole member: setting prefix, mapping, member, target, device in the table, uuid.
 told_mapping() {
   local at
   dm_row "$2"

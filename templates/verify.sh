@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # Reads back from the kernel: {{ title }}
-# One line each: reading, setting, wanted ("-": nothing was asked for), what the kernel says; tab separated.
+# One line each: reading, setting, wanted value ("-": not declared), value in the kernel; separated by tabs.
 set -euo pipefail
 exec </dev/null
 {% include 'prelude.sh' %}
 
 readings=
 differences=()
-# setting wanted got: what was asked for already
+# setting wanted got: a value that is already known
 told() {
   readings+=$'reading\t'$1$'\t'$2$'\t'$3$'\n'
   if [[ $2 != - && $2 != "$3" ]]; then differences+=("$1 wanted $2, kernel says $3"); fi
 }
-# wanted file: what the kernel says in a file, in $REPLY; empty if it says nothing
+# wanted file: puts the kernel's value from a file into $REPLY; empty without a value
 hear() {
   REPLY=
   read -r REPLY <"$2" || [[ -n $REPLY ]] || return 0
@@ -21,18 +21,18 @@ hear() {
     REPLY=${REPLY#*\[}
     REPLY=${REPLY%%\]*}
   fi
-  # Where a bitmap lies is the business of the kernel; whether there is one was declared.
+  # The kernel chooses the place of a bitmap; only its existence is declared.
   if [[ $2 == */md/bitmap/location && $REPLY == [-+0-9]* ]]; then REPLY=internal; fi
-  # Whose limit of a resync it is, is told behind it.
+  # The source of a resync limit follows in brackets.
   if [[ $1 != - && $REPLY == *' ('@(local|system)')' ]]; then REPLY=${REPLY% (*}; fi
 } 2>/dev/null
-# setting wanted file: that there is no such file is worth a line
+# setting wanted file: a missing file gets a line
 look_anyway() {
   local REPLY
   hear "$2" "$3"
   told "$1" "$2" "${REPLY:-absent}"
 }
-# the same, but it is worth one only if something was asked for
+# the same, but a missing file gets a line only if a value is declared
 look() {
   local REPLY
   hear "$2" "$3"

@@ -1,6 +1,6 @@
 {% for one in layer.mappings %}
 if ! mapping_of {{ one.owner }}; then
-  # The key is the same everywhere and protects nothing.
+  # All stacks have the same key, which is no secret.
   printf '%s' {{ layer.key }} |
     cryptsetup open --batch-mode {{ layer.open_options }} --key-file=- {{ one.member }} {{ one.name }}
 fi

@@ -10,5 +10,5 @@ printf '%s\n' {{ one.name }} {{ one.member }} none {{ told[2] }} | paste -sd ' '
 {% endif %}
 {% endfor %}
 {% if not told[2] %}
-# Nothing opens it at boot: crypttab has no way to say a cipher with a comma. That is up to you.
+# It must be opened by hand after a boot: crypttab cannot express a cipher with a comma.
 {% endif %}

@@ -6,7 +6,7 @@ while mapping_of {{ one.owner }}; do
 done
 {% endfor %}
 {% if layer.format != 'plain' %}
-# A header that carries our mark is ours; any other is somebody's data.
+# Only a header with the mark of this program is removed.
 {% for one in layer.mappings %}
 where=({{ one.member }})
 if [[ ! -b {{ one.member }} ]]; then where=({{ stack.disks }}); fi  # as when an array was never assembled

@@ -1,6 +1,6 @@
 {% include 'verify-dm.sh' %}
 
-# Whether a mapping, $1, shows one of dm-crypt's flags, among those in $flags.
+# Checks a flag of dm-crypt on the mapping $1, among those in $flags.
 told_flag() {
   local got=off
   if [[ $flags == *" $2 "* ]]; then got=on; fi
@@ -10,7 +10,7 @@ told_flag() {
 {% for one in layer.mappings %}
 told_mapping {{ layer.names[loop.index0] }} {{ one.name }} {{ one.member }} crypt 6 {{ one.uuid }}
 told {{ layer.names[loop.index0] ~ '.cipher' }} {{ layer.cipher }} "${row[3]-absent}"
-# A key is shown as noughts, or as its size and where the kernel keeps it.
+# The kernel shows a key as zeros, or as its size and keyring.
 got=${row[4]-}
 if [[ $got == :* ]]; then
   got=${got#:}

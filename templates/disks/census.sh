@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# {{ title }}: which block devices this machine has, what stands on them and what is written on them. Only reads.
-# One fact a line, in words apart by tabs. The kernel's own word (sysfs, /proc) comes first: it needs no udev.
+# {{ title }}: the block devices, their users and their signatures. Only reads.
+# One fact a line, in fields separated by tabs. Facts of the kernel (sysfs, /proc) come first: they need no udev.
 set -euo pipefail
 exec </dev/null
 export LC_ALL=C PATH="$PATH:/usr/sbin:/sbin"
@@ -13,7 +13,7 @@ say() {
   printf '%s\n' "${words[*]}"
 }
 
-# The whole number of a device node, as the kernel writes it; a dash for what is none.
+# The device number of a node, in the kernel's notation; a dash for other files.
 number() {
   REPLY=-
   if [[ -b $1 ]]; then
@@ -33,7 +33,7 @@ attributes() {
     { IFS= read -r value <"/sys/class/block/$name/$key" || true; } 2>/dev/null
     if [[ -n $value ]]; then say node "$name" "$key" "$value"; fi
   done
-  # The serial number of a SCSI disk, as it was asked for by the kernel: four bytes of header, then text.
+  # The serial number of a SCSI disk, as the kernel has read it: four bytes of header, then text.
   if [[ -r /sys/class/block/$name/device/vpd_pg80 ]]; then
     value=$(tail -c +5 "/sys/class/block/$name/device/vpd_pg80" 2>/dev/null | tr -cd '[:print:]') || value=
     if [[ -n $value ]]; then say node "$name" vpd_pg80 "$value"; fi
@@ -50,7 +50,7 @@ relations() {
   for other in /sys/class/block/"$name"/slaves/*; do say holder "${other##*/}" "$name"; done
 }
 
-# A disk that does not answer must not keep all others from being told: each has a minute, and all of them have four.
+# A disk that does not answer must not block the others: each has a minute, and all together have four.
 SECONDS=0 until=0
 patiently() {
   local left=$((until - SECONDS))
@@ -58,7 +58,7 @@ patiently() {
   timeout "$left" "$@"
 }
 
-# The start, six places in between and the end, which may be no whole block away.
+# The start, six places in between and the end, which may lie in an incomplete block.
 samples() {
   local node=$1 blocks=$2 at
   patiently dd if="$node" bs=64K count=16 || return
@@ -66,7 +66,7 @@ samples() {
   patiently tail -c 1M <"$node"
 } 2>/dev/null
 
-# What is written on it, by two programs that know what to look for, and whether anything is where one would look first.
+# The signatures found by two programs, and samples of the usual places of data.
 content() {
   local name=$1 node=/dev/${1//!//} size=$2 found status=0 filled seen asked
   if [[ ! -b $node ]]; then
@@ -86,7 +86,7 @@ content() {
     return 0
   fi
   say blkid "$name" "$status" "$found"
-  # Both in one pass, as lines and bytes: those that are not zero, and all. What could not be read is not known to be zeros.
+  # One pass counts, as lines and bytes, the bytes that are not zero and all bytes. Unreadable places do not count as zero.
   read -r filled seen < <(samples "$node" $((size / 65536)) | tr -c '\0' '\n' | wc -lc) || true
   asked=$((2 * (size < 1048576 ? size : 1048576) + 6 * (size < 65536 ? size : 65536)))
   if [[ ${seen-} != "$asked" ]]; then
@@ -105,7 +105,7 @@ for path in /sys/class/block/*; do
   relations "$name"
   size=0
   { read -r size <"$path/size" || true; } 2>/dev/null
-  # Mappings and arrays are no disks; what is written on them is nobody's question here.
+  # Mappings and arrays are no disks, so their content is not read.
   if [[ ! -e $path/partition && ! -d $path/dm && ! -d $path/md ]] && ((size > 0)); then content "$name" $((size * 512)); fi
 done
 
@@ -116,7 +116,7 @@ for path in "$by_id"/*; do
   say link "${path##*/}" "$REPLY" "$(readlink -f -- "$path" || true)" "$(stat -L -c %F -- "$path" 2>/dev/null || true)"
 done
 
-# What is mounted, in every mount namespace that a process lives in: containers have theirs.
+# The mounts of all mount namespaces, including those of containers.
 cat /proc/[0-9]*/mountinfo 2>/dev/null | awk '{
   for (i = 7; i < NF; i++) if ($i == "-") break
   gsub(/\r/, "?")

@@ -1,4 +1,4 @@
-# What is mounted at a place, in $REPLY: its type and its options as the kernel writes them; "absent" if nothing is.
+# Puts type and options of the mount at a place into $REPLY, in the kernel's notation; "absent" without a mount.
 mounted() {
   local at type options rest
   while read -r _ at type options rest; do

@@ -1,5 +1,5 @@
 
-# What is found there is left over from before, as the disks were empty: the devices are new.
+# The devices are new, so signatures on them are remains of earlier use.
 wipefs --quiet --all {{ layer.members }}
 {{ told[0] }}
 mkdir -p {{ layer.directory }}

@@ -1,6 +1,6 @@
 {% include 'fs/mounted.sh' %}
 
-# What is mounted there is ours by its place, what is on the devices by its mark.
+# The mount is recognised by its place, the file system on the devices by its mark.
 {% include 'fs/unmount.sh' %}
 rm -f {{ layer.directory }}.mounted
 if [[ -d {{ layer.directory }} ]]; then rmdir {{ layer.directory }}; fi
@@ -14,7 +14,7 @@ done
 if [[ -n ${ours[*]} ]]; then
   wipefs --quiet --all "${ours[@]}"
 {% if layer.type == 'btrfs' %}
-  # The kernel remembers members, and would take the next file system of that mark for this one.
+  # The kernel remembers members, and would confuse the next file system with the same mark with this one.
   btrfs device scan --forget "${ours[@]}"
 {% endif %}
 fi

@@ -2,7 +2,7 @@
 
 {% include 'fs/mounted.sh' %}
 
-# Files of another shape would fill the disk, and those of a trial that moves them about are no other trial's.
+# Files of another shape would fill the disk. A trial that changes the layout of its files needs new ones.
 {% if files.single_use %}
 rm -f -- {{ files.whole }}
 {% endif %}
@@ -22,7 +22,7 @@ fi
 {% if work.direct and layer.bypasses_memory %}
 sync -f {{ layer.directory }}
 {% else %}
-# A file system that was just mounted has nothing in memory, and nobody else's caches were touched for it.
+# A new mount has empty caches, and the other caches of the host stay as they are.
 {% include 'fs/unmount.sh' %}
 {% include 'fs/mount.sh' %}
 {% endif %}

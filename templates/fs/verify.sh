@@ -10,13 +10,13 @@ else
   told fs.mounted - "$has"
 fi
 {% if layer.keeps_deleted %}
-# What discards by itself shows it as it shows an option.
+# A file system that discards by default shows this like an option.
 got=off
 if [[ ,$has, =~ ,(discard(=[^,]*)?), ]]; then got=${BASH_REMATCH[1]}; fi
 told fs.discard off "$got"
 {% endif %}
 {% if layer.type in ('ext2', 'ext3', 'ext4') %}
-# /proc/self/mounts leaves out what is the default; here it stands.
+# /proc/self/mounts omits defaults; this file has them.
 kernel_name {{ layer.members[0] }}
 if [[ -r /proc/fs/ext4/$REPLY/options ]]; then
   mapfile -t lines <"/proc/fs/ext4/$REPLY/options"
@@ -25,7 +25,7 @@ if [[ -r /proc/fs/ext4/$REPLY/options ]]; then
 fi
 {% endif %}
 {% if layer.options %}
-# An option, its key, what else must not be there if the kernel shows nothing of it; then how the kernel may write it.
+# Option, its key, the options that must be absent if the kernel does not show it; then the kernel's notations.
 option() {
   local text=$1 key=$2 opposites=$3 one got=absent
   shift 3
@@ -49,7 +49,7 @@ option {{ option.text }} {{ option.key }} {{ option.opposites | join(' ') or '-'
 declare -A said=()
 {% endif %}
 {% if layer.type in ('ext2', 'ext3', 'ext4') %}
-# dumpe2fs counts in blocks, and leaves out what is 0.
+# dumpe2fs counts in blocks, and omits zeros.
 said=([stride]=0 [stripe_width]=0 [journal]=none)
 while IFS=: read -r key value; do
   value=${value#"${value%%[! ]*}"}
@@ -62,7 +62,7 @@ while IFS=: read -r key value; do
   esac
 done < <(dumpe2fs -h {{ layer.members[0] }} 2>/dev/null)
 {% elif layer.type == 'xfs' %}
-# This is all that xfs_info does, without its shell; sunit and swidth are counted in blocks.
+# The same as xfs_info, without its shell; sunit and swidth are in blocks.
 info=$(xfs_spaceman -p xfs_info -c info {{ layer.directory }} 2>/dev/null || true)
 if [[ $info =~ data\ +=\ +bsize=([0-9]+) ]]; then said[block_size]=${BASH_REMATCH[1]}; fi
 if [[ $info =~ sunit=([0-9]+)\ +swidth=([0-9]+) ]]; then
@@ -70,7 +70,7 @@ if [[ $info =~ sunit=([0-9]+)\ +swidth=([0-9]+) ]]; then
   said[swidth]=${BASH_REMATCH[2]}
 fi
 {% elif layer.type == 'btrfs' %}
-# A profile is a folder; another beside it means that not all was made as declared.
+# A profile is a folder; a second folder means that some data has another profile.
 for key in data metadata; do
   for profile in /sys/fs/btrfs/{{ layer.mark }}/allocation/"$key"/*/; do
     [[ -d $profile ]] || continue

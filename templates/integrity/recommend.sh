@@ -1,8 +1,8 @@
 
 {% if told[1] %}
-# At boot systemd opens it: version 250 or newer, on Debian 13 and later with the package systemd-cryptsetup.
+# systemd 250 or newer opens it at boot, on Debian 13 and later with the package systemd-cryptsetup.
 {% else %}
-# Nothing opens it at boot: not every systemd knows such checksums, or how they are kept. That is up to you.
+# It must be opened by hand after a boot: not every systemd supports these checksums or this mode.
 {% endif %}
 {% for one in layer.mappings %}
 integritysetup format --batch-mode {{ told[0] }} {{ one.member }}

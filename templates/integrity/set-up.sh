@@ -1,8 +1,8 @@
 
 {% include 'dm.sh' %}
-# A sector that was never written has no tag and cannot be read, so all is wiped: on every device at once, and without
-# a journal, which would have everything written twice. The superblock has no uuid; our mark goes into the part of it
-# that nothing uses.
+# A sector that was never written has no tag and cannot be read, so all sectors are wiped: on all devices in parallel,
+# and without a journal, which would write everything twice. The superblock has no uuid, so the mark is in an unused
+# part of it.
 wipes=()
 {% for one in layer.mappings %}
 integritysetup format --batch-mode --no-wipe {{ layer.format_options }} {{ one.member }}

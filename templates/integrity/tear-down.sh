@@ -5,8 +5,8 @@ while mapping_of {{ one.owner }}; do
   retry integritysetup close "$REPLY"
 done
 {% endfor %}
-# A superblock that carries our mark is ours; any other is somebody's data. The mark goes with it: it must not be found
-# beside what somebody else puts there later.
+# Only a superblock with the mark of this program is removed, together with the mark, which must not remain beside later
+# data.
 {% for one in layer.mappings %}
 where=({{ one.member }})
 if [[ ! -b {{ one.member }} ]]; then where=({{ stack.disks }}); fi  # as when an array was never assembled

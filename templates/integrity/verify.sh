@@ -1,6 +1,6 @@
 {% include 'verify-dm.sh' %}
 
-# A word of a mapping's table, like block_size:4096, in $got; what it is where there is none.
+# Puts an option of a mapping's table, like block_size:4096, into $got; its default if it is missing.
 dm_word() {
   got=$2
   if [[ " ${row[*]:8} " =~ \ $1:([^ ]+)\  ]]; then got=${BASH_REMATCH[1]}; fi

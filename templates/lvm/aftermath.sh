@@ -1,6 +1,6 @@
 {% if layer.redundant %}
 
-# The device mapper's own words: the letters tell of each image whether it lives (A), is not in sync yet (a) or is dead (D).
+# The status of the device mapper. The letters: an image is alive (A), alive but not in sync (a) or dead (D).
 {% for one in layer.volumes %}
 note {{ layer.names[loop.index0] ~ '.after' }} "$(dmsetup status {{ one.mapped }})"
 {% endfor %}

@@ -1,4 +1,4 @@
-{# What is read of all volumes at once: one process, the rest is the shell's own. #}
+{# Reads all volumes with one process; the rest is shell builtins. #}
 # The device mapper's tables, by name.
 declare -A table=() volume=() number_of=()
 dm_tables=$(dmsetup table)
@@ -6,13 +6,13 @@ while IFS= read -r line; do
   table[${line%%: *}]+=${line#*: }$'\n'
 done <<<"$dm_tables"
 
-# What the device mapper calls a device, given by its numbers; in $REPLY.
+# Puts the device mapper's name of a device, given by its numbers, into $REPLY.
 mapped_name() {
   REPLY=
   if [[ -e /sys/dev/block/$1/dm/name ]]; then read -r REPLY <"/sys/dev/block/$1/dm/name"; fi
 }
 
-# Adds to volume[$2] the numbers of the members that a volume lies on, in its own order, through volumes inside it.
+# Adds to volume[$2] the numbers of a volume's members in its order, also through inner volumes.
 lies_on() {
   local line word
   local -a words
@@ -34,7 +34,7 @@ lies_on() {
   done <<<"${table[$1]-}"
 }
 
-# Stripes and where data begins, of a volume that lies on members directly.
+# The stripes and the start of data of a volume that is directly on members.
 read_segments() {
   local line stripes size start
   local -a words
@@ -68,7 +68,7 @@ read_raid() {
   if ((copies > 1)); then volume[mirrors]=$((copies - 1)); fi
 }
 
-# All that the tables say of a volume, in the map `volume`.
+# Puts all facts of a volume from the tables into the map `volume`.
 read_volume() {
   local word line size=0
   local -a words

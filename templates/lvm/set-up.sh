@@ -1,6 +1,6 @@
 
 export LVM_SUPPRESS_FD_WARNINGS=1
-# Its name must be free, wherever that group may lie: the kernel's names of volumes follow from it. Looked up once.
+# The name must be free on the whole host, because the kernel's names of volumes contain it. Looked up once.
 if [[ -z ${groups_found+x} ]]; then
   groups_found=$(lvm vgs --config {{ layer.sees_all }} --readonly --noheadings --options vg_name 2>/dev/null) || true
   groups_found=" ${groups_found//$'\n'/ } "
@@ -10,14 +10,14 @@ if [[ $groups_found == *" $group "* {% for top in layer.tops %} || -e {{ top }}{
   fail "a volume group $group is there already, and it is not ours"
 fi
 {% if layer.stands_on_layers %}
-# What is on them is left over from layers that stood here before: the devices are ours, and new.
+# The devices are new, so signatures on them are remains of earlier layers.
 wipefs --quiet --all {{ layer.members }}
 {% endif %}
 config={{ layer.config }}
 memory=${MATRIX_MEMORY:-/run/matrix}/lvm
 mkdir -p "$memory"
 memory+=/{{ layer.tag }}
-# From here on, physical volumes on these devices that are in no group yet are ours.
+# From here on, physical volumes on these devices without a group belong to this stack.
 : >"$memory"
 {% for command in layer.commands %}
 lvm {{ command[0] }} --config "$config" --yes {{ command[1:] }}
@@ -27,7 +27,7 @@ lvm {{ command[0] }} --config "$config" --yes {{ command[1:] }}
 
 {% include 'lvm/sync.sh' %}
 
-# The first resync would otherwise run beside the first measurements.
+# Otherwise the first resync would run during the first measurements.
 {% for one in layer.volumes %}
 while read_sync {{ one.mapped }} && [[ ${volume[sync_action]} != idle ]]; do
   sleep 0.2

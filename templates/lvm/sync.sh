@@ -1,5 +1,5 @@
 declare -A volume
-# How a mirrored volume is, in volume[degraded] and volume[sync_action].
+# Puts the state of a mirrored volume into volume[degraded] and volume[sync_action].
 read_sync() {
   local status health action
   local -a words
@@ -13,9 +13,9 @@ read_sync() {
   else
     health=${words[5]}
     action=${words[7]}
-    # Legs that are alive but not in sync: the resync has not begun yet, or was stopped.
+    # Legs are alive but not in sync: the resync has not begun, or was stopped.
     if [[ $action == idle && $health == *a* ]]; then action=unsynchronised; fi
-    # A resync that is made to begin anew is a repair to the kernel: it too goes over every stripe.
+    # The kernel calls a repeated resync a repair, which also covers every stripe.
     if [[ $action == repair ]]; then action=resync; fi
   fi
   volume[degraded]=0

@@ -1,5 +1,5 @@
 
-# A volume group that carries our mark is ours, whatever it is called; any other is somebody's data.
+# Only a volume group with the mark of this program is removed, under any name.
 export LVM_SUPPRESS_FD_WARNINGS=1
 tag={{ layer.tag }}
 memory=${MATRIX_MEMORY:-/run/matrix}/lvm/$tag
@@ -26,7 +26,7 @@ if [[ $found == *LVM2_member* ]]; then
     if [[ -b $node ]]; then ours+=("$node"); fi
   done <<<"$rows"
   if [[ -n $marked ]]; then retry lvm vgchange --config "$config" --yes --activate n "@$tag"; fi
-  # One write takes away each: what is still there if we are stopped meanwhile still carries our mark.
+  # One write removes each, so after an interruption the remaining ones still have the mark.
   if [[ -n ${ours[*]-} ]]; then wipefs --quiet --all "${ours[@]}"; fi
 fi
 if [[ -e $memory ]]; then rm -- "$memory"; fi

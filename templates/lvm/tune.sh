@@ -2,7 +2,7 @@
 
 {% include 'lvm/sync.sh' %}
 
-# A resync that came to its end begins anew.
+# Starts a finished resync again.
 {% for one in layer.volumes %}
 read_sync {{ one.mapped }}
 if [[ ${volume[sync_action]} == idle ]]; then dmsetup message {{ one.mapped }} 0 repair; fi

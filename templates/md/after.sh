@@ -8,7 +8,7 @@ wanted={{ layer.under_way }}
   fail "not as declared: $name.sync_action wanted $wanted until the end of the measurement, kernel says $REPLY" \
     "(lower sync_speed_max, or measure for less long)"
 {% else %}
-# Nothing was to happen to it; what the host checks or repairs, or a member lacks, is in the figures all the same.
+# Its state must not have changed: a check or repair by the host, or a missing member, affects the results.
 at=/sys/class/block/$REPLY/md
 for wanted in degraded={{ layer.lost | length }} sync_action=idle; do
   first_line "$at/${wanted%=*}"

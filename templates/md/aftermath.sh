@@ -1,7 +1,7 @@
 {% set first = stack.layers | selectattr('kind', 'equalto', 'md') | first %}
 {% if layer == first %}
 
-# What an array says of itself, in $told; linear and RAID 0 miss no member: they are whole, or broken.
+# Collects the state of an array in $told. Linear and RAID 0 are either complete or broken.
 tell_of() {
   first_line "$1/array_state"
   told=$REPLY
@@ -11,7 +11,7 @@ tell_of() {
   first_line "$1/sync_action"
   told+=", $REPLY"
 }
-# The same of a member called $2, if there is more to say of it than that it works.
+# The same for the member $2, unless it simply works.
 tell_of_member() {
   kernel_name "$3"
   local member=$1/dev-$REPLY

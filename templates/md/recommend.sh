@@ -12,5 +12,5 @@ for member in "${rarely_read[@]}"; do
 done
 {% endif %}
 {% if layer.lost %}
-# It was measured without {{ layer.lost }}, which nobody recommends.
+# It was measured without {{ layer.lost }}, which is not recommended.
 {% endif %}

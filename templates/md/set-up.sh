@@ -2,7 +2,7 @@
 array={{ layer.device }}
 for at in /sys/class/block/md*/md/array_state; do
   node=${at%/md/array_state}
-  # One that did not start may leave an empty device behind, which can be taken.
+  # An array that did not start may leave an empty device, which can be reused.
   if [[ /dev/${node##*/} -ef $array && $(<"$at") != clear ]]; then
     fail "there is an array $array already, and it is not ours"
   fi
@@ -14,8 +14,8 @@ if command -v udevadm >/dev/null; then udevadm settle; fi
 kernel_name "$array"
 at=/sys/class/block/$REPLY/md
 {% if layer.resync == 'waited for' %}
-# The first resync would otherwise run beside the first measurements. RAID 4 and 5 begin with a rebuild instead, and both
-# begin a moment later than the array. One that has stopped for two seconds will not go on: read-back says what is amiss.
+# Otherwise the first resync would run during the first measurements. RAID 4 and 5 rebuild instead. Both begin a moment
+# after the array. If one stops for two seconds it does not continue, and the read-back reports the problem.
 left=10
 while ((left > 0)); do
   first_line "$at/sync_action"
@@ -25,7 +25,7 @@ while ((left > 0)); do
 done
 {% endif %}
 {% for member in layer.write_mostly %}
-# Not by mdadm --create: that writes a faulty device wherever a spare comes after one that is write-mostly.
+# Not by mdadm --create, which marks a device faulty if a spare follows a write-mostly one.
 kernel_name {{ member }}
 echo writemostly >"$at/dev-$REPLY/state"
 {% endfor %}

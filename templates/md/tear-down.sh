@@ -1,10 +1,10 @@
 
-# What carries our mark is ours, under whatever name it was assembled; anything else is somebody's data.
+# Only arrays with the mark of this program are removed, under any name.
 uuid={{ layer.uuid }}
 ours=()
 members=({{ layer.members }})
 for member in "${members[@]}"; do
-  # The file of a device may be there longer than the device.
+  # The node of a device may outlive the device.
   if [[ ! -b $member ]] || ! look_up "$member"; then continue; fi
   for holder in /sys/class/block/"$REPLY"/holders/md*; do
     node=/dev/${holder##*/}
@@ -15,7 +15,7 @@ for member in "${members[@]}"; do
   if [[ $(mdadm --examine --export "$member" 2>/dev/null) == *"MD_UUID=$uuid"* ]]; then ours+=("$member"); fi
 done
 if [[ -n ${ours[*]} ]]; then retry mdadm --zero-superblock "${ours[@]}"; fi
-# Where no udev takes the array's link away, we do; older kernels keep an empty device at its end.
+# Removes the link of the array if udev does not; older kernels keep an empty device behind it.
 array={{ layer.device }}
 if [[ -L $array ]]; then
   look_up "$array" || REPLY=none

@@ -1,6 +1,6 @@
 {% if layer.level in ('raid4', 'raid5', 'raid6') %}
 
-# Stripes that md keeps of an earlier trial would save this one reading them, whatever passes memory by.
+# Stripes in md's cache from an earlier trial would save this one reading them, even with direct I/O.
 kernel_name {{ layer.device }}
 stripes=/sys/class/block/$REPLY/md/stripe_cache_size
 read -r kept <"$stripes"
@@ -11,8 +11,8 @@ echo "$kept" >"$stripes"
 
 {% include 'retry.sh' %}
 
-# Every trial has the whole of it before it: what is under way is stopped, and begun anew.
-# The kernel speaks of a rebuild a moment before the new member has its place in it.
+# Every trial starts at the beginning of a resync: a running one is stopped and started again.
+# The kernel reports a rebuild a moment before the new member has its slot.
 under_way() {
 {% if layer.state == 'rebuilding' %}
   first_line "$member/slot"
@@ -44,7 +44,7 @@ echo writemostly >"$member/state"
 echo frozen >"$at/sync_action"
 first_line "$at/bitmap/location"
 if [[ $REPLY != none ]]; then
-  # Only what the bitmap takes for different would be synced.
+  # Otherwise only the regions that are dirty in the bitmap would be synced.
   read -r chunk <"$at/bitmap/chunksize"
 {% if layer.level == 'raid10' %}
   read -r sectors <"$at/../size"

@@ -2,7 +2,7 @@
 kernel_name {{ layer.device }}
 at=/sys/class/block/$REPLY
 {% if layer.roles %}
-# setting wanted member: what the array says of one of its members
+# setting wanted member: the state of a member in the array
 told_role() {
   local role=absent slot=
   kernel_name "$3"
@@ -17,7 +17,7 @@ told_role {{ layer.names[0] ~ '.' ~ setting }} {{ wanted }} {{ member }}
 {% endfor %}
 {% endif %}
 {% if layer.stripe_width %}
-# What the members themselves ask for is folded in by the kernel: the least common multiple of it all.
+# The kernel takes the least common multiple of the array's and the members' values.
 width={{ layer.stripe_width }}
 members=({{ layer.members }})
 for member in "${members[@]}"; do

@@ -1,5 +1,5 @@
 {% if layer.mapped %}
-# The kernel looks for no table on mappings. kpartx maps what it finds there, and waits for udev where there is one.
+# The kernel does not read partition tables of mappings. kpartx maps the partitions, and waits for udev if it runs.
 kpartx -a -s -p -part "$disk"
 kernel_name "$disk"
 first_line "/sys/class/block/$REPLY/dm/uuid"
@@ -18,8 +18,8 @@ for part in "${parts[@]}"; do
   [[ $REPLY == "part$number-$whole" ]] || fail "there is a mapping $part already, and it is not ours"
 {% else %}
   if [[ ! -b $part ]]; then
-    # Partitions of links have links of their own. Where no udev makes them, we do, as mdadm does for its arrays; and in
-    # a container, where the kernel makes no nodes, these too.
+    # Partitions of a linked device have links, too. Without udev this script creates them, as mdadm does for arrays; in
+    # a container, where the kernel creates no nodes, also the nodes.
     kernel_name "$disk"
     if [[ $REPLY == *[0-9] ]]; then REPLY+=p; fi
     node=/dev/$REPLY$number

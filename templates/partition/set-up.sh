@@ -1,7 +1,7 @@
 
 disk={{ layer.members }}
 kernel_name "$disk"
-# Places are told to sfdisk in sectors of the device.
+# sfdisk takes positions in sectors of the device.
 first_line "/sys/class/block/$REPLY/queue/logical_block_size"
 ((REPLY == {{ layer.sector }})) || fail "$disk has sectors of $REPLY bytes, not of "{{ layer.sector }}
 printf '%s\n' {{ layer.lines }} |

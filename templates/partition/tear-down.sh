@@ -1,11 +1,11 @@
 
-# A table that carries our mark is ours; any other is somebody's data.
+# Only a table with the mark of this program is removed.
 disk={{ layer.members }}
 if [[ -b $disk ]]; then
   id=$(sfdisk --disk-id "$disk" 2>/dev/null || true)
   if [[ ${id,,} == {{ layer.uuid }} ]]; then
 {% if layer.mapped %}
-    # Mappings first: as long as there is one, the table must tell whose it is.
+    # Mappings first: while one exists, the table must identify it.
     retry kpartx -d -s -p -part "$disk"
     wipefs --quiet --all "$disk"
 {% else %}
@@ -17,7 +17,7 @@ fi
 {% if not layer.mapped %}
 parts=({{ layer.tops }})
 for part in "${parts[@]}"; do
-  # In a container a node that we made outlives its partition, and its number may be another's next.
+  # In a container the node outlives its partition, and another device may get its number.
   node=
   if [[ -b $part ]]; then node=$(readlink -f -- "$part"); fi
   if [[ -n $node && ! -e /sys/class/block/${node##*/} ]]; then rm -f -- "$node"; fi

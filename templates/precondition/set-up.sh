@@ -22,6 +22,6 @@ printf '%s\n' "$said"
 printf 'note\tprecondition\t%s: %d.%03d s%s\n' {{ one.words }} $((took / 1000000)) $((took / 1000 % 1000)) "$end"
 {% endfor %}
 {% if layer.passes %}
-# All of it is our noise by now, and noise can look like the mark of something.
+# The devices contain random data now, which may look like a signature.
 wipefs --quiet --all {{ layer.members }}
 {% endif %}

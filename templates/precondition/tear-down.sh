@@ -1,1 +1,1 @@
-{# Nothing is left of it but noise, in which set-up left nothing that could be recognised. #}
+{# Only random data remains, from which set-up has removed all signatures. #}

@@ -1,7 +1,7 @@
 {% include 'drive-cache.sh' %}
 
-# The cache of a disk itself, and with it what the kernel believes of it (by which it sends flushes, or none). As the kernel
-# looks at all of the drive anew, it forgets what it was told about its turning.
+# The cache of a disk, and the kernel's view of it, which decides about flushes. The kernel then examines the drive again
+# and resets its rotational flag.
 turn_cache() {
   kernel_name "$1"
   local queue=/sys/class/block/$REPLY/queue turning

@@ -1,4 +1,4 @@
-# How the processors choose their pace, where that can be chosen.
+# The frequency governor of the processors, if they have one.
 turn_governor() {
   local file
   for file in /sys/devices/system/cpu/cpufreq/policy*/scaling_governor; do

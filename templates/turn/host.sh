@@ -1,4 +1,4 @@
-# A file of the whole machine.
+# A file of the whole host.
 turn_host() {
   turn_file "this machine" "$1" "$@"
 }

@@ -1,5 +1,5 @@
-# The length of a queue. mq-deadline then takes its old length for its async_depth, which would leave each cell with what
-# the one before it had; so that is what it was before, whatever the length.
+# The length of a queue. mq-deadline then sets its async_depth to the old length, so cells would depend on those before
+# them. So async_depth is restored.
 turn_requests() {
   kernel_name "$1"
   local queue=/sys/class/block/$REPLY/queue

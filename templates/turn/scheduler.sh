@@ -1,5 +1,5 @@
-# The scheduler of a disk. The kernel resets the rest of the queue with it, so that is remembered first, and what was
-# remembered with the scheduler that comes is put back.
+# The scheduler of a disk. The kernel resets the other tunables of the queue with it, so they are remembered first, and
+# those of the new scheduler are restored.
 turn_scheduler() {
   local queue file chosen=${2-}
   kernel_name "$1"

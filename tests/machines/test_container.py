@@ -180,7 +180,7 @@ def test_the_other_disks_of_the_host_are_not_there(disks: Bay) -> None:
     assert own == (0, "512")
 
 
-def test_knobs_are_turned_of_lent_disks_alone(disks: Bay) -> None:
+def test_only_tunables_of_leased_disks_are_set(disks: Bay) -> None:
     mine, others = (f"/sys/class/block/{Path(disk).name}/queue/nr_requests" for disk in (disks.disk, disks.other))
     own, other, of_host = said_in(
         disks,
@@ -194,7 +194,7 @@ def test_knobs_are_turned_of_lent_disks_alone(disks: Bay) -> None:
     assert "Read-only file system" in of_host[1]
 
 
-def test_knobs_of_the_host_are_turned_where_that_is_wanted(disks: Bay) -> None:
+def test_tunables_of_the_host_are_set_on_demand(disks: Bay) -> None:
     (said,) = said_in(disks, replace(ONE, powers=("host",)), "cat /proc/sys/vm/dirty_ratio >/proc/sys/vm/dirty_ratio")
     assert said == (0, "")
 

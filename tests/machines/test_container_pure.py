@@ -290,7 +290,7 @@ esac
 """
 
 
-def test_an_image_is_built_in_the_first_way_that_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_is_built_with_the_first_working_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = tmp_path / "said"
     engine_saying(tmp_path, "docker", HARD_TO_PLEASE.format(folder=tmp_path))
     engine = Engine(f"{tmp_path}/docker", "docker")

@@ -27,7 +27,7 @@ NO_DISKS = argv.Vm(Appliance(Path("/u"), Path("/c")), (), "tcg", 1, 2**28, ())
 IT = [Step("it", ":")]
 
 
-async def test_what_was_said_and_rung_for_an_earlier_command_is_not_heard() -> None:
+async def test_old_output_and_bells_are_discarded() -> None:
     begun: list[int] = []
     async with talking(b"it\nis so") as (up, inside):
         inside.bell.send(guest.BEGINS)
@@ -36,7 +36,7 @@ async def test_what_was_said_and_rung_for_an_earlier_command_is_not_heard() -> N
         assert not begun
 
 
-async def test_one_order_comes_after_the_other_and_the_agent_is_not_asked() -> None:
+async def test_orders_run_in_sequence_without_the_agent() -> None:
     async with talking() as (up, inside):
         for script in ("one", "größer"):
             await up.shell(script)
@@ -132,7 +132,7 @@ async def test_what_the_shell_did_not_say_it_knows_is_said_in_full_again(monkeyp
         assert all("echo whole" in script for script in trials)
 
 
-async def test_what_another_shell_is_to_run_needs_nothing_known_by_heart(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_new_shell_gets_uncached_scripts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guest, "DOUBT", 0.01)
     async with talking() as (up, inside):
         inside.is_through, inside.status = False, OUTPUT_LOST
@@ -164,7 +164,7 @@ async def test_the_last_words_may_come_in_pieces(cut: int) -> None:
         assert await heard == says
 
 
-async def test_the_bell_tells_that_work_begins() -> None:
+async def test_the_bell_signals_the_start_of_work() -> None:
     begun: list[int] = []
     async with talking() as (up, inside):
         work = inside.work

@@ -88,7 +88,7 @@ def test_no_two_disks_are_put_in_one_slot(whole: list[bool]) -> None:
 
 
 @given(st.builds(DiskProperties, model=st.text(max_size=60)), st.sampled_from(["virtio", "scsi", "sata", "nvme"]))
-def test_no_disk_can_say_what_becomes_another_option(passed: DiskProperties, bus: Bus) -> None:
+def test_a_disk_model_cannot_add_an_option(passed: DiskProperties, bus: Bus) -> None:
     words = argv.device_properties(Disk(1, bus), passed).replace(",,", "").split(",")
     known = {"logical_block_size", "physical_block_size", "discard_granularity", "discard"}
     assert {word.partition("=")[0] for word in words[1:]} <= known | {"rotation_rate", "wwn", "product", "model"}

@@ -311,7 +311,7 @@ def test_usr_is_merged(name: str, path: str) -> None:
         ("usr/lib/python3.11/os.py", False),
     ],
 )
-def test_what_is_kept(path: str, kept: bool) -> None:
+def test_files_that_the_appliance_needs(path: str, kept: bool) -> None:
     assert recipe.is_wanted(path) is kept
 
 
@@ -333,7 +333,7 @@ def bzimage(release: bytes, payload: bytes) -> bytes:
     return bytes(head) + b"\0" * 8 + payload
 
 
-def test_what_a_bzimage_says_and_holds() -> None:
+def test_release_and_payload_of_a_bzimage() -> None:
     image = bzimage(b"6.9.1-mine (me@here) #1\0", b"packed....")
     assert recipe.kernel_release(image) == "6.9.1-mine"
     assert recipe.kernel_payload(image) == b"packed"
@@ -387,7 +387,7 @@ def test_name_and_version_of_a_package() -> None:
     assert apt.package_version(Path("/x/perl-base_1%3a5.40_amd64.deb")) == ("perl-base", "1:5.40")
 
 
-def test_the_builder_s_last_error_is_ours() -> None:
+def test_the_last_error_of_the_builder_is_raised() -> None:
     error = parse_failure(["chatter", '{"error": "no space", "details": "d", "resolution": "r"}', "more"])
     assert (error.brief, error.details, error.resolution) == ("no space", "d", "r")
     assert "chatter" in parse_failure(["chatter"]).details
@@ -452,7 +452,7 @@ def test_a_kernel_is_left_plain_beside_its_image_only_if_it_can_be_booted(tmp_pa
     assert [path.name for path in tmp_path.iterdir()] == []
 
 
-def test_disks_are_told_by_names_that_mean_nothing_on_a_host() -> None:
+def test_names_of_disks_match_no_disk_of_a_host() -> None:
     """Scripts are kept, and may be run by hand: what says /dev/sda there would meet somebody's disk."""
     from typing import Any, cast
 
@@ -460,18 +460,18 @@ def test_disks_are_told_by_names_that_mean_nothing_on_a_host() -> None:
     assert up.disks == ("/dev/disk/by-id/matrix-0", "/dev/disk/by-id/matrix-1")
 
 
-def test_our_first_programs_complaints_are_found_on_the_console() -> None:
+def test_errors_of_boot_scripts_are_found_on_the_console() -> None:
     assert boot_errors("[1.0] boot\nmatrix: no disk a\nmatrix: no root\nKernel panic") == "no disk a; no root"
     assert boot_errors("Kernel panic") == ""
 
 
-def test_the_first_trap_tells_why_a_kernel_panicked() -> None:
+def test_the_first_trap_is_the_cause_of_a_panic() -> None:
     oops = "[   21.3] quota\n[   21.375425] int3: 0000 [#1] PREEMPT SMP\n[ 22.0] Kernel panic - not syncing: Fatal exception"
     assert panic_cause(oops) == "int3: 0000 [#1] PREEMPT SMP"
     assert panic_cause("[ 1.0] Kernel panic - not syncing: sysrq") == "Kernel panic - not syncing: sysrq"
 
 
-def test_what_the_host_cannot_hold_is_refused_with_what_it_can() -> None:
+def test_a_machine_beyond_the_host_is_refused_with_the_limit() -> None:
     small = Host(memory=23 << 30, cpus=2)
     (memory, cpus) = capacity_refusals(RigSpec((), memory=900 << 30, cpus=64), small)
     assert memory.brief == (
@@ -489,7 +489,7 @@ def test_memory_that_templates_lock_is_not_given_away() -> None:
 
 
 @given(st.integers(1 << 28, 1 << 45), st.integers(1, 512), st.integers(0, 1 << 40))
-def test_what_is_advised_is_not_refused(memory: int, cpus: int, locked: int) -> None:
+def test_the_advised_size_is_accepted(memory: int, cpus: int, locked: int) -> None:
     host = Host(memory, cpus, locked)
     assert capacity_refusals(RigSpec((), memory=host.spare, cpus=cpus), host) == []
     assert crowding_notice(RigSpec((), cpus=cpus), host) == ""
@@ -519,7 +519,7 @@ def test_a_mount_may_have_any_name() -> None:
     assert [file_system_of(Path(path), mounts) for path in (f"{odd}/x", "/a")] == ["tmpfs", "ext4"]
 
 
-def test_a_word_on_the_host_is_said_once_for_all_rigs() -> None:
+def test_a_notice_about_the_host_appears_once() -> None:
     said: list[str] = []
     machine = Qemu(MachineOptions(notice=said.append))
     for word in ("", "crowded", "crowded"):
@@ -527,7 +527,7 @@ def test_a_word_on_the_host_is_said_once_for_all_rigs() -> None:
     assert said == ["crowded"]
 
 
-def test_every_script_has_an_empty_room_even_where_all_of_them_are_gone(tmp_path: Path) -> None:
+def test_every_script_gets_an_empty_folder(tmp_path: Path) -> None:
     def entered(number: int) -> list[str]:
         script = rig.enter_work_folder(number).replace("/run/matrix", str(tmp_path)).replace("busybox ", "")
         done = subprocess.run(["bash", "-c", f"{script} && pwd && ls -A && touch it"], capture_output=True, text=True)

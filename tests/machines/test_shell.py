@@ -26,7 +26,7 @@ def enact(folder: Path, *steps: Step, deadline: float = 60) -> list[tuple[str, i
     return [(result.name, result.status, result.output) for result in results]
 
 
-def test_steps_run_and_say_what_they_said(tmp_path: Path) -> None:
+def test_steps_return_their_output(tmp_path: Path) -> None:
     steps = (Step("a", "cat job >copy", {"job": "x\n" * 100_000}), Step("b", "wc -c <copy; exit 3"), Step("c", ""))
     assert enact(tmp_path, *steps) == [("a", 0, ""), ("b", 3, "200000\n")]
 
@@ -39,7 +39,7 @@ def test_a_rig_runs_many(tmp_path: Path) -> None:
     assert asyncio.run(twice()) == ["", "", ""]
 
 
-def test_nothing_of_a_script_outlives_it(tmp_path: Path) -> None:
+def test_no_process_outlives_its_script(tmp_path: Path) -> None:
     (tmp_path / "alive").touch()
     line = tmp_path / "line"
     os.mkfifo(line)
@@ -79,7 +79,7 @@ asyncio.run(rig.run([Step("a", "exec 9>" + sys.argv[2] + "; setsid sleep 1000 9>
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_nothing_outlives_a_runner_that_is_killed(tmp_path: Path, how: signal.Signals) -> None:
+def test_no_process_outlives_a_killed_runner(tmp_path: Path, how: signal.Signals) -> None:
     line = tmp_path / "line"
     os.mkfifo(line)
     runner = subprocess.Popen(

@@ -132,7 +132,7 @@ def os_iterdir(path: Path) -> Any:
     return (path / name for name in os.listdir(path))  # noqa: PTH208 - the method itself is replaced
 
 
-async def test_what_is_left_of_a_template_that_somebody_was_killed_at_goes_with_the_next_one() -> None:
+async def test_a_partial_template_is_removed_with_the_next_one() -> None:
     left = template.home() / ".other.half"
     left.mkdir(parents=True)
     (left / "memory").touch()

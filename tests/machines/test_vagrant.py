@@ -278,7 +278,7 @@ def test_only_root_may_give_disks_of_the_host_away(monkeypatch: pytest.MonkeyPat
     assert "only root can pass disks" in " ".join(one.brief for one in Passthrough().refusals(SPEC))
 
 
-def test_whom_machines_run_as_is_asked_of_libvirt() -> None:
+def test_the_user_of_machines_is_read_from_libvirt() -> None:
     dac = "<secmodel><model>dac</model><doi>0</doi>{}</secmodel>"
     label = "<baselabel type='{}'>+{}:+108</baselabel>"
     other = "<secmodel><model>apparmor</model><doi>0</doi></secmodel>"
@@ -527,7 +527,7 @@ def begun() -> tuple[subprocess.Popen[str], str, str]:
     return child, domain, mark
 
 
-def test_a_machine_is_removed_once_whoever_had_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_is_removed_after_the_death_of_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
     child, domain, mark = begun()
     virsh = Virsh(monkeypatch, {domain: mark, "matrix-of-somebody": "x"})
     assert list(leftovers.sweep()) == []
@@ -541,7 +541,7 @@ def test_a_machine_is_removed_once_whoever_had_it_is_gone(monkeypatch: pytest.Mo
     assert list(leftovers.home().iterdir()) == []
 
 
-def test_a_machine_of_the_same_name_that_is_not_ours_is_left_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_the_mark_stays_and_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     child, domain, _ = begun()
     virsh = Virsh(monkeypatch, {domain: "somebody else's"})
     child.kill()
@@ -552,7 +552,7 @@ def test_a_machine_of_the_same_name_that_is_not_ours_is_left_and_told(monkeypatc
     assert virsh.removed == []
 
 
-def test_while_libvirt_does_not_answer_nothing_is_forgotten(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_records_stay_while_libvirt_does_not_answer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def silent(*words: str, stdin: str = "") -> str:
         raise HarnessBroken("libvirt: virsh list failed", details="no socket")
 
@@ -567,9 +567,7 @@ def test_while_libvirt_does_not_answer_nothing_is_forgotten(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(("busy", "said"), [(3, ""), (9, "failed")])
-def test_a_pool_that_another_machine_comes_up_in_is_asked_again(
-    monkeypatch: pytest.MonkeyPatch, busy: int, said: str
-) -> None:
+def test_calls_on_a_busy_pool_are_repeated(monkeypatch: pytest.MonkeyPatch, busy: int, said: str) -> None:
     answers = [SimpleNamespace(returncode=1, stderr=f"error: pool 'matrix' has {libvirt.BUSY}")] * busy
     answers.append(SimpleNamespace(returncode=0, stderr="", stdout="there"))
     monkeypatch.setattr(libvirt, "virsh", lambda *_, **__: answers.pop(0))
@@ -580,16 +578,14 @@ def test_a_pool_that_another_machine_comes_up_in_is_asked_again(
     assert len(answers) == (0 if not said else 4)
 
 
-def test_what_was_killed_before_it_made_anything_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_without_a_record_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     Virsh(monkeypatch, {})
     (leftovers.home() / "0badf00d").mkdir(parents=True)
     assert list(leftovers.sweep()) == []
     assert list(leftovers.home().iterdir()) == []
 
 
-def test_a_record_goes_with_its_machine_and_stays_while_there_is_one(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_record_stays_while_its_machine_exists(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     virsh = Virsh(monkeypatch, {})
     with leftovers.record_machine(tmp_path) as (record, folder):
         assert leftovers.read_record(folder) == record
@@ -602,7 +598,7 @@ def test_a_record_goes_with_its_machine_and_stays_while_there_is_one(
     assert list(leftovers.sweep()) == [Leftover(f"machine {record.domain} of {tmp_path}: removed")]
 
 
-def test_half_of_a_box_is_no_box(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_interrupted_upload_is_removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Vagrant would take a volume of that name for the whole box, for good."""
     forgotten: list[str] = []
     pool = ["matrix-VAGRANTSLASH-a_vagrant_box_image_1.0_box.img"]  # of another version, with machines on it
@@ -622,7 +618,7 @@ def test_half_of_a_box_is_no_box(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         assert forgotten == [f"matrix/a but {pool[0]}"] * 2
 
 
-def test_what_was_uploaded_before_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_complete_volumes_of_a_box_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"generic-VAGRANTSLASH-debian12_vagrant_box_image_{one}_box.img" for one in ("1.0", "1.1")]
     deleted: list[str] = []
     monkeypatch.setattr(libvirt, "_list_volumes", lambda: [*names, "other_vagrant_box_image_1.1_box.img"])
@@ -634,7 +630,7 @@ def test_what_was_uploaded_before_stays(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.skipif(
     not (shutil.which("nbdkit") and shutil.which("qemu-nbd")), reason="without nbdkit or qemu-utils on this host"
 )
-async def test_modelled_disks_tell_what_they_did(tmp_path: Path) -> None:
+async def test_simulated_disks_report_their_work(tmp_path: Path) -> None:
     disks = (Disk(MIB, "scsi", Physics("ideal")), Disk(MIB), Disk(MIB, "sata", Physics("ideal")))
     async with serve_disks(disks, tmp_path, tmp_path) as made:
         uri = f"nbd+unix:///?socket={made.sockets[2]}"
@@ -664,7 +660,7 @@ async def test_disks_answer_at_their_sockets_and_are_emptied_from_outside(tmp_pa
 
 
 @pytest.mark.skipif(shutil.which("nbdkit") is None, reason="without nbdkit on this host")
-async def test_a_server_that_ended_says_why(tmp_path: Path) -> None:
+async def test_an_ended_server_has_a_reason(tmp_path: Path) -> None:
     disk = Disk(MIB, "scsi", Physics("ideal"))
     async with serve_disks((disk, disk), tmp_path, tmp_path) as made:
         assert await made.find_ended_server() is None
@@ -673,7 +669,7 @@ async def test_a_server_that_ended_says_why(tmp_path: Path) -> None:
         assert await made.find_ended_server() == ("the server of disk 1 was killed by signal 9", "")
 
 
-async def test_whatever_was_begun_ends_with_the_block(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_servers_and_records_end_with_the_context(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     Virsh(monkeypatch, {})
     with ExitStack() as stack:
         record, _ = stack.enter_context(leftovers.record_machine(tmp_path))
@@ -684,7 +680,7 @@ async def test_whatever_was_begun_ends_with_the_block(monkeypatch: pytest.Monkey
     assert record.domain not in [one.name for one in leftovers.home().iterdir()]
 
 
-def test_a_rig_has_the_memory_that_its_trials_were_promised() -> None:
+def test_the_box_has_memory_beyond_the_rig() -> None:
     assert node(SPEC, []).memory * MIB > SPEC.memory
 
 
@@ -731,9 +727,7 @@ class Comes:
         return [word.rpartition(" ")[2] for word in self.said if not word.endswith(" emptied")]
 
 
-def test_who_is_told_to_stop_while_a_machine_goes_down_takes_it_down(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_cancelled_run_still_removes_its_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     said: list[str] = []
 
     @asynccontextmanager
@@ -779,7 +773,7 @@ def test_who_is_told_to_stop_while_a_machine_goes_down_takes_it_down(
         (Box(name="generic/debian12"), True, True),
     ],
 )
-async def test_who_may_bring_a_box_has_the_next_one_wait_and_leaves_nothing_beside_the_users_own_boxes(
+async def test_only_one_process_uploads_a_box(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, made_of: Box, *, there: bool, waits: bool
 ) -> None:
     """Of a box of ours that is there no other can be brought; of one of the user's own a newer version may be."""
@@ -860,9 +854,7 @@ async def test_machines_side_by_side_are_each_used_again(monkeypatch: pytest.Mon
     assert len(set(comes.said)) == 3 * 3
 
 
-async def test_two_that_want_another_kind_at_once_take_each_idle_machine_down_once(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+async def test_parallel_rigs_remove_each_idle_machine_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     comes, place = Comes(monkeypatch), Vagrant()
     for kernel in ("debian-12", "debian-13"):
         async with side_by_side(place, replace(SPEC, kernel=kernel, cpus=1), tmp_path, 2):
@@ -886,7 +878,7 @@ async def test_no_more_machines_boot_at_a_time_than_there_are_processors(
 
 
 @pytest.mark.parametrize("told", [False, True])
-async def test_whatever_becomes_of_one_machine_all_are_put_down(
+async def test_an_error_of_one_machine_does_not_keep_others_up(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, told: bool
 ) -> None:
     comes, place = Comes(monkeypatch), Vagrant()

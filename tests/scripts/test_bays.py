@@ -19,12 +19,12 @@ repeat: 1
 """
 
 
-def test_every_layout_on_the_same_disks_has_the_same() -> None:
+def test_layouts_on_the_same_disks_share_a_bay() -> None:
     assert bay_of(["/dev/a", "/dev/b"]) == bay_of(["/dev/b", "/dev/a"])
     assert bay_of(["/dev/a", "/dev/b"]) != bay_of(["/dev/a", "/dev/c"])
 
 
-def test_nothing_is_mounted_where_others_mount() -> None:
+def test_mount_points_are_private() -> None:
     (array,) = space(TEXT).arrays
     one, other = (stack_scripts(array, disks, zeroed=True) for disks in (("/dev/a", "/dev/b"), ("/dev/c", "/dev/d")))
     assert one.stack.directory is not None
@@ -36,7 +36,7 @@ def test_nothing_is_mounted_where_others_mount() -> None:
 STACKED = TEXT.replace("md: {level: 1}, fs", "md: {level: 1}, crypt: {}, lvm: {}, fs")
 
 
-def test_arrays_and_volumes_of_runs_beside_each_other_on_one_host_are_called_differently() -> None:
+def test_parallel_runs_on_a_host_use_different_names() -> None:
     (array,) = space(STACKED).arrays
     bays = (("/dev/disk/by-id/ata-a", "/dev/disk/by-id/ata-b"), ("/dev/disk/by-id/ata-c", "/dev/disk/by-id/ata-d"))
     one, other = (stack_scripts(array, disks, zeroed=True).stack for disks in bays)
@@ -46,7 +46,7 @@ def test_arrays_and_volumes_of_runs_beside_each_other_on_one_host_are_called_dif
     assert one.layers[0].tops == (f"/dev/md/matrix-{one.bay}-0",)
 
 
-def test_in_a_machine_of_ours_there_is_nobody_beside_them() -> None:
+def test_names_in_a_private_machine_are_short() -> None:
     (array,) = space(STACKED).arrays
     for name in ("matrix-{}", "virtio-matrix-{}", "scsi-0QEMU_QEMU_HARDDISK_matrix-{}", "matrix-disk0{}"):
         disks = tuple(f"/dev/disk/by-id/{name.format(number)}" for number in range(2))
@@ -66,7 +66,7 @@ def _turn(root: Path, bay: str, knob: Path) -> None:
     _say(root, bay, f"remember_knob {knob}; echo new >{knob}")
 
 
-def test_what_knobs_were_is_remembered_for_each_and_for_the_host_once(tmp_path: Path) -> None:
+def test_tunables_are_remembered_per_device_and_once_for_the_host(tmp_path: Path) -> None:
     one, other, whole = (tmp_path / name for name in ("one", "other", "host/vm"))
     whole.parent.mkdir()
     for knob in (one, other, whole):
@@ -82,7 +82,7 @@ def test_what_knobs_were_is_remembered_for_each_and_for_the_host_once(tmp_path: 
     assert not [path for path in tmp_path.glob("memory/**/*") if path.is_file()]
 
 
-def test_what_was_only_begun_to_be_remembered_is_remembered_anew_and_in_nobodys_way(tmp_path: Path) -> None:
+def test_an_empty_memory_file_is_written_again(tmp_path: Path) -> None:
     """Whoever is killed, or finds /run full, in that moment leaves an empty file, and has not turned the knob yet."""
     knob = tmp_path / "knob"
     knob.write_text("old\n")

@@ -31,14 +31,14 @@ def lines(*words: tuple[str, ...]) -> str:
 SDA = (("node", "sda", "dev", "8:0"), ("node", "sda", "size", "2048"))
 
 
-def test_an_answer_that_was_cut_short_is_none() -> None:
+def test_a_truncated_answer_is_rejected() -> None:
     with pytest.raises(HarnessBroken, match="cut short"):
         parse_census(lines(*SDA).removesuffix("end\n"))
     with pytest.raises(HarnessBroken):
         parse_census("")
 
 
-def test_a_disk_is_what_the_kernel_says_and_lsblk_only_adds() -> None:
+def test_facts_of_the_kernel_precede_those_of_lsblk() -> None:
     said = '{"blockdevices": [{"kname": "sda", "serial": "of udev", "wwn": "0x5000", "model": "M", "tran": "sas"}]}'
     told = ("node", "sda", "vpd_pg80", "  ZC11 ")
     node = parse_census(lines(*SDA, told, ("node", "sda", "stat", "1 0 8 0 2 0 16 0"), ("lsblk", said))).nodes["sda"]
@@ -53,7 +53,7 @@ def test_a_disk_is_what_the_kernel_says_and_lsblk_only_adds() -> None:
         ({"wwid": "eui.0025385b71b0a1c2"}, "nvme-eui.0025385b71b0a1c2"),
     ],
 )
-def test_where_no_udev_is_disks_have_the_names_that_it_would_give(keys: dict[str, str], name: str) -> None:
+def test_disks_get_stable_names_without_udev(keys: dict[str, str], name: str) -> None:
     census = parse_census(lines(*SDA, *(("node", "sda", key, value) for key, value in keys.items())))
     assert census.names == (StableName(name, "8:0", "/dev/sda"),)
     known = parse_census(
@@ -62,7 +62,7 @@ def test_where_no_udev_is_disks_have_the_names_that_it_would_give(keys: dict[str
     assert len(known.names) == 1
 
 
-def test_two_programs_are_asked_what_is_on_it_and_either_is_believed() -> None:
+def test_signatures_of_both_programs_count() -> None:
     wipefs = '{"signatures": [{"device": "sda", "offset": "0x438", "type": "ext4", "uuid": "u-1", "label": null}]}'
     node = parse_census(
         lines(*SDA, ("wipefs", "sda", wipefs), ("blkid", "sda", "0", "TYPE=ext4 PTTYPE=dos PTUUID=u-2"))
@@ -77,7 +77,7 @@ def test_two_programs_are_asked_what_is_on_it_and_either_is_believed() -> None:
     assert "invalid JSON" in parse_census(lines(*SDA, ("wipefs", "sda", "{oops"))).nodes["sda"].unreadable
 
 
-def test_what_lsblk_says_and_is_no_json_stops_nothing_but_disks_of_which_it_may_have_known_more() -> None:
+def test_invalid_lsblk_output_blocks_only_the_affected_disks() -> None:
     all_told = (("node", "sda", "device/serial", "S1"), ("node", "sda", "device/wwid", "naa.5"))
     for broken in (
         '{"blockdevices": [{"kname": "sda"',

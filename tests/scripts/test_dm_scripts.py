@@ -88,7 +88,7 @@ def test_mappings_and_headers_carry_a_mark_of_what_they_are() -> None:
     assert named(one) == named(one)
 
 
-def test_only_what_is_asked_for_is_a_flag(rendered: dict[str, dict[str, str]]) -> None:
+def test_only_declared_flags_are_set(rendered: dict[str, dict[str, str]]) -> None:
     assert "--perf-same_cpu_crypt" in rendered["crypt/format=luks1,same_cpu_crypt=true"]["set-up.sh"]
     assert "--perf" not in rendered["crypt/format=luks1,same_cpu_crypt=false"]["set-up.sh"]
     assert "told_flag 'crypt[1]' same_cpu_crypt off" in rendered["crypt/format=luks1,same_cpu_crypt=false"]["verify.sh"]
@@ -98,7 +98,7 @@ def test_a_name_with_a_colon_stays_one_device_of_fio(rendered: dict[str, dict[st
     assert r"s\:0'" in rendered["written/how=fill,discard=false"]["set-up.sh"]
 
 
-def test_nothing_is_done_where_nothing_was_asked_for(rendered: dict[str, dict[str, str]]) -> None:
+def test_nothing_is_tuned_without_a_declaration(rendered: dict[str, dict[str, str]]) -> None:
     for name, fio, discards in (
         ("how=none,discard=false", 0, 0),
         ("how=none,discard=true", 0, 1),

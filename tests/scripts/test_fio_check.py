@@ -16,7 +16,7 @@ JOB = "[trial]\nfilename=/dev/null\nrw={}\nbs=4k\n"
 
 
 @pytest.mark.skipif(bool(explain_missing_fio()), reason=explain_missing_fio())
-def test_jobs_are_told_apart_and_no_file_is_made_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejected_jobs_are_identified_without_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
     found = find_rejected({"a": JOB.format("read"), "b": JOB.format("sideways"), "c": JOB.format("write")})
     assert found.keys() == {"b"}

@@ -185,7 +185,7 @@ def test_nothing_is_discarded_unless_it_was_asked_for(text: str, mounted: bool, 
 
 
 @pytest.mark.parametrize(("kind", "told"), [("f2fs", True), ("btrfs", True), ("ext4", False), ("xfs", False)])
-def test_who_would_discard_unasked_is_told_not_to_and_all_are_asked(kind: str, told: bool) -> None:
+def test_discard_by_default_is_switched_off_and_checked(kind: str, told: bool) -> None:
     text = TEXT.replace("type: [ext2, ext3, ext4, xfs, f2fs, btrfs]", f"type: {kind}")
     files = rendered(next(cell for cell in space(text).cells() if cell.name.startswith("nas")))
     (mount,) = [line for line in files["1-set-up.sh"].splitlines() if line.startswith("mount ")]

@@ -36,7 +36,7 @@ def read_back(folder: Path, text: str) -> tuple[int, list[str], str]:
     return done.returncode, done.stdout.splitlines(), done.stderr
 
 
-def test_every_file_is_told_with_what_was_wanted_of_it(tmp_path: Path) -> None:
+def test_each_file_is_read_back_with_its_wanted_value(tmp_path: Path) -> None:
     looks = "look a 256 plain; look b mq-deadline choice; look c 1000 limit; look d internal ./md/bitmap/location"
     assert read_back(tmp_path, f"{looks}; look e 4 no-newline; told f 1 1") == (
         0,
@@ -52,7 +52,7 @@ def test_every_file_is_told_with_what_was_wanted_of_it(tmp_path: Path) -> None:
     )
 
 
-def test_all_that_is_not_as_declared_is_complained_of_and_all_is_told(tmp_path: Path) -> None:
+def test_every_mismatch_is_reported_and_every_value_printed(tmp_path: Path) -> None:
     status, readings, complaint = read_back(
         tmp_path, "look a 4096 plain; look b 0 missing; told c x y; look d 256 plain"
     )
@@ -70,7 +70,7 @@ def test_all_that_is_not_as_declared_is_complained_of_and_all_is_told(tmp_path: 
     ]
 
 
-def test_what_is_not_there_is_told_only_if_it_was_asked_about(tmp_path: Path) -> None:
+def test_missing_files_are_reported_only_if_declared(tmp_path: Path) -> None:
     looks = "look a - missing; look_anyway b - missing; look c - empty"
     assert read_back(tmp_path, looks) == (0, ["reading\tb\t-\tabsent"], "")
 
@@ -92,7 +92,7 @@ def measured(folder: Path, name: str) -> tuple[int, list[str]]:
     return done.returncode, done.stdout.splitlines()
 
 
-def test_what_nothing_was_asked_of_is_told_as_it_is_while_fio_starts_and_fios_end_is_the_end(tmp_path: Path) -> None:
+def test_undeclared_settings_are_recorded_while_fio_starts(tmp_path: Path) -> None:
     status, lines = measured(tmp_path, "sdx")
     assert status == 3
     after = lines.index(next(line for line in lines if line.startswith("counted after")))
@@ -101,7 +101,7 @@ def test_what_nothing_was_asked_of_is_told_as_it_is_while_fio_starts_and_fios_en
     assert told < lines.index(f"{tmp_path}/sdx/queue/scheduler:none [mq-deadline] kyber") < lines.index("{}")
 
 
-def test_files_told_as_they_are_become_readings() -> None:
+def test_recorded_files_become_readings() -> None:
     said = """\
 /sys/class/block/vda/queue/scheduler:[none] mq-deadline
 /sys/class/block/vda/queue/nr_requests:256
@@ -131,6 +131,6 @@ matrix: something else: /sys/class/block/vda/x:1
     ]
 
 
-def test_what_was_looked_up_outlives_a_look(tmp_path: Path) -> None:
+def test_device_lookups_are_cached(tmp_path: Path) -> None:
     text = 'REPLY=plain; look a 256 "$REPLY"; look_anyway b 256 "$REPLY"; look c 256 "$REPLY"'
     assert read_back(tmp_path, text)[::2] == (0, "")

@@ -44,7 +44,7 @@ def test_no_two_readings_of_a_trial_have_one_name(layout: str) -> None:
     assert len(names) == len(set(names)), sorted(name for name in names if names.count(name) > 1)
 
 
-def test_what_is_there_once_is_called_as_it_is_declared() -> None:
+def test_a_single_device_has_its_declared_name() -> None:
     names = readings("one")
     assert {"md.level", "md.member4", "md.stripe_width", "readahead", "md.nomerges", "disk3.queue/scheduler"} <= {
         *names
@@ -62,11 +62,11 @@ def test_what_is_there_once_is_called_as_it_is_declared() -> None:
         ("picked", {"lvm[1].order", "lvm[2].order", "lvm[2].size"}),
     ],
 )
-def test_of_several_each_says_which(layout: str, names: set[str]) -> None:
+def test_several_devices_have_numbered_names(layout: str, names: set[str]) -> None:
     assert names <= {*readings(layout)}
 
 
-def test_what_ends_too_early_says_which_it_was() -> None:
+def test_an_early_end_names_the_device() -> None:
     cell = next(cell for cell in space(TEXT).cells() if cell.axes["layout"] == "rebuilt")
     stack = stack_scripts(cell.array, [f"/dev/sd{letter}" for letter in "abcd"], zeroed=True).stack
     measure = cell_scripts(cell, stack).measure
@@ -121,7 +121,7 @@ def test_an_array_to_which_nothing_happened_is_measured(tmp_path: Path, layout: 
         ("lost", "echo 2 >md127/md/degraded", "md.degraded wanted 1 until the end of the measurement, kernel says 2"),
     ],
 )  # fmt: skip
-def test_what_happens_to_an_array_while_it_is_measured_is_told(
+def test_a_change_of_an_array_during_a_trial_is_reported(
     tmp_path: Path, layout: str, meanwhile: str, said: str
 ) -> None:
     status, told = _ended(tmp_path, layout, meanwhile)
@@ -129,7 +129,7 @@ def test_what_happens_to_an_array_while_it_is_measured_is_told(
     assert told.startswith(f"matrix: not as declared: {said} (")
 
 
-def test_what_is_to_happen_to_an_array_breaks_nothing(tmp_path: Path) -> None:
+def test_planned_faults_do_not_break_a_trial(tmp_path: Path) -> None:
     assert _ended(tmp_path, "whole", "echo 1 >md127/md/degraded", faults="dies") == (0, "")
 
 

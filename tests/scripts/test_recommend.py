@@ -80,7 +80,7 @@ def test_every_script_is_clean(folder: Path) -> None:
     assert result.returncode == 0, result.stdout[:4000]
 
 
-def test_nothing_of_a_test_is_in_them(folder: Path) -> None:
+def test_recommended_scripts_contain_no_test_options(folder: Path) -> None:
     for script in folder.glob("*.sh"):
         text = script.read_text()
         assert not re.search(r"matrix-disk|/run/matrix|test key|--uuid|--addtag|assume-clean|pbkdf", text), script

@@ -77,7 +77,7 @@ workloads:
 """
 
 
-def test_every_knob_at_once_is_pinned(snapshot: SnapshotAssertion) -> None:
+def test_all_tunables_together_are_pinned(snapshot: SnapshotAssertion) -> None:
     """Tuning and read-back of an array with one of everything."""
     cell = next(
         cell
@@ -179,7 +179,7 @@ def test_programs_of_root_are_found_whatever_path_a_script_is_given(tmp_path: Pa
     assert found() == f"{tmp_path}/wipefs\n"
 
 
-def test_what_has_no_place_in_a_script_is_refused() -> None:
+def test_values_without_a_form_in_a_script_are_rejected() -> None:
     for value in (None, True):
         with pytest.raises(TypeError):
             shell_words(value)
@@ -189,7 +189,7 @@ def test_what_has_no_place_in_a_script_is_refused() -> None:
     assert fio_value(True) == "1"
 
 
-def test_ones_own_template_replaces_the_shipped_one(tmp_path: Path) -> None:
+def test_a_users_template_replaces_the_shipped_one(tmp_path: Path) -> None:
     (tmp_path / "measure.sh").write_text("#!/bin/sh\n# mine: {{ title }}\n")
     cell = cell_called(PINNED["disk"])
     stack = stack_scripts(cell.array, DISKS, zeroed=True).stack

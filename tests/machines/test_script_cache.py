@@ -36,7 +36,7 @@ def test_what_comes_again_is_known_whatever_its_title() -> None:
     assert known.definitions([first, second]) == {}
 
 
-def test_a_text_known_by_heart_does_what_it_says() -> None:
+def test_a_cached_script_behaves_like_its_text() -> None:
     known = ScriptCache()
     text = SCRIPT.format(title="one", word="x")
     known.definitions([text])

@@ -127,13 +127,13 @@ async def test_what_is_known_of_kvm_is_told_without_trying_it(
     assert said in probe.outlook()
     assert (str(with_kvm) in probe.outlook()) == (said == "does not boot")
     monkeypatch.setenv("MATRIX_ACCEL", "tcg")
-    assert probe.outlook() == "not asked for, as MATRIX_ACCEL=tcg says what is used"
+    assert probe.outlook() == "not tried, because of MATRIX_ACCEL=tcg"
     monkeypatch.setenv("MATRIX_ACCEL", "KVM")
     assert probe.outlook() == "cannot be used: MATRIX_ACCEL=KVM is neither of kvm, tcg"
     monkeypatch.setenv("MATRIX_ACCEL", "kvm")
-    assert probe.outlook() == "not asked for, as MATRIX_ACCEL=kvm says what is used"
+    assert probe.outlook() == "not tried, because of MATRIX_ACCEL=kvm"
     probe.KVM.unlink()
-    assert probe.outlook() == f"cannot be used, as {probe.KVM} is not there: MATRIX_ACCEL=kvm asks for it"
+    assert probe.outlook() == f"cannot be used, as {probe.KVM} is not there: MATRIX_ACCEL=kvm needs it"
     monkeypatch.delenv("MATRIX_ACCEL")
     assert "there is no" in probe.outlook()
 

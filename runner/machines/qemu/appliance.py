@@ -212,14 +212,14 @@ async def build(what: list[str], progress: Progress) -> None:
     """Run the builder and pass on its progress. It ends with this process."""
     child = await spawn([sys.executable, "-c", BUILDER, ROOT, *what], output=asyncio.subprocess.PIPE)
     try:
-        heard = await listen(child.stdout, progress)
+        lines = await listen(child.stdout, progress)
     except BaseException:
         child.kill()
         await child.wait()
         raise
     # It may still run, but kill() would reap it and lose its status.
     if await child.wait():
-        raise parse_failure(heard)
+        raise parse_failure(lines)
 
 
 async def listen(words: asyncio.StreamReader | None, progress: Progress) -> list[str]:
@@ -243,8 +243,8 @@ def parse_line(line: str) -> dict[str, object]:
     return news if isinstance(news, dict) else {}
 
 
-def parse_failure(heard: list[str]) -> HarnessBroken:
-    said = next((news for news in map(parse_line, reversed(heard)) if "error" in news), None)
-    if said is None:
-        return HarnessBroken("building the appliance failed", details="\n".join(heard[-EVIDENCE_LINES:]))
-    return HarnessBroken(str(said["error"]), details=str(said["details"]), resolution=str(said["resolution"]))
+def parse_failure(lines: list[str]) -> HarnessBroken:
+    error = next((news for news in map(parse_line, reversed(lines)) if "error" in news), None)
+    if error is None:
+        return HarnessBroken("building the appliance failed", details="\n".join(lines[-EVIDENCE_LINES:]))
+    return HarnessBroken(str(error["error"]), details=str(error["details"]), resolution=str(error["resolution"]))

@@ -96,8 +96,8 @@ def _rotation(folder: Path) -> int:
         page = (folder / "device/vpd_pgb1").read_bytes()
     except OSError:
         return DEFAULT_ROTATION
-    told = int.from_bytes(page[_RATE_AT : _RATE_AT + 2], "big")
-    return told if 0x401 <= told < 0xFFFF else DEFAULT_ROTATION  # the standard reserves all other values
+    rate = int.from_bytes(page[_RATE_AT : _RATE_AT + 2], "big")
+    return rate if 0x401 <= rate < 0xFFFF else DEFAULT_ROTATION  # the standard reserves all other values
 
 
 @asynccontextmanager

@@ -99,12 +99,12 @@ def outlook() -> str:
 
 
 def _describe_choice(accelerator: str) -> str:
-    said = f"MATRIX_ACCEL={accelerator}"
+    setting = f"MATRIX_ACCEL={accelerator}"
     if accelerator not in ACCELERATORS:
-        return f"cannot be used: {said} is neither of {', '.join(ACCELERATORS)}"
+        return f"cannot be used: {setting} is neither of {', '.join(ACCELERATORS)}"
     if accelerator == "kvm" and not os.access(KVM, os.R_OK | os.W_OK):
-        return f"cannot be used, as {KVM} {'may not be opened' if KVM.exists() else 'is not there'}: {said} asks for it"
-    return f"not asked for, as {said} says what is used"
+        return f"cannot be used, as {KVM} {'may not be opened' if KVM.exists() else 'is not there'}: {setting} needs it"
+    return f"not tried, because of {setting}"
 
 
 def expected_accelerator() -> str:

@@ -148,8 +148,8 @@ async def wait_for_agent(guest: Guest, deadline: float, what: str) -> None:
 
 
 async def ask_facts(guest: Guest) -> dict[str, str]:
-    said = await guest.shell(FACTS + WITHOUT, deadline=BOOT_DEADLINE)
-    return parse_facts(said.decode(errors="replace"))
+    output = await guest.shell(FACTS + WITHOUT, deadline=BOOT_DEADLINE)
+    return parse_facts(output.decode(errors="replace"))
 
 
 def refresh() -> str:

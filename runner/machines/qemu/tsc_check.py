@@ -56,5 +56,5 @@ async def check_clock(guest: Guest) -> None:
 
 async def _read(guest: Guest) -> Reading:
     asked = time.monotonic()
-    said = await guest.shell("echo $EPOCHREALTIME\n", deadline=ANSWER_DEADLINE)
-    return Reading(asked, float(said.split()[-1]), time.monotonic())
+    output = await guest.shell("echo $EPOCHREALTIME\n", deadline=ANSWER_DEADLINE)
+    return Reading(asked, float(output.split()[-1]), time.monotonic())

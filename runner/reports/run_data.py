@@ -37,7 +37,7 @@ class Section:
 
 @dataclass(frozen=True)
 class RunData:
-    """The records of one run so far, as plain values."""
+    """The current records of one run, as plain values."""
 
     matrix: str
     machine: str

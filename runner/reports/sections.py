@@ -39,7 +39,7 @@ class Row:
     texts: tuple[tuple[str, str], ...]
     trials: int
     outcome: str
-    #: Folder of its scripts and raw outputs; empty if there is none.
+    #: Folder of its scripts and raw outputs, or empty.
     folder: str
     bottleneck: str
     broken: bool

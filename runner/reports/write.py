@@ -37,7 +37,7 @@ def _without_gc() -> Iterator[None]:
 
 @_without_gc()
 def load_run_data(run: RunFolder, journal: Journal, *, over: bool) -> RunData:
-    """Load the records of a run so far; `over`: the run is finished."""
+    """Load the current records of a run; `over`: the run is finished."""
     cells, trials = journal.cells(), list(journal.trials())
     return RunData(
         matrix=run.manifest.matrix,

@@ -65,7 +65,7 @@ def stack(layers: str, disks: tuple[str, ...] = NAMES) -> StackView:
         ("integrity: {}", ""),
     ],
 )
-def test_what_the_kernel_has_for_nobody(layers: str, bare: str) -> None:
+def test_bare_disks_of_a_stack(layers: str, bare: str) -> None:
     assert stack(layers).bare == tuple(f"/dev/{letter}" for letter in bare)
 
 
@@ -114,7 +114,7 @@ def taken(disk: str) -> bool:
 
 @on_loops
 @pytest.mark.parametrize(("layers", "both"), [("disks: {count: 2}", True), ("disk", False)])
-def test_nobody_else_gets_a_disk_while_it_is_measured_as_it_is(
+def test_a_bare_disk_is_exclusive_during_a_trial(
     disks: Bay, lent: dict[str, LeasedDisk], layers: str, both: bool
 ) -> None:
     async def measured() -> None:
@@ -142,7 +142,7 @@ def test_nor_a_partition_of_it(disks: Bay, lent: dict[str, LeasedDisk]) -> None:
 
 
 @on_loops
-def test_what_is_built_on_has_it(disks: Bay, lent: dict[str, LeasedDisk]) -> None:
+def test_disks_below_layers_are_not_opened(disks: Bay, lent: dict[str, LeasedDisk]) -> None:
     async def measured() -> None:
         async with (
             BareDisks(lent).opened_exclusively(stack("disk, fs: {type: ext4}")),
@@ -159,9 +159,7 @@ HOLDER = "import os, sys; os.open(sys.argv[1], os.O_RDONLY | os.O_EXCL); print('
 
 
 @on_loops
-def test_what_somebody_took_meanwhile_is_not_measured_and_it_is_said_who_has_it(
-    disks: Bay, lent: dict[str, LeasedDisk]
-) -> None:
+def test_a_disk_in_use_breaks_the_trial_and_its_user_is_named(disks: Bay, lent: dict[str, LeasedDisk]) -> None:
     async def measured() -> None:
         async with BareDisks(lent).opened_exclusively(stack("disks: {count: 2}")):
             raise AssertionError
@@ -194,7 +192,7 @@ class Slow(LocalOperations):
 
 
 @on_loops
-def test_who_is_told_to_stop_while_it_takes_a_disk_lets_go_of_it(disks: Bay, lent: dict[str, LeasedDisk]) -> None:
+def test_a_stop_during_the_opening_releases_the_disk(disks: Bay, lent: dict[str, LeasedDisk]) -> None:
     operations = Slow(disks.locks)
     slow = replace(lent[NAMES[0]], operations=operations)
 

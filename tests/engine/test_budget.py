@@ -28,12 +28,12 @@ def test_everybody_alike_is_as_often_as_the_scarcer_of_time_and_bytes_allows() -
     assert repeats(Cost(1, 1), Cost(), 20) == 20
 
 
-def test_what_is_most_doubted_is_bought_first() -> None:
+def test_the_least_certain_cell_is_chosen_first() -> None:
     wishes = [wish("a", 0.1), wish("b", 0.3), wish("c", inf), wish("d", 0.2)]
     assert choose_affordable(wishes, {}, Cost(2, inf)) == {"c", "b"}
 
 
-def test_what_does_not_fit_leaves_room_for_what_does() -> None:
+def test_cheaper_trials_follow_one_that_does_not_fit() -> None:
     assert choose_affordable([wish("slow", 0.5, 10), wish("quick", 0.1, 1)], {}, Cost(3, inf)) == {"quick"}
 
 
@@ -43,7 +43,7 @@ def test_an_array_is_paid_for_once() -> None:
     assert choose_affordable(wishes, SET_UPS, Cost(5.5, inf)) == set()
 
 
-def test_what_writes_nothing_needs_no_bytes() -> None:
+def test_a_trial_without_writes_needs_no_bytes() -> None:
     wishes = [wish("writes", 0.5, written=10), wish("reads", 0.1)]
     assert choose_affordable(wishes, {}, Cost(inf, 5)) == {"reads"}
     assert choose_affordable(wishes, {}, Cost(inf, -5)) == {"reads"}

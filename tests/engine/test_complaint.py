@@ -168,14 +168,14 @@ def test_the_line_that_says_most_is_the_reason(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in SAID if "only" not in name and name != "nothing"])
-def test_what_succeeded_before_does_not_hide_it(name: str) -> None:
+def test_earlier_success_does_not_hide_the_message(name: str) -> None:
     output, said = SAID[name]
     before = "mke2fs 1.47.0\nvda: 0 2097152 linear 8:0 2048\nmdadm: array /dev/md/matrix-0 started.\n"
     assert evidence(before + output) == said
 
 
 @given(st.text())
-def test_whatever_was_said_there_is_a_reason_on_one_line(output: str) -> None:
+def test_each_output_gives_a_reason_on_one_line(output: str) -> None:
     said = evidence(output)
     assert said
     assert len(said) <= 300
@@ -194,5 +194,5 @@ FIO = {
 
 
 @pytest.mark.parametrize("output", FIO)
-def test_what_fio_complained_of_is_in_the_reason(output: str) -> None:
+def test_the_message_of_fio_is_in_the_reason(output: str) -> None:
     assert finding([StepResult("measure", 1, output, 0.0)]).reason == FIO[output]

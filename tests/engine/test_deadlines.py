@@ -54,12 +54,12 @@ def test_a_disk_that_is_declared_to_be_slow_is_not_hung_because_it_is() -> None:
     assert deadline(timed, 1 << 20, slowest=1.0) == 10 + 8 + GRACE
 
 
-def test_without_a_model_a_request_takes_what_any_may() -> None:
+def test_without_a_model_requests_have_the_default_limit() -> None:
     work = Workload.model_construct(rw="read", bs=4096)
     assert slowest_request(work, [Disk(1 << 30)]) == slowest_request(work, []) == 0.05
 
 
-def test_what_waits_in_memory_may_take_longer_to_be_written_than_the_work_took() -> None:
+def test_flushing_memory_may_take_longer_than_the_work() -> None:
     """Scattered pages of 80 MB, at 80 requests a second, are four minutes; fio was through after ten seconds."""
     work = Workload.model_construct(rw="randwrite", bs=4096, runtime=10.0, direct=False)
     disks = [Disk(1 << 30, physics=disk_model("cloud-80iops").physics(1))]

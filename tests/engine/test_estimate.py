@@ -93,7 +93,7 @@ def test_each_layer_costs_its_programs_and_its_writes_to_the_platter() -> None:
     assert wiped - plain > 512 * MIB / 60e6, "all of it is written"
 
 
-def test_a_trial_costs_its_time_and_what_is_under_way_at_its_end() -> None:
+def test_a_trial_costs_its_run_time_and_its_draining() -> None:
     _, short = only(matrix("one: [disk]"))
     _, long = only(matrix("one: [disk]", "{rw: read, bs: 4KiB, iodepth: 16, ramp: 2s, runtime: 10s}"))
     assert long - short == pytest.approx(11)
@@ -153,7 +153,7 @@ class Slow(Dry):
         return Preparation(once=40.0 * len(specs), each=8.0)
 
 
-def test_the_machine_says_how_programs_run_and_what_it_prepares() -> None:
+def test_the_machine_defines_processor_and_preparation() -> None:
     found = space(matrix("one: [disk]"))
     specs = {RigSpec(found.matrix.every_disk())}
     pace = constants(Slow(), found.matrix, specs)
@@ -176,7 +176,7 @@ def test_a_busy_host_makes_programs_slower_and_fio_no_longer() -> None:
     assert second == pytest.approx(100 + 4 * (programs + 8), rel=0.01)
 
 
-def test_what_is_recorded_of_a_cell_and_an_array_is_taken_as_it_is() -> None:
+def test_recorded_times_of_cells_and_stacks_are_used() -> None:
     found = space(matrix("one: [disk]"))
     plan = Plan(select(found), found.matrix.repeat, 1)
     (cell,) = found.cells()
@@ -190,9 +190,7 @@ def program_free() -> Costs:
 
 
 @given(st.floats(1, 1e6), st.floats(0, 1), st.floats(0, 1e6))
-def test_what_is_left_is_between_the_estimate_and_what_was_measured(
-    expected: float, done: float, elapsed: float
-) -> None:
+def test_the_remaining_time_is_between_estimate_and_measurement(expected: float, done: float, elapsed: float) -> None:
     left = remaining_seconds(expected, done, elapsed)
     assert left >= 0
     if elapsed >= expected * done:
@@ -201,7 +199,7 @@ def test_what_is_left_is_between_the_estimate_and_what_was_measured(
     assert remaining_seconds(expected, 1.0, elapsed) == 0
 
 
-def test_without_an_estimate_what_was_measured_counts() -> None:
+def test_without_an_estimate_the_measured_pace_counts() -> None:
     assert remaining_seconds(0.0, 0.25, 10.0) == 30
     assert remaining_seconds(0.0, 0.0, 10.0) == 0
 
@@ -218,7 +216,7 @@ def test_without_an_estimate_what_was_measured_counts() -> None:
         (3700, "about 1 h 02 min"),
     ],
 )
-def test_an_estimate_is_told_in_round_figures(seconds: float, text: str) -> None:
+def test_an_estimate_is_rounded(seconds: float, text: str) -> None:
     assert about(seconds) == text
 
 

@@ -14,7 +14,7 @@ def step(name: str, output: str = "", status: int = 0) -> StepResult:
     return StepResult(name, status, output, 1.0)
 
 
-def test_counters_are_no_part_of_what_fio_said() -> None:
+def test_counters_are_removed_from_the_output_of_fio() -> None:
     output = split_outputs([step("tune"), step("measure", f"{BEFORE}{AFTER}{{}}\n")], POSITIONS)
     assert [(one.name, one.output) for one in output.steps] == [("tune", ""), ("measure", "{}\n")]
     assert output.before
@@ -22,7 +22,7 @@ def test_counters_are_no_part_of_what_fio_said() -> None:
     assert (output.files, output.notes) == ({}, {})
 
 
-def test_a_trial_that_never_measured_has_nothing_beside_it() -> None:
+def test_a_trial_without_measurement_has_no_counters() -> None:
     output = split_outputs([step("tune", "no", 1)], POSITIONS)
     assert [one.name for one in output.steps] == ["tune"]
     assert (output.before, output.after, output.files) == (None, None, {})
@@ -40,7 +40,7 @@ def test_courses_become_files_in_the_way_they_were_asked_for() -> None:
     assert over_time.splitlines() == ["seconds,read_bw,write_bw", "1,2048,0"]
 
 
-def test_what_was_sampled_is_kept_and_what_could_not_be_told_is_noted() -> None:
+def test_samples_are_kept_and_a_missing_profile_is_noted() -> None:
     results = [step("measure", "{}"), step("samples", '{"sysstat": 1}'), step("profile", "awk: no such file", 2)]
     output = split_outputs(results, POSITIONS)
     assert [one.name for one in output.steps] == ["measure"]

@@ -76,7 +76,7 @@ def test_side_by_side_nothing_takes_longer_and_no_round_less_than_its_longest_ba
     assert several.bytes_most == one.bytes_most
 
 
-def test_the_estimate_of_what_ends_with_its_size() -> None:
+def test_the_estimate_of_a_workload_that_ends_with_its_size() -> None:
     text = SMALL.replace("runtime: 1s", "size: 10MiB, numjobs: 2").replace(
         "repeat: 2", "repeat: {min: 2, max: 5, until: 5%}"
     )
@@ -129,7 +129,7 @@ def test_a_share_of_the_device_is_a_share_of_what_the_layout_holds(size: str, pa
 
 
 @given(st.sets(SHARED, min_size=1), st.integers(1, 5))
-def test_what_parts_of_a_plan_cost_adds_up_to_the_whole(chosen: set[str], repeats: int) -> None:
+def test_costs_of_parts_add_up_to_the_whole(chosen: set[str], repeats: int) -> None:
     found, pace = space(), Pace(free(trial=0.5, set_up=2.0))
     repeat = Repeat(min=repeats, max=repeats)
     whole = estimate(Plan(select(found, sorted(chosen)), repeat, 1), pace)
@@ -173,7 +173,7 @@ workloads: {{w: {{rw: [read, write, randread, randwrite, rw], bs: [4KiB, 64KiB],
     assert len(first.cells) == 50_000
 
 
-def test_what_is_skipped_is_not_written() -> None:
+def test_skipped_bytes_are_not_counted_as_written() -> None:
     sized = SMALL.replace("rw: [read, randwrite], bs: 4KiB, runtime: 1s", "rw: write, bs: 64KiB, size: 10MiB")
     whole, holed = (estimate(plan(text), Pace()) for text in (sized, sized.replace("bs:", "skip: 192KiB, bs:")))
     assert whole.bytes_least == 4 * holed.bytes_least

@@ -116,7 +116,7 @@ def test_an_array_is_built_once_in_a_round_for_all_its_cells(bench: Bench) -> No
 
 
 @pytest.mark.parametrize("own", [True, False])
-def test_only_what_is_ours_shares_a_shell(bench: Bench, tmp_path: Path, own: bool) -> None:
+def test_only_built_in_templates_share_a_shell(bench: Bench, tmp_path: Path, own: bool) -> None:
     templates = tmp_path if own else None
     told = (bench.plan, bench.machine, bench.journal, bench.shelf, bench.folder, bench.events.append)
     asyncio.run(executor(*told, boot_id="one", own_templates=templates).run())
@@ -125,7 +125,7 @@ def test_only_what_is_ours_shares_a_shell(bench: Bench, tmp_path: Path, own: boo
     assert {step.name for step in steps if step.continues_shell} == (set() if own else {"verify", "measure"})
 
 
-def test_a_trials_folder_holds_all_that_ran_and_all_that_was_said(bench: Bench) -> None:
+def test_the_folder_of_a_trial_has_all_scripts_and_outputs(bench: Bench) -> None:
     bench.run()
     kept = bench.shelf.kept["raid5/chunk=16KiB/work/rw=read", 1]
     assert set(kept) == {
@@ -179,7 +179,7 @@ def never_steady(step: Step) -> StepResult:
     return replace(result, output=beside + orjson.dumps(told).decode())
 
 
-def test_a_trial_that_never_settled_is_recorded_and_told_from_the_others(bench: Bench) -> None:
+def test_an_unsettled_trial_is_recorded_with_a_note(bench: Bench) -> None:
     bench.run(never_steady)
     assert bench.outcomes() == {Outcome.MEASURED: 8}
     unsettled = [trial for trial in bench.trials if trial.counted is None]
@@ -228,9 +228,7 @@ def test_a_setting_that_did_not_stick_is_broken_and_never_a_number(bench: Bench)
         ("measure", "fio: engine foo not loadable", "fio failed: "),
     ],
 )
-def test_a_step_that_fails_breaks_its_trials_with_what_it_said(
-    bench: Bench, step: str, output: str, reason: str
-) -> None:
+def test_a_failed_step_breaks_its_trials_with_its_message(bench: Bench, step: str, output: str, reason: str) -> None:
     bench.run(lambda one: StepResult(one.name, 1, output, 0.0) if one.name == step else plausible(one))
     assert bench.outcomes() == {Outcome.BROKEN: 8}
     assert all(trial.reason.startswith(reason) for trial in bench.trials), bench.trials[0].reason
@@ -292,7 +290,7 @@ def test_a_trial_given_up_says_all_that_it_died_of_when_it_began_and_where_its_f
     assert {"lost-1.log", "1-set-up.sh", "4-measure.sh"} <= set(kept)
 
 
-def test_what_broke_is_tried_again_on_request_and_its_attempts_are_counted_on(bench: Bench) -> None:
+def test_a_retry_of_broken_trials_continues_the_attempt_numbers(bench: Bench) -> None:
     bench.run(Dying(99, lambda job: "rw=read\n" in job))
     assert bench.outcomes() == {Outcome.MEASURED: 4, Outcome.BROKEN: 2, Outcome.SKIPPED: 2}
     assert len(bench.journal.take_back()) == 4
@@ -306,7 +304,7 @@ def test_what_broke_is_tried_again_on_request_and_its_attempts_are_counted_on(be
     }
 
 
-def test_what_breaks_again_is_left_alone_again(bench: Bench) -> None:
+def test_a_retry_that_breaks_again_is_quarantined_again(bench: Bench) -> None:
     dying = Dying(99, lambda job: "rw=read\n" in job)
     bench.run(dying)
     bench.journal.take_back()
@@ -456,7 +454,7 @@ def _killed_at_measure(step: Step) -> StepResult:
     return plausible(step)
 
 
-def test_what_is_not_zeroed_waits_for_its_resync(bench: Bench) -> None:
+def test_disks_with_content_wait_for_the_resync(bench: Bench) -> None:
     class Used(Dry):
         zeroed = False
 
@@ -495,7 +493,7 @@ def test_a_trial_given_up_by_the_user_is_not_blamed_when_the_host_restarts_later
     assert bench.outcomes() == {Outcome.MEASURED: len(bench.planned())}
 
 
-def test_cancelled_between_two_trials_nothing_is_half_recorded(bench: Bench) -> None:
+def test_a_cancellation_between_trials_leaves_complete_records(bench: Bench) -> None:
     async def stopped() -> None:
         task = asyncio.current_task()
         assert task is not None
@@ -541,7 +539,7 @@ class _Facts(Dry):
             yield rig
 
 
-def test_what_a_kernel_lacks_is_skipped_and_the_rest_is_measured(tmp_path: Path) -> None:
+def test_stacks_without_kernel_support_are_skipped(tmp_path: Path) -> None:
     bench = Bench(tmp_path, SMALL.replace("raid5:", "joined: [md: {level: linear}]\n  raid5:"))
     bench.run(machine=_Facts({"kernel": "6.12.107", "without": "linear xfs"}))
     assert bench.outcomes() == {Outcome.MEASURED: 8, Outcome.SKIPPED: 4}
@@ -589,7 +587,7 @@ def test_half_a_set_up_is_taken_apart_on_a_machine_that_stays(bench: Bench) -> N
     assert {trial.reason for trial in bench.trials} == {"set-up failed: no"}
 
 
-def test_being_told_to_stop_counts_more_than_a_dirty_tear_down(bench: Bench) -> None:
+def test_a_stop_request_wins_over_a_failed_tear_down(bench: Bench) -> None:
     class Stubborn(_Sticky):
         def answer_stickily(self, step: Step) -> StepResult:
             if step.name == "measure":
@@ -606,7 +604,7 @@ FAULTY = SMALL.replace("size: 64MiB", "size: 64MiB, model: st3320620as") + (
 )
 
 
-def test_a_trial_in_which_disks_fail_has_a_rig_of_its_own_and_tells_what_became_of_it(tmp_path: Path) -> None:
+def test_a_trial_with_faults_has_its_own_rig_and_an_aftermath(tmp_path: Path) -> None:
     faulty = Bench(tmp_path, FAULTY)
 
     def answer(step: Step) -> StepResult:
@@ -654,7 +652,7 @@ def test_rigs_that_do_not_come_up_are_counted_in_a_row(tmp_path: Path) -> None:
     assert outcomes == {Outcome.MEASURED: 16}
 
 
-def test_what_a_trial_cannot_have_met_is_told_so(tmp_path: Path) -> None:
+def test_faults_without_effect_are_marked(tmp_path: Path) -> None:
     text = SMALL.replace("size: 64MiB", "size: 64MiB, model: st3320620as").replace("level: 5", "level: 5, devices: 3")
     text = text.replace("runtime: 1s", "runtime: [1s, 60s]").replace("[16KiB, 64KiB]", "64KiB")
     faulty = Bench(tmp_path, text + "faults: [{disk: 3, kind: dies}, {disk: 1, at: 30s, kind: dies}]\n")
@@ -685,7 +683,7 @@ def test_a_trial_that_never_came_to_its_work_is_broken_for_that_reason(tmp_path:
     assert not any(step.name == "aftermath" for rig in faulty.machine.rigs for step in rig.steps)
 
 
-def test_only_what_counts_in_the_summary_is_asked_whether_it_is_enough() -> None:
+def test_the_stopping_rule_uses_the_same_trials_as_the_summary() -> None:
     """A broken trial may have figures; one that was tried again belongs where its round is."""
     known = Records()
     for round_number, rate, outcome in (

@@ -72,7 +72,7 @@ def test_after_a_stop_anywhere_exactly_the_rest_is_asked_for(most: int) -> None:
 
 
 @given(st.lists(st.sampled_from(sorted(ALL)), max_size=12))
-def test_asking_changes_nothing(asked: list[tuple[str, int]]) -> None:
+def test_queries_do_not_change_the_scheduler(asked: list[tuple[str, int]]) -> None:
     one, other = scheduler(), scheduler()
     by_id = {cell.id: cell for cell in one.plan.selection.cells()}
     for cell, round_number in asked:
@@ -106,7 +106,7 @@ def test_one_lost_rig_is_no_reason_to_give_up() -> None:
 
 
 @given(st.integers(0, 60))
-def test_a_budget_leaves_out_and_counts_what_it_does_not_buy(seconds: int) -> None:
+def test_trials_without_budget_are_left_out_and_counted(seconds: int) -> None:
     clock = [0.0]
     chosen = scheduler(Spending(Cost(float(seconds), float("inf")), clock=lambda: clock[0]))
     done = 0

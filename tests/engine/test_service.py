@@ -37,7 +37,7 @@ async def _watched(rig: Rig, turns: int) -> service.Service:
     return found
 
 
-def test_what_each_disk_did_is_told_in_all_and_as_time_went_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_work_of_each_disk_in_total_and_over_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "INTERVAL", 0.0)
     found = asyncio.run(_watched(cast("Rig", Busy()), 4))
     assert [one.reads for one in found.done] == [0, len(found.samples) - 1]
@@ -53,7 +53,7 @@ def test_what_each_disk_did_is_told_in_all_and_as_time_went_on(monkeypatch: pyte
     assert times == sorted(times)
 
 
-def test_what_got_the_disks_ready_is_no_part_of_what_is_measured() -> None:
+def test_preparation_is_excluded_from_the_work_of_the_disks() -> None:
     looks: list[tuple[float, tuple[Report, ...]]] = [
         (at / 2, (replace(IDLE, reads=at, starved=min(at, 6) / 2),)) for at in range(10)
     ]
@@ -75,7 +75,7 @@ async def _dry(scratch: Path) -> service.Service:
     return found
 
 
-def test_where_no_disk_is_modelled_there_is_nothing_to_tell(tmp_path: Path) -> None:
+def test_no_files_without_simulated_disks(tmp_path: Path) -> None:
     found = asyncio.run(_dry(tmp_path))
     assert found.done == ()
     assert found.files() == {}

@@ -90,7 +90,7 @@ def recorded(bench: Bench) -> list[tuple[str, int]]:
     return sorted((trial.cell, trial.round) for trial in bench.trials)
 
 
-def test_four_at_a_time_measure_what_one_does(bench: Bench) -> None:
+def test_four_rigs_measure_the_same_trials_as_one(bench: Bench) -> None:
     bench.run(machine=(host := Bearing(9)), level=FixedLevel(4))
     assert recorded(bench) == sorted(bench.planned())
     assert bench.outcomes() == {Outcome.MEASURED: 16}
@@ -100,7 +100,7 @@ def test_four_at_a_time_measure_what_one_does(bench: Bench) -> None:
     assert {trial.notes["host_limited_share"] for trial in bench.trials} == {"0.0000"}
 
 
-def test_one_at_a_time_nothing_is_said_of_others(bench: Bench) -> None:
+def test_one_rig_at_a_time_has_no_note_on_others(bench: Bench) -> None:
     bench.run(machine=(host := Bearing(9)))
     assert host.most == 1
     assert all(not {"beside", "repeated"} & set(trial.notes) for trial in bench.trials)
@@ -123,7 +123,7 @@ def test_blocks_stay_one_after_the_other_and_cells_in_their_order(bench: Bench) 
             assert names == [cell.name for cell in batch.cells]
 
 
-def test_what_was_host_limited_in_company_is_measured_again_alone_and_only_that_counts(bench: Bench) -> None:
+def test_a_host_limited_trial_beside_others_is_repeated_alone(bench: Bench) -> None:
     bench.run(machine=(host := Bearing(2)), level=FixedLevel(4))
     assert recorded(bench) == sorted(bench.planned())
     assert not any("host_limited" in trial.notes for trial in bench.trials)
@@ -139,7 +139,7 @@ def test_what_was_host_limited_in_company_is_measured_again_alone_and_only_that_
     assert all(most[1:] in ([], [1]) for most in company.values())
 
 
-def test_what_is_host_limited_alone_too_is_recorded_as_that(bench: Bench) -> None:
+def test_a_trial_that_is_host_limited_alone_is_recorded_so(bench: Bench) -> None:
     bench.run(machine=Bearing(0), level=FixedLevel(2))
     assert recorded(bench) == sorted(bench.planned())
     assert all("host_limited" in trial.notes for trial in bench.trials)
@@ -174,7 +174,7 @@ def test_a_lost_rig_is_tried_again_alone(bench: Bench) -> None:
     assert host.up == 0
 
 
-def test_a_lost_machine_goes_down_beside_no_trial_that_is_alone(bench: Bench) -> None:
+def test_a_lost_rig_is_not_stopped_beside_a_trial_alone(bench: Bench) -> None:
     class SlowToGoDown(Bearing):
         @asynccontextmanager
         async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[DryRig]:
@@ -244,9 +244,7 @@ def test_killed_at_any_steps_and_run_again_it_ends_with_exactly_the_planned_tria
 
 @pytest.mark.parametrize("kind", [RigUp, TrialDone, TrialHostLimited])
 @pytest.mark.parametrize("number", [1, 3, 5])
-def test_stopped_at_any_moment_nothing_stays_up_and_nothing_is_held_against_anybody(
-    bench: Bench, kind: type, number: int
-) -> None:
+def test_a_stop_at_any_moment_stops_all_rigs_without_lost_attempts(bench: Bench, kind: type, number: int) -> None:
     async def stopped() -> None:
         task = asyncio.current_task()
         assert task is not None
@@ -278,7 +276,7 @@ def test_on_machines_that_stay_every_array_is_taken_apart(bench: Bench) -> None:
     assert all(rig.steps[-1].name == "tear-down" for rig in bench.machine.rigs)
 
 
-def test_what_broke_proves_nothing_about_the_level(bench: Bench) -> None:
+def test_broken_trials_do_not_change_the_level(bench: Bench) -> None:
     def answer(step: Step) -> StepResult:
         return StepResult(step.name, step.name == "tune", "matrix: no", 0.0) if step.name == "tune" else plausible(step)
 

@@ -100,7 +100,7 @@ def test_bytes_are_those_of_the_whole_run_and_reading_goes_on_without(tmp_path: 
 
 
 @pytest.mark.parametrize("seconds", [FOREVER, 1000])
-def test_one_that_is_large_enough_leaves_nothing_out(tmp_path: Path, seconds: float) -> None:
+def test_a_large_budget_leaves_out_no_trial(tmp_path: Path, seconds: float) -> None:
     bench = Bench(tmp_path, MATRIX)
     execution = spend(bench, seconds)
     assert (execution.scheduler.short, execution.scheduler.left_out) == (0, 0)
@@ -132,7 +132,7 @@ repeat: 3
 """
 
 
-def test_what_building_wrote_counts_for_the_next_process_too(tmp_path: Path) -> None:
+def test_bytes_of_set_ups_count_for_the_next_process(tmp_path: Path) -> None:
     bench = Bench(tmp_path, FILLED)
     spend(bench, written=2 * 2 * 64 * 2**20)
     assert len(list(bench.journal.trials())) == 2

@@ -85,7 +85,7 @@ def test_a_lost_array_is_started_again_and_taken_apart_on_the_next_rig(tmp_path:
     assert standing == []
 
 
-def test_what_cannot_be_taken_apart_is_tried_again_and_told_by_the_set_up(tmp_path: Path) -> None:
+def test_a_failed_tear_down_is_repeated_and_reported_by_the_next_set_up(tmp_path: Path) -> None:
     machine = Lasting(stays=True)
     _, told, standing = carried_out(machine, tmp_path)
     assert told[1][:3] == ["activate", "tear-down", "set-up"]
@@ -96,7 +96,7 @@ def test_what_cannot_be_taken_apart_is_tried_again_and_told_by_the_set_up(tmp_pa
 ALONE = MATRIX.replace("  plain: [disk]\n", "")
 
 
-def test_what_the_last_rig_cannot_take_apart_is_tried_once_more_and_nothing_else_is_promised(tmp_path: Path) -> None:
+def test_after_the_last_rig_one_more_rig_tries_the_tear_down(tmp_path: Path) -> None:
     heard: list[Event] = []
     _, told, standing = carried_out(Lasting(stays=True), tmp_path, ALONE, heard.append)
     assert told[2] == ["activate", "tear-down"]
@@ -118,7 +118,7 @@ class Kept(Lasting):
     brings_disks: ClassVar[bool] = True
 
 
-def test_where_disks_go_with_a_rig_nothing_of_it_is_left_to_take_apart(tmp_path: Path) -> None:
+def test_disks_that_go_with_the_rig_need_no_tear_down(tmp_path: Path) -> None:
     heard: list[Event] = []
     trials, told, standing = carried_out(Kept(stays=True), tmp_path, listen=heard.append)
     assert {trial.outcome for trial in trials} == {Outcome.MEASURED}
@@ -129,7 +129,7 @@ def test_where_disks_go_with_a_rig_nothing_of_it_is_left_to_take_apart(tmp_path:
     assert lost.next == "its cells are measured; its disks are gone too"
 
 
-def test_where_rigs_are_thrown_away_nothing_of_this_is_done(tmp_path: Path) -> None:
+def test_disposable_rigs_need_no_tear_down(tmp_path: Path) -> None:
     _, told, _ = carried_out(Dry(), tmp_path)
     assert not any("tear-down" in steps or "activate" in steps for steps in told)
 
@@ -187,18 +187,18 @@ def stopped(machine: Told, folder: Path) -> tuple[int, list[str]]:
         return len(list(journal.trials())), [path.name for path in run.standing.glob("*")]
 
 
-def test_who_is_told_to_stop_while_an_array_is_taken_apart_takes_it_apart(tmp_path: Path) -> None:
+def test_a_stop_during_the_tear_down_finishes_it(tmp_path: Path) -> None:
     machine = Told(1)
     assert stopped(machine, tmp_path) == (1, [])
     assert machine.ended == 1
 
 
-def test_who_is_told_twice_stops_there_and_it_is_still_said_what_stands(tmp_path: Path) -> None:
+def test_a_second_stop_ends_at_once_and_names_the_remaining_stack(tmp_path: Path) -> None:
     machine = Told(2)
     trials, standing = stopped(machine, tmp_path)
     assert (trials, len(standing), machine.ended) == (1, 1, 0)
 
 
-def test_a_rig_that_dies_then_does_not_hide_that_it_was_told_to_stop(tmp_path: Path) -> None:
+def test_a_lost_rig_does_not_hide_the_stop_request(tmp_path: Path) -> None:
     trials, standing = stopped(Told(1, fails=True), tmp_path)
     assert (trials, len(standing)) == (1, 1)

@@ -61,7 +61,7 @@ def bench(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Bench]:
     made.journal.close()
 
 
-def test_beyond_the_minimum_only_what_is_open_is_measured_until_it_is_decided(bench: Bench) -> None:
+def test_beyond_the_minimum_only_open_guidelines_are_measured(bench: Bench) -> None:
     run(bench)
     names = {cell.id: cell.name for cell in bench.journal.cells()}
     counts = {names[cell]: count for cell, count in by_cell(bench).items()}
@@ -92,7 +92,7 @@ def test_it_is_gone_on_with_where_it_stopped(bench: Bench) -> None:
     assert by_cell(bench) == before
 
 
-def test_with_a_new_budget_it_goes_on_behind_what_is_there(bench: Bench) -> None:
+def test_a_new_budget_continues_after_the_recorded_trials(bench: Bench) -> None:
     first = run(bench, Cost(22.0, float("inf")))
     before = by_cell(bench)
     assert first.scheduler.left_out

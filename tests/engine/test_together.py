@@ -30,14 +30,12 @@ def after(level: Level, trials: list[tuple[int, bool]]) -> Level:
 
 
 @given(COUNTS, TRIALS)
-def test_as_many_as_were_told_stay_as_many(count: int, trials: list[tuple[int, bool]]) -> None:
+def test_a_fixed_level_stays(count: int, trials: list[tuple[int, bool]]) -> None:
     assert after(FixedLevel(count), trials) == FixedLevel(count)
 
 
 @given(COUNTS, TRIALS)
-def test_it_is_always_at_least_one_and_at_most_what_there_is_room_for(
-    most: int, trials: list[tuple[int, bool]]
-) -> None:
+def test_the_level_is_between_one_and_the_maximum(most: int, trials: list[tuple[int, bool]]) -> None:
     found = after(AdaptiveLevel.up_to(most), trials)
     assert 1 <= found.now <= found.most == most
 
@@ -60,15 +58,13 @@ def test_of_several_that_were_host_limited_together_only_the_first_counts(
 
 
 @given(COUNTS, TRIALS)
-def test_in_less_company_than_there_may_be_nothing_is_proved(most: int, trials: list[tuple[int, bool]]) -> None:
+def test_trials_below_the_level_do_not_raise_it(most: int, trials: list[tuple[int, bool]]) -> None:
     found = after(AdaptiveLevel.up_to(most), trials)
     assert after(found, [(beside, True) for beside in range(found.now - 1)]) == found
 
 
 @given(st.integers(1, 12), TRIALS)
-def test_where_nobody_is_host_limited_it_ends_at_what_there_is_room_for(
-    most: int, trials: list[tuple[int, bool]]
-) -> None:
+def test_without_host_limits_the_level_reaches_the_maximum(most: int, trials: list[tuple[int, bool]]) -> None:
     found = after(AdaptiveLevel.up_to(most), trials)
     for _ in range(most * most * MOST_PATIENCE):
         found = found.kept_up(found.now - 1)
@@ -76,7 +72,7 @@ def test_where_nobody_is_host_limited_it_ends_at_what_there_is_room_for(
 
 
 @given(st.integers(1, 12), st.integers(1, 12))
-def test_it_stays_about_what_the_host_bears_and_overloads_it_ever_less(most: int, borne: int) -> None:
+def test_the_level_stays_near_the_capacity_of_the_host(most: int, borne: int) -> None:
     found: Level = AdaptiveLevel.up_to(most)
     levels = []
     for _ in range(2000):
@@ -105,7 +101,7 @@ def test_machines_with_one_set_of_disks_run_one_rig_at_a_time(name: str) -> None
 
 
 @pytest.mark.parametrize("work", ["sync: background", "state: rebuilding"])
-def test_an_array_that_works_on_by_itself_leaves_nobody_alone(work: str) -> None:
+def test_background_work_forces_one_rig_at_a_time(work: str) -> None:
     (array, _) = space(SMALL.replace("level: 5", f"level: 5, {work}")).arrays
     assert "RAID 5 resyncs in the background" in why_one_at_a_time(Qemu(), [MODELLED], [array])
 

@@ -58,7 +58,7 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-async def test_as_many_are_at_work_as_may_be_and_the_others_wait_in_turn() -> None:
+async def test_work_up_to_the_level_runs_and_the_rest_waits() -> None:
     works = Works(turns := Turns(FixedLevel(2)))
     for name in "abcd":
         await works.begin(name, turns.together())
@@ -69,7 +69,7 @@ async def test_as_many_are_at_work_as_may_be_and_the_others_wait_in_turn() -> No
     assert works.at_work == {"c", "d"}
 
 
-async def test_who_wants_to_be_alone_waits_for_the_others_and_later_ones_wait_for_it() -> None:
+async def test_work_alone_waits_for_earlier_work_and_blocks_later_work() -> None:
     works = Works(turns := Turns(FixedLevel(4)))
     await works.begin("a", turns.together())
     await works.begin("alone", turns.alone())
@@ -92,7 +92,7 @@ async def test_a_turn_knows_how_many_were_beside_it_at_most() -> None:
     assert {name: turn.beside for name, turn in works.turn.items()} == {"a": 2, "b": 2, "c": 2, "d": 1}
 
 
-async def test_who_is_cancelled_leaves_nothing_behind() -> None:
+async def test_a_cancelled_waiter_leaves_the_queue() -> None:
     works = Works(turns := Turns(FixedLevel(2)))
     await works.begin("a", turns.together())
     await works.begin("alone", turns.alone())
@@ -118,7 +118,7 @@ async def test_cancelled_in_the_moment_in_which_its_turn_comes_it_passes_it_on()
     assert works.at_work == {"c"}
 
 
-async def test_fewer_may_be_at_work_from_now_on_when_somebody_was_host_limited() -> None:
+async def test_a_host_limited_trial_lowers_the_level() -> None:
     works = Works(turns := Turns(AdaptiveLevel(most=4, now=3)))
     for name in "abcd":
         await works.begin(name, turns.together())
@@ -129,7 +129,7 @@ async def test_fewer_may_be_at_work_from_now_on_when_somebody_was_host_limited()
 
 
 @given(st.lists(st.tuples(st.sampled_from(["together", "alone", "end", "cancel"]), st.integers(0, 9)), max_size=60))
-def test_whatever_happens_nobody_is_beside_one_alone_and_everybody_has_a_turn(steps: list[tuple[str, int]]) -> None:
+def test_work_alone_is_alone_and_all_work_has_a_turn(steps: list[tuple[str, int]]) -> None:
     async def played() -> None:
         works = Works(turns := Turns(FixedLevel(3)))
         for number, (what, which) in enumerate(steps):
@@ -166,7 +166,7 @@ async def fails(error: BaseException) -> None:
 
 
 @pytest.mark.parametrize("error", [Failed("x"), ValueError("x")])
-async def test_what_one_fails_with_stops_the_others_and_comes_out_as_it_is(error: BaseException) -> None:
+async def test_an_error_stops_the_others_and_is_raised(error: BaseException) -> None:
     ended = Counter[str]()
     with pytest.raises(type(error)) as caught:
         await Turns(FixedLevel(3)).side_by_side(iter([endless(ended, "a"), fails(error), endless(ended, "b")]))
@@ -174,7 +174,7 @@ async def test_what_one_fails_with_stops_the_others_and_comes_out_as_it_is(error
     assert ended == {"a": 1, "b": 1}
 
 
-async def test_told_to_stop_it_waits_for_what_it_began_and_begins_no_more() -> None:
+async def test_a_stop_waits_for_running_work_and_starts_no_more() -> None:
     ended = Counter[str]()
 
     def works() -> Iterator[Coroutine[object, object, None]]:
@@ -189,7 +189,7 @@ async def test_told_to_stop_it_waits_for_what_it_began_and_begins_no_more() -> N
     assert ended == {"a": 1, "b": 1}
 
 
-async def test_what_goes_wrong_while_it_stops_is_not_lost() -> None:
+async def test_errors_during_a_stop_are_raised() -> None:
     async def breaks() -> None:
         try:
             await asyncio.Event().wait()

@@ -51,12 +51,12 @@ def test_both_directions_stand_below_each_other() -> None:
     assert all(row.y < dot.y < made.height for row in made.rows for dot in row.dots)
 
 
-def test_what_there_is_no_room_for_is_counted() -> None:
+def test_lines_beyond_the_limit_are_counted() -> None:
     made = drawn(*({"read": estimate(1)} for _ in range(5)), most=2)
     assert (len(made.rows), made.left) == (2, 3)
 
 
-def test_nothing_measured_is_no_chart() -> None:
+def test_no_chart_without_measurements() -> None:
     assert chart("t", "1/s", [], most=9) is None
     assert chart("t", "1/s", [("cell", {})], most=9) is None
 
@@ -79,7 +79,7 @@ numbers = st.floats(0, 1e18)
 
 
 @given(st.lists(st.tuples(numbers, numbers, st.booleans()), min_size=1, max_size=5))
-def test_whatever_was_measured_is_within_the_picture(found: list[tuple[float, float, bool]]) -> None:
+def test_all_dots_and_intervals_lie_within_the_chart(found: list[tuple[float, float, bool]]) -> None:
     made = drawn(
         *(
             {"read": estimate(mean, mean - half, mean + half) if known else estimate(mean)}

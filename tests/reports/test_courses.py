@@ -29,7 +29,7 @@ def of_tables(*tables: str) -> RunData:
     return RunData("m", "qemu", False, [PLACES], trials, courses={"c1": tables})
 
 
-def test_what_was_written_is_read_again() -> None:
+def test_a_profile_round_trip() -> None:
     assert list(parse_pieces(ZONES))[1] == Piece("offset", GIB, GIB, "", GIB, 10.0)
     found = list(parse_pieces(table_by_time("1\t0\t2000\n1\t1\t1000\n2\t0\t3000\n", 0.5)))
     assert [(one.at, one.side, one.moved) for one in found] == [
@@ -43,12 +43,12 @@ def test_what_was_written_is_read_again() -> None:
 @pytest.mark.parametrize(
     "spoilt", ["", "offset,bytes\n1,2\n", "what,ever\n1,2\n", "offset,bytes,seconds,bw\nx,1,1,1\n"]
 )
-def test_what_is_no_course_is_not_drawn(spoilt: str) -> None:
+def test_invalid_profiles_are_not_drawn(spoilt: str) -> None:
     assert list(parse_pieces(spoilt)) == []
     assert list(curves(of_tables(spoilt))) == []
 
 
-def test_every_place_has_what_all_trials_moved_there_in_all_their_time() -> None:
+def test_each_place_has_the_mean_rate_of_all_trials() -> None:
     slower = table_by_position("".join(f"{n * GIB}\t{GIB}\t0\t{(n + 1) * 30_000}\n" for n in range(4)))
     (one,) = curves(of_tables(ZONES, slower))
     assert one.title == "disk/whole: bandwidth over the device"

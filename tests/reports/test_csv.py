@@ -45,7 +45,7 @@ def test_a_measured_trial_tells_its_figures() -> None:
     assert (row["machine"], row["synthetic"], row["reason"]) == ("qemu", "false", "")
 
 
-def test_what_was_not_measured_is_empty_and_not_zero() -> None:
+def test_missing_values_are_empty_not_zero() -> None:
     read_only, broken = read(trials_csv(RUN))[0], read(trials_csv(RUN))[3]
     assert {read_only[name] for name in read_only if name.startswith("write_")} == {""}
     assert {broken[column.name] for column in columns.TRIAL_FIGURES} == {""}
@@ -78,7 +78,7 @@ def test_a_cell_has_one_row_with_its_doubt() -> None:
     assert (rows[2]["measured"], rows[2]["read_bw"]) == ("0", "")
 
 
-def test_the_fewest_requests_that_a_cell_rests_on_are_told() -> None:
+def test_the_fewest_requests_of_a_cell_are_reported() -> None:
     trials = [
         measured("c1", 1, direction(1e6, 4096)),
         measured("c1", 2, direction(1e6, 1 << 20), direction(3e6, 1 << 20)),
@@ -87,7 +87,7 @@ def test_the_fewest_requests_that_a_cell_rests_on_are_told() -> None:
     assert [row["least_ios"] for row in rows] == ["0", ""]
 
 
-def test_no_bound_lies_where_nothing_can_be_measured() -> None:
+def test_lower_bounds_are_never_negative() -> None:
     trials = [measured("c1", 1, direction(1e6, 4096)), measured("c1", 2, direction(100e6, 4096))]
     row = read(summary_csv(RunData("m", "qemu", False, [samples.SEQ], trials)))[0]
     assert (row["read_bw_low"], row["read_iops_low"]) == ("0.0", "0.0")
@@ -112,7 +112,7 @@ def test_whether_it_is_known_as_well_as_was_asked_for(
     assert (seq["stopped"], untried["reached"], untried["stopped"]) == (stopped, "", "unfinished")
 
 
-def test_two_states_are_told_with_what_they_are() -> None:
+def test_two_states_are_reported_with_their_values() -> None:
     rates = (100e6, 200e6, 101e6, 99e6, 201e6, 199e6, 100e6, 100e6)
     trials = [
         measured("c1", round_number, direction(rate, 1 << 20), direction(5e6, 4096))

@@ -43,7 +43,7 @@ def test_where_there_is_room_the_table_is_whole() -> None:
     assert sum("│" in line for line in shown) == len(CELLS.rows)
 
 
-def test_one_column_less_and_rows_stand_below_what_they_share() -> None:
+def test_one_character_less_puts_rows_below_shared_headings() -> None:
     assert lines(CELLS, boxed_width(CELLS) - 1) == [
         "sweep on qemu",
         "cell                       rate      ±  trials",
@@ -62,7 +62,7 @@ def test_the_least_important_columns_are_left_out_and_named() -> None:
     assert shown[1].split() == ["cell", "rate", "±"]
 
 
-def test_what_all_rows_share_is_said_once() -> None:
+def test_values_shared_by_all_rows_are_shown_once() -> None:
     sheet = Sheet(("run", "machine", "note", "figure"), [("one", "qemu", "", "1"), ("two", "qemu", "", "2")])
     shown = lines(sheet, 30)
     assert shown[0] == "in every row: machine qemu"
@@ -86,7 +86,7 @@ def test_text_before_the_figures_heads_them() -> None:
     ]
 
 
-def test_where_nothing_else_helps_each_row_has_lines_of_its_own() -> None:
+def test_very_narrow_tables_print_row_by_row() -> None:
     columns = ("guideline", "verdict", "interval", "wanted", "rests on")
     row = ("chunk-for-parity", "inconclusive", "0.960x to 1.049x", "at least 0.952x", "3 trials of 4 cells")
     sheet = Sheet(columns, [row, (*row[:1], "holds", *row[2:4], "")], right=frozenset(columns[1:]))

@@ -109,7 +109,7 @@ def test_it_begins_as_a_page_and_forbids_all_that_it_does_not_need() -> None:
     assert not re.search(rb"url\(|@import|https?:|//", text)
 
 
-def test_what_was_done_comes_first() -> None:
+def test_the_page_begins_with_the_facts_of_the_run() -> None:
     head = words(next(tree(RUN, manifest(part="shard 1/2")).iter("header")))
     for part in (
         *("sweep on qemu", "some cpu, 2 cores", "kernel under test 6.1.0", "started 2026-03-04T05:06:07+00:00"),
@@ -121,7 +121,7 @@ def test_what_was_done_comes_first() -> None:
     assert "state finished" in words(tree(replace(RUN, over=True)))
 
 
-def test_what_broke_and_what_was_left_out_is_said_with_its_reason() -> None:
+def test_broken_and_skipped_cells_are_listed_with_reasons() -> None:
     root = tree(RUN)
     assert rows(section(root, "Broken: 1 cell")) == [["single/oltp", "1 of 3", "the guest panicked"]]
     assert rows(section(root, "Skipped: 1 cell")) == [["single/oltp", "1 of 3", "quarantined: the guest panicked"]]
@@ -129,7 +129,7 @@ def test_what_broke_and_what_was_left_out_is_said_with_its_reason() -> None:
     assert "Broken" not in words(tree(replace(RUN, trials=RUN.trials[:2])))
 
 
-def test_so_is_whatever_makes_figures_doubtful() -> None:
+def test_doubtful_figures_are_listed_with_reasons() -> None:
     notes = {1: {"host_limited": "late by 3 ms"}, 2: {UNSETTLED: "still falling"}}
     trials = [replace(one, notes=notes[one.round]) for one in RUN.trials[:2]]
     root = tree(RunData("m", "qemu", False, [SEQ], trials))
@@ -181,7 +181,7 @@ def test_layouts_that_did_the_same_stand_together_where_a_chart_has_room_for_the
     assert [row[0] for row in rows(apart)] == ["l7/r"]
 
 
-def test_cells_of_a_section_are_told_by_what_differs() -> None:
+def test_cells_of_a_section_are_labelled_by_differing_axes() -> None:
     cells = [
         CellRow(f"c{size}", f"s/r/bs={size}", {"layout": "s", "workload": "r", "workload.bs": size, "md.level": "0"})
         for size in ("4KiB", "1MiB")
@@ -193,7 +193,7 @@ def test_cells_of_a_section_are_told_by_what_differs() -> None:
     assert len(list(found.iter("figure"))) == 3, "MB/s and IOPS have no axis in common"
 
 
-def test_axes_of_one_name_keep_what_they_stand_in() -> None:
+def test_axes_with_the_same_short_name_keep_their_full_name() -> None:
     cells = [
         CellRow(f"c{size}", f"s/r/{size}", {"layout": "s", "workload": "r", "md.size": "1", "lvm.size": size})
         for size in ("4", "5")
@@ -227,14 +227,14 @@ def test_cells_that_no_axis_tells_apart_have_their_names() -> None:
     ]
 
 
-def test_what_held_it_back_is_told_where_it_is_known() -> None:
+def test_known_bottlenecks_are_shown() -> None:
     trials = [replace(one, notes={"bottleneck": "disk sda: busy 99 %"}) for one in RUN.trials[:2]]
     root = tree(RunData("m", "qemu", False, [SEQ, samples.UNTRIED], trials))
     assert rows(section(root, "parity"))[0][-1] == "disk sda: busy 99 %"
     assert "held back by" not in words(section(root, "single · never"))
 
 
-def test_what_drifted_and_what_is_not_known_well_enough_is_said_above() -> None:
+def test_the_page_begins_with_notes_on_drift_and_precision() -> None:
     trials = [measured("c1", round_number, direction(2e8 * 0.97**round_number, 1 << 20)) for round_number in range(6)]
     head = words(next(tree(RunData("m", "qemu", False, [SEQ], trials, until=0.001, most=6)).iter("header")))
     assert "rates fell by 14 %" in head
@@ -250,7 +250,7 @@ def test_guidelines_have_their_verdicts_figures_and_intervals() -> None:
     assert "Guidelines" not in words(tree(RUN))
 
 
-def test_each_says_on_request_which_cells_it_rests_on_and_what_it_asked_of_them() -> None:
+def test_each_guideline_can_show_its_cells_and_answers() -> None:
     found = section(tree(replace(RUN, judgements=ALL)), "Guidelines")
     opened = {words(one[0]): [words(cell) for cell in one.iterfind("ul/li")] for one in found.iterfind("details")}
     both = ["layout=far", "layout=raid0"]
@@ -271,7 +271,7 @@ def test_of_very_many_the_first_are_shown_and_where_the_others_are() -> None:
     assert f"The first {MOST_GROUNDS} are shown. verdicts.csv has all" in words(one)
 
 
-def test_a_verdict_on_nothing_rests_on_nothing_and_what_is_synthetic_says_so_of_each_answer() -> None:
+def test_untested_guidelines_have_no_evidence_and_synthetic_answers_are_marked() -> None:
     rising = _rising(3)
     unmeasured = verdict(rising.guideline, [replace(one, columns={}) for one in _chunks(3)])
     assert not section(tree(replace(RUN, judgements=[unmeasured])), "Guidelines").findall("details")
@@ -299,7 +299,7 @@ def _chunks(steps: int) -> list[Measured]:
     return list(run(found, lambda axes: float(axes["md.chunk"].removesuffix("KiB"))))
 
 
-def test_what_a_study_published_stands_beside_it() -> None:
+def test_published_figures_of_a_study_are_shown() -> None:
     found = section(tree(replace(RUN, added=(of_study(MISSED, "Somebody <1999>"),))), "Published")
     assert "Source: Somebody <1999>" in words(found)
     assert "2.00\u00d7" in rows(found)[1]
@@ -323,7 +323,7 @@ def test_the_environment_is_there_in_full_at_the_end() -> None:
 
 
 @pytest.mark.parametrize("content", [SYNTHETIC, replace(SYNTHETIC, judgements=ALL, added=(of_study(INVENTED, "s"),))])
-def test_what_was_synthetic_says_so_wherever_there_is_a_figure(content: RunData) -> None:
+def test_all_synthetic_figures_are_marked(content: RunData) -> None:
     root = tree(content, manifest(synthetic=True))
     assert words(next(root.iter("title"))).startswith("SYNTHETIC: ")
     assert "Nothing was measured" in words(next(root.iter("body"))[0])
@@ -353,7 +353,7 @@ def test_a_page_can_be_heard_and_reached_by_keys() -> None:
         assert set(str(picture.get("aria-labelledby")).split()) <= ids
 
 
-def test_beyond_what_can_be_read_it_says_where_the_rest_is() -> None:
+def test_a_cut_page_names_the_file_with_the_rest() -> None:
     root = tree(RUN, rows=2, charts=1)
     figures = words(section(root, "Figures"))
     assert "The first 2 of 3 cells; the other 1 are in summary.csv" in figures
@@ -372,7 +372,7 @@ def test_a_chart_of_many_cells_shows_the_first() -> None:
     assert "(the first 24; 6 more are in the table)" in words(next(found.iter("figcaption")))
 
 
-def test_nothing_yet_is_a_page_too() -> None:
+def test_an_empty_run_has_a_page() -> None:
     root = tree(RunData("m", "qemu", False, (), ()))
     assert "none yet" in words(root)
     harmless(root)

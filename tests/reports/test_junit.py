@@ -43,7 +43,7 @@ def properties(suite: etree._Element) -> dict[str, str]:
     return {str(one.get("name")): str(one.get("value")) for one in suite.iterfind("properties/property")}
 
 
-def test_it_is_valid_and_counts_what_there_is() -> None:
+def test_the_document_is_valid_and_counts_all_cases() -> None:
     root = parsed(junit(RUN))
     assert (root.get("name"), root.get("tests"), root.get("errors"), root.get("failures")) == (
         "sweep on qemu",
@@ -56,7 +56,7 @@ def test_it_is_valid_and_counts_what_there_is() -> None:
     assert [suite.get("time") for suite in root] == ["2.469", "8.235"]
 
 
-def test_a_case_is_named_by_what_it_ran_on_and_what_it_did() -> None:
+def test_a_case_is_named_by_its_stack_and_its_work() -> None:
     root = parsed(junit(RUN))
     cases = [(case.get("classname"), case.get("name"), case.get("time")) for case in root.iter("testcase")]
     assert cases[:3] == [
@@ -93,7 +93,7 @@ def test_a_cell_says_whether_it_is_known_as_well_as_was_asked_for() -> None:
     assert (shown["until"], shown["until_reached"], shown["stopped"]) == ("0.1", "false", "unfinished")
 
 
-def test_what_belongs_to_a_trial_is_in_its_output() -> None:
+def test_values_of_a_trial_are_in_its_output() -> None:
     case = next(parsed(junit(RUN)).iter("testcase"))
     lines = str(case.findtext("system-out")).splitlines()
     assert "[[PROPERTY|read_bw=200000000 bytes/s]]" in lines
@@ -115,7 +115,7 @@ def test_skipped_is_a_skip_with_its_reason() -> None:
     assert skipped.get("message") == "quarantined: the guest panicked"
 
 
-def test_nothing_synthetic_can_be_taken_for_a_measurement() -> None:
+def test_synthetic_suites_are_marked() -> None:
     root = parsed(junit(SYNTHETIC))
     assert str(root.get("name")).endswith("(synthetic, from the dry machine)")
     for suite in root:
@@ -146,7 +146,7 @@ def test_any_run_is_valid_and_loses_no_trial(run: RunData) -> None:
 
 
 @given(st.text())
-def test_legal_text_is_what_a_parser_gives_back(text: str) -> None:
+def test_a_parser_returns_the_same_legal_text(text: str) -> None:
     element = StandardTree.Element("a")
     element.text = clean = strip_illegal(text)
     back = etree.fromstring(StandardTree.tostring(element, encoding="unicode")).text or ""

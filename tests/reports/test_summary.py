@@ -32,7 +32,7 @@ def test_a_mean_comes_with_its_interval() -> None:
     assert bandwidth.relative == pytest.approx(0.605, abs=1e-3)
 
 
-def test_the_interval_of_a_cell_that_stopped_early_is_what_was_asked_for() -> None:
+def test_a_cell_that_stopped_early_has_the_wanted_interval() -> None:
     trials = [measured("c1", round_number, direction(200e6 + round_number, 1 << 20)) for round_number in (3, 1, 4, 2)]
     run = RunData("m", "qemu", False, [SEQ], trials, until=0.05, least=3, most=9)
     (seq,) = run.summaries
@@ -49,7 +49,7 @@ def test_the_interval_of_a_cell_that_stopped_early_is_what_was_asked_for() -> No
 @pytest.mark.parametrize(
     ("rates", "how"), [((200, 200, 200, 230), StopReason.PRECISE), ((230, 200, 200, 200), StopReason.UNFINISHED)]
 )
-def test_how_a_cell_stopped_is_told_from_its_rounds_in_order(rates: tuple[int, ...], how: StopReason) -> None:
+def test_the_stop_reason_depends_on_the_order_of_rounds(rates: tuple[int, ...], how: StopReason) -> None:
     trials = [
         measured("c1", round_number, direction(rate * 1e6, 1 << 20)) for round_number, rate in enumerate(rates, 1)
     ]
@@ -58,7 +58,7 @@ def test_how_a_cell_stopped_is_told_from_its_rounds_in_order(rates: tuple[int, .
 
 
 @pytest.mark.parametrize(("most", "how"), [(3, StopReason.MAX), (9, StopReason.BUDGET)])
-def test_what_was_asked_for_may_be_reached_less_surely_than_stopping_takes_it(most: int, how: StopReason) -> None:
+def test_the_wanted_interval_may_be_reached_before_the_rule_stops(most: int, how: StopReason) -> None:
     trials = [
         measured("c1", round_number, direction(rate * 1e6, 1 << 20))
         for round_number, rate in enumerate((100, 101.5, 103))
@@ -82,7 +82,7 @@ def test_a_single_trial_has_a_mean_and_no_interval() -> None:
     assert (bandwidth.mean, bandwidth.n, bandwidth.interval, bandwidth.relative) == (3.8e5, 1, None, None)
 
 
-def test_what_became_of_the_trials_is_counted() -> None:
+def test_outcomes_of_trials_are_counted() -> None:
     seq, rand, untried = RUN.summaries
     assert rand.counts == {Outcome.MEASURED: 1, Outcome.BROKEN: 1, Outcome.SKIPPED: 1}
     assert rand.reasons == ("the guest panicked", "quarantined: the guest panicked")
@@ -234,7 +234,7 @@ def drifting(*, synthetic: bool = False) -> RunData:
     return RunData("m", "qemu", synthetic, [SEQ, samples.RAND], trials)
 
 
-def test_what_all_cells_share_is_drift() -> None:
+def test_a_change_of_all_cells_is_drift() -> None:
     found = drifting().drift
     assert found is not None
     assert found.change == pytest.approx(0.9)
@@ -246,5 +246,5 @@ def test_synthetic_rates_do_not_drift() -> None:
     assert drifting(synthetic=True).drift is None
 
 
-def test_of_two_rounds_no_drift_can_be_told() -> None:
+def test_two_rounds_are_too_few_for_drift() -> None:
     assert RUN.drift is None

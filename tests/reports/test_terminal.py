@@ -33,7 +33,7 @@ def test_one_line_per_cell_with_its_doubt() -> None:
         assert part in text
 
 
-def test_the_longer_of_both_tails_is_told() -> None:
+def test_the_longer_tail_is_shown() -> None:
     slow = Histogram.of({1_000_000: 970, 30_000_000: 30})
     trials = [measured("c2", 1, direction(4e5, 4096), direction(3e5, 4096, latencies=slow))]
     assert "30.0 ms" in line(shown(RunData("m", "qemu", False, [samples.RAND], trials)), "oltp")
@@ -48,7 +48,7 @@ def test_small_requests_are_counted_in_iops() -> None:
     assert "92.8 IOPS" in text
 
 
-def test_the_doubt_is_that_of_the_rate_that_is_told() -> None:
+def test_the_interval_belongs_to_the_rate_shown() -> None:
     steady, wild = direction(200e6, 1 << 20), replace(direction(200e6, 1 << 20), iops=300.0)
     trials = [measured("c1", round_number, one) for round_number, one in enumerate((steady, wild, steady), start=1)]
     text = line(shown(RunData("m", "qemu", False, [samples.SEQ], trials)), "seqread")
@@ -83,7 +83,7 @@ def test_a_broken_cell_tells_why_and_comes_first() -> None:
 @pytest.mark.parametrize(
     ("ios", "mark"), [(1, "measured (!) on 1 request only"), (9, "measured (!) on 9 requests only"), (10, "")]
 )
-def test_what_rests_on_next_to_nothing_is_marked(ios: int, mark: str) -> None:
+def test_figures_of_few_requests_are_marked(ios: int, mark: str) -> None:
     trials = [measured("c1", 1, direction(220e6, 1 << 20)), measured("c1", 2, direction(ios * 2.0**20, 1 << 20))]
     text = line(shown(RunData("m", "qemu", False, [samples.SEQ], trials)), "seqread")
     assert mark in text
@@ -91,7 +91,7 @@ def test_what_rests_on_next_to_nothing_is_marked(ios: int, mark: str) -> None:
 
 
 @pytest.mark.parametrize(("count", "mark"), [(0, ""), (1, "(!) 1 unsettled"), (2, "(!) none settled")])
-def test_what_never_became_steady_is_marked(count: int, mark: str) -> None:
+def test_unsettled_trials_are_marked(count: int, mark: str) -> None:
     trials = [measured("c1", round_number, direction(2e8, 1 << 20)) for round_number in range(2)]
     missed = [replace(one, notes={UNSETTLED: "missed"}) for one in trials[:count]]
     text = line(shown(RunData("m", "qemu", False, [samples.SEQ], [*missed, *trials[count:]])), "seqread")
@@ -112,13 +112,13 @@ def test_a_long_table_points_to_the_file() -> None:
     assert "cell50" not in text
 
 
-def test_why_some_are_told_in_mb_and_some_in_iops_is_told() -> None:
+def test_the_caption_explains_mb_and_iops() -> None:
     text = " ".join(shown(RUN).split())
     assert "MB/s where requests have 64 KiB and more, IOPS where they are smaller" in text
     assert "requests have" not in shown(RunData("m", "qemu", False, RUN.cells, ()))
 
 
-def test_that_broken_cells_stand_first_is_told() -> None:
+def test_the_caption_notes_that_broken_cells_come_first() -> None:
     assert "Broken cells come first" in " ".join(shown(RUN).split())
     assert "first" not in shown(RunData("m", "qemu", False, RUN.cells, RUN.trials[:2]))
 
@@ -132,7 +132,7 @@ def test_a_narrow_table_says_a_stack_once_above_its_cells(width: int) -> None:
     assert max(map(len, lines[: at + 2])) <= width
 
 
-def test_in_a_narrow_table_what_became_of_a_cell_stands_below_it() -> None:
+def test_a_narrow_table_has_outcomes_below_the_rows() -> None:
     lines = shown(RUN, 60).splitlines()
     at = next(number for number, line in enumerate(lines) if line.startswith("  oltp"))
     assert lines[at + 1] == "    1 measured, 1 broken, 1 skipped: the guest panicked;"
@@ -140,11 +140,11 @@ def test_in_a_narrow_table_what_became_of_a_cell_stands_below_it() -> None:
     assert "measured" not in line("\n".join(lines), "seqread/")
 
 
-def test_units_are_told() -> None:
+def test_the_caption_explains_units() -> None:
     assert "10⁶ bytes per second" in shown(RUN)
 
 
-def test_the_confidence_that_was_asked_for_is_the_one_that_is_told() -> None:
+def test_the_caption_has_the_wanted_confidence() -> None:
     text = shown(replace(RUN, confidence=0.8))
     assert "±: 80 % confidence" in text
     assert "15 %" in line(text, "seqread"), "of the very two trials that give 61 % at 95 %"
@@ -163,7 +163,7 @@ def test_the_confidence_that_was_asked_for_is_the_one_that_is_told() -> None:
         (45.6, "4,560 %"),
     ],
 )
-def test_doubts_read_like_people_say_them(share: float, said: str) -> None:
+def test_shares_are_formatted_for_people(share: float, said: str) -> None:
     assert percent(share) == said
 
 
@@ -191,7 +191,7 @@ def test_square_brackets_are_text() -> None:
         (None, None, ""),
     ],
 )
-def test_rates_read_like_people_say_them(bw: float | None, iops: float | None, said: str) -> None:
+def test_rates_are_formatted_for_people(bw: float | None, iops: float | None, said: str) -> None:
     assert rate(bw, iops) == said
 
 
@@ -202,7 +202,7 @@ def test_any_run_can_be_shown(run: RunData) -> None:
 
 
 @given(st.integers(1, 10**7), st.integers(1, 10**7))
-def test_requests_of_64_kib_are_large_whatever_fio_cuts_off(ios: int, milliseconds: int) -> None:
+def test_requests_of_64_kib_are_large_despite_rounding_by_fio(ios: int, milliseconds: int) -> None:
     bw, iops = ios * 65536 * 1000 // milliseconds, round(ios * 1000 / milliseconds, 6)
     if iops >= 0.1:
         assert rate(float(bw), iops).endswith("MB/s")

@@ -39,7 +39,7 @@ NEVER = verdict(claimed("never", 1.0).guideline, run(cells(layout=["single"]), l
 ALL = (HOLDS, FAILS, OPEN, NEVER)
 
 
-def test_each_is_told_with_its_figures_and_what_is_lacking() -> None:
+def test_explanations_have_figures_and_the_remaining_effort() -> None:
     assert explain_verdict(HOLDS).startswith("read.bw 1.99\u00d7 (1.97\u00d7 to 2.01\u00d7), ")
     assert explain_verdict(HOLDS).endswith("wanted at least 1.50\u00d7; 5 trials of 2 cells")
     assert "more trials of each cell" in explain_verdict(OPEN)
@@ -74,7 +74,7 @@ def nights(small: list[float], large: float) -> list[Measured]:
     ]
 
 
-def test_what_is_counted_is_what_the_answer_that_tells_counts() -> None:
+def test_the_sample_unit_is_that_of_the_deciding_answer() -> None:
     of_trials = verdict(OPEN.guideline, nights([3.0, 3.1, 3.05], 1.6))
     assert [one.runs for one in of_trials.answers] == [3, 1]
     assert "; 9 trials of 4 cells, 2 answers; some " in explain_verdict(of_trials)
@@ -84,7 +84,7 @@ def test_what_is_counted_is_what_the_answer_that_tells_counts() -> None:
     assert explain_verdict(of_runs).endswith(" more runs of each cell")
 
 
-def test_what_would_decide_it_is_counted_as_that_counts_it() -> None:
+def test_the_remaining_effort_has_the_unit_of_the_deciding_answer() -> None:
     """Of what is inconclusive the one that takes longest is told of, and it lacks less, as it has so much already."""
     (many, few) = verdict(OPEN.guideline, nights([1.5, 1.9, 1.6], 1.6)).answers
     both = replace(OPEN, answers=(replace(many, enough=30), replace(few, enough=31)))
@@ -92,20 +92,20 @@ def test_what_would_decide_it_is_counted_as_that_counts_it() -> None:
     assert explain_verdict(both).endswith("; 9 trials of 4 cells, 2 answers; some 27 more runs of each cell")
 
 
-def test_cells_without_figures_bear_nothing() -> None:
+def test_cells_without_figures_are_not_counted() -> None:
     without = [replace(one, columns={}) if "1MiB" in one.cell.id else one for one in nights([2.0, 2.1, 2.05], 2.0)]
     said = verdict(OPEN.guideline, without)
     assert set(said.cells) == {one.id for one in SMALL_CHUNKS}
     assert " of 2 cells" in explain_verdict(said)
 
 
-def test_what_rests_on_a_host_that_could_not_keep_up_is_marked() -> None:
+def test_host_limited_evidence_is_marked() -> None:
     pair = [replace(one, host_limited=2) for one in run(PAIR, lambda axes: 2.0 if axes["layout"] == "far" else 1.0)]
     (row,) = verdict_table([verdict(HOLDS.guideline, pair)]).rows
     assert row[5] == "5 trials of 2 cells (!)"
 
 
-def test_what_fails_comes_first_and_what_it_claims_is_said() -> None:
+def test_failed_guidelines_come_first_with_their_claim() -> None:
     grid = verdict_table(ALL)
     assert [row[1] for row in grid.rows] == ["fails", "inconclusive", "not tested", "holds"]
     assert grid.notes[0] == "guidelines: 1 holds, 1 fails, 1 inconclusive, 1 not tested"
@@ -138,7 +138,7 @@ def test_each_is_a_test_case_and_only_a_refuted_claim_is_a_failure() -> None:
     assert "[[PROPERTY|claim=bad in words]]" in (cases["bad"].findtext("system-out") or "")
 
 
-def test_what_was_synthetic_is_skipped_whatever_it_says_and_no_failure() -> None:
+def test_synthetic_verdicts_are_skipped_in_junit() -> None:
     synthetic = tuple(replace(one, synthetic=True) for one in ALL)
     root = etree.fromstring(junit(replace(SYNTHETIC, judgements=synthetic)))
     assert [root[-1].get(name) for name in ("failures", "skipped")] == ["0", "4"]
@@ -151,7 +151,7 @@ def test_a_file_is_written_only_where_there_are_guidelines() -> None:
     assert "verdicts.csv" not in render_reports(RUN)
 
 
-def test_the_exit_code_tells_a_failed_claim_from_what_broke() -> None:
+def test_exit_codes_separate_failed_claims_from_broken_trials() -> None:
     sound = replace(RUN, trials=[one for one in RUN.trials if one.figures])
     assert exit_of(replace(sound, judgements=(HOLDS, OPEN, NEVER))) is Exit.ALL_MEASURED
     assert exit_of(replace(sound, judgements=ALL)) is Exit.CLAIM_FAILED

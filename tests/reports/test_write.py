@@ -31,7 +31,7 @@ def test_from_the_journal_to_the_files(tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in written} == render_reports(RUN) | people
 
 
-def test_writing_again_replaces_what_was_there(tmp_path: Path) -> None:
+def test_a_second_writing_replaces_the_files(tmp_path: Path) -> None:
     run = create(tmp_path, manifest(matrix="sweep"))
     empty = type(RUN)("sweep", "qemu", False, (), ())
     for content in (RUN, empty):
@@ -39,9 +39,7 @@ def test_writing_again_replaces_what_was_there(tmp_path: Path) -> None:
         assert (run.path / "trials.csv").read_bytes() == render_reports(content)["trials.csv"]
 
 
-def test_what_programs_read_is_there_whatever_becomes_of_the_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_in_the_page_leaves_the_files_for_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object) -> bytes:
         raise RuntimeError("a slip in the page")
 

@@ -56,9 +56,8 @@ def test_it_is_text_in_any_locale() -> None:
     assert TEXT.isascii()
 
 
-@contextmanager
-def started(folder: Path, locks: Path, guard: str = "bash", **settings: str) -> Iterator[subprocess.Popen[bytes]]:
-    """An agent, by its session; it has ended afterwards."""
+def begin(folder: Path, locks: Path, guard: str = "bash", **settings: str) -> subprocess.Popen[bytes]:
+    """Start an agent; return its session."""
     _, *command = agent_command("begin", str(folder), "300", str(locks), guard)
     session = subprocess.Popen(
         [sys.executable, *command],
@@ -68,6 +67,13 @@ def started(folder: Path, locks: Path, guard: str = "bash", **settings: str) -> 
     )
     assert session.stdout
     assert session.stdout.readline().startswith(b"matrix agent ")
+    return session
+
+
+@contextmanager
+def started(folder: Path, locks: Path, guard: str = "bash", **settings: str) -> Iterator[subprocess.Popen[bytes]]:
+    """An agent, by its session; it has ended afterwards."""
+    session = begin(folder, locks, guard, **settings)
     try:
         yield session
     finally:
@@ -79,23 +85,28 @@ def started(folder: Path, locks: Path, guard: str = "bash", **settings: str) -> 
     assert not folder.exists()
 
 
-def ask(session: subprocess.Popen[bytes], *words: bytes) -> list[bytes]:
+def send(session: subprocess.Popen[bytes], *words: bytes) -> None:
     assert session.stdin
-    assert session.stdout
     text = b"\0".join(words)
     session.stdin.write(b"7 %d\n%b" % (len(text), text))
     session.stdin.flush()
+
+
+def ask(session: subprocess.Popen[bytes], *words: bytes) -> list[bytes]:
+    send(session, *words)
+    assert session.stdout
     number, length = session.stdout.readline().split()
     assert number == b"7"
     return session.stdout.read(int(length)).split(b"\0")
 
 
 def test_a_script_has_the_signals_and_the_settings_of_the_session(tmp_path: Path) -> None:
-    script = b"grep SigIgn /proc/self/status; env"
+    script = b"umask; grep SigIgn /proc/self/status; env"
     with started(tmp_path / "far/r.x", tmp_path / "locks", COLOUR="red") as session:
+        assert {path.stat().st_mode & 0o077 for path in (tmp_path / "far", *(tmp_path / "far").iterdir())} == {0}
         _, status, late, _, output = ask(session, b"job", b"a", b"60", script)
-    ignored, *settings = output.decode().splitlines()
-    assert (status, late) == (b"0", b"0")
+    mask, ignored, *settings = output.decode().splitlines()
+    assert (status, late, mask) == (b"0", b"0", "0077")
     assert not int(ignored.split()[1], 16) & (1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1)
     names = {one.partition("=")[0] for one in settings}
     assert names - {"PATH", "COLOUR", "PWD", "OLDPWD", "SHLVL", "_"} == {"LVM_SUPPRESS_FD_WARNINGS"}
@@ -136,20 +147,42 @@ def test_it_has_no_lock_of_which_others_hold_the_file(tmp_path: Path) -> None:
         os.close(again)
 
 
+def test_a_disk_stays_locked_as_long_as_a_script_of_a_killed_agent_works(tmp_path: Path) -> None:
+    """With a guard that does not end when the agent does."""
+    there, on, locks = tmp_path / "there", tmp_path / "on", tmp_path / "locks"
+    for pipe in (there, on):
+        os.mkfifo(pipe)
+
+    def lock() -> int | tuple[str, str]:
+        return agent.lock_disk(str(locks), "disk", "me", {os.geteuid()})
+
+    session = begin(tmp_path / "far/r.x", locks)
+    assert ask(session, b"lock", b"disk", b"you") == [b"had"]
+    owner = (locks / "disk-disk").read_text().strip()
+    send(session, b"job", b"a", b"60", f"echo here >{there}; read -r _ <{on}".encode())
+    assert there.read_text() == "here\n"
+    os.kill(int(owner.split()[-1]), signal.SIGKILL)
+    assert session.stdout
+    assert session.stdout.read() == b""
+    session.communicate()
+    assert lock() == ("taken", owner)
+    on.write_text("on\n")
+    while not isinstance(again := lock(), int):
+        pass
+    os.close(again)
+
+
 def test_what_begins_ends_agents_of_its_own_run_only(tmp_path: Path) -> None:
     """The name of another run may begin with its name and a dot."""
     with started(tmp_path / "far/r.b.x", tmp_path / "locks") as other:
-        first = subprocess.Popen(
-            agent_command("begin", f"{tmp_path}/far/r.x", "300", f"{tmp_path}/locks", "bash"),
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        )  # fmt: skip
-        assert first.stdout
-        assert first.stdout.readline().startswith(b"matrix agent ")
+        first = begin(tmp_path / "far/r.x", tmp_path / "locks")
         (tmp_path / "far/r.dead").mkdir()
         with socket.socket(socket.AF_UNIX) as dead:
             dead.bind(f"{tmp_path}/far/r.dead/line")
         with started(tmp_path / "far/r.y", tmp_path / "locks"):
-            assert first.communicate()[0] == b""  # its session ends with it
+            assert first.stdout
+            assert first.stdout.read() == b""  # its session ends with it
+            first.communicate()
             assert ask(other, b"on") == [b"yes"]
             assert {path.name for path in (tmp_path / "far").iterdir()} == {"r.b.x", "r.y"}
 

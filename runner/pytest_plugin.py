@@ -232,8 +232,8 @@ def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> R
     from runner.results.journal import Journal
     from runner.results.run_folder import create, load
     from runner.session.host_facts import boot_id
-    from runner.session.request import Asked, refuse
-    from runner.session.run_request import Order
+    from runner.session.request import Request, check_machine
+    from runner.session.run_request import RunRequest
     from runner.space.select import Picked
 
     if (results / name / "manifest.json").is_file():
@@ -241,9 +241,9 @@ def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> R
     space, place = file.declared.space, file.config.getoption("--matrix-on")
     selection = Picked(space, ids=cells)
     plan = Plan(selection, space.matrix.repeat, space.matrix.seed)
-    order = Order(file.path, Asked(file.declared, selection, plan), place, None, None, cold=False)
+    order = RunRequest(file.path, Request(file.declared, selection, plan), place, None, None, cold=False)
     here = machine(place, MachineOptions(images=order.images))
-    refuse(here, order.specs())
+    check_machine(here, order.specs())
     if not here.brings_disks:
         raise BadInput(f"tests need a machine that makes its own disks, and {place} does not")
     folder = create(results, order.manifest(), name)

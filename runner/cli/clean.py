@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from runner.session.host_connection import Reached
+    from runner.session.host_connection import HostConnection
 
 _EPILOG = """\b
 Examples:
@@ -142,25 +142,25 @@ def _cleaned(state: Path, reach: str, labelled: tuple[str, ...], tell: Callable[
     """Give back the disks of a host; whether some of them stay."""
     from runner.hosts.recovery import clean
     from runner.hosts.wear import night_of
-    from runner.session.host_connection import connection_for, reached
+    from runner.session.host_connection import connect_host, open_connection
 
     left = False
-    with reached(reach, connection_for(reach), f"clean-{token_hex(4)}", partial(echo, err=True)) as there:
+    with connect_host(reach, open_connection(reach), f"clean-{token_hex(4)}", partial(echo, err=True)) as there:
         if dry_run:
             _tell(there, state, tell)
             return False
         counted = there.boot_id, night_of(datetime.now(UTC))
-        for found in clean(state, there.ask, there.operations, reach=reach, labelled=labelled, counted=counted):
+        for found in clean(state, there.take_census, there.operations, reach=reach, labelled=labelled, counted=counted):
             left |= bool(found.refusal)
             done = f"given back by the run {found.run}; {found.scripts} tear-down scripts were run"
             tell(f"{found.disk}: {f'left, as {found.refusal}' if found.refusal else done}")
     return left
 
 
-def _tell(there: Reached, state: Path, tell: Callable[[str], None]) -> None:
+def _tell(there: HostConnection, state: Path, tell: Callable[[str], None]) -> None:
     from runner.hosts.disk_ledger import lease_records
     from runner.hosts.recovery import is_idle, unreturned_disks
 
-    for one in unreturned_disks(there.ask(), lease_records(state, there.reach), there.reach):
+    for one in unreturned_disks(there.take_census(), lease_records(state, there.reach), there.reach):
         at_it = "" if is_idle(one, there.operations) else ", which is at it"
         tell(f"{one.disk}: with the run {one.run}{at_it}")

@@ -26,14 +26,14 @@ def show(hosts: Path | None, host: str | None, form: str) -> None:
     from runner.hosts.listing import list_disks
     from runner.hosts.probe import query_health, take_census
     from runner.scripts.inventory import census_script, smart_script
-    from runner.session.host_connection import connection_for
+    from runner.session.host_connection import open_connection
 
     lab = lab_of(hosts)
     if lab is None:
         echo(f"note: there is no {HOSTS_FILE} here, so no disk may be used; docs/disks.md has an example", err=True)
     chosen = chosen_host(lab, host)
     reach = chosen.reach if chosen else "local"
-    line = connection_for(reach)
+    line = open_connection(reach)
     census = take_census(line, census_script())
     found = list_disks(
         census,

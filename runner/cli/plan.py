@@ -13,8 +13,8 @@ from runner.cli.options import kernel, matrix_file, on, only, results, shard
 from runner.cli.screen import echo
 from runner.engine.budget import ENDLESS, Cost, repeats
 from runner.reports.number_format import duration
-from runner.session.request import Asked, Checks, asked
-from runner.session.run import level_of
+from runner.session.request import Checks, Request, load_request
+from runner.session.run import choose_level
 
 if TYPE_CHECKING:
     from runner.engine.estimate import Estimate, Pace
@@ -63,13 +63,13 @@ def command(
     from runner.session.past_timings import QUIET, Load, pace_of
     from runner.session.run_request import check_kernel
 
-    request = asked(matrix, only, shard, Checks(place))
+    request = load_request(matrix, only, shard, Checks(place))
     check_kernel(kernel, request.space.matrix.machine.kernel or ())
     specs = tuple(dict.fromkeys(specs_of(request.space.matrix, request.arrays(), kernel)))
     where = machine(place, MachineOptions())
     load = QUIET if where.synthetic else Load.now()
     pace = pace_of(results, where, place, request.space.matrix, specs, load)
-    level, alone = level_of(jobs, where, specs, request.arrays())
+    level, alone = choose_level(jobs, where, specs, request.arrays())
     refused = list(dict.fromkeys(refusal.message for spec in specs for refusal in where.refusals(spec)))
     notes = request.selection.notes(simulated=where.brings_disks)
     notes += filter(None, [alone, "" if pace.runs else load.note])
@@ -89,7 +89,7 @@ def command(
         echo(f"{'budget':>8}  {_budget(wanted, found, request.plan.repeat, pace, place)}")
 
 
-def _print_text(request: Asked, found: Estimate, pace: Pace, place: str, side_by_side: str, notes: list[str]) -> None:
+def _print_text(request: Request, found: Estimate, pace: Pace, place: str, side_by_side: str, notes: list[str]) -> None:
     repeat = request.plan.repeat
     for note in notes:
         echo(f"note: {note}")
@@ -162,7 +162,7 @@ def volume(count: int) -> str:
     return f"{count} bytes"
 
 
-def _print_json(request: Asked, found: Estimate, jobs: int, times: int, notes: list[str]) -> None:
+def _print_json(request: Request, found: Estimate, jobs: int, times: int, notes: list[str]) -> None:
     """One JSON object; its cells are written one at a time, so that a million of them need no memory."""
     import dataclasses
 

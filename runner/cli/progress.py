@@ -39,18 +39,18 @@ class View(AbstractContextManager["View"], ABC):
         """A line on standard output, while there is one."""
         echo(text, stream=cast("TextIO", self.voice))
 
-    def begins(self, folder: Path) -> None:
+    def start_run(self, folder: Path) -> None:
         """The run begins, or goes on; `folder` is where everything goes."""
         self.notice(f"results go to {folder}/")
 
-    def expects(self, least: float, most: float) -> None:
+    def show_estimate(self, least: float, most: float) -> None:
         """Tell how long what is left of the run takes, in seconds."""
         self._expected = most
         if self.done < self.planned:
             text, longest = about(least), about(most)
             self.notice(f"it takes {text}" if text == longest else f"it takes {text}, or up to {longest}")
 
-    def ends(self, end: Ending) -> None:
+    def end_run(self, end: Ending) -> None:
         """The reports are written: the table, and where everything is."""
         from runner.reports.terminal import caption, table
 
@@ -138,21 +138,21 @@ class QuietView(View):
     def progress(self, brief: str, fraction: float | None = None) -> None:
         """Nothing."""
 
-    def ends(self, end: Ending) -> None:
+    def end_run(self, end: Ending) -> None:
         """One line; and that it was in vain, if it was."""
-        if end.nothing:
-            echo(end.nothing, err=True)
-        self.say(end.where)
+        if end.failure:
+            echo(end.failure, err=True)
+        self.say(end.location)
 
 
 class JsonView(View):
     """One JSON object a line, for programs that watch."""
 
-    def begins(self, folder: Path) -> None:
+    def start_run(self, folder: Path) -> None:
         """Where everything goes, and what is there already."""
         self._say(event="run", folder=str(folder), planned=self.planned, done=self.done)
 
-    def ends(self, end: Ending) -> None:
+    def end_run(self, end: Ending) -> None:
         """What became of it all."""
         from runner.reports.answer import as_objects
         from runner.studies.compare import tally
@@ -164,14 +164,14 @@ class JsonView(View):
             outcomes={outcome.value: end.outcomes.get(outcome, 0) for outcome in Outcome},
             planned=end.planned,
             finished=end.finished,
-            until_not_reached=end.unsure,
+            until_not_reached=end.imprecise_cells,
             guidelines=[_said(one) for one in end.content.judgements],
             answer=as_objects(end.content.rankings),
-            published={said.value: count for said, count in tally(end.held).items()},
+            published={said.value: count for said, count in tally(end.comparisons).items()},
             exit=int(end.exit),
         )
 
-    def expects(self, least: float, most: float) -> None:
+    def show_estimate(self, least: float, most: float) -> None:
         """The estimate."""
         self._say(event="estimate", seconds_least=least, seconds_most=most)
 
@@ -337,9 +337,9 @@ class LiveView(View):
             self._long, description=brief, total=total, completed=(fraction or 0) * 100, visible=fraction != 1.0
         )
 
-    def expects(self, least: float, most: float) -> None:
+    def show_estimate(self, least: float, most: float) -> None:
         """Begin with the estimate; what was measured then corrects it."""
-        super().expects(least, most)
+        super().show_estimate(least, most)
         self._bar.update(self._trials, left=self._left())
 
     def _left(self) -> str:

@@ -13,7 +13,7 @@ from runner.cli.options import matrix_file, on, only, templates
 from runner.cli.screen import echo
 from runner.machines import machine
 from runner.machines.base import MachineOptions
-from runner.session.request import asked, check_names
+from runner.session.request import check_names, load_request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +47,7 @@ def command(
     these are then not taken to be zeroed, as those of a new virtual machine are.
     """
     check_names(templates)
-    request = asked(matrix, only)
+    request = load_request(matrix, only)
     count = len(request.space.matrix.every_disk())
     paths = disks.split(",") if disks else [f"/dev/disk/by-id/matrix-{number}" for number in range(count)]
     if len(paths) != count:

@@ -19,7 +19,7 @@ from runner.engine.budget import Cost
 from runner.session.run import RunOptions, prepare, run
 
 if TYPE_CHECKING:
-    from runner.session.run_request import Order
+    from runner.session.run_request import RunRequest
 
 _EPILOG = """\b
 Examples:
@@ -71,7 +71,7 @@ def command(*, budget: float, bytes_budget: float, quiet: bool, as_json: bool, *
     wanted = RunOptions(budget=Cost(budget, bytes_budget), **options)
     views: list[View] = []
 
-    def view_of(order: Order, done: int) -> View:
+    def view_of(order: RunRequest, done: int) -> View:
         views.append(_view(order, done, quiet=quiet, as_json=as_json))
         return views[0]
 
@@ -83,7 +83,7 @@ def command(*, budget: float, bytes_budget: float, quiet: bool, as_json: bool, *
     raise click.exceptions.Exit(max(end.exit, Exit.BROKEN) if views[0].voice.failed else end.exit)
 
 
-def _view(order: Order, done: int, *, quiet: bool, as_json: bool) -> View:
+def _view(order: RunRequest, done: int, *, quiet: bool, as_json: bool) -> View:
     if as_json:
         return JsonView(order.planned, done)
     if quiet:

@@ -9,7 +9,7 @@ import click
 from runner.base.errors import Exit, MatrixError
 from runner.cli.options import MatrixPath, templates
 from runner.cli.screen import echo
-from runner.session.request import Checks, asked, check_names, check_templates
+from runner.session.request import Checks, check_names, check_templates, load_request
 
 
 @click.command("validate", epilog="Example:  matrix validate matrix/*.yaml")
@@ -25,7 +25,7 @@ def command(matrices: tuple[Path, ...], templates: Path | None) -> None:
     bad = False
     for path in matrices:
         try:
-            request = asked(path, checks=Checks("qemu", templates))
+            request = load_request(path, checks=Checks("qemu", templates))
             study_beside(path, request.space)
             check_templates(request, templates)
         except MatrixError as error:

@@ -1,4 +1,4 @@
-"""How a run ends: its reports, then that it is finished, then what became of it."""
+"""The end of a run: its reports, its exit code and its summary for the user."""
 
 from __future__ import annotations
 
@@ -33,51 +33,49 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Ending:
-    """What a run has come to so far."""
+    """The reports of a run, and how it ended."""
 
     path: Path
     content: RunData
     files: tuple[Path, ...]
     planned: int
     exit: Exit
-    #: Nothing more will be measured.
+    #: Whether all trials are done.
     finished: bool = True
-    #: What its study published, beside what was measured.
-    held: Sequence[ComparedFigure] = ()
+    #: Published figures beside the measured ones.
+    comparisons: Sequence[ComparedFigure] = ()
 
     @property
     def outcomes(self) -> Counter[Outcome]:
-        """Trials by what became of them."""
         return Counter(trial.outcome for trial in self.content.trials)
 
     @property
     def trials(self) -> str:
-        """How many trials there are of how many."""
         return f"{len(self.content.trials):,} of {self.planned:,} trials"
 
     @property
-    def unsure(self) -> list[str]:
-        """Cells that are not known as well as `until:` asks for."""
+    def imprecise_cells(self) -> list[str]:
+        """Return the cells with a wider interval than `until:` allows."""
         return [one.cell.name for one in self.content.summaries if one.reaches(self.content.until) is False]
 
     @property
-    def nothing(self) -> str:
-        """That the run is over and was in vain; empty if it was not."""
+    def failure(self) -> str:
+        """Return why a finished run has no measured trial; empty if it has one."""
         if not self.finished or self.outcomes[Outcome.MEASURED]:
             return ""
         reasons = "; ".join(dict.fromkeys(trial.reason for trial in self.content.trials if trial.reason))
-        return f"not one trial was measured{f': {reasons}' if reasons else ''}"
+        return f"no trial was measured{f': {reasons}' if reasons else ''}"
 
     def lines(self, width: int = 100) -> list[str]:
-        """What is left to be said below the table; the answer is wrapped to the width."""
-        from runner.reports.footnotes import drift_note, precision_note  # which brings what draws tables along
+        """Return the lines below the table."""
+        from runner.reports.footnotes import drift_note, precision_note  # imports rich
 
         done = f"{self.trials} done" if self.exit is Exit.INTERRUPTED else ""
-        said = (done, self.nothing, precision_note(self.content), drift_note(self.content), *self._published())
-        return [*filter(None, said), *self._answer(width), self.where]
+        notes = (done, self.failure, precision_note(self.content), drift_note(self.content), *self._published())
+        return [*filter(None, notes), *self._answer(width), self.location]
 
     def _answer(self, width: int) -> Iterator[str]:
-        """Which stack is fastest for what."""
+        """Yield the fastest stack for each workload."""
         from runner.reports.answer import answer_lines, summarize_rankings
 
         content = self.content
@@ -89,15 +87,13 @@ class Ending:
                 yield "answer.txt has the full list."
 
     def _published(self) -> Iterator[str]:
-        """How much of what the study published was met."""
-        from runner.studies.page import summary_line  # brings tables along
+        from runner.studies.page import summary_line  # imports rich
 
-        if self.held:
-            yield f"published: {summary_line(self.held)} (published.md)"
+        if self.comparisons:
+            yield f"published: {summary_line(self.comparisons)} (published.md)"
 
     @property
-    def where(self) -> str:
-        """Where everything is."""
+    def location(self) -> str:
         verdicts = "verdicts.csv, " if self.content.judgements else ""
         added = "".join(f"{name}, " for one in self.content.added for name in one.files)
         answer = "answer.txt, " if self.content.rankings else ""
@@ -105,8 +101,8 @@ class Ending:
         return f"{self.path}/: report.html, {files}, and every script and raw output under cells/"
 
 
-def verdict(content: RunData) -> Exit:
-    """3 if any trial broke, or none was measured, which says nothing of anything; else 1 if a guideline fails."""
+def exit_code(content: RunData) -> Exit:
+    """Return 3 if any trial broke or no trial was measured; else 1 if a guideline fails; else 0."""
     outcomes = {trial.outcome for trial in content.trials}
     if Outcome.BROKEN in outcomes or Outcome.MEASURED not in outcomes:
         return Exit.BROKEN
@@ -122,25 +118,24 @@ def report(
     interrupted: bool,
     short: int = 0,
 ) -> Ending:
-    """Write the reports of a run, as far as it is. `short`: trials of the minimum that a budget was too small for."""
+    """Write the reports of a run, finished or not. `short`: trials of the minimum that the budget did not cover."""
     over = not interrupted and not short
     content = load_run_data(folder, journal, over=over)
-    content = replace(content, judgements=judgements(folder, content, guidelines))
-    held: Sequence[ComparedFigure] = ()
+    content = replace(content, judgements=judge_run(folder, content, guidelines))
+    comparisons: Sequence[ComparedFigure] = ()
     if study:
-        from runner.studies.page import section  # brings tables along
+        from runner.studies.page import section  # imports rich
 
         write_atomically(folder.path / PUBLISHED, study.text.encode())
-        held = beside_published(folder, content, study.published)
+        comparisons = compare_with_study(folder, content, study.published)
         about = content.warning.capitalize()
-        content = replace(content, added=(section(study.published.source, held, content.judgements, about),))
+        content = replace(content, added=(section(study.published.source, comparisons, content.judgements, about),))
     files = write_reports(folder, content)
-    end = Exit.INTERRUPTED if interrupted else Exit.BROKEN if short else verdict(content)
-    return Ending(folder.path, content, tuple(files), folder.manifest.planned, end, over, held)
+    end = Exit.INTERRUPTED if interrupted else Exit.BROKEN if short else exit_code(content)
+    return Ending(folder.path, content, tuple(files), folder.manifest.planned, end, over, comparisons)
 
 
-def judgements(folder: RunFolder, content: RunData, guidelines: Sequence[Guideline]) -> list[Judgement]:
-    """What the trials of a run say of guidelines."""
+def judge_run(folder: RunFolder, content: RunData, guidelines: Sequence[Guideline]) -> list[Judgement]:
     if not guidelines:
         return []
     columns = {column for one in guidelines for column in one.claimed.figure.columns}
@@ -148,8 +143,7 @@ def judgements(folder: RunFolder, content: RunData, guidelines: Sequence[Guideli
     return judge_guidelines(guidelines, found, synthetic=content.synthetic, share=_share(folder))
 
 
-def beside_published(folder: RunFolder, content: RunData, published: Published) -> list[ComparedFigure]:
-    """What the trials of a run say of what was published."""
+def compare_with_study(folder: RunFolder, content: RunData, published: Published) -> list[ComparedFigure]:
     found = _figures(folder, content, columns_of(published))
     return compare_published(published, found, synthetic=content.synthetic, share=_share(folder))
 
@@ -160,5 +154,5 @@ def _figures(folder: RunFolder, content: RunData, columns: Collection[str]) -> I
 
 
 def _share(folder: RunFolder) -> float:
-    """How much of the chance of error each look at a verdict uses."""
+    """Return the share of the error probability that each look at a verdict uses."""
     return SHARE if folder.manifest.steered else 1.0

@@ -1,4 +1,4 @@
-"""A host with disks, this one or another, in the hands of a command for as long as it takes."""
+"""The connection to a host with physical disks, local or over SSH."""
 
 from __future__ import annotations
 
@@ -24,32 +24,27 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Reached:
-    """One that is."""
-
-    #: As hosts.yaml says it.
+class HostConnection:
+    #: `reach:` of hosts.yaml.
     reach: str
-    ask: Callable[[], Census]
+    take_census: Callable[[], Census]
     operations: DiskOperations
-    #: What does it all over there, if it is not this one.
+    #: The agent on the host; None if this process works on the host itself.
     agent: AgentClient | None = None
-    #: What was found of paths.
-    known: dict[str, str] = field(default_factory=dict)
+    path_cache: dict[str, str] = field(default_factory=dict)
 
     @property
     def connection(self) -> Connection | None:
-        """What leads there, if anything has to."""
         return self.agent.connection if self.agent else None
 
     @property
     def boot_id(self) -> str:
-        """Another one after every boot."""
         from runner.session.host_facts import boot_id
 
         return self.agent.boot_id if self.agent else boot_id()
 
     def read_write_counters(self, disks: Sequence[LeasedDisk]) -> dict[str, int]:
-        """What its kernel counts for each disk, by its identity; one that cannot be asked about is left out."""
+        """Return the I/O counters of the kernel by disk identity, without disks that do not answer."""
         from runner.hosts.remote_operations import RemoteOperations
         from runner.hosts.write_budget import read_write_counters
 
@@ -60,33 +55,33 @@ class Reached:
         )
 
     def limit_writes(self, disks: Sequence[LeasedDisk], most: Mapping[str, int]) -> bool:
-        """Have it seen to that no more is counted for each while it cannot be asked; here it always can."""
+        """Let the agent enforce a write limit for each disk while the connection is down."""
         from runner.hosts.remote_operations import RemoteOperations
 
         return self.operations.limit_writes(disks, most) if isinstance(self.operations, RemoteOperations) else True
 
     def paths(self, disks: Sequence[LeasedDisk]) -> tuple[str, ...]:
-        """What scripts there call them. Asked once: these disks do not move while they are held."""
+        """Return the paths of disks for scripts. Paths are cached: a leased disk keeps its path."""
         from runner.hosts.identity import require_lasting_identity
 
-        if not self.known:
-            self.known.update({one.declared.id: self.path(one.declared.id, one.node.path) for one in disks})
+        if not self.path_cache:
+            self.path_cache.update({one.declared.id: self.path(one.declared.id, one.node.path) for one in disks})
             for one in disks:
-                require_lasting_identity(one.declared.id, self.known[one.declared.id], one.node)
-        return tuple(self.known[one.declared.id] for one in disks)
+                require_lasting_identity(one.declared.id, self.path_cache[one.declared.id], one.node)
+        return tuple(self.path_cache[one.declared.id] for one in disks)
 
     def path(self, name: str, kernel: str) -> str:
-        """A disk's stable name there, or where there is no udev to give it one, what the kernel calls it."""
+        """Return the stable path of a disk; its kernel path on a host without udev."""
         link = f"/dev/disk/by-id/{name}"
         leads = f'[ -e {quote(link)} ] && [ "$(readlink -f -- {quote(link)})" = {quote(kernel)} ]'
         trouble = self.operations.run(leads, 60)
         if trouble not in {"", "status 1"}:
-            raise HarnessBroken(f"nobody can tell whether {link} leads to {kernel}: {trouble}")
+            raise HarnessBroken(f"cannot check that {link} is {kernel}: {trouble}")
         return kernel if trouble else link
 
 
-def connection_for(reach: str) -> Connection | None:
-    """What leads to a host, or to root's rights on this one; None where nothing has to, or can."""
+def open_connection(reach: str) -> Connection | None:
+    """Return the connection to an ssh host, or to root by sudo; None if this process is root or sudo is missing."""
     from runner.hosts.agent import sudo
     from runner.hosts.agent.connection import connection_to
 
@@ -97,24 +92,26 @@ def connection_for(reach: str) -> Connection | None:
     try:
         return sudo.sudo_connection()
     except HarnessBroken as error:
-        click.echo(f"without root's rights: {error.brief}; {error.resolution}", err=True)
+        click.echo(f"continuing without root: {error.brief}; {error.resolution}", err=True)
         return None
 
 
 @contextmanager
-def reached(reach: str, line: Connection | None, run: str, say: Callable[[str], None]) -> Iterator[Reached]:
-    """Reach a host, for a run or something else that has a name; `say` is told when the way there breaks."""
+def connect_host(
+    reach: str, connection: Connection | None, run: str, notice: Callable[[str], None]
+) -> Iterator[HostConnection]:
+    """Connect to a host for a run. `notice` gets a message when the connection breaks."""
     from runner.hosts.local_operations import LOCAL
     from runner.hosts.probe import take_census
     from runner.scripts.inventory import census_script
 
-    ask = partial(take_census, line, census_script())
-    if line is None:
-        yield Reached(reach, ask, LOCAL)
+    census = partial(take_census, connection, census_script())
+    if connection is None:
+        yield HostConnection(reach, census, LOCAL)
         return
     from runner.hosts.agent.client import AgentClient
     from runner.hosts.remote_operations import RemoteOperations
     from runner.machines.shell import guard
 
-    with AgentClient(line, run, guard(), say) as agent:
-        yield Reached(reach, ask, RemoteOperations(agent), agent)
+    with AgentClient(connection, run, guard(), notice) as agent:
+        yield HostConnection(reach, census, RemoteOperations(agent), agent)

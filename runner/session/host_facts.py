@@ -1,4 +1,4 @@
-"""Facts of the host that the runner itself is on."""
+"""Facts of the measured host: kernel, processor, memory, versions of programs."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from runner.results.environment import Host, Revision
 
 _CPU = Path("/sys/devices/system/cpu")
-#: Programs of the host that have a part in what is measured, and how they tell their version.
+#: Programs that affect results, with the option that prints their version.
 _PROGRAMS = {
     "qemu": ("qemu-system-x86_64", "--version"),
     "nbdkit": ("nbdkit", "--version"),
     "fio": ("fio", "--version"),
 }
-#: A git that asks for a password, or a slow network file system, must not hold up a run.
-_PATIENCE = 10
+#: Seconds. A git that asks for a password, or a slow network file system, must not delay a run.
+_TIMEOUT = 10
 
 
-#: Asks a host for what it is, a fact a line.
-ABOUT = """\
+#: Prints one fact per line.
+FACTS_SCRIPT = """\
 export LC_ALL=C
 shopt -s nullglob
 cpu=/sys/devices/system/cpu
@@ -51,51 +51,49 @@ echo "fio $(fio --version)"
 
 
 def boot_id() -> str:
-    """Another one after every boot: tells a killed runner from a host that went down."""
+    """Return an id that changes with every boot: it separates a killed runner from a host crash."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
-def release_of(ssh: str) -> str:
-    """The kernel that runs on a host, by its name for ssh; on this one if it has none."""
-    return _asked(ssh, "uname -r").split()[-1] if ssh else os.uname().release
+def kernel_release(ssh: str) -> str:
+    """Return the running kernel of an ssh host; of this host if `ssh` is empty."""
+    return _query(ssh, "uname -r").split()[-1] if ssh else os.uname().release
 
 
-def facts_of(ssh: str) -> Host:
-    """What the manifest says of the host that is measured on."""
+def query_facts(ssh: str) -> Host:
+    """Return the facts of an ssh host; of this host if `ssh` is empty."""
     if not ssh:
         return host_facts()
     from runner import __version__
     from runner.results.environment import Host
 
-    told = dict(line.partition(" ")[::2] for line in _asked(ssh, ABOUT).splitlines())
-    known = {name: text for name, text in told.items() if name in Host.model_fields}
-    mitigations = {name.removeprefix("mitigation/"): told[name] for name in told if name.startswith("mitigation/")}
-    versions = {"matrix": __version__, "python": platform.python_version(), "fio": told["fio"]}
+    facts = dict(line.partition(" ")[::2] for line in _query(ssh, FACTS_SCRIPT).splitlines())
+    known = {name: text for name, text in facts.items() if name in Host.model_fields}
+    mitigations = {name.removeprefix("mitigation/"): facts[name] for name in facts if name.startswith("mitigation/")}
+    versions = {"matrix": __version__, "python": platform.python_version(), "fio": facts["fio"]}
     return Host.model_validate({**known, "mitigations": mitigations, "versions": versions})
 
 
-def _asked(ssh: str, script: str) -> str:
-    """What a host behind ssh answers."""
+def _query(ssh: str, script: str) -> str:
     from runner.hosts.agent.connection import connection_to
 
-    said = connection_to(ssh).run(["bash", "-c", script])
-    if said.returncode:
-        raise HarnessBroken(f"no shell on {ssh}: status {said.returncode}", details=said.stderr.strip()[-2000:])
-    return said.stdout
+    result = connection_to(ssh).run(["bash", "-c", script])
+    if result.returncode:
+        raise HarnessBroken(f"no shell on {ssh}: status {result.returncode}", details=result.stderr.strip()[-2000:])
+    return result.stdout
 
 
 def program_versions() -> dict[str, str]:
-    """Return the kernel and the programs of this host that have a part in what is measured."""
-    versions = {name: told for name, argv in _PROGRAMS.items() if (told := _told(*argv))}
+    """Return the versions of the kernel, of Python and of the programs that affect results."""
+    versions = {name: text for name, argv in _PROGRAMS.items() if (text := _first_line(*argv))}
     return {"kernel": platform.release(), "python": platform.python_version(), **versions}
 
 
 def host_facts() -> Host:
-    """What the manifest says of the host."""
     from runner import __version__
     from runner.results.environment import Host
 
-    versions = {name: told for name, argv in _PROGRAMS.items() if (told := _told(*argv))}
+    versions = {name: text for name, argv in _PROGRAMS.items() if (text := _first_line(*argv))}
     return Host(
         kernel=platform.release(),
         cpu=processor_name(),
@@ -104,7 +102,7 @@ def host_facts() -> Host:
         hostname=platform.node(),
         system=_system(),
         command_line=_read(Path("/proc/cmdline")),
-        governor=_one_of(_CPU.glob("cpu[0-9]*/cpufreq/scaling_governor")),
+        governor=_join_values(_CPU.glob("cpu[0-9]*/cpufreq/scaling_governor")),
         turbo=_read(_CPU / "cpufreq/boost") or _read(_CPU / "intel_pstate/no_turbo").translate({48: "1", 49: "0"}),
         mitigations={file.name: _read(file) for file in sorted(_CPU.glob("vulnerabilities/*"))},
         versions={"matrix": __version__, "python": platform.python_version(), **versions},
@@ -112,24 +110,24 @@ def host_facts() -> Host:
 
 
 def revision(folder: Path) -> Revision | None:
-    """Where a folder is in a git repository; None if it is in none, or git is not there to be asked."""
+    """Return the git revision of a folder; None outside a repository or without git."""
     from runner.results.environment import Revision
 
-    commit = _told("git", "-C", str(folder), "rev-parse", "HEAD")
+    commit = _first_line("git", "-C", str(folder), "rev-parse", "HEAD")
     if not commit:
         return None
-    changed = _told("git", "-C", str(folder), "--no-optional-locks", "status", "--porcelain", "--", ".")
-    branch = _told("git", "-C", str(folder), "rev-parse", "--abbrev-ref", "HEAD")
+    changed = _first_line("git", "-C", str(folder), "--no-optional-locks", "status", "--porcelain", "--", ".")
+    branch = _first_line("git", "-C", str(folder), "rev-parse", "--abbrev-ref", "HEAD")
     return Revision(commit=commit, dirty=bool(changed), branch="" if branch == "HEAD" else branch)
 
 
-def _told(*argv: str) -> str:
-    """The first line of what a program says; nothing if it is not there, fails, or takes its time."""
+def _first_line(*argv: str) -> str:
+    """Return the first line of a program's output; empty if the program is missing, fails or is slow."""
     try:
-        said = run(argv, timeout=_PATIENCE)
+        result = run(argv, timeout=_TIMEOUT)
     except HarnessBroken:
         return ""
-    return said.stdout.strip().partition("\n")[0] if said.returncode == 0 else ""
+    return result.stdout.strip().partition("\n")[0] if result.returncode == 0 else ""
 
 
 def _system() -> str:
@@ -144,5 +142,5 @@ def _read(path: Path) -> str:
     return ""
 
 
-def _one_of(files: Iterable[Path]) -> str:
+def _join_values(files: Iterable[Path]) -> str:
     return ", ".join(sorted({text for file in files if (text := _read(file))}))

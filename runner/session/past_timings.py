@@ -1,4 +1,4 @@
-"""How long things take here: by what runs of a matrix have recorded, and by constants for its first run."""
+"""The speed of a machine, from recorded runs of a matrix, or from constants for its first run."""
 
 from __future__ import annotations
 
@@ -23,36 +23,36 @@ if TYPE_CHECKING:
     from runner.results.journal import MeanTimes
     from runner.results.run_folder import RunFolder
 
-#: Older runs say little about today.
+#: The number of latest runs that count.
 _LATEST = 5
-#: So many runnable programs for each processor make no difference: a rig is two of them.
-_FAIR = 2.0
+#: Up to this load per processor, programs are not slower: one rig is two runnable programs.
+_RUNNABLE_PER_CPU = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How many programs want to run on this host, and on how many processors."""
+    """The number of runnable programs on this host, and of its processors."""
 
     running: float
     cpus: int
 
     @classmethod
     def now(cls) -> Load:
-        """Ask the kernel: the mean of the last minute."""
+        """Return the mean load of the last minute."""
         return cls(os.getloadavg()[0], os.cpu_count() or 1)
 
     @property
     def slowness(self) -> float:
-        """Estimate how many times longer programs take. Measured: 4 times with 15 at work on two processors."""
-        return max(1.0, self.running / self.cpus / _FAIR)
+        """Estimate the slowdown of programs. Measured: 4 times with 15 runnable programs on two processors."""
+        return max(1.0, self.running / self.cpus / _RUNNABLE_PER_CPU)
 
     @property
     def note(self) -> str:
-        """Say what the estimate assumes; empty on a quiet host."""
+        """Return the assumption of the estimate; empty if that is no large slowdown."""
         if self.slowness < _NOTED:
             return ""
-        told = f"a load of {self.running:.1f} on {self.cpus} processors"
-        return f"this host is busy ({told}): the estimate assumes that programs take {self.slowness:.1f} times as long"
+        load = f"a load of {self.running:.1f} on {self.cpus} processors"
+        return f"this host is busy ({load}): the estimate assumes that programs take {self.slowness:.1f} times as long"
 
 
 #: Less slowness than this is not worth a note.
@@ -63,12 +63,12 @@ QUIET = Load(0.0, 1)
 def pace_of(
     results: Path, here: Machine, name: str, matrix: Matrix, specs: Collection[RigSpec], load: Load = QUIET
 ) -> Pace:
-    """Gather what is known of a machine, by the name that its runs carry, for one matrix."""
-    return recorded_pace(results, name, matrix.name, constants(here, matrix, specs, load))
+    """Return the pace of a machine for a matrix. `name`: the machine in the manifests of recorded runs."""
+    return refine_pace(results, name, matrix.name, machine_pace(here, matrix, specs, load))
 
 
-def constants(here: Machine, matrix: Matrix, specs: Collection[RigSpec], load: Load = QUIET) -> Pace:
-    """Look up what a machine costs. Starts nothing."""
+def machine_pace(here: Machine, matrix: Matrix, specs: Collection[RigSpec], load: Load = QUIET) -> Pace:
+    """Return the pace of a machine from constants. Starts no program."""
     ahead = here.preparation(specs) if isinstance(here, ForecastsCost) else Preparation()
     disks = matrix.every_disk()
     simulated = [disk.physics for disk in disks if disk.physics]
@@ -82,42 +82,42 @@ def constants(here: Machine, matrix: Matrix, specs: Collection[RigSpec], load: L
     )
 
 
-def recorded_pace(results: Path, machine: str, matrix: str, guess: Pace) -> Pace:
+def refine_pace(results: Path, machine: str, matrix: str, guess: Pace) -> Pace:
     """Refine a guess by the latest runs of this matrix on this machine.
 
-    Other matrices have other layers, disks and run times. They only say how much trials scatter.
+    Runs of other matrices only give the scatter of trials: their layers, disks and run times differ.
     """
     found = sorted(
         (run for run in runs(results) if run.manifest.machine == machine), key=lambda run: run.manifest.started
     )
     alike = [run for run in found if run.manifest.matrix == matrix]
-    taken = list(_taken((alike or found)[-_LATEST:]))
-    # What a dry run says that it wrote is synthetic.
-    scatter = [] if machine == "dry" else [one for took in taken for one in took.scatter]
-    guess = replace(guess, scatter=median(scatter) if scatter else None, scattered=len(taken))
-    if not (alike and taken):
+    times = list(_mean_times((alike or found)[-_LATEST:]))
+    # The figures of a dry run are synthetic.
+    scatter = [] if machine == "dry" else [one for run in times for one in run.scatter]
+    guess = replace(guess, scatter=median(scatter) if scatter else None, scattered=len(times))
+    if not (alike and times):
         return guess
-    set_ups = [took.setup for took in taken if took.setup is not None]
-    rates = [] if machine == "dry" else [took.write_rate for took in taken if took.write_rate]
+    set_ups = [run.setup for run in times if run.setup is not None]
+    rates = [] if machine == "dry" else [run.write_rate for run in times if run.write_rate]
     return replace(
         guess,
-        overhead=max(0.0, fmean(took.overhead or 0.0 for took in taken)),
+        overhead=max(0.0, fmean(run.overhead or 0.0 for run in times)),
         set_up=fmean(set_ups) if set_ups else None,
         write_rate=fmean(rates) if rates else None,
-        cells={cell: seconds for took in taken for cell, seconds in took.cells.items()},
-        stacks={stack: seconds for took in taken for stack, seconds in took.stacks.items()},
-        runs=len(taken),
+        cells={cell: seconds for run in times for cell, seconds in run.cells.items()},
+        stacks={stack: seconds for run in times for stack, seconds in run.stacks.items()},
+        runs=len(times),
         rated=len(rates),
     )
 
 
-def _taken(past: Iterable[RunFolder]) -> Iterable[MeanTimes]:
-    """Read what runs took; one that cannot be read is passed over, as planning needs none."""
+def _mean_times(past: Iterable[RunFolder]) -> Iterable[MeanTimes]:
+    """Read the times of runs. Skips unreadable journals: an estimate can do without them."""
     for run in past:
         try:
             with Journal.existing(run.journal) as journal:
-                took = journal.mean_times()
+                times = journal.mean_times()
         except MatrixError:
             continue
-        if took.overhead is not None:
-            yield took
+        if times.overhead is not None:
+            yield times

@@ -1,4 +1,4 @@
-"""A matrix with the cells that are wanted of it, checked before anything starts."""
+"""A matrix, its selected cells, and all checks before a run."""
 
 from __future__ import annotations
 
@@ -24,61 +24,59 @@ if TYPE_CHECKING:
     from runner.space.space import Array, Space
     from runner.space.variants import Variant
 
-#: Of so many cells at most it is told beforehand which guidelines they cannot decide: of more it would take seconds.
-FORESEEN = 10_000
+#: With more cells, the check for undecidable guidelines would take seconds, so it is skipped.
+MAX_CHECKED_CELLS = 10_000
 _BAD_OPTION = re.compile("(?:Bad option <|failed parsing )([a-z0-9_]+)=")
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A matrix that holds, and which of its cells are wanted."""
+class Request:
+    """A valid matrix and its selected cells."""
 
     declared: Declared
     selection: Selection
     plan: Plan
-    #: Which of the cells, in the words of the command line; empty: all that the matrix declares.
+    #: The selection as text, from the options of the command line; empty for all cells.
     part: str = ""
 
     @property
     def space(self) -> Space:
-        """All its cells."""
         return self.declared.space
 
     def arrays(self) -> Iterator[Array]:
-        """Those that are wanted."""
+        """Return the stacks of selected cells."""
         return (array for array in self.space.arrays if next(self.selection.cells_of(array), None))
 
 
 @dataclass(frozen=True)
 class Checks:
-    """What others than the language have to say of a matrix: a kind of machine, who judges guidelines, and fio."""
+    """Checks beyond the language: kernel images, guidelines that no cells decide, jobs that fio refuses."""
 
-    #: Has it the kernels that are named by their paths? The others are known.
+    #: The machine that must boot the kernel images.
     place: str
-    #: Templates of the user's, which make other jobs.
+    #: The folder of the user's templates.
     own: Path | None = None
 
     def __call__(self, space: Space) -> Iterator[Flaw]:
-        """Everything they would refuse in what is left of it."""
-        yield from _lacking_kernels(space, self.place)
-        yield from _beyond_judging(space)
+        yield from _kernel_flaws(space, self.place)
+        yield from _guideline_flaws(space)
         try:
-            yield from _refused_jobs(space, self.own)
-        except BadInput:  # a template of theirs, which is told of when nothing is wrong with the matrix itself
-            yield from _refused_jobs(space, None)
+            yield from _job_flaws(space, self.own)
+        except BadInput:  # a user template is wrong: `check_templates` reports it if the matrix itself is valid
+            yield from _job_flaws(space, None)
 
 
-def _nobody(_space: Space) -> Iterable[Flaw]:
+def _no_checks(_space: Space) -> Iterable[Flaw]:
     return ()
 
 
-def asked(
+def load_request(
     path: Path,
     only: tuple[str, ...] = (),
     shard: Shard | None = None,
-    checks: Callable[[Space], Iterable[Flaw]] = _nobody,
-) -> Asked:
-    """Load a matrix and choose from it."""
+    checks: Callable[[Space], Iterable[Flaw]] = _no_checks,
+) -> Request:
+    """Load a matrix and select cells."""
     from runner.engine.order import Plan
     from runner.space.load import load
     from runner.space.select import select
@@ -90,19 +88,19 @@ def asked(
     if next(selection.cells(), None) is None:
         rules = [name for name in ("only", "exclude") if getattr(matrix, name)]
         places = [(declared.source.place_of_key((name,)), name) for name in rules]
-        named = [*(["--only"] if only else []), *(f"`{name}:`" for name in rules)]
+        filters = [*(["--only"] if only else []), *(f"`{name}:`" for name in rules)]
         raise BadInput(
-            f"{path}: no cell is left after {' and '.join(named)}",
+            f"{path}: no cell is left after {' and '.join(filters)}",
             details="\n".join(f"{place.file}:{place.line}:{place.column}: {name}:" for place, name in places),
-            resolution="take one of these away: `matrix plan --cells` shows what is left then",
+            resolution="remove or widen one of these; `matrix plan --cells` lists the cells",
         )
     if shard is not None:
         selection = sharded(selection, shard)
     part = ", ".join([*sorted(f"only {text}" for text in only), *([f"shard {shard}"] if shard else [])])
-    return Asked(declared, selection, Plan(selection, matrix.repeat, matrix.seed), part)
+    return Request(declared, selection, Plan(selection, matrix.repeat, matrix.seed), part)
 
 
-def _lacking_kernels(space: Space, place: str) -> Iterator[Flaw]:
+def _kernel_flaws(space: Space, place: str) -> Iterator[Flaw]:
     from runner.base.kernels import is_path
     from runner.language.yaml_source import Flaw
     from runner.machines.base import MachineOptions
@@ -112,23 +110,23 @@ def _lacking_kernels(space: Space, place: str) -> Iterator[Flaw]:
             yield Flaw(("machine", "kernel", at), why)
 
 
-def _beyond_judging(space: Space) -> Iterator[Flaw]:
-    """Guidelines that no measuring would decide."""
+def _guideline_flaws(space: Space) -> Iterator[Flaw]:
+    """Yield guidelines that no cells of the matrix can decide."""
     from runner.guidelines.verdicts import undecidable_guidelines
     from runner.language.yaml_source import Flaw
     from runner.results.record import CellRow
 
     guidelines = space.matrix.guidelines
-    cells = list(islice(space.cells(), FORESEEN + 1)) if guidelines else []
-    if len(cells) > FORESEEN:
+    cells = list(islice(space.cells(), MAX_CHECKED_CELLS + 1)) if guidelines else []
+    if len(cells) > MAX_CHECKED_CELLS:
         return
     rows = [CellRow(cell.id, cell.name, cell.axes) for cell in cells]
     for at, why in undecidable_guidelines(guidelines, rows):
         yield Flaw(("guidelines", at, guidelines[at].shape), f"no cells of this matrix can decide it: {why}")
 
 
-def _refused_jobs(space: Space, own: Path | None) -> Iterator[Flaw]:
-    """Every different workload that fio itself will not take."""
+def _job_flaws(space: Space, own: Path | None) -> Iterator[Flaw]:
+    """Yield the workloads that fio refuses."""
     from runner.scripts.fio_check import explain_missing_fio, find_rejected
 
     if explain_missing_fio():
@@ -140,44 +138,41 @@ def _refused_jobs(space: Space, own: Path | None) -> Iterator[Flaw]:
         jobs = {str(at): _job(*works[at], own) for at in numbers}
         return {int(at): message for at, message in find_rejected(jobs).items()}
 
-    # fio stops at the first that it refuses: those that say the same of its own options are asked about once.
+    # fio stops at the first refused job, so each set of fio options is checked once.
     alike: dict[object, list[int]] = {}
     for at, (work, in_files) in enumerate(works):
         alike.setdefault((dict(work.coords)["workload"], *sorted(work.value.fio.items()), in_files), []).append(at)
     first = refusals(numbers[0] for numbers in alike.values())
     others = refusals(at for numbers in alike.values() if numbers[0] not in first for at in numbers[1:])
     for at, message in {**first, **others}.items():
-        yield from _flaws(works[at][0], message, mine)
+        yield from _workload_flaws(works[at][0], message, mine)
 
 
 def _job(work: Variant[Workload], in_files: bool, own: Path | None) -> str:
-    """The fio job of a workload, on something or other."""
+    """Return the fio job of a workload, with placeholder paths."""
     from runner.scripts.cell import Files, Place, workload_job
 
     place = Place(files=Files("/", "/whole", 2**40, 1, 2**40, single_use=False)) if in_files else Place(("/dev/null",))
     return workload_job(work, place, 1, own)
 
 
-def _flaws(work: Variant[Workload], message: str, mine: str) -> Iterator[Flaw]:
-    """What fio says of a workload, each thing at the option that it is about if that can be told."""
+def _workload_flaws(work: Variant[Workload], message: str, mine: str) -> Iterator[Flaw]:
+    """Place each message of fio at its option, if the message names one; else at the workload."""
     from runner.language.yaml_source import Flaw
 
     place, unplaced = ("workloads", dict(work.coords)["workload"]), []
     for line in message.splitlines():
-        named = _BAD_OPTION.search(line)
-        if named and named[1] in work.value.fio:
-            yield Flaw((*place, "fio", named[1]), f"fio refuses it: {line}{mine}", of_key=True)
+        option = _BAD_OPTION.search(line)
+        if option and option[1] in work.value.fio:
+            yield Flaw((*place, "fio", option[1]), f"fio refuses it: {line}{mine}", of_key=True)
         else:
             unplaced.append(line)
     if unplaced:
         yield Flaw(place, f"fio refuses it: {'; '.join(unplaced[:3])}{mine}")
 
 
-def check_templates(request: Asked, own: Path | None) -> None:
-    """Render the scripts of a cell of every layout and the jobs of all workloads.
-
-    What a user's own templates lack is told before anything starts.
-    """
+def check_templates(request: Request, own: Path | None) -> None:
+    """Render one cell of every layout and all workloads, so that faults of user templates appear before the run."""
     from runner.scripts.cell import cell_scripts, files_of, job, stack_scripts
 
     if own is None:
@@ -186,47 +181,46 @@ def check_templates(request: Asked, own: Path | None) -> None:
     disks = [f"/dev/disk/by-id/matrix-{number}" for number in range(len(matrix.every_disk()))]
     for array in {dict(array.coords)["layout"]: array for array in request.arrays()}.values():
         cell = next(request.selection.cells_of(array))
-        # Disks of which nobody knows that they are zeroed have more done to them.
+        # Scripts for disks that may hold data have more steps.
         scripts = stack_scripts(array, disks, zeroed=False, own=own)
         for name, text in files_of(scripts, cell_scripts(cell, scripts.stack, own, matrix.monitor)).items():
-            _is_bash(name, text, own)
+            _check_syntax(name, text, own)
         job(cell, scripts.stack, 1, own)
     for work, in_files in request.space.workloads:
         _job(work, in_files, own)
 
 
 def check_names(own: Path | None) -> None:
-    """Refuse templates that nothing would read: whoever wrote them means something else than what would run."""
+    """Refuse user templates that would have no effect, such as ones with a misspelled name."""
     from runner.language.suggestions import did_you_mean
     from runner.scripts.jinja import effective_templates, unused_templates
 
     if own and (names := unused_templates(own)):
         raise BadInput(
-            f"nothing reads {', '.join(str(own / name) for name in names)}",
+            f"unused templates: {', '.join(str(own / name) for name in names)}",
             details="\n".join(f"{name}: {did_you_mean(name, effective_templates(None))}" for name in names),
-            resolution="name it as the shipped template that it stands in for, or include it from one that does",
+            resolution="use the name of the shipped template to replace, or include the file from such a template",
         )
 
 
-def _is_bash(name: str, text: str, own: Path) -> None:
-    """Whether a script can be read at all is asked of bash itself."""
+def _check_syntax(name: str, text: str, own: Path) -> None:
     from runner.base.process import run
 
-    told = run(["bash", "-n"], stdin=text)
-    if told.returncode:
+    result = run(["bash", "-n"], stdin=text)
+    if result.returncode:
         raise BadInput(
-            f"{name}, as the templates in {own} make it, is no script that bash can read",
-            details=told.stderr.strip(),
-            resolution="`matrix render --templates` writes it, to be looked at",
+            f"the templates in {own} render {name} with a bash syntax error",
+            details=result.stderr.strip(),
+            resolution="`matrix render --templates` writes the script for inspection",
         )
 
 
-def refuse(place: Machine, specs: Iterable[RigSpec]) -> None:
-    """Stop here if the machine says that it cannot do it, with everything that it says."""
+def check_machine(place: Machine, specs: Iterable[RigSpec]) -> None:
+    """Refuse rigs that the machine cannot provide, with all reasons."""
     refusals = list(dict.fromkeys(refusal for spec in specs for refusal in place.refusals(spec)))
     if refusals:
         raise BadInput(
             f"the {place.name} machine cannot run this",
             details="\n".join(f"- {one.message}" for one in refusals),
-            resolution="`matrix doctor` shows what every machine needs",
+            resolution="`matrix doctor` shows the needs of every machine",
         )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class RunChoice:
     """A run to continue, or a new one."""
 
     folder: RunFolder
@@ -29,21 +29,21 @@ class Chosen:
     #: The repeats, if a larger `repeat:` adds rounds to the run.
     larger: Mapping[str, Any] | None = None
     #: Why an unfinished run is not continued.
-    why: str = ""
+    reason: str = ""
 
     def message(self, done: int) -> str:
         """Return the notice for the user, if any."""
         if self.new:
-            return self.why
+            return self.reason
         planned = self.larger["planned"] if self.larger else self.folder.manifest.planned
         more = ", with the larger `repeat:` of the matrix" if self.larger else ""
         return f"continuing the run of {_moment(self.folder.manifest)} ({done:,} of {planned:,} trials done){more}"
 
-    def prepared(self, journal: Journal) -> RunFolder:
-        """Record the larger repeat, or take back broken trials; return the folder."""
+    def prepare_folder(self, journal: Journal) -> RunFolder:
+        """Record the larger repeat or withdraw broken trials; return the folder."""
         folder = self.folder
         if self.retry or self.larger:
-            # First, so that a kill from here on leaves a run that can be continued.
+            # First: after a kill, the same command must continue this run.
             folder = folder.update_manifest(finished=False, **(self.larger or {}))
         if self.retry:
             names = {cell.id: cell.name for cell in journal.cells()}
@@ -52,24 +52,24 @@ class Chosen:
         return folder
 
 
-def chosen_run(results: Path, wanted: Manifest, *, fresh: bool, retry_broken: bool) -> Chosen:
+def choose_run(results: Path, wanted: Manifest, *, fresh: bool, retry_broken: bool) -> RunChoice:
     """Return the run to continue, or create a new one."""
     if retry_broken and fresh:
         raise BadInput("--fresh starts a new run, --retry-broken continues one", resolution="use one of the two")
     if retry_broken and not _runs_of(results, wanted):
         raise BadInput(
             f"{results}/ has no run of this matrix with these options to continue",
-            resolution="leave out --retry-broken: the first run tries everything",
+            resolution="leave --retry-broken out: a first run tries all trials",
         )
     if found := _run_to_continue(results, wanted, fresh=fresh, retry_broken=retry_broken):
         larger = _repeats(wanted) if _repeats(wanted) != _repeats(found.manifest) else None
-        return Chosen(found, new=False, retry=retry_broken, larger=larger)
-    why = "" if fresh else _why_not(results, wanted)
-    return Chosen(create(results, wanted), new=True, why=why)
+        return RunChoice(found, new=False, retry=retry_broken, larger=larger)
+    reason = "" if fresh else _why_not(results, wanted)
+    return RunChoice(create(results, wanted), new=True, reason=reason)
 
 
-def begins_anew(results: Path, wanted: Manifest, *, fresh: bool, retry_broken: bool) -> bool:
-    """Return whether no run is continued. One that is may have left on its disks what only it may remove."""
+def starts_new_run(results: Path, wanted: Manifest, *, fresh: bool, retry_broken: bool) -> bool:
+    """Return whether a new run starts. A continued run may have left stacks on its disks that only it may remove."""
     return _run_to_continue(results, wanted, fresh=fresh, retry_broken=retry_broken) is None
 
 
@@ -77,10 +77,10 @@ def _run_to_continue(results: Path, wanted: Manifest, *, fresh: bool, retry_brok
     """Return the latest run of the same work that is unfinished, or that a larger `repeat:` extends."""
     if fresh:
         return None
-    ours = [run for run in _runs_of(results, wanted) if _can_hold(run.manifest, wanted)]
+    candidates = [run for run in _runs_of(results, wanted) if _can_hold(run.manifest, wanted)]
     if retry_broken:
-        return latest(ours)
-    return latest(run for run in ours if not run.manifest.finished or _asks_for_more(run.manifest, wanted))
+        return latest(candidates)
+    return latest(run for run in candidates if not run.manifest.finished or _asks_for_more(run.manifest, wanted))
 
 
 def _runs_of(results: Path, wanted: Manifest) -> list[RunFolder]:
@@ -93,7 +93,7 @@ def _work(manifest: Manifest) -> tuple[str, ...]:
 
 
 def _can_hold(manifest: Manifest, wanted: Manifest) -> bool:
-    """Return whether the wanted trials include all that the run planned. Steered runs planned only for themselves."""
+    """Return whether the wanted trials include all planned ones. Steered runs planned for themselves only."""
     if _repeats(manifest) == _repeats(wanted):
         return True
     if manifest.steered or manifest.most is None or wanted.most is None:
@@ -108,22 +108,22 @@ def _asks_for_more(manifest: Manifest, wanted: Manifest) -> bool:
 
 
 def _repeats(manifest: Manifest) -> dict[str, Any]:
-    """Return what `repeat:` decides."""
+    """Return the fields of a manifest that come from `repeat:`."""
     return manifest.model_dump(include={"planned", "least", "most", "until", "confidence"})
 
 
 def readable(text: str) -> str:
-    """A name from the command line or of a file, which need not be UTF-8, as a text that can be stored."""
+    """Convert a name to UTF-8 text: file names and arguments may hold other bytes."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def command_line(words: Iterable[str]) -> tuple[str, ...]:
-    """A command line as it is kept: readable, and without the passwords of databases."""
+    """Return a command line for the manifest, without database passwords."""
     return tuple(without_passwords(readable(word)) for word in words)
 
 
 def _why_not(results: Path, wanted: Manifest) -> str:
-    """Return why the last run of this name is not continued although it is unfinished; empty if it is finished."""
+    """Return why the last run of this name is not continued; empty if that run is finished."""
     last = latest(
         run for run in runs(results) if (run.manifest.matrix, run.manifest.machine) == (wanted.matrix, wanted.machine)
     )

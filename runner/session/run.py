@@ -25,13 +25,21 @@ from runner.results.journal import Journal
 from runner.results.live_sync import Feed
 from runner.results.store_address import address_of, is_named
 from runner.scripts.fio_check import explain_missing_fio
-from runner.session.disk_lease import Borrowed, borrowed, check_destroy, check_zeroed, passing, precheck, wanted
+from runner.session.disk_lease import (
+    RunDisks,
+    check_destroy,
+    check_zeroed,
+    lease_run_disks,
+    match_disks,
+    passthrough_machine,
+    precheck,
+)
 from runner.session.finish import Ending, report
-from runner.session.host_facts import boot_id, release_of
+from runner.session.host_facts import boot_id, kernel_release
 from runner.session.past_timings import QUIET, Load, pace_of
-from runner.session.request import Checks, asked, check_names, check_templates, refuse
-from runner.session.resume import begins_anew, chosen_run
-from runner.session.run_request import Order, check_kernel
+from runner.session.request import Checks, check_machine, check_names, check_templates, load_request
+from runner.session.resume import choose_run, starts_new_run
+from runner.session.run_request import RunRequest, check_kernel
 from runner.space.studies import study_beside
 
 if TYPE_CHECKING:
@@ -50,13 +58,13 @@ if TYPE_CHECKING:
 
 Jobs = int | Literal["auto"]
 AUTO: Literal["auto"] = "auto"
-#: Facts of a rig that are no versions.
-_PASSING = frozenset({"kernel", "ready", "up", "md", "without"})
+#: Facts of one start of a rig, not versions.
+_START_FACTS = frozenset({"kernel", "ready", "up", "md", "without"})
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Everything that a user asks of a run."""
+    """The options of `matrix run`."""
 
     matrix: Path
     place: Where
@@ -79,18 +87,19 @@ class RunOptions:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedRun:
     """A run that passed every check, before its folder exists."""
 
     options: RunOptions
-    order: Order
-    #: How many rigs work at a time, and why it is one although more were asked for; empty if it is not so.
+    order: RunRequest
+    #: The number of parallel rigs.
     level: Level
+    #: Why it is one although the user wants more.
     one_at_a_time: str = ""
 
 
 class Observer(Protocol):
-    """Shows a run while it goes on."""
+    """Shows the progress of a run."""
 
     planned: int
     done: int
@@ -99,65 +108,63 @@ class Observer(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
-    def begins(self, folder: Path) -> None: ...
-    def ends(self, end: Ending) -> None: ...
+    def start_run(self, folder: Path) -> None: ...
+    def end_run(self, end: Ending) -> None: ...
     def event(self, event: Event) -> None: ...
     def notice(self, text: str) -> None: ...
     def trouble(self, text: str) -> None: ...
     def progress(self, brief: str, fraction: float | None = None) -> None: ...
-    def expects(self, least: float, most: float) -> None: ...
+    def show_estimate(self, least: float, most: float) -> None: ...
 
 
 class Stop(Protocol):
     """Runs work until it ends or is asked to stop."""
 
     def run(self, work: Coroutine[Any, Any, None]) -> bool:
-        """Return whether the work came to its end."""
+        """Return whether the work completed."""
 
 
 @dataclass
 class _Run:
-    """One run with everything that carries it out."""
-
     options: RunOptions
-    order: Order
+    order: RunRequest
     level: Level
     folder: RunFolder
     journal: Journal
     observer: Observer
     stop: Stop
-    disks: Borrowed = field(default_factory=Borrowed)
+    disks: RunDisks = field(default_factory=RunDisks)
 
 
-def run(prepared: Prepared, observer_of: Callable[[Order, int], Observer], stop: Stop) -> Ending:
+def run(prepared: PreparedRun, observer_of: Callable[[RunRequest, int], Observer], stop: Stop) -> Ending:
     """Run a matrix, or resume its unfinished run."""
     options, order, level = prepared.options, prepared.order, prepared.level
-    chosen = chosen_run(options.results, order.manifest(), fresh=options.fresh, retry_broken=options.retry_broken)
-    folder = chosen.folder
+    choice = choose_run(options.results, order.manifest(), fresh=options.fresh, retry_broken=options.retry_broken)
+    folder = choice.folder
     if options.folder_to:
         write_atomically(options.folder_to, f"{folder.path}\n".encode())
     with folder.locked(), Journal.open(folder.journal, synthetic=folder.manifest.synthetic) as journal:
-        folder = chosen.prepared(journal)  # first: it takes back what is to be tried again
+        folder = choice.prepare_folder(journal)  # first: withdrawn trials must not count as done
         observer = observer_of(order, len(journal.recorded_identities()))
         this = _Run(options, order, level, folder, journal, observer, stop)
         with observer:
-            for text in _notes(this, prepared.one_at_a_time, chosen.message(observer.done)):
+            for text in _notes(this, prepared.one_at_a_time, choice.message(observer.done)):
                 observer.notice(text)
-            observer.begins(folder.path)
-            end = _with_disks(this)
-        observer.ends(end)
+            observer.start_run(folder.path)
+            end = _lease_and_execute(this)
+        observer.end_run(end)
     return end
 
 
-def prepare(options: RunOptions, notice: Callable[[str], None]) -> Prepared:
-    """Check everything that can be checked before a run exists, and remove what killed runs left on this machine."""
-    place = Where(passing(options.place.machine)) if options.passthrough else options.place
+def prepare(options: RunOptions, notice: Callable[[str], None]) -> PreparedRun:
+    """Check all that is known before a run exists, and remove leftovers of killed runs from this machine."""
+    place = Where(passthrough_machine(options.place.machine)) if options.passthrough else options.place
     check_names(options.templates)
-    request = asked(options.matrix, options.only, options.shard, Checks(place.machine, options.templates))
+    request = load_request(options.matrix, options.only, options.shard, Checks(place.machine, options.templates))
     matrix = request.space.matrix
     check_kernel(options.kernel, matrix.machine.kernel or ())
     check_templates(request, options.templates)
-    order = Order(
+    order = RunRequest(
         options.matrix,
         request,
         place.machine,
@@ -169,62 +176,61 @@ def prepare(options: RunOptions, notice: Callable[[str], None]) -> Prepared:
     )
     order.check()
     here, specs = machine(place.machine, MachineOptions()), order.specs()
-    refuse(here, specs)
+    check_machine(here, specs)
     check_zeroed(request, here)
     for leftover in sweep(place.machine):
         notice(leftover.message)
-    exist = None if here.brings_disks else wanted(matrix, options.hosts, place)
-    check_destroy(options.destroy, exist, place.machine)
-    order = replace(order, exist=exist, release=release_of(exist.ssh) if exist else "")
-    if exist and exist.ssh:
-        refuse(machine(place.machine, MachineOptions(where=exist.ssh)), specs)
-    anew = {"fresh": options.fresh, "retry_broken": options.retry_broken}
-    if exist and begins_anew(options.results, order.manifest(), **anew):
-        precheck(exist, matrix, place.machine, options.destroy)
-    return Prepared(options, order, *level_of(options.jobs, here, specs, request.arrays()))
+    match = None if here.brings_disks else match_disks(matrix, options.hosts, place)
+    check_destroy(options.destroy, match, place.machine)
+    order = replace(order, match=match, release=kernel_release(match.ssh) if match else "")
+    if match and match.ssh:
+        check_machine(machine(place.machine, MachineOptions(where=match.ssh)), specs)
+    choice = {"fresh": options.fresh, "retry_broken": options.retry_broken}
+    if match and starts_new_run(options.results, order.manifest(), **choice):
+        precheck(match, matrix, place.machine, options.destroy)
+    return PreparedRun(options, order, *choose_level(options.jobs, here, specs, request.arrays()))
 
 
-def _notes(this: _Run, one_at_a_time: str, resumed: str) -> Iterator[str]:
+def _notes(this: _Run, one_at_a_time: str, choice: str) -> Iterator[str]:
     request, store = this.order.request, this.options.store
-    declared = request.space.notes_on(request.selection.layouts(), simulated=this.order.exist is None)
+    declared = request.space.notes_on(request.selection.layouts(), simulated=this.order.match is None)
     for note in (*declared, explain_missing_fio(), one_at_a_time):
         if note:
             yield f"note: {note}"
-    if resumed:
-        yield resumed
+    if choice:
+        yield choice
     address = address_of(store, this.options.results)
     if is_named(store) and address.file and not address.file.exists():
-        yield f"new store made at {address}"
+        yield f"created a new store at {address}"
 
 
-def _with_disks(this: _Run) -> Ending:
-    """Lease the physical disks, if any, and carry the run out on them."""
+def _lease_and_execute(this: _Run) -> Ending:
     with ExitStack() as stack:
         observer, order = this.observer, this.order
-        if order.exist:
-            tell = observer.notice, observer.trouble
-            lease = borrowed(order.exist, order.request, order.machine, this.folder, this.options.destroy, *tell)
+        if order.match:
+            show = observer.notice, observer.trouble
+            lease = lease_run_disks(order.match, order.request, order.machine, this.folder, this.options.destroy, *show)
             this.disks = stack.enter_context(lease)
             _record_disks(this)
-        pace = _tell_estimate(this)
+        pace = _show_estimate(this)
         spending = Spending(this.options.budget, pace, write_budget=this.disks.write_budget)
         address = address_of(this.options.store, this.options.results)
         feed = stack.enter_context(Feed(address, this.folder, observer.trouble))
-        return _carry_out(this, spending, feed)
+        return _execute(this, spending, feed)
 
 
 def _record_disks(this: _Run) -> None:
-    """Record what the disks are, and their health, before the first write."""
+    """Record the facts and the health of the disks before the first write."""
     disks, observer = this.disks, this.observer
-    for word in disks.warnings(this.folder.manifest.disks):
-        observer.trouble(word)
-    if word := describe_missing_health(disks.health):
-        observer.notice(word)
+    for warning in disks.warnings(this.folder.manifest.disks):
+        observer.trouble(warning)
+    if note := describe_missing_health(disks.health):
+        observer.notice(note)
     this.folder = this.folder.update_manifest(disks=disks.facts, health=disks.health)
 
 
-def _tell_estimate(this: _Run) -> Pace:
-    """Tell how long the run will take; return what that is based on."""
+def _show_estimate(this: _Run) -> Pace:
+    """Show how long the run will take; return the pace behind the estimate."""
     order, observer = this.order, this.observer
     request, here = order.request, machine(order.machine, MachineOptions(cold=order.cold))
     load = QUIET if here.synthetic else Load.now()
@@ -233,42 +239,44 @@ def _tell_estimate(this: _Run) -> Pace:
         observer.notice(f"note: {load.note}")
     found = estimate(request.plan, pace, this.level.now)
     left = 1 - observer.done / max(1, observer.planned)
-    observer.expects(found.seconds_least * left, found.seconds_most * left)
-    this.folder = this.folder.update_manifest(expected=found.seconds_most * left)
+    observer.show_estimate(found.seconds_least * left, found.seconds_most * left)
     return pace
 
 
-def _carry_out(this: _Run, spending: Spending, feed: Feed) -> Ending:
-    """Run to the end, or to where it was stopped; the reports are written either way."""
+def _execute(this: _Run, spending: Spending, feed: Feed) -> Ending:
+    """Execute until the end or a stop, then write the reports in both cases."""
     order, disks, observer = this.order, this.disks, this.observer
     scheduler = Scheduler(order.request.plan, spending=spending, steering=order.steering())
     if order.until_decided:
         this.folder = this.folder.update_manifest(steered=True)
     executor = Executor(scheduler, _context(this, feed), this.level)
-    done, worn = False, ""
+    done, wear_stop = False, ""
     try:
         done = this.stop.run(_work(executor, disks))
-        worn = disks.write_budget.stop_reason if disks.write_budget else ""
+        wear_stop = disks.write_budget.stop_reason if disks.write_budget else ""
     finally:
-        if worn:
-            observer.trouble(worn)
-        elif text := short_of(scheduler.short, scheduler.left_out, spending.budget):
+        if wear_stop:
+            observer.trouble(wear_stop)
+        elif text := budget_message(scheduler.short, scheduler.left_out, spending.budget):
             (observer.trouble if scheduler.short else observer.notice)(text)
-        kept = _return_disks(this)
-        short = scheduler.short + bool(worn)
+        returned = _return_disks(this)
+        short = scheduler.short + bool(wear_stop)
         end = _write_reports(
-            lambda: _report(this, done=done, short=short, kept=kept), this.folder, feed, finished=done and not short
+            lambda: _report(this, done=done, short=short, returned=returned),
+            this.folder,
+            feed,
+            finished=done and not short,
         )
     return end
 
 
-async def _work(executor: Executor, disks: Borrowed) -> None:
+async def _work(executor: Executor, disks: RunDisks) -> None:
     await run_within_budget(executor.run(), disks.write_budget)
 
 
 def _context(this: _Run, feed: Feed) -> RunContext:
     order, disks, observer = this.order, this.disks, this.observer
-    leased = disks.paths, disks.held, order.exist.ssh if order.exist else "", disks.agent
+    leased = disks.paths, disks.leased, order.match.ssh if order.match else "", disks.agent
     place = machine(
         order.machine, MachineOptions(order.cold, observer.progress, observer.notice, *leased, images=order.images)
     )
@@ -278,7 +286,7 @@ def _context(this: _Run, feed: Feed) -> RunContext:
             versions = dict(this.folder.manifest.versions)
             found = {event.facts["kernel"]: _versions(event.facts)}
             if versions | found != versions:
-                # At once: a process that resumes after a kill may not bring up a rig any more.
+                # At once: after a kill, the next process may need no rig.
                 this.folder = this.folder.update_manifest(versions=versions | found)
         elif isinstance(event, TrialDone):
             feed.add(event.trial)
@@ -298,20 +306,20 @@ def _context(this: _Run, feed: Feed) -> RunContext:
 
 
 def _return_disks(this: _Run) -> bool:
-    """Return the leased disks and record their health; whether some stay with the run."""
-    kept = not this.disks.given_back()
-    health = this.disks.examined()  # after the return: a disk that a VM has with its controller cannot be asked
+    """Return the leased disks and record their health; report whether all could be returned."""
+    returned = this.disks.return_disks()
+    health = this.disks.query_health()  # after the return: a VM that has the controller hides the disk
     for alarm in filter(None, (after.alarm for after in health)):
         this.observer.trouble(alarm)
     digests = this.order.digests().model_dump()
     this.folder = this.folder.update_manifest(digests=digests, health=health, **this.order.texts())
-    return kept
+    return returned
 
 
-def _report(this: _Run, *, done: bool, short: int, kept: bool) -> Ending:
+def _report(this: _Run, *, done: bool, short: int, returned: bool) -> Ending:
     guidelines = this.order.request.space.matrix.guidelines
     end = report(this.folder, this.journal, guidelines, this.order.study, interrupted=not done, short=short)
-    return replace(end, exit=max(end.exit, Exit.BROKEN)) if kept else end
+    return end if returned else replace(end, exit=max(end.exit, Exit.BROKEN))
 
 
 def _write_reports(reports: Callable[[], Ending], folder: RunFolder, feed: Feed, *, finished: bool) -> Ending:
@@ -321,7 +329,7 @@ def _write_reports(reports: Callable[[], Ending], folder: RunFolder, feed: Feed,
     except (MatrixError, OSError):
         raise  # such as a full disk: the same command writes the reports again
     except Exception as mistake:
-        # The same command would fail again, and the run would never be finished.
+        # Finished all the same: the same command would fail here again.
         _close(folder, feed, Exit.BROKEN, finished=finished)
         mistake.add_note(f"there are no reports: once this is fixed, `matrix report {folder.path}` writes them")
         raise
@@ -331,48 +339,48 @@ def _write_reports(reports: Callable[[], Ending], folder: RunFolder, feed: Feed,
 
 
 def _close(folder: RunFolder, feed: Feed, end: Exit, *, finished: bool) -> None:
-    """Record whether anything is still to be measured, and how the run ended."""
+    """Record whether all trials are done, and how the run ended."""
     ended = datetime.now(UTC).isoformat(timespec="milliseconds")
     feed.end(folder.update_manifest(finished=finished, ended=ended, exit=int(end) if finished else None))
 
 
 def _versions(facts: Mapping[str, str]) -> dict[str, str]:
-    """Return the versions of what a rig is made of, without facts of this one start."""
-    return {name: text for name, text in facts.items() if name not in _PASSING and not name.startswith("matrix-")}
+    """Return the versions among the facts of a rig."""
+    return {name: text for name, text in facts.items() if name not in _START_FACTS and not name.startswith("matrix-")}
 
 
-def level_of(asked: Jobs, place: Machine, specs: Collection[RigSpec], arrays: Iterable[Array]) -> tuple[Level, str]:
-    """Return the number of rigs to begin with, and a note why it is one; a number that is impossible is bad input."""
-    if asked == 1:
+def choose_level(jobs: Jobs, place: Machine, specs: Collection[RigSpec], arrays: Iterable[Array]) -> tuple[Level, str]:
+    """Return the first number of parallel rigs, and a note if `auto` allows only one."""
+    if jobs == 1:
         return FixedLevel(1), ""
     kinds = set(specs)
     why = why_one_at_a_time(place, kinds, arrays)
     room = min(map(place.max_rigs, kinds))
-    if asked == AUTO:
+    if jobs == AUTO:
         why = why or ("this host has no room for a second such machine" if room == 1 else "")
         return (FixedLevel(1), f"one rig at a time: {why}") if why else (AdaptiveLevel.up_to(room), "")
     if why:
         raise BadInput(
-            f"--jobs {asked}: {why}",
-            resolution="leave --jobs out, or choose cells with --only for which that is not so",
+            f"--jobs {jobs}: {why}",
+            resolution="leave --jobs out, or choose other cells with --only",
         )
-    if asked > room:
+    if jobs > room:
         one = next(iter(kinds))
-        size = f"{one.memory // 2**20}MiB and {one.cpus} processors, and what each takes beside that"
+        size = f"{one.memory // 2**20}MiB, {one.cpus} processors and the overhead of the emulator each"
         raise BadInput(
-            f"--jobs {asked}: this host has room for {room} at a time of machines with {size}",
-            resolution="`--jobs auto` takes as many as there is room for; their size is the matrix's `machine:`",
+            f"--jobs {jobs}: this host has room for {room} machines at a time, with {size}",
+            resolution="use `--jobs auto`, or smaller machines: `machine:` in the matrix sets their size",
         )
-    return FixedLevel(asked), ""
+    return FixedLevel(jobs), ""
 
 
-def short_of(short: int, left_out: int, cost: Cost) -> str:
+def budget_message(short: int, left_out: int, cost: Cost) -> str:
     """Return the message of a run that stopped for its budget; empty if it did not."""
     if cost == ENDLESS or not left_out:
         return ""
     if short:
         return (
-            f"the budget is used up: {short:,} trials of the minimum are missing; a larger one, or none, goes on with "
-            "them, and `matrix plan` tells what they take"
+            f"the budget is used up: {short:,} trials of the minimum are missing; the same command with a larger "
+            "budget continues the run, and `matrix plan` shows the time and bytes they take"
         )
-    return f"the budget is used up: every cell has its minimum, and {left_out:,} trials more were wanted"
+    return f"the budget is used up: every cell has its minimum; {left_out:,} further trials were planned"

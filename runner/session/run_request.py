@@ -1,4 +1,4 @@
-"""Everything that was asked of `matrix run`, and which of two orders are one and the same run."""
+"""The request behind a run, its manifest, and the fingerprint that finds the run to resume."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from runner.results.environment import Digests, DiskFacts
 from runner.results.record import CellRow
 from runner.results.run_folder import Manifest
 from runner.scripts.jinja import effective_templates
-from runner.session.host_facts import facts_of, revision
+from runner.session.host_facts import query_facts, revision
 from runner.session.resume import command_line, readable
 from runner.space.shard import Sharded
 from runner.space.variants import digest
@@ -28,40 +28,37 @@ if TYPE_CHECKING:
 
     from runner.language.hosts import LabDisk
     from runner.machines.base import RigSpec
-    from runner.session.request import Asked
+    from runner.session.request import Request
     from runner.simdisks.disk import Disk
     from runner.space.hosts_file import Match
     from runner.space.studies import Study
 
 
 @dataclass(frozen=True)
-class Order:
-    """Everything that was asked for on the command line."""
-
+class RunRequest:
     path: Path
-    request: Asked
+    request: Request
     machine: str
     kernel: str | None
     templates: Path | None
     cold: bool
     until_decided: bool = False
-    #: Disks that exist, where the machine makes none.
-    exist: Match | None = None
-    #: Of the kernel of the host that has them.
+    #: Physical disks, if the machine creates none.
+    match: Match | None = None
+    #: The kernel release of the host with these disks.
     release: str = ""
-    #: What was published of it.
     study: Study | None = None
 
     def check(self) -> None:
-        """Refuse what cannot end."""
+        """Refuse --until-decided without guidelines: it would never end."""
         if self.until_decided and not self.request.space.matrix.guidelines:
             raise BadInput(
                 f"--until-decided: {self.path} has no guidelines to decide",
-                resolution="add some under `guidelines:` (docs/guidelines.md says how), or leave it out",
+                resolution="add some under `guidelines:` (docs/guidelines.md has examples), or leave the option out",
             )
 
     def steering(self) -> Steering | None:
-        """Where trials beyond the minimum go, if guidelines have a say in it."""
+        """Return the choice of trials beyond the minimum by guidelines, with --until-decided."""
         if not self.until_decided:
             return None
         matrix = self.request.space.matrix
@@ -70,15 +67,15 @@ class Order:
 
     @property
     def planned(self) -> int:
-        """Trials at most."""
+        """Return the largest number of trials."""
         return self.request.selection.count() * self.request.plan.repeat.max
 
     def specs(self) -> set[RigSpec]:
-        """Every kind of rig that it needs: what is not among its cells asks for nothing."""
+        """Return the kinds of rigs that the selected cells need."""
         return set(specs_of(self.request.space.matrix, self.request.arrays(), self.kernel))
 
     def manifest(self) -> Manifest:
-        """What a run of it would be."""
+        """Return the manifest of a new run."""
         matrix = self.request.space.matrix
         return Manifest(
             id=token_hex(8),
@@ -89,8 +86,10 @@ class Order:
             seed=matrix.seed,
             command=command_line(["matrix", *sys.argv[1:]]),
             **self.texts(),
-            host=facts_of(self.exist.ssh if self.exist else ""),
-            disks=tuple(map(real_facts, self.exist.disks) if self.exist else map(disk_facts, matrix.every_disk())),
+            host=query_facts(self.match.ssh if self.match else ""),
+            disks=tuple(
+                map(declared_facts, self.match.disks) if self.match else map(simulated_disk_facts, matrix.every_disk())
+            ),
             digests=self.digests(),
             revision=revision(self.path.parent),
             started=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -104,12 +103,11 @@ class Order:
         )
 
     def texts(self) -> dict[str, Any]:
-        """The matrix as it was written, and what it uses. A run that is gone on with may have other guidelines now."""
+        """Return the matrix and its included files as written. Guidelines may differ when a run is resumed."""
         source = self.request.declared.source
         return {"text": source.text, "used": {readable(name): text for name, text in source.used.items()}}
 
     def digests(self) -> Digests:
-        """Of matrix and templates."""
         source = self.request.declared.source
         return Digests(
             matrix=digest([source.text, *sorted(source.used.values())]).hex(),
@@ -118,46 +116,46 @@ class Order:
 
     @cached_property
     def images(self) -> dict[str, str]:
-        """What is in the images of its kernels. Looked at once: what is built in their place later is another run's."""
+        """Return the contents of kernel images by name. Read once: an image that is rebuilt later is another run's."""
         names = (self.kernel, *(self.request.space.matrix.machine.kernel or ()))
         return {name: content for name in names if name and (content := kernel_content(name)) != name}
 
     def fingerprint(self) -> str:
-        """Return what identifies the work: equal for two orders if one may continue the run of the other.
+        """Return a hash of the work: two requests with the same hash may continue each other's run.
 
-        `repeat:` is no part of it, as more rounds of the same work can be added.
+        `repeat:` is left out, so that a larger one adds rounds to the run.
         """
         selection = self.request.selection
         rules = [
             [sorted((axis, sorted(values)) for axis, values in rule.items()) for rule in group]
             for group in selection.only
         ]
-        # What is claimed of figures does not make them others.
+        # Guidelines and the description do not change figures.
         matrix = self.request.space.matrix.model_dump(mode="json", exclude={"description", "guidelines", "repeat"})
         named = (self.kernel, *(self.request.space.matrix.machine.kernel or ()))
         kernels = [name and self.images.get(name, name) for name in named]
-        # What is measured on disks that exist is about these disks, under the kernel that runs.
-        found = [self._about(one) for one in self.exist.disks] if self.exist else []
+        # Figures of physical disks depend on these disks and the running kernel.
+        disks = [self._disk_identity(one) for one in self.match.disks] if self.match else []
         # Disks of two virtual machines may have the same serial numbers.
-        where = [self.exist.reach] if self.exist and self.exist.ssh else []
-        exist = [self.release, *where, *found] if found else None
-        of = [matrix, self.machine, kernels, rules, effective_templates(self.templates)]
+        host = [self.match.reach] if self.match and self.match.ssh else []
+        physical = [self.release, *host, *disks] if disks else None
+        work = [matrix, self.machine, kernels, rules, effective_templates(self.templates)]
         arrays = [sorted(selection.arrays)] if isinstance(selection, Sharded) else []
-        return digest([*of, *([exist] if exist else []), *arrays]).hex()
+        return digest([*work, *([physical] if physical else []), *arrays]).hex()
 
-    def _about(self, disk: LabDisk) -> dict[str, Any]:
-        """What of a disk makes figures others; by its own controller only virtual machines of ours get it."""
+    def _disk_identity(self, disk: LabDisk) -> dict[str, Any]:
+        """Return the fields of a disk that affect figures; `vfio` only matters to virtual machines of this host."""
         whole = {"vfio": disk.vfio} if disk.vfio and self.machine == PASSTHROUGH["qemu"] else {}
         return disk.model_dump(mode="json", exclude={"wear", "vfio"}) | whole
 
 
-def real_facts(disk: LabDisk) -> DiskFacts:
-    """What the manifest says of a disk that exists: what hosts.yaml does, all of which was compared with the disk."""
+def declared_facts(disk: LabDisk) -> DiskFacts:
+    """Return the facts of a physical disk from hosts.yaml, which the lease compares with the disk."""
     return DiskFacts(size=disk.size, bus="its own", model=disk.kind or "", serial=disk.serial or disk.wwn or "")
 
 
-def disk_facts(disk: Disk) -> DiskFacts:
-    """What the manifest says of a disk. The chance of a modelled one (where its platter is) makes it no other."""
+def simulated_disk_facts(disk: Disk) -> DiskFacts:
+    """Return the facts of a simulated disk. The digest omits the phase of the platter, which is random."""
     link = f"{disk.link.name}, {disk.link.rate / 1e6:g} MB/s" if disk.link else ""
     if disk.physics is None:
         return DiskFacts(size=disk.size, bus=disk.bus, link=link)
@@ -166,18 +164,18 @@ def disk_facts(disk: Disk) -> DiskFacts:
 
 
 def kernel_content(name: str) -> str:
-    """A kernel as it counts for a run: a name stands for itself, an image for what is in it."""
+    """Return the name of a known kernel; for an image, a key of its content."""
     made = recipe_for(name)
     return kernel_key(made.suite, made.image) if made and made.image else name
 
 
-def check_kernel(asked_for: str | None, declared: tuple[str, ...]) -> None:
-    """Refuse a kernel on the command line where the matrix says which: rows would name one and another would run."""
-    if asked_for is None or not declared or declared == (asked_for,):
+def check_kernel(kernel: str | None, declared: tuple[str, ...]) -> None:
+    """Refuse --kernel if the matrix declares other kernels: rows would name one kernel and another would run."""
+    if kernel is None or not declared or declared == (kernel,):
         return
     raise BadInput(
-        f"--kernel {asked_for}: the matrix itself names {' and '.join(declared)}",
-        resolution=f"--only 'kernel={asked_for}' chooses among several"
-        if asked_for in declared
-        else "take `kernel:` out of its `machine:`, or add this one there",
+        f"--kernel {kernel}: the matrix itself names {' and '.join(declared)}",
+        resolution=f"--only 'kernel={kernel}' selects one of them"
+        if kernel in declared
+        else "remove `kernel:` from `machine:` in the matrix, or add this kernel there",
     )

@@ -38,7 +38,7 @@ def run(call: Call, tmp_path: Path) -> Run:
 def test_a_run_whose_budget_is_used_up_before_its_minimum_is_not_finished(run: Run, tmp_path: Path) -> None:
     status, said = run("--bytes-budget", "1kB")
     assert status == 3
-    assert "2 trials of the minimum are missing; a larger one, or none, goes on with them" in said
+    assert "2 trials of the minimum are missing; the same command with a larger budget continues the run" in said
     status, said = run()
     assert status == 0
     assert "budget" not in said
@@ -57,7 +57,7 @@ def test_what_programs_and_the_quiet_are_told_of_it(run: Run) -> None:
 def test_one_after_the_minimum_is_and_says_so(run: Run) -> None:
     status, said = run("--bytes-budget", "500MB")
     assert status == 0
-    assert "the budget is used up: every cell has its minimum, and " in said
+    assert "the budget is used up: every cell has its minimum; " in said
 
 
 def test_a_plan_tells_how_far_it_goes(call: Call, tmp_path: Path) -> None:

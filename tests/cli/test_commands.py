@@ -104,7 +104,7 @@ def test_what_fio_and_the_machine_refuse_is_told_with_all_that_the_language_does
         (
             "measure.sh",
             "if then fi\n",
-            "4-measure.sh, as the templates in own make it, is no script that bash can read",
+            "the templates in own render 4-measure.sh with a bash syntax error",
         ),
     ],
 )
@@ -143,7 +143,7 @@ def test_a_template_that_nothing_reads_is_refused(matrix: Matrix, tmp_path: Path
     (own / "measrue.sh").write_text("true\n")
     result = matrix(command, "small.yaml", "--templates", "own")
     assert result.returncode == 2
-    assert "nothing reads own/measrue.sh\nmeasrue.sh: did you mean bare.sh or measure.sh?" in result.stderr
+    assert "unused templates: own/measrue.sh\nmeasrue.sh: did you mean bare.sh or measure.sh?" in result.stderr
 
 
 def test_a_template_of_ones_own_that_is_none_hides_no_mistake(matrix: Matrix, tmp_path: Path) -> None:

@@ -230,7 +230,7 @@ def test_what_broke_is_tried_again_in_the_same_run(matrix: Matrix, tmp_path: Pat
     assert finished(folder) is True
 
 
-def test_there_must_be_something_to_try_again(matrix: Matrix, tmp_path: Path) -> None:
+def test_retry_broken_needs_a_run_to_continue(matrix: Matrix, tmp_path: Path) -> None:
     result = matrix(*RUN, "--retry-broken")
     assert result.returncode == 2
     assert "has no run of this matrix with these options to continue" in result.stderr
@@ -238,10 +238,10 @@ def test_there_must_be_something_to_try_again(matrix: Matrix, tmp_path: Path) ->
     assert matrix(*RUN, "--retry-broken", "--fresh").returncode == 2
 
 
-def test_an_unfinished_run_that_cannot_be_continued_is_named(matrix: Matrix, tmp_path: Path) -> None:
+def test_a_changed_matrix_names_the_unfinished_run_that_is_not_continued(matrix: Matrix, tmp_path: Path) -> None:
     matrix(*RUN, code=STOPPED.format(signal=int(signal.SIGINT), answer="default_int_handler"))
     first = folder_of(tmp_path)
-    (tmp_path / "small.yaml").write_text(SMALL.replace("repeat: 2", "repeat: 1"))
+    (tmp_path / "small.yaml").write_text(SMALL.replace("bs: 4KiB", "bs: 8KiB"))
     result = matrix(*RUN)
     assert f"not continuing results/{first.name}/, which is unfinished: the matrix differs" in result.stdout
 
@@ -400,7 +400,7 @@ def test_a_run_that_measured_nothing_is_no_success(matrix: Matrix, tmp_path: Pat
     result = matrix(*RUN, *["--quiet"] * quiet, code=LACKING)
     assert result.returncode == 3
     told = result.stderr if quiet else result.stdout
-    assert 'not one trial was measured: this kernel (synthetic) has no "linear" (md linear)\n' in told
+    assert 'no trial was measured: this kernel (synthetic) has no "linear" (md linear)\n' in told
     assert json.loads((folder_of(tmp_path) / "manifest.json").read_text())["exit"] == 3
 
 

@@ -8,7 +8,7 @@ from runner.base.errors import BadInput, Exit
 from runner.engine.concurrency_policy import AdaptiveLevel, FixedLevel
 from runner.machines.base import RigSpec
 from runner.machines.qemu import Qemu
-from runner.session.run import AUTO, Jobs, level_of
+from runner.session.run import AUTO, Jobs, choose_level
 from runner.simdisks.disk import Disk
 from runner.simdisks.physics import Physics
 
@@ -38,7 +38,7 @@ class Roomy(Qemu):
     ],
 )
 def test_what_may_be(asked: Jobs, spec: RigSpec, rooms: int, level: object, said: str) -> None:
-    found, told = level_of(asked, Roomy(rooms), [spec], [])
+    found, told = choose_level(asked, Roomy(rooms), [spec], [])
     assert found == level
     assert told.startswith(said)
     assert bool(told) == bool(said)
@@ -47,6 +47,6 @@ def test_what_may_be(asked: Jobs, spec: RigSpec, rooms: int, level: object, said
 @pytest.mark.parametrize(("asked", "spec", "brief"), [(2, BARE, "disks without a model"), (5, MODELLED, "room for 4")])
 def test_what_may_not_be(asked: Jobs, spec: RigSpec, brief: str) -> None:
     with pytest.raises(BadInput, match=brief) as caught:
-        level_of(asked, Roomy(4), [spec], [])
+        choose_level(asked, Roomy(4), [spec], [])
     assert caught.value.exit_code == Exit.BAD_INPUT
     assert caught.value.resolution

@@ -56,9 +56,9 @@ def test_an_id_that_is_none_of_the_runs_disks_is_told_with_what_was_meant(
     (here / "hosts.yaml").write_text(LAB)
     said = call("run", "--passthrough", "--destroy", "wwn-0x5000c500a1", "--destroy", given, "m.yaml")
     assert said.status == 2, said.err
-    assert "--destroy names a disk that this run does not use; nothing was written" in said.err
+    assert "--destroy names a disk that this run does not use; no disk was written" in said.err
     assert told in said.err
-    assert "of the host here in hosts.yaml, are wwn-0x5000c500a1, wwn-0x5000c500b2" in said.err
+    assert "of the host here in hosts.yaml: wwn-0x5000c500a1, wwn-0x5000c500b2" in said.err
     assert not (here / "results").exists()
 
 
@@ -66,18 +66,18 @@ def test_where_disks_are_made_none_can_be_destroyed(call: Call, here: Path) -> N
     (here / "m.yaml").write_text(MATRIX % ("", ""))
     said = call("run", "--on", "dry", "--destroy", "wwn-0x5000c500a1", "m.yaml")
     assert said.status == 2
-    assert "--destroy wwn-0x5000c500a1: dry makes disks of its own, and writes on no other" in said.err
+    assert "--destroy wwn-0x5000c500a1: the dry machine creates its disks and uses no physical disk" in said.err
     assert not (here / "results").exists()
 
 
 @pytest.mark.parametrize(
     ("disks", "md", "words", "why"),
     [
-        ("", "", ("--on", "local"), "--passthrough: local makes no virtual machine"),
-        ("", "", ("--on", "dry"), "--passthrough: dry makes no virtual machine"),
+        ("", "", ("--on", "local"), "--passthrough does not work with local"),
+        ("", "", ("--on", "dry"), "--passthrough does not work with dry"),
         (", model: nas-7200", "", (), "physical disks have no model"),
-        ("", ", sync: assume-clean", (), "those of qemu-passthrough are not known to be"),
-        ("", "", (), "there is no hosts.yaml, so no disk that exists may be used"),
+        ("", ", sync: assume-clean", (), "the disks of qemu-passthrough may hold data"),
+        ("", "", (), "there is no hosts.yaml, so no physical disk may be used"),
     ],
 )
 def test_it_is_refused_and_nothing_is_left(

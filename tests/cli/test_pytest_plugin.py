@@ -18,7 +18,7 @@ from runner.machines import dry
 from runner.machines.base import Step, StepResult
 from runner.reports import verdicts  # noqa: F401
 from runner.session import request as requesting
-from runner.session.run_request import Order
+from runner.session.run_request import RunRequest
 from tests.cli.test_commands import ROOT
 from tests.support.matrices import SMALL
 
@@ -106,8 +106,8 @@ def test_only_what_was_measured_can_fail(
     pytester: pytest.Pytester, matrix: Path, monkeypatch: pytest.MonkeyPatch, synthetic: bool, outcome: dict[str, int]
 ) -> None:
     """As if the dry machine were a real one."""
-    manifest = Order.manifest
-    monkeypatch.setattr(Order, "manifest", lambda self: manifest(self).model_copy(update={"synthetic": synthetic}))
+    manifest = RunRequest.manifest
+    monkeypatch.setattr(RunRequest, "manifest", lambda self: manifest(self).model_copy(update={"synthetic": synthetic}))
     done = run(pytester, "small.yaml")
     done.assert_outcomes(**outcome)
     if not synthetic:
@@ -143,8 +143,8 @@ def test_the_first_that_broke_is_the_last_that_is_told(
 def test_the_first_claim_that_fails_is_the_last_that_is_told(
     pytester: pytest.Pytester, matrix: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    manifest = Order.manifest
-    monkeypatch.setattr(Order, "manifest", lambda self: manifest(self).model_copy(update={"synthetic": False}))
+    manifest = RunRequest.manifest
+    monkeypatch.setattr(RunRequest, "manifest", lambda self: manifest(self).model_copy(update={"synthetic": False}))
     alike, quick = GUIDELINES.splitlines()[1:]
     matrix.write_text(matrix.read_text().replace(f"{alike}\n{quick}", f"{quick}\n{alike}"))
     run(pytester, "small.yaml", "-x").assert_outcomes(passed=4, failed=1)
@@ -161,7 +161,7 @@ def test_an_error_is_raised_once_and_reported_for_each_item(
         calls.append(asked)
         raise why
 
-    monkeypatch.setattr(requesting, "refuse", refuses)
+    monkeypatch.setattr(requesting, "check_machine", refuses)
     done = run(pytester, "small.yaml")
     done.assert_outcomes(errors=6)
     assert len(calls) == 1
@@ -193,8 +193,8 @@ def test_a_cell_that_missed_the_steady_state_is_skipped(
 def test_the_last_failures_alone_are_measured_again(
     pytester: pytest.Pytester, matrix: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    manifest = Order.manifest
-    monkeypatch.setattr(Order, "manifest", lambda self: manifest(self).model_copy(update={"synthetic": False}))
+    manifest = RunRequest.manifest
+    monkeypatch.setattr(RunRequest, "manifest", lambda self: manifest(self).model_copy(update={"synthetic": False}))
     run(pytester, "small.yaml")
     run(pytester, "small.yaml", "--lf").assert_outcomes(failed=1)
 

@@ -974,7 +974,7 @@ def test_a_mistyped_store_is_an_error_and_a_new_one_is_told_of(
 ) -> None:
     (tmp_path / "small.yaml").write_text(SMALL)
     first = call("run", "--on", "dry", "--store", "lab.db", "small.yaml")
-    assert "new store made at lab.db" in first.out
+    assert "created a new store at lab.db" in first.out
     assert "new store" not in call("run", "--on", "dry", "--fresh", "--store", "lab.db", "small.yaml").out
     assert "new store" not in call("run", "--on", "dry", "--fresh", "small.yaml").out, "where it always is"
     for command in (("results",), ("compare", "latest", "latest"), ("history", "--only", "bs=4KiB")):

@@ -154,7 +154,7 @@ def test_where_several_rigs_are_at_work_each_has_its_line(monkeypatch: pytest.Mo
 
 def test_an_estimate_is_one_line_and_counts_what_is_left(capsys: pytest.CaptureFixture[str]) -> None:
     for view in (PlainView(10, 0), PlainView(10, 10), QuietView(10, 0), JsonView(10, 0)):
-        view.expects(100.0, 1000.0)
+        view.show_estimate(100.0, 1000.0)
     plain, as_json = capsys.readouterr().out.splitlines()
     assert plain == "it takes about 1 min 30 s, or up to about 17 min"
     assert json.loads(as_json) == {"event": "estimate", "seconds_least": 100.0, "seconds_most": 1000.0}
@@ -164,7 +164,7 @@ def test_the_live_view_begins_with_the_estimate() -> None:
     view = LiveView(planned=2, done=0)
     screen = view._bar.console.file = io.StringIO()
     with view:
-        view.expects(265.0, 265.0)
+        view.show_estimate(265.0, 265.0)
         view._bar.refresh()
     assert "it takes about 4 min 30 s" in screen.getvalue()
     assert re.search(r"4:2[45] left", str(view._bar.tasks[0].fields["left"]))

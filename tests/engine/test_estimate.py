@@ -18,8 +18,8 @@ from runner.engine.rates import disks_at_work, rate, sequential
 from runner.machines.base import Preparation, RigSpec
 from runner.machines.dry import Dry
 from runner.reports.number_format import about
-from runner.session.past_timings import Load, constants
-from runner.session.request import Checks, asked
+from runner.session.past_timings import Load, machine_pace
+from runner.session.request import Checks, load_request
 from runner.simdisks.physics import Physics
 from runner.space.select import select
 from tests.support.matrices import space
@@ -156,12 +156,12 @@ class Slow(Dry):
 def test_the_machine_defines_processor_and_preparation() -> None:
     found = space(matrix("one: [disk]"))
     specs = {RigSpec(found.matrix.every_disk())}
-    pace = constants(Slow(), found.matrix, specs)
+    pace = machine_pace(Slow(), found.matrix, specs)
     assert (pace.costs, pace.once, pace.each, pace.disks) == (EMULATED, 40.0, 8.0, 4)
     plan = Plan(select(found), found.matrix.repeat, 1)
     without = estimate(plan, replace(pace, once=0.0, each=0.0))
     assert estimate(plan, pace).seconds_least - without.seconds_least == pytest.approx(48)
-    assert estimate(plan, constants(Dry(), found.matrix, specs)).seconds_least < 2, "time does not pass in it"
+    assert estimate(plan, machine_pace(Dry(), found.matrix, specs)).seconds_least < 2, "time does not pass in it"
 
 
 def test_a_busy_host_makes_programs_slower_and_fio_no_longer() -> None:
@@ -171,7 +171,9 @@ def test_a_busy_host_makes_programs_slower_and_fio_no_longer() -> None:
     assert busy.note.startswith("this host is busy (a load of 16.0 on 2 processors)")
     found = space(matrix("one: [disk]", "{rw: read, bs: 4KiB, runtime: 100s}"))
     plan = Plan(select(found), found.matrix.repeat, 1)
-    first, second = (estimate(plan, constants(Slow(), found.matrix, (), load)).seconds_least for load in (quiet, busy))
+    first, second = (
+        estimate(plan, machine_pace(Slow(), found.matrix, (), load)).seconds_least for load in (quiet, busy)
+    )
     programs = first - 100 - 8
     assert second == pytest.approx(100 + 4 * (programs + 8), rel=0.01)
 
@@ -231,8 +233,8 @@ MEASURED = {"chunk-sweep": 216, "striping": 320, "wiki-tuned": 156, "throttled-v
 
 @pytest.mark.parametrize(("name", "took"), MEASURED.items())
 def test_first_estimates_are_within_a_factor_of_one_and_a_half(name: str, took: float) -> None:
-    request = asked(ROOT / "matrix" / f"{name}.yaml", (), None, Checks("qemu"))
-    found = estimate(request.plan, constants(Ready(), request.space.matrix, ()))
+    request = load_request(ROOT / "matrix" / f"{name}.yaml", (), None, Checks("qemu"))
+    found = estimate(request.plan, machine_pace(Ready(), request.space.matrix, ()))
     assert took / 1.5 < found.seconds_least < took * 1.5
 
 

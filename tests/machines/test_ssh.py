@@ -244,7 +244,7 @@ def test_a_host_that_is_not_to_be_had_is_told_before_anything_is_made(desk: Desk
     assert "shelf cannot be reached by ssh" in said
     assert not (desk.folder / "results").exists()
     said = desk.said("run", "--on", "ssh:here", "m.yaml", status=2)
-    assert "no host of hosts.yaml that is reached by ssh is called here" in said
+    assert "hosts.yaml has no ssh host called here" in said
     assert "cannot be reached by ssh" in desk.said("doctor", "--on", "ssh:bench", status=3)
 
 

@@ -330,7 +330,7 @@ workloads: {work: {rw: randread, bs: 4KiB, runtime: 1s}}
         ("nvme", ("--only", "faults=none"), "has no NVMe bus"),
         ("sata", ("--only", "faults=none", "--jobs", "999"), "this host has room for"),
         ("sata", ("--only", "faults=none", "--passthrough"), "physical disks have no model"),
-        ("sata", ("--only", "faults=none", "--destroy", "wwn-0x1"), "vagrant makes disks of its own"),
+        ("sata", ("--only", "faults=none", "--destroy", "wwn-0x1"), "the vagrant machine creates its disks"),
     ],
 )
 def test_what_cannot_be_had_is_refused_before_there_is_a_run(

@@ -15,7 +15,7 @@ from runner.reports.junit import junit
 from runner.reports.table import as_csv
 from runner.reports.verdicts import explain_verdict, verdict_rows, verdict_table
 from runner.reports.write import render_reports
-from runner.session.finish import verdict as exit_of
+from runner.session.finish import exit_code as exit_of
 from tests.guidelines.world import cells, guideline, run, verdict
 from tests.reports.samples import RUN, SYNTHETIC
 from tests.reports.test_junit import SCHEMA

@@ -9,7 +9,7 @@ import pytest
 from runner.base.errors import Exit
 from runner.reports.run_data import RunData
 from runner.results.record import CellRow, Outcome, Trial
-from runner.session.finish import Ending, verdict
+from runner.session.finish import Ending, exit_code
 from tests.reports.samples import RUN, SEQ, direction, measured
 
 
@@ -63,11 +63,11 @@ SKIPPED = Trial("c1", 1, Outcome.SKIPPED, "this kernel has no raid0")
 
 @pytest.mark.parametrize(("also", "end"), [((), Exit.BROKEN), ((measured("c1", 2, None),), Exit.ALL_MEASURED)])
 def test_what_was_skipped_is_no_success_unless_something_was_measured(also: tuple[Trial, ...], end: Exit) -> None:
-    assert verdict(RunData("m", "qemu", False, [SEQ], (SKIPPED, *also))) is end
+    assert exit_code(RunData("m", "qemu", False, [SEQ], (SKIPPED, *also))) is end
 
 
 def test_that_nothing_was_measured_is_told_with_the_reason() -> None:
     content = RunData("m", "qemu", False, [SEQ], [SKIPPED, SKIPPED])
-    assert "not one trial was measured: this kernel has no raid0\n" in lines(content)
-    assert "not one trial" not in lines(RUN)
-    assert Ending(Path("x"), content, (), 9, Exit.INTERRUPTED, finished=False).nothing == ""
+    assert "no trial was measured: this kernel has no raid0\n" in lines(content)
+    assert "no trial" not in lines(RUN)
+    assert Ending(Path("x"), content, (), 9, Exit.INTERRUPTED, finished=False).failure == ""

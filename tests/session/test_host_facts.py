@@ -12,7 +12,7 @@ from runner.base import process
 from runner.base.errors import HarnessBroken
 from runner.results.environment import Digests, flatten_environment
 from runner.session import host_facts as host
-from runner.session.run_request import disk_facts
+from runner.session.run_request import simulated_disk_facts
 from runner.simdisks.disk import Disk, Link
 from runner.space.load import disk_model
 
@@ -77,9 +77,9 @@ def test_a_repository_without_a_commit_has_no_revision(tmp_path: Path) -> None:
 
 def test_disks_of_one_model_are_alike_wherever_their_platters_are() -> None:
     model = disk_model("st3320620as")
-    one, other = (disk_facts(Disk(1 << 30, "sata", model.physics(seed))) for seed in (1, 2))
+    one, other = (simulated_disk_facts(Disk(1 << 30, "sata", model.physics(seed))) for seed in (1, 2))
     assert one == other
     assert one.model == "hdd"
-    assert one.digest != disk_facts(Disk(1 << 30, "sata", disk_model("nas-7200").physics(1))).digest
-    plain = disk_facts(Disk(1 << 30, "virtio", link=Link("pci", 133e6)))
+    assert one.digest != simulated_disk_facts(Disk(1 << 30, "sata", disk_model("nas-7200").physics(1))).digest
+    plain = simulated_disk_facts(Disk(1 << 30, "virtio", link=Link("pci", 133e6)))
     assert (plain.model, plain.digest, plain.link) == ("", "", "pci, 133 MB/s")

@@ -11,7 +11,7 @@ from runner.engine.estimate import Pace
 from runner.results.journal import Journal
 from runner.results.record import CellRow
 from runner.results.run_folder import create
-from runner.session.past_timings import recorded_pace
+from runner.session.past_timings import refine_pace
 from tests.reports.samples import direction, measured
 from tests.results.test_run import manifest
 
@@ -39,16 +39,16 @@ def ran(
 
 
 def test_where_nothing_is_recorded_it_is_a_guess(tmp_path: Path) -> None:
-    assert recorded_pace(tmp_path / "none", "qemu", MATRIX, GUESS) == GUESS
+    assert refine_pace(tmp_path / "none", "qemu", MATRIX, GUESS) == GUESS
     ran(tmp_path, 1, seconds=5.0, machine="dry")
-    assert recorded_pace(tmp_path, "qemu", MATRIX, GUESS) == GUESS
+    assert refine_pace(tmp_path, "qemu", MATRIX, GUESS) == GUESS
 
 
 def test_runs_on_this_machine_are_averaged(tmp_path: Path) -> None:
     ran(tmp_path, 1, seconds=3.0, bw=1e8)
     ran(tmp_path, 2, seconds=5.0, bw=3e8)
     ran(tmp_path, 3, seconds=99.0, machine="dry")
-    pace = recorded_pace(tmp_path, "qemu", MATRIX, GUESS)
+    pace = refine_pace(tmp_path, "qemu", MATRIX, GUESS)
     assert (pace.runs, pace.overhead, pace.set_up) == (2, 3.0, 2.0)
     assert pace.write_rate == pytest.approx(2e8)
     assert (pace.cells, pace.stacks) == ({"c1": 5.0}, {"array": 2.5}), "of the latest"
@@ -57,21 +57,21 @@ def test_runs_on_this_machine_are_averaged(tmp_path: Path) -> None:
 
 def test_runs_of_another_matrix_only_tell_how_much_trials_scatter(tmp_path: Path) -> None:
     ran(tmp_path, 1, seconds=3.0, bw=2e6)
-    assert recorded_pace(tmp_path, "qemu", "another", GUESS) == replace(GUESS, scattered=1)
+    assert refine_pace(tmp_path, "qemu", "another", GUESS) == replace(GUESS, scattered=1)
 
 
 def test_runs_of_the_same_matrix_say_more_than_later_ones_of_others(tmp_path: Path) -> None:
     ran(tmp_path, 1, seconds=3.0)
     for hour in range(2, 8):
         ran(tmp_path, hour, seconds=99.0, matrix="another")
-    assert recorded_pace(tmp_path, "qemu", MATRIX, GUESS).overhead == 2.0
+    assert refine_pace(tmp_path, "qemu", MATRIX, GUESS).overhead == 2.0
 
 
 def test_old_runs_say_little_about_today(tmp_path: Path) -> None:
     ran(tmp_path, 1, seconds=1000.0)
     for hour in range(2, 7):
         ran(tmp_path, hour, seconds=3.0)
-    assert recorded_pace(tmp_path, "qemu", MATRIX, GUESS).overhead == 2.0
+    assert refine_pace(tmp_path, "qemu", MATRIX, GUESS).overhead == 2.0
 
 
 def test_a_run_that_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_a_run_that_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
     (ran(tmp_path, 2, seconds=1000.0) / "journal.sqlite").write_bytes(b"no database" * 100)
     missing = ran(tmp_path, 3, seconds=1000.0) / "journal.sqlite"
     missing.unlink()
-    assert recorded_pace(tmp_path, "qemu", MATRIX, GUESS).runs == 1
+    assert refine_pace(tmp_path, "qemu", MATRIX, GUESS).runs == 1
     assert not missing.exists(), "looking makes nothing"
 
 
@@ -87,4 +87,4 @@ def test_a_run_in_which_nothing_was_measured_teaches_nothing(tmp_path: Path) -> 
     run = create(tmp_path, manifest())
     with Journal.open(run.journal) as journal:
         journal.record_set_up(1, "array", 4.0)
-    assert recorded_pace(tmp_path, "qemu", MATRIX, GUESS) == GUESS
+    assert refine_pace(tmp_path, "qemu", MATRIX, GUESS) == GUESS

@@ -8,22 +8,22 @@ import pytest
 
 from runner.base.errors import BadInput
 from runner.results.run_folder import create
-from runner.session.resume import begins_anew, chosen_run
+from runner.session.resume import choose_run, starts_new_run
 from tests.results.past import manifest
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.results.run_folder import Manifest, RunFolder
-    from runner.session.resume import Chosen
+    from runner.session.resume import RunChoice
 
 
 def unfinished(number: int = 1, **changes: Any) -> Manifest:
     return manifest(number, **{"finished": False, "least": 3, "most": 3, **changes})
 
 
-def chosen(results: Path, **changes: Any) -> Chosen:
-    return chosen_run(results, unfinished(9, **changes), fresh=False, retry_broken=False)
+def chosen(results: Path, **changes: Any) -> RunChoice:
+    return choose_run(results, unfinished(9, **changes), fresh=False, retry_broken=False)
 
 
 def continued(results: Path, **changes: Any) -> RunFolder | None:
@@ -115,7 +115,7 @@ def test_a_finished_run_has_enough_for_a_wider_interval(tmp_path: Path) -> None:
 
 def test_only_a_continued_run_may_have_left_something_on_its_disks(tmp_path: Path) -> None:
     def anew(**asked: bool) -> bool:
-        return begins_anew(tmp_path, unfinished(9), **({"fresh": False, "retry_broken": False} | asked))
+        return starts_new_run(tmp_path, unfinished(9), **({"fresh": False, "retry_broken": False} | asked))
 
     assert anew()
     create(tmp_path, unfinished())
@@ -126,9 +126,9 @@ def test_only_a_continued_run_may_have_left_something_on_its_disks(tmp_path: Pat
 
 def test_broken_trials_of_a_finished_run_can_be_tried_again(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no run of this matrix with these options"):
-        chosen_run(tmp_path, unfinished(9), fresh=False, retry_broken=True)
+        choose_run(tmp_path, unfinished(9), fresh=False, retry_broken=True)
     run = create(tmp_path, unfinished(finished=True))
-    found = chosen_run(tmp_path, unfinished(9), fresh=False, retry_broken=True)
+    found = choose_run(tmp_path, unfinished(9), fresh=False, retry_broken=True)
     assert (found.folder, found.retry) == (run, True)
     with pytest.raises(BadInput, match="--fresh starts a new run"):
-        chosen_run(tmp_path, unfinished(9), fresh=True, retry_broken=True)
+        choose_run(tmp_path, unfinished(9), fresh=True, retry_broken=True)

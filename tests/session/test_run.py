@@ -9,7 +9,7 @@ import pytest
 
 from runner.base.errors import BadInput, Exit
 from runner.machines import Where
-from runner.session.run import Prepared, RunOptions, prepare, run
+from runner.session.run import PreparedRun, RunOptions, prepare, run
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from runner.engine.events import Event
     from runner.session.finish import Ending
-    from runner.session.run_request import Order
+    from runner.session.run_request import RunRequest
 
 MATRIX = """\
 name: small
@@ -43,10 +43,10 @@ class Watching:
     def __exit__(self, *_: object) -> None:
         return None
 
-    def begins(self, folder: Path) -> None:
+    def start_run(self, folder: Path) -> None:
         self.texts.append(str(folder))
 
-    def ends(self, end: Ending) -> None:
+    def end_run(self, end: Ending) -> None:
         self.end = end
 
     def event(self, event: Event) -> None:
@@ -60,7 +60,7 @@ class Watching:
     def progress(self, brief: str, fraction: float | None = None) -> None:
         pass
 
-    def expects(self, least: float, most: float) -> None:
+    def show_estimate(self, least: float, most: float) -> None:
         pass
 
 
@@ -79,18 +79,18 @@ class AtOnce:
 
 
 @pytest.fixture
-def prepared(tmp_path: Path) -> Prepared:
+def prepared(tmp_path: Path) -> PreparedRun:
     (tmp_path / "small.yaml").write_text(MATRIX)
     return prepare(RunOptions(tmp_path / "small.yaml", Where("dry"), tmp_path / "results"), print)
 
 
-def test_a_run_goes_from_options_to_reports(prepared: Prepared) -> None:
+def test_a_run_goes_from_options_to_reports(prepared: PreparedRun) -> None:
     end = run(prepared, lambda order, done: Watching(order.planned, done), ToTheEnd())
     assert (end.exit, len(end.content.trials), end.finished) == (Exit.ALL_MEASURED, 8, True)
     assert (end.path / "junit.xml").is_file()
 
 
-def test_a_run_that_is_stopped_is_resumed_in_the_same_folder(prepared: Prepared) -> None:
+def test_a_run_that_is_stopped_is_resumed_in_the_same_folder(prepared: PreparedRun) -> None:
     stopped = run(prepared, lambda order, done: Watching(order.planned, done), AtOnce())
     assert (stopped.exit, stopped.finished) == (Exit.INTERRUPTED, False)
     seen = Watching(0, 0)
@@ -104,13 +104,13 @@ def test_a_run_that_is_stopped_is_resumed_in_the_same_folder(prepared: Prepared)
     assert any(text.startswith("continuing the run of") for text in seen.texts)
 
 
-def test_a_larger_repeat_adds_rounds_to_the_finished_run(prepared: Prepared, tmp_path: Path) -> None:
+def test_a_larger_repeat_adds_rounds_to_the_finished_run(prepared: PreparedRun, tmp_path: Path) -> None:
     first = run(prepared, lambda order, done: Watching(order.planned, done), ToTheEnd())
     (tmp_path / "small.yaml").write_text(MATRIX.replace("repeat: 2", "repeat: 5"))
     more = prepare(RunOptions(tmp_path / "small.yaml", Where("dry"), tmp_path / "results"), print)
     seen = list[int]()
 
-    def watching(order: Order, done: int) -> Watching:
+    def watching(order: RunRequest, done: int) -> Watching:
         seen.append(done)
         return Watching(order.planned, done)
 

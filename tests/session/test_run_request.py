@@ -14,10 +14,10 @@ from runner.cli import main
 from runner.language.needs import Needs
 from runner.machines.dry import Dry
 from runner.scripts import jinja as environment
-from runner.session.request import asked
-from runner.session.resume import chosen_run
+from runner.session.request import load_request
+from runner.session.resume import choose_run
 from runner.session.run import _versions
-from runner.session.run_request import Order, check_kernel, kernel_content
+from runner.session.run_request import RunRequest, check_kernel, kernel_content
 from runner.space.hosts_file import matched, parse_lab
 from tests.support.matrices import SMALL
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runner.machines.base import MachineOptions
-    from runner.session.resume import Chosen
+    from runner.session.resume import RunChoice
     from tests.cli.conftest import Said
 
 
 def fingerprint(folder: Path, text: str = SMALL, *, kernel: str | None = None, own: Path | None = None) -> str:
     (folder / "m.yaml").write_text(text)
-    return Order(folder / "m.yaml", asked(folder / "m.yaml"), "dry", kernel, own, cold=False).fingerprint()
+    return RunRequest(folder / "m.yaml", load_request(folder / "m.yaml"), "dry", kernel, own, cold=False).fingerprint()
 
 
 @pytest.fixture
@@ -52,7 +52,9 @@ def on_real(folder: Path, place: str, more: str) -> str:
     (folder / "m.yaml").write_text(SMALL)
     lab = parse_lab("h", f"hosts: {{here: {{disks: [{{id: d, serial: S, size: 1GiB{more}}}]}}}}")
     exist = matched(lab, Needs.model_validate({"disks": {"count": 1}}), "m")
-    return Order(folder / "m.yaml", asked(folder / "m.yaml"), place, None, None, cold=False, exist=exist).fingerprint()
+    return RunRequest(
+        folder / "m.yaml", load_request(folder / "m.yaml"), place, None, None, cold=False, match=exist
+    ).fingerprint()
 
 
 @pytest.mark.parametrize(
@@ -134,12 +136,12 @@ def test_a_machine_is_told_what_was_in_a_kernel_image_when_the_run_began(
         told.append(dict(wishes.images))
         return cls()
 
-    def meanwhile(*asked: Any, **how: Any) -> Chosen:
+    def meanwhile(*args: Any, **how: Any) -> RunChoice:
         image.write_bytes(b"built anew")
-        return chosen_run(*asked, **how)
+        return choose_run(*args, **how)
 
     monkeypatch.setattr(Dry, "from_options", classmethod(from_options))
-    monkeypatch.setattr("runner.session.run.chosen_run", meanwhile)
+    monkeypatch.setattr("runner.session.run.choose_run", meanwhile)
     (tmp_path / "m.yaml").write_text(SMALL)
     image.write_bytes(b"as it was")
     meant = kernel_content(str(image))
@@ -158,9 +160,9 @@ def test_kernels_that_do_not_contradict_each_other(asked_for: str | None, declar
 @pytest.mark.parametrize(
     ("asked_for", "declared", "cure"),
     [
-        ("debian-13", ("debian-12",), "take `kernel:` out"),
+        ("debian-13", ("debian-12",), "remove `kernel:`"),
         ("debian-13", ("debian-12", "debian-13"), "--only 'kernel=debian-13'"),
-        ("/boot/bz", ("debian-12", "debian-13"), "take `kernel:` out"),
+        ("/boot/bz", ("debian-12", "debian-13"), "remove `kernel:`"),
     ],
 )
 def test_a_kernel_that_the_rows_would_not_name_is_refused(asked_for: str, declared: tuple[str, ...], cure: str) -> None:

@@ -18,8 +18,8 @@ from runner.machines import Where, machine
 from runner.machines.base import MachineOptions, RigSpec
 from runner.machines.local import model_refusals
 from runner.results.run_folder import load, runs
-from runner.session.disk_lease import wanted
-from runner.session.request import Asked, Checks, asked
+from runner.session.disk_lease import match_disks
+from runner.session.request import Checks, Request, load_request
 from tests.support.matrices import SMALL
 from tests.workflows.conftest import TOP
 from tests.workflows.emulator import Job, environment, loaded
@@ -120,9 +120,9 @@ def test_what_somebody_types_is_a_word_and_nothing_else(
     checkout: Path, temp: Path, small: str, name: str, given: str
 ) -> None:
     before = {path.name for path in checkout.iterdir()}
-    asked = {"matrix": small, "machine": "dry", "shard": "", name: given}
-    shard = asked.pop("shard")
-    job = night(checkout, temp, asked, shard)
+    inputs = {"matrix": small, "machine": "dry", "shard": "", name: given}
+    shard = inputs.pop("shard")
+    job = night(checkout, temp, inputs, shard)
     assert job.status == "failure"
     assert {path.name for path in checkout.iterdir()} == before
     assert not list(temp.rglob("x"))
@@ -413,12 +413,12 @@ def test_what_is_there_to_begin_with_runs_on_disks_that_exist(tmp_path: Path, pl
     size = request.space.matrix.every_disk()[0].size
     disks = "".join(f"      - {{id: wwn-{n}, serial: S{n}, size: {size}B, kind: hdd}}\n" for n in range(5))
     (tmp_path / "hosts.yaml").write_text(f"hosts:\n  shelf:\n    reach: {reach}\n    disks:\n{disks}")
-    found = wanted(request.space.matrix, tmp_path / "hosts.yaml", Where(place))
+    found = match_disks(request.space.matrix, tmp_path / "hosts.yaml", Where(place))
     assert [disk.id for disk in found.disks] == ["wwn-0", "wwn-1", "wwn-2", "wwn-3"]
 
 
-def what_runs(matrix: str, place: str) -> tuple[Asked, tuple[RigSpec, ...]]:
-    request = asked(TOP / matrix, (), None, Checks(place))
+def what_runs(matrix: str, place: str) -> tuple[Request, tuple[RigSpec, ...]]:
+    request = load_request(TOP / matrix, (), None, Checks(place))
     return request, tuple(specs_of(request.space.matrix, request.arrays(), None))
 
 

@@ -20,7 +20,7 @@ from runner.machines.base import MachineOptions, RigSpec
 from runner.machines.local import Local
 from runner.machines.sudo import Sudo
 from runner.session.disk_lease import _connection_for
-from runner.session.host_connection import connection_for
+from runner.session.host_connection import open_connection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -147,8 +147,8 @@ def test_a_sudo_that_wants_a_password_is_refused(
     assert "without a password: sudo: a password is required" in told.brief
     assert f"NOPASSWD: {sudo.INSTALLED}'" in told.resolution
     assert "install -D" not in told.resolution
-    assert connection_for("local") is None
-    assert "without root's rights: sudo does not let" in capsys.readouterr().err
+    assert open_connection("local") is None
+    assert "continuing without root: sudo does not let" in capsys.readouterr().err
 
 
 def test_without_sudo_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +180,7 @@ def test_a_host_whose_python_cannot_run_the_agent_is_refused(
 def test_sudo_is_told_one_command_and_scripts_come_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in(tmp_path / "bin", f'echo "$*" >>{tmp_path}/calls; shift 3; exec "$@"', monkeypatch)
     monkeypatch.setattr(os, "geteuid", lambda: 65534)
-    line = connection_for("local")
+    line = open_connection("local")
     assert line is not None
     said = line.query("yes hello | head -n 1; echo ${PIPESTATUS[0]}; cat; echo oh >&2; exit 3")
     assert (said.returncode, said.stdout, said.stderr) == (3, "hello\n141\n", "oh\n")
@@ -190,12 +190,12 @@ def test_sudo_is_told_one_command_and_scripts_come_after_it(tmp_path: Path, monk
 def test_root_needs_none_of_it_nor_does_a_host_without_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sudo, "sudo_connection", lambda: pytest.fail("nobody has to be asked"))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert connection_for("local") is None
+    assert open_connection("local") is None
     assert type(machine("local", MachineOptions())) is Local
     monkeypatch.setattr(os, "geteuid", lambda: 65534)
     assert type(machine("local", MachineOptions())) is Sudo
     monkeypatch.setattr(sudo, "INSTALLED", tmp_path / "none")
-    assert connection_for("local") is None
+    assert open_connection("local") is None
 
 
 @pytest.mark.usefixtures("_there")
@@ -215,7 +215,7 @@ def test_where_nobody_may_look_it_is_not_there(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(os, "geteuid", lambda: 65534)
     monkeypatch.setattr(type(sudo.INSTALLED), "exists", denied)
-    assert connection_for("local") is None
+    assert open_connection("local") is None
 
 
 #: It hears of the end of its input, and then of the end of whoever listens to it.

@@ -1,4 +1,4 @@
-"""The `matrix` command. Nothing heavy is imported before a command needs it: `matrix --help` answers at once."""
+"""The `matrix` command. Commands are imported when needed, so that `matrix --help` is fast."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ import click
 from runner import __version__
 from runner.base.errors import Exit, HarnessBroken, MatrixError
 from runner.cli.help_format import Context, with_fitting_help
-from runner.cli.screen import broken, columns_of, echo
+from runner.cli.screen import columns_of, echo, wrap_text
 
 _COMMANDS = {
-    "init": "Write a small matrix to begin with.",
-    "validate": "Check a matrix; every error with its place.",
+    "init": "Write a small matrix as a start.",
+    "validate": "Check a matrix; every error has its line and column.",
     "plan": "Show what a run would do: cells, stacks, time, bytes written.",
     "render": "Write the scripts and fio jobs of cells without running them.",
-    "run": "Run a matrix, or go on with an unfinished run of it.",
-    "report": "Write the reports of a run anew from its journal.",
-    "runs": "List the runs: their state, when they began, their cells and verdicts.",
-    "status": "Show how far a run is that is under way, from another terminal.",
-    "results": "Show what was measured, in one run or many: filtered, as a pivot, as CSV, JSON, Parquet.",
-    "compare": "Say which cells are faster or slower: between runs, kernels, hosts, revisions.",
-    "summary": "Say in Markdown what runs came to, and what changed since they last ended well.",
-    "guidelines": "Judge advice by what was measured, and show which there is.",
-    "study": "Put what a study published beside what was measured, and write that into its page.",
-    "recommend": "Say which setting is best for some work, and how to have it.",
-    "history": "Follow a cell through all runs, and where it changed.",
-    "import": "Make a run of fio's JSON that was measured elsewhere.",
+    "run": "Run a matrix, or resume its interrupted run.",
+    "report": "Write the reports of a run again from its journal.",
+    "runs": "List runs: state, start time, cells and verdicts.",
+    "status": "Show the progress of a running run, from another terminal.",
+    "results": "Show results of one run or many: filtered, as a pivot, as CSV, JSON or Parquet.",
+    "compare": "Show which cells are faster or slower: between runs, kernels, hosts, revisions.",
+    "summary": "Summarise runs in Markdown: results, and changes since the last good run.",
+    "guidelines": "List guidelines, and judge them by results.",
+    "study": "Compare the published figures of a study with results, and write its page.",
+    "recommend": "Recommend the best setting for a workload, with the commands to build it.",
+    "history": "Follow a cell through all runs, with its changes of level.",
+    "import": "Import fio JSON from elsewhere as a run.",
     "schema": "Print the JSON Schema of the matrix language.",
     "disks": "Show the disks of a host and why each may not be used; show and check disk models.",
-    "clean": "Take away what a killed run left on disks that exist.",
-    "doctor": "Say what this host can do, and what is missing for the rest.",
-    "help": "Show the page about a topic.",
+    "clean": "Remove what a killed run left on physical disks.",
+    "doctor": "Show what this host can run, and what is missing for the rest.",
+    "help": "Show the page on a topic.",
     "completion": "Print the completion script of a shell.",
 }
-#: Where a module cannot be called as its command.
+#: Modules whose command name is a Python keyword.
 _MODULES = {"import": "import_fio"}
 
 
@@ -70,16 +70,16 @@ class _LazyGroup(click.Group):
 
 _EPILOG = """\b
 Examples:
-  matrix run matrix/chunk-sweep.yaml              run it in VMs made for it
-  matrix run --on dry my.yaml                     walk through it; figures are synthetic
-  matrix plan --only 'layout=parity' my.yaml      what would be run of it, and for how long
-  matrix status                                   how far it is, from another terminal
-  matrix results latest                           what the latest run came to
-  matrix compare latest~1 latest                  what became faster or slower since the one before
+  matrix run matrix/chunk-sweep.yaml              run it in new virtual machines
+  matrix run --on dry my.yaml                     rehearse it; figures are synthetic
+  matrix plan --only 'layout=parity' my.yaml      cells, time and bytes of a part of it
+  matrix status                                   progress of a running run
+  matrix results latest                           results of the latest run
+  matrix compare latest~1 latest                  changes since the run before
 
 \b
-Exit codes: 0 all measured, 1 a guideline fails (run, guidelines), something is slower (compare, summary)
-or no run is under way (status), 2 bad input, 3 something broke, nothing was measured, or a budget was too
+Exit codes: 0 all measured, 1 a guideline fails (run, guidelines), a cell is slower (compare, summary)
+or no run is running (status), 2 bad input, 3 a trial broke, no trial was measured, or a budget was too
 small for every cell's minimum, 130 interrupted.
 """
 
@@ -88,7 +88,6 @@ _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
 def _version(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
-    """Print the versions that have a part in what is measured, and end."""
     if not wanted or context.resilient_parsing:
         return
     from runner.session.host_facts import program_versions
@@ -105,9 +104,9 @@ def cli() -> None:
     """Measure RAID, LVM, file systems and their tunables: declared in YAML, built for real, driven by fio."""
 
 
-def show(error: MatrixError) -> None:
-    """An error as a user sees it: what happened, the evidence, what to do."""
-    click.secho(broken(f"matrix: {error.brief}", columns_of(sys.stderr)), err=True, bold=True)
+def show_error(error: MatrixError) -> None:
+    """Print an error: what happened, the evidence, what to do."""
+    click.secho(wrap_text(f"matrix: {error.brief}", columns_of(sys.stderr)), err=True, bold=True)
     if error.details:
         echo(error.details, err=True)
     if error.resolution:
@@ -121,14 +120,14 @@ def _show_usage(error: click.ClickException) -> None:
     echo(f"Error: {error.format_message()}", err=True)
 
 
-def _carried_out() -> int:
-    """Do what was asked; that the answer cannot be written down is an error like any other."""
+def _run_command() -> int:
+    """Run the command. A full disk behind standard output becomes an ordinary error."""
     try:
         return cli.main(prog_name="matrix", standalone_mode=False) or 0
     except BrokenPipeError:
         raise
     except OSError as error:
-        # What goes wrong with a file has its name.
+        # An error with a file name is not about standard output.
         if error.filename is not None or error.errno not in {errno.ENOSPC, errno.EDQUOT, errno.EIO}:
             raise
         from runner.cli.output import abandon_stdout
@@ -138,18 +137,17 @@ def _carried_out() -> int:
 
 
 def main() -> None:
-    """Entry point of the command."""
     try:
-        sys.exit(_carried_out())
+        sys.exit(_run_command())
     except MatrixError as error:
-        show(error)
+        show_error(error)
         sys.exit(error.exit_code)
     except click.exceptions.Exit as end:
         sys.exit(end.exit_code)
     except click.NoSuchOption as error:
-        from runner.cli.unknown_option import no_such_option
+        from runner.cli.unknown_option import unknown_option_error
 
-        show(no_such_option(error))
+        show_error(unknown_option_error(error))
         sys.exit(Exit.BAD_INPUT)
     except click.ClickException as error:
         _show_usage(error)
@@ -158,19 +156,19 @@ def main() -> None:
         echo("interrupted", err=True)
         sys.exit(130)
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output has gone; there is nobody left to tell
+        sys.stderr.close()  # the reader is gone, so an error message has no reader either
         sys.exit(141)
-    except Exception as error:  # noqa: BLE001 - Python would exit with 1, which means that a claim failed
-        show(_mistake(error))
+    except Exception as error:  # noqa: BLE001 - Python would exit with 1, which means that a guideline fails
+        show_error(_internal_error(error))
         sys.exit(Exit.BROKEN)
 
 
-def _mistake(error: Exception) -> MatrixError:
-    """What nobody foresaw, told like everything else, with what is needed to put it right."""
+def _internal_error(error: Exception) -> MatrixError:
+    """Turn an unexpected exception into an error with its traceback."""
     import traceback
 
     return MatrixError(
         f"a mistake in matrix itself: {type(error).__name__}: {error}",
         details="".join(traceback.format_exception(error)).rstrip(),
-        resolution="please report it with all of the above; what was measured so far is kept",
+        resolution="please report it with all of the above; recorded trials are safe",
     )

@@ -1,4 +1,4 @@
-"""The line that shows how far a run is, in exactly one line of any terminal."""
+"""The progress line of a run, exactly one line on any terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rich.progress import Task
 
-#: From this width on there is room for a bar, and for the figures of the last trial.
+#: The terminal widths from which the bar, and the figures of the last trial, have room.
 _FOR_BAR, _FOR_FIGURES = 80, 140
 _BAR = 16
 #: The spinner and the space after it.
@@ -25,17 +25,17 @@ _THEME = Theme({"progress.spinner": GOOD})
 
 
 def progress_bar(stream: TextIO) -> Progress:
-    """Make the line; its tasks have the fields `left` and `last`."""
+    """Return the progress line; its tasks have the fields `left` and `last`."""
     console = Console(file=stream, theme=_THEME, highlight=False)
-    # One console, one writer: `Voice` writes to sys.stdout, so nothing may send sys.stdout back to the console.
-    # Not expanded: a padded line would wrap, and leave a piece of itself, whenever the terminal becomes narrower.
+    # No redirection: `RunOutput` writes to sys.stdout, which must not lead back to this console.
+    # Not expanded: a padded line would wrap and leave remains when the terminal becomes narrower.
     return Progress(
         SpinnerColumn(), _Line(console), transient=True, console=console, redirect_stdout=False, redirect_stderr=False
     )
 
 
 class _Line(ProgressColumn):
-    """Trials, times and the cell under way; the cell is shortened to fit."""
+    """Trials, times and the current cell; the cell is shortened to fit."""
 
     def __init__(self, console: Console) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class _Line(ProgressColumn):
         if self._console.width >= _FOR_BAR:
             parts.insert(1, _bar(task))
         line = " ".join(filter(None, parts))
-        line = f"{line} {middle(task.description, max(0, room - len(line) - 1))}"
+        line = f"{line} {shorten(task.description, max(0, room - len(line) - 1))}"
         text = Text(line[:room], no_wrap=True)
         if self._console.width >= _FOR_FIGURES and task.fields["last"]:
             text.append(f"  {task.fields['last']}"[: room - len(text)], style=GOOD)
@@ -60,7 +60,7 @@ def _count(task: Task) -> str:
 
 
 def _bar(task: Task) -> str:
-    """Heavy for what is done, light for the rest: readable without colour."""
+    """Draw heavy lines for done trials and light ones for the rest: readable without colour."""
     done = int(_BAR * task.percentage / 100) if task.total else 0
     return "━" * done + "─" * (_BAR - done)
 
@@ -70,8 +70,8 @@ def _elapsed(task: Task) -> str:
     return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
 
 
-def middle(text: str, width: int) -> str:
-    """Text of at most this width, its middle left out if need be."""
+def shorten(text: str, width: int) -> str:
+    """Cut the middle out of a text that is wider than this."""
     if len(text) <= width:
         return text
     tail = width // 2

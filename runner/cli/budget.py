@@ -1,4 +1,4 @@
-"""`--budget` and `--bytes-budget`: what a run may cost."""
+"""The options `--budget` and `--bytes-budget`."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ if TYPE_CHECKING:
 def _time(_context: click.Context, _option: click.Parameter, text: str | None) -> float:
     from runner.base.quantities import parse_time
 
-    return _parsed(text, parse_time)
+    return _parse(text, parse_time)
 
 
 def _size(_context: click.Context, _option: click.Parameter, text: str | None) -> float:
     from runner.base.quantities import parse_size
 
-    return _parsed(text, parse_size)
+    return _parse(text, parse_size)
 
 
-def _parsed(text: str | None, parse: Callable[[object], float]) -> float:
-    """Without an end where nothing is given."""
+def _parse(text: str | None, parse: Callable[[object], float]) -> float:
     if text is None:
         return inf
     try:
@@ -33,22 +32,22 @@ def _parsed(text: str | None, parse: Callable[[object], float]) -> float:
     except ValueError as error:
         raise click.BadParameter(f"{text!r} is {error}") from None
     if found <= 0:
-        raise click.BadParameter(f"{text!r} buys nothing")
+        raise click.BadParameter(f"{text!r} must be larger than 0")
     return found
 
 
 def budget(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Both options."""
     seconds = click.option(
         "--budget",
         metavar="TIME",
         callback=_time,
-        help="Be done within so much time, as 2h: every cell at its minimum first, then where the doubt is largest.",
+        help="Finish within this time, e.g. 2h: the minimum of every cell first, then the cells with the widest "
+        "intervals.",
     )
     written = click.option(
         "--bytes-budget",
         metavar="SIZE",
         callback=_size,
-        help="Write at most so much, as 500GB, in the whole run (to the stacks: parity and mirrors write more).",
+        help="Write at most this much to the stacks in the whole run, e.g. 500GB (parity and mirrors write more).",
     )
     return seconds(written(command))

@@ -10,28 +10,28 @@ import click
 
 from runner.cli.options import only, results, store
 from runner.cli.screen import echo
-from runner.cli.store_options import SHOWN, answer, chosen_runs, form, opened, to
+from runner.cli.store_options import TEXT_FORMATS, form, open_store, select_runs, to, write_grid
 
 if TYPE_CHECKING:
     from runner.analysis.compare import Comparison
 
 _EPILOG = """\b
 Examples:
-  matrix compare latest~1 latest                           what changed since the run before
+  matrix compare latest~1 latest                           changes since the run before
   matrix compare latest~good latest                        since the last run that ended well
-  matrix compare latest latest                             with itself: how far noise alone goes
+  matrix compare latest latest                             with itself: the noise floor
   matrix compare nightly-qemu-20260304-050607 latest --within 5%
   matrix compare --by kernel debian-12 debian-13           kernels, over all runs that had them
   matrix compare --by kernel 6.1 6.12 latest               within one run: round by round
   matrix compare --by revision 1f3a9c 77d0e2               git revisions of the matrix's folder
   matrix compare --by host lab1 lab2 --only 'layout=raid5'
-  matrix compare --by md.chunk 64KiB 512KiB latest         values of an axis, all else being equal
+  matrix compare --by md.chunk 64KiB 512KiB latest         values of an axis, other axes being equal
   matrix compare --by layout raid5 far latest              layouts: cells that agree on all axes that both have
 
 \b
-Ratios are B over A; the verdict is about B; (!): it rests on trials that the host could not keep up with.
-Exit codes: 0 nothing is slower, 1 something is, 2 bad input, 3 trials of B are broken where A has figures.
-How runs are named: `matrix results --help`.
+Ratios are B over A; the verdict is about B; (!): the cell has host-limited trials.
+Exit codes: 0 no cell is slower, 1 a cell is slower, 2 bad input, 3 trials of B are broken where A has figures.
+Names of runs: see `matrix results --help`.
 """
 
 
@@ -56,7 +56,7 @@ class _Percent(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     default="run",
     show_default=True,
     metavar="WHAT",
-    help="What A and B are: run, kernel, host, revision or an axis.",
+    help="The kind of A and B: run, kernel, host, revision or an axis.",
 )
 @click.option("--runs", multiple=True, help="With --by: only among these runs, which may also follow A and B.")
 @only
@@ -66,7 +66,9 @@ class _Percent(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     multiple=True,
     help="Figures to compare.  [default: bandwidth of requests of 64 KiB and more, IOPS of smaller ones]",
 )
-@click.option("--within", type=_Percent(), default="5%", show_default=True, help="So much of a difference is none.")
+@click.option(
+    "--within", type=_Percent(), default="5%", show_default=True, help="Differences up to this size count as equal."
+)
 @click.option("--confidence", type=_Percent(), default="95%", show_default=True, help="Of intervals and verdicts.")
 @click.option("--rows", type=click.IntRange(min=1), default=50, show_default=True, help="At most, in a table.")
 @form
@@ -89,29 +91,29 @@ def command(
     results: Path,
     store: str | None,
 ) -> None:
-    """Say of every cell whether B is faster or slower than A, the same, or whether nobody can tell."""
+    """Compare every cell of B with A: faster, slower, same or inconclusive."""
     from runner.analysis.compare_table import data_table, display_table
     from runner.analysis.metrics import COMPARED
     from runner.base.errors import BadInput, Exit
-    from runner.cli.results import checked
+    from runner.cli.results import parse_metrics
 
     if not 0 < confidence < 1:
         raise BadInput(f"--confidence {confidence:g}: must lie between 0% and 100%")
     runs = (*among, *runs)
     if by == "run" and runs:
         raise BadInput(
-            f"what are '{', '.join(runs)}'? --runs is for --by kernel, host, revision or an axis",
-            resolution="A and B are the runs already",
+            f"--runs {', '.join(runs)}: needs --by kernel, host, revision or an axis",
+            resolution="leave it out: A and B name the runs",
         )
-    asked = checked(metrics)
+    asked = parse_metrics(metrics)
     if others := [one for one in asked if one not in COMPARED]:
         raise BadInput(
-            f"{', '.join(others)}: no figure of speed, so nothing is faster or slower by it",
-            resolution=f"there are {', '.join(COMPARED)}",
+            f"--metric {', '.join(others)}: not a figure of speed",
+            resolution=f"use one of {', '.join(COMPARED)}",
         )
-    done = answered(Question(a, b, by, runs, only, asked, within, confidence), results, store)
+    done = compare_runs(ComparisonRequest(a, b, by, runs, only, asked, within, confidence), results, store)
     most = rows if form == "table" else None
-    answer(display_table(done, most=most) if form in SHOWN else data_table(done), form, to)
+    write_grid(display_table(done, most=most) if form in TEXT_FORMATS else data_table(done), form, to)
     if done.broken:
         raise click.exceptions.Exit(Exit.BROKEN)
     if done.slower:
@@ -119,9 +121,7 @@ def command(
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What is to be compared with what, and how."""
-
+class ComparisonRequest:
     a: str
     b: str
     by: str
@@ -132,8 +132,7 @@ class Question:
     confidence: float
 
 
-def answered(asked: Question, results: Path, store: str | None) -> Comparison:
-    """Read what is asked about, and compare it."""
+def compare_runs(asked: ComparisonRequest, results: Path, store: str | None) -> Comparison:
     from runner.analysis.baselines import earlier_groups
     from runner.analysis.compare import compare_sides
     from runner.analysis.operands import BY_ID, Side, runs_of, side_of
@@ -144,8 +143,8 @@ def answered(asked: Question, results: Path, store: str | None) -> Comparison:
 
     kind = {"git": "revision"}.get(asked.by, asked.by)
     left_out = ""
-    with opened(store, results) as shared:
-        among = chosen_runs(shared, asked.runs)
+    with open_store(store, results) as shared:
+        among = select_runs(shared, asked.runs)
         if kind != "run" and not asked.runs:
             among, left_out = default_runs(among)
         if kind == "run" and (over := explain_passed_over((asked.a, asked.b), among)):
@@ -165,7 +164,7 @@ def answered(asked: Question, results: Path, store: str | None) -> Comparison:
         alone = kind == "run" and len(every) == 1
         if alone:
             sides = list(parts(asked.a, found))
-        # What a cell on an axis was in earlier runs is not told by its id.
+        # Values of an axis have no earlier groups: ids do not identify them in earlier runs.
         groups = earlier_groups(sides[0], sides[1], shared.runs()) if kind in BY_ID else []
         history = [
             Side("", read_samples(shared, group, asked.metrics or RATES, chosen, histograms=False)) for group in groups

@@ -11,7 +11,7 @@ import click
 
 from runner.base.errors import Exit, HarnessBroken
 from runner.base.process import run
-from runner.cli.kernel import boots
+from runner.cli.kernel import check_image
 from runner.cli.options import PLACE
 from runner.cli.screen import echo
 from runner.machines import MACHINES, WITH_HOSTS, Where, machine
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from runner.machines.base import Refusal
 
 
-#: Modules of all layers, of which each layout needs a few.
+#: The modules of all layers; each layout needs some of them.
 ANY_LAYOUT = (
     *("linear", "raid0", "raid1", "raid10", "raid456"),
     *("dm_mod", "dm_crypt", "dm_integrity", "dm_raid", "dm_thin_pool", "dm_cache", "dm_mirror"),
@@ -29,22 +29,22 @@ ANY_LAYOUT = (
 _EPILOG = """\b
 Examples:
   matrix doctor --on qemu           exit code 3 if that machine cannot be used
-  matrix doctor --on ssh:shelf      what a host has and lacks: one of hosts.yaml, or whatever else ssh knows
-  matrix doctor --kernel ./bzImage  what that kernel lacks; exit code 3 if no virtual machine can boot it
+  matrix doctor --on ssh:shelf      check a host of hosts.yaml or of the ssh configuration
+  matrix doctor --kernel ./bzImage  check a kernel; exit code 3 if no virtual machine can boot it
 """
 
 
 @click.command("doctor", epilog=_EPILOG)
-@click.option("--on", "place", type=PLACE, help="Judge by this machine alone.")
-@click.option("--kernel", help="Judge this kernel alone: debian-12, debian-13 or the path of a bzImage.")
+@click.option("--on", "place", type=PLACE, help="Check this machine only.")
+@click.option("--kernel", help="Check this kernel only: debian-12, debian-13 or the path of a bzImage.")
 def command(place: Where | None, kernel: str | None) -> None:
-    """Say what this host can do, and what is missing for the rest. Starts nothing, changes nothing."""
+    """Show what this host can run, and what is missing for the rest. Only reads."""
     if kernel:
-        raise click.exceptions.Exit(0 if boots(kernel) else Exit.BROKEN)
+        raise click.exceptions.Exit(0 if check_image(kernel) else Exit.BROKEN)
     echo(f"host      Linux {platform.release()}, Python {platform.python_version()}")
     echo(f"fio       {_version('fio', '--version')}  (checks jobs before they run)")
     echo(f"results   {shutil.disk_usage('.').free / 1e9:,.0f} GB free for {Path('results').absolute()}/")
-    echo(f"disks     {_modelled()}")
+    echo(f"disks     {_simulated_disks()}")
     echo(f"kvm       {_kvm()}")
     missing = {one: _refusals(one) for one in ([place] if place else map(Where, MACHINES))}
     for one, refusals in missing.items():
@@ -52,7 +52,7 @@ def command(place: Where | None, kernel: str | None) -> None:
         for refusal in refusals:
             echo(f"          - {refusal.message}")
         if one.machine == "local":
-            _show_optional(_here())
+            _show_optional(_query_local_tools())
     if place and place.host:
         _show_host(_ssh_name(place.host))
     if all(missing.values()):
@@ -61,62 +61,60 @@ def command(place: Where | None, kernel: str | None) -> None:
 
 def _ready(place: Where) -> str:
     many = place.machine in WITH_HOSTS and not place.host
-    return f"ready; whether a host is: matrix doctor --on {place.machine}:HOST" if many else "ready"
+    return f"ready; check a host with matrix doctor --on {place.machine}:HOST" if many else "ready"
 
 
 def _ssh_name(host: str) -> str:
-    """A host as hosts.yaml says how to reach it; else it is a name that ssh knows."""
-    from runner.cli.listing import lab_of
+    """Return the ssh name of a host of hosts.yaml; any other name is for ssh itself."""
+    from runner.cli.listing import load_lab_file
 
-    lab = lab_of(None)
+    lab = load_lab_file(None)
     found = lab.called(host) if lab else None
     return found.reach.removeprefix("ssh:") if found and found.reach != "local" else host
 
 
 def _show_host(name: str) -> None:
-    """What it is, and what of all that any layout may need it has and lacks."""
+    """Print the versions of a host, and the programs and modules that some layouts would lack there."""
     from runner.hosts.agent.connection import connection_to
     from runner.machines.requirements import OPTIONAL, PACKAGES, facts, missing
     from runner.machines.ssh import query_host
 
-    line = connection_to(name)
-    if not line.is_connected:
-        return  # which was told as a reason why it cannot be used
-    said = query_host(line, ANY_LAYOUT, (*PACKAGES, *OPTIONAL))
-    known = facts(said)
+    connection = connection_to(name)
+    if not connection.is_connected:
+        return  # already printed as a refusal
+    answer = query_host(connection, ANY_LAYOUT, (*PACKAGES, *OPTIONAL))
+    known = facts(answer)
     for what in ("kernel", "fio", "mdadm", "lvm"):
         echo(f"          {what:<9} {known.get(what, 'not there')}")
-    lacks = missing(said)
+    lacks = missing(answer)
     for what in lacks:
         echo(f"          lacks     {what}")
     if not lacks:
-        echo("          lacks     nothing that any layout needs")
-    _show_optional(said)
+        echo("          has all that layouts need")
+    _show_optional(answer)
 
 
-def _show_optional(said: str) -> None:
-    """What a host can do without."""
+def _show_optional(answer: str) -> None:
     from runner.machines.requirements import missing_optional
 
-    for what in missing_optional(said):
+    for what in missing_optional(answer):
         echo(f"          optional  {what}")
 
 
-def _here() -> str:
-    """What this host has to say of that; nothing if it says nothing."""
+def _query_local_tools() -> str:
     from runner.machines.requirements import OPTIONAL, PATIENCE, query_command
 
     try:
         return run(query_command((), OPTIONAL), timeout=PATIENCE).stdout
-    except HarnessBroken:  # which is told as a reason why it cannot be used
+    except HarnessBroken:  # already printed as a refusal
         return ""
 
 
-def _modelled() -> str:
+def _simulated_disks() -> str:
     from runner.simdisks.server import TOOLS
 
     lacking = [packages for tool, packages in TOOLS.items() if shutil.which(tool) is None]
-    return f"cannot be modelled: apt install {' '.join(lacking)}" if lacking else "can be modelled"
+    return f"cannot be simulated: apt install {' '.join(lacking)}" if lacking else "can be simulated"
 
 
 def _kvm() -> str:
@@ -129,7 +127,7 @@ def _refusals(place: Where) -> list[Refusal]:
     from runner.machines.base import MachineOptions, RigSpec
     from runner.simdisks.disk import Disk
 
-    # What is not there of a host is for layouts to say; what is asked of it here is what every trial needs.
+    # On another host, only check what every trial needs: modules depend on the layout.
     modules = () if place.host else ("raid456",)
     disks = tuple(Disk(1 << 30, "sata") for _ in range(4))
     wishes = MachineOptions(where=_ssh_name(place.host) if place.host else "")

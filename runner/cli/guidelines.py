@@ -9,7 +9,7 @@ import click
 
 from runner.base.shipped import shipped
 from runner.cli.options import only, results, store
-from runner.cli.store_options import SHOWN, answer, chosen_runs, form, opened, to
+from runner.cli.store_options import TEXT_FORMATS, form, open_store, select_runs, to, write_grid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 _EPILOG = """\b
 Examples:
-  matrix guidelines list                                     the advice that comes with it
-  matrix guidelines check latest                             what the latest run says of its own guidelines
-  matrix guidelines check 'nightly-*' --guidelines ours.yaml  what many runs say of others
-  matrix guidelines check 'chunk-sweep-*' --on lab1           what those say that were done on one host
+  matrix guidelines list                                     the shipped guidelines
+  matrix guidelines check latest                             the latest run, by the guidelines of its matrix
+  matrix guidelines check 'nightly-*' --guidelines ours.yaml  many runs, by the guidelines of a file
+  matrix guidelines check 'chunk-sweep-*' --on lab1           the runs of one host
 
 \b
-Exit codes of check: 0 none fails, 1 one does, 2 bad input. How runs are named: `matrix results --help`.
+Exit codes of check: 0 no guideline fails, 1 a guideline fails, 2 bad input. Names of runs: see `matrix results --help`.
 """
-_SHELF = shipped("matrix") / "guidelines"
+_SHIPPED = shipped("matrix") / "guidelines"
 
 
 @click.group("guidelines", epilog=_EPILOG)
 def command() -> None:
-    """Say which guidelines there are, and what was measured says of them."""
+    """List guidelines, and judge them by results."""
 
 
 @command.command("list", epilog="Example:  matrix guidelines list matrix/guidelines/parity.yaml")
@@ -41,16 +41,16 @@ def command() -> None:
 @form
 @to
 def list_(files: tuple[Path, ...], form: str, to: Path | None) -> None:
-    """Show the guidelines in FILES (of guidelines, or matrices); without any, those that come with it."""
+    """Show the guidelines in FILES (guideline files or matrices); without FILES, the shipped guidelines."""
     from runner.reports.table import Grid
     from runner.space.guideline_files import load_guidelines
 
     rows = [
         (one.id, one.shape, one.claimed.metric, one.claim, one.source, str(path))
-        for path in files or sorted(_SHELF.glob("*.yaml"))
+        for path in files or sorted(_SHIPPED.glob("*.yaml"))
         for one in load_guidelines(path)
     ]
-    answer(Grid(("guideline", "shape", "figure", "claim", "source", "file"), rows), form, to)
+    write_grid(Grid(("guideline", "shape", "figure", "claim", "source", "file"), rows), form, to)
 
 
 @command.command("check", epilog=_EPILOG)
@@ -59,15 +59,15 @@ def list_(files: tuple[Path, ...], form: str, to: Path | None) -> None:
     "--on",
     "where",
     metavar="PLACE",
-    help="Only those of RUNS that were done on such a machine (qemu, local …) or host, or for such a matrix.",
+    help="Only runs on this machine (qemu, local …) or host, or of this matrix.",
 )
 @click.option(
     "--guidelines",
     "files",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Judge those of this file (of guidelines, or a matrix; FILE#ID: that one alone) instead of those that the "
-    "runs were done for.",
+    help="Judge the guidelines of this file (a guideline file or a matrix; FILE#ID: only this one) instead of those "
+    "of the runs.",
 )
 @only
 @form
@@ -84,17 +84,17 @@ def check(
     results: Path,
     store: str | None,
 ) -> None:
-    """Judge guidelines from what RUNS have measured."""
+    """Judge guidelines by the results of RUNS."""
     from runner.base.errors import Exit
     from runner.reports.verdicts import verdict_rows, verdict_table
 
-    judgements = _judged(runs, where, files, only, results, store)
-    answer(verdict_table(judgements) if form in SHOWN else verdict_rows(judgements), form, to)
+    judgements = _judge(runs, where, files, only, results, store)
+    write_grid(verdict_table(judgements) if form in TEXT_FORMATS else verdict_rows(judgements), form, to)
     if any(one.failed for one in judgements):
         raise click.exceptions.Exit(Exit.CLAIM_FAILED)
 
 
-def _judged(
+def _judge(
     words: tuple[str, ...],
     where: str | None,
     files: Sequence[Path],
@@ -108,23 +108,23 @@ def _judged(
     from runner.base.errors import BadInput
     from runner.space.guideline_files import load_guidelines
 
-    given = [one for path in files for one in load_guidelines(path)]
-    with opened(store, results) as shared:
-        among = chosen_runs(shared, words)
+    loaded = [one for path in files for one in load_guidelines(path)]
+    with open_store(store, results) as shared:
+        among = select_runs(shared, words)
         among = among if where is None else runs_on(where, among)
-        guidelines = given or of_runs(among, results)
+        guidelines = loaded or declared_guidelines(among, results)
         if not guidelines:
             raise BadInput(
-                f"{', '.join(run.name for run in among[:3])}: no guidelines, and none were named",
-                resolution=f"--guidelines FILE names some; `matrix guidelines list` shows those in {_SHELF}/",
+                f"{', '.join(run.name for run in among[:3])}: the matrix has no guidelines",
+                resolution=f"name a file with --guidelines; `matrix guidelines list` shows those in {_SHIPPED}/",
             )
         cells = select_cells(None, only, shared.different_cells() if only else ())
         found = read_samples(shared, among, columns_of(guidelines), cells)
     return judged_in_store(guidelines, found)
 
 
-def of_runs(runs: Iterable[RunRow], results: Path) -> list[Guideline]:
-    """Those that the matrices of these runs have, each once; the latest run is asked first."""
+def declared_guidelines(runs: Iterable[RunRow], results: Path) -> list[Guideline]:
+    """Return the guidelines of the matrices of these runs; of guidelines with the same id, the latest."""
     from runner.analysis.stored_guidelines import declared_by
     from runner.results.run_folder import load
 
@@ -132,7 +132,7 @@ def of_runs(runs: Iterable[RunRow], results: Path) -> list[Guideline]:
     for run in runs:
         if (results / run.name / "manifest.json").is_file():
             manifest = load(results / run.name).manifest
-            if "guidelines" not in manifest.text:  # older matrices need not be ones that are understood today
+            if "guidelines" not in manifest.text:  # an old matrix without guidelines may be invalid today
                 continue
             declared = declared_by(manifest)
             found = {**{one.id: one for one in declared.space.matrix.guidelines}, **found}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _EPILOG = """\b
 Examples:
   matrix help                 the topics
-  matrix help language        everything a matrix can say
+  matrix help language        the matrix language
   matrix help run             the same as `matrix run --help`
 """
 
@@ -26,7 +26,7 @@ Examples:
 @click.argument("topic", required=False)
 @click.pass_context
 def command(context: click.Context, topic: str | None) -> None:
-    """Show the page about TOPIC, or the help of a command."""
+    """Show the page on TOPIC, or the help of a command."""
     pages = _pages()
     root = context.find_root()
     group = root.command
@@ -38,7 +38,7 @@ def command(context: click.Context, topic: str | None) -> None:
     elif found := group.get_command(root, topic):
         click.echo(found.get_help(found.context_class(found, info_name=topic, parent=root)))
     else:
-        raise BadInput(f"there is no topic and no command {topic!r}", resolution=f"topics are {', '.join(pages)}")
+        raise BadInput(f"no topic or command is called {topic!r}", resolution=f"topics are {', '.join(pages)}")
 
 
 def _pages() -> dict[str, Path]:
@@ -46,14 +46,14 @@ def _pages() -> dict[str, Path]:
 
 
 def _show(text: str) -> None:
-    """Show Markdown: laid out and paged on a terminal, as it is elsewhere."""
+    """Show Markdown: formatted and paged on a terminal, unchanged elsewhere."""
     if not sys.stdout.isatty():
         click.echo(text, nl=False)
         return
     from rich.console import Console
     from rich.markdown import Markdown
 
-    os.environ.setdefault("LESS", "-FRX")  # or less shows colours as escape sequences
+    os.environ.setdefault("LESS", "-FRX")  # without -R, less shows colours as escape sequences
     console = Console()
     with console.pager(styles=True):
         console.print(Markdown(text))

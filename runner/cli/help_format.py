@@ -1,4 +1,4 @@
-"""Help that fits the terminal: examples keep their comments beside them, or have them below."""
+"""Help texts that fit the terminal, with examples and their comments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from runner.reports.terminal_text import wrap
 
 _COMMENT = re.compile(r"(?<=\S)\s{2,}(?=\S)")
 _BELOW = 6
-#: Up to this width, names of options get no more than so many columns beside their explanations.
+#: Up to this width of the terminal, option names get at most this many columns.
 _NARROW, _NAMES = 70, 18
 
 if TYPE_CHECKING:
@@ -19,14 +19,12 @@ if TYPE_CHECKING:
 
 
 class Formatter(click.HelpFormatter):
-    """Fits what a text marks as its own lines (`\\b`), too: indented lines are examples, others are sentences."""
+    """Also folds paragraphs after `\\b`: indented lines are examples, other lines are sentences."""
 
     def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
-        """Give explanations more room than names where there is little."""
         super().write_dl(rows, col_max if self.width > _NARROW else _NAMES, col_spacing)
 
     def write_text(self, text: str) -> None:
-        """Write paragraphs, and examples among them."""
         for number, paragraph in enumerate(text.split("\n\n")):
             if number:
                 self.write("\n")
@@ -36,17 +34,15 @@ class Formatter(click.HelpFormatter):
             lines = paragraph.removeprefix("\b\n").rstrip().split("\n")
             examples = [line for line in lines if line.startswith(" ")]
             super().write_text(" ".join(line for line in lines if line not in examples))
-            self.write("".join(f"{line}\n" for line in fitted(examples, self.width, self.current_indent)))
+            self.write("".join(f"{line}\n" for line in fit_examples(examples, self.width, self.current_indent)))
 
 
 class Context(click.Context):
-    """A context whose help is written by our formatter."""
-
     formatter_class = Formatter
 
 
-def fitted(examples: list[str], width: int, indent: int) -> list[str]:
-    """Examples as they are if all fit; else each comment below its command."""
+def fit_examples(examples: list[str], width: int, indent: int) -> list[str]:
+    """Return the examples unchanged if all fit; else with each comment below its command."""
     space = " " * indent
     if all(len(line) + indent <= width for line in examples):
         return [space + line for line in examples]
@@ -63,7 +59,7 @@ def fitted(examples: list[str], width: int, indent: int) -> list[str]:
 
 
 def with_fitting_help(command: click.Command) -> click.Command:
-    """Let a command, and those below it, use our formatter."""
+    """Set the formatter of a command and its subcommands."""
     command.context_class = Context
     for below in command.commands.values() if isinstance(command, click.Group) else ():
         with_fitting_help(below)

@@ -7,18 +7,18 @@ from pathlib import Path
 import click
 
 from runner.cli.options import only, results, store
-from runner.cli.store_options import SHOWN, answer, chosen_runs, form, opened, to
+from runner.cli.store_options import TEXT_FORMATS, form, open_store, select_runs, to, write_grid
 
 _EPILOG = """\b
 Examples:
   matrix history raid5/chunk=64KiB/seqread/bs=1MiB             one cell, run by run
-  matrix history 1132118f --metric read_lat_p99                by the beginning of its id
+  matrix history 1132118f --metric read_lat_p99                by a prefix of its id
   matrix history --only 'layout=raid5' --runs 'nightly-*'      a line for each of several cells
   matrix history --only 'bs=4KiB' --format csv --to nights.csv
 
 \b
-Each host and each machine has a history of its own; a `|` in the line of bars is where the level changed.
-How runs are named: `matrix results --help`.
+Each host and each machine has its own history; a `|` in the line of bars marks a change of level.
+Names of runs: see `matrix results --help`.
 """
 
 
@@ -48,27 +48,27 @@ def command(
     results: Path,
     store: str | None,
 ) -> None:
-    """Follow CELL, by its name or id, through all runs: its figure, its doubt, and where it changed."""
+    """Follow CELL, by its name or id, through all runs: figures, intervals and changes of level."""
     from runner.analysis.rates import RATES
     from runner.analysis.samples import read_samples
     from runner.analysis.selectors import default_runs, select_cells, with_hint
     from runner.base.errors import BadInput
-    from runner.cli.results import checked
+    from runner.cli.results import parse_metrics
 
     if not cell and not only:
-        raise BadInput("history of what?", resolution="name a CELL, or choose some with --only 'AXIS=VALUE'")
-    asked = checked(metrics)
-    with opened(store, results) as shared:
-        among = chosen_runs(shared, runs)
+        raise BadInput("no cell is given", resolution="name a CELL, or select cells with --only 'AXIS=VALUE'")
+    asked = parse_metrics(metrics)
+    with open_store(store, results) as shared:
+        among = select_runs(shared, runs)
         among, left_out = (among, "") if runs else default_runs(among)
         found = read_samples(shared, among, asked or RATES, select_cells(cell, only, shared.different_cells()))
 
     from runner.analysis.timeline import data_table, display_table, timelines
 
-    told = timelines(found, asked)
-    if not told:
+    lines = timelines(found, asked)
+    if not lines:
         with with_hint(left_out):
-            raise BadInput(
-                "nothing that was chosen has such figures", resolution="`matrix results` shows what there is"
-            )
-    answer((display_table(told, most=rows) if form in SHOWN else data_table(told)).with_notes(left_out), form, to)
+            raise BadInput("the selected cells have no such figures", resolution="`matrix results` lists all cells")
+    write_grid(
+        (display_table(lines, most=rows) if form in TEXT_FORMATS else data_table(lines)).with_notes(left_out), form, to
+    )

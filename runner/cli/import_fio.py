@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from runner.results.run_folder import Manifest, RunFolder
 
 MACHINE = "import"
-#: What a file is kept as.
-_KEPT = "fio.json"
-#: Options by which people know a job.
-_NAMED = ("rw", "bs", "iodepth", "numjobs", "filename", "directory")
-_NEVER = re.compile(r"[^A-Za-z0-9._=,+@%-]+")
+#: The name of the copy of an imported file in the run folder.
+_COPY = "fio.json"
+#: The options that go into the name of a cell.
+_NAME_OPTIONS = ("rw", "bs", "iodepth", "numjobs", "filename", "directory")
+_FORBIDDEN = re.compile(r"[^A-Za-z0-9._=,+@%-]+")
 _TEXT = "# Imported from fio's JSON: there was no matrix.\n"
 
 _EPILOG = """\b
@@ -36,16 +36,16 @@ Examples:
   matrix results nas-2019
 
 \b
-Every group of jobs is a cell: its axes are the job's options (`workload.bs`), its name (`workload`), and what `--axis`
-says; where jobs of one file worked on different files or devices, these too. The same cell in several files is so many
-trials. A file that is imported already is passed over. What fio was not told to write down (percentiles) is empty.
-Exit codes: 0 every file has figures, 2 bad input, 3 there is a file of which every job is broken.
+Every group of jobs is a cell. Its axes are the job's options (`workload.bs`), its name (`workload`) and those of
+`--axis`; also the files or devices, if they differ among the jobs of one file. Each file with the same cell adds one
+trial. Files that are already imported are skipped. Figures that fio did not record (percentiles) are empty.
+Exit codes: 0 every file has figures, 2 bad input, 3 all jobs of a file are broken.
 """
 
 
-def _axis(context: click.Context, parameter: click.Parameter, told: tuple[str, ...]) -> dict[str, str]:  # noqa: ARG001
+def _axis(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:  # noqa: ARG001
     found = {}
-    for text in told:
+    for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.strip() or not value.strip():
             raise click.BadParameter(f"'{text}' is not AXIS=VALUE")
@@ -55,10 +55,10 @@ def _axis(context: click.Context, parameter: click.Parameter, told: tuple[str, .
 
 @click.command("import", epilog=_EPILOG)
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option("--name", default="imported", show_default=True, help="What the run is called, as a matrix would be.")
-@click.option("--axis", "axes", multiple=True, metavar="AXIS=VALUE", callback=_axis, help="Where all of it stands.")
-@click.option("--host", default="", help="Where it was measured.")
-@click.option("--kernel", default="", help="Under which kernel (`uname -r`).")
+@click.option("--name", default="imported", show_default=True, help="The name of the run, in place of a matrix name.")
+@click.option("--axis", "axes", multiple=True, metavar="AXIS=VALUE", callback=_axis, help="An axis of all cells.")
+@click.option("--host", default="", help="The measured host.")
+@click.option("--kernel", default="", help="Its kernel (`uname -r`).")
 @results
 @store
 def command(
@@ -70,7 +70,7 @@ def command(
     results: Path,
     store: str | None,
 ) -> None:
-    """Make a run of fio's JSON FILES that were measured elsewhere, in results/ and in the store."""
+    """Import fio JSON FILES from elsewhere as a run, into results/ and the store."""
     from runner.analysis.fio_import import parse_groups
     from runner.base.errors import Exit
     from runner.results.journal import Journal
@@ -79,15 +79,15 @@ def command(
     from runner.results.store_address import address_of
 
     address = address_of(store, results)
-    contents = _new(files, results)
+    contents = _read_new_files(files, results)
     read = sorted(
         ((file, group) for file, content in contents.items() for group in parse_groups(_text(content), str(file))),
         key=lambda one: one[1].started,
     )
-    # Everything that may be refused comes before anything is made.
+    # All refusals come before the first write.
     recorded = list(_trials(read, contents, axes, kernel))
     manifest = _manifest(name, [group for _, group in read], map(_digest, contents.values()), axes, host, kernel)
-    folder = _begun_before(results, manifest) or create(results, manifest)
+    folder = _unfinished_import(results, manifest) or create(results, manifest)
     with (
         folder.locked(),
         Journal.open(folder.journal, synthetic=folder.manifest.synthetic) as journal,
@@ -103,50 +103,50 @@ def command(
             feed.add(trial)
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         feed.end(folder.update_manifest(finished=True, ended=now))
-    _tell(folder, recorded)
-    _tell_places(read, recorded)
+    _report(folder, recorded)
+    _report_places(read, recorded)
     measured = {file for file, group in read if group.figures}
     if measured != contents.keys():
         raise click.exceptions.Exit(Exit.BROKEN)
 
 
-def _new(files: Iterable[Path], results: Path) -> dict[Path, bytes]:
-    """What is in the files, each content once, without those that are imported already; refused if none is left."""
+def _read_new_files(files: Iterable[Path], results: Path) -> dict[Path, bytes]:
+    """Return the contents of files that are not imported yet, each content once; refuse if no file remains."""
     from runner.base.errors import BadInput
 
     imported = _imported(results)
     found: dict[str, tuple[Path, bytes]] = {}
-    passed: list[str] = []
+    skipped: list[str] = []
     for file in files:
-        content = _content(file)
+        content = _read(file)
         digest = _digest(content)
         if digest in imported:
-            passed.append(f"{file} is imported already, as {imported[digest]}")
+            skipped.append(f"{file} is imported already, as {imported[digest]}")
         elif digest in found:
             if found[digest][0] != file:
-                passed.append(f"{file} is the same as {found[digest][0]}")
+                skipped.append(f"{file} is the same as {found[digest][0]}")
         else:
             found[digest] = file, content
     if not found:
         raise BadInput(
-            "these very files are imported already" if len(passed) > 1 else passed[0],
-            details="; ".join(passed) if len(passed) > 1 else "",
-            resolution="every trial counts once; remove that folder to import them anew",
+            "these files are imported already" if len(skipped) > 1 else skipped[0],
+            details="; ".join(skipped) if len(skipped) > 1 else "",
+            resolution="every trial counts once; remove that folder to import them again",
         )
-    for one in passed:
-        echo(f"note: {one}: passed over", err=True)
+    for one in skipped:
+        echo(f"note: {one}: skipped", err=True)
     return dict(found.values())
 
 
 def _imported(results: Path) -> dict[str, str]:
-    """Digests of all files that finished imports have kept, and the names of those."""
+    """Return the digests of all imported files, with the names of their runs. Unfinished imports do not count."""
     from runner.results.run_folder import runs
 
     return {
-        _digest(_content(kept)): run.path.name
+        _digest(_read(kept)): run.path.name
         for run in runs(results)
         if run.manifest.machine == MACHINE and run.manifest.finished
-        for kept in sorted(run.path.rglob(_KEPT))
+        for kept in sorted(run.path.rglob(_COPY))
     }
 
 
@@ -155,7 +155,7 @@ def _digest(content: bytes) -> str:
 
 
 def _folder_of(content: bytes) -> str:
-    """Where a file is kept, relative to the run."""
+    """Return the folder of a copy, relative to the run."""
     return f"imported/{_digest(content)}"
 
 
@@ -163,7 +163,7 @@ def _keep(folder: RunFolder, content: bytes) -> None:
     from runner.base.atomic_files import write_atomically
     from runner.results.database_errors import translate_errors
 
-    kept = folder.path / _folder_of(content) / _KEPT
+    kept = folder.path / _folder_of(content) / _COPY
     with translate_errors(kept):
         kept.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(kept, content)
@@ -172,7 +172,6 @@ def _keep(folder: RunFolder, content: bytes) -> None:
 def _trials(
     read: Iterable[tuple[Path, Group]], contents: Mapping[Path, bytes], axes: Mapping[str, str], kernel: str
 ) -> Iterable[tuple[CellRow, Trial]]:
-    """Every group with its cell."""
     from runner.results.record import UNSETTLED, Outcome, Trial
 
     known: dict[str, CellRow] = {}
@@ -202,7 +201,7 @@ def _trials(
 
 
 def _cell(group: Group, axes: Mapping[str, str], known: dict[str, CellRow]) -> CellRow:
-    """The cell that a group is a trial of: its id is that of its name, of what was done, and of the axes."""
+    """Return the cell of a group. Its id is a hash of its name, options and axes."""
     from runner.results.record import CellRow
     from runner.results.run_folder import parts_of
     from runner.space.variants import digest
@@ -210,9 +209,9 @@ def _cell(group: Group, axes: Mapping[str, str], known: dict[str, CellRow]) -> C
     all_axes = {**axes, "workload": group.name, **{f"workload.{key}": value for key, value in group.options.items()}}
     id_ = digest([MACHINE, group.name, dict(group.options), dict(axes)]).hex()[:16]
     if id_ not in known:
-        said = [f"{key.rpartition('.')[2]}={value}" for key, value in axes.items()]
-        work = [f"{key}={group.options[key]}" for key in _NAMED if key in group.options]
-        parts = [_NEVER.sub("_", part).strip(".")[:200] for part in (",".join(said), group.name, ",".join(work))]
+        place = [f"{key.rpartition('.')[2]}={value}" for key, value in axes.items()]
+        work = [f"{key}={group.options[key]}" for key in _NAME_OPTIONS if key in group.options]
+        parts = [_FORBIDDEN.sub("_", part).strip(".")[:200] for part in (",".join(place), group.name, ",".join(work))]
         name = "/".join(filter(None, parts)) or "job"
         taken = {cell.name for cell in known.values()}
         name = f"{name}+{id_[:6]}" if name in taken else name
@@ -232,7 +231,7 @@ def _manifest(
     versions = sorted({group.version for group in read if group.version})
     fingerprint = digest([MACHINE, sorted(digests), dict(axes), host, kernel]).hex()
     return Manifest(
-        id=fingerprint[:16],  # so that the same files are the same run, in whatever store
+        id=fingerprint[:16],  # the same files are the same run in every store
         matrix=name,
         fingerprint=fingerprint,
         machine=MACHINE,
@@ -247,15 +246,15 @@ def _manifest(
     )
 
 
-def _begun_before(results: Path, wanted: Manifest) -> RunFolder | None:
-    """An import of the same files that was killed, to go on with."""
+def _unfinished_import(results: Path, wanted: Manifest) -> RunFolder | None:
+    """Return a killed import of the same files, if any."""
     from runner.results.run_folder import runs
 
     same = (run for run in runs(results) if run.manifest.fingerprint == wanted.fingerprint)
     return next((run for run in same if not run.manifest.finished), None)
 
 
-def _content(file: Path) -> bytes:
+def _read(file: Path) -> bytes:
     from runner.results.database_errors import translate_errors
 
     with translate_errors(file):
@@ -266,7 +265,7 @@ def _text(content: bytes) -> str:
     return content.decode("utf-8", "replace")
 
 
-def _tell(folder: RunFolder, recorded: Sequence[tuple[CellRow, Trial]]) -> None:
+def _report(folder: RunFolder, recorded: Sequence[tuple[CellRow, Trial]]) -> None:
     cells = len({cell.id for cell, _ in recorded})
     echo(f"{folder.path}/: {len(recorded)} trial{'s' if len(recorded) != 1 else ''} of {cells} cells")
     for lack in sorted({trial.notes["lacks"] for _, trial in recorded if "lacks" in trial.notes}):
@@ -277,12 +276,12 @@ def _tell(folder: RunFolder, recorded: Sequence[tuple[CellRow, Trial]]) -> None:
             echo(f"note: {trial.notes['imported']}: {trial.reason}", err=True)
 
 
-def _tell_places(read: Iterable[tuple[Path, Group]], recorded: Iterable[tuple[CellRow, Trial]]) -> None:
-    """Which cells have trials of several devices, as files of one device each do not say that they differ."""
+def _report_places(read: Iterable[tuple[Path, Group]], recorded: Iterable[tuple[CellRow, Trial]]) -> None:
+    """Warn about cells with trials of several devices: options alone do not separate them."""
     places: dict[str, set[str]] = {}
     for (_, group), (cell, _) in zip(read, recorded, strict=True):
         places.setdefault(cell.name, set()).add(group.where)
-    for name, there in places.items():
-        if len(there) > 1:
-            told = ", ".join(sorted(filter(None, there))[:3])
-            echo(f"note: trials of one cell, {name}, are from {told}: `--axis` tells imports apart", err=True)
+    for name, found in places.items():
+        if len(found) > 1:
+            devices = ", ".join(sorted(filter(None, found))[:3])
+            echo(f"note: the cell {name} has trials from {devices}: `--axis` separates imports", err=True)

@@ -17,12 +17,12 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.+-]{0,79}")
 _EPILOG = """\b
 Examples:
   matrix init                          write raid.yaml
-  matrix init compare                  write compare.yaml: RAID 5, RAID 10 far and an LVM stripe, side by side
+  matrix init compare                  write compare.yaml: RAID 5, RAID 10 far and an LVM stripe
   matrix init my-nas --kind nas        write my-nas.yaml: arrays under file systems
 
 \b
 Then:
-  matrix plan my-nas.yaml              how many cells, and how long
+  matrix plan my-nas.yaml              show cells and time
   matrix run my-nas.yaml               measure
 """
 
@@ -31,10 +31,10 @@ Then:
 @click.argument("name", required=False)
 @click.argument("more", nargs=-1, metavar="")
 @click.option(
-    "--kind", type=click.Choice(KINDS), help="The question it asks.  [default: NAME if it is one of these, else raid]"
+    "--kind", type=click.Choice(KINDS), help="The starter to copy.  [default: NAME if it is one of these, else raid]"
 )
 def command(name: str | None, more: tuple[str, ...], kind: str | None) -> None:
-    """Write a small, commented matrix to begin with, and the schema that editors check it by."""
+    """Write a small, commented matrix as a start, and a schema for editors."""
     if more:
         one = f"{more[0]} --kind {name}" if name in KINDS else f"{name} --kind KIND"
         raise BadInput(f"one NAME, not {len(more) + 1}", resolution=f"matrix init {one}")
@@ -43,7 +43,7 @@ def command(name: str | None, more: tuple[str, ...], kind: str | None) -> None:
     if not _NAME.fullmatch(name):
         raise BadInput(
             f"{name!r} cannot be the name of a matrix",
-            resolution="begin with a letter; use letters, digits and the signs _ . + -",
+            resolution="start with a letter; use letters, digits and the signs _ . + -",
         )
     path = Path(f"{name}.yaml")
     try:

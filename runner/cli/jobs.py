@@ -1,4 +1,4 @@
-"""`--jobs`: how many rigs side by side, as it is written and as it may be."""
+"""The option `--jobs`: the number of parallel rigs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from runner.session.run import Jobs
 
 
-def _understood(_context: click.Context, _option: click.Parameter, text: str) -> Jobs:
-    """A number of rigs, or `auto`."""
+def _parse_jobs(_context: click.Context, _option: click.Parameter, text: str) -> Jobs:
     if text == AUTO:
         return AUTO
     if not text.isdecimal() or int(text) < 1:
@@ -24,8 +23,8 @@ def _understood(_context: click.Context, _option: click.Parameter, text: str) ->
 jobs = click.option(
     "--jobs",
     metavar="N|auto",
-    callback=_understood,
+    callback=_parse_jobs,
     default="1",
     show_default=True,
-    help="Rigs at work side by side, on qemu or vagrant with modelled disks; auto: as many as the host keeps up with.",
+    help="Parallel rigs, on qemu or vagrant with simulated disks; auto: as many as the host can serve.",
 )

@@ -1,4 +1,4 @@
-"""The part of `matrix doctor` that judges a kernel image."""
+"""The check of a kernel image by `matrix doctor`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from runner.machines.qemu.kernel_config import Kernel, Lack
 
 
-def boots(name: str) -> bool:
-    """Print what a kernel lacks for the appliance. False also where that cannot be known."""
+def check_image(name: str) -> bool:
+    """Print the options that a kernel lacks; report whether it boots. False if its configuration is unknown."""
     if name in SUITES:
         click.echo(f"kernel    {name}: Debian's own kernel, with its modules. The appliance is built for it.")
         return True
@@ -27,7 +27,7 @@ def boots(name: str) -> bool:
     click.echo(f"kernel    {kernel.image}: Linux {kernel.release}")
     click.echo(f"modules   {_modules(kernel)}")
     if not kernel.source:
-        click.echo("config    not known: the image has no IKCONFIG, and no configuration lies beside it")
+        click.echo("config    unknown: the image has no IKCONFIG, and there is no configuration beside it")
         click.echo(f"          - copy its .config to {kernel.image.parent / f'config-{kernel.release}'}")
         click.echo("          - or build it with CONFIG_IKCONFIG=y")
         return False
@@ -42,7 +42,7 @@ def boots(name: str) -> bool:
 
 
 def _show_optional(found: list[Lack]) -> None:
-    """Modules without a folder of modules have one cause, so they get one line."""
+    """Print missing options. Modules that cannot be loaded have one cause, so they get one line."""
     for lack in found:
         if not lack.is_module:
             click.echo(f"          optional  {lack.message}")
@@ -61,8 +61,8 @@ def _verdict(needed: list[Lack], found: tuple[Lack, ...]) -> str:
     if needed:
         return f"cannot boot the appliance: {_options(len(needed))} missing"
     if found:
-        return f"boots the appliance; {_options(len(found))} missing for the work named above"
-    return "boots the appliance, and has all that any layout needs"
+        return f"boots the appliance; {_options(len(found))} missing for the optional work above"
+    return "boots the appliance, and has all that layouts need"
 
 
 def _options(count: int) -> str:

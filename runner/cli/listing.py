@@ -1,4 +1,4 @@
-"""The disks of a host, as `matrix disks` shows them."""
+"""The list of a host's disks, for `matrix disks`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.base.errors import BadInput
-from runner.cli.screen import echo
-from runner.cli.screen import show as show_sheet
+from runner.cli.screen import echo, print_sheet
 from runner.hosts import HOSTS_FILE
 
 if TYPE_CHECKING:
@@ -20,57 +19,54 @@ if TYPE_CHECKING:
     from runner.language.hosts import Lab, LabHost
 
 
-def show(hosts: Path | None, host: str | None, form: str) -> None:
-    """Ask the host, judge each of its disks, and write down what came of it."""
+def show_disks(hosts: Path | None, host: str | None, form: str) -> None:
     from runner.hosts.disk_ledger import own_marks, state_dir
     from runner.hosts.listing import list_disks
     from runner.hosts.probe import query_health, take_census
     from runner.scripts.inventory import census_script, smart_script
     from runner.session.host_connection import open_connection
 
-    lab = lab_of(hosts)
+    lab = load_lab_file(hosts)
     if lab is None:
         echo(f"note: there is no {HOSTS_FILE} here, so no disk may be used; docs/disks.md has an example", err=True)
-    chosen = chosen_host(lab, host)
-    reach = chosen.reach if chosen else "local"
-    line = open_connection(reach)
-    census = take_census(line, census_script())
+    declared = find_host(lab, host)
+    reach = declared.reach if declared else "local"
+    connection = open_connection(reach)
+    census = take_census(connection, census_script())
     found = list_disks(
         census,
-        chosen.claims if chosen else (),
+        declared.claims if declared else (),
         own_marks(state_dir(), reach=reach),
-        query_health(line, smart_script([disk.path for disk in census.disks])),
+        query_health(connection, smart_script([disk.path for disk in census.disks])),
     )
     click.echo(as_json(found), nl=False) if form == "json" else _table(found)
 
 
-def lab_of(hosts: Path | None) -> Lab | None:
-    """The lab that a file describes; none if no file was named and there is no usual one."""
+def load_lab_file(hosts: Path | None) -> Lab | None:
+    """Load a lab file; without a name hosts.yaml, if it exists."""
     from runner.space.hosts_file import load_lab
 
     return load_lab(hosts or HOSTS_FILE) if hosts or HOSTS_FILE.exists() else None
 
 
 def reach_of(lab: Lab | None, name: str | None) -> str:
-    """How the host of that name is reached; without one, this one is."""
-    chosen = chosen_host(lab, name) if name else None
-    return chosen.reach if chosen else "local"
+    """Return how a host is reached; `local` without a name."""
+    host = find_host(lab, name) if name else None
+    return host.reach if host else "local"
 
 
-def chosen_host(lab: Lab | None, name: str | None) -> LabHost | None:
-    """The host of that name; without one, the one that is this machine, if there is one."""
+def find_host(lab: Lab | None, name: str | None) -> LabHost | None:
+    """Return a host by name; without a name the local host, if the lab has one."""
     if name is None:
         local = [one for one in (lab.hosts.values() if lab else ()) if one.reach == "local"]
         if len(local) > 1:
-            raise BadInput(
-                "hosts.yaml describes several hosts that are this machine", resolution="choose one with --host"
-            )
+            raise BadInput("hosts.yaml declares several local hosts", resolution="choose one with --host")
         return local[0] if local else None
     if lab is None:
-        raise BadInput(f"there is no {HOSTS_FILE}, so no host {name}", resolution="name the file with --hosts")
+        raise BadInput(f"no host {name}: there is no {HOSTS_FILE}", resolution="name the file with --hosts")
     if found := lab.called(name):
         return found
-    raise BadInput(f"no host is called {name}", resolution=f"known are {', '.join(lab.hosts)}")
+    raise BadInput(f"no host is called {name}", resolution=f"known hosts: {', '.join(lab.hosts)}")
 
 
 def as_json(found: Sequence[ListedDisk]) -> str:
@@ -89,7 +85,7 @@ def _table(found: Sequence[ListedDisk]) -> None:
     from runner.reports.fit import Sheet
 
     columns = ("disk", "stable name", "size", "what", "may it be used?")
-    show_sheet(Sheet(columns, [_row(one) for one in found]), sys.stdout)
+    print_sheet(Sheet(columns, [_row(one) for one in found]), sys.stdout)
 
 
 def _row(one: ListedDisk) -> tuple[str, ...]:

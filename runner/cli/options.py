@@ -1,4 +1,4 @@
-"""What several commands take: the matrix, the selection of its cells, the machine."""
+"""Options and arguments of several commands."""
 
 from __future__ import annotations
 
@@ -18,37 +18,35 @@ if TYPE_CHECKING:
 
 
 class _Folder(click.Path):
-    """A folder that has a name: an empty one (an unset variable) would be the current folder."""
+    """A folder. Refuses an empty name (an unset variable), which would be the current folder."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":
-            self.fail("a folder needs a name, and this is empty", param, ctx)
+            self.fail("the name of the folder is empty", param, ctx)
         return super().convert(value, param, ctx)
 
 
 class MatrixPath(click.Path):
-    """A file, or the folder of a study, which keeps its matrix under that name."""
+    """A file, or the folder of a study with its matrix."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """As a path, whatever it is given as."""
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
         return path / STUDY if path.is_dir() else path
 
 
-#: What a study's folder calls its matrix.
+#: The name of the matrix in the folder of a study.
 STUDY = "matrix.yaml"
 matrix_file = click.argument("matrix", type=MatrixPath(path_type=Path))
 only = click.option(
     "--only",
     multiple=True,
     metavar="NAME|AXIS=VALUE,…",
-    help="Only cells of which all of this is true, e.g. raid5 (a layout, a workload or another value) "
-    "or 'layout=raid5,bs=64KiB|1MiB'. Given several times: the cells that any of them names.",
+    help="Only cells that match all conditions, e.g. raid5 (a layout, a workload or another value) "
+    "or 'layout=raid5,bs=64KiB|1MiB'. If repeated: cells that match any of them.",
 )
 
 
 def _shard(_context: click.Context, _option: click.Parameter, text: str | None) -> Shard | None:
-    """A part of the whole."""
     from runner.space.shard import Shard
 
     if text is None:
@@ -63,12 +61,12 @@ shard = click.option(
     "--shard",
     metavar="N/OF",
     callback=_shard,
-    help="Only one part of its cells, e.g. 2/5: for several machines at once. No stack is in two parts.",
+    help="Only one part of the cells, e.g. 2/5, to split the work among machines. A stack is in one part only.",
 )
 
 
 class _Place(click.ParamType[Where]):
-    """`qemu`, `local`, …; `ssh:shelf`."""
+    """A machine, such as `qemu` or `ssh:shelf`."""
 
     name = "machine"
 
@@ -82,26 +80,26 @@ class _Place(click.ParamType[Where]):
         if name not in MACHINES:
             self.fail(f"{name!r} is not one of {', '.join(map(repr, MACHINES))}.", param, ctx)
         if colon and name not in WITH_HOSTS:
-            self.fail(f"there is one {name}, so {value!r} means nothing", param, ctx)
+            self.fail(f"{name} takes no host, unlike {', '.join(WITH_HOSTS)}", param, ctx)
         if colon and not re.fullmatch(r"[A-Za-z0-9@_][A-Za-z0-9@_.:-]*", host):
             self.fail(f"{host!r} is not the name of a host", param, ctx)
         return Where(name, host)
 
 
 PLACE = _Place()
-_IS = "Where to run; of several hosts in hosts.yaml, HOST or the first that has what is needed."
-on_host = click.option("--on", "place", type=PLACE, default="qemu", show_default=True, help=_IS)
-#: Where it makes no difference on which of its kind.
+_ON_HELP = "The machine to run on. HOST: a host of hosts.yaml; without it the first host that meets the needs."
+on_host = click.option("--on", "place", type=PLACE, default="qemu", show_default=True, help=_ON_HELP)
+#: For commands that need no host.
 on = click.option(
     "--on",
     "place",
     type=PLACE,
     default="qemu",
     show_default=True,
-    help="Where to run.",
+    help="The machine to run on.",
     callback=lambda _ctx, _param, value: value.machine,
 )
-kernel = click.option("--kernel", help="Kernel to run under: debian-12, debian-13 or the path of a bzImage.")
+kernel = click.option("--kernel", help="The kernel of the machine: debian-12, debian-13 or the path of a bzImage.")
 templates = click.option(
     "--templates",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
@@ -112,34 +110,36 @@ results = click.option(
     type=_Folder(path_type=Path, file_okay=False),
     default=Path("results"),
     show_default=True,
-    help="Where runs are kept.",
+    help="The folder of all runs.",
 )
 
 store = click.option(
     "--store",
     metavar="FILE|URL",
     help="The store of all runs: a file, or postgresql://USER@HOST/DATABASE. "
-    "If not given: $MATRIX_STORE, else store.db where runs are kept.",
+    "If not given: $MATRIX_STORE, else store.db in the folder of all runs.",
 )
 
 hosts = click.option(
-    "--hosts", type=click.Path(path_type=Path, dir_okay=False), help="Disks that exist.  [default: hosts.yaml]"
+    "--hosts",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Hosts and their physical disks.  [default: hosts.yaml]",
 )
 _destroy = click.option(
     "--destroy",
     multiple=True,
     metavar="DISK-ID",
-    help="This disk of hosts.yaml may lose everything that is on it. Once for each disk.",
+    help="Allow the loss of all data on this disk of hosts.yaml. Repeat it for each disk.",
 )
 
 
 _passthrough = click.option(
     "--passthrough",
     is_flag=True,
-    help="Give virtual machines disks of this host (those of hosts.yaml) instead of their own.",
+    help="Give physical disks of this host (from hosts.yaml) to virtual machines.",
 )
 
 
-def lending(command: Callable[..., Any]) -> Callable[..., Any]:
-    """All options that are about disks that exist."""
+def disk_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options for physical disks."""
     return _passthrough(hosts(_destroy(command)))

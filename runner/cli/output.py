@@ -1,4 +1,4 @@
-"""Standard output, which may go away (`| head`, a full disk) while a run goes on: the run does not need it."""
+"""Standard output of a run, which continues if standard output fails (`| head`, a full disk)."""
 
 from __future__ import annotations
 
@@ -11,55 +11,50 @@ from io import TextIOBase
 import click
 
 
-class Voice(TextIOBase):
-    """Passes on what is said for as long as somebody takes it. `lost` is why nobody does any more."""
+class RunOutput(TextIOBase):
+    """Writes to standard output until a write fails, then drops all text. `error` is the first failure."""
 
     def __init__(self) -> None:
-        # The stream of now: while something replaces sys.stdout by what writes to us, we would call ourselves.
+        # Keep the stream: sys.stdout may be replaced later by a writer to this object, an endless recursion.
         self._stream = sys.stdout
-        self.lost: OSError | None = None
+        self.error: OSError | None = None
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """That of standard output."""
         return getattr(self._stream, "encoding", None) or "utf-8"
 
     @property
-    def failed(self) -> bool:
-        """Whether something that was to be kept could not be; a reader who has seen enough is no failure."""
-        return self.lost is not None and self.lost.errno != errno.EPIPE
+    def has_failed(self) -> bool:
+        """Return whether output was lost. A reader that closes the pipe is no failure."""
+        return self.error is not None and self.error.errno != errno.EPIPE
 
     def writable(self) -> bool:
-        """Always: what cannot be said is dropped."""
         return True
 
     def isatty(self) -> bool:
-        """Whether it is a terminal."""
         return self._stream is not None and self._stream.isatty()
 
     def fileno(self) -> int:
-        """That of standard output."""
         return self._stream.fileno()
 
     def write(self, text: str) -> int:
-        """Say it, if anybody is there."""
-        if self.lost is None and self._stream is not None:
+        if self.error is None and self._stream is not None:
             try:
                 self._stream.write(text)
                 self._stream.flush()
             except OSError as error:
-                self._lose(error)
+                self._stop(error)
         return len(text)
 
-    def _lose(self, error: OSError) -> None:
-        self.lost = error
+    def _stop(self, error: OSError) -> None:
+        self.error = error
         abandon_stdout()
         with suppress(OSError):
-            click.echo(f"matrix: nobody takes what is said here ({error.strerror}); the run goes on without", err=True)
+            click.echo(f"matrix: standard output failed ({error.strerror}); the run continues without it", err=True)
 
 
 def abandon_stdout() -> None:
-    """Let the rest vanish, or Python would try once more when it ends, fail again, and say so in a traceback."""
+    """Send further output to /dev/null: otherwise Python would fail once more at exit, with a traceback."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from runner.session.run import Jobs
     from runner.space.shard import Shard
 
-_SHOWN = 40
-
 
 @click.command("plan", epilog="Example:  matrix plan --only 'layout=raid5,bs=4KiB' --cells matrix/chunk-sweep.yaml")
 @matrix_file
@@ -55,7 +53,7 @@ def command(
     all_cells: bool,
     form: str,
 ) -> None:
-    """Show what a run would do: cells, stacks, rigs, how long it takes, how much it writes. Starts nothing."""
+    """Show what a run would do: cells, stacks, rigs, time and bytes written. Starts no machine."""
     from runner.engine.estimate import estimate
     from runner.engine.rigs import specs_of
     from runner.machines import machine
@@ -73,7 +71,7 @@ def command(
     refused = list(dict.fromkeys(refusal.message for spec in specs for refusal in where.refusals(spec)))
     notes = request.selection.notes(simulated=where.brings_disks)
     notes += filter(None, [alone, "" if pace.runs else load.note])
-    notes += [f"`matrix run --on {place}` would be refused here: {told}" for told in refused]
+    notes += [f"`matrix run --on {place}` would be refused here: {reason}" for reason in refused]
     found = estimate(request.plan, pace, level.now)
     if form == "json":
         _print_json(request, found, level.now, _times(Cost(budget, bytes_budget), found, request.plan.repeat), notes)
@@ -82,11 +80,11 @@ def command(
         for batch in request.plan.batches(1):
             for cell in batch.cells:
                 echo(f"{cell.id}  {cell.name}")
-    begins = " to begin with" if level.most > level.now else ""
-    side_by_side = f", {level.now} rigs side by side{begins}" if level.now > 1 else ""
-    _print_text(request, found, pace, place, side_by_side, notes)
+    start = " at first" if level.most > level.now else ""
+    parallel = f", {level.now} rigs in parallel{start}" if level.now > 1 else ""
+    _print_text(request, found, pace, place, parallel, notes)
     if (wanted := Cost(budget, bytes_budget)) != ENDLESS:
-        echo(f"{'budget':>8}  {_budget(wanted, found, request.plan.repeat, pace, place)}")
+        echo(f"{'budget':>8}  {_describe_budget(wanted, found, request.plan.repeat, pace, place)}")
 
 
 def _print_text(request: Request, found: Estimate, pace: Pace, place: str, side_by_side: str, notes: list[str]) -> None:
@@ -96,10 +94,12 @@ def _print_text(request: Request, found: Estimate, pace: Pace, place: str, side_
     left_out = request.space.count() - found.cells
     repeats = f"{repeat.min}" if repeat.min == repeat.max else f"{repeat.min} to {repeat.max}"
     trials = _span(f"{found.trials_least:,}", f"{found.trials_most:,}")
-    basis = f"from {_runs(pace.runs, place)}" if pace.runs else "a first estimate: no run of it is recorded yet"
+    basis = (
+        f"from {_describe_runs(pace.runs, place)}" if pace.runs else "a first estimate: no run of it is recorded yet"
+    )
     rows = [
         ("cells", f"{found.cells:,}" + (f" ({left_out:,} left out)" if left_out else "")),
-        ("stacks", f"{found.stacks:,}, {_builds(found)}"),
+        ("stacks", f"{found.stacks:,}, {_describe_builds(found)}"),
         ("rigs", f"{found.rigs} kind{'s' if found.rigs != 1 else ''}"),
         ("rounds", f"{repeats}, every cell once in each, in an order drawn from seed {request.plan.seed}"),
         ("trials", trials),
@@ -110,21 +110,21 @@ def _print_text(request: Request, found: Estimate, pace: Pace, place: str, side_
         echo(f"{name:>8}  {text}")
 
 
-def _budget(budget: Cost, found: Estimate, repeat: Repeat, pace: Pace, place: str) -> str:
-    """What a budget is enough for, and how well everything will be known then."""
+def _describe_budget(budget: Cost, found: Estimate, repeat: Repeat, pace: Pace, place: str) -> str:
+    """Describe the trials that a budget covers, and the expected width of their intervals."""
     from runner.statistics.students_t import t_factor
 
     times = _times(budget, found, repeat)
     if times < repeat.min:
-        return f"not enough for {repeat.min} times each: for {times}"
-    enough = f"enough for {times} times each" + (", the most there are to be" if times == repeat.max else "")
+        return f"enough for {times} trials of each cell; the minimum is {repeat.min}"
+    enough = f"enough for {times} trials of each cell" + (", the maximum" if times == repeat.max else "")
     if pace.scatter is None:
-        return f"{enough}; how well they will be known nobody can tell before some were"
+        return f"{enough}; the width of intervals is unknown before the first run"
     if times < 2:
-        return f"{enough}, which says nothing of their doubt"
+        return f"{enough}, too few for an interval"
     half = t_factor(times - 1, repeat.confidence) * pace.scatter / times**0.5
-    scatter = f"if trials scatter by {pace.scatter:.1%} as in {_runs(pace.scattered, place)}"
-    return f"{enough}; known to ±{half:.1%} {scatter}, better where it is needed"
+    scatter = f"if trials scatter by {pace.scatter:.1%} as in {_describe_runs(pace.scattered, place)}"
+    return f"{enough}; intervals of ±{half:.1%} {scatter}"
 
 
 def _times(budget: Cost, found: Estimate, repeat: Repeat) -> int:
@@ -132,21 +132,21 @@ def _times(budget: Cost, found: Estimate, repeat: Repeat) -> int:
     return repeats(budget, round_number, repeat.max)
 
 
-def _builds(found: Estimate) -> str:
+def _describe_builds(found: Estimate) -> str:
     if found.builds == found.stacks:
         return "each built once in every round"
-    return f"built {found.builds:,} times in every round: anew for each trial in which disks fail"
+    return f"built {found.builds:,} times in every round: again for each trial with failing disks"
 
 
-def _runs(count: int, place: str) -> str:
+def _describe_runs(count: int, place: str) -> str:
     return f"{count} recorded run{'s' if count != 1 else ''} on {place}"
 
 
 def _rate_basis(pace: Pace, place: str) -> str:
     if pace.write_rate is not None:
-        return f"at {pace.write_rate / 1e6:,.0f} MB/s, the mean of {_runs(pace.rated, place)}"
+        return f"at {pace.write_rate / 1e6:,.0f} MB/s, the mean of {_describe_runs(pace.rated, place)}"
     if pace.physics is None:
-        return f"at up to {pace.costs.bandwidth / 1e6:,.0f} MB/s, which is assumed"
+        return f"at an assumed {pace.costs.bandwidth / 1e6:,.0f} MB/s at most"
     return "at the rates of the simulated disks"
 
 
@@ -155,7 +155,7 @@ def _span(least: str, most: str) -> str:
 
 
 def volume(count: int) -> str:
-    """Bytes in decimal units, as disks are sold and worn."""
+    """Format bytes in decimal units, as for sizes and endurance of disks."""
     for unit, size in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if count >= size:
             return f"{count / size:.3g} {unit}"
@@ -163,7 +163,7 @@ def volume(count: int) -> str:
 
 
 def _print_json(request: Request, found: Estimate, jobs: int, times: int, notes: list[str]) -> None:
-    """One JSON object; its cells are written one at a time, so that a million of them need no memory."""
+    """Print one JSON object, cell by cell: a million cells must not fill the memory."""
     import dataclasses
 
     import orjson

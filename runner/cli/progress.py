@@ -1,4 +1,4 @@
-"""What a user sees while a run goes on: a live bar on a terminal, plain lines in a pipe, JSON lines, or nothing."""
+"""The output of a running run: a live bar, plain lines, JSON lines or only errors."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Self, TextIO, cast
 
-from runner.cli.output import Voice
-from runner.cli.screen import WIDTH, columns_of, echo, show
+from runner.cli.output import RunOutput
+from runner.cli.screen import WIDTH, columns_of, echo, print_sheet
 from runner.engine.estimate import remaining_seconds
 from runner.engine.events import BatchDone, BatchStarted, RigUp, RigWasLost, TrialDone, TrialHostLimited, TrialStarted
 from runner.reports.number_format import about
@@ -28,48 +28,46 @@ if TYPE_CHECKING:
 
 
 class View(AbstractContextManager["View"], ABC):
-    """Shows events of a run of `planned` trials, of which `done` are recorded from before."""
+    """Shows the events of a run of `planned` trials, of which `done` are recorded already."""
 
     def __init__(self, planned: int, done: int) -> None:
         self.planned, self.done = planned, done
-        self.voice = Voice()
+        self.output = RunOutput()
         self._expected = 0.0
 
-    def say(self, text: str) -> None:
-        """A line on standard output, while there is one."""
-        echo(text, stream=cast("TextIO", self.voice))
+    def print_line(self, text: str) -> None:
+        echo(text, stream=cast("TextIO", self.output))
 
     def start_run(self, folder: Path) -> None:
-        """The run begins, or goes on; `folder` is where everything goes."""
         self.notice(f"results go to {folder}/")
 
     def show_estimate(self, least: float, most: float) -> None:
-        """Tell how long what is left of the run takes, in seconds."""
+        """Show the remaining time in seconds."""
         self._expected = most
         if self.done < self.planned:
             text, longest = about(least), about(most)
             self.notice(f"it takes {text}" if text == longest else f"it takes {text}, or up to {longest}")
 
     def end_run(self, end: Ending) -> None:
-        """The reports are written: the table, and where everything is."""
+        """Show the table, the verdicts and the location of the reports."""
         from runner.reports.terminal import caption, table
 
-        stream = cast("TextIO", self.voice)
-        show(table(end.content), stream)
-        self.say(caption(end.content))
+        stream = cast("TextIO", self.output)
+        print_sheet(table(end.content), stream)
+        self.print_line(caption(end.content))
         if end.content.judgements:
             self._verdicts(end)
         for line in end.lines(columns_of(stream) or WIDTH):
-            self.say(line)
+            self.print_line(line)
 
     def _verdicts(self, end: Ending) -> None:
         from runner.reports.table import as_sheet
         from runner.reports.verdicts import verdict_table
 
         grid = verdict_table(end.content.judgements)
-        show(as_sheet(grid), cast("TextIO", self.voice))
+        print_sheet(as_sheet(grid), cast("TextIO", self.output))
         for note in grid.notes:
-            self.say(note)
+            self.print_line(note)
 
     def __enter__(self) -> Self:
         return self
@@ -80,29 +78,28 @@ class View(AbstractContextManager["View"], ABC):
         return None
 
     def _count(self) -> None:
-        """One more is done; where guidelines want more than was planned, that is the plan."""
+        """Count a trial. Guidelines may add trials to the planned number."""
         self.done += 1
         self.planned = max(self.planned, self.done)
 
     @abstractmethod
     def event(self, event: Event) -> None:
-        """Something happened."""
+        pass
 
     @abstractmethod
     def notice(self, text: str) -> None:
-        """One line worth knowing."""
+        pass
 
     def trouble(self, text: str) -> None:
-        """One line about something that went wrong, and is gone on without."""
+        """Show a problem that does not stop the run."""
         self.notice(text)
 
     @abstractmethod
     def progress(self, brief: str, fraction: float | None = None) -> None:
-        """Something long, before or between trials."""
+        """Show the progress of a long step before or between trials."""
 
 
-def rate(trial: Trial) -> str:
-    """What a trial came to, in a few words."""
+def format_trial(trial: Trial) -> str:
     if trial.figures is None:
         return f"{trial.outcome}: {trial.reason}"
     parts = []
@@ -112,52 +109,46 @@ def rate(trial: Trial) -> str:
     return ", ".join(parts)
 
 
-def again(event: TrialHostLimited) -> str:
-    """Why a trial is measured once more."""
+def format_repeat(event: TrialHostLimited) -> str:
     others = f"{event.beside} other{'s' if event.beside > 1 else ''}"
     return f"host-limited beside {others}, {event.overload}; it is measured again alone"
 
 
 class QuietView(View):
-    """Nothing but what went wrong, and where the files are."""
+    """Shows errors and the location of the reports."""
 
     def event(self, event: Event) -> None:
-        """Losses, and trials without figures."""
         if isinstance(event, RigWasLost):
             echo(f"{event.name}: {event.reason}; {event.next}", err=True)
         elif isinstance(event, TrialDone) and event.trial.outcome is not Outcome.MEASURED:
-            echo(f"{event.name}: {rate(event.trial)}", err=True)
+            echo(f"{event.name}: {format_trial(event.trial)}", err=True)
 
     def notice(self, text: str) -> None:
-        """Nothing."""
+        pass
 
     def trouble(self, text: str) -> None:
-        """A line."""
         echo(text, err=True)
 
     def progress(self, brief: str, fraction: float | None = None) -> None:
-        """Nothing."""
+        pass
 
     def end_run(self, end: Ending) -> None:
-        """One line; and that it was in vain, if it was."""
         if end.failure:
             echo(end.failure, err=True)
-        self.say(end.location)
+        self.print_line(end.location)
 
 
 class JsonView(View):
-    """One JSON object a line, for programs that watch."""
+    """Prints one JSON object per line, for programs."""
 
     def start_run(self, folder: Path) -> None:
-        """Where everything goes, and what is there already."""
-        self._say(event="run", folder=str(folder), planned=self.planned, done=self.done)
+        self._print(event="run", folder=str(folder), planned=self.planned, done=self.done)
 
     def end_run(self, end: Ending) -> None:
-        """What became of it all."""
         from runner.reports.answer import as_objects
         from runner.studies.compare import tally
 
-        self._say(
+        self._print(
             event="end",
             folder=str(end.path),
             files=[str(path) for path in end.files],
@@ -165,49 +156,45 @@ class JsonView(View):
             planned=end.planned,
             finished=end.finished,
             until_not_reached=end.imprecise_cells,
-            guidelines=[_said(one) for one in end.content.judgements],
+            guidelines=[_verdict_row(one) for one in end.content.judgements],
             answer=as_objects(end.content.rankings),
-            published={said.value: count for said, count in tally(end.comparisons).items()},
+            published={verdict.value: count for verdict, count in tally(end.comparisons).items()},
             exit=int(end.exit),
         )
 
     def show_estimate(self, least: float, most: float) -> None:
-        """The estimate."""
-        self._say(event="estimate", seconds_least=least, seconds_most=most)
+        self._print(event="estimate", seconds_least=least, seconds_most=most)
 
     def event(self, event: Event) -> None:
-        """Every event as it is."""
         if isinstance(event, TrialDone):
             self._count()
             count = {"done": self.done, "planned": self.planned}
-            self._say(event="trial", name=event.name, stack=event.stack, **count, **_row(event.trial))
+            self._print(event="trial", name=event.name, stack=event.stack, **count, **_row(event.trial))
         elif isinstance(event, RigWasLost):
-            self._say(event="rig-lost", name=event.name, stack=event.stack, reason=event.reason, next=event.next)
+            self._print(event="rig-lost", name=event.name, stack=event.stack, reason=event.reason, next=event.next)
         elif isinstance(event, TrialHostLimited):
             beside = {"host_limited": event.overload, "beside": event.beside}
-            self._say(event="host-limited", name=event.name, stack=event.stack, round=event.round, **beside)
+            self._print(event="host-limited", name=event.name, stack=event.stack, round=event.round, **beside)
         elif isinstance(event, RigUp):
-            self._say(event="rig-up", stack=event.stack, seconds=event.seconds, facts=dict(event.facts))
+            self._print(event="rig-up", stack=event.stack, seconds=event.seconds, facts=dict(event.facts))
         elif isinstance(event, BatchStarted):
-            self._say(event="batch", round=event.round, stack=event.stack, cells=event.cells)
+            self._print(event="batch", round=event.round, stack=event.stack, cells=event.cells)
         elif isinstance(event, BatchDone):
-            self._say(event="batch-done", round=event.round, stack=event.stack)
+            self._print(event="batch-done", round=event.round, stack=event.stack)
 
     def notice(self, text: str) -> None:
-        """A notice."""
-        self._say(event="notice", text=text)
+        self._print(event="notice", text=text)
 
     def progress(self, brief: str, fraction: float | None = None) -> None:
-        """A step of something long."""
-        self._say(event="progress", brief=brief, fraction=fraction)
+        self._print(event="progress", brief=brief, fraction=fraction)
 
-    def _say(self, **fields: Any) -> None:
+    def _print(self, **fields: Any) -> None:
         import orjson
 
-        self.say(orjson.dumps(fields).decode())
+        self.print_line(orjson.dumps(fields).decode())
 
 
-def _said(judgement: Judgement) -> dict[str, Any]:
+def _verdict_row(judgement: Judgement) -> dict[str, Any]:
     from runner.reports.verdicts import explain_verdict
 
     return {
@@ -233,47 +220,45 @@ def _row(trial: Trial) -> dict[str, Any]:
 
 
 class PlainView(View):
-    """Log lines."""
+    """Prints log lines."""
 
     def __init__(self, planned: int, done: int) -> None:
         super().__init__(planned, done)
-        self._said = ""
+        self._last_brief = ""
 
     def event(self, event: Event) -> None:
-        """A line for every trial, every loss and every repetition; each begins with its cell."""
         if isinstance(event, TrialDone):
             self._count()
-            self.say(f"[{self.done}/{self.planned}] {event.name}: {rate(event.trial)}")
+            self.print_line(f"[{self.done}/{self.planned}] {event.name}: {format_trial(event.trial)}")
         elif isinstance(event, RigWasLost):
-            self.say(f"{event.name}: {event.reason}; {event.next}")
+            self.print_line(f"{event.name}: {event.reason}; {event.next}")
         elif isinstance(event, TrialHostLimited):
-            self.say(f"{event.name}: {again(event)}")
+            self.print_line(f"{event.name}: {format_repeat(event)}")
 
     def notice(self, text: str) -> None:
-        """A line."""
-        self.say(text)
+        self.print_line(text)
 
     def progress(self, brief: str, fraction: float | None = None) -> None:  # noqa: ARG002
-        """A line when something new begins, not for every step of it."""
-        if brief != self._said:
-            self._said = brief
-            self.say(f"{brief} …")
+        """Print a line at the start of a step, not for every fraction."""
+        if brief != self._last_brief:
+            self._last_brief = brief
+            self.print_line(f"{brief} …")
 
 
 class LiveView(View):
-    """A line with the trial under way and how long it will take; where several rigs are at work, a line for each."""
+    """Draws a progress line with the current trial and the remaining time; with several rigs, a line for each."""
 
     def __init__(self, planned: int, done: int) -> None:
         super().__init__(planned, done)
         from runner.cli.bar import progress_bar
 
-        self._bar = progress_bar(cast("TextIO", self.voice))
-        self._began, self._before = time.monotonic(), done
+        self._bar = progress_bar(cast("TextIO", self.output))
+        self._started, self._before = time.monotonic(), done
         self._trials: TaskID = self._bar.add_task("trials", total=planned, completed=done, left="", last="")
         self._long: TaskID | None = None
-        #: Of every stack that is being measured: its line, and what is going on there.
+        #: The line and the activity of every stack under measurement.
         self._rigs: dict[str, TaskID] = {}
-        self._doing: dict[str, str] = {}
+        self._activities: dict[str, str] = {}
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -283,7 +268,6 @@ class LiveView(View):
         self._bar.stop()
 
     def event(self, event: Event) -> None:
-        """Move the bar."""
         if isinstance(event, TrialStarted):
             self._now(event.stack, f"{event.name} round {event.round}")
         elif isinstance(event, TrialHostLimited):
@@ -295,12 +279,12 @@ class LiveView(View):
                 completed=self.done,
                 total=self.planned,
                 left=self._left(),
-                last=f"last: {rate(event.trial)}",
+                last=f"last: {format_trial(event.trial)}",
             )
             if event.stack in self._rigs:
                 self._bar.advance(self._rigs[event.stack])
             if event.trial.outcome is not Outcome.MEASURED:
-                self._bar.console.print(f"{event.name}: {rate(event.trial)}", style=BAD, markup=False)
+                self._bar.console.print(f"{event.name}: {format_trial(event.trial)}", style=BAD, markup=False)
         elif isinstance(event, RigWasLost):
             self._bar.console.print(f"{event.name}: {event.reason}; {event.next}", style=DOUBT, markup=False)
         elif isinstance(event, BatchStarted):
@@ -308,28 +292,27 @@ class LiveView(View):
             self._now(event.stack, f"building {event.stack}")
         elif isinstance(event, BatchDone):
             self._bar.remove_task(self._rigs.pop(event.stack))
-            del self._doing[event.stack]
+            del self._activities[event.stack]
             self._show()
 
     def _now(self, stack: str, doing: str) -> None:
-        self._doing[stack] = doing
+        self._activities[stack] = doing
         self._show()
 
     def _show(self) -> None:
-        """One rig has the line of the bar itself."""
-        several = len(self._doing) > 1
-        if self._doing:
-            one = next(iter(self._doing.values()))
-            self._bar.update(self._trials, description=f"{len(self._doing)} rigs" if several else one)
+        """Show the activity of one rig on the main line; of several rigs on a line each."""
+        several = len(self._activities) > 1
+        if self._activities:
+            one = next(iter(self._activities.values()))
+            self._bar.update(self._trials, description=f"{len(self._activities)} rigs" if several else one)
         for stack, line in self._rigs.items():
-            self._bar.update(line, description=self._doing[stack], visible=several)
+            self._bar.update(line, description=self._activities[stack], visible=several)
 
     def notice(self, text: str) -> None:
-        """A line above the bar."""
         self._bar.console.print(text, markup=False)
 
     def progress(self, brief: str, fraction: float | None = None) -> None:
-        """A bar of its own while it lasts."""
+        """Show a separate bar until the step ends."""
         if self._long is None:
             self._long = self._bar.add_task(brief, total=100, left="", last="")
         total = None if fraction is None else 100
@@ -338,7 +321,6 @@ class LiveView(View):
         )
 
     def show_estimate(self, least: float, most: float) -> None:
-        """Begin with the estimate; what was measured then corrects it."""
         super().show_estimate(least, most)
         self._bar.update(self._trials, left=self._left())
 
@@ -346,5 +328,5 @@ class LiveView(View):
         if self.done >= self.planned:
             return ""
         share = (self.done - self._before) / (self.planned - self._before)
-        seconds = int(remaining_seconds(self._expected, share, time.monotonic() - self._began))
+        seconds = int(remaining_seconds(self._expected, share, time.monotonic() - self._started))
         return f"{seconds // 60}:{seconds % 60:02} left"

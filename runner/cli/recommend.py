@@ -9,7 +9,7 @@ import click
 
 from runner.cli.options import results, store, templates
 from runner.cli.screen import echo
-from runner.cli.store_options import SHOWN, answer, chosen_runs, form, opened
+from runner.cli.store_options import TEXT_FORMATS, form, open_store, select_runs, write_grid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,19 +21,17 @@ if TYPE_CHECKING:
 
 _EPILOG = """\b
 Examples:
-  matrix recommend latest --for 'workload=oltp'                          what to take for it, and how to have it
+  matrix recommend latest --for 'workload=oltp'                          the best stack for a workload
   matrix recommend chunk-sweep --for 'workload=random,rw=randwrite' --metric write.iops
   matrix recommend latest --for 'workload=oltp,layout=raid5' --script best.sh
 
 \b
-RUN is named as for `matrix results`. Of several workloads that --for names, each counts alike.
+Names of runs: see `matrix results --help`. If --for selects several workloads, they have equal weight.
 """
 
 
-#: The second line of commands that nothing speaks for: they go from hand to hand without the table beside them.
-SYNTHETIC = (
-    "# SYNTHETIC, and no recommendation: the figures behind this come from the dry machine, which measures nothing.\n"
-)
+#: The second line of commands from a dry run: people pass commands on without the table.
+SYNTHETIC = "# SYNTHETIC, no recommendation: the figures come from the dry machine, which does not measure.\n"
 
 
 @click.command("recommend", epilog=_EPILOG)
@@ -43,11 +41,11 @@ SYNTHETIC = (
     "wanted",
     multiple=True,
     metavar="AXIS=VALUE,…",
-    help="The work, and what must be so: as for --only. Given several times: what any of them names.",
+    help="The workload and other conditions, as for --only. If repeated: cells that match any of them.",
 )
 @click.option(
     "--metric",
-    help="The figure that decides; of latencies the lowest is best.  [default: total.bw for large requests, total.iops "
+    help="The figure to rank by; for latencies the lowest is best.  [default: total.bw for large requests, total.iops "
     "for small ones]",
 )
 @click.option("--rows", type=click.IntRange(min=1), default=20, show_default=True, help="At most, in a table.")
@@ -67,20 +65,19 @@ def command(
     results: Path,
     store: str | None,
 ) -> None:
-    """Say which setting of RUN is best, what cannot be told apart from it, and what to paste to have it."""
+    """Show the best setting of RUN, the settings that tie with it, and the commands to build it."""
     from runner.reports.recommended import recommendation_rows, recommendation_table
 
-    row, samples, left, found = _found(run, wanted, metric, results, store)
+    row, samples, left, found = _recommend(run, wanted, metric, results, store)
     cells = {one.cell.id: one.cell for one in samples}
     synthetic = ("synthetic, from the dry machine: this recommends nothing",) if row.synthetic else ()
-    lost = (
-        f"left out are cells of arrays that had lost a disk ({left:,}); --for 'state=…' asks for them" if left else ""
-    )
-    best = _cell(row, found, results)
+    lost = f"left out: {left:,} cells of degraded arrays; select them with --for 'state=…'" if left else ""
+    best = _best_cell(row, found, results)
     notes = ("" if row.finished else "this run is not finished", _survival(best) if best else "", lost)
-    grid = recommendation_table(found, cells, rows) if form in SHOWN else recommendation_rows(found, cells)
-    answer(grid.with_notes(*synthetic, *filter(None, notes)), form, None)
-    _paste(best, templates, script, SYNTHETIC if row.synthetic else "", with_table=form in SHOWN)
+    grid = recommendation_table(found, cells, rows) if form in TEXT_FORMATS else recommendation_rows(found, cells)
+    write_grid(grid.with_notes(*synthetic, *filter(None, notes)), form, None)
+    warning = SYNTHETIC if row.synthetic else ""
+    _write_commands(best, templates, script, warning, with_table=form in TEXT_FORMATS)
 
 
 def _survival(best: Cell) -> str:
@@ -90,11 +87,11 @@ def _survival(best: Cell) -> str:
     return f"data on {best.array.label} survives {losses or 'no'} lost disk{'s' if losses > 1 else ''}"
 
 
-def _found(
+def _recommend(
     run: str, wanted: Sequence[str], metric: str | None, results: Path, store: str | None
 ) -> tuple[RunRow, list[Samples], int, Recommendation]:
     from runner.analysis.samples import read_samples
-    from runner.analysis.selectors import select_cells as chosen
+    from runner.analysis.selectors import select_cells
     from runner.analysis.stored_guidelines import as_measured, share_of
     from runner.base.errors import BadInput
     from runner.guidelines.ranking import COLUMNS, headline
@@ -106,17 +103,17 @@ def _found(
         metric = metric.replace("_", ".", 1)
         if metric not in KNOWN:
             raise BadInput(f"--metric {metric} is not a figure", resolution=did_you_mean(metric, KNOWN))
-    with opened(store, results) as shared:
-        row, *others = chosen_runs(shared, [run])
+    with open_store(store, results) as shared:
+        row, *others = select_runs(shared, [run])
         if others:
-            raise BadInput(f"{run} means {len(others) + 1} runs", resolution="name one, as `latest` or its folder")
-        there = [one.cell for one in shared.cells({row.id})]
-        if not there:
+            raise BadInput(f"{run} matches {len(others) + 1} runs", resolution="name one: `latest` or its folder")
+        recorded = [one.cell for one in shared.cells({row.id})]
+        if not recorded:
             raise BadInput(
-                f"{row.name}: nothing was measured yet", resolution="`matrix run` with the same matrix goes on with it"
+                f"{row.name} has no results yet", resolution="`matrix run` with the same matrix continues it"
             )
         try:
-            cells = chosen(None, wanted, there)
+            cells = select_cells(None, wanted, recorded)
         except BadInput as error:
             raise BadInput(error.brief.replace("--only", "--for"), resolution=error.resolution) from None
         samples = read_samples(shared, [row], KNOWN[metric].columns if metric else COLUMNS, cells)
@@ -127,8 +124,8 @@ def _found(
     return row, samples, len(measured) - len(among), found
 
 
-def _cell(row: RunRow, found: Recommendation, results: Path) -> Cell | None:
-    """The best cell as the matrix of the run declares it; None where its folder is not here, or never had one."""
+def _best_cell(row: RunRow, found: Recommendation, results: Path) -> Cell | None:
+    """Return the best cell from the matrix of the run; None if the matrix is not here, or the run was imported."""
     from runner.analysis.stored_guidelines import declared_by
     from runner.cli.import_fio import MACHINE as IMPORTED
     from runner.results.run_folder import load
@@ -143,14 +140,16 @@ def _cell(row: RunRow, found: Recommendation, results: Path) -> Cell | None:
     return next((cell for cell in declared.space.cells() if cell.id in wanted), None)
 
 
-def _paste(cell: Cell | None, templates: Path | None, script: Path | None, warning: str, *, with_table: bool) -> None:
-    """Show the commands, or write them where they were asked for; beside a table for programs nothing is shown."""
+def _write_commands(
+    cell: Cell | None, templates: Path | None, script: Path | None, warning: str, *, with_table: bool
+) -> None:
+    """Write the commands to a file, or show them beside a table for people."""
     from runner.base.atomic_files import write_atomically
     from runner.base.errors import BadInput
     from runner.scripts.recommended_commands import recommended_script
 
     if cell is None:
-        why = "no matrix of this run is here (its folder, or a matrix at all), so nobody knows how its cells are built"
+        why = "no commands: the matrix of this run is not below --results, or the run was imported"
         if script:
             raise BadInput(why)
         echo(f"note: {why}", err=True)

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 @on
 @templates
 @click.option(
-    "--to", type=click.Path(path_type=Path, file_okay=False), help="The folder for them.  [default: rendered/NAME]"
+    "--to", type=click.Path(path_type=Path, file_okay=False), help="The output folder.  [default: rendered/NAME]"
 )
-@click.option("--disks", help="Paths of the disks, separated by commas, to write into the scripts.")
+@click.option("--disks", help="Paths of the disks for the scripts, separated by commas.")
 def command(
     matrix: Path,
     cells: tuple[str, ...],
@@ -41,23 +41,23 @@ def command(
     to: Path | None,
     disks: str | None,
 ) -> None:
-    """Write the scripts and fio jobs of CELLS (ids, names, patterns; all if none is given) without running them.
+    """Write the scripts and fio jobs of CELLS (ids, names, patterns; default: all) without running them.
 
-    They are those that `matrix run` would run on the same machine, except that they name the disks as --disks does:
-    these are then not taken to be zeroed, as those of a new virtual machine are.
+    These are the files that `matrix run` would run on the same machine. With --disks, they use these disks, and do
+    not assume that they are zeroed like those of a new virtual machine.
     """
     check_names(templates)
     request = load_request(matrix, only)
     count = len(request.space.matrix.every_disk())
     paths = disks.split(",") if disks else [f"/dev/disk/by-id/matrix-{number}" for number in range(count)]
     if len(paths) != count:
-        raise BadInput(f"--disks names {len(paths)} disks, and the matrix declares {count}")
-    # Disks that somebody names are his own: nothing is known of what is on them.
+        raise BadInput(f"--disks names {len(paths)} disks, but the matrix declares {count}")
+    # Disks of the user may hold data.
     zeroed = machine(place, MachineOptions()).zeroed and not disks
     to, written = to or Path("rendered", request.space.matrix.name), 0
     with _writable(to):
         for cell in request.selection.cells():
-            if _meant(cell, cells):
+            if _matches(cell, cells):
                 _write(cell, paths, to, templates, request.space.matrix, zeroed=zeroed)
                 written += 1
     if not written:
@@ -77,7 +77,7 @@ def _writable(to: Path) -> Iterator[None]:
         ) from None
 
 
-def _meant(cell: Cell, patterns: tuple[str, ...]) -> bool:
+def _matches(cell: Cell, patterns: tuple[str, ...]) -> bool:
     from fnmatch import fnmatchcase
 
     return not patterns or any(

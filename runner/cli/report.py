@@ -14,7 +14,7 @@ _EPILOG = """\b
 Examples:
   matrix report latest                                             the last run with results
   matrix report chunk-sweep-qemu-20260304-050607                   or results/chunk-sweep-qemu-20260304-050607
-  matrix report results/sweep-qemu-20260304-* --junit night.xml    the parts of one night as one document
+  matrix report results/sweep-qemu-20260304-* --junit night.xml    several runs as one document
 """
 
 
@@ -23,11 +23,11 @@ Examples:
 @click.option(
     "--junit",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write what their junit.xml hold to this file, as one document.",
+    help="Write all their junit.xml to this file, as one document.",
 )
 @results
 def command(runs: tuple[Path, ...], junit: Path | None, results: Path) -> None:
-    """Write report.html, junit.xml and the CSV files of each RUN, a folder below results/, anew from its journal."""
+    """Write report.html, junit.xml and the CSV files of each RUN, a folder below results/, again from its journal."""
     from runner.base.atomic_files import write_atomically
     from runner.reports.junit import merge_documents
 
@@ -40,7 +40,7 @@ def command(runs: tuple[Path, ...], junit: Path | None, results: Path) -> None:
 
 
 def folder_of(run: Path, results: Path) -> Path:
-    """A folder itself, or what one below results/ is called."""
+    """Find a run by path, by name below `results`, or as `latest`."""
     if run.exists():
         return run
     return _latest(results) if str(run) == "latest" else next(filter(Path.exists, [results / run]), run)
@@ -54,7 +54,7 @@ def _latest(results: Path) -> Path:
     every, _ = readable_runs(results)
     if not every:
         raise BadInput(
-            f"{results}: there is no run", resolution="name the folder of one, or where runs are with --results"
+            f"{results}: there is no run", resolution="name the folder of a run, or the folder of all runs by --results"
         )
     ordered = sorted(every, key=lambda run: run.manifest.synthetic)
     found = next(filter(has_results, ordered), ordered[0])
@@ -72,9 +72,9 @@ def _report(run: Path) -> None:
     from runner.space.studies import MATRIX, PUBLISHED, study_beside
 
     folder = load(run)
-    # Older matrices need not be ones that are understood today: only of those with guidelines or a study it matters.
-    judged = "guidelines" in folder.manifest.text or (folder.path / PUBLISHED).is_file()
-    space = declared_by(folder.manifest).space if judged else None
+    # An old matrix may be invalid today, so it is only parsed for guidelines or a study.
+    needs_matrix = "guidelines" in folder.manifest.text or (folder.path / PUBLISHED).is_file()
+    space = declared_by(folder.manifest).space if needs_matrix else None
     guidelines = space.matrix.guidelines if space else ()
     study = study_beside(folder.path / MATRIX, space) if space else None
     with folder.locked(), Journal.existing(folder.journal) as journal:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.options import only, results, store
-from runner.cli.store_options import SHOWN, answer, chosen_runs, form, opened, to
+from runner.cli.store_options import TEXT_FORMATS, form, open_store, select_runs, to, write_grid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,39 +19,35 @@ if TYPE_CHECKING:
 
 _EPILOG = """\b
 Examples:
-  matrix results latest                                        what the latest run came to
+  matrix results latest                                        the latest run
   matrix results 'nightly-*' --only 'layout=raid5,bs=4KiB'     some cells of many runs
-  matrix results latest --pivot md.chunk                       chunk sizes beside each other
-  matrix results latest --pivot layout                         layouts beside each other: which is best, for what
-  matrix results latest --pivot lvm.stripes --scale            how much the second, third … stripe adds
+  matrix results latest --pivot md.chunk                       a column for each chunk size
+  matrix results latest --pivot layout                         a column for each layout: the best for each workload
+  matrix results latest --pivot lvm.stripes --scale            the gain of the second, third … stripe
   matrix results latest --as iozone                            in the columns of IOzone, dd or bonnie++
-  matrix results --outcome broken                              what broke, and why
+  matrix results --outcome broken                              broken trials with their reasons
   matrix results --trials --metric read_lat_p99 --format csv   every trial, for a program
 
 \b
-RUNS are folders below results/ or their names, patterns of names, the beginning of a run's id, `latest` for the last
-run with results, or the name of a matrix for its last one (synthetic only if nothing was measured); `latest~1` and
-`MATRIX~1` are the ones before, `latest~good` is the last before it, in the same place, that ended with 0; `A,B` are
-both. Without RUNS: all that the store holds. `matrix runs` lists them.
+RUNS are folders below results/ or their names, patterns of names, prefixes of run ids, `latest` for the last run with
+results, or the name of a matrix for its last run (synthetic runs only without measured ones). `latest~1` and
+`MATRIX~1` are the runs before; `latest~good` is the last run before on the same machine and host that ended with
+exit code 0; `A,B` are both. Without RUNS: all runs in the store. `matrix runs` lists them.
 
 \b
 A row of a pivot holds cells that agree on all axes that both have. A tunable that a stack lacks counts as `default`
-where that was measured. `stripe_unit` is md.chunk or lvm.stripe_size, `width` is md.devices or lvm.stripes.
+if that value was measured. `stripe_unit` is md.chunk or lvm.stripe_size, `width` is md.devices or lvm.stripes.
 """
 
 
 @click.command("results", epilog=_EPILOG)
 @click.argument("runs", nargs=-1)
 @only
+@click.option("--outcome", type=click.Choice(["measured", "broken", "skipped"]), help="Only trials with this outcome.")
 @click.option(
-    "--outcome", type=click.Choice(["measured", "broken", "skipped"]), help="Only trials that this became of."
+    "--pivot", metavar="AXIS", help="A column for each value of this axis, a row for each combination of the others."
 )
-@click.option(
-    "--pivot", metavar="AXIS", help="A column for each value of this axis, a row for what else they differ in."
-)
-@click.option(
-    "--scale", is_flag=True, help="With --pivot: so many times the first of its row, and how steeply it goes."
-)
+@click.option("--scale", is_flag=True, help="With --pivot: multiples of the first value in each row, and the slope.")
 @click.option(
     "--metric",
     "metrics",
@@ -85,54 +81,56 @@ def command(
     results: Path,
     store: str | None,
 ) -> None:
-    """Show what was measured: of some runs or all, some cells or all."""
+    """Show the results of RUNS, or of all runs."""
     from runner.analysis.rates import RATES
     from runner.analysis.samples import read_few_runs, read_samples
     from runner.analysis.selectors import select_cells
     from runner.analysis.tables import cells_grid, describe_unfinished, display_table, display_trials, trials_grid
     from runner.base.errors import BadInput
 
-    _check(pivot, familiar, metrics, scale=scale, by_trial=by_trial)
-    asked = metrics_of(familiar) if familiar else checked(metrics) or RATES
+    _check_options(pivot, familiar, metrics, scale=scale, by_trial=by_trial)
+    asked = legacy_metrics(familiar) if familiar else parse_metrics(metrics) or RATES
     some = form == "table" and not (pivot or outcome or by_trial or familiar)
     unread = 0
-    with opened(store, results) as shared:
-        among = chosen_runs(shared, runs)
+    with open_store(store, results) as shared:
+        among = select_runs(shared, runs)
         cells = select_cells(None, only, shared.different_cells() if only else ())
         if some:
             found, unread = read_few_runs(shared, among, asked, cells, rows)
         else:
-            found = of_outcome(read_samples(shared, among, asked, cells), outcome)
+            found = filter_outcome(read_samples(shared, among, asked, cells), outcome)
         runs_shown = [one.run for one in found]
         notes = describe_unfinished(runs_shown, shared.trial_counts({run.id for run in runs_shown if not run.finished}))
     if not found and not (only or outcome):
         from runner.space.notes import few
 
         raise BadInput(
-            f"nothing was measured yet by {few(run.name for run in among)}",
-            resolution="`matrix run` with the same matrix goes on with it; `matrix results` alone lists all runs",
+            f"no results yet: {few(run.name for run in among)}",
+            resolution="`matrix run` with the same matrix continues the run; `matrix results` alone shows all runs",
         )
     if not found:
         raise BadInput(
-            "no trial in the store is all that was asked for",
-            resolution="`matrix results` without --only and --outcome shows what there is",
+            "no trial in the store matches",
+            resolution="`matrix results` without --only and --outcome shows all trials",
         )
     if familiar:
-        grid = _familiar(familiar, found, form, rows)
+        grid = _legacy_grid(familiar, found, form, rows)
     elif pivot:
-        along = _scaled if scale else _pivoted
+        along = _scale_grid if scale else _pivot_grid
         grid = along(found, pivot, asked if metrics else (), form)
-        grid = _at_most(grid, rows) if form == "table" else grid
+        grid = _limit_rows(grid, rows) if form == "table" else grid
     elif by_trial:
         grid = display_trials(found, asked, most=rows) if form == "table" else trials_grid(found, asked)
-    elif form in SHOWN:
+    elif form in TEXT_FORMATS:
         grid = display_table(found, asked, most=rows if form == "table" else None, unread=unread)
     else:
         grid = cells_grid(found, asked)
-    answer(grid.with_notes(*notes), form, to)
+    write_grid(grid.with_notes(*notes), form, to)
 
 
-def _check(pivot: str | None, familiar: str | None, metrics: tuple[str, ...], *, scale: bool, by_trial: bool) -> None:
+def _check_options(
+    pivot: str | None, familiar: str | None, metrics: tuple[str, ...], *, scale: bool, by_trial: bool
+) -> None:
     """Refuse options that do not go together."""
     from runner.base.errors import BadInput
 
@@ -144,13 +142,13 @@ def _check(pivot: str | None, familiar: str | None, metrics: tuple[str, ...], *,
         raise BadInput("--scale is along an axis", resolution="name it: `--pivot AXIS --scale`")
     if familiar and (pivot or by_trial or metrics):
         raise BadInput(
-            "--as says which figures are shown, and how",
+            "--as fixes the figures and their columns",
             resolution="leave --pivot, --trials and --metric out",
         )
 
 
-def checked(metrics: Sequence[str]) -> tuple[str, ...]:
-    """Figures that were asked for, as guidelines write them (`read.bw`) or the tables; refused if there is none."""
+def parse_metrics(metrics: Sequence[str]) -> tuple[str, ...]:
+    """Return metrics, written as in guidelines (`read.bw`) or tables, by their names in tables."""
     from difflib import get_close_matches
 
     from runner.analysis.metrics import METRICS, figure_name
@@ -162,55 +160,54 @@ def checked(metrics: Sequence[str]) -> tuple[str, ...]:
             near = get_close_matches(metric, METRICS, n=2)
             raise BadInput(
                 f"there is no figure '{metric}'" + (f"; did you mean {' or '.join(near)}?" if near else ""),
-                resolution=f"there are {', '.join(METRICS)}",
+                resolution=f"use one of {', '.join(METRICS)}",
             )
     return tuple(dict.fromkeys(names))
 
 
-def of_outcome(found: list[Samples], outcome: str | None) -> list[Samples]:
-    """What is left of them if only trials of one outcome count."""
+def filter_outcome(found: list[Samples], outcome: str | None) -> list[Samples]:
+    """Keep trials with this outcome, and cells that have any."""
     if outcome is None:
         return found
     return [left for one in found if (left := one.of_outcome(outcome)).rows]
 
 
-def metrics_of(familiar: str) -> tuple[str, ...]:
-    """The figures that a program shows."""
+def legacy_metrics(familiar: str) -> tuple[str, ...]:
+    """Return the figures that another program shows."""
     from runner.analysis.legacy_columns import FAMILIAR
 
     return FAMILIAR[familiar].metrics
 
 
-def _at_most(grid: Grid, most: int) -> Grid:
+def _limit_rows(grid: Grid, most: int) -> Grid:
     from runner.reports.table import HINT
 
     left = len(grid.rows) - most
     if left <= 0:
         return grid
-    told = f"{left:,} more lines; {HINT}"
-    return replace(grid, rows=grid.rows[:most]).with_notes(told)
+    return replace(grid, rows=grid.rows[:most]).with_notes(f"{left:,} more lines; {HINT}")
 
 
-def _pivoted(found: list[Samples], axis: str, metrics: tuple[str, ...], form: str) -> Grid:
+def _pivot_grid(found: list[Samples], axis: str, metrics: tuple[str, ...], form: str) -> Grid:
     from runner.analysis.pivot import pivot, plain_pivot
     from runner.analysis.tables import full_name
 
-    told = pivot if form in SHOWN else plain_pivot
-    return told(found, full_name(axis, found), metrics[0] if metrics else None)
+    tabulate = pivot if form in TEXT_FORMATS else plain_pivot
+    return tabulate(found, full_name(axis, found), metrics[0] if metrics else None)
 
 
-def _scaled(found: list[Samples], axis: str, metrics: tuple[str, ...], form: str) -> Grid:
+def _scale_grid(found: list[Samples], axis: str, metrics: tuple[str, ...], form: str) -> Grid:
     from runner.analysis.scaling import data_scaling, display_scaling
     from runner.analysis.tables import full_name
 
-    told = display_scaling if form in SHOWN else data_scaling
-    return told(found, full_name(axis, found), metrics[0] if metrics else None)
+    tabulate = display_scaling if form in TEXT_FORMATS else data_scaling
+    return tabulate(found, full_name(axis, found), metrics[0] if metrics else None)
 
 
-def _familiar(program: str, found: list[Samples], form: str, most: int) -> Grid:
+def _legacy_grid(program: str, found: list[Samples], form: str, most: int) -> Grid:
     from runner.analysis.legacy_columns import data_as, display_as
 
-    if form not in SHOWN:
+    if form not in TEXT_FORMATS:
         return data_as(program, found)
     grid = display_as(program, found)
-    return _at_most(grid, most) if form == "table" else grid
+    return _limit_rows(grid, most) if form == "table" else grid

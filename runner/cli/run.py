@@ -11,10 +11,10 @@ import click
 from runner.base.errors import Exit
 from runner.cli.budget import budget
 from runner.cli.jobs import jobs
-from runner.cli.options import kernel, lending, matrix_file, on_host, only, results, shard, store, templates
+from runner.cli.options import disk_options, kernel, matrix_file, on_host, only, results, shard, store, templates
 from runner.cli.progress import JsonView, LiveView, PlainView, QuietView, View
-from runner.cli.screen import echo, moves
-from runner.cli.signals import Stopping
+from runner.cli.screen import echo, is_live_terminal
+from runner.cli.signals import SignalStop
 from runner.engine.budget import Cost
 from runner.session.run import RunOptions, prepare, run
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 _EPILOG = """\b
 Examples:
-  matrix run matrix/chunk-sweep.yaml                    go on where an unfinished run stopped, or start one
-  matrix run --fresh --only 'level=5' my.yaml           some of its cells, from the beginning
+  matrix run matrix/chunk-sweep.yaml                    resume an interrupted run, or start one
+  matrix run --fresh --only 'level=5' my.yaml           start a new run of some cells
   matrix run --shard 2/5 my.yaml                        the second of five parts, for five machines
   matrix run --kernel debian-13 my.yaml                 under another kernel
-  matrix run --jobs auto my.yaml                        several machines side by side, if all disks are modelled
-  matrix run --budget 2h my.yaml                        as well as two hours can tell
+  matrix run --jobs auto my.yaml                        several machines in parallel, if all disks are simulated
+  matrix run --budget 2h my.yaml                        the narrowest intervals within two hours
   matrix run --on local --destroy wwn-0x5000c5 my.yaml  on disks of this host that hosts.yaml allows
-  matrix run --on ssh:shelf my.yaml                     on disks of another host, by ssh
+  matrix run --on ssh:shelf my.yaml                     on disks of another host, over ssh
   matrix run --passthrough --destroy wwn-0x5000c5 my.yaml  the same, in a virtual machine
-  matrix run --until-decided --budget 1h my.yaml        until its guidelines are decided, or the hour is over
-  matrix run --store postgresql://lab@db/matrix my.yaml  into a history that several hosts share
+  matrix run --until-decided --budget 1h my.yaml        until its guidelines are decided, for an hour at most
+  matrix run --store postgresql://lab@db/matrix my.yaml  with a store that several hosts share
 """
 
 
@@ -48,26 +48,26 @@ Examples:
 @store
 @jobs
 @budget
-@lending
+@disk_options
 @click.option(
     "--until-decided",
     is_flag=True,
-    help="After every cell's minimum, measure where guidelines are not decided, until they are.",
+    help="After the minimum of every cell, add trials to cells of undecided guidelines until all are decided.",
 )
 @click.option(
     "--folder-to",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the folder of the run to this file, as soon as there is one: for scripts.",
+    help="Write the name of the run folder to this file at the start, for scripts.",
 )
-@click.option("--fresh", is_flag=True, help="Start anew, even if a run of this matrix is unfinished.")
+@click.option("--fresh", is_flag=True, help="Start a new run, even if a run of this matrix is unfinished.")
 @click.option(
-    "--retry-broken", is_flag=True, help="Go on with the latest run, finished or not, and try what broke once more."
+    "--retry-broken", is_flag=True, help="Continue the latest run, finished or not, and repeat its broken trials."
 )
-@click.option("--cold", is_flag=True, help="Boot every machine from cold instead of restoring a saved one.")
-@click.option("--quiet", is_flag=True, help="Say only what went wrong, and where the files are.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line on standard output.")
+@click.option("--cold", is_flag=True, help="Boot every machine instead of restoring a saved one.")
+@click.option("--quiet", is_flag=True, help="Show only errors and the location of the reports.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line on standard output.")
 def command(*, budget: float, bytes_budget: float, quiet: bool, as_json: bool, **options: Any) -> None:
-    """Run a matrix, or resume its interrupted run; nothing is measured twice."""
+    """Run a matrix, or resume its interrupted run. Recorded trials are not repeated."""
     wanted = RunOptions(budget=Cost(budget, bytes_budget), **options)
     views: list[View] = []
 
@@ -76,11 +76,11 @@ def command(*, budget: float, bytes_budget: float, quiet: bool, as_json: bool, *
         return views[0]
 
     prepared = prepare(wanted, lambda text: echo(text, err=True))
-    with Stopping() as stopping:
+    with SignalStop() as stopping:
         end = run(prepared, view_of, stopping)
         if end.exit is Exit.INTERRUPTED:
             echo(f"interrupted; {end.path}/ holds {end.trials}; the same command continues", err=True)
-    raise click.exceptions.Exit(max(end.exit, Exit.BROKEN) if views[0].voice.failed else end.exit)
+    raise click.exceptions.Exit(max(end.exit, Exit.BROKEN) if views[0].output.has_failed else end.exit)
 
 
 def _view(order: RunRequest, done: int, *, quiet: bool, as_json: bool) -> View:
@@ -88,4 +88,4 @@ def _view(order: RunRequest, done: int, *, quiet: bool, as_json: bool) -> View:
         return JsonView(order.planned, done)
     if quiet:
         return QuietView(order.planned, done)
-    return (LiveView if moves(sys.stdout) else PlainView)(order.planned, done)
+    return (LiveView if is_live_terminal(sys.stdout) else PlainView)(order.planned, done)

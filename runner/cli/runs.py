@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.options import results, store
-from runner.cli.screen import echo, show
+from runner.cli.screen import echo, print_sheet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -20,31 +20,31 @@ if TYPE_CHECKING:
     from runner.results.run_folder import RunFolder
     from runner.results.store import RunRow, SharedStore
 
-#: Columns that a narrow terminal goes without, the first one first: the name of a run has most of them.
+#: Columns that a narrow terminal drops, in this order: the name of a run holds most of them.
 _SPARE = ("matrix", "machine", "started (UTC)", "trials")
 
 _EPILOG = """\b
 Examples:
   matrix runs                         the last twenty runs, the latest first
-  matrix runs chunk-sweep             those of one matrix
-  matrix runs 'nightly-*' --rows 100  those of which matrix or folder is called so
+  matrix runs chunk-sweep             the runs of one matrix
+  matrix runs 'nightly-*' --rows 100  the runs with such a matrix or folder
   matrix runs --json                  for a program
 
 \b
 A run is running, interrupted (the same `matrix run` continues it), finished, broken (finished with exit code 3), or
-unfinished (known from the store alone: it may be running on another host). `matrix status` shows one that is running,
-`matrix results RUN` what was measured.
+unfinished (only in the store: it may be running on another host). `matrix status` shows the progress of a running
+one, `matrix results RUN` its results.
 """
 
 
 @click.command("runs", epilog=_EPILOG)
 @click.argument("names", nargs=-1, metavar="[MATRIX]...")
 @click.option("--rows", type=click.IntRange(min=1), default=20, show_default=True, help="At most.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
 @results
 @store
 def command(names: tuple[str, ...], rows: int, as_json: bool, results: Path, store: str | None) -> None:
-    """List the runs, the latest first: their state, when they began, their cells and verdicts."""
+    """List runs, the latest first: state, start time, cells and verdicts."""
     import orjson
 
     from runner.analysis.run_list import list_document, list_table, select_by_name
@@ -53,41 +53,41 @@ def command(names: tuple[str, ...], rows: int, as_json: bool, results: Path, sto
     from runner.results.store import describe_run
 
     folders, unreadable = readable_runs(results)
-    notes = _not_readable(unreadable)
-    with _opened(store, results, notes) as shared:
+    notes = _unreadable_notes(unreadable)
+    with _open_store(store, results, notes) as shared:
         by_id = {folder.manifest.identity: folder for folder in folders}
         elsewhere = [(run, None) for run in shared.runs() if run.id not in by_id] if shared else []
         every = [*((describe_run(folder), folder) for folder in folders), *elsewhere]
         every.sort(key=lambda one: (one[0].started, one[0].name), reverse=True)
-        chosen = select_by_name([run for run, _ in every], names)
-        there = {id(run): folder for run, folder in every}
-        listed = [_listed(run, there[id(run)], shared, notes) for run in chosen[:rows]]
-    left_out = len(chosen) - len(listed)
+        selection = select_by_name([run for run, _ in every], names)
+        folder_of = {id(run): folder for run, folder in every}
+        listed = [_list_run(run, folder_of[id(run)], shared, notes) for run in selection[:rows]]
+    left_out = len(selection) - len(listed)
     if as_json:
         click.echo(orjson.dumps(list_document(listed, left_out, notes), option=orjson.OPT_INDENT_2).decode())
         return
     for note in notes:
         echo(f"note: {note}", err=True)
     if not listed:
-        echo(f"there is no run below {results}/; `matrix run MATRIX` makes one")
+        echo(f"there is no run below {results}/; `matrix run MATRIX` starts one")
         return
     more = f"{left_out:,} more; `--rows` shows more" if left_out else ""
-    show(replace(as_sheet(list_table(listed)), spare=_SPARE), sys.stdout)
+    print_sheet(replace(as_sheet(list_table(listed)), spare=_SPARE), sys.stdout)
     if more:
         echo(more)
 
 
-def _not_readable(unreadable: Mapping[str, str]) -> list[str]:
+def _unreadable_notes(unreadable: Mapping[str, str]) -> list[str]:
     if not unreadable:
         return []
-    told = "; ".join(f"{name}: {why}" for name, why in list(unreadable.items())[:3])
+    reasons = "; ".join(f"{name}: {why}" for name, why in list(unreadable.items())[:3])
     more = f"; and {len(unreadable) - 3} more" if len(unreadable) > 3 else ""
-    return [f"not listed, as it cannot be read: {told}{more}"]
+    return [f"not listed, as it cannot be read: {reasons}{more}"]
 
 
 @contextmanager
-def _opened(store: str | None, results: Path, notes: list[str]) -> Iterator[SharedStore | None]:
-    """Open the store, which knows runs whose folders are not here; without one, or a damaged one, folders will do."""
+def _open_store(store: str | None, results: Path, notes: list[str]) -> Iterator[SharedStore | None]:
+    """Open the store for runs without a folder here. A missing or damaged default store only adds a note."""
     from runner.base.errors import MatrixError
     from runner.results.store import SharedStore
     from runner.results.store_address import address_of, is_named
@@ -108,7 +108,7 @@ def _opened(store: str | None, results: Path, notes: list[str]) -> Iterator[Shar
         yield opened
 
 
-def _listed(run: RunRow, folder: RunFolder | None, shared: SharedStore | None, notes: list[str]) -> ListedRun:
+def _list_run(run: RunRow, folder: RunFolder | None, shared: SharedStore | None, notes: list[str]) -> ListedRun:
     from runner.analysis.run_list import ListedRun
     from runner.base.errors import MatrixError
     from runner.results.observe import observe_run, read_progress
@@ -129,7 +129,7 @@ def _listed(run: RunRow, folder: RunFolder | None, shared: SharedStore | None, n
 
 
 def _verdicts(folder: RunFolder) -> Mapping[str, int]:
-    """Count guidelines by their verdict; synthetic runs have none."""
+    """Count guidelines by their verdict. Verdicts of synthetic runs do not count."""
     import csv
     from collections import Counter
 
@@ -138,5 +138,5 @@ def _verdicts(folder: RunFolder) -> Mapping[str, int]:
     try:
         with (folder.path / "verdicts.csv").open(newline="", encoding="utf-8") as file:
             return Counter({row["guideline"]: row["verdict"] for row in csv.DictReader(file)}.values())
-    except (OSError, ValueError, KeyError, csv.Error):  # not there, or not as we wrote it
+    except (OSError, ValueError, KeyError, csv.Error):  # missing or edited
         return {}

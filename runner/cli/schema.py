@@ -13,10 +13,10 @@ import click
     "what",
     type=click.Choice(["matrix", "model", "guidelines", "hosts", "published"]),
     default="matrix",
-    help="Of a disk model's file, of a file of guidelines, of hosts.yaml, or of what a study published.",
+    help="The kind of file: a matrix, a disk model, guidelines, hosts.yaml, or the published figures of a study.",
 )
 def command(what: str) -> None:
-    """Print the JSON Schema of the matrix language, for editors that complete and check."""
+    """Print the JSON Schema of the matrix language, for completion and checks in editors."""
     texts = {
         "matrix": schema_text,
         "model": model_schema_text,
@@ -28,7 +28,7 @@ def command(what: str) -> None:
 
 
 def hosts_schema_text() -> str:
-    """The schema as it is shipped in matrix/hosts.schema.json."""
+    """Return the content of matrix/hosts.schema.json."""
     from runner.language.hosts import Lab
 
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Lab.model_json_schema()}
@@ -36,7 +36,7 @@ def hosts_schema_text() -> str:
 
 
 def published_schema_text() -> str:
-    """The schema as it is shipped in matrix/published.schema.json."""
+    """Return the content of matrix/published.schema.json."""
     from runner.language.published import Published
 
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Published.model_json_schema()}
@@ -44,7 +44,7 @@ def published_schema_text() -> str:
 
 
 def model_schema_text() -> str:
-    """The schema as it is shipped in matrix/model.schema.json."""
+    """Return the content of matrix/model.schema.json."""
     from pydantic import TypeAdapter
 
     from runner.language.disks import AnyModel, DiskModel
@@ -55,7 +55,7 @@ def model_schema_text() -> str:
 
 
 def guidelines_schema_text() -> str:
-    """The schema as it is shipped in matrix/guidelines.schema.json."""
+    """Return the content of matrix/guidelines.schema.json."""
     from pydantic import TypeAdapter
 
     from runner.language.guidelines import Guideline
@@ -66,11 +66,11 @@ def guidelines_schema_text() -> str:
 
 
 def schema_text() -> str:
-    """The schema as it is shipped in matrix/schema.json."""
+    """Return the content of matrix/schema.json."""
     from runner.language.matrix import Matrix
 
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Matrix.model_json_schema()}
-    # A file of layouts for others to use has nothing but these.
+    # A library of layouts has layouts only.
     library = {"required": ["layouts"], "properties": dict.fromkeys(["disks", "workloads"], False)}
     schema["anyOf"] = [{"required": schema.pop("required")}, library]
     return json.dumps(schema, indent=1) + "\n"

@@ -1,4 +1,4 @@
-"""Text for people: on a terminal, lines are broken between words."""
+"""Text output for people, with lines broken between words on a terminal."""
 
 from __future__ import annotations
 
@@ -20,61 +20,61 @@ if TYPE_CHECKING:
 
     from runner.reports.fit import Sheet
 
-#: A line of a list with its label, `kvm       not there`: what follows stands below the text.
+#: The label of a list line, `kvm       not there`: continuation lines align with the text after it.
 _LABEL = re.compile(r"\s*\S+\s{2,}")
 #: Terminals that cannot move their cursor.
 _DUMB = {"", "dumb", "unknown"}
-#: A terminal is as wide as it is; in a pipe or a file, lines need not be folded.
+#: The width of tables in a pipe or a file, which need no folding.
 _WIDE = 400
-#: Sentences that are laid out anew have lines of this length there.
+#: The width of reflowed sentences in a pipe or a file.
 WIDTH = 100
 
 
 def echo(text: str, *, err: bool = False, stream: TextIO | None = None) -> None:
-    """Print a line; on a terminal, in as many lines as it takes."""
+    """Print a text; on a terminal, break long lines."""
     to = stream or (sys.stderr if err else sys.stdout)
-    click.echo(broken(text, columns_of(to)), file=to)
+    click.echo(wrap_text(text, columns_of(to)), file=to)
 
 
-def broken(text: str, columns: int) -> str:
-    """Break each line between words to fit, later parts below the first one's text; 0 columns: leave it alone."""
+def wrap_text(text: str, columns: int) -> str:
+    """Break lines between words, with a hanging indent; 0 columns: no change."""
     if not columns:
         return text
-    return "\n".join(part for line in text.split("\n") for part in _parts(line, columns))
+    return "\n".join(part for line in text.split("\n") for part in _wrap_line(line, columns))
 
 
 def columns_of(stream: TextIO) -> int:
-    """How wide the terminal is that a stream goes to; 0 if it goes to none."""
+    """Return the width of the terminal behind a stream; 0 if it is no terminal."""
     with suppress(OSError, ValueError, AttributeError):
         if stream.isatty():
             return int(os.environ.get("COLUMNS", "0")) or os.get_terminal_size(stream.fileno()).columns
     return 0
 
 
-def moves(stream: TextIO) -> bool:
-    """Whether it goes to a terminal on which a line can be drawn again."""
+def is_live_terminal(stream: TextIO) -> bool:
+    """Return whether a stream is a terminal that can redraw a line."""
     return bool(columns_of(stream)) and os.environ.get("TERM", "").lower() not in _DUMB
 
 
 def console_for(sheet: Sheet, stream: TextIO, columns: int) -> Console:
-    """A console as wide as the terminal; without one (0 columns), as wide as the table."""
+    """Return a console as wide as the terminal; without a terminal (0 columns), as wide as the table."""
     from rich.console import Console
 
     from runner.reports.fit import boxed_width
 
-    # Without a height, rich takes any dumb terminal for one of 80 columns.
+    # Without a height, rich assumes 80 columns on a dumb terminal.
     return Console(file=stream, width=columns or max(_WIDE, boxed_width(sheet)), height=25, highlight=False)
 
 
-def show(sheet: Sheet, stream: TextIO) -> None:
-    """Print a table: to fit a terminal, whole in a pipe or a file."""
+def print_sheet(sheet: Sheet, stream: TextIO) -> None:
+    """Print a table: fitted to a terminal, complete in a pipe or a file."""
     from runner.reports.fit import Fitted
 
     console_for(sheet, stream, columns_of(stream)).print(Fitted(sheet))
 
 
-def _measure(line: str) -> Callable[[str], int]:
-    """Some characters take two columns, or none; rich, which knows, is only loaded for them."""
+def _width_function(line: str) -> Callable[[str], int]:
+    """Return the width function for a line. Only wide or combining characters need rich, which is slow to import."""
     if line.isascii():
         return len
     from rich.cells import cell_len
@@ -82,8 +82,8 @@ def _measure(line: str) -> Callable[[str], int]:
     return cell_len
 
 
-def _parts(line: str, columns: int) -> list[str]:
-    measure = _measure(line)
+def _wrap_line(line: str, columns: int) -> list[str]:
+    measure = _width_function(line)
     if measure(line) <= columns:
         return [line]
     label = _LABEL.match(line)

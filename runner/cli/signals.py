@@ -1,4 +1,4 @@
-"""Ctrl-C, a polite kill and a closed terminal, answered alike: what is up is taken down, nothing is left half told."""
+"""The stop of a run by SIGINT, SIGTERM or SIGHUP."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from types import TracebackType
 
-_ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Stopping:
-    """While it is entered, the first such signal cancels what `run` runs, or keeps it from starting.
+class SignalStop:
+    """Cancels the work in `run` at the first signal, or prevents its start.
 
-    Outside of `run` the first one is only noted (reports are being written, a moment's work that a run should not end
-    without), the second interrupts after all. Signals that whoever started us had set to be ignored (`nohup`) stay so.
+    Outside of `run` the first signal is only recorded, so that reports are still written; the second interrupts.
+    Signals that the parent process ignores (`nohup`) stay ignored.
     """
 
     def __init__(self) -> None:
-        self.asked = False
+        self.requested = False
         self._cancel: Callable[[], object] | None = None
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
-        answered = [one for one in _ASKING if signal.getsignal(one) is not signal.SIG_IGN]
-        self._before = {one: signal.signal(one, self._ask) for one in answered}
+        active = [one for one in _SIGNALS if signal.getsignal(one) is not signal.SIG_IGN]
+        self._before = {one: signal.signal(one, self._ask) for one in active}
         return self
 
     def __exit__(
@@ -37,7 +37,7 @@ class Stopping:
             signal.signal(one, handler)
 
     def run(self, work: Coroutine[Any, Any, None]) -> bool:
-        """Run it to its end; False if it was stopped before."""
+        """Run to the end; return False if a signal stopped the work."""
         try:
             asyncio.run(self._stoppable(work))
         except asyncio.CancelledError:
@@ -49,7 +49,7 @@ class Stopping:
     async def _stoppable(self, work: Coroutine[Any, Any, None]) -> None:
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
         self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)  # type: ignore[union-attr]
-        if self.asked:
+        if self.requested:
             work.close()
             raise asyncio.CancelledError
         try:
@@ -60,6 +60,6 @@ class Stopping:
     def _ask(self, number: int, frame: object) -> None:  # noqa: ARG002
         if self._cancel is not None:
             self._cancel()
-        elif self.asked:
+        elif self.requested:
             raise KeyboardInterrupt
-        self.asked = True
+        self.requested = True

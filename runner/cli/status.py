@@ -17,41 +17,41 @@ if TYPE_CHECKING:
 
 _EPILOG = """\b
 Examples:
-  matrix status                                what is running below results/
-  watch matrix status                          again and again
+  matrix status                                the running runs below results/
+  watch matrix status                          the same, repeated
   matrix status chunk-sweep-qemu-20260304-050607
   matrix status --json                         for a program
 
 \b
-It only reads, so it never disturbs the run. RUN is a folder below results/, or `latest`.
-Exit codes: 0 it is running, 1 it is not, or no run is, 2 bad input.
+Only reads, so it never disturbs the run. RUN is a folder below results/, or `latest`.
+Exit codes: 0 the run (or any run) is running, 1 it is not, 2 bad input.
 """
 
 
 @click.command("status", epilog=_EPILOG)
 @click.argument("run", required=False, type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
 @results
 def command(run: Path | None, as_json: bool, results: Path) -> None:
-    """Show how far a run is that is under way, from another terminal; without RUN, every run that is."""
+    """Show the progress of a running run, from another terminal; without RUN, of all running runs."""
     import orjson
 
     from runner.analysis.run_status import status_document
 
-    found, running = _named(run, results) if run else _running_or_last(results)
+    found, running = _find_run(run, results) if run else _running_or_last(results)
     if as_json:
         documents = [status_document(one) for one in found]
         click.echo(orjson.dumps({"running": running, "runs": documents}, option=orjson.OPT_INDENT_2).decode())
     else:
         if not running and not run:
-            echo(f"no run is under way below {results}/; {'the last one:' if found else 'there is none at all'}")
+            echo(f"no run is running below {results}/; {'the last run:' if found else 'the folder has no runs'}")
         for one in found:
             _show(one)
     if not running:
         raise click.exceptions.Exit(1)
 
 
-def _named(run: Path, results: Path) -> tuple[list[RunStatus], bool]:
+def _find_run(run: Path, results: Path) -> tuple[list[RunStatus], bool]:
     from runner.cli.report import folder_of
     from runner.results.run_folder import load
 
@@ -60,14 +60,14 @@ def _named(run: Path, results: Path) -> tuple[list[RunStatus], bool]:
 
 
 def _running_or_last(results: Path) -> tuple[list[RunStatus], bool]:
-    """Every run that a process is at, the latest first; if there is none, the one that began last."""
+    """Return the running runs, the latest first; without one, the last run."""
     from runner.results.observe import find_holder, readable_runs
 
     runs, unreadable = readable_runs(results)
     if unreadable:
-        echo(f"note: cannot be read, so not looked at: {', '.join(unreadable)}", err=True)
-    held = [_status(run) for run in runs if not run.manifest.finished and find_holder(run.path)]
-    running = [one for one in held if one.running]
+        echo(f"note: skipped, as they cannot be read: {', '.join(unreadable)}", err=True)
+    candidates = [_status(run) for run in runs if not run.manifest.finished and find_holder(run.path)]
+    running = [one for one in candidates if one.running]
     return running or [_status(run) for run in runs[:1]], bool(running)
 
 

@@ -1,4 +1,4 @@
-"""What the commands that read the shared store share: how it is opened, brought up to date and answered from."""
+"""Options and functions of the commands that read the shared store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.cli.screen import broken, columns_of, console_for, echo
+from runner.cli.screen import columns_of, console_for, echo, wrap_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,26 +20,25 @@ if TYPE_CHECKING:
     from runner.results.store import RunRow, SharedStore
     from runner.results.store_address import Address
 
-#: For people; the others are for programs, and hold plain numbers in plain units.
-SHOWN = ("table", "md")
+#: Formats for people; the others are for programs, with numbers in base units.
+TEXT_FORMATS = ("table", "md")
 FORMATS = ("table", "csv", "json", "md", "parquet")
 
-#: By the ends of names of files; any other is a table, as people read it.
 _BY_SUFFIX = {".csv": "csv", ".json": "json", ".md": "md", ".parquet": "parquet", ".txt": "table"}
 
 
-def _form(context: click.Context, _: click.Parameter, asked: str | None) -> str:
-    """The format that was asked for, by its name or by that of a file."""
+def _choose_format(context: click.Context, _: click.Parameter, name: str | None) -> str:
+    """Return the format by its name, or by the suffix of `--to`."""
     to: Path | None = context.params.get("to")
-    if asked is not None or to is None:
-        return asked or "table"
+    if name is not None or to is None:
+        return name or "table"
     found = _BY_SUFFIX.get(to.suffix.lower())
     if found is None:
         from runner.base.errors import BadInput
 
         raise BadInput(
-            f"--to {to}: no format is known for {f'`{to.suffix}`' if to.suffix else 'a name without a suffix'}",
-            resolution=f"write {', '.join(_BY_SUFFIX)}, or name the format: --format {'|'.join(FORMATS)}",
+            f"--to {to}: no format for {f'the suffix `{to.suffix}`' if to.suffix else 'a name without a suffix'}",
+            resolution=f"use {', '.join(_BY_SUFFIX)}, or name the format: --format {'|'.join(FORMATS)}",
         )
     return found
 
@@ -48,47 +47,47 @@ form = click.option(
     "--format",
     "form",
     type=click.Choice(FORMATS),
-    callback=_form,
-    help="If not given: as the name of the file of `--to` says, else table.",
+    callback=_choose_format,
+    help="If not given: by the suffix of `--to`, else table.",
 )
 to = click.option(
     "--to",
     type=click.Path(path_type=Path, dir_okay=False),
-    is_eager=True,  # it says of the format
-    help="Write it to this file (.csv, .json, .md, .parquet, .txt) instead of showing it.",
+    is_eager=True,  # `--format` needs its suffix
+    help="Write the table to this file (.csv, .json, .md, .parquet, .txt).",
 )
 
 
 @contextmanager
-def opened(told: str | None, results: Path) -> Iterator[SharedStore]:
-    """The store, with everything in it that the runs here have recorded; what could not be added is said."""
+def open_store(name: str | None, results: Path) -> Iterator[SharedStore]:
+    """Open the store, and add the runs below `results` that it lacks. Prints a note on runs that cannot be added."""
     from runner.base.errors import BadInput
     from runner.results.backfill import bring_up_to_date
     from runner.results.folders import run_folders
     from runner.results.store_address import VARIABLE, address_of, is_named
 
-    # A process that answers once and ends has no garbage worth looking for among a hundred thousand rows.
+    # A short-lived process with a hundred thousand rows only loses time in garbage collection.
     gc.disable()
-    address = address_of(told, results)
-    if address.file and not address.file.exists() and is_named(told):
+    address = address_of(name, results)
+    if address.file and not address.file.exists() and is_named(name):
         raise BadInput(
-            f"there is no store at {address}" + ("" if told is not None else f", which {VARIABLE} names"),
-            resolution=f"`matrix run` and `matrix import` make one where they are told to; `touch {address}` makes one "
-            "that is filled from the runs below `--results`",
+            f"there is no store at {address}" + ("" if name is not None else f", named by {VARIABLE}"),
+            resolution=f"`matrix run` and `matrix import` create it; `touch {address}` creates an empty one, which is "
+            "filled from the runs below `--results`",
         )
     if address.file and not address.file.exists() and not run_folders(results):
         raise BadInput(
-            f"there is nothing to look at: no store at {address}, and no run below {results}/",
-            resolution="`matrix run` makes both; `--store` and `--results` name others",
+            f"no results: there is no store at {address}, and no run below {results}/",
+            resolution="`matrix run` creates both; `--store` and `--results` name other places",
         )
-    with _there(address) as store:
+    with _open_address(address) as store:
         for note in bring_up_to_date(store, results):
             echo(f"note: {note}", err=True)
         yield store
 
 
-def _there(address: Address) -> SharedStore:
-    """Where no store can be made, the journals alone are answered from."""
+def _open_address(address: Address) -> SharedStore:
+    """Open the store; in memory, from the journals, if the folder is read-only."""
     from runner.results.store import SharedStore
     from runner.results.store_address import IN_MEMORY
 
@@ -97,31 +96,31 @@ def _there(address: Address) -> SharedStore:
     return SharedStore.open(address) if address.file and not address.file.exists() else SharedStore.existing(address)
 
 
-def chosen_runs(store: SharedStore, words: Sequence[str]) -> list[RunRow]:
-    """The runs that are meant by any of these words, the latest first; all, if there is no word."""
+def select_runs(store: SharedStore, words: Sequence[str]) -> list[RunRow]:
+    """Return the runs that match any of these words, the latest first; without words, all runs."""
     from runner.analysis.selectors import explain_passed_over, runs_named
 
     runs = store.runs()
-    if told := explain_passed_over(words, runs):
-        echo(f"note: {told}", err=True)
-    meant = {run.id for word in words for run in runs_named(word, runs)}
-    return [run for run in runs if not words or run.id in meant]
+    if note := explain_passed_over(words, runs):
+        echo(f"note: {note}", err=True)
+    matches = {run.id for word in words for run in runs_named(word, runs)}
+    return [run for run in runs if not words or run.id in matches]
 
 
-def answer(grid: Grid, form: str, to: Path | None) -> None:
-    """Show it, or write it where it was asked for."""
+def write_grid(grid: Grid, form: str, to: Path | None) -> None:
+    """Print a table, or write it to a file."""
     from runner.base.errors import BadInput
     from runner.reports.table import FORMATS as WRITTEN
 
     if form == "parquet" and to is None and sys.stdout.isatty():
-        raise BadInput("parquet is nothing to be read on a terminal", resolution="name a file with --to FILE")
+        raise BadInput("parquet is binary and cannot go to a terminal", resolution="name a file with --to FILE")
     if form == "table":
-        _put(_table(grid, 0 if to else columns_of(sys.stdout)).encode(), to)
+        _write(_table(grid, 0 if to else columns_of(sys.stdout)).encode(), to)
         return
-    if form == "csv":  # it has no place for notes, and they must not be overlooked
+    if form == "csv":  # a CSV file has no place for notes
         for note in grid.notes:
             echo(f"note: {note}", err=True)
-    _put(WRITTEN[form](grid), to)
+    _write(WRITTEN[form](grid), to)
 
 
 def _table(grid: Grid, columns: int) -> str:
@@ -133,11 +132,11 @@ def _table(grid: Grid, columns: int) -> str:
     with console.capture() as captured:
         if grid.rows:
             console.print(Fitted(sheet))
-    lines = [*captured.get().splitlines(), *(broken(note, columns) for note in grid.notes)]
+    lines = [*captured.get().splitlines(), *(wrap_text(note, columns) for note in grid.notes)]
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
-def _put(content: bytes, to: Path | None) -> None:
+def _write(content: bytes, to: Path | None) -> None:
     if to is None:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
@@ -149,6 +148,6 @@ def _put(content: bytes, to: Path | None) -> None:
         write_atomically(to, content)
     except BadInput as problem:
         raise BadInput(
-            problem.brief, details=problem.details, resolution="name a file with `--to` in a folder that is yours"
+            problem.brief, details=problem.details, resolution="name a file with `--to` in a writable folder"
         ) from None
     echo(f"written to {to}", err=True)

@@ -10,7 +10,7 @@ import click
 
 from runner.cli.options import MatrixPath, results, store
 from runner.cli.screen import echo
-from runner.cli.store_options import SHOWN, answer, chosen_runs, form, opened, to
+from runner.cli.store_options import TEXT_FORMATS, form, open_store, select_runs, to, write_grid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 _EPILOG = """\b
 Examples:
-  matrix study matrix/studies/lvm-striping                its latest finished run beside what was published
-  matrix study matrix/studies/*/ --page                   writes that into the README.md of each of them
+  matrix study matrix/studies/lvm-striping                compare its latest finished run with the published figures
+  matrix study matrix/studies/*/ --page                   write the comparison into the README.md of each study
   matrix study matrix/studies/mdadm-lvm --run 'mdadm-lvm-qemu-*' --format csv
 
 \b
-A published ratio is met if the interval of the measured one lies within 15 % of it. How runs are named:
+A published ratio is met if the interval of the measured one lies within 15 % of it. Names of runs: see
 `matrix results --help`.
 """
 
@@ -42,9 +42,9 @@ A published ratio is met if the interval of the measured one lies within 15 % of
     "--run",
     "runs",
     multiple=True,
-    help="These runs of its matrix instead of the latest finished one that was measured; several count together.",
+    help="Use these runs of its matrix together, instead of the latest finished one with measured trials.",
 )
-@click.option("--page", is_flag=True, help="Also write it into the README.md beside what was published.")
+@click.option("--page", is_flag=True, help="Also write the comparison into the README.md of the study.")
 @form
 @to
 @results
@@ -58,33 +58,35 @@ def command(
     results: Path,
     store: str | None,
 ) -> None:
-    """Put what STUDIES, folders with a matrix and what was published, say beside what was measured here."""
-    declared = [_declared(path) for path in studies]
-    with opened(store, results) as shared:
-        _tell_of_others({space.matrix.name for _, space, _ in declared}, shared, runs)
-        found = [(one, _runs_of(one[1].matrix.name, shared, runs)) for one in declared]
-        _check([path for (path, _, _), among in found if not among], runs, nothing=not any(among for _, among in found))
-        done = [_beside(*one, shared, among) for one, among in found if among]
-    answer(_together(done, people=form in SHOWN), form, to)
+    """Compare the published figures of STUDIES, folders with a matrix and published.yaml, with results."""
+    declared = [_load_study(path) for path in studies]
+    with open_store(store, results) as shared:
+        _note_other_runs({space.matrix.name for _, space, _ in declared}, shared, runs)
+        found = [(one, _select_runs(one[1].matrix.name, shared, runs)) for one in declared]
+        _check_runs(
+            [path for (path, _, _), among in found if not among], runs, refuse=not any(among for _, among in found)
+        )
+        done = [_compare(*one, shared, among) for one, among in found if among]
+    write_grid(_join_grids(done, people=form in TEXT_FORMATS), form, to)
     if page:
         for one in done:
             _write(one)
 
 
 @dataclass(frozen=True)
-class Done:
-    """A study, and what was measured of it."""
+class StudyResult:
+    """A study and its results."""
 
     path: Path
     matrix: Matrix
     study: Study
     runs: Sequence[RunRow]
     samples: Sequence[Samples]
-    held: list[ComparedFigure]
+    comparisons: list[ComparedFigure]
     judgements: list[Judgement]
 
 
-def _declared(path: Path) -> tuple[Path, Space, Study]:
+def _load_study(path: Path) -> tuple[Path, Space, Study]:
     from runner.base.errors import BadInput
     from runner.space.load import load
     from runner.space.studies import MATRIX, PUBLISHED, study_beside
@@ -93,13 +95,13 @@ def _declared(path: Path) -> tuple[Path, Space, Study]:
     study = study_beside(path, space)
     if study is None:
         raise BadInput(
-            f"{path}: is no study: there is no {PUBLISHED} beside it",
-            resolution=f"name a folder with a {MATRIX} and a {PUBLISHED}; docs/guidelines.md says what is in one",
+            f"{path} is no study: there is no {PUBLISHED} beside it",
+            resolution=f"name a folder with a {MATRIX} and a {PUBLISHED}; docs/guidelines.md describes them",
         )
     return path, space, study
 
 
-def _beside(path: Path, space: Space, study: Study, shared: SharedStore, among: list[RunRow]) -> Done:
+def _compare(path: Path, space: Space, study: Study, shared: SharedStore, among: list[RunRow]) -> StudyResult:
     from runner.analysis import stored_guidelines as advice
     from runner.analysis.samples import read_samples
     from runner.studies.compare import columns_of, compare_published
@@ -107,16 +109,16 @@ def _beside(path: Path, space: Space, study: Study, shared: SharedStore, among: 
     matrix = space.matrix
     columns = dict.fromkeys([*columns_of(study.published), *advice.columns_of(matrix.guidelines)])
     samples = read_samples(shared, among, list(columns), histograms=False)
-    _check_alike(path, space, samples)
+    _check_same_matrix(path, space, samples)
     judgements = advice.judged_in_store(matrix.guidelines, samples)
     synthetic = any(run.synthetic for run in among)
     share = advice.share_of(samples)
-    held = compare_published(study.published, map(advice.as_measured, samples), synthetic=synthetic, share=share)
-    return Done(path, matrix, study, among, samples, held, judgements)
+    comparisons = compare_published(study.published, map(advice.as_measured, samples), synthetic=synthetic, share=share)
+    return StudyResult(path, matrix, study, among, samples, comparisons, judgements)
 
 
-def _check_alike(path: Path, space: Space, samples: Sequence[Samples]) -> None:
-    """Several runs count together cell by cell: refuse those of a matrix that had the name, and none of the cells."""
+def _check_same_matrix(path: Path, space: Space, samples: Sequence[Samples]) -> None:
+    """Refuse runs of an older matrix with the same name but no cell in common: runs count together cell by cell."""
     from runner.analysis.no_overlap import unrelated_runs
     from runner.base.errors import BadInput
 
@@ -126,59 +128,59 @@ def _check_alike(path: Path, space: Space, samples: Sequence[Samples]) -> None:
     others = unrelated_runs(cells, {cell.id for cell in space.cells()})
     if others:
         raise BadInput(
-            f"{path}: not all of these runs are of this matrix as it is now, so they cannot count together",
-            details="\n".join(f"- {name} has none of its cells" for name in others),
-            resolution="leave those out of --run, or name one alone: then its cells are known by their axes",
+            f"{path}: some of these runs share no cell with the current matrix, so they cannot count together",
+            details="\n".join(f"- {name} has no cell of it" for name in others),
+            resolution="leave those out of --run, or name only one: its cells are then matched by axes",
         )
 
 
-def _tell_of_others(names: set[str], shared: SharedStore, words: Sequence[str]) -> None:
-    """Runs that somebody named and that no study here is of."""
-    left = [run for run in chosen_runs(shared, words) if run.matrix not in names] if words else []
+def _note_other_runs(names: set[str], shared: SharedStore, words: Sequence[str]) -> None:
+    """Print a note on named runs that belong to no given study."""
+    left = [run for run in select_runs(shared, words) if run.matrix not in names] if words else []
     for run in left:
-        echo(f"note: {run.name} is of the matrix {run.matrix}, which is none of these studies; left out", err=True)
+        echo(f"note: {run.name} left out: its matrix {run.matrix} belongs to no given study", err=True)
 
 
-def _runs_of(name: str, shared: SharedStore, words: Sequence[str]) -> list[RunRow]:
-    """Those that were named and are of this matrix; else the latest finished one that was measured."""
-    there = [run for run in chosen_runs(shared, words) if run.matrix == name]
-    return there if words else [run for run in there if run.finished and not run.synthetic][:1]
+def _select_runs(name: str, shared: SharedStore, words: Sequence[str]) -> list[RunRow]:
+    """Return the named runs of this matrix; without words, the latest finished one with measured trials."""
+    runs = [run for run in select_runs(shared, words) if run.matrix == name]
+    return runs if words else [run for run in runs if run.finished and not run.synthetic][:1]
 
 
-def _check(without: Sequence[Path], words: Sequence[str], *, nothing: bool) -> None:
-    """Of several studies those without a run are left out, and that is said; without any run there is no answer."""
+def _check_runs(without: Sequence[Path], words: Sequence[str], *, refuse: bool) -> None:
+    """Note the studies without a run; refuse if no study has one."""
     from runner.base.errors import BadInput
 
     names = ", ".join(str(path.parent) for path in without)
-    told = f"none of the runs that were named is of {names}" if words else f"no run of {names} was measured to its end"
-    if nothing:
+    reason = f"no named run belongs to {names}" if words else f"no finished, measured run of {names}"
+    if refuse:
         raise BadInput(
-            told,
-            resolution=f"`matrix run {without[0].parent}` measures it; --run names one that is unfinished or synthetic",
+            reason,
+            resolution=f"`matrix run {without[0].parent}` measures it; --run also takes unfinished or synthetic runs",
         )
     if without:
-        echo(f"note: {told}; left out", err=True)
+        echo(f"note: {reason}; left out", err=True)
 
 
-def _together(done: Sequence[Done], *, people: bool) -> Grid:
-    """All of them as one table."""
+def _join_grids(done: Sequence[StudyResult], *, people: bool) -> Grid:
+    """Join the comparisons of studies into one table."""
     from dataclasses import replace
 
     from runner.studies.page import data_table, display_table, summary_line
 
     if not people:
-        grids = [data_table(one.study.published.source, one.held) for one in done]
+        grids = [data_table(one.study.published.source, one.comparisons) for one in done]
         return replace(grids[0], rows=[row for grid in grids for row in grid.rows])
-    grids = [display_table(one.held) for one in done]
+    grids = [display_table(one.comparisons) for one in done]
     if len(done) == 1:
         return grids[0]
     notes = [f"{one.path.parent.name}: {note}" for one, grid in zip(done, grids, strict=True) for note in grid.notes]
     rows = [(one.path.parent.name, *row) for one, grid in zip(done, grids, strict=True) for row in grid.rows]
-    total = f"all of them: {summary_line([row for one in done for row in one.held])}"
+    total = f"all of them: {summary_line([row for one in done for row in one.comparisons])}"
     return replace(grids[0], columns=("study", *grids[0].columns), rows=rows, notes=(*notes, total))
 
 
-def _write(done: Done) -> None:
+def _write(done: StudyResult) -> None:
     from runner.base.atomic_files import write_atomically
     from runner.base.errors import BadInput
     from runner.space.load import text_of
@@ -186,18 +188,18 @@ def _write(done: Done) -> None:
 
     if any(run.synthetic for run in done.runs):
         raise BadInput(
-            f"{done.runs[0].name}: its figures are synthetic, and a page is for measured ones",
-            resolution="name a run that was measured with --run, or leave that out",
+            f"{done.runs[0].name}: --page needs measured figures, and these are synthetic",
+            resolution="name a measured run with --run, or leave --page out",
         )
     readme = done.path.with_name("README.md")
-    about = " ".join(_about(run, done.samples) for run in done.runs)
-    made = page(done.study.published.source, done.held, done.judgements, about)
+    about = " ".join(_describe_run(run, done.samples) for run in done.runs)
+    made = page(done.study.published.source, done.comparisons, done.judgements, about)
     before = text_of(readme) if readme.exists() else new_page(done.matrix.name, done.matrix.description)
     write_atomically(readme, replace_generated(before, made, str(readme)).encode())
     echo(f"written to {readme}", err=True)
 
 
-def _about(run: RunRow, samples: Sequence[Samples]) -> str:
+def _describe_run(run: RunRow, samples: Sequence[Samples]) -> str:
     from runner.studies.page import About
 
     found = [one for one in samples if one.run.id == run.id]

@@ -1,4 +1,4 @@
-"""The error for an option that a command does not have, with the option that was probably meant."""
+"""The error for an unknown option, with a suggestion."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
     import click
 
-#: A typo must not lead to what deletes data or repeats work.
+#: Never suggested: a typo must not lead to lost data or repeated work.
 DANGEROUS = frozenset({"--destroy", "--labelled", "--retry-broken"})
-#: What other programs call an option: the options that may be meant, and how each is written.
+#: Option names of other programs, each with our options and the text to show.
 _OTHER_NAMES: dict[str, tuple[tuple[str, str], ...]] = {
     **dict.fromkeys(("--dry", "--dry-run", "--dryrun", "--simulate", "-n"), (("--on", "--on dry"), ("--dry-run",) * 2)),
     **dict.fromkeys(("--machine", "--host", "--where", "--vm"), (("--on",) * 2,)),
@@ -27,12 +27,12 @@ _OTHER_NAMES: dict[str, tuple[tuple[str, str], ...]] = {
     "--json": (("--format", "--format json"),),
     "--time": (("--budget",) * 2,),
 }
-#: What a command does without an option.
-_NEEDLESS = {"--resume", "--continue"}
+#: Options of other programs that need no option here.
+_DEFAULT_BEHAVIOUR = {"--resume", "--continue"}
 
 
-def option_meant(option: str, known: Collection[str]) -> str:
-    """The option of a command that a word probably means, as it is written; empty if there is none."""
+def suggest_option(option: str, known: Collection[str]) -> str:
+    """Return the option that the user probably means; empty without a good guess."""
     for name, shown in _OTHER_NAMES.get(option, ()):
         if name in known:
             return shown
@@ -40,21 +40,22 @@ def option_meant(option: str, known: Collection[str]) -> str:
     return "" if DANGEROUS.intersection(near) else " or ".join(near)
 
 
-def no_such_option(error: click.NoSuchOption) -> BadInput:
-    """The error as a user sees it."""
+def unknown_option_error(error: click.NoSuchOption) -> BadInput:
     if error.ctx is None:
         return BadInput(error.format_message())
     command, path = error.ctx.command, error.ctx.command_path
     known = [name for parameter in command.get_params(error.ctx) for name in parameter.opts]
-    return BadInput(f"`{path}` has no option {error.option_name}", resolution=_cure(error.option_name, known, path))
+    return BadInput(
+        f"`{path}` has no option {error.option_name}", resolution=_resolution(error.option_name, known, path)
+    )
 
 
-def _cure(option: str, known: Collection[str], path: str) -> str:
+def _resolution(option: str, known: Collection[str], path: str) -> str:
     every = f"`{path} --help` shows all options"
-    if option in _NEEDLESS and "--fresh" in known:
+    if option in _DEFAULT_BEHAVIOUR and "--fresh" in known:
         return f"leave it out: the same command continues an unfinished run; {every}"
-    if meant := option_meant(option, known):
+    if meant := suggest_option(option, known):
         return f"did you mean {meant}? {every}"
     if path == "matrix":
-        return "options stand behind the command, like `matrix run --on dry FILE`; `matrix --help` shows the commands"
+        return "options follow the command, like `matrix run --on dry FILE`; `matrix --help` shows the commands"
     return every

@@ -16,8 +16,8 @@ from runner.session.request import Checks, check_names, check_templates, load_re
 @click.argument("matrices", nargs=-1, required=True, type=MatrixPath(path_type=Path))
 @templates
 def command(matrices: tuple[Path, ...], templates: Path | None) -> None:
-    """Check matrices: every error at once, each with file, line and column. Starts nothing."""
-    from runner.cli import show
+    """Check matrices: all errors at once, each with file, line and column. Starts no machine."""
+    from runner.cli import show_error
     from runner.scripts.fio_check import explain_missing_fio
     from runner.space.studies import study_beside
 
@@ -29,7 +29,7 @@ def command(matrices: tuple[Path, ...], templates: Path | None) -> None:
             study_beside(path, request.space)
             check_templates(request, templates)
         except MatrixError as error:
-            show(error)
+            show_error(error)
             bad = True
             continue
         count = request.selection.count()

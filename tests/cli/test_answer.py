@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Call = Callable[..., "Said"]
 
 
-def test_programs_get_it_in_the_last_event(call: Call) -> None:
+def test_json_has_the_answer_in_the_last_event(call: Call) -> None:
     Path("three.yaml").write_text(MATRIX)
     end = json.loads(call("run", "--on", "dry", "--json", "three.yaml").out.splitlines()[-1])
     assert end["event"] == "end"
@@ -24,7 +24,7 @@ def test_programs_get_it_in_the_last_event(call: Call) -> None:
     assert any(file.endswith("answer.txt") for file in end["files"])
 
 
-def test_pipes_get_the_words_and_quiet_runs_do_not(call: Call) -> None:
+def test_the_answer_is_printed_in_a_pipe_but_not_with_quiet(call: Call) -> None:
     Path("three.yaml").write_text(MATRIX)
     *_, synthetic, files = call("run", "--on", "dry", "three.yaml").out.splitlines()
     assert synthetic.startswith("These figures are synthetic")

@@ -64,7 +64,7 @@ def test_validate(matrix: Matrix, tmp_path: Path) -> None:
     assert "absent.yaml: this file does not exist" in result.stderr
 
 
-def test_what_only_fio_knows_is_asked_of_fio(matrix: Matrix, tmp_path: Path) -> None:
+def test_validate_reports_options_that_fio_refuses(matrix: Matrix, tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text(SMALL.replace("runtime: 1s", "runtime: 1s, fio: {bogus_option: [1, 2]}"))
     result = matrix("validate", "bad.yaml")
     assert result.returncode == 2
@@ -73,7 +73,7 @@ def test_what_only_fio_knows_is_asked_of_fio(matrix: Matrix, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("command", ["validate", "plan", "run"])
-def test_what_fio_and_the_machine_refuse_is_told_with_all_that_the_language_does(
+def test_refusals_of_fio_and_the_machine_come_with_language_errors(
     matrix: Matrix, tmp_path: Path, command: str
 ) -> None:
     text = SMALL.replace("[16KiB", "[17KiB").replace("runtime: 1s", "runtime: 1s, fio: {bogus_option: 1}")
@@ -108,7 +108,7 @@ def test_what_fio_and_the_machine_refuse_is_told_with_all_that_the_language_does
         ),
     ],
 )
-def test_templates_of_ones_own_are_checked_before_anything_starts(
+def test_user_templates_are_checked_before_the_run(
     matrix: Matrix, tmp_path: Path, template: str, more: str, said: str
 ) -> None:
     mine = tmp_path / "own" / template
@@ -120,7 +120,7 @@ def test_templates_of_ones_own_are_checked_before_anything_starts(
     assert not (tmp_path / "results").exists()
 
 
-def test_the_rules_that_leave_nothing_are_named_and_no_others(matrix: Matrix, tmp_path: Path) -> None:
+def test_filters_that_leave_no_cell_are_named(matrix: Matrix, tmp_path: Path) -> None:
     text = (tmp_path / "small.yaml").read_text()
     (tmp_path / "none.yaml").write_text(text + "exclude: [{layout: raid5}]\n")
     assert "none.yaml: no cell is left after `exclude:`\n" in matrix("plan", "none.yaml").stderr
@@ -129,7 +129,7 @@ def test_the_rules_that_leave_nothing_are_named_and_no_others(matrix: Matrix, tm
 
 
 @pytest.mark.parametrize("command", ["validate", "render", "run"])
-def test_a_template_that_nothing_reads_is_refused(matrix: Matrix, tmp_path: Path, command: str) -> None:
+def test_an_unused_template_is_refused(matrix: Matrix, tmp_path: Path, command: str) -> None:
     own = tmp_path / "own"
     own.mkdir()
     (own / "job.fio").write_text("{% include 'more.fio' %}\n" + (ROOT / "templates/job.fio").read_text())
@@ -146,7 +146,7 @@ def test_a_template_that_nothing_reads_is_refused(matrix: Matrix, tmp_path: Path
     assert "unused templates: own/measrue.sh\nmeasrue.sh: did you mean bare.sh or measure.sh?" in result.stderr
 
 
-def test_a_template_of_ones_own_that_is_none_hides_no_mistake(matrix: Matrix, tmp_path: Path) -> None:
+def test_a_broken_user_template_hides_no_error_of_the_matrix(matrix: Matrix, tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "job.fio").write_text("{{ nobody }} {% if")
     text = SMALL.replace("[16KiB", "[17KiB").replace("runtime: 1s", "runtime: 1s, fio: {bogus_option: 1}")
@@ -156,7 +156,7 @@ def test_a_template_of_ones_own_that_is_none_hides_no_mistake(matrix: Matrix, tm
     assert "template job.fio: " in matrix("validate", "small.yaml", "--templates", "own").stderr
 
 
-def test_what_stands_twice_in_a_job_does_not_stop_the_dry_machine(matrix: Matrix, tmp_path: Path) -> None:
+def test_the_dry_machine_accepts_repeated_job_options(matrix: Matrix, tmp_path: Path) -> None:
     """More partitions than stand in one line of it; and an option that it has as well where there are many files."""
     (tmp_path / "many.yaml").write_text("""\
 name: many
@@ -180,14 +180,14 @@ def test_plan(matrix: Matrix) -> None:
     assert "a first estimate: no run of it is recorded yet" in result.stdout
 
 
-def test_who_names_an_axis_that_is_none_is_told_those_there_are(matrix: Matrix) -> None:
+def test_an_unknown_axis_lists_the_known_ones(matrix: Matrix) -> None:
     refused = matrix("plan", "small.yaml", "--only", "chnk=16KiB")
     assert refused.returncode == 2
     axes = refused.stderr.partition("the axes of this matrix are ")[2]
     assert {"layout", "md.level", "md.chunk", "workload", "workload.rw"} <= set(axes.strip().split(", "))
 
 
-def test_the_plan_says_which_layouts_are_left_out(matrix: Matrix, tmp_path: Path) -> None:
+def test_the_plan_names_layouts_that_are_left_out(matrix: Matrix, tmp_path: Path) -> None:
     (tmp_path / "two.yaml").write_text(SMALL.replace("layouts:\n", "layouts:\n  mirror: [md: {level: 1}]\n"))
     for command in (("plan", "two.yaml", "--only", "layout=raid5"), ("plan", "two.yaml", "--only", "chunk=64KiB")):
         assert "note: the rules (`only`, `exclude`, --only) exclude all cells of mirror" in matrix(*command).stdout
@@ -198,11 +198,11 @@ def test_the_plan_gets_better_with_recorded_runs(matrix: Matrix) -> None:
     matrix("run", "--on", "dry", "small.yaml")
     planned = matrix("plan", "--on", "dry", "small.yaml").stdout
     assert "from 1 recorded run on dry" in planned
-    assert "at up to 200 MB/s, which is assumed" in planned, "what a dry run says it wrote is synthetic"
+    assert "at an assumed 200 MB/s at most" in planned, "what a dry run says it wrote is synthetic"
     assert "a first estimate" in matrix("plan", "--on", "qemu", "small.yaml").stdout
 
 
-def test_the_plan_says_what_a_run_there_would_be_refused_for(matrix: Matrix, tmp_path: Path) -> None:
+def test_the_plan_names_refusals_of_the_machine(matrix: Matrix, tmp_path: Path) -> None:
     (tmp_path / "modelled.yaml").write_text(SMALL.replace("count: 4,", "count: 4, model: nas-7200,"))
     told = "note: `matrix run --on local` would be refused here: physical disks have no model"
     for jobs in ("1", "auto"):
@@ -211,20 +211,20 @@ def test_the_plan_says_what_a_run_there_would_be_refused_for(matrix: Matrix, tmp
     assert "refused" not in matrix("plan", "--on", "dry", "modelled.yaml").stdout
 
 
-def test_the_plan_for_machines(matrix: Matrix) -> None:
+def test_the_plan_as_json(matrix: Matrix) -> None:
     plan = json.loads(matrix("plan", "small.yaml", "--format", "json").stdout)
     assert plan["cells"] == 4 == sum(len(batch["cells"]) for batch in plan["batches"])
     assert plan["batches"][0]["cells"][0]["axes"]["md.level"] == "5"
 
 
-def test_what_is_no_text_and_what_has_no_name_is_refused(matrix: Matrix, tmp_path: Path) -> None:
+def test_binary_files_and_empty_folder_names_are_refused(matrix: Matrix, tmp_path: Path) -> None:
     (tmp_path / "binary.yaml").write_bytes(b"name: \xff")
     result = matrix("validate", "binary.yaml")
     assert result.returncode == 2
     assert "binary.yaml: this is not a UTF-8 text" in result.stderr
     result = matrix("run", "--on", "dry", "--results", "", "small.yaml")
     assert result.returncode == 2
-    assert "a folder needs a name" in result.stderr
+    assert "the name of the folder is empty" in result.stderr
 
 
 def test_a_study_is_named_by_its_folder(matrix: Matrix, tmp_path: Path) -> None:
@@ -235,13 +235,13 @@ def test_a_study_is_named_by_its_folder(matrix: Matrix, tmp_path: Path) -> None:
         assert (named.returncode, named.stdout) == (0, whole.stdout)
 
 
-def test_validate_says_what_plan_says(matrix: Matrix, tmp_path: Path) -> None:
+def test_validate_shows_the_notes_of_plan(matrix: Matrix, tmp_path: Path) -> None:
     text = SMALL.replace("rw: [read, randwrite]", "rw: [read, rw], rwmixread: [10, 90]")
     (tmp_path / "noted.yaml").write_text(text)
     assert "note: workload work: rwmixread is not an axis where" in matrix("validate", "noted.yaml").stdout
 
 
-def test_a_size_may_be_asked_for_in_any_spelling(matrix: Matrix) -> None:
+def test_only_accepts_any_spelling_of_a_size(matrix: Matrix) -> None:
     for size in ("4096", "4KiB", "4096B"):
         assert "cells  4" in matrix("plan", "small.yaml", "--only", f"bs={size}").stdout
     assert matrix("plan", "small.yaml", "--only", "bs=4097").returncode == 2
@@ -251,7 +251,7 @@ def test_a_size_may_be_asked_for_in_any_spelling(matrix: Matrix) -> None:
     assert "any of them" in " ".join(matrix("plan", "--help").stdout.split())
 
 
-def test_nothing_left_to_run_is_bad_input(matrix: Matrix, tmp_path: Path) -> None:
+def test_an_empty_selection_is_bad_input(matrix: Matrix, tmp_path: Path) -> None:
     (tmp_path / "none.yaml").write_text(SMALL + "exclude: [{layout: raid5}]\n")
     result = matrix("run", "--on", "dry", "none.yaml")
     assert result.returncode == 2
@@ -274,7 +274,7 @@ def test_render(matrix: Matrix, tmp_path: Path) -> None:
     assert matrix("render", "small.yaml", "--disks", "/dev/a").returncode == 2
 
 
-def test_what_is_rendered_is_what_runs(matrix: Matrix, tmp_path: Path) -> None:
+def test_rendered_scripts_equal_those_of_a_run(matrix: Matrix, tmp_path: Path) -> None:
     """On a fresh machine's disks; those that somebody names are not taken to be zeroed."""
     assert matrix("render", "small.yaml", "--on", "dry").returncode == 0
     matrix("run", "--on", "dry", "small.yaml")
@@ -288,7 +288,7 @@ def test_what_is_rendered_is_what_runs(matrix: Matrix, tmp_path: Path) -> None:
     assert not any("--assume-clean" in path.read_text() for path in (tmp_path / "own").rglob("1-set-up.sh"))
 
 
-def test_run_leaves_what_it_says(matrix: Matrix, tmp_path: Path) -> None:
+def test_run_writes_the_files_that_it_lists(matrix: Matrix, tmp_path: Path) -> None:
     result = matrix("run", "--on", "dry", "small.yaml")
     assert result.returncode == 0, result.stderr
     (folder,) = run_folders(tmp_path / "results")
@@ -306,7 +306,7 @@ def test_run_leaves_what_it_says(matrix: Matrix, tmp_path: Path) -> None:
     assert manifest["text"] == SMALL
 
 
-def test_what_ran_is_told_by_kernel_and_at_the_confidence_that_was_asked_for(matrix: Matrix, tmp_path: Path) -> None:
+def test_reports_have_versions_by_kernel_and_the_declared_confidence(matrix: Matrix, tmp_path: Path) -> None:
     text = SMALL.replace("repeat: 2", "repeat: {min: 2, max: 3, until: 1%, confidence: 80%}")
     (tmp_path / "two.yaml").write_text(text + "machine: {kernel: [debian-12, debian-13]}\n")
     result = matrix("run", "--on", "dry", "two.yaml")
@@ -319,7 +319,7 @@ def test_what_ran_is_told_by_kernel_and_at_the_confidence_that_was_asked_for(mat
     assert "[[PROPERTY|kernel=debian-13]]" in (folder / "junit.xml").read_text()
 
 
-def test_a_kernel_that_contradicts_the_matrix_starts_nothing(matrix: Matrix, tmp_path: Path) -> None:
+def test_a_kernel_that_contradicts_the_matrix_is_refused(matrix: Matrix, tmp_path: Path) -> None:
     (tmp_path / "two.yaml").write_text(SMALL + "machine: {kernel: [debian-12, debian-13]}\n")
     result = matrix("run", "--on", "dry", "--kernel", "debian-13", "two.yaml")
     assert result.returncode == 2
@@ -327,7 +327,7 @@ def test_a_kernel_that_contradicts_the_matrix_starts_nothing(matrix: Matrix, tmp
     assert not (tmp_path / "results").exists()
 
 
-def test_kernels_with_strange_paths_are_rendered_where_they_belong(matrix: Matrix, tmp_path: Path) -> None:
+def test_cells_of_kernels_with_odd_paths_are_rendered_below_the_folder(matrix: Matrix, tmp_path: Path) -> None:
     (tmp_path / "odd.yaml").write_text(SMALL + "machine: {kernel: [.., ~/bz, x/a/b, x/a_b]}\n")
     assert matrix("render", "odd.yaml", "--to", "inside/out").stdout == "16 cells written to inside/out/\n"
     assert {path.name for path in tmp_path.iterdir()} == {"small.yaml", "odd.yaml", "inside"}
@@ -335,7 +335,7 @@ def test_kernels_with_strange_paths_are_rendered_where_they_belong(matrix: Matri
     assert len(list((tmp_path / "inside").rglob("1-set-up.sh"))) == 16
 
 
-def test_a_finished_run_is_left_alone_and_another_one_begins(matrix: Matrix, tmp_path: Path) -> None:
+def test_a_finished_run_stays_and_a_new_one_starts(matrix: Matrix, tmp_path: Path) -> None:
     matrix("run", "--on", "dry", "small.yaml")
     matrix("run", "--on", "dry", "small.yaml")
     assert len(run_folders(tmp_path / "results")) == 2
@@ -359,7 +359,7 @@ def test_a_run_killed_at_many_moments_ends_with_exactly_the_planned_trials(tmp_p
     assert len(trials_found) == len({(row["cell"], row["trial"]) for row in trials_found}) == 20
 
 
-def test_a_second_runner_on_the_same_run_is_told_who_holds_it(matrix: Matrix, tmp_path: Path) -> None:
+def test_a_second_process_on_a_run_is_refused_with_the_first(matrix: Matrix, tmp_path: Path) -> None:
     matrix("run", "--on", "dry", "small.yaml")
     (folder,) = run_folders(tmp_path / "results")
     manifest = folder / "manifest.json"
@@ -423,7 +423,7 @@ def test_the_schema_refuses_what_an_editor_should_underline(old: str, new: str) 
     assert not validator.is_valid(YAML(typ="safe").load(SMALL.replace(old, new)))
 
 
-def test_every_shipped_matrix_is_good(matrix: Matrix) -> None:
+def test_every_shipped_matrix_is_valid(matrix: Matrix) -> None:
     shipped = sorted(
         path
         for path in (ROOT / "matrix").rglob("*.yaml")
@@ -433,14 +433,14 @@ def test_every_shipped_matrix_is_good(matrix: Matrix) -> None:
     assert result.returncode == 0, result.stderr
 
 
-def test_a_file_of_layouts_is_told_from_a_matrix(matrix: Matrix) -> None:
+def test_a_library_of_layouts_is_no_matrix(matrix: Matrix) -> None:
     result = matrix("validate", str(ROOT / "matrix" / "layouts" / "seed-studies.yaml"))
     assert result.returncode == 2
     assert "this file has only layouts; matrices include it" in result.stderr
     assert "use: " in result.stderr
 
 
-def test_a_matrix_with_two_misspelt_sections_is_no_file_of_layouts(matrix: Matrix, tmp_path: Path) -> None:
+def test_a_matrix_with_two_misspelt_sections_is_no_library_of_layouts(matrix: Matrix, tmp_path: Path) -> None:
     (tmp_path / "m.yaml").write_text(
         "disk: {count: 4, size: 1GiB}\nlayouts: {a: [md: {level: 5}]}\nworkload: {w: {rw: read}}\n"
     )
@@ -458,7 +458,7 @@ def test_doctor(matrix: Matrix, tmp_path: Path) -> None:
     assert f"GB free for {tmp_path}/results/" in result.stdout
 
 
-def test_how_times_and_volumes_read() -> None:
+def test_format_of_times_and_volumes() -> None:
     assert [duration(seconds) for seconds in (0.4, 12, 200, 3720)] == ["0 s", "12 s", "3 min 20 s", "1 h 02 min"]
     assert [volume(count) for count in (0, 999, 1500, 2 * 10**9, 3 * 10**12)] == [
         "0 bytes",
@@ -469,7 +469,7 @@ def test_how_times_and_volumes_read() -> None:
     ]
 
 
-def test_disk_models_are_listed_and_one_that_there_is_not_is_bad_input(matrix: Matrix) -> None:
+def test_disk_models_are_listed_and_an_unknown_one_is_bad_input(matrix: Matrix) -> None:
     listed = matrix("disks", "models")
     assert listed.returncode == 0
     assert "st3320620as" in listed.stdout
@@ -488,7 +488,7 @@ def test_a_disk_with_zones_too_small_for_a_request_is_not_checked(matrix: Matrix
     assert not small.stdout
 
 
-def test_a_plan_of_several_rigs_side_by_side_is_done_sooner_or_says_why_not(matrix: Matrix) -> None:
+def test_a_plan_with_parallel_rigs_is_shorter_or_explains_why_not(matrix: Matrix) -> None:
     def seconds(*jobs: str) -> float:
         found: float = json.loads(matrix("plan", "--on", "dry", *jobs, "--format", "json", "small.yaml").stdout)[
             "seconds_most"
@@ -497,7 +497,7 @@ def test_a_plan_of_several_rigs_side_by_side_is_done_sooner_or_says_why_not(matr
 
     assert seconds("--jobs", "2") == pytest.approx(seconds() / 2)
     said = matrix("plan", "--on", "dry", "--jobs", "2", "small.yaml").stdout
-    assert "2 rigs side by side" in said
+    assert "2 rigs in parallel" in said
     alone = matrix("plan", "--jobs", "auto", "small.yaml").stdout
     assert "note: one rig at a time: disks without a model" in alone
     assert "side by side)" not in alone

@@ -115,7 +115,7 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_asked_to_end_it_ends_between_two_trials_with_its_reports(matrix: Matrix, tmp_path: Path, which: int) -> None:
+def test_a_signal_stops_a_run_between_trials_with_reports(matrix: Matrix, tmp_path: Path, which: int) -> None:
     answer = "default_int_handler" if which == signal.SIGINT else "SIG_DFL"
     result = matrix(*RUN, code=STOPPED.format(signal=int(which), answer=answer))
     assert result.returncode == 130
@@ -145,9 +145,7 @@ def test_a_closed_terminal_does_not_matter_under_nohup(matrix: Matrix, tmp_path:
 
 
 @pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
-def test_asked_to_end_when_all_is_measured_it_writes_its_reports_first(
-    matrix: Matrix, tmp_path: Path, which: int
-) -> None:
+def test_a_signal_after_the_last_trial_waits_for_the_reports(matrix: Matrix, tmp_path: Path, which: int) -> None:
     result = matrix(*RUN, code=STOPPED_LATE.format(signal=int(which)))
     assert result.returncode == 0, result.stderr
     folder = folder_of(tmp_path)
@@ -163,7 +161,7 @@ def test_a_run_is_not_finished_before_its_reports_are_written(matrix: Matrix, tm
     assert len(rows(folder_of(tmp_path) / "trials.csv")) == 8
 
 
-def test_a_mistake_in_a_report_keeps_no_run_from_being_finished(matrix: Matrix, tmp_path: Path) -> None:
+def test_an_internal_error_in_a_report_still_finishes_the_run(matrix: Matrix, tmp_path: Path) -> None:
     result = matrix(*RUN, code=UNTOLD.format(error="ValueError('math domain error')"))
     assert result.returncode == 3
     assert "a mistake in matrix itself: ValueError: math domain error" in result.stderr
@@ -176,7 +174,7 @@ def test_a_mistake_in_a_report_keeps_no_run_from_being_finished(matrix: Matrix, 
     assert matrix("results", "latest").returncode == 0
 
 
-def test_a_run_whose_reports_find_no_room_is_gone_on_with(matrix: Matrix, tmp_path: Path) -> None:
+def test_a_run_without_space_for_reports_can_be_continued(matrix: Matrix, tmp_path: Path) -> None:
     result = matrix(*RUN, code=UNTOLD.format(error="OSError(28, 'No space left on device', 'report.html')"))
     assert result.returncode == 3
     folder = folder_of(tmp_path)
@@ -186,7 +184,7 @@ def test_a_run_whose_reports_find_no_room_is_gone_on_with(matrix: Matrix, tmp_pa
     assert len(rows(folder_of(tmp_path) / "trials.csv")) == 8
 
 
-def test_reports_can_be_made_anew(matrix: Matrix, tmp_path: Path) -> None:
+def test_reports_can_be_written_again(matrix: Matrix, tmp_path: Path) -> None:
     matrix(*RUN)
     folder = folder_of(tmp_path)
     before = {name: (folder / name).read_bytes() for name in ("trials.csv", "summary.csv", "junit.xml", "report.html")}
@@ -202,7 +200,7 @@ def test_reports_can_be_made_anew(matrix: Matrix, tmp_path: Path) -> None:
     assert "nowhere: there is no run" in matrix("report", "latest", "--results", "nowhere").stderr
 
 
-def test_the_latest_report_is_that_of_what_was_measured(matrix: Matrix, tmp_path: Path) -> None:
+def test_the_latest_report_prefers_measured_runs(matrix: Matrix, tmp_path: Path) -> None:
     matrix(*RUN)
     measured = folder_of(tmp_path)
     manifest = measured / "manifest.json"
@@ -215,7 +213,7 @@ def test_the_latest_report_is_that_of_what_was_measured(matrix: Matrix, tmp_path
     assert (measured / "junit.xml").exists()
 
 
-def test_what_broke_is_tried_again_in_the_same_run(matrix: Matrix, tmp_path: Path) -> None:
+def test_retry_broken_continues_the_same_run(matrix: Matrix, tmp_path: Path) -> None:
     (tmp_path / "broken").touch()
     assert matrix(*RUN, code=BREAKING).returncode == 3
     folder = folder_of(tmp_path)
@@ -246,7 +244,7 @@ def test_a_changed_matrix_names_the_unfinished_run_that_is_not_continued(matrix:
     assert f"not continuing results/{first.name}/, which is unfinished: the matrix differs" in result.stdout
 
 
-def test_programs_are_told_where_everything_goes_and_how_it_ended(matrix: Matrix, tmp_path: Path) -> None:
+def test_json_has_the_folder_first_and_the_outcome_last(matrix: Matrix, tmp_path: Path) -> None:
     events = [json.loads(line) for line in matrix(*RUN, "--json").stdout.splitlines()]
     folder = f"results/{folder_of(tmp_path).name}"
     first, last = events[0], events[-1]
@@ -257,7 +255,7 @@ def test_programs_are_told_where_everything_goes_and_how_it_ended(matrix: Matrix
     assert sum(event["event"] == "trial" for event in events) == 8
 
 
-def test_quiet_says_where_the_files_are_and_what_broke(matrix: Matrix, tmp_path: Path) -> None:
+def test_quiet_shows_broken_trials_and_the_folder(matrix: Matrix, tmp_path: Path) -> None:
     (tmp_path / "broken").touch()
     result = matrix(*RUN, "--quiet", code=BREAKING)
     assert result.returncode == 3
@@ -266,20 +264,20 @@ def test_quiet_says_where_the_files_are_and_what_broke(matrix: Matrix, tmp_path:
     assert "broken: the guest panicked" in result.stderr
 
 
-def test_what_is_asked_for_and_not_reached_is_said(matrix: Matrix, tmp_path: Path) -> None:
+def test_an_unreached_interval_is_reported(matrix: Matrix, tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(SMALL.replace("repeat: 2", "repeat: {min: 2, max: 3, until: 0.01%}"))
     result = matrix(*RUN)
     assert "4 of 4 cells have wider intervals than the wanted ±0.01 %" in result.stdout
     assert {row["reached"] for row in rows(folder_of(tmp_path) / "summary.csv")} == {"false"}
 
 
-def test_a_run_goes_on_when_nobody_listens_any_more(matrix: Matrix, tmp_path: Path) -> None:
+def test_a_run_continues_after_its_output_is_closed(matrix: Matrix, tmp_path: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     result = matrix(*RUN, stdout=writing)
     os.close(writing)
     assert result.returncode == 0
-    assert "the run goes on without" in result.stderr
+    assert "the run continues without it" in result.stderr
     assert "Traceback" not in result.stderr
     assert len(rows(folder_of(tmp_path) / "trials.csv")) == 8
 
@@ -287,7 +285,7 @@ def test_a_run_goes_on_when_nobody_listens_any_more(matrix: Matrix, tmp_path: Pa
 @pytest.mark.parametrize(
     "arguments", [RUN, ("plan", "small.yaml"), ("validate", "small.yaml"), ("schema",), ("--help",)]
 )
-def test_output_that_cannot_be_written_is_one_line_and_3(matrix: Matrix, arguments: tuple[str, ...]) -> None:
+def test_a_full_output_is_one_line_and_exit_code_3(matrix: Matrix, arguments: tuple[str, ...]) -> None:
     with Path("/dev/full").open("w") as full:
         result = matrix(*arguments, stdout=full)
     assert result.returncode == 3
@@ -295,7 +293,7 @@ def test_output_that_cannot_be_written_is_one_line_and_3(matrix: Matrix, argumen
     assert "No space left on device" in result.stderr
 
 
-def test_a_file_whose_name_is_no_text_can_be_run(matrix: Matrix, tmp_path: Path) -> None:
+def test_a_file_name_that_is_not_utf8_can_be_run(matrix: Matrix, tmp_path: Path) -> None:
     name = os.fsdecode(b"sm\xe4ll.yaml")
     (tmp_path / name).write_text(SMALL)
     result = matrix("run", "--on", "dry", name)
@@ -304,7 +302,7 @@ def test_a_file_whose_name_is_no_text_can_be_run(matrix: Matrix, tmp_path: Path)
 
 
 @pytest.mark.parametrize("kernel", ["foo", "small.yaml"])
-def test_a_kernel_that_is_none_is_refused_before_anything_is_made(matrix: Matrix, tmp_path: Path, kernel: str) -> None:
+def test_a_file_that_is_no_kernel_is_refused_before_the_run(matrix: Matrix, tmp_path: Path, kernel: str) -> None:
     result = matrix("run", "--kernel", kernel, "small.yaml")
     assert result.returncode == 2
     assert "no such kernel: foo" in result.stderr or "small.yaml is no kernel image" in result.stderr
@@ -319,7 +317,7 @@ def test_a_folder_that_cannot_be_written_is_bad_input(matrix: Matrix) -> None:
     assert "Traceback" not in result.stderr
 
 
-def test_a_machine_that_the_host_cannot_hold_is_refused_before_anything_is_made(matrix: Matrix, tmp_path: Path) -> None:
+def test_a_machine_too_large_for_the_host_is_refused_before_the_run(matrix: Matrix, tmp_path: Path) -> None:
     (tmp_path / "huge.yaml").write_text(SMALL + "machine: {memory: 900TiB}\n")
     result = matrix("run", "huge.yaml")
     assert result.returncode == 2
@@ -327,14 +325,14 @@ def test_a_machine_that_the_host_cannot_hold_is_refused_before_anything_is_made(
     assert not (tmp_path / "results").exists()
 
 
-def test_nothing_is_invented_about_a_kernel_that_nobody_knows(matrix: Matrix) -> None:
+def test_an_unknown_kernel_is_refused_with_suggestions(matrix: Matrix) -> None:
     result = matrix(*RUN, "--kernel", "debian-11")
     assert result.returncode == 2
     assert "--kernel debian-11: no such kernel; did you mean debian-12 or debian-13?" in result.stderr
 
 
 @pytest.mark.parametrize("command", ["validate", "plan", "run"])
-def test_a_kernel_that_is_not_where_its_path_says_has_its_place(matrix: Matrix, tmp_path: Path, command: str) -> None:
+def test_a_missing_kernel_image_is_reported_with_its_line(matrix: Matrix, tmp_path: Path, command: str) -> None:
     (tmp_path / "no.bin").write_text("no kernel")
     (tmp_path / "own.yaml").write_text(SMALL + "machine: {kernel: [debian-13, ./bzImage, ./no.bin]}\n")
     result = matrix(command, "own.yaml")
@@ -345,7 +343,7 @@ def test_a_kernel_that_is_not_where_its_path_says_has_its_place(matrix: Matrix, 
         assert matrix(command, "--on", "dry", "own.yaml").returncode == 0
 
 
-def test_killed_with_several_rigs_up_the_same_command_goes_on_without_loss(matrix: Matrix, tmp_path: Path) -> None:
+def test_a_kill_with_parallel_rigs_loses_no_trial(matrix: Matrix, tmp_path: Path) -> None:
     code = STOPPED.replace("signal.signal({signal}, signal.{answer})\n", "").format(signal=int(signal.SIGKILL))
     killed = matrix(*RUN, "--jobs", "2", code=code)
     assert killed.returncode == -signal.SIGKILL
@@ -357,7 +355,7 @@ def test_killed_with_several_rigs_up_the_same_command_goes_on_without_loss(matri
     assert [row["outcome"] for row in found] == ["measured"] * 8
 
 
-def test_asked_to_end_with_several_rigs_up_it_takes_all_of_them_down(matrix: Matrix, tmp_path: Path) -> None:
+def test_a_signal_takes_all_parallel_rigs_down(matrix: Matrix, tmp_path: Path) -> None:
     code = STOPPED.format(signal=int(signal.SIGINT), answer="default_int_handler")
     result = matrix(*RUN, "--jobs", "2", code=code)
     assert result.returncode == 130
@@ -367,7 +365,7 @@ def test_asked_to_end_with_several_rigs_up_it_takes_all_of_them_down(matrix: Mat
     assert matrix(*RUN).returncode == 0
 
 
-def test_a_mistake_under_several_rigs_looks_like_under_one(matrix: Matrix, tmp_path: Path) -> None:
+def test_an_internal_error_looks_the_same_with_parallel_rigs(matrix: Matrix, tmp_path: Path) -> None:
     full = STOPPED.replace("os.kill(os.getpid(), {signal})", 'raise OSError(28, "No space left", "journal")')
     results = [
         matrix(*RUN, *jobs, "--fresh", code=full.format(signal=int(signal.SIGINT), answer="SIG_IGN"))
@@ -379,7 +377,7 @@ def test_a_mistake_under_several_rigs_looks_like_under_one(matrix: Matrix, tmp_p
     assert "Group" not in results[1].stderr
 
 
-def test_rigs_that_would_hinder_each_other_are_not_run_side_by_side(matrix: Matrix, tmp_path: Path) -> None:
+def test_rigs_that_would_slow_each_other_are_refused(matrix: Matrix, tmp_path: Path) -> None:
     result = matrix("run", "--jobs", "2", "small.yaml")
     assert result.returncode == 2
     assert "--jobs 2: disks without a model share the speed of the host" in result.stderr
@@ -388,14 +386,14 @@ def test_rigs_that_would_hinder_each_other_are_not_run_side_by_side(matrix: Matr
 
 
 @pytest.mark.parametrize("jobs", ["0", "-1", "many", "1.5"])
-def test_what_is_no_number_of_rigs_is_bad_input(matrix: Matrix, jobs: str) -> None:
+def test_a_malformed_number_of_rigs_is_bad_input(matrix: Matrix, jobs: str) -> None:
     result = matrix(*RUN, "--jobs", jobs)
     assert result.returncode == 2
     assert f"'{jobs}' is neither a number of rigs nor auto" in result.stderr
 
 
 @pytest.mark.parametrize("quiet", [False, True])
-def test_a_run_that_measured_nothing_is_no_success(matrix: Matrix, tmp_path: Path, quiet: bool) -> None:
+def test_a_run_without_measured_trials_is_no_success(matrix: Matrix, tmp_path: Path, quiet: bool) -> None:
     (tmp_path / "small.yaml").write_text(SMALL.replace("level: 5, chunk: [16KiB, 64KiB]", "level: linear"))
     result = matrix(*RUN, *["--quiet"] * quiet, code=LACKING)
     assert result.returncode == 3
@@ -404,7 +402,7 @@ def test_a_run_that_measured_nothing_is_no_success(matrix: Matrix, tmp_path: Pat
     assert json.loads((folder_of(tmp_path) / "manifest.json").read_text())["exit"] == 3
 
 
-def test_killed_after_its_last_trial_a_run_still_knows_what_it_was_done_with(matrix: Matrix, tmp_path: Path) -> None:
+def test_a_kill_after_the_last_trial_keeps_the_versions(matrix: Matrix, tmp_path: Path) -> None:
     code = STOPPED.replace("signal.signal({signal}, signal.{answer})\n", "").replace("== 3", "== 8")
     assert matrix(*RUN, code=code.format(signal=int(signal.SIGKILL))).returncode == -signal.SIGKILL
     result = matrix(*RUN)
@@ -414,7 +412,7 @@ def test_killed_after_its_last_trial_a_run_still_knows_what_it_was_done_with(mat
     assert manifest["versions"] == {"synthetic": {"fio": "synthetic"}}
 
 
-def test_a_journal_says_that_its_figures_are_synthetic(matrix: Matrix, tmp_path: Path) -> None:
+def test_a_journal_marks_synthetic_figures(matrix: Matrix, tmp_path: Path) -> None:
     matrix(*RUN)
     with closing(sqlite3.connect(folder_of(tmp_path) / "journal.sqlite")) as journal:
         assert journal.execute("select value from meta where key = 'synthetic'").fetchall() == [("true",)]

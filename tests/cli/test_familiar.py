@@ -107,7 +107,7 @@ def test_every_program_can_be_asked_for() -> None:
     assert set(choice.choices) == set(FAMILIAR)
 
 
-def test_a_table_has_an_end(call: Call, record: Record) -> None:
+def test_a_table_has_a_limit_of_rows(call: Call, record: Record) -> None:
     record([(iozone("lvm", "read", f"{size}KiB"), 1e8) for size in range(1, 8)])
     said = call("results", "--as", "iozone", "--rows", "3").out
     assert said.count("│ 3145728 │") == 3
@@ -153,7 +153,7 @@ def test_dd_has_its_line(call: Call, record: Record) -> None:
     assert (float(row["bytes"]), float(row["seconds"]), row["trials"]) == (104857600, 1, "2")
 
 
-def test_what_no_preset_made_is_shown_and_told_of(call: Call, record: Record) -> None:
+def test_cells_without_the_preset_are_shown_with_a_note(call: Call, record: Record) -> None:
     """The studies have IOzone's work in so many words."""
     cells = [cell("work", "raid0", rw=rw, bs="8KiB") for rw in ("write", "read", "randwrite", "rw")]
     record([(of, 1e8) for of in cells])
@@ -182,7 +182,7 @@ workloads: {it: {%s, new: true, size: 256MiB}}
         ("bonnie", "preset: bonnie, bs: [4KiB, 64KiB]"),
     ],
 )
-def test_what_only_some_phases_have_makes_no_lines(call: Call, record: Record, program: str, work: str) -> None:
+def test_an_axis_of_some_phases_only_adds_no_lines(call: Call, record: Record, program: str, work: str) -> None:
     cells = [CellRow(one.id, one.name, one.axes) for one in space(FIRST % work).cells()]
     assert {one.axes.get("workload.new") for one in cells} == {"true", None}
     record([(of, 1e8) for of in cells])
@@ -193,13 +193,13 @@ def test_what_only_some_phases_have_makes_no_lines(call: Call, record: Record, p
     assert [sum(bool(row[name]) for name in columns if name in MEASURED) for row in found] == [4, 4]
 
 
-def test_what_phases_have_in_different_ways_makes_lines(call: Call, record: Record) -> None:
+def test_phases_with_different_values_of_an_axis_have_separate_lines(call: Call, record: Record) -> None:
     """What was written to one array was not read from the other."""
     record([(iozone("lvm", "write", "4KiB"), 1e8), (iozone("raid0", "read", "4KiB"), 1e8)])
     assert [row["layout"] for row in table(call, "--as", "iozone")] == ["lvm", "raid0"]
 
 
-def test_cells_that_nothing_tells_apart_stand_below_each_other(call: Call, record: Record) -> None:
+def test_indistinguishable_cells_have_a_line_each(call: Call, record: Record) -> None:
     one, other = (cell("work", "raid0", rw="read", bs="8KiB") for _ in range(2))
     record([(one, 1e8), (CellRow("other", "raid0/other", other.axes), 2e8)])
     assert len(table(call, "--as", "iozone")) == 2
@@ -216,12 +216,12 @@ def test_a_cell_without_figures_has_a_line_without_figures(call: Call, tmp_path:
     ("words", "said"),
     [
         (("--as", "bonnie"), "no selected cell has the workload of bonnie"),
-        (("--as", "dd", "--pivot", "bs"), "--as says which figures are shown, and how"),
-        (("--as", "dd", "--metric", "read_bw"), "--as says which figures are shown, and how"),
+        (("--as", "dd", "--pivot", "bs"), "--as fixes the figures and their columns"),
+        (("--as", "dd", "--metric", "read_bw"), "--as fixes the figures and their columns"),
         (("--as", "tar"), "'tar' is not one of 'dd', 'iozone', 'iozone-ops', 'bonnie'"),
     ],
 )
-def test_what_cannot_be_shown_so(
+def test_options_that_contradict_as(
     call: Call,
     record: Record,
     words: tuple[str, ...],

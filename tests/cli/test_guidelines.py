@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
     return found
 
 
-def test_a_run_ends_with_what_is_said_of_its_guidelines(ran: Said, tmp_path: Path) -> None:
+def test_a_run_ends_with_its_verdicts(ran: Said, tmp_path: Path) -> None:
     assert ran.status == 0, "what is synthetic fails nothing"
     assert "synthetic: fails" in ran.out
     assert "guidelines: 1 holds, 2 fails; figures are synthetic, so these verdicts do not count" in ran.out
@@ -68,9 +68,7 @@ BEYOND = {
 
 
 @pytest.mark.parametrize(("shape", "why"), BEYOND.items())
-def test_what_no_cells_of_a_matrix_can_decide_is_told_before_anything_is_measured(
-    call: Call, tmp_path: Path, shape: str, why: str
-) -> None:
+def test_undecidable_guidelines_are_refused_before_the_run(call: Call, tmp_path: Path, shape: str, why: str) -> None:
     own = SMALL + f"guidelines:\n  - {{id: beyond, {shape}}}\n"
     (tmp_path / "small.yaml").write_text(own)
     said = call("validate", "small.yaml")
@@ -81,7 +79,7 @@ def test_what_no_cells_of_a_matrix_can_decide_is_told_before_anything_is_measure
     assert not (tmp_path / "results").exists()
 
 
-def test_guidelines_of_many_matrices_that_this_one_cannot_decide_are_only_mentioned(call: Call, tmp_path: Path) -> None:
+def test_undecidable_guidelines_of_a_shared_file_are_only_noted(call: Call, tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(MATRIX)
     (tmp_path / "shared.yaml").write_text("".join(f"- {{id: b{at}, {one}}}\n" for at, one in enumerate(BEYOND)))
     said = call("validate", "small.yaml")
@@ -90,7 +88,7 @@ def test_guidelines_of_many_matrices_that_this_one_cannot_decide_are_only_mentio
         assert f"guideline b{at} is not tested: no cells of this matrix can decide it: {why}" in said.out
 
 
-def test_one_of_a_file_is_named_as_in_a_matrix(ran: Said, call: Call) -> None:
+def test_one_guideline_of_a_file_is_selected_by_its_id(ran: Said, call: Call) -> None:
     said = call("guidelines", "check", "latest", "--guidelines", "small.yaml#quick", "--format", "csv")
     assert {row["guideline"] for row in csv.DictReader(io.StringIO(said.out))} == {"quick"}
     assert "shared.yaml#doubled" in call("guidelines", "list", "shared.yaml#doubled").out
@@ -99,14 +97,14 @@ def test_one_of_a_file_is_named_as_in_a_matrix(ran: Said, call: Call) -> None:
     assert "there is no guideline doubl; did you mean doubled?" in said.err
 
 
-def test_a_report_is_made_of_a_run_by_its_name(ran: Said, call: Call, tmp_path: Path) -> None:
+def test_a_report_finds_a_run_by_its_name(ran: Said, call: Call, tmp_path: Path) -> None:
     (folder(tmp_path) / "verdicts.csv").unlink()
     assert call("report", folder(tmp_path).name).status == 0
     assert (folder(tmp_path) / "verdicts.csv").exists()
     assert call("report", "nothing-such").status == 2
 
 
-def test_reports_are_the_same_when_they_are_made_anew(ran: Said, call: Call, tmp_path: Path) -> None:
+def test_a_second_report_is_identical(ran: Said, call: Call, tmp_path: Path) -> None:
     before = (folder(tmp_path) / "verdicts.csv").read_bytes()
     (folder(tmp_path) / "verdicts.csv").unlink()
     (tmp_path / "shared.yaml").unlink()
@@ -114,7 +112,7 @@ def test_reports_are_the_same_when_they_are_made_anew(ran: Said, call: Call, tmp
     assert (folder(tmp_path) / "verdicts.csv").read_bytes() == before
 
 
-def test_programs_are_told_with_the_end(call: Call, tmp_path: Path, ran: Said) -> None:
+def test_json_has_it_in_the_last_event(call: Call, tmp_path: Path, ran: Said) -> None:
     said = call("run", "--on", "dry", "--fresh", "--json", "small.yaml")
     (end,) = [row for row in map(json.loads, said.out.splitlines()) if row["event"] == "end"]
     assert [(one["id"], one["verdict"], one["synthetic"]) for one in end["guidelines"]] == [
@@ -124,7 +122,7 @@ def test_programs_are_told_with_the_end(call: Call, tmp_path: Path, ran: Said) -
     ]
 
 
-def test_a_guideline_may_change_without_a_run_starting_anew(ran: Said, call: Call, tmp_path: Path) -> None:
+def test_a_changed_guideline_continues_the_run(ran: Said, call: Call, tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(MATRIX.replace("900MB/s", "1MB/s"))
     done = call("run", "--on", "dry", "--retry-broken", "small.yaml")
     assert done.status == 0
@@ -133,7 +131,7 @@ def test_a_guideline_may_change_without_a_run_starting_anew(ran: Said, call: Cal
     assert "guidelines: 2 holds, 1 fails" in call("guidelines", "check", "latest").out
 
 
-def test_a_check_takes_those_of_the_run_or_others(ran: Said, call: Call, tmp_path: Path) -> None:
+def test_a_check_uses_the_guidelines_of_the_run_or_of_a_file(ran: Said, call: Call, tmp_path: Path) -> None:
     assert "guidelines: 1 holds, 2 fails" in call("guidelines", "check", "latest").out
     (tmp_path / "other.yaml").write_text(SHARED.replace("doubled", "other"))
     said = call("guidelines", "check", "latest", "--guidelines", "other.yaml", "--format", "json")
@@ -141,21 +139,21 @@ def test_a_check_takes_those_of_the_run_or_others(ran: Said, call: Call, tmp_pat
     assert (said.status, row["guideline"], row["verdict"], row["rounds"]) == (0, "other", "fails", 4)
 
 
-def test_of_several_runs_each_is_a_value(ran: Said, call: Call, tmp_path: Path) -> None:
+def test_each_of_several_runs_counts_as_one_value(ran: Said, call: Call, tmp_path: Path) -> None:
     call("run", "--on", "dry", "--fresh", "small.yaml")
     said = call("guidelines", "check", "small-*", "--format", "json")
     assert {row["rounds"] for row in json.loads(said.out)["rows"]} == {2}
 
 
-def test_a_run_without_guidelines_needs_some_to_be_named(call: Call, tmp_path: Path) -> None:
+def test_a_run_without_guidelines_needs_a_file(call: Call, tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(SMALL)
     call("run", "--on", "dry", "small.yaml")
     said = call("guidelines", "check", "latest")
     assert said.status == 2
-    assert "no guidelines, and none were named" in said.err
+    assert "the matrix has no guidelines" in said.err
 
 
-def test_a_list_shows_those_that_come_with_it_or_those_of_files(ran: Said, call: Call, tmp_path: Path) -> None:
+def test_a_list_shows_shipped_guidelines_or_those_of_files(ran: Said, call: Call, tmp_path: Path) -> None:
     rows = json.loads(call("guidelines", "list", "--format", "json").out)["rows"]
     assert {"far-reads-like-raid0", "striping-scales", "chunk-for-parity"} <= {row["guideline"] for row in rows}
     rows = json.loads(call("guidelines", "list", "small.yaml", "shared.yaml", "--format", "json").out)["rows"]
@@ -173,9 +171,7 @@ def test_a_list_shows_those_that_come_with_it_or_those_of_files(ran: Said, call:
         (SMALL, "this matrix has no guidelines"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_in_a_file_of_them_is_told_with_its_place(
-    call: Call, tmp_path: Path, text: str, said: str
-) -> None:
+def test_errors_in_a_guideline_file_have_their_line(call: Call, tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "bad.yaml").write_text(text)
     done = call("guidelines", "list", "bad.yaml")
     assert done.status == 2
@@ -183,7 +179,7 @@ def test_what_is_wrong_in_a_file_of_them_is_told_with_its_place(
 
 
 @pytest.mark.parametrize("repeat", ["2", "{min: 3, max: 5, until: 30%}"])
-def test_a_run_goes_on_until_its_guidelines_are_decided(call: Call, tmp_path: Path, repeat: str) -> None:
+def test_until_decided_measures_until_all_guidelines_are_decided(call: Call, tmp_path: Path, repeat: str) -> None:
     """And what is said of it later is by the rule that it went by, not by that of its matrix."""
     open_claim = OWN.replace("within: 50%", "within: 3%").replace("  - shared.yaml\n", "")
     (tmp_path / "small.yaml").write_text(SMALL.replace("repeat: 2", f"repeat: {repeat}") + open_claim)
@@ -202,7 +198,7 @@ def test_a_run_goes_on_until_its_guidelines_are_decided(call: Call, tmp_path: Pa
     }
 
 
-def test_without_guidelines_nothing_can_be_decided(call: Call, tmp_path: Path) -> None:
+def test_until_decided_needs_guidelines(call: Call, tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(SMALL)
     said = call("run", "--on", "dry", "--until-decided", "small.yaml")
     assert said.status == 2

@@ -53,14 +53,14 @@ def test_a_word_that_yaml_takes_for_something_else_is_a_name(name: str, call: Ca
     assert load(file).space.matrix.name == name.removesuffix(".yml")
 
 
-def test_a_schema_that_is_there_stays(call: Call, tmp_path: Path) -> None:
+def test_an_existing_schema_stays(call: Call, tmp_path: Path) -> None:
     (tmp_path / "matrix.schema.json").write_text("mine")
     assert call("init").status == 0
     assert (tmp_path / "matrix.schema.json").read_text() == "mine"
 
 
 @pytest.mark.parametrize("name", ["../x", "a b", "ä", "-x"])
-def test_a_name_that_cannot_be_one_is_refused(name: str, call: Call, tmp_path: Path) -> None:
+def test_a_malformed_name_is_refused(name: str, call: Call, tmp_path: Path) -> None:
     assert call("init", "--", name).status == 2
     assert not list(tmp_path.iterdir())
 
@@ -83,7 +83,7 @@ def test_help_shows_topics_pages_and_commands(call: Call) -> None:
     assert "Topics: " in call("help").out
     assert call("help", "language").out.startswith("# ")
     assert "Usage: matrix run" in call("help", "run").out
-    assert "no topic and no command 'nonsense'" in call("help", "nonsense").err
+    assert "no topic or command is called 'nonsense'" in call("help", "nonsense").err
 
 
 def test_the_version_names_what_measures(call: Call) -> None:

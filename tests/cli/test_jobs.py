@@ -37,7 +37,7 @@ class Roomy(Qemu):
         (AUTO, BARE, 8, FixedLevel(1), "one rig at a time: disks without a model"),
     ],
 )
-def test_what_may_be(asked: Jobs, spec: RigSpec, rooms: int, level: object, said: str) -> None:
+def test_levels_of_jobs(asked: Jobs, spec: RigSpec, rooms: int, level: object, said: str) -> None:
     found, told = choose_level(asked, Roomy(rooms), [spec], [])
     assert found == level
     assert told.startswith(said)
@@ -45,7 +45,7 @@ def test_what_may_be(asked: Jobs, spec: RigSpec, rooms: int, level: object, said
 
 
 @pytest.mark.parametrize(("asked", "spec", "brief"), [(2, BARE, "disks without a model"), (5, MODELLED, "room for 4")])
-def test_what_may_not_be(asked: Jobs, spec: RigSpec, brief: str) -> None:
+def test_impossible_levels_of_jobs(asked: Jobs, spec: RigSpec, brief: str) -> None:
     with pytest.raises(BadInput, match=brief) as caught:
         choose_level(asked, Roomy(4), [spec], [])
     assert caught.value.exit_code == Exit.BAD_INPUT

@@ -11,7 +11,7 @@ import click
 import pytest
 
 from runner.cli import _COMMANDS, _MODULES
-from runner.cli.unknown_option import _OTHER_NAMES, DANGEROUS, option_meant
+from runner.cli.unknown_option import _OTHER_NAMES, DANGEROUS, suggest_option
 from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:
@@ -36,10 +36,10 @@ def options_of(command: str) -> set[str]:
         (("results", "--row", "3"), "did you mean --rows?"),
         (("run", "--resume", "m.yaml"), "the same command continues an unfinished run"),
         (("run", "--bugdet", "2h", "m.yaml"), "did you mean --budget?"),
-        (("--dry-run", "run", "m.yaml"), "options stand behind the command"),
+        (("--dry-run", "run", "m.yaml"), "options follow the command"),
     ],
 )
-def test_an_option_of_other_programs_leads_to_the_one_here(call: Call, words: tuple[str, ...], hint: str) -> None:
+def test_an_option_of_another_program_suggests_ours(call: Call, words: tuple[str, ...], hint: str) -> None:
     said = call(*words)
     assert said.status == 2
     assert hint in said.err
@@ -57,7 +57,7 @@ def test_an_option_of_other_programs_leads_to_the_one_here(call: Call, words: tu
         ("validate", "--dry-run", "m.yaml"),
     ],
 )
-def test_a_typo_leads_neither_to_danger_nor_to_what_a_command_lacks(call: Call, words: tuple[str, ...]) -> None:
+def test_a_typo_suggests_no_dangerous_or_missing_option(call: Call, words: tuple[str, ...]) -> None:
     said = call(*words)
     assert said.status == 2
     assert "did you mean" not in said.err
@@ -69,7 +69,7 @@ def test_a_hint_names_an_option_that_the_command_has(command: str) -> None:
     known = options_of(command)
     typed = {*_OTHER_NAMES, *(f"{name[:-1]}x" for name in known), *(f"{name}s" for name in known)}
     for option in typed - known:
-        meant = option_meant(option, known)
+        meant = suggest_option(option, known)
         for one in filter(None, meant.split(" or ")):
             assert one.partition(" ")[0] in known - DANGEROUS, (option, meant)
 

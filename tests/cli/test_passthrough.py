@@ -49,9 +49,7 @@ hosts:
         ("sdb", "sdb: known are wwn-0x5000c500a1, wwn-0x5000c500b2"),
     ],
 )
-def test_an_id_that_is_none_of_the_runs_disks_is_told_with_what_was_meant(
-    call: Call, here: Path, given: str, told: str
-) -> None:
+def test_an_unknown_disk_id_suggests_a_known_one(call: Call, here: Path, given: str, told: str) -> None:
     (here / "m.yaml").write_text(MATRIX % ("", ""))
     (here / "hosts.yaml").write_text(LAB)
     said = call("run", "--passthrough", "--destroy", "wwn-0x5000c500a1", "--destroy", given, "m.yaml")
@@ -62,7 +60,7 @@ def test_an_id_that_is_none_of_the_runs_disks_is_told_with_what_was_meant(
     assert not (here / "results").exists()
 
 
-def test_where_disks_are_made_none_can_be_destroyed(call: Call, here: Path) -> None:
+def test_destroy_is_refused_without_physical_disks(call: Call, here: Path) -> None:
     (here / "m.yaml").write_text(MATRIX % ("", ""))
     said = call("run", "--on", "dry", "--destroy", "wwn-0x5000c500a1", "m.yaml")
     assert said.status == 2
@@ -80,7 +78,7 @@ def test_where_disks_are_made_none_can_be_destroyed(call: Call, here: Path) -> N
         ("", "", (), "there is no hosts.yaml, so no physical disk may be used"),
     ],
 )
-def test_it_is_refused_and_nothing_is_left(
+def test_a_refusal_creates_no_files(
     call: Call, here: Path, disks: str, md: str, words: tuple[str, ...], why: str
 ) -> None:
     (here / "m.yaml").write_text(MATRIX % (disks, md))
@@ -100,7 +98,7 @@ def test_it_is_refused_and_nothing_is_left(
         ("local", "nvme", ", vfio: allowed", False),
     ],
 )
-def test_a_controller_goes_only_where_all_want_it(place: str, bus: str, allowed: str, whole: bool) -> None:
+def test_a_controller_is_passed_through_only_if_all_agree(place: str, bus: str, allowed: str, whole: bool) -> None:
     """Who owns the disk allows it, the matrix wants the bus, and the machine is one of ours."""
     lab = LAB.replace("size: 64MiB}", f"size: 64MiB{allowed}}}")
     matrix = space(MATRIX % (f", bus: {bus}", "")).matrix

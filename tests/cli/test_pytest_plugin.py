@@ -55,7 +55,9 @@ def test_cells_and_guidelines_are_items(pytester: pytest.Pytester, matrix: Path)
     assert not (pytester.path / "results").exists()
 
 
-def test_all_is_measured_once_and_what_was_synthetic_decides_nothing(pytester: pytest.Pytester, matrix: Path) -> None:
+def test_each_cell_is_measured_once_and_synthetic_runs_decide_no_guideline(
+    pytester: pytest.Pytester, matrix: Path
+) -> None:
     done = run(pytester, "small.yaml")
     done.assert_outcomes(passed=4, skipped=2)
     done.stdout.fnmatch_lines(["*synthetic: fails*"])
@@ -63,20 +65,20 @@ def test_all_is_measured_once_and_what_was_synthetic_decides_nothing(pytester: p
     assert {path.name for path in (pytester.path / "results" / folder).iterdir()} >= {"journal.sqlite", "verdicts.csv"}
 
 
-def test_what_is_chosen_is_all_that_is_measured(pytester: pytest.Pytester, matrix: Path) -> None:
+def test_only_selected_cells_are_measured(pytester: pytest.Pytester, matrix: Path) -> None:
     run(pytester, "small.yaml", "-k", "16KiB and read").assert_outcomes(passed=1, deselected=3 + 2)
     (folder,) = runs(pytester)
     assert len((pytester.path / "results" / folder / "trials.csv").read_text().splitlines()) == 1 + 4
 
 
-def test_a_guideline_alone_has_its_cells_measured(pytester: pytest.Pytester, matrix: Path) -> None:
+def test_a_selected_guideline_measures_its_cells(pytester: pytest.Pytester, matrix: Path) -> None:
     run(pytester, "small.yaml", "-k", "alike").assert_outcomes(skipped=1, deselected=5)
     (folder,) = runs(pytester)
     text = (pytester.path / "results" / folder / "trials.csv").read_text()
     assert {line.split(",")[1].partition("/")[0] for line in text.splitlines()[1:]} <= {"raid5", '"raid5'}
 
 
-def test_a_node_can_be_named(pytester: pytest.Pytester, matrix: Path) -> None:
+def test_a_node_id_selects_a_cell(pytester: pytest.Pytester, matrix: Path) -> None:
     run(pytester, "small.yaml::quick").assert_outcomes(skipped=1)
 
 
@@ -95,7 +97,7 @@ def test_a_matrix_with_errors_is_an_error_with_its_place(pytester: pytest.Pytest
     done.stdout.fnmatch_lines(["*small.yaml:4:*unknown key 'levl'; did you mean level?*"])
 
 
-def test_a_yaml_file_that_nobody_named_is_none_of_ours(pytester: pytest.Pytester, matrix: Path) -> None:
+def test_only_named_yaml_files_are_collected(pytester: pytest.Pytester, matrix: Path) -> None:
     assert run(pytester, ".").ret == pytest.ExitCode.NO_TESTS_COLLECTED
 
 
@@ -114,7 +116,7 @@ def test_only_what_was_measured_can_fail(
         done.stdout.fnmatch_lines(["*it is quick: read.bw 1* MB/s*wanted at least 900 MB/s*"])
 
 
-def test_what_broke_is_an_error_and_no_failure(
+def test_a_broken_trial_is_an_error_and_no_failure(
     pytester: pytest.Pytester, matrix: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(step: Step) -> StepResult:
@@ -127,7 +129,7 @@ def test_what_broke_is_an_error_and_no_failure(
     assert "_pytest/" not in done.stdout.str(), "it is nothing of pytest's"
 
 
-def test_the_first_that_broke_is_the_last_that_is_told(
+def test_exitfirst_stops_at_the_first_broken_cell(
     pytester: pytest.Pytester, matrix: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(step: Step) -> StepResult:
@@ -140,7 +142,7 @@ def test_the_first_that_broke_is_the_last_that_is_told(
     assert len((pytester.path / "results" / folder / "trials.csv").read_text().splitlines()) == 1 + 4 * 4
 
 
-def test_the_first_claim_that_fails_is_the_last_that_is_told(
+def test_exitfirst_stops_at_the_first_failed_guideline(
     pytester: pytest.Pytester, matrix: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     manifest = RunRequest.manifest
@@ -152,7 +154,7 @@ def test_the_first_claim_that_fails_is_the_last_that_is_told(
 
 
 @pytest.mark.parametrize("why", [BadInput("no such machine here"), ValueError("a mistake of ours")])
-def test_an_error_is_raised_once_and_reported_for_each_item(
+def test_a_refused_run_is_not_repeated_for_each_item(
     pytester: pytest.Pytester, matrix: Path, monkeypatch: pytest.MonkeyPatch, why: Exception
 ) -> None:
     calls: list[object] = []
@@ -190,7 +192,7 @@ def test_a_cell_that_missed_the_steady_state_is_skipped(
     done.stdout.fnmatch_lines(["*all 4 trials missed the wanted steady state*"])
 
 
-def test_the_last_failures_alone_are_measured_again(
+def test_last_failed_measures_only_failures_again(
     pytester: pytest.Pytester, matrix: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     manifest = RunRequest.manifest

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from runner.base.errors import BadInput
-from runner.cli.clean import reach_for, reaches
+from runner.cli.clean import list_hosts, reach_for
 from runner.hosts.agent.connection import connection_to
 from runner.hosts.disk_ledger import LeaseRecord, write_record
 from runner.machines import requirements
@@ -57,7 +57,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     connection_to("shelf").disconnect()
 
 
-def test_the_disks_of_a_host_are_shown_with_why_not(call: Call, shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_disks_of_a_host_are_listed_with_refusals(call: Call, shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     said = call("disks", "--host", "shelf")
     assert said.status == 0, said.err
@@ -68,7 +68,7 @@ def test_the_disks_of_a_host_are_shown_with_why_not(call: Call, shelf: Path, mon
     assert "serial [bold]odd[/bold]" in said.out
 
 
-def test_programs_get_all_of_it(call: Call, shelf: Path) -> None:
+def test_the_list_of_disks_as_json(call: Call, shelf: Path) -> None:
     found = json.loads(call("disks", "--host", "shelf", "--format", "json").out)
     assert [(one["path"], one["declared"], one["usable"]) for one in found] == [
         ("/dev/sda", "wwn-0x5000c500a1", True),
@@ -77,7 +77,7 @@ def test_programs_get_all_of_it(call: Call, shelf: Path) -> None:
     assert [why["why"] for why in found[1]["refusals"]] == ["not named", "mounted"]
 
 
-def test_a_disk_that_was_declared_and_is_not_there_is_shown(call: Call, shelf: Path) -> None:
+def test_a_missing_declared_disk_is_listed(call: Call, shelf: Path) -> None:
     (shelf / "hosts.yaml").write_text(LAB.replace("wwn-0x5000c500a1", "wwn-0xdead"))
     found = json.loads(call("disks", "--host", "shelf", "--format", "json").out)
     assert found[0]["path"] == ""
@@ -86,8 +86,8 @@ def test_a_disk_that_was_declared_and_is_not_there_is_shown(call: Call, shelf: P
     )
 
 
-def test_what_cannot_be_asked_is_told(call: Call, shelf: Path) -> None:
-    assert "known are shelf" in call("disks", "--host", "self").err
+def test_unusable_hosts_are_reported(call: Call, shelf: Path) -> None:
+    assert "known hosts: shelf" in call("disks", "--host", "self").err
     (shelf / "answer").write_text("node\tsda\tdev\t8:0\n")
     said = call("disks", "--host", "shelf")
     assert said.status == 3
@@ -100,13 +100,13 @@ def test_what_cannot_be_asked_is_told(call: Call, shelf: Path) -> None:
     assert "there is no hosts.yaml" in call("disks", "--host", "shelf").err
 
 
-def test_this_machine_is_asked_where_no_host_is_named(call: Call, shelf: Path) -> None:
+def test_without_a_host_this_machine_is_listed(call: Call, shelf: Path) -> None:
     said = call("disks", "--format", "json")
     assert said.status == 0, said.err
     assert not any(one["usable"] for one in json.loads(said.out))
 
 
-def test_the_doctor_tells_what_this_host_can_do_without(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_doctor_lists_missing_optional_programs(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(requirements.OPTIONAL, "no-such-program", ("no-such-package", "nothing is done"))
     said = call("doctor", "--on", "local").out
     assert "          optional  no-such-program (apt install no-such-package): by it nothing is done\n" in said
@@ -114,19 +114,15 @@ def test_the_doctor_tells_what_this_host_can_do_without(call: Call, monkeypatch:
     assert "no-such-program" not in call("doctor", "--on", "dry").out
 
 
-def test_clean_has_nothing_to_do_where_nothing_was_handed_out(
-    call: Call, shelf: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_clean_without_leases(call: Call, shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Tests beside this one have disks of runs on this very host.
     monkeypatch.setattr("runner.hosts.probe.run_query", lambda _reach, _script: ANSWER)
     said = call("clean", "--dry-run")
     assert (said.status, said.out) == (0, "")
-    assert said.err.endswith("nothing of ours is left on this machine\n")
+    assert said.err.endswith("this machine is clean: no leftovers of runs\n")
 
 
-def test_this_machine_is_cleaned_whatever_stands_in_a_file_that_lies_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_clean_of_this_machine_ignores_the_hosts_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("hosts.yaml").write_text("hosts: [")
     assert reach_for(None, None) == "local"
@@ -136,33 +132,31 @@ def test_this_machine_is_cleaned_whatever_stands_in_a_file_that_lies_here(
     assert reach_for(None, "shelf") == "ssh:shelf"
 
 
-def test_every_host_behind_ssh_is_cleaned_those_of_our_records_too(
-    shelf: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_host_cleans_ssh_hosts_of_the_file_and_of_leases(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(shelf)
     state = shelf / "state"
     record = LeaseRecord(disk="d", identity="d", reach="ssh:gone", size=1, run="r", folder="", since="x")
     write_record(state, record)
     write_record(state, record.model_copy(update={"reach": "local"}))
-    assert reaches(None, state) == {"ssh:shelf": "shelf", "ssh:gone": "gone"}
+    assert list_hosts(None, state) == {"ssh:shelf": "shelf", "ssh:gone": "gone"}
     (shelf / "hosts.yaml").write_text(LAB + "  same:\n    reach: ssh:shelf\n  here: {reach: local}\n")
-    assert set(reaches(None, state)) == {"ssh:shelf", "ssh:gone"}
+    assert set(list_hosts(None, state)) == {"ssh:shelf", "ssh:gone"}
     (shelf / "hosts.yaml").unlink()
-    assert reaches(None, state) == {"ssh:gone": "gone"}
+    assert list_hosts(None, state) == {"ssh:gone": "gone"}
 
 
-def test_a_host_that_is_not_to_be_had_is_told_and_keeps_no_other(call: Call, shelf: Path) -> None:
+def test_an_unreachable_host_does_not_stop_the_others(call: Call, shelf: Path) -> None:
     (shelf / "hosts.yaml").write_text(LAB + "  bench:\n    reach: ssh:bench\n")
     (shelf / "bin/ssh").write_text("#!/bin/sh\necho no route to host >&2\nexit 255\n")
     said = call("clean", "--every-host", "--dry-run")
     assert said.status == 3
     for name in ("shelf", "bench"):
-        assert f"{name}: not cleaned, as {name} cannot be reached by ssh (no route to host" in said.out
-    assert "give one of the two" in call("clean", "--every-host", "--host", "shelf").err
+        assert f"{name}: not cleaned: {name} cannot be reached by ssh (no route to host" in said.out
+    assert "use one of the two" in call("clean", "--every-host", "--host", "shelf").err
 
 
-def test_where_no_host_is_known_none_is_cleaned(call: Call, shelf: Path) -> None:
+def test_every_host_without_ssh_hosts(call: Call, shelf: Path) -> None:
     (shelf / "hosts.yaml").unlink()
     said = call("clean", "--every-host")
     assert (said.status, said.out) == (0, "")
-    assert "no host behind ssh is known" in said.err
+    assert "no ssh host in hosts.yaml" in said.err

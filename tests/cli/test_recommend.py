@@ -39,7 +39,7 @@ def ran(call: Call, tmp_path: Path) -> Said:
     return call("run", "--on", "dry", "small.yaml")
 
 
-def test_the_best_is_told_with_what_is_like_it_and_what_to_paste(ran: Said, call: Call) -> None:
+def test_the_best_setting_is_shown_with_ties_and_commands(ran: Said, call: Call) -> None:
     said = call("recommend", "latest", "--for", "workload=work,rw=read", "--metric", "read.bw")
     assert said.status == 0
     assert "best is raid5/chunk=" in said.out
@@ -49,7 +49,7 @@ def test_the_best_is_told_with_what_is_like_it_and_what_to_paste(ran: Said, call
     assert "disk01=/dev/disk/by-id/NAME-1" in said.out
 
 
-def test_one_setting_alone_is_not_said_to_be_better_than_others(ran: Said, call: Call) -> None:
+def test_a_single_setting_is_not_called_better(ran: Said, call: Call) -> None:
     said = call("recommend", "latest", "--for", "workload=work,md.chunk=16KiB", "--metric", "read.bw")
     assert "raid5/chunk=16KiB is the only setting with figures" in said.out
     assert "best is" not in said.out
@@ -58,14 +58,14 @@ def test_one_setting_alone_is_not_said_to_be_better_than_others(ran: Said, call:
     assert "cannot be told apart" not in said.out
 
 
-def test_programs_get_plain_numbers_and_a_script_its_own_file(ran: Said, call: Call, tmp_path: Path) -> None:
+def test_json_has_plain_numbers_and_the_script_is_a_file(ran: Said, call: Call, tmp_path: Path) -> None:
     said = call("recommend", "latest", "--format", "json", "--script", "best.sh")
     rows = json.loads(said.out)["rows"]
     assert [row["best"] for row in rows] == [True, False]
     assert rows[1]["ratio_low"] <= rows[1]["ratio"] <= rows[1]["ratio_high"]
     first, second, third, *_ = (tmp_path / "best.sh").read_text().splitlines()
     assert first == "#!/usr/bin/env bash"
-    assert second.startswith("# SYNTHETIC, and no recommendation: ")
+    assert second.startswith("# SYNTHETIC, no recommendation: ")
     assert third.startswith("# Recommended: raid5/chunk=")
 
 
@@ -78,8 +78,8 @@ def test_a_single_trial_has_no_interval(call: Call, tmp_path: Path) -> None:
     assert "inf" not in row
 
 
-def test_only_what_was_synthetic_is_marked_so(ran: Said, call: Call, tmp_path: Path) -> None:
-    assert "# SYNTHETIC, and no recommendation" in call("recommend", "latest").out
+def test_only_synthetic_recommendations_are_marked(ran: Said, call: Call, tmp_path: Path) -> None:
+    assert "# SYNTHETIC, no recommendation" in call("recommend", "latest").out
     with closing(sqlite3.connect(tmp_path / "results" / "store.db")) as connection:
         connection.execute("update runs set synthetic = 0")  # as if it had been measured
         connection.commit()
@@ -89,7 +89,7 @@ def test_only_what_was_synthetic_is_marked_so(ran: Said, call: Call, tmp_path: P
     assert "SYNTHETIC" not in text
 
 
-def test_what_was_steered_is_recommended_as_strictly_as_it_is_judged(ran: Said, call: Call, tmp_path: Path) -> None:
+def test_a_steered_run_is_recommended_as_strictly_as_judged(ran: Said, call: Call, tmp_path: Path) -> None:
     _, plain = json.loads(call("recommend", "latest", "--format", "json").out)["rows"]
     with closing(sqlite3.connect(tmp_path / "results" / "store.db")) as connection:
         connection.execute("update runs set environment = json_set(environment, '$.until-decided', 'yes')")
@@ -99,21 +99,21 @@ def test_what_was_steered_is_recommended_as_strictly_as_it_is_judged(ran: Said, 
     assert steered["ratio_low"] < plain["ratio_low"] < plain["ratio_high"] < steered["ratio_high"]
 
 
-def test_a_figure_may_be_called_as_in_tables(ran: Said, call: Call) -> None:
+def test_a_metric_may_have_its_name_in_tables(ran: Said, call: Call) -> None:
     dotted, plain = (call("recommend", "latest", "--metric", one).out for one in ("read.lat_p99", "read_lat_p99"))
     assert dotted == plain != ""
 
 
-def test_a_run_that_is_in_the_store_alone_has_no_commands(ran: Said, call: Call, tmp_path: Path) -> None:
+def test_a_run_without_its_folder_has_no_commands(ran: Said, call: Call, tmp_path: Path) -> None:
     call("results", "latest")
     (tmp_path / "results" / "store.db").rename(tmp_path / "other.db")
     said = call("recommend", "latest", "--store", "other.db", "--results", "elsewhere")
     assert said.status == 0
     assert "best is raid5" in said.out
-    assert "nobody knows how its cells are built" in said.err
+    assert "the matrix of this run is not below --results" in said.err
 
 
-def test_raw_arrays_are_held_against_file_systems_on_them(call: Call, tmp_path: Path) -> None:
+def test_raw_arrays_compete_with_file_systems(call: Call, tmp_path: Path) -> None:
     (tmp_path / "both.yaml").write_text(BOTH)
     assert call("run", "--on", "dry", "both.yaml").status == 0
     said = call("recommend", "latest", "--metric", "read.bw", "--format", "json")
@@ -133,16 +133,16 @@ repeat: 2
 """
 
 
-def test_nobody_is_told_to_lose_a_disk(call: Call, tmp_path: Path) -> None:
+def test_degraded_arrays_are_not_recommended(call: Call, tmp_path: Path) -> None:
     (tmp_path / "some.yaml").write_text(CIRCUMSTANCES.replace("FAULTS", ""))
     assert call("run", "--on", "dry", "some.yaml").status == 0
     said = call("recommend", "latest")
-    assert "left out are cells of arrays that had lost a disk (1)" in said.out
-    assert "degraded" not in said.out.partition("left out are")[0]
+    assert "left out: 1 cells of degraded arrays" in said.out
+    assert "degraded" not in said.out.partition("left out: ")[0]
     assert "degraded" in call("recommend", "latest", "--for", "state=degraded").out
 
 
-def test_faults_are_named_and_not_chosen(call: Call, tmp_path: Path) -> None:
+def test_faults_must_be_selected_for_a_recommendation(call: Call, tmp_path: Path) -> None:
     faults = "faults: {none: [], dies: [{disk: 1, at: 0s, kind: dies}]}"
     text = (
         CIRCUMSTANCES.replace("FAULTS", faults)
@@ -162,7 +162,7 @@ def test_an_import_has_figures_but_no_commands(call: Call, tmp_path: Path) -> No
     assert call("import", "old.json", "--name", "old").status == 0
     said = call("recommend", "old")
     assert said.status == 0, said.err
-    assert "nobody knows how its cells are built" in said.err
+    assert "the matrix of this run is not below --results" in said.err
 
 
 @pytest.mark.parametrize(
@@ -171,10 +171,10 @@ def test_an_import_has_figures_but_no_commands(call: Call, tmp_path: Path) -> No
         (("latest", "--for", "workload=wrk"), "--for 'workload=wrk': no cell has workload=wrk; did you mean work?"),
         (("latest", "--metric", "raed.bw"), "--metric raed.bw is not a figure"),
         (("latest", "--for", "rw=read", "--metric", "write.bw"), "no selected cell has write.bw"),
-        (("small-*",), "small-* means 2 runs"),
+        (("small-*",), "small-* matches 2 runs"),
     ],
 )
-def test_what_cannot_be_answered_is_bad_input(ran: Said, call: Call, words: tuple[str, ...], told: str) -> None:
+def test_impossible_requests_are_bad_input(ran: Said, call: Call, words: tuple[str, ...], told: str) -> None:
     if words == ("small-*",):
         call("run", "--on", "dry", "--fresh", "small.yaml")
     said = call("recommend", *words)

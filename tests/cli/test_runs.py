@@ -62,12 +62,12 @@ def test_the_help_has_examples(call: Call) -> None:
         assert f"  matrix {command} " in said.out
 
 
-def test_nothing_is_there(call: Call) -> None:
+def test_an_empty_folder_of_runs(call: Call) -> None:
     said = call("runs")
-    assert (said.status, said.out) == (0, "there is no run below results/; `matrix run MATRIX` makes one\n")
+    assert (said.status, said.out) == (0, "there is no run below results/; `matrix run MATRIX` starts one\n")
     assert json.loads(call("runs", "--json").out) == {"runs": [], "left_out": 0, "notes": []}
     said = call("status")
-    assert (said.status, said.out) == (1, "no run is under way below results/; there is none at all\n")
+    assert (said.status, said.out) == (1, "no run is running below results/; the folder has no runs\n")
     assert json.loads(call("status", "--json").out) == {"running": False, "runs": []}
 
 
@@ -108,7 +108,7 @@ def test_the_list_counts_verdicts(call: Call, tmp_path: Path) -> None:
     assert listed(call)["run-1"]["verdicts"] == {}
 
 
-def test_folders_that_are_no_runs_do_not_break_the_list(call: Call, tmp_path: Path) -> None:
+def test_the_list_skips_other_folders(call: Call, tmp_path: Path) -> None:
     results = tmp_path / "results"
     of_this_kind(results)
     (results / "plots").mkdir()
@@ -190,7 +190,7 @@ def test_a_run_is_watched_while_it_writes(call: Call, tmp_path: Path) -> None:
         process.communicate("\n")
     assert process.returncode == 0
     said = call("status")
-    assert (said.status, said.out.splitlines()[0]) == (1, "no run is under way below results/; the last one:")
+    assert (said.status, said.out.splitlines()[0]) == (1, "no run is running below results/; the last run:")
     assert listed(call)[one["run"]]["state"] == "finished"
     assert call("status", one["run"]).status == 1
 
@@ -243,7 +243,7 @@ def test_a_run_starts_although_observers_look_at_its_lock(tmp_path: Path) -> Non
             observer.kill()
 
 
-def test_a_run_that_is_held_says_by_whom(tmp_path: Path) -> None:
+def test_a_running_run_names_its_process(tmp_path: Path) -> None:
     folder = past.recorded(tmp_path / "results", [], 1, finished=False)
     with (
         folder.locked(),
@@ -274,10 +274,10 @@ def test_latest_is_the_last_run_with_results(call: Call, tmp_path: Path) -> None
     assert "the guest panicked" in call("results", "run-3").out
 
 
-def test_synthetic_results_are_latest_only_where_there_are_no_others(call: Call, tmp_path: Path) -> None:
+def test_latest_is_synthetic_only_without_measured_runs(call: Call, tmp_path: Path) -> None:
     results = tmp_path / "results"
     past.recorded(results, [], 1, finished=False)
-    assert "nothing was measured yet by run-1" in call("results", "latest").err
+    assert "no results yet: run-1" in call("results", "latest").err
     past.recorded(results, past.TRIALS[:2], 2, machine="dry", synthetic=True)
     past.recorded(results, [], 3, finished=False)
     for command in (("results", "latest"), ("report", "latest")):

@@ -49,7 +49,7 @@ def test_parts_are_runs_of_their_own(call: Call, matrix: str) -> None:
     assert not cells[0] & cells[1]
 
 
-def test_an_unfinished_part_is_gone_on_with_by_the_same_part(call: Call, matrix: str) -> None:
+def test_an_unfinished_part_is_continued_by_the_same_part(call: Call, matrix: str) -> None:
     folder = load(ran(call, "--shard", "1/2", matrix)).update_manifest(finished=False)
     assert ran(call, "--shard", "2/2", matrix) != folder.path
     assert ran(call, "--shard", "1/2", matrix) == folder.path
@@ -72,7 +72,7 @@ def test_parts_together_are_one_document(call: Call, matrix: str) -> None:
     assert (night.tests, night.failures, night.errors) == (whole.tests, whole.failures, whole.errors) == (8, 0, 0)
 
 
-def test_what_no_part_is_and_what_nobody_has_left(call: Call, matrix: str) -> None:
+def test_malformed_and_empty_parts_are_bad_input(call: Call, matrix: str) -> None:
     assert "is not a shard" in call("plan", "--shard", "3/2", matrix).err
     said = call("run", "--on", "dry", "--shard", "3/3", matrix)
     assert (said.status, "at most 2 shards" in said.err) == (2, True)
@@ -95,7 +95,7 @@ def names(call: Call, word: str) -> set[str]:
     return {row["run"] for row in json.loads(said.out)["rows"]}
 
 
-def test_the_last_run_that_ended_well_is_of_the_same_part_in_the_same_place(call: Call, tmp_path: Path) -> None:
+def test_the_last_good_run_has_the_same_part_machine_and_host(call: Call, tmp_path: Path) -> None:
     results = tmp_path / "results"
     recorded(results, 1, exit=0)
     recorded(results, 2, exit=0, part="shard 1/2")

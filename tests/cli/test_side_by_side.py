@@ -93,12 +93,12 @@ def which(tmp_path: Path) -> None:
         "history --only layout=far,chunk=64KiB",
     ],
 )
-def test_the_question_is_answered(call: Call, snapshot: SnapshotAssertion, command: str) -> None:
+def test_layouts_are_compared_side_by_side(call: Call, snapshot: SnapshotAssertion, command: str) -> None:
     assert call(*command.split()).out == snapshot
 
 
 @pytest.mark.usefixtures("which")
-def test_programs_get_every_cell_beside_its_like(call: Call) -> None:
+def test_csv_pairs_every_cell(call: Call) -> None:
     found = rows(call("results", "latest", "--pivot", "layout", "--format", "csv").out)
     assert len(found) == len(WORK) * len(CHUNKS) * 2 * 2
     assert all(one[f"layout={name}"] for one in found for name in ("raid5", "far", "lvm"))
@@ -129,7 +129,7 @@ def test_a_tunable_that_a_stack_lacks_counts_as_default(call: Call, tmp_path: Pa
 
 
 @pytest.mark.parametrize("words", ["results --pivot layout", "compare --by layout raid5 lvm"])
-def test_where_nothing_matches_a_command_does(call: Call, tmp_path: Path, words: str) -> None:
+def test_without_matches_a_working_command_is_suggested(call: Call, tmp_path: Path, words: str) -> None:
     record(tmp_path / "results", RAID5, {**LVM, "lvm.stripe_size": ["16KiB", "32KiB"]})
     said = call(*words.split())
     text = said.out + said.err
@@ -204,14 +204,14 @@ def test_an_empty_store(call: Call, tmp_path: Path, words: str) -> None:
     assert "Traceback" not in said.err
 
 
-def test_runs_behind_the_sides_are_for_axes(call: Call, tmp_path: Path) -> None:
+def test_runs_after_the_operands_need_an_axis(call: Call, tmp_path: Path) -> None:
     record(tmp_path / "results", FAR)
     said = call("compare", "latest", "latest", "run-1")
     assert said.status == 2
-    assert "A and B are the runs already" in said.err
+    assert "A and B name the runs" in said.err
 
 
-def test_a_mirror_stands_beside_each_chunk_and_only_that_is_said(call: Call, tmp_path: Path) -> None:
+def test_a_mirror_is_paired_with_each_chunk(call: Call, tmp_path: Path) -> None:
     record(
         tmp_path / "results",
         {"layout": ["raid"], "md.level": ["5"], "md.chunk": CHUNKS},

@@ -104,7 +104,7 @@ def test_a_store_from_the_future(call: Call, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["begins otherwise", "broken inside"])
-def test_a_damaged_store_is_called_one_and_can_be_made_anew(call: Call, tmp_path: Path, damage: str) -> None:
+def test_a_damaged_store_is_reported_and_can_be_rebuilt(call: Call, tmp_path: Path, damage: str) -> None:
     past.recorded(tmp_path / "results", past.TRIALS, 1)
     call("results")
     store = tmp_path / "results" / "store.db"
@@ -162,7 +162,7 @@ def own_server() -> Iterator[server.Server]:
 
 
 @pytest.mark.skipif(bool(server.MISSING), reason=server.MISSING)
-def test_a_server_that_goes_away_in_the_middle_of_a_run(
+def test_a_database_server_that_stops_during_a_run(
     call: Call, own_server: server.Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from runner.machines import dry
@@ -191,9 +191,7 @@ def test_a_server_that_goes_away_in_the_middle_of_a_run(
     assert len(again.out.splitlines()) == 1 + 8, "the next command that reads adds what is missing"
 
 
-def test_a_server_that_takes_connections_and_keeps_silent(
-    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_database_server_that_does_not_answer(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runner.results.live_sync.Feed.end.__defaults__", (0.05, 60.0))
     (tmp_path / "small.yaml").write_text(SMALL)
     with server.silent() as url:
@@ -206,7 +204,7 @@ def test_a_server_that_takes_connections_and_keeps_silent(
     assert len(call("results", "--trials", "--format", "csv").out.splitlines()) == 1 + 8
 
 
-def test_a_run_is_gone_on_with_while_a_reader_adds_it_to_a_store(
+def test_a_run_continues_while_a_reader_adds_it_to_a_store(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The reader is in the middle of it, in another process as far as anybody can tell."""

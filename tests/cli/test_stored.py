@@ -75,7 +75,7 @@ def test_the_help_of_every_command_has_examples(call: Call) -> None:
         assert f"  matrix {command} " in said.out
 
 
-def test_nothing_to_look_at(call: Call) -> None:
+def test_without_a_store_or_runs(call: Call) -> None:
     said = call("results")
     assert said.status == 2
     assert "no store at results/store.db, and no run below results/" in said.err
@@ -89,7 +89,7 @@ def test_results_of_all_runs(call: Call, two_runs: Path) -> None:
     assert "synthetic" not in said.out
 
 
-def test_results_for_programs(call: Call, two_runs: Path) -> None:
+def test_results_as_csv_and_json(call: Call, two_runs: Path) -> None:
     found = rows(call("results", "run-1", "--only", "chunk=64KiB,rw=read", "--format", "csv").out)
     assert [(one["run"], one["name"], one["measured"], one["md.chunk"]) for one in found] == [
         ("run-1", SMALL_CHUNK.name, "5", "64KiB")
@@ -130,7 +130,7 @@ def test_percentiles_are_of_all_requests_together(call: Call, tmp_path: Path) ->
     assert "percentiles: of all requests of a side together" in compared.out
 
 
-def test_percentiles_that_nobody_can_merge_are_not_there(call: Call, tmp_path: Path) -> None:
+def test_percentiles_without_histograms_are_empty(call: Call, tmp_path: Path) -> None:
     old = [replace(one, figures=Figures(past.direction(1e8, None, None), None, 1, 3, 4, 0)) for one in trials()[::3]]
     past.recorded(tmp_path / "results", old, 1, CELLS)
     past.recorded(tmp_path / "results", old[:1], 2, CELLS)
@@ -152,7 +152,7 @@ def nights(results: Path, count: int, *, other: int | None = None) -> None:
         past.recorded(results, trials(1.0 + 0.04 * (number % 2)), number, CELLS, seed=number, **changes)
 
 
-def test_how_far_whole_runs_lie_apart_is_learnt_from_earlier_ones(call: Call, tmp_path: Path) -> None:
+def test_the_spread_of_runs_is_estimated_from_earlier_runs(call: Call, tmp_path: Path) -> None:
     nights(tmp_path / "results", 6)
     said = call("compare", "run-5", "run-6", "--metric", "read_bw", "--within", "1%")
     assert said.status == 0, "4 % are nothing there"
@@ -162,7 +162,7 @@ def test_how_far_whole_runs_lie_apart_is_learnt_from_earlier_ones(call: Call, tm
     assert {row["earlier_runs"] for row in found} == {"4"}
 
 
-def test_runs_after_the_later_one_and_unlike_both_teach_nothing(call: Call, tmp_path: Path) -> None:
+def test_later_and_unlike_runs_do_not_affect_the_spread(call: Call, tmp_path: Path) -> None:
     nights(tmp_path / "results", 6, other=1)
     for later, told in (("run-3", "0"), ("run-6", "3")):
         found = rows(call("compare", "run-2", later, "--metric", "read_bw", "--format", "csv").out)
@@ -172,7 +172,7 @@ def test_runs_after_the_later_one_and_unlike_both_teach_nothing(call: Call, tmp_
     assert "2 faster" in said.out, "as far as these two runs alone can tell"
 
 
-def test_runs_that_differ_are_held_against_those_like_either(call: Call, tmp_path: Path) -> None:
+def test_different_runs_use_the_history_of_either(call: Call, tmp_path: Path) -> None:
     for number, host in enumerate(("lab1", "lab2") * 4, start=1):
         of = Host(kernel="6.1.0", cpu="some", cores=2, memory=1, hostname=host)
         past.recorded(tmp_path / "results", trials(1.0 + 0.01 * (number % 3)), number, CELLS, host=of)
@@ -180,7 +180,7 @@ def test_runs_that_differ_are_held_against_those_like_either(call: Call, tmp_pat
     assert "6 earlier runs in the same environment" in said.out
 
 
-def test_cells_without_a_past_say_so(call: Call, tmp_path: Path) -> None:
+def test_cells_without_history_have_a_note(call: Call, tmp_path: Path) -> None:
     nights(tmp_path / "results", 5)
     new = cell("1MiB")
     for number in (6, 7):
@@ -194,7 +194,7 @@ def missed(trial: Trial) -> Trial:
     return replace(trial, notes={**trial.notes, UNSETTLED: "iops:1% missed"})
 
 
-def test_what_never_became_steady_is_shown_and_not_averaged_in(call: Call, tmp_path: Path) -> None:
+def test_unsettled_trials_are_shown_but_not_averaged(call: Call, tmp_path: Path) -> None:
     fast = [missed(replace(one, round=one.round + 5)) for one in trials(9.0)]
     past.recorded(tmp_path / "results", [*trials(), *fast], 1, CELLS)
     past.recorded(tmp_path / "results", [missed(one) for one in trials()], 2, CELLS)
@@ -267,7 +267,7 @@ def test_how_a_figure_scales(call: Call, tmp_path: Path) -> None:
     )
 
 
-def test_what_scales_begins_with_what_was_measured_first(call: Call, tmp_path: Path) -> None:
+def test_scaling_starts_with_the_first_measured_value(call: Call, tmp_path: Path) -> None:
     cells_ = tuple(stripes(count, "read") for count in (1, 2, 4))
     past.recorded(tmp_path / "results", striped({2: 2, 4: 4}), 1, cells_)
     scale = ("results", "latest", "--pivot", "stripes", "--scale", "--metric", "read_bw", "--format", "csv")
@@ -276,7 +276,7 @@ def test_what_scales_begins_with_what_was_measured_first(call: Call, tmp_path: P
     assert float(row["power"]) == pytest.approx(1)
 
 
-def test_words_have_no_power_and_single_trials_no_doubt(call: Call, tmp_path: Path) -> None:
+def test_scaling_of_words_and_of_single_trials(call: Call, tmp_path: Path) -> None:
     past.recorded(tmp_path / "results", [one for one in trials() if one.round == 1], 1, CELLS)
     told = call("results", "latest", "--pivot", "chunk", "--scale", "--metric", "read_bw")
     assert "2.00\u00d7" in told.out
@@ -302,7 +302,7 @@ def test_words_have_no_power_and_single_trials_no_doubt(call: Call, tmp_path: Pa
     assert "--scale is along an axis" in said.err
 
 
-def test_a_pivot_shows_of_every_row_what_other_tables_show(call: Call, tmp_path: Path) -> None:
+def test_a_pivot_shows_the_figures_of_other_tables(call: Call, tmp_path: Path) -> None:
     large = [
         replace(one, figures=Figures(None, past.direction(5e7, 50), 1, 3, 4, 0)) if one.cell == WRITES.id else one
         for one in trials()
@@ -365,12 +365,12 @@ def test_mixed_work_is_shown_compared_and_followed_by_its_total(call: Call, mixe
     assert "total" in page
 
 
-def test_a_total_that_is_asked_for_is_shown_of_every_cell(call: Call, mixed_runs: Path) -> None:
+def test_a_requested_total_is_shown_for_every_cell(call: Call, mixed_runs: Path) -> None:
     told = rows(call("compare", "run-1", "run-2", "--metric", "total_bw", "--format", "csv").out)
     assert {one["name"].partition("rw=")[2] for one in told} == {"read", "write", "randrw"}
 
 
-def test_the_doubt_in_a_table_is_that_of_the_rate_beside_it(call: Call, tmp_path: Path) -> None:
+def test_the_interval_belongs_to_the_rate_beside_it(call: Call, tmp_path: Path) -> None:
     """Of large requests the bandwidth is told, of small ones how many there were."""
     steady, wild = (1e8, 1.001e8, 0.999e8), (1.0, 1.6, 0.5)
     kept = [
@@ -393,7 +393,7 @@ def test_the_doubt_in_a_table_is_that_of_the_rate_beside_it(call: Call, tmp_path
     assert "0.25 %" not in shown[SMALL_CHUNK.name]
 
 
-def test_a_pivot_has_no_line_for_what_goes_with_its_axis(call: Call, tmp_path: Path) -> None:
+def test_a_pivot_has_no_row_for_dependent_axes(call: Call, tmp_path: Path) -> None:
     """No cell of RAID 5 shares a level with one of RAID 10, and they are to stand beside each other all the same."""
     of_layout = {"bare": {}, "mirrors": {"md.level": "10"}, "parity": {"md.level": "5"}}
     cells = [
@@ -412,7 +412,7 @@ def test_a_pivot_has_no_line_for_what_goes_with_its_axis(call: Call, tmp_path: P
     assert "goes with workload" not in call("results", "latest", "--pivot", "rw").out
 
 
-def test_a_figure_is_called_as_in_guidelines_or_as_in_tables(call: Call, two_runs: Path) -> None:
+def test_a_metric_has_its_name_in_guidelines_or_tables(call: Call, two_runs: Path) -> None:
     dotted, plain = (
         call("results", "latest", "--metric", one, "--format", "csv").out for one in ("read.bw", "read_bw")
     )
@@ -421,7 +421,7 @@ def test_a_figure_is_called_as_in_guidelines_or_as_in_tables(call: Call, two_run
     assert "there is no figure 'raed.bw'; did you mean read_bw" in call("results", "--metric", "raed.bw").err
 
 
-def test_what_was_seen_beside_the_work_and_sums_are_figures_too(call: Call, tmp_path: Path) -> None:
+def test_monitor_values_and_totals_are_metrics(call: Call, tmp_path: Path) -> None:
     beside = (
         {"iowait": "0.2500", "evenness": "0.980", "host_limited_share": "0.0010"},
         {"iowait": "0.3500", "evenness": "1.000"},
@@ -448,7 +448,7 @@ def test_what_was_seen_beside_the_work_and_sums_are_figures_too(call: Call, tmp_
     ]
 
 
-def test_a_pivot_does_not_set_unlike_work_beside_each_other(call: Call, tmp_path: Path) -> None:
+def test_a_pivot_separates_different_workloads(call: Call, tmp_path: Path) -> None:
     """Each size of requests belongs to one workload; a single line of both would show what the size does not do."""
     cells = [
         CellRow(
@@ -467,7 +467,7 @@ def test_a_pivot_does_not_set_unlike_work_beside_each_other(call: Call, tmp_path
     assert "workload.bs 4" not in told
 
 
-def test_a_pivot_says_how_many_cells_it_cannot_place(call: Call, tmp_path: Path) -> None:
+def test_a_pivot_counts_cells_without_a_place(call: Call, tmp_path: Path) -> None:
     bare = CellRow("bare", "bare/seq", {"layout": "bare", "workload": "seq", "workload.rw": "read"})
     broken = Trial(LARGE_CHUNK.id, 1, Outcome.BROKEN, "the guest panicked")
     of_small = [one for one in trials() if one.cell == SMALL_CHUNK.id]
@@ -487,7 +487,7 @@ def test_markdown_and_parquet(call: Call, two_runs: Path, tmp_path: Path) -> Non
     assert table.schema.field("read_bw").type == "double"
 
 
-def test_the_format_is_as_the_name_of_the_file_says(call: Call, two_runs: Path, tmp_path: Path) -> None:
+def test_the_suffix_of_the_file_selects_the_format(call: Call, two_runs: Path, tmp_path: Path) -> None:
     assert call("results", "--to", "all.csv").status == 0
     assert len(rows((tmp_path / "all.csv").read_text())) == 6
     assert call("compare", "--to", "all.json", "run-1", "run-1").status == 0
@@ -498,10 +498,10 @@ def test_the_format_is_as_the_name_of_the_file_says(call: Call, two_runs: Path, 
     assert "│" in (tmp_path / "all.txt").read_text()
     call("results", "--format", "json", "--to", "odd.csv")
     assert json.loads((tmp_path / "odd.csv").read_text())["rows"], "what is said in so many words counts more"
-    for name, what in (("all.xlsx", "`.xlsx`"), ("all", "a name without a suffix")):
+    for name, what in (("all.xlsx", "the suffix `.xlsx`"), ("all", "a name without a suffix")):
         said = call("results", "--to", name)
         assert said.status == 2
-        assert f"--to {name}: no format is known for {what}" in said.err
+        assert f"--to {name}: no format for {what}" in said.err
         assert ".csv, .json, .md, .parquet, .txt" in said.err
         assert not (tmp_path / name).exists()
     assert call("results", "--to", "all", "--format", "csv").status == 0
@@ -511,7 +511,7 @@ def test_the_format_is_as_the_name_of_the_file_says(call: Call, two_runs: Path, 
     assert "--results" not in said.err
 
 
-def test_cells_stand_as_they_were_declared(call: Call, tmp_path: Path) -> None:
+def test_cells_keep_their_declared_order(call: Call, tmp_path: Path) -> None:
     names = [f"{raid}/chunk={size}/seq" for raid in ("raid5", "raid10") for size in ("4KiB", "1MiB", "16KiB")]
     cells = [CellRow(f"{number:08}", name, {}) for number, name in enumerate(names)]
     measured_in = [past.measured(cells[at].id, 1, 1e8) for at in (3, 0, 5, 1, 4, 2)]
@@ -519,7 +519,7 @@ def test_cells_stand_as_they_were_declared(call: Call, tmp_path: Path) -> None:
     assert [row["name"] for row in rows(call("results", "--format", "csv").out)] == names
 
 
-def test_of_cells_that_nobody_put_in_order_sizes_stand_in_theirs(tmp_path: Path) -> None:
+def test_cells_without_an_order_are_sorted_by_size(tmp_path: Path) -> None:
     sizes = ("4KiB", "16KiB", "128KiB", "1MiB")
     names = [f"{raid}/chunk={size}/seq" for raid in ("raid5", "raid10") for size in sizes]
     with SharedStore.open(address_of(None, tmp_path)) as store:
@@ -540,7 +540,7 @@ def test_by_outcome(call: Call, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("outcome", ["measured", "broken"])
-def test_how_a_cell_stopped_does_not_depend_on_what_is_shown_of_it(call: Call, tmp_path: Path, outcome: str) -> None:
+def test_the_stop_of_a_cell_does_not_depend_on_shown_figures(call: Call, tmp_path: Path, outcome: str) -> None:
     found = [one for one in trials() if one.cell == SMALL_CHUNK.id][:2]
     broken = Trial(SMALL_CHUNK.id, 3, Outcome.BROKEN, "the guest panicked")
     past.recorded(tmp_path / "results", [*found, broken], 1, CELLS, least=3, most=3)
@@ -564,23 +564,23 @@ def test_how_a_cell_stopped_does_not_depend_on_what_is_shown_of_it(call: Call, t
         (("compare", "--by", "kernel", "5.10", "6.1"), "there are: 6.1.0-28-amd64, 6.12.57+deb13-amd64"),
         (("compare", "--by", "host", "lab1", "lab9"), "there are: lab1, lab2"),
         (("compare", "--by", "md.chunk", "64KiB", "1MiB"), "there are: 64KiB, 512KiB"),
-        (("compare", "--runs", "latest", "run-1", "run-2"), "A and B are the runs already"),
+        (("compare", "--runs", "latest", "run-1", "run-2"), "A and B name the runs"),
         (("compare", "run-1", "run-2", "--confidence", "100%"), "must lie between"),
         (("compare", "run-1", "run-2", "--within", "much"), "write it like 5%"),
-        (("compare", "run-1", "run-2", "--metric", "read_ios"), "read_ios: no figure of speed"),
-        (("compare", "run-1", "run-2", "--metric", "iowait"), "iowait: no figure of speed"),
-        (("compare", "run-1", "run-2", "--metric", "runtime"), "there are read_bw, write_bw, read_iops"),
-        (("history",), "history of what?"),
+        (("compare", "run-1", "run-2", "--metric", "read_ios"), "read_ios: not a figure of speed"),
+        (("compare", "run-1", "run-2", "--metric", "iowait"), "iowait: not a figure of speed"),
+        (("compare", "run-1", "run-2", "--metric", "runtime"), "use one of read_bw, write_bw, read_iops"),
+        (("history",), "no cell is given"),
         (("history", "raid5/chunk=64KiB/seq/rw=raed"), f"close to it: {SMALL_CHUNK.name}"),
     ],
 )
-def test_what_cannot_be_answered_says_why(call: Call, two_runs: Path, arguments: tuple[str, ...], words: str) -> None:
+def test_impossible_queries_are_bad_input(call: Call, two_runs: Path, arguments: tuple[str, ...], words: str) -> None:
     said = call(*arguments)
     assert said.status == 2
     assert words in said.err
 
 
-def test_compare_finds_what_is_slower_and_by_what_the_environments_differ(call: Call, two_runs: Path) -> None:
+def test_compare_finds_slower_cells_and_differing_environments(call: Call, two_runs: Path) -> None:
     said = call("compare", "run-1", "run-2")
     assert said.status == 1
     assert "B against A: 2 slower, 0 faster, 1 same, 0 cannot tell" in said.out
@@ -619,7 +619,7 @@ def test_compare_a_run_with_itself(call: Call, two_runs: Path) -> None:
     ("how", "stopped", "early"),
     [({}, "fixed", False), ({"until": 0.05}, "precise", True), ({"steered": True}, "decided", True)],
 )
-def test_what_stopped_by_what_was_measured_is_compared_so(
+def test_a_comparison_respects_early_stops(
     call: Call, tmp_path: Path, how: dict[str, Any], stopped: str, early: bool
 ) -> None:
     for number, times in enumerate((1.0, 0.99), start=1):
@@ -680,7 +680,7 @@ def test_compare_by_an_axis_with_which_others_change(call: Call, tmp_path: Path)
     assert "changes along" not in said.out
 
 
-def test_cells_of_one_name_and_other_ids(call: Call, tmp_path: Path) -> None:
+def test_cells_with_the_same_name_and_other_ids(call: Call, tmp_path: Path) -> None:
     for number in (1, 2):
         one = CellRow(f"{number}234567890", SMALL_CHUNK.name, SMALL_CHUNK.axes)
         found = [past.measured(one.id, round_number, 1e8 * noise) for round_number, noise in enumerate(NOISE)]
@@ -721,7 +721,7 @@ def test_compare_revisions(call: Call, tmp_path: Path) -> None:
     assert call("compare", "--by", "revision", "1", "2").status == 2, "a digit names too many"
 
 
-def test_several_runs_a_side_count_as_one_value_each(call: Call, tmp_path: Path) -> None:
+def test_each_of_several_runs_on_a_side_counts_as_one_value(call: Call, tmp_path: Path) -> None:
     """Two runs of one host in two moods: their trials are sure of themselves, the comparison is not."""
     for number, times in enumerate((1.0, 1.3, 1.02, 1.28), start=1):
         host = Host(kernel="", cpu="", cores=1, memory=1, hostname=f"lab{(number + 1) // 2}")
@@ -734,7 +734,7 @@ def test_several_runs_a_side_count_as_one_value_each(call: Call, tmp_path: Path)
     assert counts == {("10", "10", "2", "2")}
 
 
-def test_round_by_round_those_count_that_both_sides_share(call: Call, tmp_path: Path) -> None:
+def test_only_shared_rounds_are_compared(call: Call, tmp_path: Path) -> None:
     some = [one for one in trials() if one.cell == SMALL_CHUNK.id or one.round > 2]
     past.recorded(tmp_path / "results", some, 1, CELLS)
     said = call("compare", "--by", "md.chunk", "64KiB", "512KiB", "--metric", "read_bw", "--format", "csv")
@@ -743,7 +743,7 @@ def test_round_by_round_those_count_that_both_sides_share(call: Call, tmp_path: 
     assert [told[name] for name in ("trials_a", "trials_b", "values_a", "values_b")] == ["5", "3", "3", "3"]
 
 
-def test_one_run_is_held_against_how_far_several_lie_apart(call: Call, tmp_path: Path) -> None:
+def test_one_run_is_compared_with_the_spread_of_several(call: Call, tmp_path: Path) -> None:
     """Each run is in a mood of its own: trials pooled would be sure that the last one is another."""
     for number, times in enumerate((1.0, 1.3, 1.1, 1.2, 0.95), start=1):
         host = Host(kernel="", cpu="", cores=1, memory=1, hostname="lab2" if number == 5 else "lab1")
@@ -771,7 +771,7 @@ def test_a_run_that_is_on_both_sides_counts_once(call: Call, tmp_path: Path) -> 
     assert "run-* and run-[1-4] are the same 4 runs" in same.err
 
 
-def test_many_cells_of_one_side_only_take_one_line(call: Call, tmp_path: Path) -> None:
+def test_many_unmatched_cells_take_one_line(call: Call, tmp_path: Path) -> None:
     more = [replace(WRITES, id=f"more{number}", name=f"more/{number}") for number in range(9)]
     lone = [past.measured(cell.id, 1, 1e8) for cell in more]
     past.recorded(tmp_path / "results", [*trials(), *lone], 1, [*CELLS, *more])
@@ -780,7 +780,7 @@ def test_many_cells_of_one_side_only_take_one_line(call: Call, tmp_path: Path) -
     assert told == ["no ratio of more/0, more/1, more/2, more/3, more/4 and 4 more: not there in B"]
 
 
-def test_cells_of_one_side_only_are_listed(call: Call, tmp_path: Path) -> None:
+def test_unmatched_cells_are_listed(call: Call, tmp_path: Path) -> None:
     past.recorded(tmp_path / "results", trials()[:1] + trials()[3:4], 1, CELLS)
     broken = [Trial(SMALL_CHUNK.id, round_number, Outcome.BROKEN, "it broke") for round_number in (1, 2)]
     past.recorded(tmp_path / "results", trials()[1:2], 2, CELLS)
@@ -800,7 +800,7 @@ def test_cells_of_one_side_only_are_listed(call: Call, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["table", "csv", "md", "json"])
-def test_where_all_of_b_is_broken_that_is_what_is_told(call: Call, tmp_path: Path, form: str) -> None:
+def test_a_fully_broken_side_is_reported(call: Call, tmp_path: Path, form: str) -> None:
     broken = [Trial(cell.id, 1, Outcome.BROKEN, "no such device") for cell in CELLS]
     past.recorded(tmp_path / "results", trials(), 1, CELLS)
     past.recorded(tmp_path / "results", broken, 2, CELLS)
@@ -820,7 +820,7 @@ def test_where_all_of_b_is_broken_that_is_what_is_told(call: Call, tmp_path: Pat
     assert f"{WRITES.name}: broken: no such device in A" in other.err
 
 
-def test_a_night_in_which_all_broke_says_so_beside_the_last_good_one(call: Call, tmp_path: Path) -> None:
+def test_a_fully_broken_night_is_reported_beside_the_last_good_one(call: Call, tmp_path: Path) -> None:
     past.recorded(tmp_path / "results", trials(), 1, CELLS, exit=0)
     broken = [Trial(cell.id, 1, Outcome.BROKEN, "no such device") for cell in CELLS]
     past.recorded(tmp_path / "results", broken, 2, CELLS, exit=3)
@@ -829,7 +829,7 @@ def test_a_night_in_which_all_broke_says_so_beside_the_last_good_one(call: Call,
     assert "B has broken trials where A has figures" in said.out
 
 
-def test_a_side_that_is_not_finished_is_said_to_be_so(call: Call, tmp_path: Path) -> None:
+def test_an_unfinished_side_has_a_note(call: Call, tmp_path: Path) -> None:
     past.recorded(tmp_path / "results", trials(), 1, CELLS)
     past.recorded(tmp_path / "results", trials()[:7], 2, CELLS, finished=False, planned=15)
     said = call("compare", "run-1", "run-2", "--only", "chunk=512KiB")
@@ -897,7 +897,7 @@ def test_synthetic_figures_are_never_mixed_with_measured_ones(call: Call, two_ru
     assert "figures are synthetic, from the dry machine" in alone.out
 
 
-def test_synthetic_runs_that_are_left_out_are_told_of(call: Call, two_runs: Path) -> None:
+def test_left_out_synthetic_runs_have_a_note(call: Call, two_runs: Path) -> None:
     """Else one measured run makes all others invisible, and the answer sounds as if they were not there."""
     other = cell("64KiB", "trim")
     walked = [past.measured(other.id, round_number, 1e8 * noise) for round_number, noise in enumerate(NOISE, start=1)]
@@ -969,7 +969,7 @@ def test_another_store_by_option_and_by_environment(
     assert call("results", "latest").status == 0, "the store alone is enough to answer"
 
 
-def test_a_mistyped_store_is_an_error_and_a_new_one_is_told_of(
+def test_a_mistyped_store_is_an_error_and_a_new_one_has_a_note(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "small.yaml").write_text(SMALL)
@@ -984,7 +984,7 @@ def test_a_mistyped_store_is_an_error_and_a_new_one_is_told_of(
     monkeypatch.setenv("MATRIX_STORE", "lob.db")
     said = call("results")
     assert said.status == 2
-    assert "there is no store at lob.db, which MATRIX_STORE names" in said.err
+    assert "there is no store at lob.db, named by MATRIX_STORE" in said.err
     assert not (tmp_path / "lob.db").exists()
 
 
@@ -1002,7 +1002,7 @@ def test_unfinished_runs_do_not_look_finished(call: Call, tmp_path: Path) -> Non
     assert note in json.loads(call("results", "run-1", "--format", "json").out)["notes"]
 
 
-def test_no_password_is_kept() -> None:
+def test_the_manifest_has_no_password() -> None:
     words = ("matrix", "run", "--store", "postgresql://me:se:cret@db/matrix", "--store=postgresql://db/x", "a:b@c.yaml")
     assert command_line(words)[3:] == ("postgresql://me:***@db/matrix", "--store=postgresql://db/x", "a:b@c.yaml")
     for url in ("db/m?user=a&password=secret", "lab:pa@secret@db/m", "db/m?sslpassword=secret", "lab:secret/m"):
@@ -1031,7 +1031,7 @@ def test_import(call: Call, tmp_path: Path) -> None:
     assert len(told) == 3
 
 
-def test_import_says_what_is_lacking(call: Call, tmp_path: Path) -> None:
+def test_import_reports_missing_figures(call: Call, tmp_path: Path) -> None:
     document = json.loads((DATA / "fio-psync-grouped.json").read_text())
     for side in ("read", "write"):
         del document["jobs"][0][side]["lat_ns"]["bins"]
@@ -1044,7 +1044,7 @@ def test_import_says_what_is_lacking(call: Call, tmp_path: Path) -> None:
     assert (row["read_lat_p99"], row["measured"]) == ("", "1"), "that of completions is not taken for it"
 
 
-def test_import_of_what_is_no_result(call: Call, tmp_path: Path) -> None:
+def test_import_of_other_files(call: Call, tmp_path: Path) -> None:
     (tmp_path / "text.json").write_text("hello")
     said = call("import", "text.json")
     assert said.status == 2
@@ -1078,7 +1078,7 @@ def fio(path: Path, *jobs: Mapping[str, str], bw: int | None = None) -> str:
     return path.name
 
 
-def test_devices_of_one_file_are_cells_of_their_own(call: Call, tmp_path: Path) -> None:
+def test_devices_of_one_file_are_separate_cells(call: Call, tmp_path: Path) -> None:
     jobs = ({"filename": "/dev/sda"}, {"filename": "/dev/sdb"}, {"filename": "/dev/sda", "jobname": "b"})
     assert "3 trials of 3 cells" in call("import", fio(tmp_path / "both.json", *jobs)).out
     found = rows(call("results", "imported", "--format", "csv").out)
@@ -1090,11 +1090,11 @@ def test_devices_of_one_file_are_cells_of_their_own(call: Call, tmp_path: Path) 
     assert len({one["name"] for one in found if "_dev_sd" in one["name"]}) == 3
 
 
-def test_devices_of_several_files_are_told_apart_by_an_axis(call: Call, tmp_path: Path) -> None:
+def test_an_axis_separates_devices_of_several_files(call: Call, tmp_path: Path) -> None:
     files = [fio(tmp_path / f"{name}.json", {"filename": f"/dev/{name}"}) for name in ("sda", "sdb")]
     said = call("import", *files)
     assert "2 trials of 1 cells" in said.out
-    assert "are from /dev/sda, /dev/sdb: `--axis` tells imports apart" in said.err
+    assert "has trials from /dev/sda, /dev/sdb: `--axis` separates imports" in said.err
 
 
 def test_imports_that_overlap_count_once(call: Call, tmp_path: Path) -> None:
@@ -1103,7 +1103,7 @@ def test_imports_that_overlap_count_once(call: Call, tmp_path: Path) -> None:
     said = call("import", one, two, "copy.json", one)
     assert said.status == 0
     assert "2 trials of 2 cells" in said.out
-    assert "note: copy.json is the same as 4.json: passed over" in said.err
+    assert "note: copy.json is the same as 4.json: skipped" in said.err
     said = call("import", two, three)
     assert said.status == 0
     assert "1 trials of 1 cells" in said.out or "1 trial of 1 cells" in said.out
@@ -1121,7 +1121,7 @@ def test_any_name_of_a_job_can_be_imported(call: Call, tmp_path: Path, name: str
 
 
 @pytest.mark.parametrize("bw", [-1, 10**15])
-def test_what_cannot_have_been_measured_is_refused_and_leaves_nothing(call: Call, tmp_path: Path, bw: int) -> None:
+def test_impossible_figures_are_refused_without_a_folder(call: Call, tmp_path: Path, bw: int) -> None:
     said = call("import", fio(tmp_path / "odd.json", {}, bw=bw), fio(tmp_path / "fine.json", {}))
     assert said.status == 2
     assert "odd.json: bw=" in said.err
@@ -1129,7 +1129,7 @@ def test_what_cannot_have_been_measured_is_refused_and_leaves_nothing(call: Call
     assert not (tmp_path / "results").exists()
 
 
-def test_an_import_that_was_killed_is_gone_on_with(call: Call, tmp_path: Path) -> None:
+def test_a_killed_import_is_continued(call: Call, tmp_path: Path) -> None:
     shutil.copy(DATA / "fio-libaio-jobs.json", tmp_path / "old.json")
     call("import", "old.json")
     (folder,) = (tmp_path / "results").glob("imported-*")
@@ -1143,7 +1143,7 @@ def test_figures_have_units() -> None:
     assert set(METRICS.values()) <= {"bytes/s", "1/s", "ns", "bytes", "s", "%", "share", ""}
 
 
-def test_the_latest_is_one_that_was_measured(call: Call, tmp_path: Path) -> None:
+def test_latest_is_a_measured_run(call: Call, tmp_path: Path) -> None:
     """Whoever walks through a matrix on the dry machine has measured nothing that the next command could be about."""
     for number, machine in ((1, "qemu"), (2, "qemu"), (3, "dry")):
         trials = [past.measured("c1", round_number, 1e8 * number + round_number) for round_number in (1, 2)]
@@ -1158,7 +1158,7 @@ def test_the_latest_is_one_that_was_measured(call: Call, tmp_path: Path) -> None
     assert "synthetic" not in both
 
 
-def test_the_latest_is_synthetic_where_nothing_was_measured(call: Call, tmp_path: Path) -> None:
+def test_latest_is_synthetic_without_measured_runs(call: Call, tmp_path: Path) -> None:
     past.recorded(tmp_path / "results", [past.measured("c1", 1, 1e8)], 1, machine="dry", synthetic=True)
     said = call("results", "latest", "--format", "csv")
     assert {row["run"] for row in rows(said.out)} == {"run-1"}

@@ -67,7 +67,7 @@ def ran(tmp_path: Path) -> Path:
     return found
 
 
-def test_a_run_of_a_study_ends_with_how_much_was_met(call: Call, study: Path, tmp_path: Path) -> None:
+def test_a_run_of_a_study_ends_with_the_number_of_met_figures(call: Call, study: Path, tmp_path: Path) -> None:
     said = call("run", "--on", "dry", str(study))
     assert said.status == 0
     assert "published: 0 of 1 published ratios met within 15 % (1 not within); the figures are synthetic" in said.out
@@ -78,20 +78,20 @@ def test_a_run_of_a_study_ends_with_how_much_was_met(call: Call, study: Path, tm
     assert (row["published_ratio"], row["synthetic"]) == ("2.0", "true")
 
 
-def test_programs_are_told_with_the_end(call: Call, study: Path) -> None:
+def test_json_has_it_in_the_last_event(call: Call, study: Path) -> None:
     said = call("run", "--on", "dry", "--json", str(study))
     (end,) = [row for row in map(json.loads, said.out.splitlines()) if row["event"] == "end"]
     assert end["published"] == {"not within": 1}
 
 
-def test_any_other_matrix_says_nothing_of_it(call: Call, tmp_path: Path) -> None:
+def test_other_matrices_have_no_published_figures(call: Call, tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(SMALL)
     (tmp_path / "published.yaml").write_text(PUBLISHED)
     assert "published" not in call("run", "--on", "dry", "small.yaml").out
     assert not (ran(tmp_path) / "published.md").exists()
 
 
-def test_reports_are_the_same_when_they_are_made_anew(call: Call, study: Path, tmp_path: Path) -> None:
+def test_a_second_report_is_identical(call: Call, study: Path, tmp_path: Path) -> None:
     call("run", "--on", "dry", str(study))
     files = [ran(tmp_path) / name for name in ("published.md", "published.csv")]
     before = [file.read_bytes() for file in files]
@@ -102,7 +102,7 @@ def test_reports_are_the_same_when_they_are_made_anew(call: Call, study: Path, t
     assert [file.read_bytes() for file in files] == before
 
 
-def test_what_is_wrong_with_it_is_told_before_anything_starts(call: Call, study: Path, tmp_path: Path) -> None:
+def test_errors_in_published_figures_are_refused_before_the_run(call: Call, study: Path, tmp_path: Path) -> None:
     (study / "published.yaml").write_text(PUBLISHED.replace("chunk: 64KiB", "chunk: 63KiB"))
     said = call("run", "--on", "dry", str(study))
     assert said.status == 2
@@ -110,7 +110,7 @@ def test_what_is_wrong_with_it_is_told_before_anything_starts(call: Call, study:
     assert not (tmp_path / "results").exists()
 
 
-def test_validate_checks_what_was_published_too(call: Call, study: Path) -> None:
+def test_validate_checks_published_figures(call: Call, study: Path) -> None:
     assert call("validate", str(study)).status == 0
     (study / "published.yaml").write_text(PUBLISHED.replace("metric: read.bw", "metric: raed.bw"))
     said = call("validate", str(study))
@@ -118,13 +118,13 @@ def test_validate_checks_what_was_published_too(call: Call, study: Path) -> None
     assert "published.yaml:4:13: 'raed.bw': there is no such metric" in said.err
 
 
-def test_what_was_published_is_told_from_a_matrix(call: Call, study: Path) -> None:
+def test_a_file_of_published_figures_is_no_matrix(call: Call, study: Path) -> None:
     said = call("validate", str(study / "published.yaml"))
     assert said.status == 2
     assert "this file has the published figures of a study; its matrix is beside it" in said.err
 
 
-def test_a_study_is_held_against_its_latest_finished_run(call: Call, study: Path, tmp_path: Path) -> None:
+def test_a_study_is_compared_with_its_latest_finished_run(call: Call, study: Path, tmp_path: Path) -> None:
     measured(tmp_path, 2.0, 1)
     measured(tmp_path, 1.0, 2)
     measured(tmp_path, 2.0, 3, finished=False)
@@ -136,7 +136,7 @@ def test_a_study_is_held_against_its_latest_finished_run(call: Call, study: Path
     assert "1 of 1 published ratios met" in call("study", str(study), "--run", "run-1").out
 
 
-def test_a_run_of_what_the_matrix_was_before_is_told(call: Call, study: Path, tmp_path: Path) -> None:
+def test_a_run_of_an_older_matrix_is_refused(call: Call, study: Path, tmp_path: Path) -> None:
     """Its cells are others on the same axes: no run would have all that a claim is about."""
     now = [cell for cell in space(SMALL).cells() if cell.axes["workload.rw"] == "read"]
     trials = [past.measured(cell.id, round_number, 1e8 + round_number) for cell in now for round_number in (1, 2, 3)]
@@ -145,8 +145,8 @@ def test_a_run_of_what_the_matrix_was_before_is_told(call: Call, study: Path, tm
     past.recorded(tmp_path / "results", trials, 2, rows, matrix="small")
     said = call("study", str(study), "--run", "run-1", "--run", "run-2")
     assert said.status == 2
-    assert "not all of these runs are of this matrix" in said.err
-    assert "- run-1 has none of its cells" in said.err
+    assert "some of these runs share no cell with the current matrix" in said.err
+    assert "- run-1 has no cell of it" in said.err
     assert "run-2" not in said.err
     for alone in ("run-1", "run-2"):
         assert call("study", str(study), "--run", alone).status == 0
@@ -156,12 +156,12 @@ def test_a_run_of_what_the_matrix_was_before_is_told(call: Call, study: Path, tm
     assert "1 of 1 published ratios met" in both.out
 
 
-def test_a_run_of_another_matrix_is_left_out_with_a_word(call: Call, study: Path, tmp_path: Path) -> None:
+def test_a_run_of_another_matrix_is_left_out_with_a_note(call: Call, study: Path, tmp_path: Path) -> None:
     measured(tmp_path, 2.0, 1)
     past.recorded(tmp_path / "results", [], 2, CELLS, matrix="other")
     said = call("study", str(study), "--run", "run-*")
     assert said.status == 0
-    assert "note: run-2 is of the matrix other, which is none of these studies; left out" in said.err
+    assert "note: run-2 left out: its matrix other belongs to no given study" in said.err
     assert "run-1 is" not in said.err
 
 
@@ -173,9 +173,7 @@ def test_several_studies_are_counted_together(call: Call, study: Path, tmp_path:
     assert [row["said"] for row in rows] == [None, "within 15 %"] * 2
 
 
-def test_one_that_was_not_measured_keeps_none_of_the_others_from_its_page(
-    call: Call, study: Path, tmp_path: Path
-) -> None:
+def test_an_unmeasured_study_does_not_stop_the_others(call: Call, study: Path, tmp_path: Path) -> None:
     measured(tmp_path, 2.0)
     other = tmp_path / "studies" / "other"
     other.mkdir()
@@ -183,12 +181,12 @@ def test_one_that_was_not_measured_keeps_none_of_the_others_from_its_page(
     (other / "published.yaml").write_text(PUBLISHED)
     said = call("study", str(other), str(study), "--page")
     assert said.status == 0
-    assert f"note: no run of {other} was measured to its end; left out" in said.err
+    assert f"note: no finished, measured run of {other}; left out" in said.err
     assert (study / "README.md").exists()
     assert not (other / "README.md").exists()
 
 
-def test_a_page_is_made_and_made_anew(call: Call, study: Path, tmp_path: Path) -> None:
+def test_a_page_is_written_and_updated(call: Call, study: Path, tmp_path: Path) -> None:
     measured(tmp_path, 2.0)
     page = study / "README.md"
     assert call("study", str(study), "--page").status == 0
@@ -203,26 +201,26 @@ def test_a_page_is_made_and_made_anew(call: Call, study: Path, tmp_path: Path) -
     assert page.read_text() == first
 
 
-def test_nothing_synthetic_gets_onto_a_page(call: Call, study: Path, tmp_path: Path) -> None:
+def test_a_page_refuses_synthetic_figures(call: Call, study: Path, tmp_path: Path) -> None:
     measured(tmp_path, 2.0, synthetic=True, machine="dry")
     said = call("study", str(study), "--page", "--run", "run-1")
     assert said.status == 2
-    assert "its figures are synthetic, and a page is for measured ones" in said.err
+    assert "--page needs measured figures, and these are synthetic" in said.err
     assert not (study / "README.md").exists()
 
 
-def test_what_there_is_no_run_of_says_what_to_do(call: Call, study: Path, tmp_path: Path) -> None:
+def test_a_study_without_a_run_suggests_a_command(call: Call, study: Path, tmp_path: Path) -> None:
     measured(tmp_path, 2.0, finished=False)
     said = call("study", str(study))
     assert said.status == 2
-    assert f"no run of {study} was measured to its end" in said.err
+    assert f"no finished, measured run of {study}" in said.err
     assert f"`matrix run {study}` measures it" in said.err
     past.recorded(tmp_path / "results", [], 2, CELLS, matrix="other")
-    assert f"none of the runs that were named is of {study}" in call("study", str(study), "--run", "run-2").err
+    assert f"no named run belongs to {study}" in call("study", str(study), "--run", "run-2").err
 
 
-def test_a_matrix_that_is_no_study_is_told(call: Call, tmp_path: Path) -> None:
+def test_a_matrix_without_published_figures_is_refused(call: Call, tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(SMALL)
     said = call("study", "small.yaml")
     assert said.status == 2
-    assert "small.yaml: is no study: there is no published.yaml beside it" in said.err
+    assert "small.yaml is no study: there is no published.yaml beside it" in said.err

@@ -46,7 +46,7 @@ def results(tmp_path: Path) -> Path:
     return tmp_path / "results"
 
 
-def test_nothing_got_worse(call: Call, results: Path) -> None:
+def test_a_night_without_regressions(call: Call, results: Path) -> None:
     night(results, 2)
     said = call("summary", "latest", "--issue", "issue.md", "--annotations", "annotations")
     assert (said.status, said.out.splitlines()[0]) == (0, "# sweep on qemu: all measured")
@@ -71,18 +71,18 @@ def test_the_fastest_stack_comes_first(call: Call, results: Path) -> None:
     assert line.endswith("as fast as raid5/chunk=64KiB.")
 
 
-def test_parts_of_a_matrix_have_only_some_of_its_stacks(call: Call, results: Path) -> None:
+def test_parts_of_a_matrix_have_no_fastest_stack(call: Call, results: Path) -> None:
     two_stacks(results, part="1 of 2")
     assert "Fastest stack" not in call("summary", "latest").out
 
 
-def test_what_the_host_could_not_keep_up_with_is_in_the_title(call: Call, results: Path) -> None:
+def test_host_limited_trials_are_in_the_title(call: Call, results: Path) -> None:
     late = [replace(one, notes={"host_limited": "vda: 3 % late"}) for one in trials(2e8)]
     past.recorded(results, late, 2, [CELL], exit=0, planned=5)
     assert call("summary", "latest").out.splitlines()[0] == "# sweep on qemu: all measured, 1 cell host-limited"
 
 
-def test_it_got_slower_and_a_guideline_fails(call: Call, results: Path) -> None:
+def test_a_night_with_a_regression_and_a_failed_guideline(call: Call, results: Path) -> None:
     night(
         results,
         2,
@@ -107,7 +107,7 @@ def test_it_got_slower_and_a_guideline_fails(call: Call, results: Path) -> None:
     )
 
 
-def test_what_broke(call: Call, results: Path) -> None:
+def test_a_night_with_broken_trials(call: Call, results: Path) -> None:
     said_by_the_kernel = "oops\n::error::x\n<script>, 100%|"
     broken = [*trials(2e8), Trial("c1", 6, Outcome.BROKEN, said_by_the_kernel)]
     past.recorded(results, broken, 2, [CELL], exit=3, planned=6, text=ADVICE)
@@ -118,7 +118,7 @@ def test_what_broke(call: Call, results: Path) -> None:
     assert line == "::error title=broken%3A raid5/chunk=64KiB/seq::oops%0A::error::x%0A<script>, 100%25|"
 
 
-def test_a_run_that_was_cut_off_is_no_good_one(call: Call, results: Path) -> None:
+def test_an_unfinished_run_is_not_good(call: Call, results: Path) -> None:
     night(results, 2, finished=False, exit=None)
     said = call("summary", "run-2", "--issue", "issue.md")
     assert (said.status, said.out.splitlines()[0]) == (3, "# sweep on qemu: 1 run not finished")
@@ -127,13 +127,13 @@ def test_a_run_that_was_cut_off_is_no_good_one(call: Call, results: Path) -> Non
     assert "A: run-1" in call("summary", "latest").out
 
 
-def test_no_run_before_it(call: Call, results: Path) -> None:
+def test_a_night_without_an_earlier_run(call: Call, results: Path) -> None:
     said = call("summary", "run-1")
     assert said.status == 0
-    assert "No run before it, of the same part in the same place, ended well." in said.out
+    assert "There is no good earlier run of the same part on the same machine and host." in said.out
 
 
-def test_parts_of_a_night_are_held_against_the_parts_of_the_one_before(call: Call, tmp_path: Path) -> None:
+def test_parts_of_a_night_are_compared_with_the_same_parts_before(call: Call, tmp_path: Path) -> None:
     results, other = tmp_path / "results", CellRow("c2", "raid5/chunk=16KiB/seq", {"layout": "raid5"})
     for number, rate in ((1, 2e8), (3, 1e8)):
         past.recorded(results, trials(2e8), number, [CELL], exit=0, part="shard 1/2")
@@ -145,7 +145,7 @@ def test_parts_of_a_night_are_held_against_the_parts_of_the_one_before(call: Cal
     assert "| run-3 | shard 1/2 | lab1 |" in said.out
 
 
-def test_how_it_ended_counts_where_its_folder_is_not(call: Call, results: Path, tmp_path: Path) -> None:
+def test_the_exit_code_of_a_run_without_its_folder_counts(call: Call, results: Path, tmp_path: Path) -> None:
     night(results, 2, exit=1)
     assert call("summary", "run-2").status == 1
     shutil.rmtree(results / "run-2")
@@ -154,11 +154,11 @@ def test_how_it_ended_counts_where_its_folder_is_not(call: Call, results: Path, 
     assert "## Guidelines" not in said.out
 
 
-def test_a_matrix_that_nobody_understands_today(call: Call, results: Path) -> None:
+def test_a_matrix_that_is_invalid_today(call: Call, results: Path) -> None:
     night(results, 2, text="name: sweep\nguidelines: [{id: gone, shape: unheard-of}]\n")
     said = call("summary", "latest")
     assert said.status == 0
-    assert "nobody can tell: matrix.yaml" in said.out
+    assert "not judged: matrix.yaml" in said.out
     assert "B against A" in said.out
 
 
@@ -171,7 +171,7 @@ def test_against_another(call: Call, results: Path) -> None:
     assert (said.status, "no run in the store matches 'nothing'" in said.err) == (2, True)
 
 
-def test_guidelines_of_runs_that_were_done_somewhere(call: Call, results: Path) -> None:
+def test_guidelines_of_runs_on_one_host(call: Call, results: Path) -> None:
     elsewhere = past.manifest().host.model_copy(update={"hostname": "nightly-2"})
     night(results, 2, 1e8, host=elsewhere)
     assert call("guidelines", "check", "*", "--on", "lab1").status == 0
@@ -182,14 +182,14 @@ def test_guidelines_of_runs_that_were_done_somewhere(call: Call, results: Path) 
     assert "sweep on qemu of lab1" in said.err
 
 
-def test_a_run_that_measured_nothing_is_not_all_measured(call: Call, results: Path) -> None:
+def test_a_run_without_measured_trials_is_not_all_measured(call: Call, results: Path) -> None:
     skipped = [Trial("c1", 1, Outcome.SKIPPED, "no such module")]
     past.recorded(results, skipped, 2, [CELL], exit=3, planned=5, text=ADVICE)
     said = call("summary", "run-2")
     assert (said.status, said.out.splitlines()[0]) == (3, "# sweep on qemu: 1 run measured nothing")
 
 
-def test_hints_lead_to_commands_that_take_them(call: Call, tmp_path: Path) -> None:
+def test_suggested_commands_accept_their_arguments(call: Call, tmp_path: Path) -> None:
     cells = [CellRow(f"{number:08}", f"cell-{number}", {}) for number in range(201)]
     for number in (1, 2):
         one = [past.measured(cell.id, 1, 1e8) for cell in cells]

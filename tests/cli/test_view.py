@@ -50,7 +50,7 @@ def test_plain_lines_count_on_from_what_was_recorded_before(capsys: pytest.Captu
     ]
 
 
-def test_a_long_step_is_one_line_however_often_it_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_long_step_prints_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     view = PlainView(1, 0)
     for fraction in (0.1, 0.2, 1.0):
         view.progress("building the appliance", fraction)
@@ -74,7 +74,7 @@ def test_json_has_a_line_for_every_event_but_the_start_of_a_trial(capsys: pytest
     assert (said[4]["outcome"], said[4]["reason"]) == ("broken", "the guest panicked")
 
 
-def test_quiet_tells_losses_alone_and_not_on_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_prints_only_losses_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     view = QuietView(10, 0)
     for event in EVENTS:
         view.event(event)
@@ -88,7 +88,7 @@ def test_quiet_tells_losses_alone_and_not_on_standard_output(capsys: pytest.Capt
     ]
 
 
-def test_the_bar_keeps_what_went_wrong_above_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_stay_above_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = io.StringIO()
     console = Console(file=terminal, force_terminal=True, width=200, color_system=None)
     monkeypatch.setattr("runner.cli.bar.Console", lambda **_: console)
@@ -110,7 +110,7 @@ def test_the_bar_keeps_what_went_wrong_above_itself(monkeypatch: pytest.MonkeyPa
 HOST_LIMITED = TrialHostLimited("raid5/[red]/work", 1, RED, "9.0% (answers late 9.0%, disks left waiting 0.0%)", 3)
 
 
-def test_why_a_trial_is_measured_again_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_repeated_trial_has_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
     PlainView(10, 0).event(HOST_LIMITED)
     JsonView(10, 0).event(HOST_LIMITED)
     plain, line = capsys.readouterr().out.splitlines()
@@ -122,7 +122,7 @@ def test_why_a_trial_is_measured_again_is_told(capsys: pytest.CaptureFixture[str
     assert (said["event"], said["name"], said["stack"], said["beside"]) == ("host-limited", HOST_LIMITED.name, RED, 3)
 
 
-def test_where_several_rigs_are_at_work_each_has_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_of_several_rigs_has_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = io.StringIO()
     console = Console(file=terminal, force_terminal=True, width=200, color_system=None)
     monkeypatch.setattr("runner.cli.bar.Console", lambda **_: console)

@@ -209,7 +209,7 @@ def test_a_run_is_about_its_disks(place: Place) -> None:
     # What the killed run had is not another's; once it was taken back, the other disks make another run.
     assert place.start(*RUN).communicate()[0].count("left over") == 2
     # Disks of tests beside this one may be told of as well.
-    assert place.start("clean").communicate()[0].count("given back by the run") == 2
+    assert place.start("clean").communicate()[0].count("returned from the run") == 2
     last = place.start(*RUN)
     last.communicate()
     assert last.returncode == 0

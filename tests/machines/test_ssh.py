@@ -207,7 +207,7 @@ def test_while_one_is_at_them_nobody_else_gets_the_disks(desk: Desk) -> None:
     gate.reached()
     second = desk.said(*RUN, "--results", "others", status=2)
     assert "nothing was written" in second
-    assert "left, as it is in use by the run " in desk.cleaned()
+    assert "not returned: it is in use by the run " in desk.cleaned()
     gate.opened()
     output, _ = first.communicate()
     assert first.returncode == 0, output
@@ -232,9 +232,9 @@ def test_a_killed_run_is_cleaned_from_afar_by_its_own_scripts(desk: Desk) -> Non
     gate.reached()
     runner.kill()
     runner.communicate()
-    assert "disk-a of ssh:shelf: with the run " in desk.said("clean", "--dry-run")
-    assert "bench: disk-a: with the run " in desk.said("clean", "--dry-run", "--every-host")
-    assert desk.cleaned().count("given back by the run") == 2
+    assert "disk-a of ssh:shelf: leased by the run " in desk.said("clean", "--dry-run")
+    assert "bench: disk-a: leased by the run " in desk.said("clean", "--dry-run", "--every-host")
+    assert desk.cleaned().count("returned from the run") == 2
     assert desk.clean()
 
 

@@ -161,7 +161,7 @@ def test_a_killed_run_is_cleaned_by_its_own_scripts(seat: Seat) -> None:
     runner.kill()
     runner.communicate()
     # Loop devices of others that are at work on this machine are told of as well.
-    assert seat.start("clean").communicate()[0].count("given back by the run") == 2
+    assert seat.start("clean").communicate()[0].count("returned from the run") == 2
     assert seat.clean()
 
 

@@ -20,7 +20,7 @@ def lines(content: RunData) -> str:
 @pytest.mark.parametrize(
     ("step", "said"), [(0.97, "rates fell by 14 % (14 % to 14 %)"), (1.02, "rates rose by 10 % (")]
 )
-def test_drift_is_told_with_its_size(step: float, said: str) -> None:
+def test_drift_is_reported_with_its_size(step: float, said: str) -> None:
     trials = [measured("c1", round_number, direction(2e8 * step**round_number, 1 << 20)) for round_number in range(6)]
     assert f"from the first round to the last, {said}" in lines(RunData("m", "qemu", False, [SEQ], trials))
 
@@ -49,7 +49,7 @@ def test_a_drift_that_no_figure_shows_is_not_mentioned(monkeypatch: pytest.Monke
     assert "first round" not in drifting(8, 8)
 
 
-def test_where_nothing_drifts_nothing_is_said() -> None:
+def test_steady_cells_have_no_note_on_drift() -> None:
     trials = [
         measured("c1", round_number, direction(2e8 + (-1) ** round_number * 1e6, 1 << 20)) for round_number in range(6)
     ]
@@ -62,11 +62,11 @@ SKIPPED = Trial("c1", 1, Outcome.SKIPPED, "this kernel has no raid0")
 
 
 @pytest.mark.parametrize(("also", "end"), [((), Exit.BROKEN), ((measured("c1", 2, None),), Exit.ALL_MEASURED)])
-def test_what_was_skipped_is_no_success_unless_something_was_measured(also: tuple[Trial, ...], end: Exit) -> None:
+def test_skipped_trials_alone_are_no_success(also: tuple[Trial, ...], end: Exit) -> None:
     assert exit_code(RunData("m", "qemu", False, [SEQ], (SKIPPED, *also))) is end
 
 
-def test_that_nothing_was_measured_is_told_with_the_reason() -> None:
+def test_a_run_without_measured_trials_has_its_reason() -> None:
     content = RunData("m", "qemu", False, [SEQ], [SKIPPED, SKIPPED])
     assert "no trial was measured: this kernel has no raid0\n" in lines(content)
     assert "no trial" not in lines(RUN)

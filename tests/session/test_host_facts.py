@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
 
-def test_the_host_tells_more_than_its_kernel() -> None:
+def test_facts_of_the_host() -> None:
     found = host.host_facts()
     assert found.kernel
     assert found.command_line
@@ -33,7 +33,7 @@ def test_the_host_tells_more_than_its_kernel() -> None:
     assert all(told.values()), "what is not known is not there"
 
 
-def test_a_program_that_is_not_there_has_no_version(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_program_has_no_version(monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(*_: object, **__: object) -> None:
         raise HarnessBroken("not installed")
 
@@ -75,7 +75,7 @@ def test_a_repository_without_a_commit_has_no_revision(tmp_path: Path) -> None:
     assert host.revision(tmp_path) is None
 
 
-def test_disks_of_one_model_are_alike_wherever_their_platters_are() -> None:
+def test_disks_of_one_model_have_the_same_digest() -> None:
     model = disk_model("st3320620as")
     one, other = (simulated_disk_facts(Disk(1 << 30, "sata", model.physics(seed))) for seed in (1, 2))
     assert one == other

@@ -38,7 +38,7 @@ def ran(
     return run.path
 
 
-def test_where_nothing_is_recorded_it_is_a_guess(tmp_path: Path) -> None:
+def test_without_recorded_runs_the_pace_is_a_guess(tmp_path: Path) -> None:
     assert refine_pace(tmp_path / "none", "qemu", MATRIX, GUESS) == GUESS
     ran(tmp_path, 1, seconds=5.0, machine="dry")
     assert refine_pace(tmp_path, "qemu", MATRIX, GUESS) == GUESS
@@ -55,26 +55,26 @@ def test_runs_on_this_machine_are_averaged(tmp_path: Path) -> None:
     assert pace.once == 40.0, "what is to be prepared is another matter"
 
 
-def test_runs_of_another_matrix_only_tell_how_much_trials_scatter(tmp_path: Path) -> None:
+def test_runs_of_another_matrix_only_give_the_scatter(tmp_path: Path) -> None:
     ran(tmp_path, 1, seconds=3.0, bw=2e6)
     assert refine_pace(tmp_path, "qemu", "another", GUESS) == replace(GUESS, scattered=1)
 
 
-def test_runs_of_the_same_matrix_say_more_than_later_ones_of_others(tmp_path: Path) -> None:
+def test_runs_of_the_same_matrix_precede_later_ones_of_others(tmp_path: Path) -> None:
     ran(tmp_path, 1, seconds=3.0)
     for hour in range(2, 8):
         ran(tmp_path, hour, seconds=99.0, matrix="another")
     assert refine_pace(tmp_path, "qemu", MATRIX, GUESS).overhead == 2.0
 
 
-def test_old_runs_say_little_about_today(tmp_path: Path) -> None:
+def test_old_runs_do_not_count(tmp_path: Path) -> None:
     ran(tmp_path, 1, seconds=1000.0)
     for hour in range(2, 7):
         ran(tmp_path, hour, seconds=3.0)
     assert refine_pace(tmp_path, "qemu", MATRIX, GUESS).overhead == 2.0
 
 
-def test_a_run_that_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
+def test_an_unreadable_run_is_skipped(tmp_path: Path) -> None:
     ran(tmp_path, 1, seconds=3.0)
     (ran(tmp_path, 2, seconds=1000.0) / "journal.sqlite").write_bytes(b"no database" * 100)
     missing = ran(tmp_path, 3, seconds=1000.0) / "journal.sqlite"
@@ -83,7 +83,7 @@ def test_a_run_that_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
     assert not missing.exists(), "looking makes nothing"
 
 
-def test_a_run_in_which_nothing_was_measured_teaches_nothing(tmp_path: Path) -> None:
+def test_a_run_without_measured_trials_does_not_count(tmp_path: Path) -> None:
     run = create(tmp_path, manifest())
     with Journal.open(run.journal) as journal:
         journal.record_set_up(1, "array", 4.0)

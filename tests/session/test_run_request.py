@@ -42,7 +42,7 @@ def own(tmp_path: Path) -> Path:
     return tmp_path / "own"
 
 
-def test_the_same_order_again_is_the_same_run(tmp_path: Path, own: Path) -> None:
+def test_the_same_request_continues_the_run(tmp_path: Path, own: Path) -> None:
     assert fingerprint(tmp_path) == fingerprint(tmp_path, "# a comment\n" + SMALL)
     assert fingerprint(tmp_path, own=own) == fingerprint(tmp_path, own=own) != fingerprint(tmp_path)
 
@@ -66,7 +66,7 @@ def on_real(folder: Path, place: str, more: str) -> str:
         ("local", ", kind: hdd", False),
     ],
 )
-def test_what_of_a_disk_makes_no_figure_another_makes_no_other_run(
+def test_only_disk_settings_that_affect_figures_change_the_fingerprint(
     tmp_path: Path, place: str, more: str, same: bool
 ) -> None:
     assert (on_real(tmp_path, place, "") == on_real(tmp_path, place, more)) is same
@@ -82,13 +82,13 @@ def test_templates_that_change_places_make_another_run(tmp_path: Path, own: Path
 
 
 @pytest.mark.parametrize("changed", ["set-up", "tear-down"])
-def test_of_two_templates_of_one_name_each_counts(tmp_path: Path, own: Path, changed: str) -> None:
+def test_templates_of_the_same_name_in_two_folders_count(tmp_path: Path, own: Path, changed: str) -> None:
     before = fingerprint(tmp_path, own=own)
     (own / changed / "md.sh").write_text("# other\n")
     assert fingerprint(tmp_path, own=own) != before
 
 
-def test_a_template_of_ones_own_that_says_what_the_shipped_one_says_changes_nothing(tmp_path: Path) -> None:
+def test_a_copy_of_a_shipped_template_does_not_change_the_fingerprint(tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.mkdir()
     shutil.copy(environment.SHIPPED / "measure.sh", mine)
@@ -108,14 +108,14 @@ def test_another_version_of_the_shipped_templates_makes_another_run(
     assert fingerprint(tmp_path) != before
 
 
-def test_a_folder_called_like_a_template_is_no_trouble(tmp_path: Path, own: Path) -> None:
+def test_a_folder_with_the_name_of_a_template_is_ignored(tmp_path: Path, own: Path) -> None:
     before = fingerprint(tmp_path, own=own)
     (own / "x.d").mkdir()
     assert fingerprint(tmp_path, own=own) == before
 
 
 @pytest.mark.parametrize("declared", [False, True])
-def test_a_kernel_image_counts_by_what_is_in_it(tmp_path: Path, declared: bool) -> None:
+def test_a_kernel_image_counts_by_its_content(tmp_path: Path, declared: bool) -> None:
     image = tmp_path / "bzImage"
     text = SMALL + f"machine: {{kernel: {image}}}\n" if declared else SMALL
     asked_for = None if declared else str(image)
@@ -127,7 +127,7 @@ def test_a_kernel_image_counts_by_what_is_in_it(tmp_path: Path, declared: bool) 
     assert fingerprint(tmp_path, text, kernel=asked_for) != before
 
 
-def test_a_machine_is_told_what_was_in_a_kernel_image_when_the_run_began(
+def test_a_machine_gets_the_kernel_image_from_the_start_of_the_run(
     call: Callable[..., Said], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     image, told = tmp_path / "bzImage", []
@@ -153,7 +153,7 @@ def test_a_machine_is_told_what_was_in_a_kernel_image_when_the_run_began(
     ("asked_for", "declared"),
     [(None, ()), (None, ("debian-12", "debian-13")), ("debian-13", ()), ("debian-13", ("debian-13",))],
 )
-def test_kernels_that_do_not_contradict_each_other(asked_for: str | None, declared: tuple[str, ...]) -> None:
+def test_kernels_that_agree(asked_for: str | None, declared: tuple[str, ...]) -> None:
     check_kernel(asked_for, declared)
 
 
@@ -165,18 +165,18 @@ def test_kernels_that_do_not_contradict_each_other(asked_for: str | None, declar
         ("/boot/bz", ("debian-12", "debian-13"), "remove `kernel:`"),
     ],
 )
-def test_a_kernel_that_the_rows_would_not_name_is_refused(asked_for: str, declared: tuple[str, ...], cure: str) -> None:
+def test_an_undeclared_kernel_is_refused(asked_for: str, declared: tuple[str, ...], cure: str) -> None:
     with pytest.raises(BadInput, match="the matrix itself names debian-12") as caught:
         check_kernel(asked_for, declared)
     assert cure in caught.value.resolution
 
 
-def test_how_a_rig_came_up_is_no_version() -> None:
+def test_facts_of_a_start_are_not_versions() -> None:
     facts = {"kernel": "6.1", "fio": "3.33", "up": "restored", "ready": "0.4", "md": "there", "matrix-0": "/dev/sda"}
     assert _versions(facts) == {"fio": "3.33"}
 
 
-def test_a_mistake_of_ours_does_not_look_like_a_claim_that_failed(
+def test_an_internal_error_does_not_look_like_a_failed_guideline(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def breaks(**_: object) -> None:
@@ -192,7 +192,7 @@ def test_a_mistake_of_ours_does_not_look_like_a_claim_that_failed(
     assert "report it" in said
 
 
-def test_going_away_is_no_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_is_no_internal_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(**_: object) -> None:
         raise KeyboardInterrupt
 

@@ -27,7 +27,7 @@ repeat: 3
 
 
 @pytest.mark.parametrize("columns", [60, 110])
-def test_it_is_the_last_thing_above_the_files(columns: int, tmp_path: Path) -> None:
+def test_the_answer_is_the_last_text_above_the_files(columns: int, tmp_path: Path) -> None:
     (tmp_path / "three.yaml").write_text(MATRIX)
     argv = [sys.executable, "-m", "runner.cli", "run", "--on", "dry", "--results", str(tmp_path / "r"), "three.yaml"]
     with Terminal(argv, columns=columns, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}) as terminal:

@@ -166,7 +166,7 @@ def test_killed_in_the_middle_the_host_gives_the_disks_back(disks: Bay, place: P
     # Nobody waits here: until QEMU is gone, nobody gets its disks.
     cleaner = place.start("clean")
     cleaned, _ = cleaner.communicate()
-    assert cleaned.count("given back by the run") == 2, cleaned
+    assert cleaned.count("returned from the run") == 2, cleaned
     for claim in (disks.declared, disks.beside):
         assert check_disk(disks.ask(), claim).usable
     again = place.start(*MIRROR)
@@ -186,7 +186,7 @@ def test_what_somebody_else_wrote_since_is_left_as_it_is(disks: Bay, place: Plac
     cleaner = place.start("clean")
     output, _ = cleaner.communicate()
     assert cleaner.returncode == 3
-    assert "disk-a: left, as something is on it" in output
+    assert "disk-a: not returned: something is on it" in output
     assert "precious" in output
     assert "disk-b: given back" in output
     assert disks.digest() == before

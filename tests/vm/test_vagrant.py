@@ -363,7 +363,7 @@ def test_killed_with_an_array_on_disks_of_the_host_they_are_given_back(disks: lo
     runner.communicate()
     cleaner = desk.start("clean")
     cleaned, _ = cleaner.communicate()
-    assert cleaned.count("given back by the run") == 2, cleaned
+    assert cleaned.count("returned from the run") == 2, cleaned
     assert "removed" in cleaned
     assert all_free(disks)
     again = desk.start(*BY_US, "--only", "layout=mirror")

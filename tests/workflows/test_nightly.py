@@ -67,7 +67,7 @@ def test_a_night(checkout: Path, temp: Path, small: str) -> None:
     (folder,) = runs(checkout / "results")
     assert (folder.manifest.machine, folder.manifest.exit) == ("dry", 0)
     assert "raid5/chunk=64KiB/work/rw=read" in job.page
-    assert "No run before it, of the same part in the same place, ended well." in job.page
+    assert "There is no good earlier run of the same part on the same machine and host." in job.page
     uploaded = [given for uses, given in job.used if uses.startswith("actions/upload-artifact@")]
     assert uploaded == [
         {"name": "night-0", "path": str(folder.path.relative_to(checkout)), "if-no-files-found": "error"}

@@ -21,6 +21,7 @@ from runner.session.run import RunOptions, prepare, run
 if TYPE_CHECKING:
     from runner.session.run_request import RunRequest
 
+_STOPPING = "stopping: the machines end, and what was recorded is kept …"
 _EPILOG = """\b
 Examples:
   matrix run matrix/chunk-sweep.yaml                    resume an interrupted run, or start one
@@ -76,7 +77,7 @@ def command(*, budget: float, bytes_budget: float, quiet: bool, as_json: bool, *
         return views[0]
 
     prepared = prepare(wanted, lambda text: echo(text, err=True))
-    with SignalStop() as stopping:
+    with SignalStop(lambda: views and views[0].notice(_STOPPING)) as stopping:
         end = run(prepared, view_of, stopping)
         if end.exit is Exit.INTERRUPTED:
             echo(f"interrupted; {end.path}/ holds {end.trials}; the same command continues", err=True)

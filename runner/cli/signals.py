@@ -20,9 +20,11 @@ class SignalStop:
     Signals that the parent process ignores (`nohup`) stay ignored.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, announce: Callable[[], object] = lambda: None) -> None:
         self.requested = False
+        self._announce = announce
         self._cancel: Callable[[], object] | None = None
+        self._received: set[int] = set()
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
@@ -48,7 +50,14 @@ class SignalStop:
 
     async def _stoppable(self, work: Coroutine[Any, Any, None]) -> None:
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
-        self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)  # type: ignore[union-attr]
+
+        def stop() -> None:
+            task.cancel()  # type: ignore[union-attr]
+            announce, self._announce = self._announce, lambda: None
+            if signal.SIGHUP not in self._received:  # else the terminal is closed
+                announce()
+
+        self._cancel = lambda: loop.call_soon_threadsafe(stop)
         if self.requested:
             work.close()
             raise asyncio.CancelledError
@@ -58,6 +67,7 @@ class SignalStop:
             self._cancel = None
 
     def _ask(self, number: int, frame: object) -> None:  # noqa: ARG002
+        self._received.add(number)
         if self._cancel is not None:
             self._cancel()
         elif self.requested:

@@ -123,12 +123,15 @@ def command_line(words: Iterable[str]) -> tuple[str, ...]:
 
 
 def _why_not(results: Path, wanted: Manifest) -> str:
-    """Return why the last run of this name is not continued; empty if that run is finished."""
+    """Return why the last run of this name is not continued; empty if it did other work and is finished."""
     last = latest(
         run for run in runs(results) if (run.manifest.matrix, run.manifest.machine) == (wanted.matrix, wanted.machine)
     )
-    if last is None or last.manifest.finished:
+    if last is None:
         return ""
+    if last.manifest.finished:
+        again = _work(last.manifest) == _work(wanted)
+        return f"a new run: {last.path}/ is finished; `matrix results latest` shows it" if again else ""
     same = (last.manifest.text, last.manifest.used) == (wanted.text, wanted.used)
     differs = "--only, --shard, --kernel or --templates differ" if same else "the matrix differs"
     return f"not continuing {last.path}/, which is unfinished: {differs}"

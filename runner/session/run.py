@@ -23,6 +23,8 @@ from runner.machines.base import MachineOptions
 from runner.results.disk_health import describe_missing_health
 from runner.results.journal import Journal
 from runner.results.live_sync import Feed
+from runner.results.observe import find_holder
+from runner.results.run_folder import runs
 from runner.results.store_address import address_of, is_named
 from runner.scripts.fio_check import explain_missing_fio
 from runner.session.disk_lease import (
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     from runner.engine.events import Event
     from runner.machines.base import Machine, RigSpec
     from runner.results.run_folder import RunFolder
+    from runner.results.run_progress import Holder
     from runner.space.shard import Shard
     from runner.space.space import Array
 
@@ -197,11 +200,23 @@ def _notes(this: _Run, one_at_a_time: str, choice: str) -> Iterator[str]:
     for note in (*declared, explain_missing_fio(), one_at_a_time):
         if note:
             yield f"note: {note}"
+    if request.part:
+        yield f"{request.selection.count():,} of {request.space.count():,} cells: {request.part}"
+    if not this.folder.manifest.synthetic:
+        for run, holder in _other_runs(this):
+            yield f"note: process {holder.pid} is measuring {run.path}/ on this host: both runs will be slower"
     if choice:
         yield choice
     address = address_of(store, this.options.results)
     if is_named(store) and address.file and not address.file.exists():
         yield f"created a new store at {address}"
+
+
+def _other_runs(this: _Run) -> Iterator[tuple[RunFolder, Holder]]:
+    """Yield the runs in the same results folder that are under way."""
+    for run in runs(this.options.results):
+        if run.path != this.folder.path and not run.manifest.finished and (holder := find_holder(run.path)):
+            yield run, holder
 
 
 def _lease_and_execute(this: _Run) -> Ending:

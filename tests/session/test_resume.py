@@ -56,9 +56,11 @@ def test_another_part_of_the_same_matrix_starts_a_new_run_and_says_why(tmp_path:
 
 
 def test_a_finished_run_is_not_continued(tmp_path: Path) -> None:
-    create(tmp_path, unfinished(finished=True))
+    last = create(tmp_path, unfinished(finished=True))
     found = chosen(tmp_path)
-    assert (found.new, found.message(0)) == (True, "")
+    assert found.new
+    assert found.message(0) == f"a new run: {last.path}/ is finished; `matrix results latest` shows it"
+    assert chosen(tmp_path / "elsewhere").message(0) == ""
 
 
 def test_half_made_and_foreign_folders_are_skipped(tmp_path: Path) -> None:

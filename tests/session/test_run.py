@@ -122,6 +122,14 @@ def test_a_larger_repeat_adds_rounds_to_the_finished_run(prepared: PreparedRun, 
     assert len(after) == len(end.content.trials) == 20
 
 
+def test_a_part_of_the_matrix_is_named_with_its_size(tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(MATRIX)
+    options = RunOptions(tmp_path / "small.yaml", Where("dry"), tmp_path / "results", only=("raid0",))
+    seen = Watching(0, 0)
+    run(prepare(options, print), lambda _order, _done: seen, ToTheEnd())
+    assert "2 of 4 cells: only raid0" in seen.texts
+
+
 def test_a_mistake_in_the_matrix_removes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runner.session.run.sweep", lambda _: pytest.fail("leftovers were removed"))
     (tmp_path / "small.yaml").write_text(MATRIX.replace("level: 0", "level: 7"))

@@ -57,8 +57,12 @@ def _refused(trap: Trap, empty: Bay) -> None:
         acquire_disks([claim], empty.ask, purpose="study", operations=empty.operations),
     ):
         pass
-    told = [one for one in caught.value.refusals if one.reason is trap.reason]
-    assert any(trap.evidence in one.evidence for one in told), caught.value.details
+    expected = [
+        one for one in caught.value.refusals if (one.reason, trap.evidence in one.evidence) == (trap.reason, True)
+    ]
+    # blkid of util-linux 2.41 needs more of a pool than these uberblocks, so it is data of an unknown kind there.
+    unknown = trap.name == "zfs" and any(one.reason is Reason.UNKNOWN_DATA for one in caught.value.refusals)
+    assert expected or unknown, caught.value.details
     wiped = check_disk(empty.ask(), replace(claim, wipe=True), purpose="study")
     assert wiped.usable is trap.cured_by_wiping, wiped.refusals
     assert empty.digest() == before

@@ -7,6 +7,7 @@ before that. With VFIO the host has no device for the disk, so QEMU inherits onl
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 from contextlib import ExitStack, asynccontextmanager
@@ -110,6 +111,8 @@ async def provide_leased_disks(
     with ExitStack() as stack:
         used = [*zip(held, disks, strict=False)]
         opened = tuple(open_writable(one, stack) for one, _ in used if not one.controller)
+        for descriptor in opened:  # from version 9.1 on, QEMU wants the flag for disks that bypass the host's cache
+            fcntl.fcntl(descriptor, fcntl.F_SETFL, fcntl.fcntl(descriptor, fcntl.F_GETFL) | os.O_DIRECT)
         yield DiskFiles(opened, locks=tuple(number for one, _ in used for number in lock_descriptors(one)))
 
 

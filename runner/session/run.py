@@ -255,6 +255,7 @@ def _show_estimate(this: _Run) -> Pace:
     found = estimate(request.plan, pace, this.level.now)
     left = 1 - observer.done / max(1, observer.planned)
     observer.show_estimate(found.seconds_least * left, found.seconds_most * left)
+    this.folder = this.folder.update_manifest(expected=found.seconds_most * left)
     return pace
 
 

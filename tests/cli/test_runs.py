@@ -211,6 +211,7 @@ def test_a_killed_run_is_interrupted_and_the_same_command_continues_it(call: Cal
         assert (one["pid"], one["trials"]) == (process.pid, {"measured": 3})
         assert len(one["now"]) == 1, "what the killed process was at is not measured now"
         assert one["seconds_a_trial"] is None, "this process has not recorded a trial"
+        assert one["seconds_left"] > 0, "its estimate is known"
 
 
 def test_watching_writes_nothing(call: Call, tmp_path: Path) -> None:

@@ -92,13 +92,13 @@ def refine_pace(results: Path, machine: str, matrix: str, guess: Pace) -> Pace:
     )
     alike = [run for run in found if run.manifest.matrix == matrix]
     times = list(_mean_times((alike or found)[-_LATEST:]))
-    # The figures of a dry run are synthetic.
-    scatter = [] if machine == "dry" else [one for run in times for one in run.scatter]
+    synthetic = any(run.manifest.synthetic for run in found)
+    scatter = [] if synthetic else [one for run in times for one in run.scatter]
     guess = replace(guess, scatter=median(scatter) if scatter else None, scattered=len(times))
     if not (alike and times):
         return guess
     set_ups = [run.setup for run in times if run.setup is not None]
-    rates = [] if machine == "dry" else [run.write_rate for run in times if run.write_rate]
+    rates = [] if synthetic else [run.write_rate for run in times if run.write_rate]
     return replace(
         guess,
         overhead=max(0.0, fmean(run.overhead or 0.0 for run in times)),

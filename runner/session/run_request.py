@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from runner.base.errors import BadInput
 from runner.engine.rigs import specs_of
 from runner.guidelines.adaptive import Steering
-from runner.machines import PASSTHROUGH
+from runner.machines import PASSTHROUGH, machine
+from runner.machines.base import MachineOptions
 from runner.machines.qemu.recipe import kernel_key, recipe_for
 from runner.results.environment import Digests, DiskFacts
 from runner.results.record import CellRow
@@ -82,7 +83,7 @@ class RunRequest:
             matrix=matrix.name,
             fingerprint=self.fingerprint(),
             machine=self.machine,
-            synthetic=self.machine == "dry",
+            synthetic=machine(self.machine, MachineOptions()).synthetic,
             seed=matrix.seed,
             command=command_line(["matrix", *sys.argv[1:]]),
             **self.texts(),

@@ -131,7 +131,7 @@ def _turned(root: Path, path: str) -> tuple[int, str]:
     parts = ["prelude.sh", "tunables.sh", "turn/own.sh"]
     text = "\n".join(re.sub(r"\{#.*?#\}", "", (SHIPPED / part).read_text(), flags=re.DOTALL) for part in parts)
     tune = (SHIPPED / "tune.sh").read_text()
-    turn_file = tune[tune.index("turn_file() {") : tune.index("# One file under")]
+    turn_file = tune[tune.index("turn_file() {") : tune.index("turn() {")]
     whole = text.replace("/sys/class/block", str(root / "class/block")).replace("{{ stack.bay }}", "bay")
     whole = re.sub(r"kernel_name\(\) \{.*?\n\}\n", "kernel_name() { REPLY=$1; }\n", whole, flags=re.DOTALL)
     script = f"set -euo pipefail\n{whole}\n{turn_file}\nturn_own sda {shlex.quote(path)} new\n"

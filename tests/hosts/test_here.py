@@ -12,7 +12,7 @@ import pytest
 
 from runner.base.errors import HarnessBroken
 from runner.hosts.local_operations import LOCAL, take_lock
-from tests.hosts.loops import why_not
+from tests.hosts.loops import bay, why_not
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,6 +63,7 @@ def test_a_folder_of_locks_is_everybodys_and_nobody_takes_away_those_of_others(t
     assert lock is not None
     lock.close()
     assert (tmp_path / "locks").stat().st_mode & 0o7777 == 0o1777
+    assert (tmp_path / "locks/disk-disk").stat().st_mode & 0o7777 == 0o666
     (tmp_path / "locks").chmod(0o755)  # root's alone
     assert take_lock("disk", tmp_path / "locks", "night-1")[0] is not None
 
@@ -85,6 +86,24 @@ def test_no_lock_is_taken_where_others_could_take_it_away(tmp_path: Path, made: 
     repair = it.value.resolution.split("`")[1]
     subprocess.run(["bash", "-ec", repair], check=True)
     assert take_lock("disk", tmp_path / "locks", "night-1")[0] is not None
+
+
+def test_a_link_in_place_of_a_lock_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "locks").mkdir()
+    (tmp_path / "locks/disk-disk").symlink_to(tmp_path / "theirs")
+    (tmp_path / "theirs").write_text("theirs")
+    with pytest.raises(HarnessBroken, match="the lock of a disk cannot be taken: Too many levels") as it:
+        take_lock("disk", tmp_path / "locks", "night-1")
+    assert it.value.details == f"{tmp_path}/locks/disk-disk"
+    assert (tmp_path / "theirs").read_text() == "theirs"
+
+
+def test_we_are_no_other_user_of_a_disk(tmp_path: Path) -> None:
+    with bay(tmp_path) as disks:
+        (node,) = (node for node in disks.ask().disks if node.path == disks.disk)
+        opened = LOCAL.open(node)
+        assert f"process {os.getpid()} (" not in LOCAL.find_users(node.dev)
+        opened.close()
 
 
 def test_what_is_said_of_a_script_that_fails() -> None:

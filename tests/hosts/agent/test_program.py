@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from runner.hosts.agent import agent
 from runner.hosts.agent.client import PROGRAM, agent_command
 from runner.hosts.agent.sudo import PYTHON
@@ -118,6 +120,34 @@ def test_a_script_may_contain_null_bytes_and_ends_by_a_signal(tmp_path: Path) ->
         assert ask(session, b"forget", b"a") == [b"forgotten"]
     with started(tmp_path / "far/r.y", tmp_path / "locks") as session:
         assert ask(session, b"job", b"a", b"60", b"kill -TERM $$")[1] == b"143"
+
+
+def test_while_the_runner_watches_the_disks_it_ends_no_script(tmp_path: Path) -> None:
+    """A disk that is gone counts -1, which is more than allowed here."""
+    with started(tmp_path / "far/r.x", tmp_path / "locks") as session:
+        assert ask(session, b"most", b"none", b"-2") == [b"known"]
+        assert ask(session, b"job", b"a", b"60", b"echo here") == [b"done", b"0", b"0", b"5", b"here\n"]
+
+
+def test_its_end_is_known_only_when_its_scripts_have_ended(tmp_path: Path) -> None:
+    there, on = tmp_path / "there", tmp_path / "on"
+    for pipe in (there, on):
+        os.mkfifo(pipe)
+    with started(tmp_path / "far/r.x", tmp_path / "locks") as session:
+        send(session, b"job", b"a", b"60", f"exec 9<>{on}; echo here >{there}; read -r _ <{on}".encode())
+        assert there.read_text() == "here\n"
+    with pytest.raises(OSError, match="No such device or address"):  # no process reads it
+        os.open(on, os.O_WRONLY | os.O_NONBLOCK)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes folders of other users")
+def test_who_started_it_by_sudo_trusts_their_own_folder_of_locks(tmp_path: Path) -> None:
+    (tmp_path / "locks").mkdir(mode=0o755)
+    os.chown(tmp_path / "locks", 1234, -1)
+    with started(tmp_path / "far/r.x", tmp_path / "locks") as session:
+        assert ask(session, b"lock", b"disk", b"me") == [b"distrusted", b"it belongs to the user 1234"]
+    with started(tmp_path / "far/r.x", tmp_path / "locks", SUDO_UID="1234") as session:
+        assert ask(session, b"lock", b"disk", b"me") == [b"had"]
 
 
 def test_a_request_that_it_does_not_know_or_cannot_do_fails(tmp_path: Path) -> None:

@@ -270,6 +270,19 @@ def holding(shelf: Shelf) -> int:
     return int(shelf.there("cat /run/lock/matrix/disk-disk").split()[-1])
 
 
+def test_scripts_end_when_what_started_them_is_killed(line: Connection, shelf: Shelf, tmp_path: Path) -> None:
+    alive = tmp_path / "alive"
+    os.mkfifo(alive)
+    with AgentClient(line, "r1", guard(), lambda _: None) as holder:
+        assert holder.ask("lock", "disk", "me") == [b"had"]
+        work = Working(holder, f"exec 9>{alive}; sleep 1000".encode())
+        with alive.open("rb") as reader:  # waits until the script has opened it
+            os.kill(holding(shelf), signal.SIGKILL)
+            assert reader.read() == b""  # and this until it has ended
+        work.join()
+        assert work.lost is not None
+
+
 class Asking(Thread):
     """Somebody who waits for an answer."""
 

@@ -22,7 +22,7 @@ class OpenDisk(Protocol):
         """Close it. Never raises."""
 
     def identify(self) -> Mapping[str, str]:
-        """Return `number` and `size` of the open device, and `sequence` if the kernel knows one."""
+        """Return `number`, `size` and `sequence` of the open device; the last is empty before Linux 5.15."""
 
     def write(self, block: bytes, at: int) -> None:
         """Write the block durably."""

@@ -240,9 +240,11 @@ class Job:
         self.is_running = True
 
     def kill(self, late: int = 0) -> None:
+        """Kill the guard and all of its group: a guard that is killed while it starts leaves the script behind."""
         if self.is_running:
             self.late = late or self.late
-            os.kill(self.process, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.killpg(self.process, signal.SIGKILL)
 
     def finish(self) -> None:
         code = os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])

@@ -189,7 +189,7 @@ def test_a_disk_stays_locked_as_long_as_a_script_of_a_killed_agent_works(tmp_pat
     session = begin(tmp_path / "far/r.x", locks)
     assert ask(session, b"lock", b"disk", b"you") == [b"had"]
     owner = (locks / "disk-disk").read_text().strip()
-    send(session, b"job", b"a", b"60", f"echo here >{there}; read -r _ <{on}".encode())
+    send(session, b"job", b"a", b"60", f"echo here >{there}; read -r -t 60 _ <>{on}".encode())
     assert there.read_text() == "here\n"
     os.kill(int(owner.split()[-1]), signal.SIGKILL)
     assert session.stdout

@@ -20,11 +20,11 @@ class SignalStop:
     Signals that the parent process ignores (`nohup`) stay ignored.
     """
 
-    def __init__(self, announce: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, announce: Callable[[], object]) -> None:
+        """`announce` tells the user that the run stops."""
         self.requested = False
         self._announce = announce
-        self._cancel: Callable[[], object] | None = None
-        self._received: set[int] = set()
+        self._cancel: Callable[[bool], object] | None = None
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
@@ -51,13 +51,12 @@ class SignalStop:
     async def _stoppable(self, work: Coroutine[Any, Any, None]) -> None:
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
 
-        def stop() -> None:
+        def stop(announce: bool) -> None:
             task.cancel()  # type: ignore[union-attr]
-            announce, self._announce = self._announce, lambda: None
-            if signal.SIGHUP not in self._received:  # else the terminal is closed
-                announce()
+            if announce:
+                self._announce()
 
-        self._cancel = lambda: loop.call_soon_threadsafe(stop)
+        self._cancel = lambda announce: loop.call_soon_threadsafe(stop, announce)
         if self.requested:
             work.close()
             raise asyncio.CancelledError
@@ -67,9 +66,9 @@ class SignalStop:
             self._cancel = None
 
     def _ask(self, number: int, frame: object) -> None:  # noqa: ARG002
-        self._received.add(number)
         if self._cancel is not None:
-            self._cancel()
+            # After SIGHUP the terminal is closed.
+            self._cancel(not self.requested and number != signal.SIGHUP)
         elif self.requested:
             raise KeyboardInterrupt
         self.requested = True

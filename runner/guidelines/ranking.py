@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from runner.guidelines.evaluate import Level
-from runner.guidelines.recommend import group_by_setting, possible_choices, sort_by_figure
+from runner.guidelines.recommend import could_be_as_good, group_by_setting, possible_choices, sort_by_figure
 from runner.language.metrics import KNOWN, is_large
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def headline(cells: Iterable[Measured]) -> Metric:
 def _stack(setting: Setting, best: Setting, cells: Mapping[str, Measured], metric: Metric, *, fastest: bool) -> Stack:
     behind = setting.ratio.inverse if setting.ratio else None
     one, first = cells[setting.cells[0]], cells[best.cells[0]]
-    standing = Standing.FASTEST if fastest else _standing(behind, one.lost_share, candidate=setting.candidate)
+    standing = Standing.FASTEST if fastest else _standing(setting, one.lost_share)
     corrected = _corrected(behind, one.lost_share, first.lost_share) if behind else None
     return Stack(one.cell, fmean(one.rounds(metric).values()), standing, behind, one.lost_share, corrected)
 
@@ -165,16 +165,15 @@ def _corrected(behind: Ratio, lost: float, lost_by_fastest: float) -> tuple[floa
     return behind.low * (1 - lost), behind.high / (1 - lost_by_fastest) if lost_by_fastest < 1 else inf
 
 
-def _standing(behind: Ratio | None, lost_share: float, *, candidate: bool) -> Standing:
-    """Call a stack slower only if the test of all stacks and the interval of the pair agree.
-
-    A stack that lost a share of its time to the host could be 1 / (1 - share) times as fast on another host.
-    """
-    if behind is None:
+def _standing(setting: Setting, lost_share: float) -> Standing:
+    """Call a stack slower only if the test of all stacks and the interval of the pair agree."""
+    if setting.ratio is None:
         return Standing.NOT_COMPARED
+    behind = setting.ratio.inverse
     equal = behind.low >= 1 / (1 + EQUAL) and behind.high <= 1 + EQUAL
-    if lost_share and (equal or behind.low > 1 >= behind.low * (1 - lost_share)):
+    is_slower_here = behind.low > 1
+    if lost_share and (equal or (is_slower_here and could_be_as_good(setting.ratio, lost_share))):
         return Standing.HOST_LIMITED
     if equal:
         return Standing.EQUAL
-    return Standing.UNDECIDED if candidate or behind.low <= 1 else Standing.SLOWER
+    return Standing.SLOWER if is_slower_here and not setting.candidate else Standing.UNDECIDED

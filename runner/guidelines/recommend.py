@@ -98,7 +98,7 @@ def recommend_settings(
     if not ordered:
         raise BadInput(
             f"no setting has {metric.name} of all these workloads in the same rounds",
-            details=f"work: {'; '.join(sorted(map(_told, works)))}",
+            details=f"work: {'; '.join(sorted(map(_describe, works)))}",
             resolution="narrow it with --for",
         )
     names = tuple(sorted(set(map(_name, having))))
@@ -110,7 +110,7 @@ def _differences(works: Collection[Places]) -> tuple[str, ...]:
     if len(works) < 2:
         return ()
     common = set.intersection(*map(set, works))
-    return tuple(sorted(_told(tuple(place for place in work if place not in common)) for work in works))
+    return tuple(sorted(_describe(tuple(place for place in work if place not in common)) for work in works))
 
 
 def sort_by_figure(
@@ -138,6 +138,14 @@ def sort_by_figure(
     ]
     sign = -1 if metric.more_is_better else 1
     return tuple(sorted(found, key=lambda one: (one.places != best, *_behind(one, sign))))
+
+
+def could_be_as_good(ratio: Ratio, lost_share: float, *, more_is_better: bool = True) -> bool:
+    """Return whether a setting may be as good as the best on a host that does not slow it down.
+
+    `ratio`: to the best. Without the share of its time that the host took, it could be 1 / (1 - share) times as good.
+    """
+    return ratio.high >= 1 - lost_share if more_is_better else ratio.low * (1 - lost_share) <= 1
 
 
 def _behind(one: Setting, sign: int) -> tuple[bool, float]:
@@ -179,7 +187,7 @@ def _work(one: Measured, axes: Collection[str] | None = None) -> Places:
     return tuple((axis, value) for axis, value in done if axes is None or axis in axes)
 
 
-def _told(work: Places) -> str:
+def _describe(work: Places) -> str:
     return ", ".join(f"{axis.removeprefix('workload.')}={value}" for axis, value in work)
 
 
@@ -202,8 +210,8 @@ def _setting(
 ) -> Setting:
     ratio = None if place == best else paired_ratio(samples[best], samples[place], confidence)
     lost = max(one.lost_share for one in several.values())
-    if ratio and lost:  # on a host that does not slow it down, it could be 1 / (1 - lost) times as good
-        candidate |= ratio.high >= 1 - lost if more_is_better else ratio.low * (1 - lost) <= 1
+    if ratio and lost:
+        candidate |= could_be_as_good(ratio, lost, more_is_better=more_is_better)
     return Setting(
         place,
         tuple(one.cell.id for one in several.values()),

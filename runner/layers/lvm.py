@@ -335,7 +335,7 @@ class Lvm(Grouped):
 
     @property
     def tolerated_losses(self) -> int:
-        """Return how many devices may fail without loss of data, in the worst case. A lost cache loses data."""
+        """Return how many devices may fail without loss of data, in the worst case. A lost cache can lose data."""
         return 0 if self.cache_devices else self.copies - 1 + PARITY.get(self.segment, 0)
 
     def group_shape(self, below: Below) -> Shape:
@@ -344,7 +344,8 @@ class Lvm(Grouped):
             self.room(below) if requested is None else requested,
             *self._striping(below, self.stripe_count(below.count)),
             sector=max(device.sector for device in self._devices(below)),
-            losses=losses_of(self._devices(below), self.tolerated_losses),
+            # Several volumes of one group fail together, so the next layer cannot count them.
+            losses=losses_of(self._devices(below), self.tolerated_losses) if self.volumes == 1 else None,
         )
 
     def _striping(self, below: Below, stripes: int) -> tuple[int | None, int]:

@@ -214,16 +214,17 @@ def as_objects(rankings: Sequence[Ranking]) -> list[dict[str, object]]:
 
 
 def _object(stack: Stack) -> dict[str, object]:
-    known = stack.behind if stack.apart is not None else None
+    measured = stack.behind if stack.apart is not None else None
+    low, high = stack.corrected or (measured and measured.low, measured and measured.high)
     return {
         "stack": stack_name(stack.cell),
         "cell": stack.cell.id,
         "value": stack.level,
         "standing": stack.standing.value,
         "fastest_over_this": stack.behind and stack.behind.ratio,
-        "low": known and known.low,
-        "high": known and known.high,
-        "host_limited": stack.lost_share,
+        "low": low,
+        "high": high,
+        "host_limited_share": stack.lost_share,
     }
 
 

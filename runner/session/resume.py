@@ -26,25 +26,25 @@ class RunChoice:
     new: bool
     #: Try broken trials again.
     retry: bool = False
-    #: The repeats, if a larger `repeat:` adds rounds to the run.
-    larger: Mapping[str, Any] | None = None
-    #: Why an unfinished run is not continued.
+    #: The repeats, if `repeat:` was changed since the run began.
+    repeats: Mapping[str, Any] | None = None
+    #: Why no earlier run is continued.
     reason: str = ""
 
     def message(self, done: int) -> str:
         """Return the notice for the user, if any."""
         if self.new:
             return self.reason
-        planned = self.larger["planned"] if self.larger else self.folder.manifest.planned
-        more = ", with the larger `repeat:` of the matrix" if self.larger else ""
-        return f"continuing the run of {_moment(self.folder.manifest)} ({done:,} of {planned:,} trials done){more}"
+        planned = self.repeats["planned"] if self.repeats else self.folder.manifest.planned
+        changed = ", with the changed `repeat:` of the matrix" if self.repeats else ""
+        return f"continuing the run of {_moment(self.folder.manifest)} ({done:,} of {planned:,} trials done){changed}"
 
     def prepare_folder(self, journal: Journal) -> RunFolder:
-        """Record the larger repeat or withdraw broken trials; return the folder."""
+        """Record the changed repeats or withdraw broken trials; return the folder."""
         folder = self.folder
-        if self.retry or self.larger:
+        if self.retry or self.repeats:
             # First: after a kill, the same command must continue this run.
-            folder = folder.update_manifest(finished=False, **(self.larger or {}))
+            folder = folder.update_manifest(finished=False, **(self.repeats or {}))
         if self.retry:
             names = {cell.id: cell.name for cell in journal.cells()}
             for trial in journal.take_back():
@@ -56,14 +56,14 @@ def choose_run(results: Path, wanted: Manifest, *, fresh: bool, retry_broken: bo
     """Return the run to continue, or create a new one."""
     if retry_broken and fresh:
         raise BadInput("--fresh starts a new run, --retry-broken continues one", resolution="use one of the two")
-    if retry_broken and not _runs_of(results, wanted):
+    if found := _run_to_continue(results, wanted, fresh=fresh, retry_broken=retry_broken):
+        repeats = _repeats(wanted) if _repeats(wanted) != _repeats(found.manifest) else None
+        return RunChoice(found, new=False, retry=retry_broken, repeats=repeats)
+    if retry_broken:
         raise BadInput(
             f"{results}/ has no run of this matrix with these options to continue",
             resolution="leave --retry-broken out: a first run tries all trials",
         )
-    if found := _run_to_continue(results, wanted, fresh=fresh, retry_broken=retry_broken):
-        larger = _repeats(wanted) if _repeats(wanted) != _repeats(found.manifest) else None
-        return RunChoice(found, new=False, retry=retry_broken, larger=larger)
     reason = "" if fresh else _why_not(results, wanted)
     return RunChoice(create(results, wanted), new=True, reason=reason)
 
@@ -77,15 +77,12 @@ def _run_to_continue(results: Path, wanted: Manifest, *, fresh: bool, retry_brok
     """Return the latest run of the same work that is unfinished, or that a larger `repeat:` extends."""
     if fresh:
         return None
-    candidates = [run for run in _runs_of(results, wanted) if _can_hold(run.manifest, wanted)]
+    candidates = [
+        run for run in runs(results) if _work(run.manifest) == _work(wanted) and _can_hold(run.manifest, wanted)
+    ]
     if retry_broken:
         return latest(candidates)
     return latest(run for run in candidates if not run.manifest.finished or _asks_for_more(run.manifest, wanted))
-
-
-def _runs_of(results: Path, wanted: Manifest) -> list[RunFolder]:
-    work = _work(wanted)
-    return [run for run in runs(results) if _work(run.manifest) == work]
 
 
 def _work(manifest: Manifest) -> tuple[str, ...]:
@@ -131,7 +128,7 @@ def _why_not(results: Path, wanted: Manifest) -> str:
         return ""
     if last.manifest.finished:
         again = _work(last.manifest) == _work(wanted)
-        return f"a new run: {last.path}/ is finished; `matrix results latest` shows it" if again else ""
+        return f"a new run: {last.path}/ is finished; `matrix results {last.path.name}` shows it" if again else ""
     same = (last.manifest.text, last.manifest.used) == (wanted.text, wanted.used)
     differs = "--only, --shard, --kernel or --templates differ" if same else "the matrix differs"
     return f"not continuing {last.path}/, which is unfinished: {differs}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -213,9 +214,11 @@ def _notes(this: _Run, one_at_a_time: str, choice: str) -> Iterator[str]:
 
 
 def _other_runs(this: _Run) -> Iterator[tuple[RunFolder, Holder]]:
-    """Yield the runs in the same results folder that are under way."""
+    """Yield the runs of the same results folder that are under way on this host."""
     for run in runs(this.options.results):
-        if run.path != this.folder.path and not run.manifest.finished and (holder := find_holder(run.path)):
+        if run.path == this.folder.path or run.manifest.finished:
+            continue
+        if (holder := find_holder(run.path)) and holder.host in {"", socket.gethostname()}:
             yield run, holder
 
 

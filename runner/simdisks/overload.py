@@ -36,9 +36,9 @@ class Overload:
 
 
 def lost_share(note: str) -> float:
-    """Return the share at the begin of such a text; 0 if it has none."""
-    found = re.match(r"([\d.]+)\s*%", note)
-    return float(found[1]) / 100 if found else 0.0
+    """Return the share at the start of an overload's text; 0 if it has none."""
+    found = re.match(r"(\d+(?:\.\d+)?) ?%", note)
+    return min(1.0, float(found[1]) / 100) if found else 0.0
 
 
 def counters_between(before: Sequence[Report], after: Sequence[Report]) -> tuple[Report, ...]:

@@ -40,8 +40,9 @@ workloads: {work: {rw: read, bs: 64KiB, runtime: 1s}}
         ("fs: {type: btrfs, data: raid1, metadata: raid1}", 1),
         ("fs: {type: btrfs, data: raid0, metadata: raid1}", 0),
         ("partition: {size: 50%}, md: {level: 5}", 1),
-        # Partitions of one disk fail together.
+        # Partitions of one disk and volumes of one group fail together.
         ("partition: {count: 2}, md: {level: 5}", None),
+        ("lvm: {volumes: 2}, md: {level: 1}", None),
     ],
 )
 def test_lost_disks_in_the_worst_case(stack: str, losses: int | None) -> None:

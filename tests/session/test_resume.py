@@ -59,7 +59,7 @@ def test_a_finished_run_is_not_continued(tmp_path: Path) -> None:
     last = create(tmp_path, unfinished(finished=True))
     found = chosen(tmp_path)
     assert found.new
-    assert found.message(0) == f"a new run: {last.path}/ is finished; `matrix results latest` shows it"
+    assert found.message(0) == f"a new run: {last.path}/ is finished; `matrix results {last.path.name}` shows it"
     assert chosen(tmp_path / "elsewhere").message(0) == ""
 
 
@@ -93,7 +93,7 @@ def test_a_larger_repeat_adds_rounds_to_the_run(
     run = create(tmp_path, unfinished(finished=finished, **before))
     found = chosen(tmp_path, **now)
     assert (found.new, found.folder) == (False, run)
-    assert found.message(2).endswith("trials done), with the larger `repeat:` of the matrix")
+    assert found.message(2).endswith("trials done), with the changed `repeat:` of the matrix")
 
 
 @pytest.mark.parametrize(
@@ -132,5 +132,7 @@ def test_broken_trials_of_a_finished_run_can_be_tried_again(tmp_path: Path) -> N
     run = create(tmp_path, unfinished(finished=True))
     found = choose_run(tmp_path, unfinished(9), fresh=False, retry_broken=True)
     assert (found.folder, found.retry) == (run, True)
+    with pytest.raises(BadInput, match="no run of this matrix with these options"):
+        choose_run(tmp_path, unfinished(9, least=2, most=2), fresh=False, retry_broken=True)
     with pytest.raises(BadInput, match="--fresh starts a new run"):
         choose_run(tmp_path, unfinished(9), fresh=True, retry_broken=True)

@@ -19,8 +19,8 @@ import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from runner.base.cache import cache_dir, make_once
-from runner.base.kernels import SUITES
+from runner.base.files import cache_dir, make_once
+from runner.language.matrix import SUITES
 from runner.machines.qemu import apt, argv, build, probe, recipe, rig, template
 from runner.machines.qemu.appliance import Appliance, provide
 from runner.machines.qemu.guest import run_guest

@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING
 from runner.engine.rigs import rig_spec
 from runner.engine.trial import ArrayOnRig
 from runner.machines.qemu import Qemu
+from runner.simdisks.check import Job, predict_rate
 from runner.simdisks.clib import build_library, load_library
-from runner.simdisks.predict import Job, predict_rate
 from runner.space.load import disk_model, parse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from runner.simdisks.clib import Library
-    from runner.simdisks.physics import Physics
+    from runner.simdisks.disk import Physics
 
 MODELS = (
     *("st3320620as", "st3500641as", "nas-7200", "archive-smr", "sata-ssd", "nvme-ssd", "cloud-80iops", "cloud-burst"),

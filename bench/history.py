@@ -26,7 +26,7 @@ from runner.results.record import CellRow, Outcome, Reading, Trial
 from runner.results.run_folder import Manifest, create
 from runner.results.store import SharedStore, run_row
 from runner.results.store_address import address_of
-from runner.statistics.histogram import Histogram
+from runner.statistics.percentile import Histogram
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -33,7 +33,7 @@ from runner.results.journal import Journal
 from runner.results.record import CellRow, Outcome, Reading, Trial
 from runner.results.rows import latencies_of, row_of
 from runner.results.run_folder import Manifest, RunFolder
-from runner.statistics.histogram import Histogram
+from runner.statistics.percentile import Histogram
 
 if TYPE_CHECKING:
     from collections.abc import Callable

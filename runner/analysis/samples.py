@@ -14,9 +14,8 @@ from runner.analysis.metrics import is_percentile
 from runner.analysis.natural_sort import name_key
 from runner.results.fio_json import PERCENTILES
 from runner.results.record import Outcome
-from runner.simdisks.overload import lost_share
-from runner.statistics.histogram import Histogram, merge
-from runner.statistics.percentile import estimated_percentiles, percentiles
+from runner.simdisks.server import lost_share
+from runner.statistics.percentile import Histogram, estimated_percentiles, merge, percentiles
 from runner.statistics.stopping import Estimate, Rule, StopReason, estimate_mean, stop_reason
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from runner.analysis.axes import with_aliases
 from runner.base.errors import BadInput
-from runner.language.suggestions import hint
+from runner.language.hints import hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+from contextlib import contextmanager
 from enum import IntEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Exit(IntEnum):
@@ -35,3 +42,47 @@ class BadInput(MatrixError):
 
 class HarnessBroken(MatrixError):
     """The program or the host failed; it is no result about the storage under test."""
+
+
+class Cause(NamedTuple):
+    """The reason why a file or database cannot be used, as one of our errors."""
+
+    kind: type[MatrixError]
+    brief: str
+    resolution: str
+
+    def error(self, path: Path | str, details: str) -> MatrixError:
+        # A full disk concerns the whole folder, not only the one file.
+        shown = f"{Path(path).parent}/" if self is FULL and "://" not in str(path) else path
+        return self.kind(self.brief.format(path=shown), details=details, resolution=self.resolution)
+
+
+FULL = Cause(
+    HarnessBroken, "the disk that holds {path} is full", "make room and run the same command again: it continues"
+)
+READ_ONLY = Cause(
+    BadInput, "{path} cannot be written", "check the permissions, or choose another place with `--results DIR`"
+)
+UNREACHABLE = Cause(
+    BadInput, "{path} cannot be opened", "check that its folder exists and is yours, or use `--results DIR`"
+)
+ERRNO = {
+    errno.ENOSPC: FULL,
+    errno.EDQUOT: FULL,
+    errno.EACCES: READ_ONLY,
+    errno.EPERM: READ_ONLY,
+    errno.EROFS: READ_ONLY,
+    errno.ENOENT: UNREACHABLE,
+    errno.ENOTDIR: UNREACHABLE,
+}
+
+
+@contextmanager
+def file_errors(path: Path | str) -> Iterator[None]:
+    """Turn operating system errors about `path` into our errors; others pass through."""
+    try:
+        yield
+    except OSError as problem:
+        if cause := ERRNO.get(problem.errno or 0):
+            raise cause.error(path, str(problem)) from problem
+        raise

@@ -1,4 +1,4 @@
-"""Start of other programs; only this module does it."""
+"""Start of other programs; only this module does it. And work that runs to its end if its task is cancelled."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import shutil
 import signal
 import subprocess
 from contextlib import contextmanager, suppress
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from runner.base.errors import HarnessBroken
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Coroutine, Iterator, Mapping, Sequence
 
 
 class TimedOut(HarnessBroken):
@@ -172,3 +172,18 @@ async def _spawn(
         pass_fds=pass_fds,
         start_new_session=True,
     )
+
+
+async def run_to_end(work: Coroutine[Any, Any, None]) -> None:
+    """Await the work; if cancelled meanwhile, finish it first; if cancelled twice, stop at once.
+
+    `asyncio.shield` alone is not enough: its caller would leave, and the work would end half done with the event loop.
+    """
+    doing, task = asyncio.ensure_future(work), asyncio.current_task()
+    try:
+        await asyncio.shield(doing)
+    except asyncio.CancelledError:
+        if task and task.cancelling() == 1:
+            with suppress(HarnessBroken):  # the cancellation matters more
+                await doing
+        raise

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.base.shipped import shipped
+from runner.base.files import shipped
 from runner.cli.options import only, results, store
 from runner.cli.store_options import TEXT_FORMATS, form, open_store, select_runs, to, write_grid
 

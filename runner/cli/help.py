@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.base.errors import BadInput
-from runner.base.shipped import shipped
+from runner.base.files import shipped
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -160,7 +160,7 @@ def _folder_of(content: bytes) -> str:
 
 
 def _keep(folder: RunFolder, content: bytes) -> None:
-    from runner.base.atomic_files import write_atomically
+    from runner.base.files import write_atomically
     from runner.results.database_errors import translate_errors
 
     kept = folder.path / _folder_of(content) / _COPY

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from runner.base.errors import BadInput
-from runner.base.shipped import shipped
+from runner.base.files import shipped
 from runner.cli.screen import echo
 
 KINDS = ("raid", "lvm", "nas", "ssd", "compare")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.base.errors import BadInput
-from runner.base.kernels import SUITES, is_path, kernel_error
+from runner.language.matrix import SUITES, is_path, kernel_error
 
 if TYPE_CHECKING:
     from runner.machines.qemu.kernel_config import Kernel, Lack

@@ -96,8 +96,8 @@ def _recommend(
     from runner.base.errors import BadInput
     from runner.guidelines.ranking import COLUMNS, headline
     from runner.guidelines.recommend import possible_choices, recommend_settings
+    from runner.language.hints import did_you_mean
     from runner.language.metrics import KNOWN
-    from runner.language.suggestions import did_you_mean
 
     if metric is not None and metric not in KNOWN:
         metric = metric.replace("_", ".", 1)
@@ -144,8 +144,8 @@ def _write_commands(
     cell: Cell | None, templates: Path | None, script: Path | None, warning: str, *, with_table: bool
 ) -> None:
     """Write the commands to a file, or show them beside a table for people."""
-    from runner.base.atomic_files import write_atomically
     from runner.base.errors import BadInput
+    from runner.base.files import write_atomically
     from runner.scripts.recommended_commands import recommended_script
 
     if cell is None:

@@ -28,7 +28,7 @@ Examples:
 @results
 def command(runs: tuple[Path, ...], junit: Path | None, results: Path) -> None:
     """Write report.html, junit.xml and the CSV files of each RUN, a folder below results/, again from its journal."""
-    from runner.base.atomic_files import write_atomically
+    from runner.base.files import write_atomically
     from runner.reports.junit import merge_documents
 
     folders = [folder_of(run, results) for run in runs]

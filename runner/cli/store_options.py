@@ -141,8 +141,8 @@ def _write(content: bytes, to: Path | None) -> None:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
         return
-    from runner.base.atomic_files import write_atomically
     from runner.base.errors import BadInput
+    from runner.base.files import write_atomically
 
     try:
         write_atomically(to, content)

@@ -181,8 +181,8 @@ def _join_grids(done: Sequence[StudyResult], *, people: bool) -> Grid:
 
 
 def _write(done: StudyResult) -> None:
-    from runner.base.atomic_files import write_atomically
     from runner.base.errors import BadInput
+    from runner.base.files import write_atomically
     from runner.space.load import text_of
     from runner.studies.page import new_page, page, replace_generated
 

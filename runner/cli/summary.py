@@ -57,8 +57,8 @@ def command(
 ) -> None:
     """Summarise RUNS in Markdown: verdicts, broken trials, and changes since the last good run."""
     from runner.analysis.nightly import annotated, issue, page
-    from runner.base.atomic_files import write_atomically
     from runner.base.errors import Exit
+    from runner.base.files import write_atomically
 
     night = _night(runs, against, results, store)
     click.echo(page(night), nl=False)

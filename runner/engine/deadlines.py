@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from runner.language.workload import Workload
     from runner.layers import Layer
     from runner.layers.geometry import Below
-    from runner.simdisks.disk import Disk
-    from runner.simdisks.faults import Fault
+    from runner.simdisks.disk import Disk, Fault
     from runner.space.layouts import Stack
 
 #: For scripts that only write and read sysfs, and for the start of fio, on a slow and loaded host.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from runner.simdisks.clib import Report
-from runner.simdisks.overload import counters_between
+from runner.simdisks.server import counters_between
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from runner.language.workload import Workload
     from runner.layers import Layer
     from runner.layers.geometry import Below
-    from runner.simdisks.physics import Physics
+    from runner.simdisks.disk import Physics
     from runner.space.space import Array, Cell
 
 #: The part of a machine's memory that is dirty when buffered work ends.

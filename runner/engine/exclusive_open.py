@@ -11,7 +11,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from runner.base.uncancelled import run_to_end
+from runner.base.process import run_to_end
 from runner.engine.trial import SetUpFailed
 from runner.hosts.agent.client import AgentLost
 from runner.hosts.exclusive import DisksRefused

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from runner.base.errors import HarnessBroken
-from runner.base.uncancelled import run_to_end
+from runner.base.process import run_to_end
 from runner.engine.attempts import TRIES
 from runner.engine.concurrency import Turn, Turns, Work
 from runner.engine.concurrency_policy import FixedLevel, Level

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from runner.language.workload import Workload
     from runner.layers import Layer
     from runner.layers.geometry import Below
-    from runner.simdisks.physics import Physics
+    from runner.simdisks.disk import Physics
     from runner.space.space import Array
 
 MIB = 2**20

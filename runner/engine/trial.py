@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from runner.base.errors import HarnessBroken
-from runner.base.uncancelled import run_to_end
+from runner.base.process import run_to_end
 from runner.engine import deadlines
 from runner.engine.disk_stats import sample_disks
 from runner.engine.error_line import evidence
@@ -19,7 +19,7 @@ from runner.machines.base import RigLost, Step
 from runner.results.monitor.trial_monitor import buses, count_cache_flushes, notes, observe_use
 from runner.results.record import HOST_LIMITED, UNSETTLED
 from runner.scripts.cell import CellScripts, StackScripts, cell_scripts, files_of, job, stack_scripts, trial_seed
-from runner.simdisks.overload import overload_of
+from runner.simdisks.server import overload_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

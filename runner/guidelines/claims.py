@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from runner.guidelines.pairing import Context, Matches
-    from runner.language.filter import Condition
+    from runner.language.axes import Condition
     from runner.results.record import CellRow
     from runner.space.rules import Rule
 

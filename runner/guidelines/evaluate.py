@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING
 
 from runner.guidelines.claims import mean_question
 from runner.guidelines.verdict import Verdict
+from runner.statistics.interval import t_factor
 from runner.statistics.ratios import bounded_exp
 from runner.statistics.stopping import StopReason
-from runner.statistics.students_t import t_factor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from runner.language.metrics import BESIDE
 from runner.results.record import HOST_LIMITED
-from runner.simdisks.overload import lost_share
+from runner.simdisks.server import lost_share
 from runner.statistics.stopping import Rule, StopReason, stop_reason
 
 if TYPE_CHECKING:

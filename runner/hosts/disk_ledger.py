@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, TypeVar
 import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from runner.base.atomic_files import write_atomically
 from runner.base.errors import HarnessBroken
+from runner.base.files import write_atomically
 from runner.hosts.signatures import OwnMarks
 from runner.hosts.wear import Ledger, counter_increase
 from runner.results.database_errors import translate_errors

@@ -1,7 +1,4 @@
-"""Every list is an axis: derive the model of what users write from the model of one cell.
-
-`axes_of(Md)` is `Md` with a tuple of values in each field. A scalar is an axis with one value.
-"""
+"""Every list is an axis: the model of what users write, from the model of one cell; and conditions on axes."""
 
 from __future__ import annotations
 
@@ -18,6 +15,27 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
     from pydantic.json_schema import JsonSchemaValue
     from pydantic_core import CoreSchema
+
+Scalar = str | int | float | bool
+Condition = dict[str, Scalar | tuple[Scalar, ...]]
+
+
+def condition(value: Any) -> Any:
+    """Freeze lists of values. Pydantic reports anything else."""
+    if not isinstance(value, dict):
+        return value
+    return {key: tuple(one) if isinstance(one, list) else one for key, one in value.items()}
+
+
+def conditions(value: Any) -> Any:
+    return tuple(map(condition, value)) if isinstance(value, list) else value
+
+
+#: Selects cells by their coordinates.
+Where = Annotated[Condition, BeforeValidator(condition)]
+#: The same, but it cannot be empty.
+SomeCells = Annotated[Where, Field(min_length=1)]
+
 
 M = TypeVar("M", bound=Model)
 

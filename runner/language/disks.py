@@ -1,4 +1,4 @@
-"""Disks as declared: count, size, bus, and the model of a simulated disk."""
+"""Disks as declared: count, size, bus, the model of a simulated disk, and its faults during a measurement."""
 
 from __future__ import annotations
 
@@ -8,16 +8,102 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
 from pydantic_core import core_schema
 
-from runner.base.model import Model
-from runner.base.quantities import format_rate, parse_rate
-from runner.base.units import Percent, Size, Time
-from runner.simdisks.disk import Bus, Disk
-from runner.simdisks.physics import Physics
+from runner.base.model import Extent, Model, Percent, Size, Time
+from runner.base.quantities import format_rate, parse_rate, resolve_share
+from runner.simdisks.disk import Bus, Disk, Fault, Physics
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
     from pydantic.json_schema import JsonSchemaValue
     from pydantic_core import CoreSchema
+
+#: The disk server keeps a list of bad regions.
+LARGEST_SPOT = 2**30
+#: Slots for faults in the disk server of a rig.
+MOST_FAULTS = 64
+
+
+class _Fault(Model):
+    disk: Annotated[int, Field(ge=0, description="its number, from 0")]
+    at: Annotated[Time, Field(ge=0, description="time since the start of fio, ramp included")] = 0.0
+
+
+class Dies(_Fault):
+    """Every command ends with an error."""
+
+    kind: Literal["dies"]
+    lasts: Annotated[
+        Time | None, Field(gt=0, description="the disk returns after this time with its content; never if not given")
+    ] = None
+
+    def of(self, size: int) -> Fault:  # noqa: ARG002 - this fault is not at a place
+        return Fault(self.disk, "dies", self.at, self.lasts)
+
+
+class Slow(_Fault):
+    """Every command takes longer."""
+
+    kind: Literal["slow"]
+    times: Annotated[float, Field(gt=1, le=10_000, strict=False, description="factor")]
+    lasts: Annotated[Time | None, Field(gt=0)] = None
+
+    def of(self, size: int) -> Fault:  # noqa: ARG002 - this fault is not at a place
+        return Fault(self.disk, "slow", self.at, self.lasts, self.times)
+
+
+class Stalls(_Fault):
+    """No command is answered for a while."""
+
+    kind: Literal["stalls"]
+    lasts: Annotated[Time, Field(gt=0)]
+
+    def of(self, size: int) -> Fault:  # noqa: ARG002 - this fault is not at a place
+        return Fault(self.disk, "stalls", self.at, self.lasts)
+
+
+class Medium(_Fault):
+    """A region cannot be read. Writing to it repairs it."""
+
+    kind: Literal["medium"]
+    start: Extent
+    length: Annotated[Size, Field(gt=0, le=LARGEST_SPOT)]
+
+    def of(self, size: int) -> Fault:
+        start = resolve_share(self.start, size)
+        return Fault(self.disk, "medium", self.at, where=(start, start + self.length))
+
+
+FAULTS: dict[str, type[_Fault]] = {"dies": Dies, "slow": Slow, "stalls": Stalls, "medium": Medium}
+AnyFault = Annotated[Dies | Slow | Stalls | Medium, Field(discriminator="kind")]
+
+
+class _OneSetOrSeveral:
+    """A list of faults for every trial, or several lists by name, which are an axis."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self._named, handler(source))
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        several = handler(core)
+        (faults,) = several["patternProperties"].values()
+        return {"anyOf": [faults, several]}
+
+    def _named(self, value: object) -> object:
+        if isinstance(value, list):
+            return {UNNAMED: tuple(value)}
+        if isinstance(value, dict):
+            if UNNAMED in value:
+                raise ValueError("each of several sets of faults needs a name")
+            return {name: tuple(one) if isinstance(one, list) else one for name, one in value.items()}
+        return value
+
+
+#: The name of the only set.
+UNNAMED = ""
+_Name = Annotated[str, Field(pattern=r"^([A-Za-z][A-Za-z0-9_.+-]*)?$", max_length=80)]
+_Faults = Annotated[tuple[AnyFault, ...], Field(max_length=MOST_FAULTS)]
+FaultSets = Annotated[dict[_Name, _Faults], _OneSetOrSeveral()]
+
 
 KIB, MIB = 1024, 1024 * 1024
 #: Seeds repeat after this number: with larger ones a float could not hold the difference in phase.

@@ -1,10 +1,18 @@
-"""The map of fio's own options: which are allowed, and why the others are not."""
+"""What a workload may say beside its pattern: fio's own options, its files, and when its rate is steady."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
+
+from runner.base.model import Model, Percent, Time
+from runner.base.quantities import format_time
+from runner.layers import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
 
 _COLLECTED = "matrix collects the results"
 _ENDS = "write `runtime:` or `size:` to end a workload"
@@ -70,3 +78,58 @@ def refused(option: str, value: object) -> str | None:
     if option.startswith("log_"):
         why = f"{_COLLECTED}, logs with `profile:`"  # the profile is read from these logs
     return f"`{option}` is not allowed in the fio: map: {why}" if why else None
+
+
+#: The default for all jobs together; half of the file system if that is less.
+DEFAULT_SIZE = 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class FileSet:
+    """The number and size of the files of each job."""
+
+    jobs: int
+    count: int
+    each: int
+
+    @property
+    def span(self) -> int:
+        return self.count * self.each
+
+    @property
+    def total(self) -> int:
+        return self.jobs * self.span
+
+    @property
+    def name(self) -> str:
+        """Return a name that differs for every shape."""
+        return f"{self.jobs}x{self.count}x{self.each}"
+
+
+#: fio's own options for this.
+_OPTIONS = ("steadystate", "ss", "steadystate_duration", "ss_dur")
+
+
+class Steady(Model):
+    """Work ends once the rate is steady. Trials that never become steady are marked."""
+
+    within: Annotated[Percent, Field(gt=0, description="largest slope or deviation, as a share of the mean")]
+    of: Annotated[Literal["iops", "bw"], Field(description="the rate that has to be steady")] = "iops"
+    over: Annotated[Time, Field(ge=2, description="for this time, after `ramp`")] = 10.0
+    slope: Annotated[
+        bool, Field(description="test the slope over that time; false: test the largest deviation from its mean")
+    ] = True
+
+    @property
+    def option(self) -> str:
+        """Return the value for fio."""
+        return f"{self.of}{'_slope' if self.slope else ''}:{self.within * 100:g}%"
+
+    def problems(self, runtime: float | None, profile: str | None, options: Collection[str]) -> Iterator[Problem]:
+        if runtime is not None and self.over >= runtime:
+            told = f"{format_time(self.over)} do not fit into a runtime of {format_time(runtime)}"
+            yield Problem("steady.over", f"{told}; write a longer `runtime`, which is the limit")
+        if profile == "position":
+            yield Problem("steady", "a profile over positions ends after one pass over the device")
+        if twice := [option for option in _OPTIONS if option in options]:
+            yield Problem("fio", f"`{twice[0]}` and `steady:` set the same; write one of them")

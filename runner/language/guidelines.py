@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
-from runner.base.model import Model, Name
+from runner.base.model import Model, Name, Percent
 from runner.base.quantities import parse_percent, parse_rate, parse_time
-from runner.base.units import Percent
-from runner.language.filter import Scalar, SomeCells, Where, conditions
+from runner.language.axes import Scalar, SomeCells, Where, conditions
 from runner.language.metrics import KNOWN, Metric
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.language.filter import Condition
+    from runner.language.axes import Condition
 
 _FACTOR = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:x|per\s+\S+)?\s*")
 _COUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:IOPS)?\s*")
@@ -56,7 +55,7 @@ def parse_amount(value: object) -> Amount:
 
 def _metric(name: str) -> str:
     if name not in KNOWN:
-        from runner.language.suggestions import did_you_mean
+        from runner.language.hints import did_you_mean
 
         raise ValueError(f"there is no such metric; {did_you_mean(name, KNOWN)}")
     return name

@@ -1,14 +1,35 @@
-"""hosts.yaml as written: hosts, how to reach them, and which of their disks may be used."""
+"""hosts.yaml as written: hosts, how to reach them, which disks may be used; and what a matrix needs of a host."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
-from runner.base.model import Model
-from runner.base.units import Size
+from runner.base.model import Model, Size
+from runner.language.axes import as_tuple
+
+
+class DiskNeeds(Model):
+    """Number and properties of the disks. A property that is left out can have any value."""
+
+    count: Annotated[int, Field(ge=1, le=26)]
+    kind: DiskKind | None = None
+    tag: Annotated[
+        tuple[Name, ...],
+        BeforeValidator(as_tuple),
+        WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+        Field(description="each disk has all of these tags"),
+    ] = ()
+    size: Annotated[Size | None, Field(gt=0, description="the minimum")] = None
+
+
+class Needs(Model):
+    """Physical disks that hosts.yaml has to offer."""
+
+    disks: DiskNeeds
+
 
 DiskKind = Literal["hdd", "ssd", "nvme"]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=80)]

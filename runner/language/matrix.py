@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import (
@@ -16,16 +17,12 @@ from pydantic import (
     model_validator,
 )
 
-from runner.base.kernels import kernel_error
-from runner.base.model import Model, Name
-from runner.base.units import Percent, Size
-from runner.language.axes import as_tuple, axes_of
-from runner.language.disks import BusLimit, Disks, DiskSets
-from runner.language.faults import UNNAMED, FaultSets
-from runner.language.filter import Condition, conditions
+from runner.base.model import Model, Name, Percent, Size
+from runner.base.quantities import parse_time
+from runner.language.axes import Condition, as_tuple, axes_of, conditions
+from runner.language.disks import UNNAMED, BusLimit, Disks, DiskSets, FaultSets
 from runner.language.guidelines import Guidelines
-from runner.language.monitor import AUTO, Monitor
-from runner.language.needs import Needs
+from runner.language.hosts import Needs
 from runner.language.presets import WorkloadAxes
 from runner.language.tune import Tune
 from runner.layers import LAYERS
@@ -37,8 +34,61 @@ if TYPE_CHECKING:
     from pydantic.json_schema import JsonSchemaValue
     from pydantic_core import CoreSchema
 
+    from runner.language.workload import Workload
     from runner.language.yaml_source import Path
-    from runner.simdisks.faults import Fault
+    from runner.simdisks.disk import Fault
+
+#: Kernel names and their Debian suites.
+SUITES = {"debian-12": "bookworm", "debian-13": "trixie"}
+
+
+def is_path(kernel: str) -> bool:
+    """Return whether it can only be the path of an image."""
+    return "/" in kernel or kernel.startswith(".")
+
+
+def kernel_error(kernel: str) -> str:
+    """Return why it is neither a known name nor a path; empty if it is one."""
+    if kernel in SUITES or is_path(kernel):
+        return ""
+    near = sorted(get_close_matches(kernel.lower(), SUITES))
+    meant = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(SUITES)}."
+    return f"no such kernel; {meant} The path of a bzImage has a slash, like ./{kernel}"
+
+
+#: Shorter trials are not sampled by `auto`: too few samples for their cost.
+WORTH_IT = 10.0
+AUTO, OFF = "auto", "off"
+
+
+def _interval(value: Any) -> Any:
+    # sysstat's sampler takes whole seconds only.
+    if isinstance(value, str) and value in {AUTO, OFF}:
+        return value
+    try:
+        seconds = parse_time(value)
+    except ValueError:
+        raise ValueError("neither a time, like 1s or 5s, nor auto or off") from None
+    if seconds < 1 or seconds != int(seconds):
+        raise ValueError("the sampler takes whole seconds; write 1s, 5s, auto or off")
+    return int(seconds)
+
+
+Monitor = Annotated[
+    int | str,
+    BeforeValidator(_interval),
+    WithJsonSchema({"type": "string", "pattern": r"^(auto|off|[0-9]+ ?(s|m|h))$"}),
+    Field(description="how often sysstat samples the machine; auto: each second, if the trial takes at least 10s"),
+]
+
+
+def interval(monitor: int | str, work: Workload) -> int:
+    """Return the seconds between two samples; 0 if the monitor is off."""
+    if isinstance(monitor, int):
+        return monitor
+    if monitor == OFF or (work.runtime is not None and work.ramp + work.runtime < WORTH_IT):
+        return 0
+    return 1
 
 
 def _kernel(name: str) -> str:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from runner.base.model import Model, Name
-from runner.language.filter import SomeCells, Where
+from runner.language.axes import SomeCells, Where
 from runner.language.guidelines import MetricName, listed, repeated
 from runner.language.metrics import KNOWN, Metric
 
 if TYPE_CHECKING:
-    from runner.language.filter import Condition
+    from runner.language.axes import Condition
 
 #: Units of time: less is better.
 TIMES = frozenset({"s", "ms", "min", "h"})

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, create_model
 
-from runner.base.model import Model
+from runner.base.model import Model, size_schema
 from runner.base.quantities import format_size, parse_size
-from runner.base.units import size_schema
-from runner.language.knobs import (
+from runner.language.tunables import (
+    ALSO_TYPED,
     IOSCHED,
     BlockTunables,
     Default,
@@ -18,7 +18,6 @@ from runner.language.knobs import (
     ReadaheadOnly,
     Whole,
 )
-from runner.language.sysfs import ALSO_TYPED
 from runner.layers import LAYERS, Layer, Md, OneDisk, SomeDisks
 from runner.layers.md import PARITY, REDUNDANT
 

@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from runner.base.model import Model
+from runner.base.model import Extent, Length, Model, Size, Time
 from runner.base.quantities import format_in_unit, format_size, resolve_memory, resolve_share
-from runner.base.units import Extent, Length, Size, Time
-from runner.language.files import DEFAULT_SIZE, FileSet
-from runner.language.fio_options import OpenValue, refused
-from runner.language.steady import Steady
+from runner.language.fio_options import DEFAULT_SIZE, FileSet, OpenValue, Steady, refused
 from runner.layers import Problem
 
 if TYPE_CHECKING:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
+from runner.base.model import Size
 from runner.base.quantities import format_size
-from runner.base.units import Size
-from runner.layers.base import BuildContext, Layer, Problem, View
-from runner.layers.mapping import DmView, mappings_of
+from runner.layers.base import BuildContext, DmView, Layer, Problem, View, mappings_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
+from runner.base.model import Size
 from runner.base.quantities import format_size
-from runner.base.units import Size
-from runner.layers.base import BuildContext, Layer, Problem, View, power_of_two
+from runner.layers.base import BuildContext, DmView, Layer, Problem, View, mappings_of, power_of_two
 from runner.layers.crypt import Sector
 from runner.layers.geometry import Shape
-from runner.layers.mapping import DmView, mappings_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

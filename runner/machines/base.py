@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from runner.hosts.agent.client import AgentClient
     from runner.hosts.exclusive import LeasedDisk
     from runner.simdisks.clib import Report
-    from runner.simdisks.disk import Disk
-    from runner.simdisks.faults import Fault
+    from runner.simdisks.disk import Disk, Fault
 
 
 @dataclass(frozen=True, slots=True)

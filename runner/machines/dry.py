@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import orjson
 
-from runner.base.kernels import kernel_error
+from runner.language.matrix import kernel_error
 from runner.machines.base import MachineOptions, Preparation, Refusal, RigSpec, Step, StepResult
 from runner.results.fio_json import SYNTHETIC
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from runner.machines.base import Processor
     from runner.simdisks.clib import Report
-    from runner.simdisks.faults import Fault
+    from runner.simdisks.disk import Fault
 
 _READ_BACK = re.compile(r"^(?:look|look_anyway|told|told_role) (.+)$", re.MULTILINE)
 _RECORDS = re.compile(r"^ *look_on (.+)$", re.MULTILINE)

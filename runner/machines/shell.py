@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from runner.machines.base import Step, StepResult
     from runner.simdisks.clib import Report
-    from runner.simdisks.faults import Fault
+    from runner.simdisks.disk import Fault
 
 #: $1: a script. The guard ends when standard input or the script does. bash gives background jobs an empty standard
 #: input, so the real one is descriptor 3. `wait` names the script, as `wait -n` overlooks a job that has already ended.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from runner.reports.summary import CellSummary
     from runner.results.fio_json import Direction, Figures
     from runner.results.record import CellRow, Trial
-    from runner.statistics.bimodal import States
+    from runner.statistics.changes import States
     from runner.statistics.stopping import Estimate
 
 _direction_values = attrgetter("bw", "iops", *LATENCIES, "ios", "bytes")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from runner.language.metrics import RATES, SIDES, TOTAL, headline
 from runner.results.fio_json import PERCENTILES
 from runner.results.record import HOST_LIMITED, UNSETTLED, Outcome
-from runner.statistics.bimodal import States, find_two_states
+from runner.statistics.changes import States, find_two_states
 from runner.statistics.percentile import estimated_percentiles
 from runner.statistics.stopping import Estimate, StopReason, estimate_mean, stop_reason
 

@@ -6,7 +6,7 @@ import gc
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from runner.base.atomic_files import write_atomically
+from runner.base.files import write_atomically
 from runner.reports.answer import full_answer
 from runner.reports.csv import summary_csv, trials_csv
 from runner.reports.junit import junit

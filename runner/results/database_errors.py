@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from runner.base.errors import BadInput, HarnessBroken
-from runner.base.file_errors import ERRNO, FULL, READ_ONLY, UNREACHABLE, Cause
+from runner.base.errors import ERRNO, FULL, READ_ONLY, UNREACHABLE, BadInput, Cause, HarnessBroken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

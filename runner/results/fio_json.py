@@ -3,7 +3,7 @@
 Latencies are total ones (`lat_ns`), from submission to completion. md may block inside the submission, which fio's
 default (`clat_ns`) leaves out.
 
-Percentiles come from fio's histogram (`lat_ns.bins`), merged over jobs first (`runner.statistics.histogram`). The
+Percentiles come from fio's histogram (`lat_ns.bins`), merged over jobs first (`runner.statistics.percentile`). The
 histogram is kept, to merge it over trials. For one job group the result equals fio's `lat_ns.percentile`, with two
 exceptions: no percentile exceeds the longest latency (the middle of the last bin may), and percentiles with too few
 requests are absent.
@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from runner.base.errors import HarnessBroken
-from runner.statistics.histogram import Histogram
-from runner.statistics.percentile import needs, percentiles
+from runner.statistics.percentile import Histogram, needs, percentiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

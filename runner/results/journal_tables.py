@@ -97,7 +97,7 @@ trials = Table(
     Column("errors", Integer),
     *direction_columns("read"),
     *direction_columns("write"),
-    # Histograms, see `runner.statistics.histogram`.
+    # Histograms, see `runner.statistics.percentile`.
     Column("read_latencies", LargeBinary),
     Column("write_latencies", LargeBinary),
     Column("readings", JSON, nullable=False),

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from runner.results import journal_tables as schema
 from runner.results.fio_json import Direction, Figures
 from runner.results.record import Outcome, Reading, Trial
-from runner.statistics.histogram import Histogram
+from runner.statistics.percentile import Histogram
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from runner.base.atomic_files import remove_temporaries, sync_folder, write_atomically, write_durably, write_whole
 from runner.base.errors import BadInput
+from runner.base.files import remove_temporaries, sync_folder, write_atomically, write_durably, write_whole
 from runner.results.database_errors import translate_errors
 from runner.results.disk_health import Health
 from runner.results.environment import Digests, DiskFacts, Host, Revision, flatten_environment

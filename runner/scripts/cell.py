@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runner.language.monitor import OFF, interval
+from runner.language.matrix import OFF, interval
 from runner.scripts.jinja import render
 from runner.scripts.stack import StackView, view_stack
 from runner.scripts.tunables import MEMORY, host_expectations, inspections, memory_settings_to_record, tunables_of

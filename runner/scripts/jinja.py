@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError
 from jinja2.meta import find_referenced_templates
 
 from runner.base.errors import BadInput
-from runner.base.shipped import shipped
+from runner.base.files import shipped
 
 SHIPPED = shipped("templates")
 

@@ -224,7 +224,7 @@ def _marks(arrays: Iterable[Array], disks: tuple[str, ...]) -> frozenset[str]:
 
 def match_disks(matrix: Matrix, file: Path | None, place: Where) -> Match:
     """Return physical disks that meet `needs:`; without `needs:`, as many disks as the matrix declares."""
-    from runner.language.needs import Needs
+    from runner.language.hosts import Needs
     from runner.space.hosts_file import load_lab, matched
 
     path = file or HOSTS_FILE
@@ -254,7 +254,7 @@ def match_disks(matrix: Matrix, file: Path | None, place: Where) -> Match:
 
 def check_destroy(destroy: Iterable[str], found: Match | None, place: str) -> None:
     """Refuse ids of disks that the run does not use: the user probably means another disk or run."""
-    from runner.language.suggestions import did_you_mean
+    from runner.language.hints import did_you_mean
 
     ids = [disk.id for disk in found.disks] if found else []
     if not (unknown := [one for one in destroy if one not in ids]):

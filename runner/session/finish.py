@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from runner.base.atomic_files import write_atomically
 from runner.base.errors import Exit
+from runner.base.files import write_atomically
 from runner.guidelines.adaptive import UNWATCHED
 from runner.guidelines.samples import measured_cells
 from runner.guidelines.verdicts import SHARE, judge_guidelines

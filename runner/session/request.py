@@ -101,7 +101,7 @@ def load_request(
 
 
 def _kernel_flaws(space: Space, place: str) -> Iterator[Flaw]:
-    from runner.base.kernels import is_path
+    from runner.language.matrix import is_path
     from runner.language.yaml_source import Flaw
     from runner.machines.base import MachineOptions
 
@@ -192,7 +192,7 @@ def check_templates(request: Request, own: Path | None) -> None:
 
 def check_names(own: Path | None) -> None:
     """Refuse user templates that would have no effect, such as ones with a misspelled name."""
-    from runner.language.suggestions import did_you_mean
+    from runner.language.hints import did_you_mean
     from runner.scripts.jinja import effective_templates, unused_templates
 
     if own and (names := unused_templates(own)):

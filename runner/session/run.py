@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, Protocol, Self
 
-from runner.base.atomic_files import write_atomically
 from runner.base.errors import BadInput, Exit, MatrixError
+from runner.base.files import write_atomically
 from runner.engine.budget import ENDLESS, Cost
 from runner.engine.concurrency_policy import AdaptiveLevel, FixedLevel, why_one_at_a_time
 from runner.engine.estimate import estimate

@@ -11,15 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from runner.base.cache import cache_dir, make_once
 from runner.base.errors import HarnessBroken
+from runner.base.files import cache_dir, make_once
 from runner.base.process import run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runner.simdisks.faults import Fault, FaultKind
-    from runner.simdisks.physics import Physics
+    from runner.simdisks.disk import Fault, FaultKind, Physics
 
 SOURCES = Path(__file__).parent / "server"
 COMPILER = "gcc"

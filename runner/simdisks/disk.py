@@ -1,14 +1,106 @@
-"""A simulated disk: its size, bus, link and physics."""
+"""A simulated disk: its size, bus, link, physics and faults. `server/physics.c` alone implements the physics."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-    from runner.simdisks.physics import Physics
+Kind = Literal["ideal", "hdd", "ssd", "volume"]
+#: In the order of the constants in physics.h.
+KINDS: tuple[Kind, ...] = ("ideal", "hdd", "ssd", "volume")
+
+
+#: Of a full seek, as seek times grow with the root of the distance: the mean between two random places.
+_MEAN_SEEK = 8 / 15
+#: So a queue shortens the way: measured, 16 requests make it less than half.
+_QUEUED = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Physics:
+    """One model: parameters by their names in `struct disk_model` (seconds, bytes, bytes per second); others are 0."""
+
+    kind: Kind
+    numbers: tuple[tuple[str, float], ...] = ()
+    #: Zones of a hdd, from the outside in: the share of the disk at which each ends, and its rate.
+    zones: tuple[tuple[float, float], ...] = ()
+
+    def fields(self, size: int) -> Iterator[tuple[str, float]]:
+        yield "kind", float(KINDS.index(self.kind))
+        yield "size", float(size)
+        yield from self.numbers
+
+    @property
+    def rotation(self) -> int:
+        """The rotation rate that the disk reports: revolutions per minute; 1 if it does not rotate, 0 if unknown."""
+        numbers = dict(self.numbers)
+        if self.kind == "hdd":
+            return round(60 / numbers["revolution"])
+        return 1 if self.kind == "ssd" else 0
+
+    def slowest(self, length: int) -> float:
+        """Return the longest time of a request of this length, in seconds, once caches and credits are used up."""
+        numbers = dict(self.numbers)
+        moving = _seconds(length, numbers.get("interface"))
+        if self.kind == "hdd":
+            rate = min(rate for _, rate in self.zones)
+            # A shingled drive may have to read and rewrite a band for every request.
+            moving += (length + 2 * numbers.get("band", 0)) / rate
+            return numbers["seek_full"] + 2 * numbers["revolution"] + moving
+        if self.kind == "volume":
+            counted = max(1.0, length / numbers["io_size"])
+            return counted / numbers["iops"] + numbers["latency"] + _seconds(length, numbers["bandwidth"]) + moving
+        if self.kind == "ssd":
+            rate = min(filter(None, (numbers["read_rate"], numbers["write_rate"], numbers.get("cliff_rate"))))
+            return max(numbers["read_latency"], numbers["write_latency"]) + length / rate + moving
+        return moving
+
+    def rate(self, length: int, *, random: bool, write: bool, depth: float = 1.0) -> float:
+        """Estimate bytes a second of requests of one length, over the whole disk; without limits infinite.
+
+        A formula for plans. `predict` runs the physics itself and takes as long as that.
+        """
+        numbers = dict(self.numbers)
+        sending = _seconds(length, numbers.get("interface"))
+        command = numbers.get("overhead", 0.0) + sending
+        if self.kind == "hdd":
+            platter = self._platter(length, depth=numbers["window"] if write else depth, random=random)
+            return length / (numbers.get("overhead", 0.0) + max(platter, sending))
+        if self.kind == "volume":
+            each = max(1.0, length / numbers["io_size"]) / max(numbers["iops"], numbers["burst_iops"])
+            each = max(each, _seconds(length, numbers["bandwidth"]))
+            return length / max(each, (numbers["latency"] + each) / depth)
+        if self.kind == "ssd":
+            side = "write" if write else "read"
+            bandwidth = numbers.get("cliff_rate", 0.0) if write else 0.0
+            moving = length / (bandwidth or numbers[f"{side}_rate"])
+            busy = numbers[f"{side}_latency"] / min(depth, numbers["channels"])
+            return length / max(command, moving, busy)
+        return length / command if command else inf
+
+    def _platter(self, length: int, *, depth: float, random: bool) -> float:
+        """Seconds of a request under the heads, on average; deeper queues let the arm choose near ones."""
+        numbers, begin, moving = dict(self.numbers), 0.0, 0.0
+        for end, rate in self.zones:
+            moving += (end - begin) * length / rate
+            begin = end
+        if not random:
+            return moving
+        seek = numbers["seek_track"] + (numbers["seek_full"] - numbers["seek_track"]) * _MEAN_SEEK
+        nearness: float = min(max(depth, 1.0), numbers["window"]) ** _QUEUED
+        return moving + (seek + numbers["revolution"] / 2) / nearness
+
+    def content(self) -> dict[str, object]:
+        return {"kind": self.kind, **dict(self.numbers), **({"zones": self.zones} if self.zones else {})}
+
+
+def _seconds(length: int, rate: float | None) -> float:
+    return length / rate if rate else 0.0
+
 
 Bus = Literal["virtio", "scsi", "sata", "nvme"]
 
@@ -35,3 +127,39 @@ class Link:
 def links_of(disks: Iterable[Disk]) -> tuple[Link, ...]:
     """Return every link once, in the order of the disks."""
     return tuple(dict.fromkeys(disk.link for disk in disks if disk.link))
+
+
+FaultKind = Literal["dies", "slow", "stalls", "medium"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A fault of one disk of a rig."""
+
+    disk: int
+    kind: FaultKind
+    #: Seconds: in a declaration since the workload began, on a rig since the rig started.
+    at: float
+    #: None: until the end.
+    seconds: float | None = None
+    #: How many times slower.
+    factor: float = 1.0
+    #: The range of bytes that cannot be read until they are written again.
+    where: tuple[int, int] = (0, 0)
+
+    def __post_init__(self) -> None:
+        if self.kind == "stalls" and self.seconds is None:
+            raise ValueError("a disk that stalls for good is one that dies")
+
+    def __str__(self) -> str:
+        what = {
+            "dies": "dies",
+            "slow": f"is {self.factor:g} times slower",
+            "stalls": "stalls",
+            "medium": f"cannot be read from {self.where[0]} to {self.where[1]}",
+        }[self.kind]
+        lasting = "" if self.seconds is None else f" for {self.seconds:g} s"
+        return f"disk {self.disk} {what} at {self.at:g} s{lasting}"
+
+    def content(self) -> list[object]:
+        return [self.disk, self.kind, self.at, self.seconds, self.factor, *self.where]

@@ -7,8 +7,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from runner.language.axes import constructed, model_in, written
-from runner.language.knobs import IOSCHED
 from runner.language.presets import Program
+from runner.language.tunables import IOSCHED
 from runner.language.tune import SCOPES, Tune
 from runner.language.workload import Workload
 from runner.layers import LAYERS
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from runner.base.model import Model
-    from runner.language.filter import Condition
+    from runner.language.axes import Condition
     from runner.language.matrix import Matrix
     from runner.space.rules import Rule
     from runner.space.space import Space

@@ -8,8 +8,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from runner.base.errors import BadInput
 from runner.language.guidelines import Guideline, Guidelines
+from runner.language.hints import did_you_mean
 from runner.language.messages import from_pydantic
-from runner.language.suggestions import did_you_mean
 from runner.language.yaml_source import Source, UnreadableError, read
 from runner.space.guideline_references import find_unknown_axes
 from runner.space.load import BadMatrix, load, placed, text_of, unreadable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.language.suggestions import did_you_mean
+from runner.language.hints import did_you_mean
 from runner.language.yaml_source import Flaw
 from runner.space.axis_catalogue import ever, words
 from runner.space.select import Selection
@@ -12,7 +12,7 @@ from runner.space.select import Selection
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from runner.language.filter import Condition
+    from runner.language.axes import Condition
     from runner.language.guidelines import Claim, Guideline
     from runner.language.yaml_source import Path
     from runner.space.axis_catalogue import Known

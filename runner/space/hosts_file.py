@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from runner.language.hosts import LabDisk, LabHost
-    from runner.language.needs import DiskNeeds, Needs
+    from runner.language.hosts import DiskNeeds, LabDisk, LabHost, Needs
 
 
 def load_lab(path: Path) -> Lab:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from runner.base.shipped import shipped
-from runner.language.suggestions import did_you_mean
+from runner.base.files import shipped
+from runner.language.hints import did_you_mean
 from runner.language.yaml_source import Place, Source, UnreadableError, compose, plain, repeated_keys
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from runner.base.quantities import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from runner.language.filter import Condition, Scalar
+    from runner.language.axes import Condition, Scalar
 
 #: The remedy for an axis that occurs twice in one rule.
 _EITHER = "to match either value write a list, or A|B for --only"
@@ -75,7 +75,7 @@ def axis_named(key: str, known: Iterable[str]) -> str:
 
 
 def _did_you_mean(word: str, known: Iterable[str]) -> str:
-    from runner.language.suggestions import did_you_mean
+    from runner.language.hints import did_you_mean
 
     return did_you_mean(word, known)
 

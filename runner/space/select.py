@@ -17,7 +17,7 @@ from runner.space.space import Cell
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from runner.language.filter import Condition
+    from runner.language.axes import Condition
     from runner.language.matrix import Matrix
     from runner.space.space import Array, Space
     from runner.space.variants import Coords

@@ -9,7 +9,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from runner.language.axes import constructed, written
-from runner.language.faults import UNNAMED
+from runner.language.disks import UNNAMED
 from runner.language.tune import Tune, clashes, exclusive, impossible, meaningless, used
 from runner.language.yaml_source import Flaw
 from runner.layers import Fs
@@ -32,13 +32,12 @@ from runner.space.workloads import Workloads
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from runner.language.files import FileSet
+    from runner.language.fio_options import FileSet
     from runner.language.matrix import Matrix
     from runner.language.workload import Workload
     from runner.language.yaml_source import Path
     from runner.layers.geometry import Below
-    from runner.simdisks.disk import Disk
-    from runner.simdisks.faults import Fault
+    from runner.simdisks.disk import Disk, Fault
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from runner.language.filter import Condition
+    from runner.language.axes import Condition
     from runner.language.published import Row, Table
     from runner.language.yaml_source import Path as Keys
     from runner.space.rules import Rule

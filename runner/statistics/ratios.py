@@ -18,7 +18,7 @@ from math import dist, exp, fsum, inf, log, sqrt
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from runner.statistics.students_t import t_factor, two_sided_p
+from runner.statistics.interval import t_factor, two_sided_p
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -11,9 +11,9 @@ from math import log
 from statistics import linear_regression
 from typing import TYPE_CHECKING
 
+from runner.statistics.changes import cell_levels
 from runner.statistics.interval import student_interval
 from runner.statistics.ratios import paired_ratio
-from runner.statistics.rounds import cell_levels
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

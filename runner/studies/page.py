@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from runner.guidelines.evaluate import Answer
     from runner.guidelines.verdicts import Judgement
-    from runner.language.filter import Condition
+    from runner.language.axes import Condition
     from runner.language.published import Table
     from runner.reports.table import Value
     from runner.studies.compare import ComparedFigure

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.base.atomic_files import remove_temporaries, write_atomically
 from runner.base.errors import BadInput
+from runner.base.files import remove_temporaries, write_atomically
 
 if TYPE_CHECKING:
     from pathlib import Path

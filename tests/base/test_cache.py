@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.base import cache
+from runner.base import files
 from runner.base.errors import HarnessBroken
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ async def test_two_who_ask_at_once_make_it_once(tmp_path: Path) -> None:
         await asyncio.sleep(0)
         (folder / "done").touch()
 
-    targets = await asyncio.gather(*(cache.make_once(tmp_path / "x", whole, make) for _ in range(3)))
+    targets = await asyncio.gather(*(files.make_once(tmp_path / "x", whole, make) for _ in range(3)))
     assert targets == [tmp_path / "x"] * 3
     assert len(calls) == 1
 
@@ -47,7 +47,7 @@ async def test_what_a_killed_maker_left_is_swept_away(tmp_path: Path) -> None:
         assert names(folder) == []
         (folder / "done").touch()
 
-    target = await cache.make_once(tmp_path / "x", whole, make)
+    target = await files.make_once(tmp_path / "x", whole, make)
     assert names(target) == ["done"]
     assert not (tmp_path / ".x.half").exists()
 
@@ -58,18 +58,18 @@ async def test_a_failed_maker_leaves_nothing_and_the_next_may_try(tmp_path: Path
         raise ValueError
 
     with pytest.raises(ValueError, match=r"^$"):
-        await cache.make_once(tmp_path / "x", whole, fail)
+        await files.make_once(tmp_path / "x", whole, fail)
     assert names(tmp_path) == [".x.lock"]
 
 
 async def test_a_shared_lock_keeps_others_from_taking_it_alone(tmp_path: Path) -> None:
     import fcntl
 
-    async with cache.shared_lock(tmp_path / "l"), cache.shared_lock(tmp_path / "l"):
-        with cache.open_lock_file(tmp_path / "l") as descriptor:
-            assert not cache.try_lock(descriptor, fcntl.LOCK_EX)
-    with cache.open_lock_file(tmp_path / "l") as descriptor:
-        assert cache.try_lock(descriptor, fcntl.LOCK_EX)
+    async with files.shared_lock(tmp_path / "l"), files.shared_lock(tmp_path / "l"):
+        with files.open_lock_file(tmp_path / "l") as descriptor:
+            assert not files.try_lock(descriptor, fcntl.LOCK_EX)
+    with files.open_lock_file(tmp_path / "l") as descriptor:
+        assert files.try_lock(descriptor, fcntl.LOCK_EX)
 
 
 async def test_a_cache_that_is_somebody_elses_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +78,7 @@ async def test_a_cache_that_is_somebody_elses_is_told_so(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(os, "open", refused)
     with pytest.raises(HarnessBroken, match="cannot be written: Permission denied") as told:
-        async with cache.exclusive_lock(tmp_path / "a.lock"):
+        async with files.exclusive_lock(tmp_path / "a.lock"):
             pass
     assert "MATRIX_CACHE" in told.value.resolution
 
@@ -87,13 +87,13 @@ async def test_what_killed_makers_left_goes_and_what_is_being_made_stays(tmp_pat
     for name in ("left", "made"):
         (tmp_path / f".{name}.half").mkdir()
         (tmp_path / f".{name}.half" / "junk").touch()
-    async with cache.exclusive_lock(tmp_path / ".made.lock"):
-        cache.remove_partial(tmp_path)
+    async with files.exclusive_lock(tmp_path / ".made.lock"):
+        files.remove_partial(tmp_path)
         assert not (tmp_path / ".left.half").exists()
         assert (tmp_path / ".made.half" / "junk").exists()
-    cache.remove_partial(tmp_path)
+    files.remove_partial(tmp_path)
     assert not (tmp_path / ".made.half").exists()
 
 
 def test_where_nothing_was_ever_made_there_is_nothing_to_sweep(tmp_path: Path) -> None:
-    cache.remove_partial(tmp_path / "none")
+    files.remove_partial(tmp_path / "none")

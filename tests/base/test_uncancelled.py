@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from runner.base.errors import HarnessBroken
-from runner.base.uncancelled import run_to_end
+from runner.base.process import run_to_end
 
 
 class Work:

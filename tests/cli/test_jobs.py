@@ -9,8 +9,7 @@ from runner.engine.concurrency_policy import AdaptiveLevel, FixedLevel
 from runner.machines.base import RigSpec
 from runner.machines.qemu import Qemu
 from runner.session.run import AUTO, Jobs, choose_level
-from runner.simdisks.disk import Disk
-from runner.simdisks.physics import Physics
+from runner.simdisks.disk import Disk, Physics
 
 MODELLED = RigSpec((Disk(1 << 28, "virtio", Physics("volume")),))
 BARE = RigSpec((Disk(1 << 28),))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.language.needs import Needs
+from runner.language.hosts import Needs
 from runner.session.disk_lease import _claims
 from runner.space.hosts_file import matched, parse_lab
 from tests.cli.conftest import Said

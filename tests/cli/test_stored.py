@@ -23,7 +23,7 @@ from runner.results.run_folder import load
 from runner.results.store import SharedStore
 from runner.results.store_address import address_of
 from runner.session.resume import command_line
-from runner.statistics.histogram import Histogram
+from runner.statistics.percentile import Histogram
 from runner.statistics.ratios import unpaired_ratio
 from tests.results import past
 from tests.support.matrices import SMALL

@@ -20,7 +20,7 @@ from runner.machines.dry import Dry
 from runner.reports.number_format import about
 from runner.session.past_timings import Load, machine_pace
 from runner.session.request import Checks, load_request
-from runner.simdisks.physics import Physics
+from runner.simdisks.disk import Physics
 from runner.space.select import select
 from tests.support.matrices import space
 

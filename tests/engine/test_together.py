@@ -13,8 +13,7 @@ from runner.machines import MACHINES, PASSTHROUGH, machine
 from runner.machines.base import MachineOptions, RigSpec
 from runner.machines.dry import Dry
 from runner.machines.qemu import Qemu
-from runner.simdisks.disk import Disk
-from runner.simdisks.physics import Physics
+from runner.simdisks.disk import Disk, Physics
 from tests.engine.test_run import FAULTY
 from tests.support.matrices import SMALL, space
 

@@ -4,7 +4,7 @@ import pytest
 
 from runner.engine.estimate import Pace, estimate
 from runner.engine.order import Plan
-from runner.simdisks.faults import Fault
+from runner.simdisks.disk import Fault
 from runner.space.load import BadMatrix
 from runner.space.select import select
 from tests.support.matrices import SMALL, space

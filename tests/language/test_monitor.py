@@ -3,7 +3,7 @@
 import pytest
 
 from runner.base.errors import BadInput
-from runner.language.monitor import interval
+from runner.language.matrix import interval
 from runner.space.load import parse
 from tests.support.matrices import space
 

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from runner.language.axes import constructed, written
-from runner.language.sysfs import LEADING_OUT, OF_THE_LAYOUT, TYPED, path_in_sysfs
+from runner.language.tunables import LEADING_OUT, OF_THE_LAYOUT, TYPED, path_in_sysfs
 from runner.language.tune import SCOPES, Tune, clashes, exclusive, impossible, meaningless, split
 from runner.layers import LAYERS, Lvm, Md, OneDisk, Partition
 from runner.scripts.jinja import SHIPPED

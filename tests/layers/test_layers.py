@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 
 from runner.language.tune import impossible, meaningless
 from runner.layers import Crypt, Integrity, Layer, Lvm, Md, OneDisk, Partition, Pick, Precondition, SomeDisks
-from runner.layers.geometry import Below, Shape
+from runner.layers.geometry import Below, Shape, usable
 from runner.layers.md import layout_number
-from runner.layers.md_superblock import usable
 from runner.simdisks.disk import Disk
 
 GIB = 1 << 30

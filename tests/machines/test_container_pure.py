@@ -41,8 +41,7 @@ from runner.machines.container.engine import (
     mapper_major,
 )
 from runner.machines.container.leftovers import LabelledContainer, Owner, parse_containers
-from runner.simdisks.disk import Disk
-from runner.simdisks.physics import Physics
+from runner.simdisks.disk import Disk, Physics
 from tests.support.matrices import space
 
 if TYPE_CHECKING:

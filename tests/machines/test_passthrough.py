@@ -22,8 +22,7 @@ from runner.machines.qemu import Qemu, argv, template
 from runner.machines.qemu.appliance import Appliance
 from runner.machines.qemu.argv import DiskProperties, PassedController
 from runner.machines.qemu.passthrough import DEFAULT_ROTATION, Passthrough, provide_leased_disks, read_properties
-from runner.simdisks.disk import Bus, Disk
-from runner.simdisks.physics import Physics
+from runner.simdisks.disk import Bus, Disk, Physics
 
 BASE = Appliance(Path("/c/userland"), Path("/c/core"))
 PLATTERS = DiskProperties(512, 4096, 0, 5400, "5000c500a1b2c3d4", "ST4000, made of iron")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.base.cache import sha256
+from runner.base.files import sha256
 from runner.machines.base import ForecastsCost, MachineOptions, Preparation, RigSpec
 from runner.machines.dry import Dry
 from runner.machines.local import Local

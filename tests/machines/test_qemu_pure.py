@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.base.errors import HarnessBroken
-from runner.base.kernels import SUITES
+from runner.language.matrix import SUITES
 from runner.machines.base import MachineOptions, RigSpec
 from runner.machines.qemu import Qemu, appliance, apt, argv, build, modules_of, recipe, rig, template
 from runner.machines.qemu.appliance import (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from runner.base.cache import remove_unused, sha256
+from runner.base.files import remove_unused, sha256
 from runner.machines.base import MachineOptions, RigLost
 from runner.machines.qemu import Qemu, argv, template
 from runner.machines.qemu.appliance import Appliance

@@ -23,9 +23,9 @@ from hypothesis import strategies as st
 
 import runner.machines.vagrant as package
 from runner.base import process
-from runner.base.cache import open_lock_file, try_lock
 from runner.base.errors import BadInput, HarnessBroken
-from runner.base.uncancelled import run_to_end
+from runner.base.files import open_lock_file, try_lock
+from runner.base.process import run_to_end
 from runner.cli import cli
 from runner.engine.concurrency_policy import FixedLevel
 from runner.engine.rigs import rig_spec
@@ -61,8 +61,7 @@ from runner.machines.vagrant.vagrantfile_settings import (
     physical_disk,
     temporary_disk,
 )
-from runner.simdisks.disk import Disk
-from runner.simdisks.physics import Physics
+from runner.simdisks.disk import Disk, Physics
 from runner.simdisks.server import device_command
 from tests.engine.test_run import Bench
 from tests.engine.test_side_by_side import Bearing, BearingRig

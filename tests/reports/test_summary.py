@@ -14,8 +14,8 @@ from runner.reports.junit import junit
 from runner.reports.run_data import RunData
 from runner.reports.summary import METRICS
 from runner.results.record import UNSETTLED, Outcome, Trial
-from runner.statistics.histogram import Histogram
 from runner.statistics.interval import student_interval
+from runner.statistics.percentile import Histogram
 from runner.statistics.stopping import StopReason
 from tests.reports import samples
 from tests.reports.samples import RUN, SEQ, direction, measured

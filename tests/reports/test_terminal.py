@@ -12,7 +12,7 @@ from runner.reports.fit import Fitted
 from runner.reports.run_data import RunData
 from runner.reports.terminal import caption, percent, rate, table
 from runner.results.record import UNSETTLED, CellRow
-from runner.statistics.histogram import Histogram
+from runner.statistics.percentile import Histogram
 from tests.reports import samples
 from tests.reports.samples import RUN, SYNTHETIC, direction, measured
 

@@ -9,7 +9,7 @@ from runner.results.fio_json import Direction, Figures
 from runner.results.journal import Journal
 from runner.results.record import CellRow, Outcome, Reading, Trial
 from runner.results.run_folder import Manifest, RunFolder, create
-from runner.statistics.histogram import Histogram
+from runner.statistics.percentile import Histogram
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

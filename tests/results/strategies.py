@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from runner.results.fio_json import Direction, Figures
 from runner.results.record import CellRow, Outcome, Reading, Trial
-from runner.statistics.histogram import Histogram
+from runner.statistics.percentile import Histogram
 
 #: Anything a console may have said, NUL and other control characters included; never lone surrogates.
 texts = st.text(max_size=20)

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from runner.base.errors import HarnessBroken
 from runner.results.fio_json import PERCENTILES, FioFailed, merge_histograms, missed_steady_states, parse
-from runner.statistics.histogram import Distribution, Histogram
-from runner.statistics.percentile import needs
+from runner.statistics.percentile import Distribution, Histogram, needs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

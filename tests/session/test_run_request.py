@@ -11,7 +11,7 @@ import pytest
 
 from runner.base.errors import BadInput, Exit
 from runner.cli import main
-from runner.language.needs import Needs
+from runner.language.hosts import Needs
 from runner.machines.dry import Dry
 from runner.scripts import jinja as environment
 from runner.session.request import load_request

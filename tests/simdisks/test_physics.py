@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.simdisks.check import Probe, ProbeResult, turnaround
+from runner.simdisks.check import Job, Probe, ProbeResult, predict_rate, turnaround
 from runner.simdisks.clib import Board, Library, Report, SimulatedDisk, What, build_library, load_library
-from runner.simdisks.overload import Overload
-from runner.simdisks.physics import Physics
-from runner.simdisks.predict import Job, predict_rate
+from runner.simdisks.disk import Physics
+from runner.simdisks.server import Overload
 from runner.space.includes import models
 from runner.space.load import disk_model
 

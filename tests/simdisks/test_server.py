@@ -17,11 +17,18 @@ from runner.base.process import kill, run, spawn
 from runner.simdisks import check
 from runner.simdisks.check import serve_disk, wait_for_socket
 from runner.simdisks.clib import Board, Report, build_library, load_library
-from runner.simdisks.disk import Disk, Link
-from runner.simdisks.faults import Fault
-from runner.simdisks.overload import Overload, counters_between, lost_share, overload_of
-from runner.simdisks.physics import Physics
-from runner.simdisks.server import HOST_FAILED, ROOM, explain_exit, socket_command, stdio_command
+from runner.simdisks.disk import Disk, Fault, Link, Physics
+from runner.simdisks.server import (
+    HOST_FAILED,
+    ROOM,
+    Overload,
+    counters_between,
+    explain_exit,
+    lost_share,
+    overload_of,
+    socket_command,
+    stdio_command,
+)
 from runner.space.load import disk_model
 
 IDEAL = Disk(64 * 2**20, "virtio", Physics("ideal"))

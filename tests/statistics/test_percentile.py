@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.statistics.histogram import Histogram
-from runner.statistics.percentile import estimated_percentiles, needs, percentiles
+from runner.statistics.percentile import Histogram, estimated_percentiles, needs, percentiles
 from runner.statistics.stopping import Rule, StopReason
 
 RULE = Rule(3, 3)

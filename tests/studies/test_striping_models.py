@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from runner.simdisks.check import Job, predict_rate
 from runner.simdisks.clib import build_library, load_library
-from runner.simdisks.predict import Job, predict_rate
 from runner.space.load import disk_model
 
 MATRIX = Path(__file__).parents[2] / "matrix"

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.base.cache import cache_dir
+from runner.base.files import cache_dir
 from runner.base.process import dies_with_parent
 from runner.machines.qemu.argv import EMULATED_CPU, QEMU, escape
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.base.kernels import SUITES
+from runner.language.matrix import SUITES
 from runner.machines.base import MachineOptions
 from runner.machines.qemu.appliance import provide
 from runner.machines.qemu.recipe import DEFAULT_KERNEL, Recipe

@@ -17,7 +17,7 @@ from runner.machines.qemu.rig import QemuRig
 from runner.results.journal import Journal
 from runner.results.record import Outcome
 from runner.simdisks.disk import Disk
-from runner.simdisks.overload import counters_between, overload_of
+from runner.simdisks.server import counters_between, overload_of
 from runner.space.load import disk_model
 from runner.space.select import select
 from tests.engine.test_run import Shelf

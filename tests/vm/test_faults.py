@@ -12,7 +12,7 @@ from runner.engine.trial import ArrayOnRig, Measured
 from runner.machines.base import Rig
 from runner.machines.qemu import Qemu
 from runner.results.record import Outcome
-from runner.simdisks.faults import Fault
+from runner.simdisks.disk import Fault
 from tests.support.matrices import space
 from tests.vm.test_lvm import done
 

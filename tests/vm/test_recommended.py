@@ -24,12 +24,12 @@ from runner.machines.qemu import Qemu
 from runner.results.fio_json import parse
 from runner.scripts.cell import job
 from runner.scripts.stack import view_stack
-from runner.simdisks.overload import overload_of
+from runner.simdisks.server import overload_of
 from tests.support.matrices import space
 
 if TYPE_CHECKING:
     from runner.machines.qemu.rig import QemuRig
-    from runner.simdisks.overload import Overload
+    from runner.simdisks.server import Overload
     from runner.space.space import Cell
 
 pytestmark = [pytest.mark.vm, pytest.mark.exhaustive, pytest.mark.timeout(900)]

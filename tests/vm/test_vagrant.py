@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.base import process
-from runner.base.cache import cache_dir
+from runner.base.files import cache_dir
 from runner.hosts.checks import check_disk
 from runner.machines.base import RigSpec
 from runner.machines.vagrant import Vagrant, leftovers, libvirt

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.base.cache import cache_dir
 from runner.base.errors import HarnessBroken
+from runner.base.files import cache_dir
 from runner.base.process import run
 from runner.machines.base import Refusal
 from runner.machines.container.argv import Engine, probe_command, workarounds

@@ -13,8 +13,8 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.base.cache import cache_dir, exclusive_lock
 from runner.base.errors import HarnessBroken
+from runner.base.files import cache_dir, exclusive_lock
 from runner.base.process import kill, run, send, spawn_with_pipes
 from runner.machines.container.engine import with_workarounds
 from runner.machines.qemu import recipe

@@ -7,9 +7,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from runner.base.cache import remove_unused
 from runner.base.errors import BadInput, HarnessBroken
-from runner.base.kernels import SUITES, is_path
+from runner.base.files import remove_unused
+from runner.language.matrix import SUITES, is_path
 from runner.machines.base import MachineOptions, Preparation, Refusal
 from runner.machines.qemu import argv, probe, recipe, rig, template
 from runner.machines.qemu.appliance import BUILD_TOOLS, appliance_in_use, find_cached

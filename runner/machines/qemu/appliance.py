@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.base.cache import cache_dir, make_once, remove_partial, remove_unused, shared_lock, use_lock
 from runner.base.errors import HarnessBroken
+from runner.base.files import cache_dir, make_once, remove_partial, remove_unused, shared_lock, use_lock
 from runner.base.process import spawn
 from runner.machines.qemu import recipe
 

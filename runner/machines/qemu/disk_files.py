@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
-    from runner.simdisks.disk import Disk
-    from runner.simdisks.faults import Fault
+    from runner.simdisks.disk import Disk, Fault
 
 
 @dataclass

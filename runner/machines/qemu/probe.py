@@ -13,9 +13,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.base.cache import cache_dir, exclusive_lock
 from runner.base.cpu import processor_name
 from runner.base.errors import HarnessBroken
+from runner.base.files import cache_dir, exclusive_lock
 from runner.base.process import run
 from runner.machines.qemu import argv, recipe
 from runner.machines.qemu.guest import run_guest

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from runner.base.kernels import SUITES
+from runner.language.matrix import SUITES
 
 #: Raise it when the build changes and the other inputs of the key do not show it.
 BUILDER_VERSION = 1

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from runner.machines.qemu.argv import Vm
     from runner.machines.qemu.guest import Guest
     from runner.simdisks.clib import Report
-    from runner.simdisks.faults import Fault
+    from runner.simdisks.disk import Fault
 
 #: Working directories that are created at a time.
 WORK_FOLDERS = 32

@@ -13,7 +13,7 @@ import time
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from runner.base.cache import cache_dir, make_once, remove_partial, remove_unused, sha256, shared_lock, use_lock
+from runner.base.files import cache_dir, make_once, remove_partial, remove_unused, sha256, shared_lock, use_lock
 from runner.machines.base import RigLost
 from runner.machines.facts import FACTS
 from runner.machines.qemu import argv, recipe, rig

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from runner.base import process
 from runner.base.errors import HarnessBroken
-from runner.base.kernels import SUITES
-from runner.base.uncancelled import run_to_end
+from runner.base.process import run_to_end
+from runner.language.matrix import SUITES
 from runner.machines.base import MachineOptions, Refusal
 from runner.machines.qemu import probe, recipe
 from runner.machines.qemu.appliance import provide as appliance

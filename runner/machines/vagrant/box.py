@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from runner.base import process
 from runner.base.errors import HarnessBroken
-from runner.base.kernels import SUITES
-from runner.base.shipped import shipped
+from runner.base.files import shipped
+from runner.language.matrix import SUITES
 from runner.machines.base import Refusal
 from runner.machines.qemu.recipe import DEFAULT_KERNEL
 from runner.machines.vagrant.vagrantfile_settings import Box

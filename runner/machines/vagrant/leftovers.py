@@ -17,8 +17,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.base.cache import cache_dir, open_lock_file, try_lock
 from runner.base.errors import HarnessBroken
+from runner.base.files import cache_dir, open_lock_file, try_lock
 from runner.machines.base import Leftover
 from runner.machines.vagrant import libvirt
 from runner.machines.vagrant.vagrantfile_settings import NODE

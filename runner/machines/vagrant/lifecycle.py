@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.base import process
-from runner.base.cache import cache_dir, exclusive_lock
 from runner.base.errors import HarnessBroken
-from runner.base.uncancelled import run_to_end
+from runner.base.files import cache_dir, exclusive_lock
+from runner.base.process import run_to_end
 from runner.machines.base import RigLost
 from runner.machines.vagrant import box as boxes
 from runner.machines.vagrant import libvirt

@@ -1,4 +1,4 @@
-"""The cache of folders that are costly to make: each is made once, and is complete or missing, even after a kill."""
+"""Files that are complete or missing, the cache of folders, and the files that come with the program."""
 
 from __future__ import annotations
 
@@ -14,11 +14,59 @@ from typing import TYPE_CHECKING
 
 import platformdirs
 
-from runner.base.errors import HarnessBroken
+from runner.base.errors import HarnessBroken, file_errors
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
     from contextlib import AbstractAsyncContextManager
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace a file durably: after a kill it has the old content or the new one."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
+    with file_errors(path):
+        try:
+            write_durably(temporary, content)
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        sync_folder(path.parent)
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Write a new file that no reader uses yet; its content is on disk afterwards."""
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Replace a file so that a kill leaves no partial one. Not forced to disk; for one process at a time."""
+    temporary = path.with_name(f".{path.name}.new")
+    try:
+        temporary.write_bytes(content)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def remove_temporaries(folder: Path) -> None:
+    """Remove temporary files of killed writers."""
+    for temporary in folder.glob(".*.new"):
+        temporary.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable, but not the content of its files."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
 
 POLL = 0.1
 _PARTIAL = ".half"
@@ -136,3 +184,12 @@ async def make_once(target: Path, whole: Callable[[Path], bool], make: Callable[
             finally:
                 shutil.rmtree(half, ignore_errors=True)
     return target
+
+
+_PACKAGE = Path(__file__).parents[1]
+_INSTALLED = _PACKAGE / "shipped"
+
+
+def shipped(folder: str) -> Path:
+    """Return the path of `templates`, `matrix`, `vagrant` or `docs`."""
+    return (_INSTALLED if _INSTALLED.is_dir() else _PACKAGE.parent) / folder

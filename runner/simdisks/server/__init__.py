@@ -1,0 +1,134 @@
+"""Commands of the server of one disk, the meaning of its exit status, and a host that cannot keep up with it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+from runner.base.errors import HarnessBroken
+from runner.simdisks.clib import Report
+from runner.simdisks.disk import links_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from runner.simdisks.disk import Disk
+
+NBDKIT = "nbdkit"
+QEMU_NBD = "qemu-nbd"
+#: Programs of the host, and their packages.
+TOOLS = {NBDKIT: "nbdkit nbdkit-plugin-dev", "gcc": "gcc libc6-dev"}
+#: QEMU sends 16 requests at a time.
+THREADS = 32
+#: Plus errno: the exit status of a server whose image file failed (see plugin.c).
+HOST_FAILED = 100
+#: Advice if the host has no room for what is written.
+ROOM = "free some disk space, or let the disks live elsewhere"
+
+
+def stdio_command(plugin: Path, disks: Sequence[Disk], number: int, image: int, board: int) -> list[str]:
+    """Serve one connection on standard input and output; it ends with its client."""
+    return [NBDKIT, "--single", *_disk_arguments(plugin, disks, number, image, board)]
+
+
+def socket_command(plugin: Path, disks: Sequence[Disk], number: int, socket: Path, image: int, board: int) -> list[str]:
+    """Serve any number of connections, one after the other, on a socket."""
+    return [NBDKIT, "--foreground", "--unix", str(socket), *_disk_arguments(plugin, disks, number, image, board)]
+
+
+def plain_command(socket: Path, image: int) -> list[str]:
+    """Serve a disk without a model, as fast as its file. (nbdkit is not used: it needs the image's name.)"""
+    words = ("--persistent", "--format=raw", "--cache=unsafe", "--discard=unmap", "--socket", str(socket))
+    return [QEMU_NBD, *words, f"/dev/fd/{image}"]
+
+
+def device_command(socket: Path, device: int, *, discards: bool) -> list[str]:
+    """Serve a device of the host, past the host's cache; flushes reach the device."""
+    words = ("--persistent", "--format=raw", "--cache=none", "--aio=native")
+    discard = f"--discard={'unmap' if discards else 'ignore'}"
+    return [QEMU_NBD, *words, discard, "--socket", str(socket), f"/dev/fd/{device}"]
+
+
+def explain_exit(disk: int, status: int) -> tuple[str, str]:
+    """Return why the server of a disk ended, and what to do, as far as its status shows."""
+    wrong = status - HOST_FAILED
+    if status < 0:
+        return f"the server of disk {disk} was killed by signal {-status}", ""
+    if wrong in {errno.ENOSPC, errno.EDQUOT}:
+        return disk_full_message(f"disk{disk}"), ROOM
+    if wrong in errno.errorcode:
+        return f"the host's file behind disk {disk} failed: {os.strerror(wrong)}", "`dmesg` of the host may say why"
+    return f"the server of disk {disk} ended with status {status}", ""
+
+
+def disk_full_message(node: str) -> str:
+    return f"the host's disk is full: {node} cannot grow"
+
+
+def _disk_arguments(plugin: Path, disks: Sequence[Disk], number: int, image: int, board: int) -> list[str]:
+    link = disks[number].link
+    shared = [f"bus={links_of(disks).index(link)}"] if link else []
+    return [*_model_arguments(plugin, disks[number], number, image, board), *shared]
+
+
+def _model_arguments(plugin: Path, disk: Disk, number: int, image: int, board: int) -> list[str]:
+    if disk.physics is None:
+        raise HarnessBroken(f"disk {number} has no physics to serve")
+    words = [f"{name}={value!r}" for name, value in disk.physics.fields(disk.size)]
+    if disk.physics.zones:
+        words.append("zones=" + ",".join(f"{end!r}:{rate!r}" for end, rate in disk.physics.zones))
+    return [
+        *("--threads", str(THREADS), str(plugin)),
+        *(f"image={image}", f"board={board}", f"disk={number}", *words),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Overload:
+    """A trial's loss to its host, as shares of the time in which I/O was wanted."""
+
+    #: Answers were later than the model's time.
+    late: float
+    #: All disks were idle because requests came late, and that delayed answers.
+    starved: float
+
+    @property
+    def share(self) -> float:
+        """The total. Late answers count only in the time that was not lost by starved disks."""
+        return 1 - (1 - self.late) * (1 - self.starved)
+
+    def exceeds(self, bound: float) -> bool:
+        """Return whether the loss is too large to ignore: the result would describe the host as well."""
+        return self.share > bound
+
+    def __str__(self) -> str:
+        late = self.late * (1 - self.starved)
+        return f"{self.share:.1%} (answers late {late:.1%}, disks left waiting {self.starved:.1%})"
+
+
+def lost_share(note: str) -> float:
+    """Return the share at the start of an overload's text; 0 if it has none."""
+    found = re.match(r"(\d+(?:\.\d+)?) ?%", note)
+    return min(1.0, float(found[1]) / 100) if found else 0.0
+
+
+def counters_between(before: Sequence[Report], after: Sequence[Report]) -> tuple[Report, ...]:
+    """Return what each disk did between two reports."""
+    return tuple(
+        Report(**{one.name: getattr(late, one.name) - getattr(early, one.name) for one in fields(Report)})
+        for early, late in zip(before, after, strict=True)
+    )
+
+
+def overload_of(done: Sequence[Report]) -> Overload | None:
+    """Return the overload; None if the disks were idle, or are not simulated."""
+    answered = sum(one.owed + one.late for one in done)
+    busy = max((one.occupied for one in done), default=0.0)
+    if not answered or not busy:
+        return None
+    starved = done[0].starved  # a value of the whole board, the same in each report
+    return Overload(late=sum(one.late for one in done) / answered, starved=starved / (busy + starved))

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from runner.guidelines.adaptive import looks
-from runner.guidelines.samples import Measured
-from runner.guidelines.verdict import Verdict
+from runner.guidelines.samples import Measured, Verdict
 from runner.guidelines.verdicts import SHARE, judge_guidelines
 from runner.language.guidelines import Guideline
 from runner.results.record import CellRow

@@ -18,7 +18,7 @@ from runner.analysis.samples import Samples, read_samples
 from runner.analysis.selectors import runs_named
 from runner.analysis.self_compare import noise_floor, parts
 from runner.results.store import SharedStore
-from runner.results.store_address import address_of
+from runner.results.store_tables import address_of
 
 METRICS = ("read_bw", "write_bw")
 WITHIN, CONFIDENCE = 0.05, 0.95

@@ -22,8 +22,8 @@ from runner.engine.events import Event, TrialHostLimited
 from runner.engine.order import Plan
 from runner.engine.rigs import rig_spec
 from runner.machines.qemu import Qemu
-from runner.results.environment import Host
 from runner.results.journal import Journal
+from runner.results.record import Host
 from runner.results.run_folder import Manifest, create
 from runner.space.load import parse
 from runner.space.select import select

@@ -174,7 +174,7 @@ class GuidelineItem(_Item):
         _ = self.outcome
 
     def runtest(self) -> None:
-        from runner.guidelines.verdict import Verdict
+        from runner.guidelines.samples import Verdict
         from runner.reports.verdicts import explain_verdict, verdict_text
 
         judgement = self.outcome.judgements[self.guideline.id]

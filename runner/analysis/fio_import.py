@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from runner.base.errors import BadInput
-from runner.results.fio_json import (
+from runner.results.fio_output import (
     FORMERLY_SYNTHETIC,
     SYNTHETIC,
     Figures,

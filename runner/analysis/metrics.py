@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runner.language.metrics import BESIDE, OF_DIRECTION, RATES, SIDES, TOTAL
-from runner.results.fio_json import PERCENTILES
+from runner.results.fio_output import PERCENTILES
 
 #: Sums over both directions.
 _TOTALS = {f"{TOTAL}_{name}": OF_DIRECTION[name] for name in RATES}

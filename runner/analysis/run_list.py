@@ -12,7 +12,7 @@ from runner.reports.table import Grid
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from runner.results.run_progress import Progress, State
+    from runner.results.observe import Progress, State
     from runner.results.store import RunRow
 
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from runner.engine.estimate import remaining_seconds
 from runner.reports.number_format import digits, duration
+from runner.results.observe import State
 from runner.results.record import Outcome
-from runner.results.run_progress import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from runner.results.observe import ActiveTrial, Holder, LastTrial, Progress
     from runner.results.run_folder import RunFolder
-    from runner.results.run_progress import ActiveTrial, Holder, LastTrial, Progress
 
 #: The most broken cells to list.
 _FEW = 5

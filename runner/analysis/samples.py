@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.analysis.metrics import is_percentile
 from runner.analysis.natural_sort import name_key
-from runner.results.fio_json import PERCENTILES
+from runner.results.fio_output import PERCENTILES
 from runner.results.record import Outcome
 from runner.simdisks.server import lost_share
 from runner.statistics.percentile import Histogram, estimated_percentiles, merge, percentiles

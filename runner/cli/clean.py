@@ -142,8 +142,8 @@ def _clean_disks(
     state: Path, reach: str, labelled: tuple[str, ...], notice: Callable[[str], None], *, dry_run: bool
 ) -> bool:
     """Return the disks of a host; report whether some remain leased."""
+    from runner.hosts.disk_ledger import night_of
     from runner.hosts.recovery import clean
-    from runner.hosts.wear import night_of
     from runner.session.host_connection import connect_host, open_connection
 
     remains = False

@@ -74,9 +74,9 @@ def command(
     from runner.analysis.fio_import import parse_groups
     from runner.base.errors import Exit
     from runner.results.journal import Journal
-    from runner.results.live_sync import Feed
     from runner.results.run_folder import create
-    from runner.results.store_address import address_of
+    from runner.results.store_sync import Feed
+    from runner.results.store_tables import address_of
 
     address = address_of(store, results)
     contents = _read_new_files(files, results)
@@ -161,7 +161,7 @@ def _folder_of(content: bytes) -> str:
 
 def _keep(folder: RunFolder, content: bytes) -> None:
     from runner.base.files import write_atomically
-    from runner.results.database_errors import translate_errors
+    from runner.results.databases import translate_errors
 
     kept = folder.path / _folder_of(content) / _COPY
     with translate_errors(kept):
@@ -223,7 +223,7 @@ def _cell(group: Group, axes: Mapping[str, str], known: dict[str, CellRow]) -> C
 def _manifest(
     name: str, read: Sequence[Group], digests: Iterable[str], axes: Mapping[str, str], host: str, kernel: str
 ) -> Manifest:
-    from runner.results.environment import Host
+    from runner.results.record import Host
     from runner.results.run_folder import Manifest
     from runner.session.resume import command_line
     from runner.space.variants import digest
@@ -255,7 +255,7 @@ def _unfinished_import(results: Path, wanted: Manifest) -> RunFolder | None:
 
 
 def _read(file: Path) -> bytes:
-    from runner.results.database_errors import translate_errors
+    from runner.results.databases import translate_errors
 
     with translate_errors(file):
         return file.read_bytes()

@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
 def show_disks(hosts: Path | None, host: str | None, form: str) -> None:
     from runner.hosts.disk_ledger import own_marks, state_dir
-    from runner.hosts.listing import list_disks
-    from runner.hosts.probe import query_health, take_census
-    from runner.scripts.inventory import census_script, smart_script
+    from runner.hosts.listing import list_disks, query_health, take_census
+    from runner.scripts.jinja import census_script, smart_script
     from runner.session.host_connection import open_connection
 
     lab = load_lab_file(hosts)

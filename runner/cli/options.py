@@ -14,7 +14,7 @@ from runner.machines import MACHINES, WITH_HOSTS, Where
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from runner.space.shard import Shard
+    from runner.space.select import Shard
 
 
 class _Folder(click.Path):
@@ -47,7 +47,7 @@ only = click.option(
 
 
 def _shard(_context: click.Context, _option: click.Parameter, text: str | None) -> Shard | None:
-    from runner.space.shard import Shard
+    from runner.space.select import Shard
 
     if text is None:
         return None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from runner.engine.estimate import Estimate, Pace
     from runner.language.matrix import Repeat
     from runner.session.run import Jobs
-    from runner.space.shard import Shard
+    from runner.space.select import Shard
 
 
 @click.command("plan", epilog="Example:  matrix plan --only 'layout=raid5,bs=4KiB' --cells matrix/chunk-sweep.yaml")

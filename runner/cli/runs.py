@@ -90,7 +90,7 @@ def _open_store(store: str | None, results: Path, notes: list[str]) -> Iterator[
     """Open the store for runs without a folder here. A missing or damaged default store only adds a note."""
     from runner.base.errors import MatrixError
     from runner.results.store import SharedStore
-    from runner.results.store_address import address_of, is_named
+    from runner.results.store_tables import address_of, is_named
 
     address = address_of(store, results)
     if address.file and not address.file.exists() and not is_named(store):
@@ -111,8 +111,7 @@ def _open_store(store: str | None, results: Path, notes: list[str]) -> Iterator[
 def _list_run(run: RunRow, folder: RunFolder | None, shared: SharedStore | None, notes: list[str]) -> ListedRun:
     from runner.analysis.run_list import ListedRun
     from runner.base.errors import MatrixError
-    from runner.results.observe import observe_run, read_progress
-    from runner.results.run_progress import State, derive_state
+    from runner.results.observe import State, derive_state, observe_run, read_progress
 
     if folder is None:
         state = derive_state(finished=True, exit=run.exit, held=False) if run.finished else State.UNFINISHED

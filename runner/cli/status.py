@@ -74,8 +74,7 @@ def _running_or_last(results: Path) -> tuple[list[RunStatus], bool]:
 def _status(folder: RunFolder) -> RunStatus:
     from runner.analysis.run_status import RunStatus
     from runner.base.errors import MatrixError
-    from runner.results.observe import observe_run, read_progress
-    from runner.results.run_progress import Progress, derive_state
+    from runner.results.observe import Progress, derive_state, observe_run, read_progress
 
     folder, holder = observe_run(folder)
     manifest = folder.manifest

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from runner.reports.table import Grid
     from runner.results.store import RunRow, SharedStore
-    from runner.results.store_address import Address
+    from runner.results.store_tables import Address
 
 #: Formats for people; the others are for programs, with numbers in base units.
 TEXT_FORMATS = ("table", "md")
@@ -62,9 +62,9 @@ to = click.option(
 def open_store(name: str | None, results: Path) -> Iterator[SharedStore]:
     """Open the store, and add the runs below `results` that it lacks. Prints a note on runs that cannot be added."""
     from runner.base.errors import BadInput
-    from runner.results.backfill import bring_up_to_date
     from runner.results.folders import run_folders
-    from runner.results.store_address import VARIABLE, address_of, is_named
+    from runner.results.store_sync import bring_up_to_date
+    from runner.results.store_tables import VARIABLE, address_of, is_named
 
     # A short-lived process with a hundred thousand rows only loses time in garbage collection.
     gc.disable()
@@ -89,7 +89,7 @@ def open_store(name: str | None, results: Path) -> Iterator[SharedStore]:
 def _open_address(address: Address) -> SharedStore:
     """Open the store; in memory, from the journals, if the folder is read-only."""
     from runner.results.store import SharedStore
-    from runner.results.store_address import IN_MEMORY
+    from runner.results.store_tables import IN_MEMORY
 
     if address.file and not address.file.exists() and not os.access(address.file.parent, os.W_OK):
         return SharedStore.open(IN_MEMORY)

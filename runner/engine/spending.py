@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runner.hosts.write_budget import WriteBudget
-    from runner.results.fio_json import Figures
+    from runner.results.fio_output import Figures
     from runner.results.record import Trial
     from runner.space.space import Array, Cell
 

@@ -16,8 +16,8 @@ from runner.engine.error_line import evidence
 from runner.engine.trial_result import Finding, finding, notes_of, split_outputs
 from runner.language.metrics import DECIMALS
 from runner.machines.base import RigLost, Step
-from runner.results.monitor.trial_monitor import buses, count_cache_flushes, notes, observe_use
 from runner.results.record import HOST_LIMITED, UNSETTLED
+from runner.results.trial_monitor import buses, count_cache_flushes, notes, observe_use
 from runner.scripts.cell import CellScripts, StackScripts, cell_scripts, files_of, job, stack_scripts, trial_seed
 from runner.simdisks.server import overload_of
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from runner.language.matrix import Matrix
     from runner.language.workload import Workload
     from runner.machines.base import Machine, Rig, StepResult
-    from runner.results.fio_json import Figures
-    from runner.results.monitor.trial_monitor import TrialUse
+    from runner.results.fio_output import Figures
+    from runner.results.trial_monitor import TrialUse
     from runner.scripts.stack import StackView
     from runner.simdisks.clib import Report
     from runner.space.space import Array, Cell

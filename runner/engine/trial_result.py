@@ -8,16 +8,26 @@ from typing import TYPE_CHECKING
 
 from runner.engine.error_line import evidence
 from runner.machines.base import StepResult
-from runner.results.fio_json import Figures, FioFailed, figures_of, find_json, jobs_of, missed_steady_states
-from runner.results.fio_profile import mark_synthetic, table_by_position, table_by_sample, table_by_time
-from runner.results.monitor.counters import NODE, split_counters
+from runner.results.counters import NODE, split_counters
+from runner.results.fio_output import (
+    Figures,
+    FioFailed,
+    figures_of,
+    find_json,
+    jobs_of,
+    mark_synthetic,
+    missed_steady_states,
+    table_by_position,
+    table_by_sample,
+    table_by_time,
+)
 from runner.results.record import Outcome, Reading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from runner.language.workload import Workload
-    from runner.results.monitor.counters import CounterSnapshot
+    from runner.results.counters import CounterSnapshot
 
 #: Folder of the kernel's memory tunables.
 MEMORY = "/proc/sys/vm/"

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.guidelines.samples import measured_cell
-from runner.guidelines.verdict import Verdict
+from runner.guidelines.samples import Verdict, measured_cell
 from runner.guidelines.verdicts import SHARE, judge_guidelines
 from runner.statistics.stopping import Rule
 

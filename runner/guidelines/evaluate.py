@@ -23,7 +23,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from runner.guidelines.claims import mean_question
-from runner.guidelines.verdict import Verdict
+from runner.guidelines.samples import Verdict
 from runner.statistics.interval import t_factor
 from runner.statistics.ratios import bounded_exp
 from runner.statistics.stopping import StopReason

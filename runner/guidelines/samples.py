@@ -1,8 +1,9 @@
-"""The figures of one cell in one run, as guidelines use them."""
+"""The figures of a cell as guidelines use them, and the possible verdicts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from runner.language.metrics import BESIDE
@@ -14,8 +15,18 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from runner.language.metrics import Metric
-    from runner.results.fio_json import Figures
+    from runner.results.fio_output import Figures
     from runner.results.record import CellRow, Trial
+
+
+class Verdict(StrEnum):
+    """The verdict on a guideline, or on one of its questions."""
+
+    HOLDS = "holds"
+    FAILS = "fails"
+    INCONCLUSIVE = "inconclusive"
+    NOT_TESTED = "not tested"
+
 
 _NOTED = frozenset(BESIDE.values())
 #: The direction without I/O, by kind of workload.

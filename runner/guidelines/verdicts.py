@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from runner.guidelines.claims import ClaimQuestions, ClaimScope, NotTested, questions_of
 from runner.guidelines.evaluate import Level, answer_mean, answer_question
-from runner.guidelines.samples import Measured
-from runner.guidelines.verdict import Verdict
+from runner.guidelines.samples import Measured, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

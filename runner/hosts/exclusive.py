@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from runner.base.errors import BadInput
 from runner.hosts.checks import DiskCheck, check_disks
-from runner.hosts.local_operations import LOCAL, OPEN_PAUSE, OPEN_TRIES
+from runner.hosts.operations import LOCAL, OPEN_PAUSE, OPEN_TRIES
 from runner.hosts.reasons import ADVICE, Reason, Refusal
 from runner.hosts.signatures import NO_MARKS
 

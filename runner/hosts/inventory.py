@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import orjson
 
 from runner.base.errors import HarnessBroken
-from runner.hosts import label
+from runner.hosts import identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from runner.hosts.label import Label
+    from runner.hosts.identity import Label
 
 SECTOR = 512
 #: SCSI types of disks, simplified and zoned ones included; other types are tapes, CD-ROMs and the like.
@@ -324,7 +324,7 @@ def _build_node(name: str, keys: Mapping[str, str], facts: _Facts) -> Node:
         written=int(stat[6]) * SECTOR if len(stat) > 6 else 0,
         signatures=tuple(dict.fromkeys(facts.signatures.get(name, ()))),
         filled=int(filled) if filled.isdecimal() else None,
-        label=label.decode(first("label")),
+        label=identity.decode(first("label")),
         unreadable=first("unreadable") or unheard,
     )
 

@@ -1,7 +1,4 @@
-"""The lease of physical disks: checks, confirmation and records before the first write; wear and release at the end.
-
-A disk that cannot be released stays with the run, for `matrix clean`.
-"""
+"""The lease of physical disks: checks, confirmation and records before the first write; wear and release at the end."""
 
 from __future__ import annotations
 
@@ -11,24 +8,72 @@ from typing import TYPE_CHECKING
 
 from runner.base.errors import BadInput, HarnessBroken, MatrixError
 from runner.hosts.checks import DiskCheck, check_disk
-from runner.hosts.confirmation import confirm_losses
-from runner.hosts.disk_ledger import LeaseRecord, count_written, delete_record, own_marks, read_ledger, write_record
+from runner.hosts.disk_ledger import (
+    LeaseRecord,
+    count_written,
+    delete_record,
+    night_of,
+    own_marks,
+    read_ledger,
+    wear_refusal,
+    write_record,
+)
 from runner.hosts.exclusive import DisksRefused, LeasedDisk, acquire_disks
-from runner.hosts.local_operations import LOCAL
+from runner.hosts.operations import LOCAL
 from runner.hosts.signatures import OwnMarks
 from runner.hosts.vfio import check_controller, controller_of
-from runner.hosts.wear import night_of, wear_refusal
 from runner.hosts.wipe_and_label import give_back, prepare_disk, require_closed_partitions, wipe_marked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from datetime import datetime
     from pathlib import Path
 
-    from runner.hosts.inventory import Census
+    from runner.hosts.inventory import Census, Node
     from runner.hosts.operations import DiskOperations
     from runner.hosts.reasons import Refusal
     from runner.language.hosts import DeclaredDisk
+
+
+class NotConfirmed(BadInput):
+    """Disks would be overwritten that neither the command line nor hosts.yaml names."""
+
+
+def describe_losses(checks: Sequence[DiskCheck]) -> str:
+    lines = [f"Everything on {'these disks' if len(checks) != 1 else 'this disk'} will be destroyed:"]
+    return "\n".join([*lines, *(f"  {_describe_loss(one)}" for one in checks)])
+
+
+def confirm_losses(checks: Sequence[DiskCheck], given: Collection[str], standing: Collection[str]) -> str:
+    """Return the description if `--destroy` or `destroy:` of the host names every disk; else raise NotConfirmed."""
+    missing = [one.declared.id for one in checks if one.declared.id not in given and one.declared.id not in standing]
+    if missing:
+        words = " ".join(f"--destroy {name}" for name in missing)
+        raise NotConfirmed(
+            f"{len(missing)} of {len(checks)} disks would be overwritten, but no --destroy names them",
+            details=describe_losses(checks),
+            resolution=f"to destroy their content, add  {words}  or list them in `destroy:` of the host in hosts.yaml",
+        )
+    return describe_losses(checks)
+
+
+def _describe_loss(one: DiskCheck) -> str:
+    node = one.node
+    if node is None:
+        return f"{one.declared.id}: not there"
+    what = " ".join(
+        filter(None, (node.path, node.model, f"serial {node.serial}" if node.serial else "", f"{node.size} bytes"))
+    )
+    written = ", ".join(map(str, node.signatures))
+    return f"{one.declared.id} ({what}): {written or _describe_content(node)}"
+
+
+def _describe_content(node: Node) -> str:
+    if node.filled is None:
+        return "its content could not be read"
+    if not node.filled:
+        return "zeros in the eight places that were read"
+    return f"labelled by the run {node.label.run}" if node.label else "unrecognised data"
 
 
 class WearExceeded(BadInput):

@@ -1,21 +1,63 @@
-"""The list of all disks of a host, with the reasons why each may not be used, for `matrix disks`."""
+"""Queries to a host, and the list of its disks with the reasons why each may not be used."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from runner.base import process
+from runner.base.errors import HarnessBroken
 from runner.hosts.checks import check_disks, check_undeclared
+from runner.hosts.inventory import parse_census
 from runner.hosts.signatures import NO_MARKS
+from runner.results.disk_health import parse_report
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from subprocess import CompletedProcess
 
+    from runner.hosts.agent.connection import Connection
     from runner.hosts.inventory import Census, Node
     from runner.hosts.reasons import Refusal
     from runner.hosts.signatures import OwnMarks
     from runner.language.hosts import DeclaredDisk
     from runner.results.disk_health import Smart
+
+PATIENCE = 300.0
+
+
+def local_census(script: str) -> Census:
+    return take_census(None, script)
+
+
+def take_census(connection: Connection | None, script: str) -> Census:
+    """Return the census of a host; of this one if there is no connection."""
+    return parse_census(run_query(connection, script))
+
+
+def query_health(connection: Connection | None, script: str) -> dict[str, Smart]:
+    """Return the health that each disk reports, by path; empty if the host cannot report it."""
+    with suppress(HarnessBroken):
+        return parse_report(run_query(connection, script))
+    return {}
+
+
+def run_query(connection: Connection | None, script: str) -> str:
+    """Return the output of a read-only script on a host."""
+    if connection is None:
+        return _check_answer(process.run(["bash", "-c", script], timeout=PATIENCE), "this machine")
+    return _check_answer(connection.query(script, PATIENCE), connection.name)
+
+
+def _check_answer(answer: CompletedProcess[str], host: str) -> str:
+    if answer.returncode:
+        raise HarnessBroken(
+            f"{host} cannot list its disks",
+            details=answer.stderr[-2000:].strip() or f"the inventory script ended with status {answer.returncode}",
+            resolution="`matrix doctor` shows what is missing",
+        )
+    return answer.stdout
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from runner.base.errors import BadInput, HarnessBroken
 from runner.hosts.disk_ledger import LeaseRecord, clear_controller, count_written, delete_record, lease_records
 from runner.hosts.exclusive import DisksRefused, acquire_disks
 from runner.hosts.lease import return_disk
-from runner.hosts.local_operations import LOCAL
+from runner.hosts.operations import LOCAL
 from runner.hosts.signatures import OwnMarks
 from runner.hosts.trusted_scripts import UntrustedScript, read_scripts, trusted_users
 from runner.hosts.vfio import POLL, RELEASE_TIMEOUT, return_to_driver, wait_for_disk

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from runner.base import process
 from runner.base.errors import HarnessBroken, MatrixError
-from runner.hosts.local_operations import find_character_device_users
+from runner.hosts.operations import find_character_device_users
 from runner.hosts.reasons import Reason, Refusal
 
 if TYPE_CHECKING:

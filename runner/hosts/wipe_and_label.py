@@ -9,12 +9,12 @@ from shlex import join, quote
 from typing import TYPE_CHECKING
 
 from runner.base.errors import HarnessBroken
-from runner.hosts import label
+from runner.hosts import identity
 from runner.hosts.checks import DiskCheck
 from runner.hosts.exclusive import DisksRefused
+from runner.hosts.identity import Label
 from runner.hosts.inventory import SECTOR
-from runner.hosts.label import Label
-from runner.hosts.local_operations import OPEN_PAUSE, OPEN_TRIES
+from runner.hosts.operations import OPEN_PAUSE, OPEN_TRIES
 from runner.hosts.reasons import Reason, Refusal
 from runner.hosts.signatures import is_marked
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from runner.hosts.exclusive import LeasedDisk
+    from runner.hosts.identity import State
     from runner.hosts.inventory import Signature
-    from runner.hosts.label import State
     from runner.hosts.operations import OpenDisk
     from runner.hosts.signatures import OwnMarks
 
@@ -148,14 +148,14 @@ def _reread_partitions(held: LeasedDisk, alone: OpenDisk) -> None:
 
 def _label_block(held: LeasedDisk, run: str, state: State) -> bytes:
     try:
-        return label.encode(label_of(held, run, state))
+        return identity.encode(label_of(held, run, state))
     except ValueError as error:
         raise HarnessBroken(f"{held.declared.id} ({held.node.path}) cannot be labelled", details=str(error)) from None
 
 
 def _write_label(held: LeasedDisk, block: bytes) -> None:
     with _name_disk_on_error(held):
-        held.opened.write(block, label.BLOCK * label.BYTES)
+        held.opened.write(block, identity.BLOCK * identity.BYTES)
 
 
 @contextmanager

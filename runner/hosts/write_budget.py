@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.hosts.agent.agent import BLOCK_DEVICES, count_sectors_written
-from runner.hosts.disk_ledger import count_written, read_ledger, uncounted_bytes
-from runner.hosts.wear import night_of, remaining_bytes
+from runner.hosts.disk_ledger import count_written, night_of, read_ledger, remaining_bytes, uncounted_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence

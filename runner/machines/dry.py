@@ -18,7 +18,7 @@ import orjson
 
 from runner.language.matrix import kernel_error
 from runner.machines.base import MachineOptions, Preparation, Refusal, RigSpec, Step, StepResult
-from runner.results.fio_json import SYNTHETIC
+from runner.results.fio_output import SYNTHETIC
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence

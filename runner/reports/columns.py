@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from runner.language.metrics import TOTAL
 from runner.reports.summary import LATENCIES, METRICS
-from runner.results.fio_json import PERCENTILES
+from runner.results.fio_output import PERCENTILES
 from runner.statistics.percentile import needs
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from runner.reports.run_data import RunData
     from runner.reports.summary import CellSummary
-    from runner.results.fio_json import Direction, Figures
+    from runner.results.fio_output import Direction, Figures
     from runner.results.record import CellRow, Trial
     from runner.statistics.changes import States
     from runner.statistics.stopping import Estimate

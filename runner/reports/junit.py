@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from junitparser import Error, Failure, JUnitXml, Properties, Property, Skipped, SystemOut, TestCase, TestSuite
 
-from runner.guidelines.verdict import Verdict
+from runner.guidelines.samples import Verdict
 from runner.reports.summary import LATENCIES
 from runner.reports.verdicts import explain_verdict, verdict_text
 from runner.results.record import Outcome
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from runner.guidelines.verdicts import Judgement
     from runner.reports.run_data import RunData
     from runner.reports.summary import CellSummary
-    from runner.results.fio_json import Direction
+    from runner.results.fio_output import Direction
     from runner.results.record import Trial
 
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from runner.language.metrics import RATES, SIDES, TOTAL, headline
-from runner.results.fio_json import PERCENTILES
+from runner.results.fio_output import PERCENTILES
 from runner.results.record import HOST_LIMITED, UNSETTLED, Outcome
 from runner.statistics.changes import States, find_two_states
 from runner.statistics.percentile import estimated_percentiles
@@ -17,7 +17,7 @@ from runner.statistics.stopping import Estimate, StopReason, estimate_mean, stop
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from runner.results.fio_json import Direction, Figures
+    from runner.results.fio_output import Direction, Figures
     from runner.results.record import CellRow, Trial
     from runner.statistics.stopping import Rule
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from runner.reports.charts import Tick, step
 from runner.reports.number_format import figure
-from runner.results.fio_profile import parse_pieces
+from runner.results.fio_output import parse_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from runner.reports.run_data import RunData
-    from runner.results.fio_profile import Piece
+    from runner.results.fio_output import Piece
 
 #: Points of a curve; a pass over a device has as many.
 PLACES = 100

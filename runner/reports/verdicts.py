@@ -6,7 +6,7 @@ from collections import Counter
 from math import inf
 from typing import TYPE_CHECKING
 
-from runner.guidelines.verdict import Verdict
+from runner.guidelines.samples import Verdict
 from runner.reports.number_format import figure, times
 from runner.reports.table import Grid
 

@@ -1,19 +1,132 @@
-"""Connections to SQLite and PostgreSQL, with the settings that each needs."""
+"""Connections to SQLite and PostgreSQL, their errors as messages, and migrations between schema versions."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
 import time
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote
 
 import orjson
 import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError, OperationalError
+
+from runner.base.errors import ERRNO, FULL, READ_ONLY, UNREACHABLE, BadInput, Cause, HarnessBroken
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
+
+    from runner.base.errors import MatrixError
+
+_DAMAGED = Cause(
+    HarnessBroken,
+    "{path} is damaged",
+    "keep a copy; `sqlite3 FILE .recover` saves the readable part; `matrix run --fresh` starts a new run",
+)
+
+_STRANGE = Cause(
+    BadInput, "{path} is not a journal of matrix", "move it away, or name the folder of a run that has one"
+)
+_AGAIN = (
+    "delete it, or move it away: the next command rebuilds it from the journals of the runs below `--results`; "
+    "runs without a folder are lost then"
+)
+#: The shared store has another option in its remedies, and it is rarely the only copy of data.
+_OF_STORE = {
+    READ_ONLY: Cause(
+        BadInput, "the store {path} cannot be written", "check the permissions, or name another with `--store`"
+    ),
+    UNREACHABLE: Cause(
+        BadInput, "the store {path} cannot be opened", "check that its folder is yours, or name another with `--store`"
+    ),
+    _DAMAGED: Cause(HarnessBroken, "the store {path} is damaged", _AGAIN),
+    _STRANGE: Cause(BadInput, "the store {path} is damaged, or is not a store", _AGAIN),
+}
+
+# Keyed by the prefix of SQLite's result code names: https://www.sqlite.org/rescode.html
+_SQLITE = {
+    "SQLITE_FULL": FULL,
+    "SQLITE_READONLY": READ_ONLY,
+    "SQLITE_PERM": READ_ONLY,
+    "SQLITE_CANTOPEN": UNREACHABLE,
+    "SQLITE_BUSY": Cause(
+        HarnessBroken,
+        "{path} is locked by another program",
+        "close the program that has it open (a database browser?) and retry",
+    ),
+    "SQLITE_LOCKED": Cause(HarnessBroken, "{path} is locked", "close the program that has it open and retry"),
+    "SQLITE_NOTADB": _STRANGE,
+    "SQLITE_CORRUPT": _DAMAGED,
+    "SQLITE_IOERR": Cause(
+        HarnessBroken, "{path} has an I/O error", "look at `dmesg`: the host's own disk reports errors"
+    ),
+}
+_AWAY = Cause(HarnessBroken, "{path} does not answer", "check that the server is up and reachable")
+_NOT_ALLOWED = Cause(BadInput, "{path} refuses the login", "check user, password and rights in `--store URL`")
+# Keyed by the prefix of PostgreSQL's codes: https://www.postgresql.org/docs/current/errcodes-appendix.html
+_POSTGRESQL_ERRORS = {
+    "53100": FULL,
+    "53": Cause(HarnessBroken, "{path} has too many connections", "try again, or ask who runs the server"),
+    "25006": READ_ONLY,
+    "42501": _NOT_ALLOWED,
+    "28": _NOT_ALLOWED,
+    "3D": Cause(BadInput, "{path}: the database does not exist", "make it (`createdb NAME`), or name another"),
+    "55P03": Cause(
+        HarnessBroken, "{path} is locked by another session", "find the session that locks its tables, and retry"
+    ),
+    "57014": Cause(HarnessBroken, "{path} takes too long to answer", "check the load of the server, and retry"),
+    "57P": _AWAY,
+    "08": _AWAY,
+}
+
+
+def damage_error(path: Path | str, details: str) -> MatrixError:
+    """Return the error for a journal whose content contradicts itself."""
+    return _DAMAGED.error(path, details)
+
+
+@contextmanager
+def translate_errors(path: Path | str, *, store: bool = False) -> Iterator[None]:
+    """Turn database errors of the block into a MatrixError about `path`. Other errors pass through."""
+    try:
+        yield
+    except DBAPIError as problem:
+        code, trouble = _of_database(problem)
+        if trouble is None:
+            raise
+        trouble = _OF_STORE.get(trouble, trouble) if store else trouble
+        raise trouble.error(path, f"{problem.orig} ({code})" if code else str(problem.orig).strip()) from problem
+    except OSError as problem:
+        trouble = ERRNO.get(problem.errno or 0)
+        if trouble is None:
+            raise
+        trouble = _OF_STORE.get(trouble, trouble) if store else trouble
+        raise trouble.error(path, str(problem)) from problem
+
+
+def _of_database(problem: DBAPIError) -> tuple[str, Cause | None]:
+    """Return the error code of the database, and its cause."""
+    if name := getattr(problem.orig, "sqlite_errorname", ""):
+        return name, next((trouble for prefix, trouble in _SQLITE.items() if name.startswith(prefix)), None)
+    code = getattr(problem.orig, "sqlstate", None) or ""
+    known = next((trouble for prefix, trouble in _POSTGRESQL_ERRORS.items() if code and code.startswith(prefix)), None)
+    if known is None and not code and isinstance(problem, OperationalError):
+        return "", _refused(str(problem.orig))  # no server answered, so there is no code
+    return code, known
+
+
+def _refused(said: str) -> Cause:
+    """Guess the cause from the text. The server sends a code, but the library does not pass it on."""
+    if "authentication failed" in said or "no password supplied" in said or "pg_hba.conf" in said:
+        return _NOT_ALLOWED
+    if 'database "' in said and "does not exist" in said:
+        return _POSTGRESQL_ERRORS["3D"]
+    return _AWAY
+
 
 #: Seconds. An unreachable server must not delay a run for long.
 _CONNECT = 5
@@ -117,3 +230,85 @@ def _begin(connection: sa.Connection) -> None:
     """Take the write lock at the start: a transaction that reads first may fail to get it later."""
     immediate = connection.get_execution_options().get("immediate")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+
+
+Step: TypeAlias = "Callable[[sa.Connection], None]"
+
+#: An arbitrary lock number, so that two processes do not create the tables at once.
+_PREPARING = 0x6D617472
+
+
+@dataclass(frozen=True, slots=True)
+class Versioned:
+    """A schema and its migrations. The first step leads from version 1 to 2."""
+
+    what: str
+    tables: sa.MetaData
+    meta: sa.Table
+    steps: tuple[Step, ...]
+    stranger: str  # remedy for a foreign database
+    newer: str  # remedy for a newer database
+
+    @property
+    def version(self) -> int:
+        """Return the version that this program writes."""
+        return len(self.steps) + 1
+
+    def prepare(self, connection: sa.Connection, name: Path | str) -> None:
+        """Create the tables, or migrate older ones. The caller opens a transaction that may write."""
+        if connection.dialect.name == "postgresql":
+            connection.execute(sa.text(f"select pg_advisory_xact_lock({_PREPARING})"))
+        if not sa.inspect(connection).get_table_names():
+            self.tables.create_all(connection)
+            connection.execute(sa.insert(self.meta), {"key": "schema", "value": str(self.version)})
+            return
+        found = self.understood(connection, name)
+        for step in self.steps[found - 1 :]:
+            step(connection)
+        if found < self.version:
+            connection.execute(sa.update(self.meta).filter_by(key="schema").values(value=str(self.version)))
+
+    def understood(self, connection: sa.Connection, name: Path | str) -> int:
+        """Return the version of a database. Raise if it is foreign or newer."""
+        if not sa.inspect(connection).has_table(self.meta.name):
+            raise BadInput(f"{name} is a database, but not a {self.what} of matrix", resolution=self.stranger)
+        version = int(connection.scalar(sa.select(self.meta.c.value).filter_by(key="schema")) or 0)
+        if version > self.version:
+            raise BadInput(
+                f"{name} was written by a newer version of matrix",
+                details=f"its schema is version {version}; this program reads versions up to {self.version}",
+                resolution=self.newer,
+            )
+        if version < 1:
+            raise BadInput(f"{name} is not a {self.what} of matrix", resolution=self.stranger)
+        return version
+
+
+def rename_columns(names: Mapping[str, str], *tables: str) -> Step:
+    """Return a step that renames columns. Tables from an earlier step of the same migration have the new names."""
+
+    def step(connection: sa.Connection) -> None:
+        inspector = sa.inspect(connection)
+        for table in tables:
+            there = {column["name"] for column in inspector.get_columns(table)}
+            for old, new in names.items():
+                if old in there:
+                    connection.execute(sa.text(f'ALTER TABLE {table} RENAME COLUMN "{old}" TO "{new}"'))
+
+    return step
+
+
+def rename_notes(names: Mapping[str, str]) -> Step:
+    """Return a step that renames the keys of `trials.notes`, which are JSON."""
+
+    def step(connection: sa.Connection) -> None:
+        trials = sa.table("trials", sa.column("notes", sa.JSON))
+        text = sa.cast(trials.c.notes, sa.Text)
+        renamed: sa.ColumnElement[str] = text
+        for old, new in names.items():
+            renamed = sa.func.replace(renamed, f'"{old}":', f'"{new}":')  # a quote inside a text has a backslash
+        changed = sa.cast(renamed, sa.JSON) if connection.dialect.name == "postgresql" else renamed
+        among = sa.or_(*(text.contains(f'"{old}":') for old in names))
+        connection.execute(sa.update(trials).where(among).values({"notes": changed}))
+
+    return step

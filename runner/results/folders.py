@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from runner.results.database_errors import translate_errors
+from runner.results.databases import translate_errors
 
 if TYPE_CHECKING:
     from pathlib import Path

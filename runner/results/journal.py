@@ -18,10 +18,9 @@ from sqlalchemy.exc import IntegrityError
 
 from runner.base.errors import BadInput, HarnessBroken
 from runner.results import journal_tables as schema
-from runner.results.database_errors import damage_error, translate_errors
-from runner.results.databases import memory_engine, sqlite_engine, sqlite_reader, upsert
+from runner.results.databases import damage_error, memory_engine, sqlite_engine, sqlite_reader, translate_errors, upsert
+from runner.results.journal_tables import COLUMNS, latencies_of, row_of, trial_of
 from runner.results.record import Attempt, CellRow, Outcome, Trial
-from runner.results.rows import COLUMNS, latencies_of, row_of, trial_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

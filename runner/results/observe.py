@@ -1,28 +1,110 @@
-"""Read-only view of a run folder: the process that uses it, and its progress."""
+"""Read-only view of a run folder: the process that uses it, its state and its progress."""
 
 from __future__ import annotations
 
 import fcntl
 import os
+from collections import Counter
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from runner.base.errors import MatrixError
-from runner.results.database_errors import translate_errors
-from runner.results.databases import sqlite_reader
+from runner.base.errors import Exit, MatrixError
+from runner.results.databases import sqlite_reader, translate_errors
 from runner.results.folders import MANIFEST, run_folders
 from runner.results.journal_tables import attempts, begun, cells, trials
 from runner.results.record import Outcome
 from runner.results.run_folder import LOCK, RunFolder, load
-from runner.results.run_progress import ActiveTrial, Holder, LastTrial, Progress, progress_by_cell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
+
+
+class State(StrEnum):
+    """The state of a run."""
+
+    RUNNING = "running"
+    INTERRUPTED = "interrupted"
+    FINISHED = "finished"
+    BROKEN = "broken"  # finished, but a trial broke or no trial was measured
+    UNFINISHED = "unfinished"  # known from a store only; it may be running elsewhere
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The process that holds the lock of a run."""
+
+    pid: str
+    host: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveTrial:
+    """A trial in progress."""
+
+    name: str
+    round: int
+    attempt: int
+    started: str
+
+
+@dataclass(frozen=True, slots=True)
+class LastTrial:
+    """The latest recorded trial."""
+
+    name: str
+    round: int
+    outcome: str
+    started: str
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The recorded part of a run."""
+
+    cells: int = 0
+    #: Cells with a measured trial.
+    measured: int = 0
+    #: Broken cells by name, with reasons.
+    broken: Mapping[str, str] = field(default_factory=dict)
+    #: Trials by outcome.
+    outcomes: Mapping[str, int] = field(default_factory=dict)
+    #: Trials that the current process recorded.
+    recent: int = 0
+    #: Attempts that lost their rig.
+    lost: int = 0
+    underway: Sequence[ActiveTrial] = ()
+    last: LastTrial | None = None
+
+    @property
+    def trials(self) -> int:
+        return sum(self.outcomes.values())
+
+
+def derive_state(*, finished: bool, exit: int | None, held: bool) -> State:  # noqa: A002 - as in the manifest
+    """Derive the state from manifest and lock. A finished run may be locked while its reports are rewritten."""
+    if finished:
+        return State.BROKEN if exit == Exit.BROKEN else State.FINISHED
+    return State.RUNNING if held else State.INTERRUPTED
+
+
+def progress_by_cell(names: Mapping[str, str], by_cell: Sequence[tuple[Any, ...]]) -> Progress:
+    """Sum up rows of cell, outcome, number of trials, and reason."""
+    outcomes = Counter[str]()
+    for _, outcome, count, _ in by_cell:
+        outcomes[outcome] += count
+    return Progress(
+        cells=len(names),
+        measured=sum(outcome == Outcome.MEASURED.value for _, outcome, _, _ in by_cell),
+        broken={names[cell]: why for cell, outcome, _, why in by_cell if outcome == Outcome.BROKEN.value},
+        outcomes=outcomes,
+    )
 
 
 def find_holder(folder: Path) -> Holder | None:

@@ -25,12 +25,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from runner.base.errors import BadInput
 from runner.base.files import remove_temporaries, sync_folder, write_atomically, write_durably, write_whole
-from runner.results.database_errors import translate_errors
+from runner.results.databases import translate_errors
 from runner.results.disk_health import Health
-from runner.results.environment import Digests, DiskFacts, Host, Revision, flatten_environment
 from runner.results.folders import HALF, run_folders, state_of
 from runner.results.folders import MANIFEST as _MANIFEST
-from runner.results.record import STEERED
+from runner.results.record import STEERED, Digests, DiskFacts, Host, Revision, flatten_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

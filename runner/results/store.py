@@ -18,21 +18,27 @@ from sqlalchemy.exc import DBAPIError
 
 from runner.base.errors import BadInput, HarnessBroken
 from runner.results import store_tables as tables
-from runner.results.database_errors import translate_errors
-from runner.results.databases import memory_engine, postgresql_engine, sqlite_engine, sqlite_reader, upsert
+from runner.results.databases import (
+    memory_engine,
+    postgresql_engine,
+    sqlite_engine,
+    sqlite_reader,
+    translate_errors,
+    upsert,
+)
+from runner.results.journal_tables import LATENCIES, latencies_of, row_of
+from runner.results.observe import progress_by_cell
 from runner.results.record import HOST_LIMITED, STEERED, UNSETTLED, CellRow, Outcome
-from runner.results.rows import LATENCIES, latencies_of, row_of
-from runner.results.run_progress import progress_by_cell
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     from runner.results.journal import Journal, State
+    from runner.results.observe import Progress
     from runner.results.record import Trial
     from runner.results.run_folder import RunFolder
-    from runner.results.run_progress import Progress
-    from runner.results.store_address import Address
+    from runner.results.store_tables import Address
 
 _BATCH = 500
 #: Milliseconds. Other writers finish fast; a longer lock must not delay a run.

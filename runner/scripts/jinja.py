@@ -1,4 +1,4 @@
-"""Templates with safe values: the environment quotes every value of a script, and checks every value of a fio job."""
+"""Templates with safe values: every value of a script is quoted, every value of a fio job is checked."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import shlex
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError, Undefined
 from jinja2.meta import find_referenced_templates
 
 from runner.base.errors import BadInput
 from runner.base.files import shipped
+from runner.hosts import identity
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 SHIPPED = shipped("templates")
 
@@ -98,3 +102,23 @@ def render(template: str, own: Path | None, *, title: str, **values: Any) -> str
             details=f"line {getattr(error, 'lineno', '?')} of {getattr(error, 'filename', None) or template}",
             resolution="fix the template, or remove --templates to use the shipped ones",
         ) from error
+
+
+BY_ID = "/dev/disk/by-id"
+
+
+def smart_script(disks: Sequence[str], own: Path | None = None) -> str:
+    return render("disks/smart.sh", own, title="The health of disks", disks=tuple(disks))
+
+
+def census_script(own: Path | None = None, *, by_id: str = BY_ID) -> str:
+    """Return the script that lists all facts to check before a disk is used. `by_id`: the folder of stable names."""
+    return render(
+        "disks/census.sh",
+        own,
+        title="The disks of a machine",
+        by_id=by_id,
+        label_bytes=identity.BYTES,
+        label_block=identity.BLOCK,
+        label_magic=identity.MAGIC,
+    )

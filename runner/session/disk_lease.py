@@ -13,7 +13,7 @@ from runner.base.errors import BadInput
 from runner.engine.trial import assumes_zeros
 from runner.hosts import HOSTS_FILE
 from runner.machines import PASSTHROUGH, WITH_HOSTS
-from runner.results.environment import DiskFacts
+from runner.results.record import DiskFacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -110,11 +110,10 @@ def lease_run_disks(
     trouble: Callable[[str], None],
 ) -> Iterator[RunDisks]:
     """Lease disks for a run. The process keeps disks open if they are passed through."""
-    from runner.hosts.disk_ledger import clear_controller, state_dir
+    from runner.hosts.disk_ledger import clear_controller, night_of, state_dir
     from runner.hosts.lease import Lease, lease_disks
     from runner.hosts.recovery import clean
     from runner.hosts.vfio import detach_controllers
-    from runner.hosts.wear import night_of
     from runner.machines.qemu.rig import disk_names
     from runner.session.host_connection import connect_host
 
@@ -191,8 +190,8 @@ def _bus(one: LeasedDisk, bus: str) -> str:
 
 def _query_health(leased: Sequence[LeasedDisk], connection: Connection | None) -> dict[str, Smart]:
     """Return the SMART data of disks, by stable name."""
-    from runner.hosts.probe import query_health
-    from runner.scripts.inventory import smart_script
+    from runner.hosts.listing import query_health
+    from runner.scripts.jinja import smart_script
 
     found = query_health(connection, smart_script([one.node.path for one in leased]))
     return {one.declared.id: found[one.node.path] for one in leased if one.node.path in found}
@@ -274,13 +273,13 @@ def check_destroy(destroy: Iterable[str], found: Match | None, place: str) -> No
 def precheck(found: Match, matrix: Matrix, place: str, destroy: tuple[str, ...]) -> None:
     """Check the disks before the run folder exists. The lease repeats all checks."""
     from runner.hosts.checks import check_disks
-    from runner.hosts.confirmation import confirm_losses
     from runner.hosts.disk_ledger import own_marks, state_dir
     from runner.hosts.exclusive import DisksRefused, report_active_run
-    from runner.hosts.local_operations import LOCAL
-    from runner.hosts.probe import take_census
+    from runner.hosts.lease import confirm_losses
+    from runner.hosts.listing import take_census
+    from runner.hosts.operations import LOCAL
     from runner.hosts.vfio import check_controller
-    from runner.scripts.inventory import census_script
+    from runner.scripts.jinja import census_script
 
     claims = _claims(found, matrix, place)
     known = own_marks(state_dir(), reach=found.reach)

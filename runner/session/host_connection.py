@@ -45,7 +45,7 @@ class HostConnection:
 
     def read_write_counters(self, disks: Sequence[LeasedDisk]) -> dict[str, int]:
         """Return the I/O counters of the kernel by disk identity, without disks that do not answer."""
-        from runner.hosts.remote_operations import RemoteOperations
+        from runner.hosts.operations import RemoteOperations
         from runner.hosts.write_budget import read_write_counters
 
         return (
@@ -56,7 +56,7 @@ class HostConnection:
 
     def limit_writes(self, disks: Sequence[LeasedDisk], most: Mapping[str, int]) -> bool:
         """Let the agent enforce a write limit for each disk while the connection is down."""
-        from runner.hosts.remote_operations import RemoteOperations
+        from runner.hosts.operations import RemoteOperations
 
         return self.operations.limit_writes(disks, most) if isinstance(self.operations, RemoteOperations) else True
 
@@ -101,16 +101,16 @@ def connect_host(
     reach: str, connection: Connection | None, run: str, notice: Callable[[str], None]
 ) -> Iterator[HostConnection]:
     """Connect to a host for a run. `notice` gets a message when the connection breaks."""
-    from runner.hosts.local_operations import LOCAL
-    from runner.hosts.probe import take_census
-    from runner.scripts.inventory import census_script
+    from runner.hosts.listing import take_census
+    from runner.hosts.operations import LOCAL
+    from runner.scripts.jinja import census_script
 
     census = partial(take_census, connection, census_script())
     if connection is None:
         yield HostConnection(reach, census, LOCAL)
         return
     from runner.hosts.agent.client import AgentClient
-    from runner.hosts.remote_operations import RemoteOperations
+    from runner.hosts.operations import RemoteOperations
     from runner.machines.shell import guard
 
     with AgentClient(connection, run, guard(), notice) as agent:

@@ -15,7 +15,7 @@ from runner.base.process import run
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from runner.results.environment import Host, Revision
+    from runner.results.record import Host, Revision
 
 _CPU = Path("/sys/devices/system/cpu")
 #: Programs that affect results, with the option that prints their version.
@@ -65,7 +65,7 @@ def query_facts(ssh: str) -> Host:
     if not ssh:
         return host_facts()
     from runner import __version__
-    from runner.results.environment import Host
+    from runner.results.record import Host
 
     facts = dict(line.partition(" ")[::2] for line in _query(ssh, FACTS_SCRIPT).splitlines())
     known = {name: text for name, text in facts.items() if name in Host.model_fields}
@@ -91,7 +91,7 @@ def program_versions() -> dict[str, str]:
 
 def host_facts() -> Host:
     from runner import __version__
-    from runner.results.environment import Host
+    from runner.results.record import Host
 
     versions = {name: text for name, argv in _PROGRAMS.items() if (text := _first_line(*argv))}
     return Host(
@@ -111,7 +111,7 @@ def host_facts() -> Host:
 
 def revision(folder: Path) -> Revision | None:
     """Return the git revision of a folder; None outside a repository or without git."""
-    from runner.results.environment import Revision
+    from runner.results.record import Revision
 
     commit = _first_line("git", "-C", str(folder), "rev-parse", "HEAD")
     if not commit:

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from runner.language.yaml_source import Flaw
     from runner.machines.base import Machine, RigSpec
     from runner.space.load import Declared
-    from runner.space.select import Selection
-    from runner.space.shard import Shard
+    from runner.space.select import Selection, Shard
     from runner.space.space import Array, Space
     from runner.space.variants import Variant
 
@@ -79,8 +78,7 @@ def load_request(
     """Load a matrix and select cells."""
     from runner.engine.order import Plan
     from runner.space.load import load
-    from runner.space.select import select
-    from runner.space.shard import sharded
+    from runner.space.select import select, sharded
 
     declared = load(path, checks)
     selection = select(declared.space, only)

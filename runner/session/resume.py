@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from runner.base.errors import BadInput
 from runner.results.run_folder import RunFolder, create, latest, runs
-from runner.results.store_address import without_passwords
+from runner.results.store_tables import without_passwords
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

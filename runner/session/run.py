@@ -23,10 +23,10 @@ from runner.machines import Where, machine, sweep
 from runner.machines.base import MachineOptions
 from runner.results.disk_health import describe_missing_health
 from runner.results.journal import Journal
-from runner.results.live_sync import Feed
 from runner.results.observe import find_holder
 from runner.results.run_folder import runs
-from runner.results.store_address import address_of, is_named
+from runner.results.store_sync import Feed
+from runner.results.store_tables import address_of, is_named
 from runner.scripts.fio_check import explain_missing_fio
 from runner.session.disk_lease import (
     RunDisks,
@@ -55,9 +55,9 @@ if TYPE_CHECKING:
     from runner.engine.estimate import Pace
     from runner.engine.events import Event
     from runner.machines.base import Machine, RigSpec
+    from runner.results.observe import Holder
     from runner.results.run_folder import RunFolder
-    from runner.results.run_progress import Holder
-    from runner.space.shard import Shard
+    from runner.space.select import Shard
     from runner.space.space import Array
 
 Jobs = int | Literal["auto"]

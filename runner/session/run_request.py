@@ -15,13 +15,12 @@ from runner.guidelines.adaptive import Steering
 from runner.machines import PASSTHROUGH, machine
 from runner.machines.base import MachineOptions
 from runner.machines.qemu.recipe import kernel_key, recipe_for
-from runner.results.environment import Digests, DiskFacts
-from runner.results.record import CellRow
+from runner.results.record import CellRow, Digests, DiskFacts
 from runner.results.run_folder import Manifest
 from runner.scripts.jinja import effective_templates
 from runner.session.host_facts import query_facts, revision
 from runner.session.resume import command_line, readable
-from runner.space.shard import Sharded
+from runner.space.select import Sharded
 from runner.space.variants import digest
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from runner.base.errors import BadInput
 from runner.base.quantities import format_in_unit
 from runner.language.hosts import Lab
 from runner.language.yaml_source import Place, Source, UnreadableError, read
+from runner.space.includes import validated
 from runner.space.load import BadMatrix, placed, text_of, unreadable
-from runner.space.malformed import validated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,10 +13,8 @@ import orjson
 from runner.base.errors import BadInput
 from runner.language.matrix import Matrix
 from runner.language.yaml_source import Flaw, Place, Source, UnreadableError
-from runner.space.axis_catalogue import Known
-from runner.space.guideline_references import check_guidelines
-from runner.space.includes import SHELF, read_with_uses
-from runner.space.malformed import validated
+from runner.space.guideline_references import Known, check_guidelines
+from runner.space.includes import SHELF, read_with_uses, validated
 from runner.space.notes import Note
 from runner.space.size_checks import find_flaws
 from runner.space.space import Space, expand

@@ -14,7 +14,6 @@ from runner.language.tune import Tune, clashes, exclusive, impossible, meaningle
 from runner.language.yaml_source import Flaw
 from runner.layers import Fs
 from runner.layers.geometry import losses_of
-from runner.space.effects import idle_tunables
 from runner.space.layouts import (
     Findings,
     Stack,
@@ -25,7 +24,7 @@ from runner.space.layouts import (
     stack_variants,
     top_of,
 )
-from runner.space.notes import Note, few
+from runner.space.notes import Note, few, idle_tunables
 from runner.space.variants import Coords, Variant, choices, collapsed, digest, label_of, safe, texts
 from runner.space.workloads import Workloads
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from runner.guidelines.claims import ClaimScope, NotTested, Question, Term
 from runner.guidelines.evaluate import Level, answer_question
-from runner.guidelines.verdict import Verdict
+from runner.guidelines.samples import Verdict
 from runner.guidelines.verdicts import judge_guidelines
 from runner.language.guidelines import Guideline
 

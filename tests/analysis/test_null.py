@@ -12,7 +12,7 @@ from runner.analysis.self_compare import noise_floor
 from runner.results.journal import Journal
 from runner.results.record import CellRow
 from runner.results.store import SharedStore
-from runner.results.store_address import address_of
+from runner.results.store_tables import address_of
 from runner.statistics.ratios import Ratio
 from tests.results import past
 

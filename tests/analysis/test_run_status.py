@@ -9,8 +9,8 @@ import pytest
 
 from runner.analysis.run_status import RunStatus
 from runner.engine.estimate import remaining_seconds
+from runner.results.observe import Holder, Progress, State
 from runner.results.run_folder import RunFolder
-from runner.results.run_progress import Holder, Progress, State
 from tests.results.past import manifest
 
 NOW = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bench.guidelines import CASES, Case, drawn, in_noise, shares, steered, verdict
-from runner.guidelines.verdict import Verdict
+from runner.guidelines.samples import Verdict
 from runner.language.guidelines import SHAPES
 
 RUNS = 200

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.results.fio_json import Figures
+from runner.results.fio_output import Figures
 from runner.results.record import CellRow, Trial
 from tests.results import past
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.results.backfill import bring_up_to_date
 from runner.results.folders import run_folders
 from runner.results.run_folder import load
 from runner.results.store import SharedStore
-from runner.results.store_address import address_of
+from runner.results.store_sync import bring_up_to_date
+from runner.results.store_tables import address_of
 from tests.results import past, server
 from tests.results.test_journal_trouble import small_disk
 from tests.support.matrices import SMALL
@@ -192,7 +192,7 @@ def test_a_database_server_that_stops_during_a_run(
 
 
 def test_a_database_server_that_does_not_answer(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runner.results.live_sync.Feed.end.__defaults__", (0.05, 60.0))
+    monkeypatch.setattr("runner.results.store_sync.Feed.end.__defaults__", (0.05, 60.0))
     (tmp_path / "small.yaml").write_text(SMALL)
     with server.silent() as url:
         said = call("run", "--on", "dry", "--store", url, "small.yaml")
@@ -212,7 +212,7 @@ def test_a_run_continues_while_a_reader_adds_it_to_a_store(
     assert call("run", "--on", "dry", "small.yaml").status == 0
     (path,) = run_folders(tmp_path / "results")
     load(path).update_manifest(finished=False)
-    monkeypatch.setattr("runner.results.live_sync.Feed.end.__defaults__", (0.05, 60.0))
+    monkeypatch.setattr("runner.results.store_sync.Feed.end.__defaults__", (0.05, 60.0))
     went_on: list[Said] = []
     catch_up = SharedStore.catch_up
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.cli import main, run
-from runner.results.environment import Host
 from runner.results.folders import run_folders
 from runner.results.journal import Journal
+from runner.results.record import Host
 from runner.results.run_folder import load
 from runner.results.store import SharedStore
-from runner.results.store_address import address_of
+from runner.results.store_tables import address_of
 from runner.scripts import fio_check as check
 from tests.support.matrices import SMALL
 

@@ -16,12 +16,11 @@ import pytest
 
 from runner.analysis.metrics import METRICS
 from runner.analysis.samples import read_samples
-from runner.results.environment import Host
-from runner.results.fio_json import Figures
-from runner.results.record import UNSETTLED, CellRow, Outcome, Trial
+from runner.results.fio_output import Figures
+from runner.results.record import UNSETTLED, CellRow, Host, Outcome, Trial
 from runner.results.run_folder import load
 from runner.results.store import SharedStore
-from runner.results.store_address import address_of
+from runner.results.store_tables import address_of
 from runner.session.resume import command_line
 from runner.statistics.percentile import Histogram
 from runner.statistics.ratios import unpaired_ratio

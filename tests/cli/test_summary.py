@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.results.environment import Host, Revision
-from runner.results.record import CellRow, Outcome, Trial
+from runner.results.record import CellRow, Host, Outcome, Revision, Trial
 from tests.results import past
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from runner.engine.exclusive_open import BareDisks
 from runner.engine.trial import SetUpFailed
 from runner.hosts.agent.client import AgentLost
 from runner.hosts.exclusive import LeasedDisk, acquire_disks
-from runner.hosts.local_operations import Descriptor, LocalOperations
+from runner.hosts.operations import Descriptor, LocalOperations
 from runner.layers import LAYERS
 from runner.machines.base import RigLost
 from runner.scripts.stack import StackView, view_stack

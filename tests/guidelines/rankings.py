@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from runner.reports.run_data import RunData
-from runner.results.fio_json import Direction, Figures
+from runner.results.fio_output import Direction, Figures
 from runner.results.record import CellRow, Outcome, Trial
 
 if TYPE_CHECKING:

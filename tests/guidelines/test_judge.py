@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.guidelines.samples import Measured
-from runner.guidelines.verdict import Verdict
+from runner.guidelines.samples import Measured, Verdict
 from runner.guidelines.verdicts import judge_guidelines
 from runner.language.guidelines import SHAPES, Guideline
 from runner.results.record import CellRow

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from runner.guidelines.adaptive import MOST, Steering, looks
 from runner.guidelines.verdicts import Judgement, judge_guidelines
 from runner.language.guidelines import Guideline
-from runner.results.fio_json import Direction, Figures
+from runner.results.fio_output import Direction, Figures
 from runner.results.record import CellRow, Outcome, Trial
 from tests.guidelines.world import cells, guideline
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.hosts.local_operations import LocalOperations
-from runner.hosts.probe import local_census
+from runner.hosts.listing import local_census
+from runner.hosts.operations import LocalOperations
 from runner.language.hosts import DeclaredDisk
-from runner.scripts.inventory import census_script
+from runner.scripts.jinja import census_script
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,7 +20,7 @@ from runner.hosts import vfio as controllers
 from runner.hosts.checks import DiskCheck, check_disk
 from runner.hosts.exclusive import LeasedDisk
 from runner.hosts.inventory import Census, Node, StableName
-from runner.hosts.local_operations import LOCAL, Descriptor, find_character_device_users
+from runner.hosts.operations import LOCAL, Descriptor, find_character_device_users
 from runner.hosts.reasons import Reason
 from runner.hosts.signatures import OwnMarks
 from runner.hosts.vfio import (

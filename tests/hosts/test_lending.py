@@ -13,10 +13,9 @@ import pytest
 
 from runner.base.errors import BadInput, HarnessBroken
 from runner.hosts.checks import check_disk
-from runner.hosts.confirmation import NotConfirmed
 from runner.hosts.disk_ledger import LeaseRecord, lease_records, read_ledger, write_record
 from runner.hosts.exclusive import DisksRefused, LeasedDisk
-from runner.hosts.lease import Lease, WearExceeded, lease_disks
+from runner.hosts.lease import Lease, NotConfirmed, WearExceeded, lease_disks
 from runner.hosts.reasons import Reason
 from runner.hosts.recovery import clean
 from tests.hosts.loops import Bay, bay, why_not

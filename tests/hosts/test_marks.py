@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.hosts import local_operations as here
+from runner.hosts import operations as here
 from runner.hosts.checks import check_disk
 from runner.hosts.disk_ledger import LeaseRecord, lease_records, read_ledger, write_record
 from runner.hosts.inventory import Signature
@@ -171,7 +171,7 @@ def test_in_there_parts_of_disks_have_their_names_too(empty: Bay) -> None:
 HOLDER = """\
 import os, subprocess, sys
 from pathlib import Path
-from runner.hosts.local_operations import take_lock
+from runner.hosts.operations import take_lock
 lock, _ = take_lock("wwn", Path(sys.argv[1]), "a")
 child = subprocess.Popen(["sleep", "infinity"], pass_fds=[lock.number], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 print(os.getpid(), child.pid, flush=True)

@@ -257,7 +257,7 @@ def test_a_disk_that_the_kernel_itself_exports_is_refused(
 @on_loops
 def test_a_second_run_of_ours_is_refused_until_the_first_is_killed(empty: Bay) -> None:
     script = (
-        "import sys; from pathlib import Path; from runner.hosts.local_operations import take_lock\n"
+        "import sys; from pathlib import Path; from runner.hosts.operations import take_lock\n"
         "take_lock(sys.argv[1], Path(sys.argv[2]), 'night-1'); print('locked', flush=True); sys.stdin.read()"
     )
 

@@ -14,11 +14,18 @@ from hypothesis import strategies as st
 
 from runner.engine.order import Plan
 from runner.engine.spending import Spending
-from runner.hosts.disk_ledger import LeaseRecord, add_written, count_written, lease_records, read_ledger, write_record
+from runner.hosts.disk_ledger import (
+    LeaseRecord,
+    Night,
+    add_written,
+    count_written,
+    lease_records,
+    read_ledger,
+    write_record,
+)
 from runner.hosts.exclusive import LeasedDisk
 from runner.hosts.inventory import Node
-from runner.hosts.local_operations import LOCAL, Descriptor
-from runner.hosts.wear import Night
+from runner.hosts.operations import LOCAL, Descriptor
 from runner.hosts.write_budget import POLLS_PER_SAVE, WriteBudget, read_write_counters, run_within_budget
 from runner.language.hosts import DeclaredDisk
 from runner.machines.dry import Dry

@@ -12,29 +12,33 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.base.errors import HarnessBroken
-from runner.hosts import label
+from runner.hosts import identity
 from runner.hosts.checks import check_disk, check_disks
-from runner.hosts.confirmation import NotConfirmed, confirm_losses, describe_losses
 from runner.hosts.disk_ledger import (
     LeaseRecord,
+    Ledger,
     add_written,
+    counter_increase,
     delete_record,
     lease_records,
+    night_of,
     own_marks,
     read_ledger,
+    remaining_bytes,
+    wear_refusal,
     write_record,
 )
 from runner.hosts.exclusive import DisksRefused, acquire_disks, report_active_run
 from runner.hosts.inventory import Signature
-from runner.hosts.probe import local_census
+from runner.hosts.lease import NotConfirmed, confirm_losses, describe_losses
+from runner.hosts.listing import local_census
 from runner.hosts.reasons import Reason
 from runner.hosts.recovery import clean, unreturned_disks
 from runner.hosts.signatures import OwnMarks
-from runner.hosts.wear import Ledger, counter_increase, night_of, remaining_bytes, wear_refusal
 from runner.hosts.wipe_and_label import give_back, prepare_disk
 from runner.language.hosts import DeclaredDisk
 from runner.results.disk_health import Smart, parse
-from runner.scripts.inventory import census_script
+from runner.scripts.jinja import census_script
 from tests.hosts.loops import Bay, attached, bay, why_not
 from tests.hosts.traps import at
 
@@ -78,7 +82,7 @@ def test_a_disk_goes_from_run_to_run_without_being_declared_as_one_to_wipe(empty
     again = check_disk(empty.ask(), empty.declared)
     assert again.usable
     assert again.node is not None
-    assert again.node.label == label.Label("night-1", "disk-a", str(empty.file), "free")
+    assert again.node.label == identity.Label("night-1", "disk-a", str(empty.file), "free")
 
 
 @on_loops

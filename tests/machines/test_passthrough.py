@@ -14,7 +14,7 @@ from runner.base.errors import BadInput
 from runner.engine.concurrency_policy import why_one_at_a_time
 from runner.hosts.exclusive import LeasedDisk
 from runner.hosts.inventory import Node
-from runner.hosts.local_operations import LOCAL, Descriptor
+from runner.hosts.operations import LOCAL, Descriptor
 from runner.language.hosts import DeclaredDisk
 from runner.machines import PASSTHROUGH, machine
 from runner.machines.base import MachineOptions, RigSpec

@@ -31,7 +31,7 @@ from runner.engine.concurrency_policy import FixedLevel
 from runner.engine.rigs import rig_spec
 from runner.hosts.exclusive import LeasedDisk
 from runner.hosts.inventory import Node
-from runner.hosts.local_operations import LOCAL, Descriptor
+from runner.hosts.operations import LOCAL, Descriptor
 from runner.language.hosts import DeclaredDisk
 from runner.machines.base import Leftover, Refusal, RigLost, RigSpec
 from runner.machines.dry import plausible

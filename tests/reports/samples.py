@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from runner.reports.run_data import RunData
-from runner.results.fio_json import Direction, Figures
+from runner.results.fio_output import Direction, Figures
 from runner.results.record import Attempt, CellRow, Outcome, Reading, Trial
 from runner.statistics.percentile import Histogram
 from tests.results import strategies

@@ -8,7 +8,7 @@ import pytest
 from runner.reports.run_data import RunData
 from runner.reports.time_series import curves
 from runner.reports.write import load_run_data
-from runner.results.fio_profile import Piece, parse_pieces, table_by_position, table_by_time
+from runner.results.fio_output import Piece, parse_pieces, table_by_position, table_by_time
 from runner.results.journal import Journal
 from runner.results.record import CellRow
 from runner.results.run_folder import create

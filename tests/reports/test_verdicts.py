@@ -8,8 +8,7 @@ from dataclasses import replace
 from lxml import etree
 
 from runner.base.errors import Exit
-from runner.guidelines.samples import Measured
-from runner.guidelines.verdict import Verdict
+from runner.guidelines.samples import Measured, Verdict
 from runner.guidelines.verdicts import Judgement
 from runner.reports.junit import junit
 from runner.reports.table import as_csv

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.results.store_address import Address, address_of
+from runner.results.store_tables import Address, address_of
 from tests.results import server
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from runner.results.fio_json import Direction, Figures
+from runner.results.fio_output import Direction, Figures
 from runner.results.record import CellRow, Outcome, Reading, Trial
 from runner.statistics.percentile import Histogram
 

@@ -9,12 +9,11 @@ import pytest
 import sqlalchemy as sa
 
 from runner.results import store_tables as shared_tables
-from runner.results.backfill import bring_up_to_date
 from runner.results.journal import Journal
-from runner.results.live_sync import Feed
 from runner.results.record import Outcome, Trial
 from runner.results.store import SharedStore
-from runner.results.store_address import Address, address_of
+from runner.results.store_sync import Feed, bring_up_to_date
+from runner.results.store_tables import Address, address_of
 from tests.results import past, server
 from tests.results.test_journal_trouble import small_disk
 
@@ -221,7 +220,7 @@ def test_what_no_run_of_ours_may_lose_is_taken_from_its_journal_alone(
 
 
 def test_a_server_that_keeps_silent_holds_nothing_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runner.results.live_sync._WAITING", 10)
+    monkeypatch.setattr("runner.results.store_sync._WAITING", 10)
     folder = past.recorded(tmp_path / "results", (), finished=False)
     said: list[str] = []
     with (
@@ -242,7 +241,7 @@ def test_a_server_that_keeps_silent_holds_nothing_up(tmp_path: Path, monkeypatch
 def test_trials_for_which_there_was_no_room_are_added_from_the_journal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runner.results.live_sync._WAITING", 3)
+    monkeypatch.setattr("runner.results.store_sync._WAITING", 3)
     folder = past.recorded(tmp_path / "results", (), finished=False)
     address = address_of(None, tmp_path / "results")
     with Journal.open(folder.journal) as journal:

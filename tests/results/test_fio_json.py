@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.base.errors import HarnessBroken
-from runner.results.fio_json import PERCENTILES, FioFailed, merge_histograms, missed_steady_states, parse
+from runner.results.fio_output import PERCENTILES, FioFailed, merge_histograms, missed_steady_states, parse
 from runner.statistics.percentile import Distribution, Histogram, needs
 
 if TYPE_CHECKING:

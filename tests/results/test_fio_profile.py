@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.results.fio_profile import mark_synthetic, table_by_position, table_by_sample, table_by_time
+from runner.results.fio_output import mark_synthetic, table_by_position, table_by_sample, table_by_time
 
 
 def table(text: str) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from runner.base.errors import BadInput, HarnessBroken
-from runner.results.fio_json import Direction, Figures
+from runner.results.fio_output import Direction, Figures
 from runner.results.journal import AlreadyRecorded, Journal, MeanTimes, UnendedAttempt
 from runner.results.record import Attempt, CellRow, Outcome, Trial
 from tests.results import strategies

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.base.errors import BadInput
-from runner.results.environment import Host
 from runner.results.folders import run_folders
 from runner.results.journal import Journal
+from runner.results.record import Host
 from runner.results.run_folder import Manifest, RunFolder, _held, create, load
 
 

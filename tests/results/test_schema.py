@@ -10,8 +10,8 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
 from runner.results import journal_tables as schema
-from runner.results.fio_json import Direction
-from runner.results.rows import COLUMNS
+from runner.results.fio_output import Direction
+from runner.results.journal_tables import COLUMNS
 
 POSTGRESQL = postgresql.dialect()  # type: ignore[no-untyped-call]
 

@@ -13,8 +13,8 @@ import pytest
 import sqlalchemy as sa
 
 from runner.base.errors import BadInput
+from runner.results.databases import Versioned
 from runner.results.journal import Journal
-from runner.results.migrations import Versioned
 from runner.results.observe import read_progress
 from runner.results.record import Outcome
 from runner.results.run_folder import create
@@ -22,7 +22,7 @@ from runner.results.store import SharedStore
 from tests.results import past
 
 if TYPE_CHECKING:
-    from runner.results.store_address import Address
+    from runner.results.store_tables import Address
 
 #: The notes of the first trial of `journal-3.sql` and `store-4.sql`, with the present names.
 NOTES = {"kernel": "6.1.0-28-amd64", "host_limited_share": "0.0900", "host_limited": '9.0% ("late")'}

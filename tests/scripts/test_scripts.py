@@ -14,7 +14,7 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from runner.base.errors import BadInput
 from runner.language.workload import Workload
-from runner.results.fio_json import parse
+from runner.results.fio_output import parse
 from runner.scripts.cell import Place, cell_scripts, files_of, job, stack_scripts, trial_seed, workload_job
 from runner.scripts.fio_check import find_rejected
 from runner.scripts.jinja import SHIPPED, fio_value, render, shell_words

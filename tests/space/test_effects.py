@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runner.space.select import select
-from runner.space.shard import Shard, sharded
+from runner.space.select import Shard, select, sharded
 from tests.support.matrices import space
 
 TEXT = """\

@@ -11,7 +11,7 @@ from runner.base.errors import BadInput
 from runner.cli.schema import guidelines_schema_text, schema_text
 from runner.language.guidelines import SHAPES, Amount
 from runner.language.metrics import OF_DIRECTION
-from runner.results.fio_json import Direction
+from runner.results.fio_output import Direction
 from runner.results.journal_tables import DIRECTION
 from runner.space.load import BadMatrix, load, parse
 from tests.support.matrices import SWEEP

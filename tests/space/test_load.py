@@ -13,8 +13,8 @@ from ruamel.yaml import YAML
 from runner.base.errors import BadInput, Exit
 from runner.language.matrix import Matrix
 from runner.language.yaml_source import Flaw, UnreadableError, read
+from runner.space.includes import validated
 from runner.space.load import Ask, BadMatrix, parse
-from runner.space.malformed import validated
 from runner.space.select import values_of
 from runner.space.space import Space
 from tests.support.matrices import SMALL, SWEEP

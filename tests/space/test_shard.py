@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.base.errors import BadInput
-from runner.space.select import select
-from runner.space.shard import Shard, sharded
+from runner.space.select import Shard, select, sharded
 from tests.support.matrices import space
 
 SPACE = space()

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.guidelines.samples import measured_cell
-from runner.guidelines.verdict import Verdict
+from runner.guidelines.samples import Verdict, measured_cell
 from runner.language.metrics import BESIDE, DECIMALS, KNOWN
 from runner.language.published import Published
 from runner.statistics.stopping import Rule

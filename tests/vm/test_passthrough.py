@@ -14,7 +14,7 @@ import pytest
 
 from runner.hosts.checks import check_disk
 from runner.hosts.lease import Lease, lease_disks
-from runner.hosts.local_operations import take_lock
+from runner.hosts.operations import take_lock
 from runner.machines.base import MachineOptions, RigSpec, Step
 from runner.machines.qemu.passthrough import Passthrough
 from runner.results.journal import Journal

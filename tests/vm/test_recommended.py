@@ -21,7 +21,7 @@ from runner.engine.disk_stats import sample_disks
 from runner.engine.rigs import rig_spec
 from runner.machines.base import MachineOptions, Rig, Step
 from runner.machines.qemu import Qemu
-from runner.results.fio_json import parse
+from runner.results.fio_output import parse
 from runner.scripts.cell import job
 from runner.scripts.stack import view_stack
 from runner.simdisks.server import overload_of

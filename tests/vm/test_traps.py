@@ -16,7 +16,7 @@ from runner.hosts.reasons import Reason
 from runner.language.hosts import DeclaredDisk
 from runner.machines.base import Rig, RigSpec, Step
 from runner.machines.qemu import Qemu
-from runner.scripts.inventory import census_script
+from runner.scripts.jinja import census_script
 from runner.simdisks.disk import Disk
 from tests.hosts.traps import SCSI, TRAPS, VM, Trap, script
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from runner.base.errors import BadInput
-from runner.hosts.local_operations import Descriptor
+from runner.hosts.operations import Descriptor
 from runner.hosts.signatures import plain_wwn
 from runner.machines.local import disk_model_refusals
 from runner.machines.qemu import NO_OPTIONS, Qemu

@@ -17,7 +17,7 @@ from runner.hosts.agent import client as holders
 from runner.hosts.agent import connection as lines
 from runner.hosts.agent.client import AgentClient, AgentLost, ScriptResult
 from runner.hosts.agent.connection import Connection
-from runner.hosts.remote_operations import RemoteOperations
+from runner.hosts.operations import RemoteOperations
 from runner.machines.shell import guard
 from tests.hosts.agent.far import NAME, Shelf, signal_server, why_no_namespace
 from tests.hosts.loops import bay

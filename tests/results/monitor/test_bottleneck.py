@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.results.monitor.bottleneck import Bus, Evidence, bottleneck, evenness
-from runner.results.monitor.counters import Processors, Use
+from runner.results.counters import Bus, Evidence, Processors, Use, bottleneck, evenness
 
 
 def use(number: int, busy: float, moved: int = 0) -> Use:

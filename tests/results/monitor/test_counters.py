@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.results.monitor.counters import KINDS, CounterSnapshot, Memory, device_use, processor_use, split_counters
+from runner.results.counters import KINDS, CounterSnapshot, Memory, device_use, processor_use, split_counters
 from runner.results.record import Reading
 
 BEFORE = """\

@@ -8,15 +8,14 @@ from io import StringIO
 from typing import TYPE_CHECKING
 
 from runner.language.metrics import DECIMALS
-from runner.results.monitor.bottleneck import Bus, Evidence, bottleneck, evenness
-from runner.results.monitor.counters import KINDS, Use, device_use, processor_use
+from runner.results.counters import KINDS, Bus, Evidence, Use, bottleneck, device_use, evenness, processor_use
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from runner.language.workload import Workload
-    from runner.results.fio_json import Figures
-    from runner.results.monitor.counters import CounterSnapshot, Memory, Processors
+    from runner.results.counters import CounterSnapshot, Memory, Processors
+    from runner.results.fio_output import Figures
     from runner.results.record import Reading
     from runner.simdisks.clib import Report
     from runner.simdisks.disk import Disk

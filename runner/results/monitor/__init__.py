@@ -1,1 +1,0 @@
-"""Use of disks, processors and memory during a trial, from kernel counters; pure functions."""

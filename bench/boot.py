@@ -21,7 +21,7 @@ from pathlib import Path
 
 from runner.base.files import cache_dir, make_once
 from runner.language.matrix import SUITES
-from runner.machines.qemu import apt, argv, build, probe, recipe, rig, template
+from runner.machines.qemu import argv, build, host, recipe, rig, template
 from runner.machines.qemu.appliance import Appliance, provide
 from runner.machines.qemu.guest import run_guest
 from runner.simdisks.disk import Disk
@@ -72,9 +72,9 @@ async def stock_image(suite: str, folder: Path) -> None:
     """Let the suite's own tools make an initramfs, in a tree of unpacked packages."""
     tree = folder / "tree"
     tree.mkdir()
-    archives = apt.fetch(folder / "apt", suite, [recipe.KERNEL_PACKAGE, *PACKAGES], report)
+    archives = build.fetch(folder / "apt", suite, [recipe.KERNEL_PACKAGE, *PACKAGES], report)
     for archive in archives:
-        apt.unpack(archive, tree, lambda path: bool(path) and not path.startswith(("usr/share/doc", "usr/share/man")))
+        build.unpack(archive, tree, lambda path: bool(path) and not path.startswith(("usr/share/doc", "usr/share/man")))
     furnish(tree)
     release = next((tree / "usr/lib/modules").iterdir()).name
     build.tool("depmod", "-b", str(tree), release)
@@ -142,10 +142,10 @@ async def compare(kernel: str, rounds: int, scratch: Path) -> dict[str, list[flo
     stock = await make_once(
         home, lambda path: (path / "manifest.json").exists(), lambda half: stock_image(made_of.suite, half)
     )
-    accel = await probe.accelerator(base, scratch, print)
+    accel = await host.accelerator(base, scratch, print)
     vm = argv.Vm(base, DISKS, accel, 2, 2**30, ())
     warm = argv.with_modules(vm, recipe.TEMPLATE_MODULES)
-    name = template.key(warm, probe.qemu_version(), probe.host())
+    name = template.key(warm, host.qemu_version(), host.host())
     await restore(warm, name, scratch)  # which makes the template if there is none
     plain = replace(vm, appliance=Stock(base.userland, base.core, stock=stock))
     taken: dict[str, list[float]] = {"stock initramfs": [], "cold boot": [], "restored clone": []}

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.engine.events import Event
-from runner.engine.order import Plan
 from runner.engine.rigs import rig_spec
+from runner.engine.scheduler import Plan
 from runner.engine.trial import ArrayOnRig
 from runner.machines.base import Step
 from runner.machines.qemu import Qemu

@@ -14,9 +14,9 @@ import random
 from pathlib import Path
 
 from runner.analysis.compare import Speed, compare_sides
+from runner.analysis.operands import noise_floor, parts
 from runner.analysis.samples import Samples, read_samples
 from runner.analysis.selectors import runs_named
-from runner.analysis.self_compare import noise_floor, parts
 from runner.results.store import SharedStore
 from runner.results.store_tables import address_of
 

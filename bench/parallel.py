@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.engine.concurrency_policy import FixedLevel
+from runner.engine.concurrency import FixedLevel
 from runner.engine.events import Event, TrialHostLimited
-from runner.engine.order import Plan
 from runner.engine.rigs import rig_spec
+from runner.engine.scheduler import Plan
 from runner.machines.qemu import Qemu
 from runner.results.journal import Journal
 from runner.results.record import Host

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from runner.analysis.metrics import is_percentile, more_is_faster
+from runner.analysis.metrics import is_percentile, metrics_for, more_is_faster
 from runner.analysis.pairs import pairs_of
-from runner.analysis.rates import metrics_for
 from runner.analysis.samples import mean_over_runs
 from runner.analysis.tables import warnings
 from runner.base.errors import BadInput

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from runner.analysis.compare import Speed, differences
 from runner.analysis.metrics import METRICS
-from runner.reports.number_format import figure, times
 from runner.reports.table import HINT, Grid
 from runner.reports.terminal import percent
+from runner.reports.terminal_text import figure, times
 from runner.space.notes import few
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runner.analysis.natural_sort import value_key
+from runner.analysis.naming import value_key
 from runner.analysis.tables import axes_of, warnings
 from runner.base.errors import BadInput
 from runner.base.quantities import parse_size

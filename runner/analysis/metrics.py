@@ -1,9 +1,17 @@
-"""The figures of a trial, their units and their better direction."""
+"""The figures of a trial, their units and their better direction, and the usual rate of a workload."""
 
 from __future__ import annotations
 
-from runner.language.metrics import BESIDE, OF_DIRECTION, RATES, SIDES, TOTAL
+from typing import TYPE_CHECKING
+
+from runner.language.metrics import BESIDE, OF_DIRECTION, RATES, SIDES, TOTAL, is_large, sides_of
+from runner.language.metrics import RATES as SIDE_RATES
 from runner.results.fio_output import PERCENTILES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from runner.analysis.samples import Samples
 
 #: Sums over both directions.
 _TOTALS = {f"{TOTAL}_{name}": OF_DIRECTION[name] for name in RATES}
@@ -34,3 +42,25 @@ def more_is_faster(metric: str) -> bool:
 def is_percentile(metric: str) -> bool:
     """Return whether it is a percentile, which is computed from all requests and never averaged over trials."""
     return metric.partition("_")[2] in PERCENTILES
+
+
+#: Figures to read if the user requests none.
+USUAL_RATES = tuple(f"{side}_{rate}" for rate in SIDE_RATES for side in (*SIDES, TOTAL))
+
+
+def rates_of(cells: Iterable[Samples]) -> list[str]:
+    """Return the rates for these cells: of the total if work is mixed, and of each direction."""
+    there = list(cells)
+    mixed = any(TOTAL in sides_of([name for name in ("read_bw", "write_bw") if one.rounds(name)]) for one in there)
+    sides = (*((TOTAL,) if mixed else ()), *SIDES)
+    return [f"{side}_{'bw' if any(_is_large(one, side) for one in there) else 'iops'}" for side in sides]
+
+
+def metrics_for(cells: Iterable[Samples], asked: Sequence[str]) -> Sequence[str]:
+    """Return the requested figures, or the usual rates of the workload."""
+    return asked or rates_of(cells)
+
+
+def _is_large(one: Samples, side: str) -> bool:
+    bw, iops = (list(one.rounds(f"{side}_{name}").values()) for name in ("bw", "iops"))
+    return bool(bw and iops) and is_large(sum(bw), sum(iops))

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING
 
 from runner.analysis.compare import Speed, differences
 from runner.analysis.compare_table import display_table as compared_shown
-from runner.analysis.metrics import METRICS
-from runner.analysis.rates import RATES
+from runner.analysis.metrics import METRICS, USUAL_RATES
 from runner.analysis.stored_guidelines import as_measured, share_of
 from runner.analysis.tables import display_table as results_shown
 from runner.base.errors import Exit
 from runner.guidelines.ranking import rank_stacks
 from runner.reports.answer import answer_as_markdown, summarize_rankings
-from runner.reports.number_format import figure, times
 from runner.reports.table import Grid, as_markdown, escape_markdown
+from runner.reports.terminal_text import figure, times
 from runner.reports.verdicts import explain_verdict, verdict_table, verdict_text
 from runner.results.record import Outcome
 
@@ -118,7 +117,9 @@ def page(night: Night) -> str:
     parts.append("## Against the last run that ended well")
     parts.append(_against(night))
     names = shlex.join(run.name for run in night.runs)
-    figures = _table(results_shown(night.found, RATES, most=4 * _ROWS, hint=f"`matrix results {names}` shows more"))
+    figures = _table(
+        results_shown(night.found, USUAL_RATES, most=4 * _ROWS, hint=f"`matrix results {names}` shows more")
+    )
     parts.append(f"<details><summary>All figures</summary>\n\n{figures}\n</details>")
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 

@@ -12,20 +12,18 @@ from runner.analysis.axes import (
     is_workload_axis,
     keys_of,
     may_lack,
+    side_by_side,
     tunables_with_default,
     varying_axes,
 )
-from runner.analysis.matching import side_by_side
-from runner.analysis.naming import determined_axes
-from runner.analysis.natural_sort import value_key
+from runner.analysis.naming import determined_axes, value_key
 from runner.space.notes import few
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from runner.analysis.axes import Axes
-    from runner.analysis.matching import Key
+    from runner.analysis.axes import Axes, Key
     from runner.results.record import CellRow
 
 #: Differences of runs that can change cells of the same name.

@@ -1,22 +1,26 @@
-"""The two sides of a comparison."""
+"""The sides of a comparison: runs, rounds of one run, and earlier runs that show the usual difference."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import exp, log, sqrt
 from typing import TYPE_CHECKING, TypeVar
 
 from runner.analysis.axes import with_aliases
-from runner.analysis.natural_sort import value_key
+from runner.analysis.naming import value_key
 from runner.analysis.selectors import runs_named
 from runner.analysis.tables import full_name
 from runner.base.errors import BadInput
+from runner.reports.terminal import percent
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 
+    from runner.analysis.compare import Comparison
     from runner.analysis.samples import Samples
     from runner.results.store import RunRow
+    from runner.statistics.ratios import Ratio
 
 #: The possible kinds of sides, besides an axis.
 KINDS = ("run", "kernel", "host", "revision")
@@ -93,3 +97,76 @@ def _some(fitting: list[_T], kind: str, word: str, there: Iterable[str]) -> list
         known = ", ".join(sorted({*filter(None, there)}, key=value_key)[:12])
         raise BadInput(f"no run in the store has {kind} '{word}'", details=f"there are: {known}" if known else "")
     return fitting
+
+
+#: The share of figures within the noise floor.
+_SHARE = 0.95
+
+
+def is_odd(round_number: int) -> bool:
+    """Return whether a round is odd. Alternate rounds spread drift over both parts."""
+    return round_number % 2 == 1
+
+
+def parts(name: str, found: Sequence[Samples], first: Callable[[int], bool] = is_odd) -> tuple[Side, Side]:
+    """Split a run into the rounds that match a predicate, and all others."""
+    return (
+        Side(f"{name}, odd rounds", [one.in_rounds(first) for one in found]),
+        Side(f"{name}, even rounds", [one.in_rounds(lambda round_number: not first(round_number)) for one in found]),
+    )
+
+
+def describe_noise_floor(done: Comparison) -> str:
+    """Describe the noise floor."""
+    least = noise_floor(line.ratio for line in done.lines)
+    if least is None:
+        return ""
+    return (
+        "a run with itself: A is its odd rounds and B its even ones, so what differs is noise. Noise floor: of two "
+        f"such runs, each whole, 95 % of the figures lie within \u00b1{percent(least)} of each other"
+    )
+
+
+def noise_floor(ratios: Iterable[Ratio | None]) -> float | None:
+    """Return the relative difference that 95 % of the figures of two such runs stay below.
+
+    Half a run has more noise than a whole one because of fewer trials. The result is corrected for that.
+    """
+    apart = sorted(abs(log(one.ratio)) * _as_whole(one.n_a, one.n_b) for one in ratios if one)
+    if not apart:
+        return None
+    return exp(apart[min(len(apart) - 1, int(_SHARE * len(apart)))]) - 1
+
+
+def _as_whole(a: int, b: int) -> float:
+    return sqrt((2 / (a + b)) / (1 / a + 1 / b))
+
+
+#: Cells are equal by their ids, for any rest of the matrix and any order.
+_OF_NO_MATTER = frozenset({"seed", "digest.matrix"})
+#: The most earlier runs to use. More add little precision, and their level is older.
+_MOST = 20
+
+
+def earlier_groups(a: Side, b: Side, runs: Sequence[RunRow]) -> list[list[RunRow]]:
+    """Return groups of runs, latest first, that ended well before the later side began and match the environment of A
+    or B.
+
+    Empty unless each side is one run: several runs show their own scatter.
+    """
+    sides = [side.runs for side in (a, b)]
+    if any(len(side) != 1 for side in sides) or sides[0] == sides[1]:
+        return []
+    compared = [run for (run,) in sides]
+    ids, last = {run.id for run in compared}, max(run.started for run in compared)
+    groups: dict[Hashable, list[RunRow]] = {_done_with(run): [] for run in compared}
+    for run in runs:
+        alike = groups.get(_done_with(run))
+        if alike is not None and run.finished and run.id not in ids and run.started < last and len(alike) < _MOST:
+            alike.append(run)
+    return [group for group in groups.values() if group]
+
+
+def _done_with(run: RunRow) -> Hashable:
+    facts = frozenset(one for one in run.environment.items() if one[0] not in _OF_NO_MATTER)
+    return run.matrix, run.machine, run.synthetic, run.host, facts

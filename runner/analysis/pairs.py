@@ -8,16 +8,18 @@ from itertools import product
 from typing import TYPE_CHECKING, TypeVar
 
 from runner.analysis.axes import (
+    MOST,
+    TooManyRows,
     in_reading_order,
     is_workload_axis,
     keys_of,
     may_lack,
     names_of,
+    side_by_side,
     unite_axes,
     varying_axes,
     with_aliases,
 )
-from runner.analysis.matching import MOST, TooManyRows, side_by_side
 from runner.analysis.naming import alias_notes, naming_of
 from runner.analysis.no_overlap import (
     common_choice,
@@ -34,8 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
     from typing import TypeAlias
 
-    from runner.analysis.axes import Axes
-    from runner.analysis.matching import Key, Row
+    from runner.analysis.axes import Axes, Key, Row
     from runner.analysis.samples import Samples
 
     #: One cell, in one run or several.

@@ -7,32 +7,31 @@ from typing import TYPE_CHECKING
 
 from runner.analysis.axes import (
     DEFAULT,
+    MOST,
+    TooManyRows,
     in_reading_order,
     is_part,
     is_workload_axis,
     keys_of,
     may_lack,
+    side_by_side,
     unite_axes,
     varying_axes,
     with_aliases,
 )
-from runner.analysis.matching import MOST, TooManyRows, side_by_side
-from runner.analysis.metrics import METRICS, is_percentile
-from runner.analysis.naming import alias_notes, describe_determined, determined_axes, naming_of
-from runner.analysis.natural_sort import declared_key
+from runner.analysis.metrics import METRICS, is_percentile, rates_of
+from runner.analysis.naming import alias_notes, declared_key, describe_determined, determined_axes, naming_of
 from runner.analysis.no_overlap import common_choice, describe_absences, describe_differences, differing_axes
-from runner.analysis.rates import rates_of
 from runner.analysis.tables import ENDS, values_of, warnings
 from runner.base.errors import BadInput
-from runner.reports.number_format import figure
 from runner.reports.table import Grid
 from runner.reports.terminal import percent
+from runner.reports.terminal_text import figure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from runner.analysis.axes import Axes
-    from runner.analysis.matching import Key, Row
+    from runner.analysis.axes import Axes, Key, Row
     from runner.analysis.naming import Naming
     from runner.analysis.samples import Samples
     from runner.reports.table import Value

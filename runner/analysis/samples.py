@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.analysis.metrics import is_percentile
-from runner.analysis.natural_sort import name_key
+from runner.analysis.naming import name_key
 from runner.results.fio_output import PERCENTILES
 from runner.results.record import Outcome
 from runner.simdisks.server import lost_share

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from runner.analysis.pivot import format_mean, line_figures, notes_of, table_of
 from runner.guidelines.claims import number_of
-from runner.reports.number_format import digits, times
 from runner.reports.table import Grid
+from runner.reports.terminal_text import digits, times
 from runner.statistics.ratios import paired_ratio
 from runner.statistics.trend import scaling_exponent
 

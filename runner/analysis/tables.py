@@ -6,13 +6,12 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from runner.analysis.axes import common_aliases, names_of, with_aliases
-from runner.analysis.metrics import METRICS
-from runner.analysis.rates import RATES
+from runner.analysis.metrics import METRICS, USUAL_RATES
 from runner.base.errors import BadInput
 from runner.language.metrics import SIDES, TOTAL, headline, sides_of
-from runner.reports.number_format import figure
 from runner.reports.table import HINT, Grid
 from runner.reports.terminal import percent, rate, unsettled_mark
+from runner.reports.terminal_text import figure
 from runner.results.record import Outcome
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ def display_table(
     """
     several = unread > 0 or len({one.run.id for one in found}) > 1
     cut = found if most is None else found[:most]
-    usual = set(metrics) == set(RATES)
+    usual = set(metrics) == set(USUAL_RATES)
     mixed = usual and any(TOTAL in sides_of(_means(one)) for one in cut)
     totals = (TOTAL,) if mixed else ()
     heads = (*totals, *SIDES, "±") if usual else tuple(head for one in metrics for head in (one, "±"))
@@ -204,7 +203,7 @@ def _usual(one: Samples, *, mixed: bool) -> tuple[str, ...]:
 
 
 def _means(one: Samples) -> dict[str, float]:
-    return {metric: found.mean for metric in RATES if (found := one.estimate(metric))}
+    return {metric: found.mean for metric in USUAL_RATES if (found := one.estimate(metric))}
 
 
 def _asked(one: Samples, metrics: Iterable[str]) -> Iterable[str]:

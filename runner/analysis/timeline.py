@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runner.analysis.metrics import COMPARED, METRICS, more_is_faster
-from runner.analysis.natural_sort import name_key
-from runner.analysis.rates import metrics_for
+from runner.analysis.metrics import COMPARED, METRICS, metrics_for, more_is_faster
+from runner.analysis.naming import name_key
 from runner.analysis.tables import warnings
-from runner.reports.number_format import figure, times
 from runner.reports.table import HINT, Grid
 from runner.reports.terminal import percent
+from runner.reports.terminal_text import figure, times
 from runner.statistics.changes import find_changes
 
 if TYPE_CHECKING:

@@ -130,7 +130,7 @@ def _run_command() -> int:
         # An error with a file name is not about standard output.
         if error.filename is not None or error.errno not in {errno.ENOSPC, errno.EDQUOT, errno.EIO}:
             raise
-        from runner.cli.output import abandon_stdout
+        from runner.cli.screen import abandon_stdout
 
         abandon_stdout()
         raise HarnessBroken(f"standard output cannot be written: {error.strerror}") from error
@@ -145,7 +145,7 @@ def main() -> None:
     except click.exceptions.Exit as end:
         sys.exit(end.exit_code)
     except click.NoSuchOption as error:
-        from runner.cli.unknown_option import unknown_option_error
+        from runner.cli.help_format import unknown_option_error
 
         show_error(unknown_option_error(error))
         sys.exit(Exit.BAD_INPUT)

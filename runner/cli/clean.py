@@ -79,7 +79,7 @@ def command(dry_run: bool, labelled: tuple[str, ...], hosts: Path | None, host: 
 
 def reach_for(hosts: Path | None, host: str | None) -> str:
     """Return how a host is reached. Without a host, hosts.yaml is not read: it may be a broken file of a checkout."""
-    from runner.cli.listing import load_lab_file, reach_of
+    from runner.cli.disks import load_lab_file, reach_of
 
     return reach_of(load_lab_file(hosts), host) if host else "local"
 
@@ -96,7 +96,7 @@ def _sweep(notice: Callable[[str], None], *, dry: bool) -> bool:
 
 def list_hosts(hosts: Path | None, state: Path) -> dict[str, str]:
     """Return the ssh hosts of hosts.yaml and of recorded leases: their names by reach."""
-    from runner.cli.listing import load_lab_file
+    from runner.cli.disks import load_lab_file
     from runner.hosts.disk_ledger import lease_records
 
     lab = load_lab_file(hosts)

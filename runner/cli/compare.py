@@ -133,13 +133,11 @@ class ComparisonRequest:
 
 
 def compare_runs(asked: ComparisonRequest, results: Path, store: str | None) -> Comparison:
-    from runner.analysis.baselines import earlier_groups
     from runner.analysis.compare import compare_sides
-    from runner.analysis.operands import BY_ID, Side, runs_of, side_of
-    from runner.analysis.rates import RATES
+    from runner.analysis.metrics import USUAL_RATES
+    from runner.analysis.operands import BY_ID, Side, describe_noise_floor, earlier_groups, parts, runs_of, side_of
     from runner.analysis.samples import read_samples
     from runner.analysis.selectors import default_runs, explain_passed_over, select_cells, with_hint
-    from runner.analysis.self_compare import describe_noise_floor, parts
 
     kind = {"git": "revision"}.get(asked.by, asked.by)
     left_out = ""
@@ -155,7 +153,7 @@ def compare_runs(asked: ComparisonRequest, results: Path, store: str | None) -> 
         recorded = shared.trial_counts([run.id for run in every if not run.finished])
         there = shared.different_cells() if asked.only else ()
         chosen = select_cells(None, asked.only, there)
-        found = read_samples(shared, every, asked.metrics or RATES, chosen)
+        found = read_samples(shared, every, asked.metrics or USUAL_RATES, chosen)
         with with_hint(left_out):
             sides = []
             for word in (asked.a, asked.b):
@@ -167,7 +165,8 @@ def compare_runs(asked: ComparisonRequest, results: Path, store: str | None) -> 
         # Values of an axis have no earlier groups: ids do not identify them in earlier runs.
         groups = earlier_groups(sides[0], sides[1], shared.runs()) if kind in BY_ID else []
         history = [
-            Side("", read_samples(shared, group, asked.metrics or RATES, chosen, histograms=False)) for group in groups
+            Side("", read_samples(shared, group, asked.metrics or USUAL_RATES, chosen, histograms=False))
+            for group in groups
         ]
     with with_hint(left_out):
         done = compare_sides(

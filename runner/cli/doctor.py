@@ -9,15 +9,71 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.base.errors import Exit, HarnessBroken
+from runner.base.errors import BadInput, Exit, HarnessBroken
 from runner.base.process import run
-from runner.cli.kernel import check_image
 from runner.cli.options import PLACE
 from runner.cli.screen import echo
+from runner.language.matrix import SUITES, is_path, kernel_error
 from runner.machines import MACHINES, WITH_HOSTS, Where, machine
 
 if TYPE_CHECKING:
     from runner.machines.base import Refusal
+    from runner.machines.qemu.kernel_config import Kernel, Lack
+
+
+def check_image(name: str) -> bool:
+    """Print the options that a kernel lacks; report whether it boots. False if its configuration is unknown."""
+    if name in SUITES:
+        click.echo(f"kernel    {name}: Debian's own kernel, with its modules. The appliance is built for it.")
+        return True
+    if not is_path(name) and not Path(name).is_file():
+        raise BadInput(f"--kernel {name}: {kernel_error(name)}")
+    from runner.machines.qemu.kernel_config import inspect, lacks
+
+    kernel = inspect(Path(name).expanduser())
+    click.echo(f"kernel    {kernel.image}: Linux {kernel.release}")
+    click.echo(f"modules   {_modules(kernel)}")
+    if not kernel.source:
+        click.echo("config    unknown: the image has no IKCONFIG, and there is no configuration beside it")
+        click.echo(f"          - copy its .config to {kernel.image.parent / f'config-{kernel.release}'}")
+        click.echo("          - or build it with CONFIG_IKCONFIG=y")
+        return False
+    click.echo(f"config    from {kernel.source}")
+    found = tuple(lacks(kernel.config, modules=kernel.modules))
+    needed = [lack for lack in found if lack.option.boots]
+    for lack in needed:
+        click.echo(f"          - {lack.message}")
+    _show_missing_options([lack for lack in found if not lack.option.boots])
+    click.echo(f"verdict   {_verdict(needed, found)}")
+    return not needed
+
+
+def _show_missing_options(found: list[Lack]) -> None:
+    """Print missing options. Modules that cannot be loaded have one cause, so they get one line."""
+    for lack in found:
+        if not lack.is_module:
+            click.echo(f"          optional  {lack.message}")
+    if modules := sum(lack.is_module for lack in found):
+        click.echo(f"          optional  {modules} more of docs/machines.md are modules that cannot be loaded")
+
+
+def _modules(kernel: Kernel) -> str:
+    where = kernel.image.parent / "lib" / "modules" / kernel.release
+    if kernel.modules:
+        return f"in {where}"
+    return f"not in {where}\n          - make INSTALL_MOD_PATH={kernel.image.absolute().parent} modules_install"
+
+
+def _verdict(needed: list[Lack], found: tuple[Lack, ...]) -> str:
+    if needed:
+        return f"cannot boot the appliance: {_options(len(needed))} missing"
+    if found:
+        return f"boots the appliance; {_options(len(found))} missing for the optional work above"
+    return "boots the appliance, and has all that layouts need"
+
+
+def _options(count: int) -> str:
+    return f"{count} option{'s are' if count > 1 else ' is'}"
 
 
 #: The modules of all layers; each layout needs some of them.
@@ -66,7 +122,7 @@ def _ready(place: Where) -> str:
 
 def _ssh_name(host: str) -> str:
     """Return the ssh name of a host of hosts.yaml; any other name is for ssh itself."""
-    from runner.cli.listing import load_lab_file
+    from runner.cli.disks import load_lab_file
 
     lab = load_lab_file(None)
     found = lab.called(host) if lab else None
@@ -118,7 +174,7 @@ def _simulated_disks() -> str:
 
 
 def _kvm() -> str:
-    from runner.machines.qemu.probe import outlook
+    from runner.machines.qemu.host import outlook
 
     return outlook()
 

@@ -49,7 +49,7 @@ def command(
     store: str | None,
 ) -> None:
     """Follow CELL, by its name or id, through all runs: figures, intervals and changes of level."""
-    from runner.analysis.rates import RATES
+    from runner.analysis.metrics import USUAL_RATES
     from runner.analysis.samples import read_samples
     from runner.analysis.selectors import default_runs, select_cells, with_hint
     from runner.base.errors import BadInput
@@ -61,7 +61,7 @@ def command(
     with open_store(store, results) as shared:
         among = select_runs(shared, runs)
         among, left_out = (among, "") if runs else default_runs(among)
-        found = read_samples(shared, among, asked or RATES, select_cells(cell, only, shared.different_cells()))
+        found = read_samples(shared, among, asked or USUAL_RATES, select_cells(cell, only, shared.different_cells()))
 
     from runner.analysis.timeline import data_table, display_table, timelines
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from runner.machines import MACHINES, WITH_HOSTS, Where
+from runner.session.run import AUTO
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from runner.session.run import Jobs
     from runner.space.select import Shard
 
 
@@ -143,3 +146,62 @@ _passthrough = click.option(
 def disk_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options for physical disks."""
     return _passthrough(hosts(_destroy(command)))
+
+
+def _time(_context: click.Context, _option: click.Parameter, text: str | None) -> float:
+    from runner.base.quantities import parse_time
+
+    return _parse(text, parse_time)
+
+
+def _size(_context: click.Context, _option: click.Parameter, text: str | None) -> float:
+    from runner.base.quantities import parse_size
+
+    return _parse(text, parse_size)
+
+
+def _parse(text: str | None, parse: Callable[[object], float]) -> float:
+    if text is None:
+        return inf
+    try:
+        found = parse(text)
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r} is {error}") from None
+    if found <= 0:
+        raise click.BadParameter(f"{text!r} must be larger than 0")
+    return found
+
+
+def budget(command: Callable[..., Any]) -> Callable[..., Any]:
+    seconds = click.option(
+        "--budget",
+        metavar="TIME",
+        callback=_time,
+        help="Finish within this time, e.g. 2h: the minimum of every cell first, then the cells with the widest "
+        "intervals.",
+    )
+    written = click.option(
+        "--bytes-budget",
+        metavar="SIZE",
+        callback=_size,
+        help="Write at most this much to the stacks in the whole run, e.g. 500GB (parity and mirrors write more).",
+    )
+    return seconds(written(command))
+
+
+def _parse_jobs(_context: click.Context, _option: click.Parameter, text: str) -> Jobs:
+    if text == AUTO:
+        return AUTO
+    if not text.isdecimal() or int(text) < 1:
+        raise click.BadParameter(f"{text!r} is neither a number of rigs nor auto")
+    return int(text)
+
+
+jobs = click.option(
+    "--jobs",
+    metavar="N|auto",
+    callback=_parse_jobs,
+    default="1",
+    show_default=True,
+    help="Parallel rigs, on qemu or vagrant with simulated disks; auto: as many as the host can serve.",
+)

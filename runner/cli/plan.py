@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runner.cli.budget import budget
-from runner.cli.jobs import jobs
-from runner.cli.options import kernel, matrix_file, on, only, results, shard
+from runner.cli.options import budget, jobs, kernel, matrix_file, on, only, results, shard
 from runner.cli.screen import echo
 from runner.engine.budget import ENDLESS, Cost, repeats
-from runner.reports.number_format import duration
+from runner.reports.terminal_text import duration
 from runner.session.request import Checks, Request, load_request
 from runner.session.run import choose_level
 

@@ -7,12 +7,10 @@ from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Self, TextIO, cast
 
-from runner.cli.output import RunOutput
-from runner.cli.screen import WIDTH, columns_of, echo, print_sheet
+from runner.cli.screen import WIDTH, RunOutput, columns_of, echo, print_sheet
 from runner.engine.estimate import remaining_seconds
 from runner.engine.events import BatchDone, BatchStarted, RigUp, RigWasLost, TrialDone, TrialHostLimited, TrialStarted
-from runner.reports.number_format import about
-from runner.reports.terminal_text import BAD, DOUBT
+from runner.reports.terminal_text import BAD, DOUBT, about
 from runner.results.record import Outcome
 
 if TYPE_CHECKING:

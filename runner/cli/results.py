@@ -82,14 +82,14 @@ def command(
     store: str | None,
 ) -> None:
     """Show the results of RUNS, or of all runs."""
-    from runner.analysis.rates import RATES
+    from runner.analysis.metrics import USUAL_RATES
     from runner.analysis.samples import read_few_runs, read_samples
     from runner.analysis.selectors import select_cells
     from runner.analysis.tables import cells_grid, describe_unfinished, display_table, display_trials, trials_grid
     from runner.base.errors import BadInput
 
     _check_options(pivot, familiar, metrics, scale=scale, by_trial=by_trial)
-    asked = legacy_metrics(familiar) if familiar else parse_metrics(metrics) or RATES
+    asked = legacy_metrics(familiar) if familiar else parse_metrics(metrics) or USUAL_RATES
     some = form == "table" and not (pivot or outcome or by_trial or familiar)
     unread = 0
     with open_store(store, results) as shared:

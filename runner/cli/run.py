@@ -1,25 +1,103 @@
-"""`matrix run`."""
+"""`matrix run`, and its stop by SIGINT, SIGTERM or SIGHUP."""
 
 from __future__ import annotations
 
+import asyncio
+import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
 from runner.base.errors import Exit
-from runner.cli.budget import budget
-from runner.cli.jobs import jobs
-from runner.cli.options import disk_options, kernel, matrix_file, on_host, only, results, shard, store, templates
+from runner.cli.options import (
+    budget,
+    disk_options,
+    jobs,
+    kernel,
+    matrix_file,
+    on_host,
+    only,
+    results,
+    shard,
+    store,
+    templates,
+)
 from runner.cli.progress import JsonView, LiveView, PlainView, QuietView, View
 from runner.cli.screen import echo, is_live_terminal
-from runner.cli.signals import SignalStop
 from runner.engine.budget import Cost
 from runner.session.run import RunOptions, prepare, run
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from types import TracebackType
+
     from runner.session.run_request import RunRequest
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class SignalStop:
+    """Cancels the work in `run` at the first signal, or prevents its start.
+
+    Outside of `run` the first signal is only recorded, so that reports are still written; the second interrupts.
+    Signals that the parent process ignores (`nohup`) stay ignored.
+    """
+
+    def __init__(self, announce: Callable[[], object]) -> None:
+        """`announce` tells the user that the run stops."""
+        self.requested = False
+        self._announce = announce
+        self._cancel: Callable[[bool], object] | None = None
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        active = [one for one in _SIGNALS if signal.getsignal(one) is not signal.SIG_IGN]
+        self._before = {one: signal.signal(one, self._ask) for one in active}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for one, handler in self._before.items():
+            signal.signal(one, handler)
+
+    def run(self, work: Coroutine[Any, Any, None]) -> bool:
+        """Run to the end; return False if a signal stopped the work."""
+        try:
+            asyncio.run(self._stoppable(work))
+        except asyncio.CancelledError:
+            return False
+        finally:
+            self._cancel = None
+        return True
+
+    async def _stoppable(self, work: Coroutine[Any, Any, None]) -> None:
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+
+        def stop(announce: bool) -> None:
+            task.cancel()  # type: ignore[union-attr]
+            if announce:
+                self._announce()
+
+        self._cancel = lambda announce: loop.call_soon_threadsafe(stop, announce)
+        if self.requested:
+            work.close()
+            raise asyncio.CancelledError
+        try:
+            await work
+        finally:
+            self._cancel = None
+
+    def _ask(self, number: int, frame: object) -> None:  # noqa: ARG002
+        if self._cancel is not None:
+            # After SIGHUP the terminal is closed.
+            self._cancel(not self.requested and number != signal.SIGHUP)
+        elif self.requested:
+            raise KeyboardInterrupt
+        self.requested = True
+
 
 _STOPPING = "stopping: the machines end, and what was recorded is kept …"
 _EPILOG = """\b

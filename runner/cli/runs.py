@@ -16,7 +16,7 @@ from runner.cli.screen import echo, print_sheet
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from runner.analysis.run_list import ListedRun
+    from runner.analysis.runs import ListedRun
     from runner.results.run_folder import RunFolder
     from runner.results.store import RunRow, SharedStore
 
@@ -47,7 +47,7 @@ def command(names: tuple[str, ...], rows: int, as_json: bool, results: Path, sto
     """List runs, the latest first: state, start time, cells and verdicts."""
     import orjson
 
-    from runner.analysis.run_list import list_document, list_table, select_by_name
+    from runner.analysis.runs import list_document, list_table, select_by_name
     from runner.reports.table import as_sheet
     from runner.results.observe import readable_runs
     from runner.results.store import describe_run
@@ -109,7 +109,7 @@ def _open_store(store: str | None, results: Path, notes: list[str]) -> Iterator[
 
 
 def _list_run(run: RunRow, folder: RunFolder | None, shared: SharedStore | None, notes: list[str]) -> ListedRun:
-    from runner.analysis.run_list import ListedRun
+    from runner.analysis.runs import ListedRun
     from runner.base.errors import MatrixError
     from runner.results.observe import State, derive_state, observe_run, read_progress
 

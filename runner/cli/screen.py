@@ -1,11 +1,13 @@
-"""Text output for people, with lines broken between words on a terminal."""
+"""Text output for people, and standard output that may fail (`| head`, a full disk)."""
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
 from contextlib import suppress
+from io import TextIOBase
 from typing import TYPE_CHECKING
 
 import click
@@ -18,7 +20,58 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from runner.reports.fit import Sheet
+    from runner.reports.table import Sheet
+
+
+class RunOutput(TextIOBase):
+    """Writes to standard output until a write fails, then drops all text. `error` is the first failure."""
+
+    def __init__(self) -> None:
+        # Keep the stream: sys.stdout may be replaced later by a writer to this object, an endless recursion.
+        self._stream = sys.stdout
+        self.error: OSError | None = None
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return getattr(self._stream, "encoding", None) or "utf-8"
+
+    @property
+    def has_failed(self) -> bool:
+        """Return whether output was lost. A reader that closes the pipe is no failure."""
+        return self.error is not None and self.error.errno != errno.EPIPE
+
+    def writable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return self._stream is not None and self._stream.isatty()
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+    def write(self, text: str) -> int:
+        if self.error is None and self._stream is not None:
+            try:
+                self._stream.write(text)
+                self._stream.flush()
+            except OSError as error:
+                self._stop(error)
+        return len(text)
+
+    def _stop(self, error: OSError) -> None:
+        self.error = error
+        abandon_stdout()
+        with suppress(OSError):
+            click.echo(f"matrix: standard output failed ({error.strerror}); the run continues without it", err=True)
+
+
+def abandon_stdout() -> None:
+    """Send further output to /dev/null: otherwise Python would fail once more at exit, with a traceback."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
 
 #: The label of a list line, `kvm       not there`: continuation lines align with the text after it.
 _LABEL = re.compile(r"\s*\S+\s{2,}")
@@ -60,7 +113,7 @@ def console_for(sheet: Sheet, stream: TextIO, columns: int) -> Console:
     """Return a console as wide as the terminal; without a terminal (0 columns), as wide as the table."""
     from rich.console import Console
 
-    from runner.reports.fit import boxed_width
+    from runner.reports.table import boxed_width
 
     # Without a height, rich assumes 80 columns on a dumb terminal.
     return Console(file=stream, width=columns or max(_WIDE, boxed_width(sheet)), height=25, highlight=False)
@@ -68,7 +121,7 @@ def console_for(sheet: Sheet, stream: TextIO, columns: int) -> Console:
 
 def print_sheet(sheet: Sheet, stream: TextIO) -> None:
     """Print a table: fitted to a terminal, complete in a pipe or a file."""
-    from runner.reports.fit import Fitted
+    from runner.reports.table import Fitted
 
     console_for(sheet, stream, columns_of(stream)).print(Fitted(sheet))
 

@@ -12,7 +12,7 @@ from runner.cli.options import results
 from runner.cli.screen import echo
 
 if TYPE_CHECKING:
-    from runner.analysis.run_status import RunStatus
+    from runner.analysis.runs import RunStatus
     from runner.results.run_folder import RunFolder
 
 _EPILOG = """\b
@@ -36,7 +36,7 @@ def command(run: Path | None, as_json: bool, results: Path) -> None:
     """Show the progress of a running run, from another terminal; without RUN, of all running runs."""
     import orjson
 
-    from runner.analysis.run_status import status_document
+    from runner.analysis.runs import status_document
 
     found, running = _find_run(run, results) if run else _running_or_last(results)
     if as_json:
@@ -72,7 +72,7 @@ def _running_or_last(results: Path) -> tuple[list[RunStatus], bool]:
 
 
 def _status(folder: RunFolder) -> RunStatus:
-    from runner.analysis.run_status import RunStatus
+    from runner.analysis.runs import RunStatus
     from runner.base.errors import MatrixError
     from runner.results.observe import Progress, derive_state, observe_run, read_progress
 
@@ -88,7 +88,7 @@ def _status(folder: RunFolder) -> RunStatus:
 
 
 def _show(status: RunStatus) -> None:
-    from runner.analysis.run_status import status_lines
+    from runner.analysis.runs import status_lines
 
     click.secho(status.folder.path.name, bold=True)
     rows = list(status_lines(status))

@@ -124,8 +124,7 @@ def write_grid(grid: Grid, form: str, to: Path | None) -> None:
 
 
 def _table(grid: Grid, columns: int) -> str:
-    from runner.reports.fit import Fitted
-    from runner.reports.table import as_sheet
+    from runner.reports.table import Fitted, as_sheet
 
     sheet = as_sheet(grid)
     console = console_for(sheet, sys.stdout, columns)

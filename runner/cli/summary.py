@@ -71,8 +71,8 @@ def command(
 
 
 def _night(words: Sequence[str], against: str | None, results: Path, store: str | None) -> Night:
+    from runner.analysis.metrics import USUAL_RATES
     from runner.analysis.nightly import Night
-    from runner.analysis.rates import RATES
     from runner.analysis.samples import read_samples
     from runner.analysis.selectors import good_before, runs_named
     from runner.base.errors import BadInput
@@ -84,7 +84,7 @@ def _night(words: Sequence[str], against: str | None, results: Path, store: str 
             runs_named(against, every)  # refuse a misspelled name
         before = {one.id: one for run in among if (one := good_before(run, every))}
         recorded = shared.trial_counts({run.id for run in among})
-        found = read_samples(shared, among, RATES)
+        found = read_samples(shared, among, USUAL_RATES)
         judgements, unjudged = _judge(shared, among, results)
     a = against or ",".join(map(_run_word, before.values()))
     comparison, alone = None, "There is no good earlier run of the same part on the same machine and host."

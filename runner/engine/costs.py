@@ -1,15 +1,27 @@
-"""Costs of work on each kind of machine: measured constants for the first estimate of a matrix."""
+"""Times of work: measured constants for the first estimate, and seconds after which work counts as hung."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from runner.language.workload import SYNCHRONOUS
+from runner.layers import Fs
+from runner.layers.fs import EXT
+from runner.space.layouts import levels
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from runner.language.workload import Workload
+    from runner.layers import Layer
+    from runner.layers.geometry import Below
     from runner.machines.base import Processor
+    from runner.simdisks.disk import Disk, Fault, Physics
+    from runner.space.layouts import Stack
+    from runner.space.space import Array
 
 MB = 10**6
 
@@ -119,3 +131,134 @@ SYNTHETIC = Costs(
 COSTS: Mapping[Processor, Costs] = MappingProxyType(
     {"emulated": EMULATED, "virtual": VIRTUAL, "native": NATIVE, "none": SYNTHETIC}
 )
+
+
+MIB = 2**20
+#: The log of XFS, which mkfs writes.
+_XFS_LOG = 64 * MIB
+#: Bytes of one flushed write.
+_PAGE = 4096
+
+
+def disks_at_work(array: Array) -> int:
+    devices = array.disks.devices
+    for layer, below in levels(array.stack.value, array.disks):
+        devices = below.devices if isinstance(layer, Fs) else layer.devices_above(below)
+    return max(1, sum(device.stripes for device in devices))
+
+
+def sequential(array: Array, physics: Physics | None, costs: Costs, *, write: bool = True) -> float:
+    each = physics.rate(MIB, random=False, write=write) if physics else inf
+    return min(each * disks_at_work(array), _most(array, costs, write=write))
+
+
+def rate(work: Workload, array: Array, physics: Physics | None, costs: Costs) -> float:
+    share = work.write_share
+    seconds = 0.0
+    for part, write in ((1 - share, False), (share, True)):
+        if part:
+            seconds += part / _one_way(work, array, physics, costs, write=write)
+    return 1 / seconds
+
+
+def _one_way(work: Workload, array: Array, physics: Physics | None, costs: Costs, *, write: bool) -> float:
+    random = work.rw.startswith("rand")
+    if not (random or work.direct):
+        return sequential(array, physics, costs, write=write)  # the page cache merges small requests
+    width = disks_at_work(array)
+    most = min(_most(array, costs, write=write), costs.requests * work.bs)
+    if physics is None:
+        return most
+    under_way = work.numjobs * (1 if work.ioengine in SYNCHRONOUS else work.iodepth)
+    # A request that spans several chunks keeps several disks busy.
+    busy = width if not random else min(width, under_way)
+    return min(most, busy * physics.rate(work.bs, random=random, write=write, depth=max(1.0, under_way / busy)))
+
+
+def _most(array: Array, costs: Costs, *, write: bool) -> float:
+    """Return the limit of the machine and its processors."""
+    found = [costs.bandwidth]
+    for layer in array.stack.value:
+        parity = write and getattr(layer, "level", None) in {4, 5, 6}
+        found.append(costs.computed.get("parity" if parity else layer.kind, inf))
+    return min(found)
+
+
+def flushed_write(physics: Physics | None) -> float:
+    """Return the seconds for one small flushed write, such as a superblock."""
+    return _PAGE / physics.rate(_PAGE, random=True, write=False) if physics else 0.0
+
+
+def mkfs_writes(layer: Layer, below: Below) -> int:
+    if not isinstance(layer, Fs):
+        return 0
+    if layer.type in EXT:
+        return below.smallest - layer.devices_above(below)[0].size
+    return _XFS_LOG if layer.type == "xfs" else 0
+
+
+#: For scripts that only write and read sysfs, and for the start of fio, on a slow and loaded host.
+GRACE = 120.0
+#: Building layers starts many programs, and starts are slow on an emulated processor.
+SET_UP = 900.0
+#: The slowest rate of a workload that can be measured, bytes/s.
+_CRAWL = 10**6
+#: The longest request, unless the model of a disk has longer ones, seconds.
+_SLOWEST_REQUEST = 0.05
+#: The part of a machine's memory that may be dirty when fio ends.
+_DIRTY_SHARE = 0.25
+#: The smallest request that writes dirty memory.
+_DIRTY_PAGE = 4096
+#: Serial requests to one disk for one request to a stack.
+_IN_TURN = 4
+
+
+def set_up(stack: Stack, disks: Below) -> float:
+    """Return the deadline for building a stack."""
+    return SET_UP + sum(layer.wait_seconds + _written(layer, below) / _CRAWL for layer, below in levels(stack, disks))
+
+
+def _written(layer: Layer, below: Below) -> int:
+    """Return the bytes that building a layer writes, with a first resync."""
+    resync = getattr(layer, "sync", "") in {"auto", "wait"} and "sync" not in layer.idle(dict(layer))
+    return layer.bytes_written(below) + (sum(device.size for device in below.devices) if resync else 0)
+
+
+def expected(workload: Workload) -> float:
+    """Return the shortest time without output of fio."""
+    return workload.ramp + (workload.runtime or 0.0)
+
+
+def slowest_request(workload: Workload, disks: Iterable[Disk]) -> float:
+    modelled = (disk.physics.slowest(workload.bs) for disk in disks if disk.physics)
+    return max(_SLOWEST_REQUEST, _IN_TURN * max(modelled, default=0.0))
+
+
+def deadline(workload: Workload, span: int, laid_out: int = 0, slowest: float = _SLOWEST_REQUEST) -> float:
+    """Return the deadline of a trial.
+
+    `span`: bytes of each job, for a workload without run time; `laid_out`: bytes of files that are written first;
+    `slowest`: seconds of the longest request.
+    """
+    before = laid_out / _CRAWL + GRACE
+    if workload.runtime is not None:
+        return expected(workload) + slowest * workload.iodepth * workload.numjobs + before
+    total = span * workload.numjobs
+    return workload.ramp + total / _CRAWL + total / workload.bs * slowest + before
+
+
+def flush_seconds(workload: Workload, memory: int, slowest: float = _SLOWEST_REQUEST) -> float:
+    """Return the longest time to write dirty memory after fio ends."""
+    if workload.direct or not workload.write_share:
+        return 0.0
+    dirty = memory * _DIRTY_SHARE
+    return dirty / _CRAWL + (dirty / _DIRTY_PAGE * slowest if workload.rw.startswith("rand") else 0.0)
+
+
+def with_faults(
+    seconds: float, workload: Workload, faults: Sequence[Fault], slowest: float = _SLOWEST_REQUEST
+) -> float:
+    factor = max((fault.factor for fault in faults), default=1.0)
+    drained = slowest * workload.iodepth * workload.numjobs * factor
+    work = seconds + drained if workload.runtime is not None else seconds * factor
+    return work + sum(GRACE + (fault.seconds or 0.0) for fault in faults)

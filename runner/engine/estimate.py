@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from runner.engine.costs import EMULATED
-from runner.engine.rates import flushed_write, mkfs_writes, rate, sequential
+from runner.engine.costs import EMULATED, flushed_write, mkfs_writes, rate, sequential
 from runner.space.layouts import levels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from runner.engine.costs import Costs
-    from runner.engine.order import Batch, Plan
+    from runner.engine.scheduler import Batch, Plan
     from runner.language.workload import Workload
     from runner.layers import Layer
     from runner.layers.geometry import Below

@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING
 
 from runner.base.errors import HarnessBroken
 from runner.base.process import run_to_end
-from runner.engine.attempts import TRIES
-from runner.engine.concurrency import Turn, Turns, Work
-from runner.engine.concurrency_policy import FixedLevel, Level
+from runner.engine.concurrency import FixedLevel, Level, Turn, Turns, Work
 from runner.engine.events import BatchDone, BatchStarted, RigUp, RigWasLost, TrialHostLimited, TrialStarted
-from runner.engine.exclusive_open import BareDisks
 from runner.engine.recorder import Recorder, RunContext, now
-from runner.engine.rigs import rig_spec
-from runner.engine.teardowns import Teardowns
+from runner.engine.rigs import BareDisks, Teardowns, rig_spec
+from runner.engine.scheduler import TRIES
 from runner.engine.trial import ArrayOnRig, LostInSetUp, Measured, NotOnThisKernel, SetUpFailed
 from runner.machines.base import KeepsRig, RigLost
 from runner.results.record import HOST_LIMITED, Trial
@@ -27,8 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from contextlib import AbstractAsyncContextManager
 
-    from runner.engine.order import Batch
-    from runner.engine.scheduler import Scheduler
+    from runner.engine.scheduler import Batch, Scheduler
     from runner.language.matrix import Matrix
     from runner.machines.base import Rig
     from runner.space.space import Array, Cell

@@ -1,17 +1,28 @@
-"""The rig that a stack needs. Pure."""
+"""The rig that a stack needs, exclusive use of bare disks, and tear-down of stacks that outlive their rig."""
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from runner.base.process import run_to_end
+from runner.engine.trial import SetUpFailed, tear_down_remains
+from runner.hosts.agent.client import AgentLost
+from runner.hosts.exclusive import DisksRefused
 from runner.language.axes import written
 from runner.language.tune import target_kind
-from runner.machines.base import RigSpec
+from runner.machines.base import RigLost, RigSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 
+    from runner.engine.recorder import Shelf
+    from runner.hosts.exclusive import LeasedDisk
     from runner.language.matrix import Matrix
+    from runner.machines.base import Rig
+    from runner.scripts.cell import StackScripts
+    from runner.scripts.stack import StackView
     from runner.space.space import Array
 
 
@@ -45,3 +56,78 @@ def _powers(array: Array) -> Iterator[str]:
                 yield "host"
             if name.rpartition(".")[2] == "write_cache":
                 yield "caches"  # the drive's own
+
+
+class BareDisks:
+    """The bare disks of a run. `leased`: by their paths in scripts; virtual machines open theirs themselves."""
+
+    def __init__(self, leased: Mapping[str, LeasedDisk]) -> None:
+        self._leased = leased
+
+    @asynccontextmanager
+    async def opened_exclusively(self, stack: StackView) -> AsyncIterator[None]:
+        """Open the bare disks of a stack. Raise SetUpFailed if another program uses one, or RigLost."""
+        disks = [self._leased[disk] for disk in stack.bare if disk in self._leased]
+        if not disks:
+            yield
+            return
+        try:
+            await run_to_end(asyncio.to_thread(_acquire, disks))
+            yield
+        finally:
+            await run_to_end(asyncio.to_thread(_release, disks))
+
+
+def _acquire(disks: Sequence[LeasedDisk]) -> None:
+    try:
+        if refusals := list(_refusals(disks)):
+            raise SetUpFailed(f"other programs use disks of this stack: {'; '.join(refusals)}")
+    except AgentLost as gone:
+        raise RigLost(gone.brief, tail=gone.details) from gone
+
+
+def _refusals(disks: Sequence[LeasedDisk]) -> Iterator[str]:
+    for one in disks:
+        try:
+            one.reacquire()
+        except DisksRefused as refused:
+            yield from (f"{one.declared.id} is {why}" for why in refused.refusals)
+
+
+def _release(disks: Sequence[LeasedDisk]) -> None:
+    for one in disks:
+        one.release()
+
+
+class Teardowns:
+    """The stacks that are built, and those that lost rigs left behind."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+        self._built: dict[str, StackScripts] = {}
+        self._leftovers: dict[str, StackScripts] = {}
+
+    def keep(self, array: str, scripts: StackScripts) -> None:
+        """Save the scripts of a stack before it is built, because it may outlive its rig and this process."""
+        self._shelf.keep_tear_down(array, scripts.tear_down)
+        self._built[array] = scripts
+
+    def lose(self, array: str) -> None:
+        """Note that the rig is lost and its stack remains on the disks."""
+        if scripts := self._built.pop(array, None):
+            self._leftovers[array] = scripts
+
+    @property
+    def has_leftovers(self) -> bool:
+        return bool(self._leftovers)
+
+    def forget(self, array: str) -> None:
+        built, leftover = self._built.pop(array, None), self._leftovers.pop(array, None)
+        if built or leftover:
+            self._shelf.forget_tear_down(array)
+
+    async def tear_down_leftovers(self, rig: Rig) -> None:
+        """Take the remaining stacks apart; if one fails, the next set-up reports it."""
+        for array, scripts in list(self._leftovers.items()):
+            if await tear_down_remains(rig, scripts):
+                self.forget(array)

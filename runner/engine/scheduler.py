@@ -1,23 +1,108 @@
-"""The choice of the next trials from the records. It does no I/O and does not wait."""
+"""The choice and order of the next trials, from the records of a run. It does no I/O and does not wait."""
 
 from __future__ import annotations
 
-from collections import deque
-from typing import TYPE_CHECKING
+import random
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
 
-from runner.engine.attempts import TRIES, Records
-from runner.engine.budget import Wish, choose_affordable
-from runner.engine.spending import Spending
+from runner.engine.budget import Spending, Wish, choose_affordable
 from runner.results.record import Outcome, Trial
 from runner.statistics.stopping import Rule, is_precise, relative_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from runner.engine.order import Batch, Plan
     from runner.guidelines.adaptive import Steering
+    from runner.language.matrix import Repeat
     from runner.results.record import Attempt
+    from runner.space.select import Selection
     from runner.space.space import Array, Cell
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The cells of one round that share a stack, in order."""
+
+    round: int
+    array: Array
+    cells: tuple[Cell, ...]
+
+    @property
+    def builds(self) -> int:
+        """Return how often the stack is built: with faults, once for each trial."""
+        return len(self.cells) if self.array.faults else 1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All batches of a run, generated one at a time."""
+
+    selection: Selection
+    repeat: Repeat
+    seed: int
+
+    @property
+    def rounds(self) -> range:
+        """Return the numbers of all possible rounds, from 1."""
+        return range(1, self.repeat.max + 1)
+
+    def batches(self, round_number: int) -> Iterator[Batch]:
+        for kernel, arrays in self._rigs(round_number):
+            for array in self._shuffle(arrays, round_number, "arrays", kernel or ""):
+                cells = self._shuffle(self.selection.cells_of(array), round_number, "cells", array.key)
+                if cells:
+                    yield Batch(round_number, array, tuple(cells))
+
+    def _rigs(self, round_number: int) -> list[tuple[str | None, list[Array]]]:
+        """Group the stacks by kernel, because each kernel needs its own rig."""
+        rigs: dict[str | None, list[Array]] = {}
+        for array in self.selection.space.arrays:
+            rigs.setdefault(array.kernel, []).append(array)
+        return self._shuffle(rigs.items(), round_number, "rigs")
+
+    def _shuffle(self, things: Iterable[T], round_number: int, *what: str) -> list[T]:
+        shuffled = list(things)
+        random.Random("/".join((str(self.seed), str(round_number), *what))).shuffle(shuffled)  # noqa: S311 - order, not secrecy
+        return shuffled
+
+
+#: Number of lost rigs after which a trial is broken and its cell is quarantined.
+TRIES = 2
+
+
+@dataclass
+class Records:
+    finished: set[tuple[str, int]] = field(default_factory=set)
+    #: Attempts that lost their rig, by cell and round.
+    lost: dict[tuple[str, int], list[Attempt]] = field(default_factory=dict)
+    retried: dict[tuple[str, int], int] = field(default_factory=dict)
+    #: Seconds spent on attempts that lost their rig.
+    spent: dict[tuple[str, int], float] = field(default_factory=lambda: defaultdict(float))
+    quarantined: dict[str, str] = field(default_factory=dict)
+    #: Bandwidth of each cell, reads and writes together, by round.
+    rates: dict[str, dict[int, float]] = field(default_factory=lambda: defaultdict(dict))
+
+    def add(self, trial: Trial) -> None:
+        self.finished.add((trial.cell, trial.round))
+        if trial.outcome is Outcome.BROKEN and len(self.attempts(trial.cell, trial.round)) >= TRIES:
+            self.quarantined[trial.cell] = trial.reason
+        if (figures := trial.counted) is not None:
+            self.rates[trial.cell][trial.round] = figures.total_bw
+
+    def lose(self, attempt: Attempt) -> None:
+        self.lost.setdefault((attempt.cell, attempt.round), []).append(attempt)
+
+    def attempts(self, cell: str, round_number: int) -> list[Attempt]:
+        """Return the attempts since the last `--retry-broken`."""
+        before = self.retried.get((cell, round_number), 0)
+        return [attempt for attempt in self.lost.get((cell, round_number), ()) if attempt.number > before]
+
+    def next(self, cell: str, round_number: int) -> int:
+        return self.retried.get((cell, round_number), 0) + len(self.attempts(cell, round_number)) + 1
 
 
 class Scheduler:

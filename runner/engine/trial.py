@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING
 
 from runner.base.errors import HarnessBroken
 from runner.base.process import run_to_end
-from runner.engine import deadlines
-from runner.engine.disk_stats import sample_disks
-from runner.engine.error_line import evidence
-from runner.engine.trial_result import Finding, finding, notes_of, split_outputs
+from runner.engine import costs
+from runner.engine.trial_result import Finding, evidence, finding, notes_of, sample_disks, split_outputs
 from runner.language.metrics import DECIMALS
 from runner.machines.base import RigLost, Step
 from runner.results.record import HOST_LIMITED, UNSETTLED
@@ -96,7 +94,7 @@ class ArrayOnRig:
         built = cls(matrix, array, rig, scripts, own, invented=machine.synthetic)
         if keep:
             keep(scripts)
-        deadline = deadlines.set_up(array.stack.value, array.disks)
+        deadline = costs.set_up(array.stack.value, array.disks)
         try:
             await built._set_up(deadline)
         except BaseException:
@@ -123,7 +121,7 @@ class ArrayOnRig:
         """Take the stack apart on a rig that outlives it. After two failed tries, the rig is lost."""
         step = Step("tear-down", self._scripts.tear_down)
         for last_try in (False, True):
-            (result,) = await self._rig.run([step], expected=0.0, deadline=deadlines.GRACE)
+            (result,) = await self._rig.run([step], expected=0.0, deadline=costs.GRACE)
             if result.status == 0:
                 return
             if last_try:
@@ -135,16 +133,16 @@ class ArrayOnRig:
         fio_job = job(cell, self._scripts.stack, trial_seed(self._matrix.seed, cell.id, round_number), self._own)
         work = cell.workload.value
         faults = self._array.faults
-        slowest = deadlines.slowest_request(work, self._matrix.every_disk())
-        deadline = deadlines.deadline(work, cell.span, cell.files.total if cell.files else 0, slowest)
-        deadline += deadlines.flush_seconds(work, self._matrix.machine.memory, slowest)
+        slowest = costs.slowest_request(work, self._matrix.every_disk())
+        deadline = costs.deadline(work, cell.span, cell.files.total if cell.files else 0, slowest)
+        deadline += costs.flush_seconds(work, self._matrix.machine.memory, slowest)
         started, clock = datetime.now(UTC), time.monotonic()
         self._rig.arm(faults)
         async with sample_disks(self._rig) as service:
             results = await self._rig.run(
                 _steps(scripts, fio_job, shared_shell=self._own is None),
-                expected=deadlines.expected(work),
-                deadline=deadlines.with_faults(deadline, work, faults, slowest),
+                expected=costs.expected(work),
+                deadline=costs.with_faults(deadline, work, faults, slowest),
             )
         output = split_outputs(results, work, invented=self._invented)
         aftermath = await self._aftermath() if faults and output.steps[-1].name == "measure" else ""
@@ -186,7 +184,7 @@ class ArrayOnRig:
     async def _aftermath(self) -> str:
         """Return the state of the stack after its disks failed; raise RigLost."""
         step = Step("aftermath", self._scripts.aftermath)
-        (result,) = await self._rig.run([step], expected=0.0, deadline=deadlines.GRACE)
+        (result,) = await self._rig.run([step], expected=0.0, deadline=costs.GRACE)
         return result.output
 
     def _notes(self) -> dict[str, str]:
@@ -215,8 +213,8 @@ def assumes_zeros(array: Array) -> bool:
 
 async def tear_down_remains(rig: Rig, scripts: StackScripts) -> bool:
     """Activate the stack of a lost rig on this one and take it apart; return whether that succeeded."""
-    await rig.run([Step("activate", scripts.activate)], expected=0.0, deadline=deadlines.GRACE)
-    (result,) = await rig.run([Step("tear-down", scripts.tear_down)], expected=0.0, deadline=deadlines.GRACE)
+    await rig.run([Step("activate", scripts.activate)], expected=0.0, deadline=costs.GRACE)
+    (result,) = await rig.run([Step("tear-down", scripts.tear_down)], expected=0.0, deadline=costs.GRACE)
     return result.status == 0
 
 

@@ -1,12 +1,14 @@
-"""The result of a trial, from the output of its steps. Pure."""
+"""The result of a trial, from the output of its steps and the work of its simulated disks. Pure."""
 
 from __future__ import annotations
 
+import asyncio
 import re
-from dataclasses import dataclass, replace
+import time
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
-from runner.engine.error_line import evidence
 from runner.machines.base import StepResult
 from runner.results.counters import NODE, split_counters
 from runner.results.fio_output import (
@@ -22,12 +24,159 @@ from runner.results.fio_output import (
     table_by_time,
 )
 from runner.results.record import Outcome, Reading
+from runner.simdisks.clib import Report
+from runner.simdisks.server import counters_between
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
     from runner.language.workload import Workload
+    from runner.machines.base import Rig
     from runner.results.counters import CounterSnapshot
+
+_PREFIX = "matrix: "
+#: Lines that only refer to help or logs.
+_POINTER = re.compile(
+    r"dmesg\(1\)|\bfor more (information|details)|--help\b|^(See|Check|Consult) |^(Try|Run) [`'\"]|^btrfs-progs v",
+    re.IGNORECASE,
+)
+_WARNING = re.compile(r"^(\S+: )?(warning|note)\b", re.IGNORECASE)
+#: Lines that only report the failure of an earlier step.
+_AFTERMATH = re.compile(
+    r"Error during parsing of command line|^Failed to activate new LV|^Command failed|^Aborting"
+    r"|^fio: (failed to load engine|pid=\d+, err=)",
+    re.IGNORECASE,
+)
+_COMPLAINT = re.compile(
+    r"error|fail|invalid|illegal|unknown|unrecogni[sz]ed|unable|refus|denied|insufficient|unsupported|mismatch|exceed"
+    r"|\b(can ?not|can't|couldn't|won't|not|no|nor|bad|wrong|must|busy|missing|already|too|unusual|out of)\b",
+    re.IGNORECASE,
+)
+_USAGE = re.compile(r"usage:", re.IGNORECASE)
+#: Lines of a usage summary.
+_SYNOPSIS = re.compile(r"\s|\[|/\*|<")
+#: Indentation of a continuation line; LVM indents all its lines by two blanks.
+_CONTINUED = re.compile(r"\t| {4}")
+
+
+def evidence(output: str) -> str:
+    """Return the most informative line: the script's own message, else that of the program that failed.
+
+    If the script's message ends in a colon, append the message of the program.
+    """
+    lines = [line.rstrip() for line in output.splitlines() if line.strip()]
+    own = [line.strip().removeprefix(_PREFIX) for line in lines if line.strip().startswith(_PREFIX)]
+    if own and not own[-1].endswith(":"):
+        return own[-1][:300]
+    message = complaint([line for line in lines if not line.strip().startswith(_PREFIX)]) or "no message"
+    return " ".join((*own[-1:], message))[:300]
+
+
+def complaint(lines: list[str]) -> str:
+    """Return the last error message of programs; empty without lines."""
+    useful = _join_lines(_without_usage([line for line in lines if not _POINTER.search(line.strip())]))
+    messages = [one for one in useful if not _WARNING.match(one)]
+    complaints = [one for one in messages if _COMPLAINT.search(one)]
+    causes = [one for one in complaints if not _AFTERMATH.search(one)]
+    return (causes or complaints or messages or useful or [line.strip() for line in lines] or [""])[-1]
+
+
+def _without_usage(lines: list[str]) -> list[str]:
+    """Remove usage summaries, which come before or after the error message."""
+    at = next((at for at, line in enumerate(lines) if _USAGE.match(line)), None)
+    if at is None:
+        return lines
+    if any(_COMPLAINT.search(line) for line in lines[:at]):
+        return lines[:at]
+    after = next((end for end in range(at + 1, len(lines)) if not _SYNOPSIS.match(lines[end])), len(lines))
+    return lines[:at] + lines[after:]
+
+
+def _join_lines(lines: list[str]) -> list[str]:
+    """Join each line with its continuation lines."""
+    joined: list[str] = []
+    for line in lines:
+        if joined and _CONTINUED.match(line):
+            joined[-1] += f" {line.strip()}"
+        else:
+            joined.append(line.strip())
+    return joined
+
+
+#: Seconds between two samples: short enough to see a cache fill, with little load on the host.
+INTERVAL = 0.5
+#: At this number of samples, every second one is dropped and the interval doubles.
+MOST_SAMPLES = 2000
+_NAMES = tuple(one.name for one in fields(Report))
+
+
+@dataclass
+class Service:
+    """Samples of the disk counters; the first is the state before the trial."""
+
+    samples: list[tuple[float, tuple[Report, ...]]]
+
+    @property
+    def done(self) -> tuple[Report, ...]:
+        """Return the work of each disk from the first sample to the last; empty if no disk is simulated."""
+        return counters_between(self.samples[0][1], self.samples[-1][1])
+
+    def since(self, seconds: float) -> tuple[Report, ...]:
+        """Return the work of each disk after the first `seconds`, to the precision of the samples.
+
+        This excludes the laying out of files, which may take longer than the measurement.
+        """
+        began, end = self.samples[0][0] + seconds, self.samples[-1]
+        if seconds <= INTERVAL:
+            return self.done
+        start = next((sample for sample in self.samples[:-1] if sample[0] >= began), self.samples[:-1][-1])
+        return counters_between(start[1], end[1])
+
+    def files(self) -> dict[str, str]:
+        if not self.done:
+            return {}
+        began = self.samples[0][0]
+        whole = [["disk", *_NAMES], *_rows(self.done)]
+        course = [["seconds", "disk", *_NAMES]]
+        for (_, before), (at, after) in zip(self.samples, self.samples[1:], strict=False):
+            course += [[f"{at - began:.3f}", *row] for row in _rows(counters_between(before, after))]
+        return {"disks.csv": _csv(whole), "disks-over-time.csv": _csv(course)}
+
+
+@asynccontextmanager
+async def sample_disks(rig: Rig) -> AsyncIterator[Service]:
+    """Sample the disk counters until the end of the `with` block."""
+    service = Service([(time.monotonic(), rig.disk_reports())])
+
+    async def sample() -> None:
+        interval = INTERVAL
+        while service.samples[0][1]:
+            await asyncio.sleep(interval)
+            service.samples.append((time.monotonic(), rig.disk_reports()))
+            if len(service.samples) > MOST_SAMPLES:
+                del service.samples[1:-1:2]
+                interval *= 2
+
+    task = asyncio.create_task(sample())
+    try:
+        yield service
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+    service.samples.append((time.monotonic(), rig.disk_reports()))
+
+
+def _rows(done: Sequence[Report]) -> list[list[str]]:
+    return [[str(at), *(_cell(getattr(one, name)) for name in _NAMES)] for at, one in enumerate(done)]
+
+
+def _csv(rows: Sequence[Sequence[str]]) -> str:
+    return "".join(",".join(row) + "\n" for row in rows)
+
+
+def _cell(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.6g}"
+
 
 #: Folder of the kernel's memory tunables.
 MEMORY = "/proc/sys/vm/"

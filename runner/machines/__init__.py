@@ -27,10 +27,10 @@ _PASSTHROUGH_CLASSES = {
     "vagrant-passthrough": "runner.machines.vagrant.passthrough:Passthrough",
 }
 #: Classes that replace a machine's class for users other than root.
-_BY_SUDO = {"local": "runner.machines.sudo:Sudo"}
+_BY_SUDO = {"local": "runner.machines.ssh:Sudo"}
 #: Functions that report leftovers of dead runs and, unless `dry`, remove them.
 SWEEPERS = {
-    "vagrant": "runner.machines.vagrant.leftovers:sweep",
+    "vagrant": "runner.machines.vagrant.libvirt:sweep",
     "container": "runner.machines.container.leftovers:sweep",
 }
 

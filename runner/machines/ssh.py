@@ -1,8 +1,4 @@
-"""The machine `ssh`: another host, with its own kernel and physical disks that are leased over there.
-
-A script there is no child of a connection, so a dropped line loses nothing: the runner reconnects and waits again. The
-lease outlives a killed runner by seconds, and an unreachable one by minutes.
-"""
+"""The machine `ssh`: another host, with disks that are leased over there. And `local` for users other than root."""
 
 from __future__ import annotations
 
@@ -16,9 +12,10 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from runner.base.errors import HarnessBroken
 from runner.hosts.agent.client import AgentLost
 from runner.hosts.agent.connection import connection_to
+from runner.hosts.agent.sudo import sudo_connection
 from runner.machines import requirements
 from runner.machines.base import MachineOptions, Refusal, RigLost
-from runner.machines.local import identity_script, model_refusals
+from runner.machines.local import Local, identity_script, model_refusals
 from runner.machines.shell import TAIL, ShellRig
 
 if TYPE_CHECKING:
@@ -132,3 +129,20 @@ def _query_agent(agent: AgentClient, spec: RigSpec) -> str:
         return agent.run_script(token_hex(8), query.encode(), requirements.PATIENCE).output.decode(errors="replace")
     except AgentLost as gone:
         raise RigLost(gone.brief, tail=gone.details) from gone
+
+
+class Sudo(Ssh):
+    name: ClassVar[str] = Local.name
+
+    def refusals(self, spec: RigSpec) -> list[Refusal]:
+        try:
+            sudo_connection()
+        except HarnessBroken as error:
+            return [*Local().refusals(spec), Refusal(error.brief, error.resolution)]
+        return [*model_refusals(spec), *self._unfit(spec)]
+
+    def kernel_refusal(self, kernel: str) -> str:
+        return Local().kernel_refusal(kernel)
+
+    def _line(self) -> Connection:
+        return sudo_connection()

@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from runner.guidelines.ranking import Standing
-from runner.reports.number_format import times
 from runner.reports.ranking_terms import (
     FIRM,
     WITHIN,
@@ -26,6 +25,7 @@ from runner.reports.ranking_terms import (
     workload_name,
 )
 from runner.reports.table import escape_markdown
+from runner.reports.terminal_text import times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

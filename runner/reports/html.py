@@ -19,10 +19,10 @@ from markupsafe import Markup
 
 from runner.reports import verdicts
 from runner.reports.answer import summarize_rankings
-from runner.reports.footnotes import drift_note, precision_note
+from runner.reports.charts import curves
 from runner.reports.junit import strip_illegal
 from runner.reports.sections import MOST_CHARTS, MOST_ROWS, sections
-from runner.reports.time_series import curves
+from runner.reports.terminal import drift_note, precision_note
 from runner.results.record import HOST_LIMITED, UNSETTLED, Outcome
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from runner.guidelines.ranking import EQUAL, Standing
 from runner.reports.junit import split_name
-from runner.reports.number_format import digits, figure, times
+from runner.reports.terminal_text import digits, figure, times
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

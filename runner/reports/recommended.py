@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.reports.junit import split_name
-from runner.reports.number_format import figure, times
 from runner.reports.table import Grid
 from runner.reports.terminal import percent
+from runner.reports.terminal_text import figure, times
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

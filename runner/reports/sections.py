@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from runner.language.metrics import SIDES, TOTAL, sides_of
 from runner.reports.charts import Line, chart, interval
 from runner.reports.junit import split_name, strip_illegal
-from runner.reports.number_format import figure
 from runner.reports.terminal import displayed_rate, outcome
+from runner.reports.terminal_text import figure
 from runner.results.record import Outcome
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from runner.guidelines.samples import Verdict
-from runner.reports.number_format import figure, times
 from runner.reports.table import Grid
+from runner.reports.terminal_text import figure, times
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -68,7 +68,7 @@ class Ending:
 
     def lines(self, width: int = 100) -> list[str]:
         """Return the lines below the table."""
-        from runner.reports.footnotes import drift_note, precision_note  # imports rich
+        from runner.reports.terminal import drift_note, precision_note  # imports rich
 
         done = f"{self.trials} done" if self.exit is Exit.INTERRUPTED else ""
         notes = (done, self.failure, precision_note(self.content), drift_note(self.content), *self._published())

@@ -8,9 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.base.cpu import processor_name
 from runner.base.errors import HarnessBroken
 from runner.base.process import run
+from runner.machines.requirements import processor_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from runner.engine.order import Plan
+    from runner.engine.scheduler import Plan
     from runner.language.workload import Workload
     from runner.language.yaml_source import Flaw
     from runner.machines.base import Machine, RigSpec
@@ -76,7 +76,7 @@ def load_request(
     checks: Callable[[Space], Iterable[Flaw]] = _no_checks,
 ) -> Request:
     """Load a matrix and select cells."""
-    from runner.engine.order import Plan
+    from runner.engine.scheduler import Plan
     from runner.space.load import load
     from runner.space.select import select, sharded
 

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 from runner.base.errors import BadInput, Exit, MatrixError
 from runner.base.files import write_atomically
-from runner.engine.budget import ENDLESS, Cost
-from runner.engine.concurrency_policy import AdaptiveLevel, FixedLevel, why_one_at_a_time
+from runner.engine.budget import ENDLESS, Cost, Spending
+from runner.engine.concurrency import AdaptiveLevel, FixedLevel, why_one_at_a_time
 from runner.engine.estimate import estimate
 from runner.engine.events import RigUp, TrialDone
 from runner.engine.executor import Executor
 from runner.engine.recorder import RunContext
 from runner.engine.scheduler import Scheduler
-from runner.engine.spending import Spending
 from runner.hosts.write_budget import run_within_budget
 from runner.machines import Where, machine, sweep
 from runner.machines.base import MachineOptions
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any
 
-    from runner.engine.concurrency_policy import Level
+    from runner.engine.concurrency import Level
     from runner.engine.estimate import Pace
     from runner.engine.events import Event
     from runner.machines.base import Machine, RigSpec

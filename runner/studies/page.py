@@ -8,9 +8,9 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from runner.base.errors import BadInput
-from runner.reports.number_format import figure, times
 from runner.reports.run_data import Section
 from runner.reports.table import Grid, as_csv, as_markdown
+from runner.reports.terminal_text import figure, times
 from runner.reports.verdicts import verdict_table
 from runner.studies.compare import RatioVerdict, tally
 

@@ -6,8 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.analysis.axes import aliases_of, keys_of, unite_axes, with_aliases
-from runner.analysis.matching import MOST, Key, TooManyRows, combinations, side_by_side
+from runner.analysis.axes import (
+    MOST,
+    Key,
+    TooManyRows,
+    aliases_of,
+    combinations,
+    keys_of,
+    side_by_side,
+    unite_axes,
+    with_aliases,
+)
 
 PLACES = 4
 keys = st.tuples(*[st.sampled_from([None, "a", "b", "c"])] * PLACES)

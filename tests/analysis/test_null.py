@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from bench.null import halves, main
+from runner.analysis.operands import noise_floor
 from runner.analysis.samples import read_samples
-from runner.analysis.self_compare import noise_floor
 from runner.results.journal import Journal
 from runner.results.record import CellRow
 from runner.results.store import SharedStore

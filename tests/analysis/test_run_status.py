@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.analysis.run_status import RunStatus
+from runner.analysis.runs import RunStatus
 from runner.engine.estimate import remaining_seconds
 from runner.results.observe import Holder, Progress, State
 from runner.results.run_folder import RunFolder

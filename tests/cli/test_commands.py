@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 from runner.cli.plan import volume
 from runner.cli.schema import schema_text
 from runner.engine.costs import SYNTHETIC
-from runner.reports.number_format import duration
+from runner.reports.terminal_text import duration
 from runner.results.folders import run_folders
 from tests.support.command import Matrix
 from tests.support.matrices import SMALL, SWEEP

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runner.base.errors import BadInput, Exit
-from runner.engine.concurrency_policy import AdaptiveLevel, FixedLevel
+from runner.engine.concurrency import AdaptiveLevel, FixedLevel
 from runner.machines.base import RigSpec
 from runner.machines.qemu import Qemu
 from runner.session.run import AUTO, Jobs, choose_level

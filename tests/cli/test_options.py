@@ -11,7 +11,7 @@ import click
 import pytest
 
 from runner.cli import _COMMANDS, _MODULES
-from runner.cli.unknown_option import _OTHER_NAMES, DANGEROUS, suggest_option
+from runner.cli.help_format import _OTHER_NAMES, DANGEROUS, suggest_option
 from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.engine.exclusive_open import BareDisks
+from runner.engine.rigs import BareDisks
 from runner.engine.trial import SetUpFailed
 from runner.hosts.agent.client import AgentLost
 from runner.hosts.exclusive import LeasedDisk, acquire_disks

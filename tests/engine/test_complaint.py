@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.engine.error_line import evidence
-from runner.engine.trial_result import finding
+from runner.engine.trial_result import evidence, finding
 from runner.machines.base import StepResult
 
 MKFS_XFS = """\

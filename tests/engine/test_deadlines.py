@@ -1,4 +1,4 @@
-from runner.engine.deadlines import GRACE, deadline, expected, flush_seconds, set_up, slowest_request
+from runner.engine.costs import GRACE, deadline, expected, flush_seconds, set_up, slowest_request
 from runner.language.disks import Volume
 from runner.language.workload import Workload
 from runner.simdisks.disk import Disk

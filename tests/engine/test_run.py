@@ -12,11 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from runner.engine.attempts import Records
-from runner.engine.concurrency_policy import Level
+from runner.engine.concurrency import Level
 from runner.engine.events import Event, Listener, RigWasLost, TrialDone, TrialStarted
 from runner.engine.executor import ONE, Executor
-from runner.engine.order import Plan
+from runner.engine.scheduler import Plan, Records
 from runner.machines.base import RigLost, RigSpec, Step, StepResult
 from runner.machines.dry import Dry, DryRig, plausible
 from runner.results.journal import Journal

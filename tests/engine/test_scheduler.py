@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.engine.attempts import TRIES
-from runner.engine.budget import Cost
-from runner.engine.order import Plan
-from runner.engine.scheduler import Scheduler, join_reasons
-from runner.engine.spending import Spending
+from runner.engine.budget import Cost, Spending
+from runner.engine.scheduler import TRIES, Plan, Scheduler, join_reasons
 from runner.results.record import Attempt, Outcome, Trial
 from runner.space.select import select
 from tests.support.matrices import space

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from runner.engine.budget import Cost
-from runner.engine.concurrency_policy import FixedLevel, Level
+from runner.engine.budget import Cost, Spending
+from runner.engine.concurrency import FixedLevel, Level
 from runner.engine.executor import ONE, Executor
-from runner.engine.spending import Spending
 from runner.machines.base import Step, StepResult
 from runner.machines.dry import Dry, plausible
 from tests.engine.test_run import Bench

@@ -10,7 +10,7 @@ import pytest
 
 from runner.base.errors import HarnessBroken
 from runner.engine.events import RigWasLost
-from runner.engine.order import Plan
+from runner.engine.scheduler import Plan
 from runner.machines.base import RigLost, RigSpec, Step, StepResult
 from runner.machines.dry import Dry, DryRig, plausible
 from runner.results.journal import Journal

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.engine.budget import Cost
-from runner.engine.spending import Spending
+from runner.engine.budget import Cost, Spending
 from runner.guidelines.adaptive import Steering
 from runner.machines.dry import Dry, plausible
 from runner.results.record import CellRow

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.engine.concurrency_policy import MOST_PATIENCE, AdaptiveLevel, FixedLevel, Level, why_one_at_a_time
+from runner.engine.concurrency import MOST_PATIENCE, AdaptiveLevel, FixedLevel, Level, why_one_at_a_time
 from runner.machines import MACHINES, PASSTHROUGH, machine
 from runner.machines.base import MachineOptions, RigSpec
 from runner.machines.dry import Dry

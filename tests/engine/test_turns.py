@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.engine.concurrency import Turns
-from runner.engine.concurrency_policy import AdaptiveLevel, FixedLevel
+from runner.engine.concurrency import AdaptiveLevel, FixedLevel, Turns
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.engine.order import Plan
-from runner.engine.spending import Spending
+from runner.engine.budget import Spending
+from runner.engine.scheduler import Plan
 from runner.hosts.disk_ledger import (
     LeaseRecord,
     Night,

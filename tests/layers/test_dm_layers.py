@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.engine.deadlines import SET_UP, set_up
+from runner.engine.costs import SET_UP, set_up
 from runner.engine.estimate import Pace, building_of
 from runner.engine.trial_result import notes_of
 from runner.layers import Crypt, Integrity, Layer, Precondition

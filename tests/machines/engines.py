@@ -8,8 +8,7 @@ import subprocess
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from runner.machines.container.engine import ENGINE_VARIABLE, find_engine
-from runner.machines.container.image import IMAGE_VARIABLE
+from runner.machines.container.engines import ENGINE_VARIABLE, IMAGE_VARIABLE, find_engine
 from tests.hosts import loops
 
 if TYPE_CHECKING:

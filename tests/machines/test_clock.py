@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.machines.base import RigLost
-from runner.machines.qemu import tsc_check as clock
-from runner.machines.qemu.tsc_check import Reading, clock_error, pace
+from runner.machines.qemu import rig as clock
+from runner.machines.qemu.rig import Reading, clock_error, pace
 
 if TYPE_CHECKING:
     from runner.machines.qemu.guest import Guest

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.base.errors import HarnessBroken
-from runner.engine.order import Plan
+from runner.engine.scheduler import Plan
 from runner.hosts.checks import check_disk
 from runner.hosts.lease import Lease, lease_disks
 from runner.machines.base import MachineOptions, RigLost, RigSpec, Step
-from runner.machines.container import NO_OPTIONS, Container, disk_node, image, make_box
+from runner.machines.container import NO_OPTIONS, Container, disk_node, engines, make_box
 from runner.machines.container.argv import OWNER, RUN, probe_command, start_command
-from runner.machines.container.engine import find_engine, find_working, with_workarounds
+from runner.machines.container.engines import find_engine, find_working, with_workarounds
 from runner.machines.container.leftovers import Owner, sweep
 from runner.machines.dry import Dry
 from runner.results.journal import Journal
@@ -78,7 +78,7 @@ def starts_none() -> str:
     """What the engine of this host has against any container at all, in whichever way it is told; empty if nothing."""
     have = find_engine().engine
     assert have is not None
-    made_of = asyncio.run(image.provide(have, NO_OPTIONS.progress))
+    made_of = asyncio.run(engines.provide(have, NO_OPTIONS.progress))
     said = ""
     for way in with_workarounds(have):
         done = subprocess.run(probe_command(way, made_of), capture_output=True, text=True)
@@ -101,7 +101,7 @@ def engine() -> Engine:
     """One that is known to work, with an image."""
     have = find_engine().engine
     assert have is not None
-    made_of = asyncio.run(image.provide(have, NO_OPTIONS.progress))
+    made_of = asyncio.run(engines.provide(have, NO_OPTIONS.progress))
     return find_working(have, made_of, lambda _: None)
 
 
@@ -209,7 +209,7 @@ def test_nothing_of_a_script_outlives_it_in_the_container(disks: Bay) -> None:
 
 def test_without_its_disk_a_container_does_not_come_up(disks: Bay, engine: Engine) -> None:
     """fio would make a file of that name, and tell of splendid figures."""
-    box = make_box(image.tag_of_packages(), (disk_node(disks.disk),), ONE, disks.work)
+    box = make_box(engines.tag_of_packages(), (disk_node(disks.disk),), ONE, disks.work)
     argv = [word for word in start_command(engine, box) if not word.startswith("--device=")]
     done = subprocess.run(argv, input="", capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, f"{disks.disk} is no block device in the container\n")
@@ -264,7 +264,7 @@ def test_only_containers_whose_run_is_gone_are_taken_away(engine: Engine) -> Non
     try:
         for name, labels in of.items():
             line = engine.argv("create", f"--name={name}", "--network=none", *engine.workaround.container, *labels)
-            subprocess.run([*line, image.tag_of_packages(), "true"], capture_output=True, check=True)
+            subprocess.run([*line, engines.tag_of_packages(), "true"], capture_output=True, check=True)
         told = f"{engine.kind} container forgotten of /r"
         assert [one.message for one in sweep(dry=True)] == [f"{told}: its process is gone"]
         assert [(one.message, one.remains) for one in sweep()] == [(f"{told}: removed", False)]
@@ -305,7 +305,11 @@ def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing(
     (place.folder / "m.yaml").write_text(text)
     knob = Path(f"/sys/class/block/{Path(disks.disk).name}/queue/read_ahead_kb")
     before = knob.read_text()
-    foreign = [*engine.argv("create", "--name=foreign", *engine.workaround.container), image.tag_of_packages(), "true"]
+    foreign = [
+        *engine.argv("create", "--name=foreign", *engine.workaround.container),
+        engines.tag_of_packages(),
+        "true",
+    ]
     place.said(*foreign)
     for lines in (1, 3, 5):
         killed_after(place.start(*RUN_IT), lines)

@@ -18,7 +18,7 @@ from runner.base.errors import HarnessBroken
 from runner.engine.rigs import powers_of
 from runner.machines import MACHINES
 from runner.machines.base import RigSpec
-from runner.machines.container import NO_OPTIONS, Container, disk_node, image
+from runner.machines.container import NO_OPTIONS, Container, disk_node, engines
 from runner.machines.container.argv import (
     FIRST,
     SWEEP,
@@ -32,7 +32,7 @@ from runner.machines.container.argv import (
     start_command,
     workarounds,
 )
-from runner.machines.container.engine import (
+from runner.machines.container.engines import (
     find_engine,
     find_working,
     installed_engines,
@@ -264,17 +264,17 @@ def test_it_is_one_of_the_machines() -> None:
 
 
 def test_another_recipe_is_another_image() -> None:
-    text = image.CONTAINERFILE.read_text()
-    assert image.tag_of_containerfile(text) != image.tag_of_containerfile(text + "\n")
-    assert image.tag_of_packages("trixie") != image.tag_of_packages("bookworm")
+    text = engines.CONTAINERFILE.read_text()
+    assert engines.tag_of_containerfile(text) != engines.tag_of_containerfile(text + "\n")
+    assert engines.tag_of_packages("trixie") != engines.tag_of_packages("bookworm")
 
 
 def test_a_containerfile_is_told_the_packages_of_the_appliance() -> None:
-    argv = image.build_command(DOCKER, "localhost/matrix:x", "--network=none")
+    argv = engines.build_command(DOCKER, "localhost/matrix:x", "--network=none")
     (packages,) = (word for word in argv if word.startswith("--build-arg=PACKAGES="))
     assert {"fio", "mdadm", "lvm2", "xfsprogs"} <= set(packages.partition("PACKAGES=")[2].split())
     assert "busybox-static" not in packages
-    assert f"ARG BASE={image.BASE}\n" in image.CONTAINERFILE.read_text()
+    assert f"ARG BASE={engines.BASE}\n" in engines.CONTAINERFILE.read_text()
 
 
 #: Works only with limits, and has a base image once `base` is there.
@@ -293,16 +293,16 @@ def test_an_image_is_built_with_the_first_working_options(tmp_path: Path, monkey
     said = tmp_path / "said"
     engine_saying(tmp_path, "docker", HARD_TO_PLEASE.format(folder=tmp_path))
     engine = Engine(f"{tmp_path}/docker", "docker")
-    monkeypatch.setattr(image, "TOOLS", ("no-such-tool",))
+    monkeypatch.setattr(engines, "TOOLS", ("no-such-tool",))
     monkeypatch.setenv("MATRIX_CACHE", str(tmp_path / "cache"))
     with pytest.raises(HarnessBroken, match="cannot build the image") as failed:
-        asyncio.run(image.provide(engine, NO_OPTIONS.progress))
+        asyncio.run(engines.provide(engine, NO_OPTIONS.progress))
     assert failed.value.details == "rlimit"
     assert "install no-such-tool to build without" in failed.value.resolution
     assert said.read_text().split() == ["image", "build", "image"]
     (tmp_path / "base").touch()
     said.unlink()
-    assert asyncio.run(image.provide(engine, NO_OPTIONS.progress)).startswith("localhost/matrix:built-")
+    assert asyncio.run(engines.provide(engine, NO_OPTIONS.progress)).startswith("localhost/matrix:built-")
     assert said.read_text().split() == ["image", "build", "image", "build"]
 
 

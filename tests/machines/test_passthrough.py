@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.base.errors import BadInput
-from runner.engine.concurrency_policy import why_one_at_a_time
+from runner.engine.concurrency import why_one_at_a_time
 from runner.hosts.exclusive import LeasedDisk
 from runner.hosts.inventory import Node
 from runner.hosts.operations import LOCAL, Descriptor

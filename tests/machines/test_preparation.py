@@ -11,7 +11,7 @@ from runner.base.files import sha256
 from runner.machines.base import ForecastsCost, MachineOptions, Preparation, RigSpec
 from runner.machines.dry import Dry
 from runner.machines.local import Local
-from runner.machines.qemu import BOOT_SECONDS, BUILD_SECONDS, PROBE_SECONDS, Qemu, appliance, probe, recipe, template
+from runner.machines.qemu import BOOT_SECONDS, BUILD_SECONDS, PROBE_SECONDS, Qemu, appliance, host, recipe, template
 from runner.simdisks.disk import Disk
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ CRYPT = RigSpec(SPEC.disks, modules=("dm_mod", "dm_crypt"))
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("MATRIX_CACHE", str(tmp_path))
     monkeypatch.setenv("MATRIX_ACCEL", "tcg")
-    monkeypatch.setattr(probe, "qemu_version", lambda: "7.2")
+    monkeypatch.setattr(host, "qemu_version", lambda: "7.2")
     return tmp_path
 
 
@@ -89,17 +89,17 @@ def test_kvm_in_a_virtual_machine_is_not_trusted_before_it_was_tried(
     monkeypatch.delenv("MATRIX_ACCEL")
     for name, text in (("KVM", ""), ("CPUINFO", f"processor : 0\nflags\t: {flags}\n")):
         (cache / name).write_text(text)
-        monkeypatch.setattr(probe, name, cache / name)
+        monkeypatch.setattr(host, name, cache / name)
     memory = cache / "answer.json"
-    monkeypatch.setattr(probe, "_memory_file", lambda: memory)
+    monkeypatch.setattr(host, "_memory_file", lambda: memory)
     if answer:
         memory.write_text(json.dumps({"accel": answer}))
     build("trixie")
-    assert probe.expected_accelerator() == expected
+    assert host.expected_accelerator() == expected
     assert Qemu().processor() == ("virtual" if expected == "kvm" else "emulated")
     assert Qemu().preparation([]).once == first
-    monkeypatch.setattr(probe, "KVM", cache / "none")
-    assert (probe.expected_accelerator(), Qemu().preparation([]).once) == ("tcg", 0.0)
+    monkeypatch.setattr(host, "KVM", cache / "none")
+    assert (host.expected_accelerator(), Qemu().preparation([]).once) == ("tcg", 0.0)
 
 
 def test_other_machines_run_programs_as_the_host_does() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from runner.base.errors import HarnessBroken
-from runner.machines.qemu import probe
+from runner.machines.qemu import host
 
 BASE: Any = None
 
@@ -27,7 +27,7 @@ def race(monkeypatch: pytest.MonkeyPatch, kvm: str, tcg: str) -> list[str]:
             over.append(accel)
         return not does.startswith("dies")
 
-    monkeypatch.setattr(probe, "_boots", comes_up)
+    monkeypatch.setattr(host, "_boots", comes_up)
     return over
 
 
@@ -50,7 +50,7 @@ async def test_only_an_emulation_that_comes_up_can_show_that_kvm_does_not(
     monkeypatch: pytest.MonkeyPatch, kvm: str, tcg: str, accel: str | None
 ) -> None:
     over = race(monkeypatch, kvm, tcg)
-    assert await probe.choose_accelerator(BASE, Path()) == accel
+    assert await host.choose_accelerator(BASE, Path()) == accel
     assert sorted(over) == ["kvm", "tcg"], "nothing is left running"
 
 
@@ -59,8 +59,8 @@ def with_kvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A host with a /dev/kvm; returns where the answer is remembered."""
     device = tmp_path / "kvm"
     device.touch()
-    monkeypatch.setattr(probe, "KVM", device)
-    monkeypatch.setattr(probe, "identity", lambda: "here")
+    monkeypatch.setattr(host, "KVM", device)
+    monkeypatch.setattr(host, "identity", lambda: "here")
     monkeypatch.setenv("MATRIX_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("MATRIX_ACCEL", raising=False)
     return tmp_path / "cache" / "accelerator" / "here.json"
@@ -72,8 +72,8 @@ async def test_a_kvm_that_fails_is_remembered_and_told_every_time(
     told: list[str] = []
     over = race(monkeypatch, "dies", "up")
     for _ in range(2):
-        assert await probe.accelerator(BASE, Path(), told.append) == "tcg"
-    assert probe.read_memory(with_kvm) == "tcg"
+        assert await host.accelerator(BASE, Path(), told.append) == "tcg"
+    assert host.read_memory(with_kvm) == "tcg"
     assert len(over) == 2, "asked once"
     assert len(told) == 2
     assert all("KVM does not boot" in line and str(with_kvm) in line for line in told)
@@ -83,7 +83,7 @@ async def test_a_kvm_that_works_is_remembered_and_not_told(with_kvm: Path, monke
     told: list[str] = []
     over = race(monkeypatch, "up", "up")
     for _ in range(2):
-        assert await probe.accelerator(BASE, Path(), told.append) == "kvm"
+        assert await host.accelerator(BASE, Path(), told.append) == "kvm"
     assert len(over) == 2
     assert told == []
 
@@ -91,10 +91,10 @@ async def test_a_kvm_that_works_is_remembered_and_not_told(with_kvm: Path, monke
 async def test_what_boots_in_neither_way_says_nothing_of_kvm(with_kvm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     race(monkeypatch, "dies", "dies")
-    assert await probe.accelerator(BASE, Path(), told.append) == "tcg"
+    assert await host.accelerator(BASE, Path(), told.append) == "tcg"
     assert "neither" in told[0]
     race(monkeypatch, "up", "up")
-    assert await probe.accelerator(BASE, Path(), told.append) == "kvm"
+    assert await host.accelerator(BASE, Path(), told.append) == "kvm"
 
 
 @pytest.mark.parametrize(("there", "said"), [(True, "this user may not open "), (False, "there is no ")])
@@ -105,15 +105,15 @@ async def test_a_kvm_out_of_reach_is_told_and_nothing_is_booted_for_it(
     over = race(monkeypatch, "up", "up")
     monkeypatch.setattr(os, "access", lambda *_: False)  # root may open everything
     if not there:
-        probe.KVM.unlink()
-    assert await probe.accelerator(BASE, Path(), told.append) == "tcg"
+        host.KVM.unlink()
+    assert await host.accelerator(BASE, Path(), told.append) == "tcg"
     (line,) = told
     assert said in line
-    assert str(probe.KVM) in line
+    assert str(host.KVM) in line
     assert "QEMU emulates (TCG), many times slower" in line
     assert "\n" not in line
     assert not over
-    assert probe.read_memory(with_kvm) is None, "it may be opened tomorrow"
+    assert host.read_memory(with_kvm) is None, "it may be opened tomorrow"
 
 
 @pytest.mark.parametrize(("kvm", "tcg", "said"), [("up", "up", "works"), ("dies", "up", "does not boot")])
@@ -121,29 +121,29 @@ async def test_what_is_known_of_kvm_is_told_without_trying_it(
     with_kvm: Path, monkeypatch: pytest.MonkeyPatch, kvm: str, tcg: str, said: str
 ) -> None:
     over = race(monkeypatch, kvm, tcg)
-    assert "the first run finds out" in probe.outlook()
+    assert "the first run finds out" in host.outlook()
     assert not over
-    await probe.accelerator(BASE, Path(), lambda _: None)
-    assert said in probe.outlook()
-    assert (str(with_kvm) in probe.outlook()) == (said == "does not boot")
+    await host.accelerator(BASE, Path(), lambda _: None)
+    assert said in host.outlook()
+    assert (str(with_kvm) in host.outlook()) == (said == "does not boot")
     monkeypatch.setenv("MATRIX_ACCEL", "tcg")
-    assert probe.outlook() == "not tried, because of MATRIX_ACCEL=tcg"
+    assert host.outlook() == "not tried, because of MATRIX_ACCEL=tcg"
     monkeypatch.setenv("MATRIX_ACCEL", "KVM")
-    assert probe.outlook() == "cannot be used: MATRIX_ACCEL=KVM is neither of kvm, tcg"
+    assert host.outlook() == "cannot be used: MATRIX_ACCEL=KVM is neither of kvm, tcg"
     monkeypatch.setenv("MATRIX_ACCEL", "kvm")
-    assert probe.outlook() == "not tried, because of MATRIX_ACCEL=kvm"
-    probe.KVM.unlink()
-    assert probe.outlook() == f"cannot be used, as {probe.KVM} is not there: MATRIX_ACCEL=kvm needs it"
+    assert host.outlook() == "not tried, because of MATRIX_ACCEL=kvm"
+    host.KVM.unlink()
+    assert host.outlook() == f"cannot be used, as {host.KVM} is not there: MATRIX_ACCEL=kvm needs it"
     monkeypatch.delenv("MATRIX_ACCEL")
-    assert "there is no" in probe.outlook()
+    assert "there is no" in host.outlook()
 
 
 def test_nobody_has_tried_kvm_where_there_is_no_qemu(with_kvm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> str:
         raise HarnessBroken("qemu-system-x86_64 is not installed")
 
-    monkeypatch.setattr(probe, "identity", missing)
-    assert "the first run finds out" in probe.outlook()
+    monkeypatch.setattr(host, "identity", missing)
+    assert "the first run finds out" in host.outlook()
 
 
 def test_another_host_kernel_is_another_host(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,5 +155,5 @@ def test_another_host_kernel_is_another_host(monkeypatch: pytest.MonkeyPatch) ->
         uname = os.uname_result(fields)
         with monkeypatch.context() as patch:
             patch.setattr(os, "uname", lambda uname=uname: uname)
-            seen.add(probe.host.__wrapped__())
+            seen.add(host.host.__wrapped__())
     assert len(seen) == 2

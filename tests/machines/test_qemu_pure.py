@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from runner.base.errors import HarnessBroken
 from runner.language.matrix import SUITES
 from runner.machines.base import MachineOptions, RigSpec
-from runner.machines.qemu import Qemu, appliance, apt, argv, build, modules_of, recipe, rig, template
+from runner.machines.qemu import Qemu, appliance, argv, build, modules_of, recipe, rig, template
 from runner.machines.qemu.appliance import (
     Appliance,
     appliance_in_use,
@@ -342,13 +342,13 @@ def test_release_and_payload_of_a_bzimage() -> None:
 
 def test_the_host_s_archive_is_found_or_the_usual_taken() -> None:
     seen = "http://u/ubuntu|Ubuntu|noble\nhttp://s/sec|Debian|bookworm-security\nhttp://m/debian/|Debian|bookworm\n"
-    assert apt.mirror_from(seen) == "http://m/debian"
-    assert apt.mirror_from("") == recipe.DEFAULT_MIRROR
+    assert build.mirror_from(seen) == "http://m/debian"
+    assert build.mirror_from("") == recipe.DEFAULT_MIRROR
 
 
 def test_apt_gets_the_host_s_ways_of_fetching_and_nothing_else() -> None:
     dump = 'APT::Install-Recommends "1";\nAcquire::http::Proxy "http://p:1";\nDPkg::Post-Invoke:: "rm";\n'
-    text = apt.configuration(Path("/w"), dump)
+    text = build.configuration(Path("/w"), dump)
     assert 'Acquire::http::Proxy "http://p:1";' in text
     assert "Post-Invoke" not in text
     assert 'Dir::State "/w"' in text
@@ -366,8 +366,8 @@ def test_packages_of_an_archive_on_this_host_are_copied_as_apt_fetches_nothing_e
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mirror: str, asked: str
 ) -> None:
     """Nothing would be unpacked otherwise, and the root file system of that be kept as whole."""
-    monkeypatch.setattr(apt, "run", lambda argv: subprocess.CompletedProcess(argv, 0, "", ""))
-    apt.prepare(tmp_path, "trixie", mirror)
+    monkeypatch.setattr(build, "run", lambda argv: subprocess.CompletedProcess(argv, 0, "", ""))
+    build.prepare(tmp_path, "trixie", mirror)
     assert f" {asked} trixie main\n" in (tmp_path / "sources.list").read_text()
 
 
@@ -380,11 +380,11 @@ def test_packages_of_an_archive_on_this_host_are_copied_as_apt_fetches_nothing_e
     ],
 )
 def test_advice_on_apt_s_complaints(words: str, advice: str) -> None:
-    assert advice in apt.hint(words)
+    assert advice in build.hint(words)
 
 
 def test_name_and_version_of_a_package() -> None:
-    assert apt.package_version(Path("/x/perl-base_1%3a5.40_amd64.deb")) == ("perl-base", "1:5.40")
+    assert build.package_version(Path("/x/perl-base_1%3a5.40_amd64.deb")) == ("perl-base", "1:5.40")
 
 
 def test_the_last_error_of_the_builder_is_raised() -> None:

@@ -3,7 +3,7 @@
 import subprocess
 from shlex import quote
 
-from runner.machines.qemu.script_cache import MOST, ScriptCache
+from runner.machines.qemu.standing_shell import MOST_TEXTS, ScriptCache
 
 SCRIPT = """#!/usr/bin/env bash
 # Tunes: {title}
@@ -54,7 +54,7 @@ def test_a_cached_script_behaves_like_its_text() -> None:
 
 def test_it_does_not_learn_for_ever() -> None:
     known = ScriptCache()
-    texts = [f"echo {number}" for number in range(MOST + 5)]
+    texts = [f"echo {number}" for number in range(MOST_TEXTS + 5)]
     known.definitions(texts)
-    assert len(known.definitions(texts)) == MOST
+    assert len(known.definitions(texts)) == MOST_TEXTS
     assert known.words(texts[-1]) == quote(texts[-1])

@@ -27,7 +27,7 @@ from runner.base.errors import BadInput, HarnessBroken
 from runner.base.files import open_lock_file, try_lock
 from runner.base.process import run_to_end
 from runner.cli import cli
-from runner.engine.concurrency_policy import FixedLevel
+from runner.engine.concurrency import FixedLevel
 from runner.engine.rigs import rig_spec
 from runner.hosts.exclusive import LeasedDisk
 from runner.hosts.inventory import Node
@@ -37,21 +37,8 @@ from runner.machines.base import Leftover, Refusal, RigLost, RigSpec
 from runner.machines.dry import plausible
 from runner.machines.qemu.argv import DiskProperties
 from runner.machines.qemu.host import Host, max_machines
-from runner.machines.vagrant import Vagrant, box, leftovers, libvirt, spec_refusals
-from runner.machines.vagrant.leftovers import Record
-from runner.machines.vagrant.lifecycle import (
-    Order,
-    command,
-    plan,
-    read_lines,
-    report_progress,
-    ssh_config,
-    start_machine,
-)
-from runner.machines.vagrant.nbd_disks import serve_disks
-from runner.machines.vagrant.passthrough import Passthrough, refuse_large_sectors
-from runner.machines.vagrant.rig import enter_command, missing_modules
-from runner.machines.vagrant.vagrantfile_settings import (
+from runner.machines.vagrant import Vagrant, box, libvirt, spec_refusals
+from runner.machines.vagrant.box import (
     FIND,
     Box,
     Network,
@@ -61,6 +48,18 @@ from runner.machines.vagrant.vagrantfile_settings import (
     physical_disk,
     temporary_disk,
 )
+from runner.machines.vagrant.libvirt import Record
+from runner.machines.vagrant.lifecycle import (
+    Order,
+    command,
+    plan,
+    read_lines,
+    report_progress,
+    ssh_config,
+    start_machine,
+)
+from runner.machines.vagrant.passthrough import Passthrough, refuse_large_sectors
+from runner.machines.vagrant.rig import enter_command, missing_modules, serve_disks
 from runner.simdisks.disk import Disk, Physics
 from runner.simdisks.server import device_command
 from tests.engine.test_run import Bench
@@ -503,14 +502,14 @@ class Virsh:
 def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("MATRIX_CACHE", str(tmp_path / "cache"))
     yield
-    for record in filter(None, map(leftovers.read_record, leftovers.home().glob("*/"))):
+    for record in filter(None, map(libvirt.read_record, libvirt.home().glob("*/"))):
         shutil.rmtree(record.sockets, ignore_errors=True)
 
 
 RUNNER = """\
 import sys
 from pathlib import Path
-from runner.machines.vagrant.leftovers import record_machine
+from runner.machines.vagrant.libvirt import record_machine
 with record_machine(Path("/the/run")) as (record, folder):
     print(record.domain, record.mark, flush=True)
     sys.stdin.read()
@@ -529,15 +528,15 @@ def begun() -> tuple[subprocess.Popen[str], str, str]:
 def test_a_machine_is_removed_after_the_death_of_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
     child, domain, mark = begun()
     virsh = Virsh(monkeypatch, {domain: mark, "matrix-of-somebody": "x"})
-    assert list(leftovers.sweep()) == []
+    assert list(libvirt.sweep()) == []
     child.kill()
     child.communicate()
-    assert list(leftovers.sweep(dry=True)) == [Leftover(f"machine {domain} of /the/run: its process is gone")]
+    assert list(libvirt.sweep(dry=True)) == [Leftover(f"machine {domain} of /the/run: its process is gone")]
     assert virsh.removed == []
-    assert list(leftovers.sweep()) == [Leftover(f"machine {domain} of /the/run: removed")]
+    assert list(libvirt.sweep()) == [Leftover(f"machine {domain} of /the/run: removed")]
     assert virsh.removed == [domain]
-    assert list(leftovers.sweep()) == []
-    assert list(leftovers.home().iterdir()) == []
+    assert list(libvirt.sweep()) == []
+    assert list(libvirt.home().iterdir()) == []
 
 
 def test_a_machine_without_the_mark_stays_and_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -545,7 +544,7 @@ def test_a_machine_without_the_mark_stays_and_is_reported(monkeypatch: pytest.Mo
     virsh = Virsh(monkeypatch, {domain: "somebody else's"})
     child.kill()
     child.communicate()
-    (found,) = leftovers.sweep()
+    (found,) = libvirt.sweep()
     assert "does not have the recorded mark" in found.message
     assert found.remains
     assert virsh.removed == []
@@ -556,13 +555,13 @@ def test_records_stay_while_libvirt_does_not_answer(monkeypatch: pytest.MonkeyPa
         raise HarnessBroken("libvirt: virsh list failed", details="no socket")
 
     monkeypatch.setattr(libvirt, "run_virsh", silent)
-    with leftovers.record_machine(tmp_path) as (record, folder):
+    with libvirt.record_machine(tmp_path) as (record, folder):
         pass
-    assert leftovers.read_record(folder) == record
-    (found,) = leftovers.sweep()
+    assert libvirt.read_record(folder) == record
+    (found,) = libvirt.sweep()
     assert found.message.endswith("could not be removed: libvirt: virsh list failed: no socket")
     assert found.remains
-    assert leftovers.read_record(folder) == record
+    assert libvirt.read_record(folder) == record
 
 
 @pytest.mark.parametrize(("busy", "said"), [(3, ""), (9, "failed")])
@@ -579,22 +578,22 @@ def test_calls_on_a_busy_pool_are_repeated(monkeypatch: pytest.MonkeyPatch, busy
 
 def test_a_folder_without_a_record_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     Virsh(monkeypatch, {})
-    (leftovers.home() / "0badf00d").mkdir(parents=True)
-    assert list(leftovers.sweep()) == []
-    assert list(leftovers.home().iterdir()) == []
+    (libvirt.home() / "0badf00d").mkdir(parents=True)
+    assert list(libvirt.sweep()) == []
+    assert list(libvirt.home().iterdir()) == []
 
 
 def test_a_record_stays_while_its_machine_exists(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     virsh = Virsh(monkeypatch, {})
-    with leftovers.record_machine(tmp_path) as (record, folder):
-        assert leftovers.read_record(folder) == record
+    with libvirt.record_machine(tmp_path) as (record, folder):
+        assert libvirt.read_record(folder) == record
         assert Path(record.sockets).stat().st_mode & 0o777 == 0o711
     assert not folder.exists()
     assert not Path(record.sockets).exists()
-    with leftovers.record_machine(tmp_path) as (record, folder):
+    with libvirt.record_machine(tmp_path) as (record, folder):
         virsh.domains[record.domain] = record.mark
-    assert leftovers.read_record(folder) == record
-    assert list(leftovers.sweep()) == [Leftover(f"machine {record.domain} of {tmp_path}: removed")]
+    assert libvirt.read_record(folder) == record
+    assert list(libvirt.sweep()) == [Leftover(f"machine {record.domain} of {tmp_path}: removed")]
 
 
 def test_an_interrupted_upload_is_removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -603,17 +602,17 @@ def test_an_interrupted_upload_is_removed(monkeypatch: pytest.MonkeyPatch, tmp_p
     pool = ["matrix-VAGRANTSLASH-a_vagrant_box_image_1.0_box.img"]  # of another version, with machines on it
     monkeypatch.setattr(libvirt, "box_volumes", lambda box: pool if box == "matrix/a" else [])
     monkeypatch.setattr(libvirt, "forget_box", lambda box, but: forgotten.append(" but ".join((box, *but))))
-    with leftovers.note_upload("matrix/a", tmp_path):
-        assert leftovers.upload_was_interrupted(tmp_path)
-    assert not leftovers.upload_was_interrupted(tmp_path)
+    with libvirt.note_upload("matrix/a", tmp_path):
+        assert libvirt.upload_was_interrupted(tmp_path)
+    assert not libvirt.upload_was_interrupted(tmp_path)
     assert forgotten == []
-    with pytest.raises(RigLost), leftovers.note_upload("matrix/a", tmp_path):
+    with pytest.raises(RigLost), libvirt.note_upload("matrix/a", tmp_path):
         raise RigLost("the disk is full")
     assert forgotten == [f"matrix/a but {pool[0]}"]
-    with leftovers.note_upload("matrix/a", tmp_path):
-        said = (tmp_path / leftovers.NOTE).read_text()
-    (tmp_path / leftovers.NOTE).write_text(said)  # of one that was killed
-    with leftovers.note_upload("matrix/c", tmp_path):
+    with libvirt.note_upload("matrix/a", tmp_path):
+        said = (tmp_path / libvirt.NOTE).read_text()
+    (tmp_path / libvirt.NOTE).write_text(said)  # of one that was killed
+    with libvirt.note_upload("matrix/c", tmp_path):
         assert forgotten == [f"matrix/a but {pool[0]}"] * 2
 
 
@@ -671,12 +670,12 @@ async def test_an_ended_server_has_a_reason(tmp_path: Path) -> None:
 async def test_servers_and_records_end_with_the_context(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     Virsh(monkeypatch, {})
     with ExitStack() as stack:
-        record, _ = stack.enter_context(leftovers.record_machine(tmp_path))
+        record, _ = stack.enter_context(libvirt.record_machine(tmp_path))
         if shutil.which("qemu-nbd"):
             async with serve_disks((Disk(MIB),), tmp_path, Path(record.sockets)) as made:
                 server = made.servers[0]
             assert server.returncode is not None
-    assert record.domain not in [one.name for one in leftovers.home().iterdir()]
+    assert record.domain not in [one.name for one in libvirt.home().iterdir()]
 
 
 def test_the_box_has_memory_beyond_the_rig() -> None:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from runner.reports.charts import curves
 from runner.reports.run_data import RunData
-from runner.reports.time_series import curves
 from runner.reports.write import load_run_data
 from runner.results.fio_output import Piece, parse_pieces, table_by_position, table_by_time
 from runner.results.journal import Journal

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from runner.reports.fit import Fitted
 from runner.reports.run_data import RunData
+from runner.reports.table import Fitted
 from runner.reports.terminal import caption, percent, rate, table
 from runner.results.record import UNSETTLED, CellRow
 from runner.statistics.percentile import Histogram

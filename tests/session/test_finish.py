@@ -45,7 +45,7 @@ def test_cells_that_stopped_early_are_mentioned_only_where_there_are_any() -> No
 
 def test_a_drift_that_no_figure_shows_is_not_mentioned(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "first round" in drifting(8, 8)
-    monkeypatch.setattr("runner.reports.footnotes._narrowest", lambda _: 0.5)
+    monkeypatch.setattr("runner.reports.terminal._narrowest", lambda _: 0.5)
     assert "first round" not in drifting(8, 8)
 
 

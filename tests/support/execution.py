@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from runner.engine.concurrency_policy import Level
+    from runner.engine.budget import Spending
+    from runner.engine.concurrency import Level
     from runner.engine.events import Listener
-    from runner.engine.order import Plan
     from runner.engine.recorder import Shelf
-    from runner.engine.spending import Spending
+    from runner.engine.scheduler import Plan
     from runner.guidelines.adaptive import Steering
     from runner.hosts.exclusive import LeasedDisk
     from runner.machines.base import Machine

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from runner.engine.disk_stats import sample_disks
 from runner.engine.rigs import rig_spec
+from runner.engine.trial_result import sample_disks
 from runner.machines.base import MachineOptions, Rig, Step
 from runner.machines.qemu import Qemu
 from runner.results.fio_output import parse

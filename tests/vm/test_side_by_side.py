@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from runner.engine.concurrency_policy import FixedLevel
+from runner.engine.concurrency import FixedLevel
 from runner.engine.events import BatchDone, BatchStarted, Event, TrialDone, TrialHostLimited
-from runner.engine.order import Plan
+from runner.engine.scheduler import Plan
 from runner.machines.qemu import Qemu
 from runner.results.journal import Journal
 from runner.results.record import Outcome

@@ -19,9 +19,9 @@ from runner.base import process
 from runner.base.files import cache_dir
 from runner.hosts.checks import check_disk
 from runner.machines.base import RigSpec
-from runner.machines.vagrant import Vagrant, leftovers, libvirt
+from runner.machines.vagrant import Vagrant, libvirt
+from runner.machines.vagrant.box import PLAN
 from runner.machines.vagrant.lifecycle import command
-from runner.machines.vagrant.vagrantfile_settings import PLAN
 from runner.results.journal import Journal
 from runner.results.record import Outcome
 from tests.hosts import loops
@@ -95,16 +95,16 @@ class Place:
         with Journal.open(run / "journal.sqlite") as journal:
             return [(trial.cell, trial.round, trial.outcome) for trial in journal.trials()]
 
-    def records(self) -> list[leftovers.Record]:
+    def records(self) -> list[libvirt.Record]:
         """Those of runs in this folder: others may be at work beside this test."""
-        found = [leftovers.read_record(folder) for folder in leftovers.home().glob("*/")]
+        found = [libvirt.read_record(folder) for folder in libvirt.home().glob("*/")]
         return [one for one in found if one and one.run.startswith(str(self.folder))]
 
     def running(self) -> set[str]:
         """Machines of these that libvirt has up."""
         return {one.domain for one in self.records()} & set(libvirt.run_virsh("list", "--name").split())
 
-    def entered(self) -> list[leftovers.Record]:
+    def entered(self) -> list[libvirt.Record]:
         """Machines of these that have let their runner in."""
         return [one for one in self.records() if Path(one.sockets, "line").is_socket()]
 
@@ -115,7 +115,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
     yield made
     for child in made.children:
         killed(child)
-    list(leftovers.sweep())
+    list(libvirt.sweep())
 
 
 def waited(child: subprocess.Popen[str], what: object) -> None:
@@ -329,7 +329,7 @@ def desk(disks: loops.Bay, tmp_path: Path) -> Iterator[Desk]:
         # Its namespace has a /run of its own; libvirt listens in the host's.
         made.said("ln", "-s", f"/proc/{os.getpid()}/root/run/libvirt", "/run/libvirt")
         yield made
-    list(leftovers.sweep())
+    list(libvirt.sweep())
 
 
 def recorded(desk: Desk) -> list[Trial]:

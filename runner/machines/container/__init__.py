@@ -17,7 +17,7 @@ from runner.base import process
 from runner.base.errors import HarnessBroken
 from runner.machines import requirements
 from runner.machines.base import MachineOptions, Refusal, RigLost
-from runner.machines.container import image
+from runner.machines.container import engines
 from runner.machines.container.argv import (
     FOLDER,
     HOST_FOLDERS,
@@ -33,7 +33,7 @@ from runner.machines.container.argv import (
     remove_command,
     start_command,
 )
-from runner.machines.container.engine import PATIENCE, EngineSearch, find_engine, find_working, mapper_major
+from runner.machines.container.engines import PATIENCE, EngineSearch, find_engine, find_working, mapper_major
 from runner.machines.container.leftovers import Owner
 from runner.machines.local import ENTER, identity_script, model_refusals
 from runner.machines.local import WHERE as HOST
@@ -120,7 +120,7 @@ class Container:
                 raise HarnessBroken(
                     "no container can be started", details="; ".join(one.brief for one in have.refusals)
                 )
-            image_tag = await image.provide(have.engine, self.options.progress)
+            image_tag = await engines.provide(have.engine, self.options.progress)
             engine = await asyncio.to_thread(find_working, have.engine, image_tag, self.options.notice)
             self._ready = engine, image_tag
         return self._ready
@@ -131,7 +131,7 @@ class Container:
         if lacking := list(requirements.refusals("\n".join(lines), WHERE)):
             raise HarnessBroken(
                 f"the image lacks requirements of this layout: {'; '.join(one.brief for one in lacking)}",
-                resolution=f"install them in the image, or unset {image.IMAGE_VARIABLE}",
+                resolution=f"install them in the image, or unset {engines.IMAGE_VARIABLE}",
             )
         return {**requirements.facts("\n".join(lines)), "engine": engine.kind}
 

@@ -15,7 +15,7 @@ from runner.base.errors import HarnessBroken
 from runner.base.process import run
 from runner.machines.base import Leftover
 from runner.machines.container.argv import OWNER, RUN, remove_command
-from runner.machines.container.engine import PATIENCE, installed_engines
+from runner.machines.container.engines import PATIENCE, installed_engines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

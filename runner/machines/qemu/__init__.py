@@ -11,7 +11,7 @@ from runner.base.errors import BadInput, HarnessBroken
 from runner.base.files import remove_unused
 from runner.language.matrix import SUITES, is_path
 from runner.machines.base import MachineOptions, Preparation, Refusal
-from runner.machines.qemu import argv, probe, recipe, rig, template
+from runner.machines.qemu import argv, host, recipe, rig, template
 from runner.machines.qemu.appliance import BUILD_TOOLS, appliance_in_use, find_cached
 from runner.machines.qemu.disk_files import serve_disks
 from runner.machines.qemu.guest import run_guest
@@ -65,15 +65,15 @@ class Qemu:
         return max_machines(spec, this_host())
 
     def processor(self) -> Processor:
-        return "virtual" if probe.expected_accelerator() == "kvm" else "emulated"
+        return "virtual" if host.expected_accelerator() == "kvm" else "emulated"
 
     def preparation(self, specs: Collection[RigSpec]) -> Preparation:
         """Return the time to build appliances, probe KVM, and create templates or boot."""
         made = {spec: recipe.recipe_for(spec.kernel) for spec in specs}
         found = {one: find_cached(one) for one in made.values() if one}
         once = sum(BUILD_SECONDS for base in found.values() if base is None)
-        once += 0.0 if probe.is_known() else PROBE_SECONDS
-        boot = BOOT_SECONDS[probe.expected_accelerator()]
+        once += 0.0 if host.is_known() else PROBE_SECONDS
+        boot = BOOT_SECONDS[host.expected_accelerator()]
         if self.options.cold or any(disk.bus == "nvme" for spec in specs for disk in spec.disks):
             return Preparation(once, boot)
         templates = {self._template(spec, found[one]) for spec, one in made.items() if one}
@@ -84,8 +84,8 @@ class Qemu:
         extra = sorted({*modules_of(spec)} - {*recipe.TEMPLATE_MODULES})
         if base is None:
             return recipe.digest(spec.kernel, spec.disks, spec.cpus, spec.memory, extra)
-        vm = argv.Vm(base, spec.disks, probe.expected_accelerator(), spec.cpus, spec.memory, modules_of(spec), ())
-        return template.key(argv.with_modules(vm, recipe.TEMPLATE_MODULES), probe.qemu_version(), probe.host())
+        vm = argv.Vm(base, spec.disks, host.expected_accelerator(), spec.cpus, spec.memory, modules_of(spec), ())
+        return template.key(argv.with_modules(vm, recipe.TEMPLATE_MODULES), host.qemu_version(), host.host())
 
     @asynccontextmanager
     async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[Rig]:
@@ -94,7 +94,7 @@ class Qemu:
         self.notice_once(crowding_notice(spec, this_host()))
         async with AsyncExitStack() as stack:
             base = await stack.enter_async_context(appliance_in_use(made, self.options.progress))
-            self._accel = self._accel or await probe.accelerator(base, scratch, self.notice_once)
+            self._accel = self._accel or await host.accelerator(base, scratch, self.notice_once)
             vm = argv.Vm(
                 base, spec.disks, self._accel, spec.cpus, spec.memory, modules_of(spec), self._physical_disks(spec)
             )
@@ -128,7 +128,7 @@ class Qemu:
     async def _clone(self, stack: AsyncExitStack, vm: Vm, scratch: Path) -> Rig | None:
         """Clone a template. Return None if it does not start, and delete it."""
         warm = argv.with_modules(vm, recipe.TEMPLATE_MODULES)
-        name = template.key(warm, probe.qemu_version(), probe.host())
+        name = template.key(warm, host.qemu_version(), host.host())
         try:
             return await stack.enter_async_context(cloned_rig(warm, name, scratch, self._provide_disks))
         except HarnessBroken as error:
@@ -162,7 +162,7 @@ def is_clonable(vm: Vm) -> bool:
 
 
 def machine_facts(vm: Vm) -> dict[str, str]:
-    return {"qemu": probe.qemu_version(), "accel": vm.accel, "appliance": vm.appliance.key}
+    return {"qemu": host.qemu_version(), "accel": vm.accel, "appliance": vm.appliance.key}
 
 
 def modules_of(spec: RigSpec) -> tuple[str, ...]:
@@ -175,7 +175,7 @@ def missing_tools(spec: RigSpec) -> list[Refusal]:
     modelled = any(disk.physics for disk in spec.disks)
     wanted = {**TOOLS, **BUILD_TOOLS, **(DISK_TOOLS if modelled else {})}
     return [
-        Refusal(f"{tool} is not installed", f"apt install {wanted[tool]}") for tool in probe.missing_programs(wanted)
+        Refusal(f"{tool} is not installed", f"apt install {wanted[tool]}") for tool in host.missing_programs(wanted)
     ]
 
 

@@ -1,14 +1,192 @@
-"""The capacity of this host for virtual machines."""
+"""The capacity of this host for virtual machines, its QEMU and processor, and a probe of KVM."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import re
+import shutil
+import time
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from runner.base.errors import HarnessBroken
+from runner.base.files import cache_dir, exclusive_lock
+from runner.base.process import run
 from runner.machines.base import Refusal, RigSpec
-from runner.machines.qemu import template
+from runner.machines.qemu import argv, recipe, template
+from runner.machines.qemu.guest import run_guest
+from runner.machines.requirements import processor_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from runner.machines.qemu.appliance import Appliance
+
+KVM = Path("/dev/kvm")
+CPUINFO = Path("/proc/cpuinfo")
+#: Seconds for a boot with each accelerator.
+PROOF_DEADLINE = 30.0
+ACCELERATORS = ("kvm", "tcg")
+_EMULATED = "QEMU emulates (TCG), many times slower"
+
+
+def missing_programs(tools: Iterable[str]) -> list[str]:
+    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+    return [tool for tool in tools if shutil.which(tool, path=path) is None]
+
+
+@cache
+def qemu_version() -> str:
+    return run([argv.QEMU, "--version"]).stdout.partition("\n")[0].removeprefix("QEMU emulator version ").strip()
+
+
+@cache
+def host() -> str:
+    """Return the processor, whose clock rate a template contains, and the kernel with its KVM."""
+    return f"{processor_name()}, {os.uname().release}"
+
+
+async def accelerator(base: Appliance, scratch: Path, notice: Callable[[str], None]) -> str:
+    """Return `kvm` if the appliance boots with it, else `tcg`. The result is cached until host or QEMU change."""
+    chosen = os.environ.get("MATRIX_ACCEL")
+    if chosen:
+        if chosen not in ACCELERATORS:
+            raise HarnessBroken(f"MATRIX_ACCEL={chosen} is neither of {', '.join(ACCELERATORS)}")
+        return chosen
+    if not os.access(KVM, os.R_OK | os.W_OK):
+        notice(_explain_unavailable())
+        return "tcg"
+    memory = _memory_file()
+    async with exclusive_lock(memory.with_suffix(".lock")):
+        accel = read_memory(memory)
+        if accel is None:
+            accel = await choose_accelerator(base, scratch)
+            if accel is None:
+                notice("the appliance boots neither with KVM nor emulated; the run tries emulation")
+                return "tcg"
+            memory.write_text(json.dumps({"accel": accel}))
+    if accel == "tcg":
+        notice(f"KVM does not boot the appliance: {_EMULATED} ({_retry_hint()})")
+    return accel
+
+
+def _explain_unavailable(*, cure: bool = False) -> str:
+    """Explain why KVM cannot be used, with the remedy or a reference to `matrix doctor`."""
+    if KVM.exists():
+        why, remedy = f"this user may not open {KVM}", "sudo adduser USER kvm, then log in again"
+    else:
+        why = f"there is no {KVM}"
+        remedy = "turn virtualization on in the firmware, or in the machine around this one, or load the module kvm"
+    return f"{why}: {_EMULATED}" + (f"; to change that, {remedy}" if cure else "; `matrix doctor` shows what to do")
+
+
+def outlook() -> str:
+    """Describe the state of KVM without starting anything."""
+    if chosen := os.environ.get("MATRIX_ACCEL"):
+        return _describe_choice(chosen)
+    if not os.access(KVM, os.R_OK | os.W_OK):
+        return _explain_unavailable(cure=True)
+    with suppress(HarnessBroken):  # without QEMU there is no result
+        match read_memory(_memory_file()):
+            case "kvm":
+                return "works: it boots the appliance"
+            case "tcg":
+                return f"does not boot the appliance: {_EMULATED} ({_retry_hint()})"
+    return "is there; the first run finds out whether it boots the appliance"
+
+
+def _describe_choice(accelerator: str) -> str:
+    setting = f"MATRIX_ACCEL={accelerator}"
+    if accelerator not in ACCELERATORS:
+        return f"cannot be used: {setting} is neither of {', '.join(ACCELERATORS)}"
+    if accelerator == "kvm" and not os.access(KVM, os.R_OK | os.W_OK):
+        return f"cannot be used, as {KVM} {'may not be opened' if KVM.exists() else 'is not there'}: {setting} needs it"
+    return f"not tried, because of {setting}"
+
+
+def expected_accelerator() -> str:
+    """Return the likely accelerator of the next run without starting anything. A guest counts as without KVM."""
+    if chosen := os.environ.get("MATRIX_ACCEL"):
+        return chosen
+    if not os.access(KVM, os.R_OK | os.W_OK):
+        return "tcg"
+    with suppress(HarnessBroken):
+        if found := read_memory(_memory_file()):
+            return found
+    return "tcg" if _is_guest() else "kvm"
+
+
+def is_known() -> bool:
+    if os.environ.get("MATRIX_ACCEL") or not os.access(KVM, os.R_OK | os.W_OK):
+        return True
+    with suppress(HarnessBroken):
+        return read_memory(_memory_file()) is not None
+    return True
+
+
+def _is_guest() -> bool:
+    """Return whether this host is a virtual machine, where nested KVM often opens but does not work."""
+    with suppress(OSError):
+        return re.search(r"^flags\b.*\bhypervisor\b", CPUINFO.read_text(), re.MULTILINE) is not None
+    return False
+
+
+def _memory_file() -> Path:
+    return cache_dir() / "accelerator" / f"{identity()}.json"
+
+
+def _retry_hint() -> str:
+    return f"to try again, delete {_memory_file()}"
+
+
+def read_memory(memory: Path) -> str | None:
+    with suppress(OSError, ValueError, KeyError):
+        return str(json.loads(memory.read_text())["accel"])
+    return None
+
+
+def identity() -> str:
+    """Return a hash of QEMU, processor, kernel and device, on which the result of the probe depends."""
+    stat = KVM.stat()
+    return recipe.digest(qemu_version(), host(), stat.st_rdev, stat.st_ino)
+
+
+async def choose_accelerator(base: Appliance, scratch: Path) -> str | None:
+    """Boot the appliance with each accelerator, because KVM may open and still hang, or kill QEMU.
+
+    Working KVM boots long before emulation, so KVM gets twice the time of emulation. Return None if neither boots: then
+    KVM is not the cause.
+    """
+    began = time.monotonic()
+    kvm, tcg = (asyncio.create_task(_boots(base, scratch, accel)) for accel in ACCELERATORS)
+    try:
+        await asyncio.wait({kvm, tcg}, return_when=asyncio.FIRST_COMPLETED)
+        if tcg.done() and tcg.result():
+            await asyncio.wait({kvm}, timeout=time.monotonic() - began)
+            return "kvm" if kvm.done() and kvm.result() else "tcg"
+        if await kvm:
+            return "kvm"
+        return "tcg" if await tcg else None
+    finally:
+        kvm.cancel()
+        tcg.cancel()
+        await asyncio.wait({kvm, tcg})
+
+
+async def _boots(base: Appliance, scratch: Path, accel: str) -> bool:
+    vm = argv.Vm(base, (), accel, 2, 2**29, ())
+    try:
+        async with asyncio.timeout(PROOF_DEADLINE), run_guest(vm, scratch) as guest:
+            await guest.ask("guest-ping")
+    except (TimeoutError, HarnessBroken):
+        return False
+    return True
+
 
 #: An eighth of the memory is for the host, QEMU and the runner.
 HOST_SHARE = 8

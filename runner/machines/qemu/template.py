@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from runner.base.files import cache_dir, make_once, remove_partial, remove_unused, sha256, shared_lock, use_lock
 from runner.machines.base import RigLost
-from runner.machines.facts import FACTS
 from runner.machines.qemu import argv, recipe, rig
 from runner.machines.qemu.disk_files import serve_disks
 from runner.machines.qemu.guest import Guest, run_guest
+from runner.machines.requirements import FACTS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -18,14 +18,13 @@ from runner.base.errors import HarnessBroken
 from runner.base.process import run_to_end
 from runner.language.matrix import SUITES
 from runner.machines.base import MachineOptions, Refusal
-from runner.machines.qemu import probe, recipe
+from runner.machines.qemu import host, recipe
 from runner.machines.qemu.appliance import provide as appliance
 from runner.machines.qemu.host import capacity_refusals, crowding_notice, max_machines, this_host
 from runner.machines.vagrant import box, libvirt
+from runner.machines.vagrant.box import OWN_MEMORY
 from runner.machines.vagrant.lifecycle import VAGRANT, Order, home, start_machine
-from runner.machines.vagrant.nbd_disks import serve_disks
-from runner.machines.vagrant.rig import VagrantRig, query_facts
-from runner.machines.vagrant.vagrantfile_settings import OWN_MEMORY
+from runner.machines.vagrant.rig import VagrantRig, query_facts, serve_disks
 from runner.simdisks.server import QEMU_NBD
 from runner.simdisks.server import TOOLS as DISK_TOOLS
 
@@ -34,8 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.machines.base import Rig, RigSpec
-    from runner.machines.vagrant.nbd_disks import DiskProvider
-    from runner.machines.vagrant.rig import RunningMachine
+    from runner.machines.vagrant.rig import DiskProvider, RunningMachine
 
 #: Programs of this host, and the Debian package of each.
 TOOLS = {
@@ -87,7 +85,7 @@ class Vagrant:
     def refusals(self, spec: RigSpec) -> list[Refusal]:
         if self._host is None:
             self._host = tool_refusals()
-        absent = probe.missing_programs(DISK_TOOLS) if any(disk.physics for disk in spec.disks) else []
+        absent = host.missing_programs(DISK_TOOLS) if any(disk.physics for disk in spec.disks) else []
         tools = [Refusal(f"{tool} is not installed", f"apt install {DISK_TOOLS[tool]}") for tool in absent]
         boxes = box.refusals(spec.kernel) if not self.kernel_refusal(spec.kernel or "") else []
         return [*self._host, *tools, *boxes, *self._spec_refusals(spec), *capacity_refusals(spec, this_host())]
@@ -146,13 +144,13 @@ class Vagrant:
     async def _driver(self, scratch: Path) -> Literal["kvm", "qemu"]:
         """Return KVM only if a machine boots under it: /dev/kvm may open and still not work."""
         chosen = os.environ.get("MATRIX_ACCEL")
-        if not chosen and not os.access(probe.KVM, os.R_OK | os.W_OK):
+        if not chosen and not os.access(host.KVM, os.R_OK | os.W_OK):
             return "qemu"
         made = recipe.recipe_for(None)
         assert made is not None  # noqa: S101 - for the type checker; the usual kernel has one
         if chosen:
             return "kvm" if chosen == "kvm" else "qemu"
-        accel = await probe.accelerator(await appliance(made, self.options.progress), scratch, self._notice_once)
+        accel = await host.accelerator(await appliance(made, self.options.progress), scratch, self._notice_once)
         return "kvm" if accel == "kvm" else "qemu"
 
     def _notice_once(self, message: str) -> None:
@@ -167,7 +165,7 @@ def _kind(spec: RigSpec) -> RigSpec:
 
 
 def tool_refusals() -> list[Refusal]:
-    absent = probe.missing_programs(TOOLS)
+    absent = host.missing_programs(TOOLS)
     refused = [Refusal(f"{tool} is not installed", f"apt install {TOOLS[tool]}") for tool in absent]
     if VAGRANT not in absent and PLUGIN not in list_plugins():
         refused.append(Refusal(f"the Vagrant plugin {PLUGIN} is not installed", f"apt install {PLUGIN}"))

@@ -1,4 +1,4 @@
-"""The box of a machine: built here on first use, or named by the user."""
+"""The box of a machine, built here on first use or named by the user, and the plan that `Vagrantfile` reads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import BaseModel, ConfigDict
 
 from runner.base import process
 from runner.base.errors import HarnessBroken
@@ -15,10 +17,13 @@ from runner.base.files import shipped
 from runner.language.matrix import SUITES
 from runner.machines.base import Refusal
 from runner.machines.qemu.recipe import DEFAULT_KERNEL
-from runner.machines.vagrant.vagrantfile_settings import Box
 
 if TYPE_CHECKING:
-    from runner.machines.base import Progress
+    from collections.abc import Sequence
+
+    from runner.machines.base import Progress, RigSpec
+    from runner.machines.qemu.argv import DiskProperties
+    from runner.simdisks.disk import Disk
 
 #: The folder of the `Vagrantfile` and of its scripts.
 HOME = shipped("vagrant").resolve()
@@ -75,3 +80,119 @@ async def _build(release: str, progress: Progress) -> Path:
             resolution=f"name your own box in {BOX_VARIABLE}, or run {BUILD} by hand",
         )
     return Path(output[-1])
+
+
+#: Vagrant's name of the one machine of a rig.
+NODE = "node"
+#: The file that the Vagrantfile reads.
+PLAN = "machines.json"
+_MIB = 2**20
+#: Memory for systemd, udev and sshd of the box. A rig's memory is for trials alone.
+OWN_MEMORY = 256 * _MIB
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class ServedDisk(_Part):
+    bus: Literal["virtio", "scsi", "sata"]
+    serial: str
+    socket: str
+    discard: Literal["unmap", "ignore"] = "unmap"
+    errors: Literal["enospace"] = "enospace"
+    cache: Literal["writeback", "unsafe"]
+    #: Revolutions a minute for the kernel; 1: not rotating; None: not set.
+    rotation: int | None = None
+
+
+class Node(_Part):
+    name: str = NODE
+    cpus: int
+    memory: int
+    disks: tuple[ServedDisk, ...]
+
+
+class Network(_Part):
+    name: str
+    address: str
+
+
+class Box(_Part):
+    """A box, with a catalogue if it is built here. Vagrant knows the user's own box by its name."""
+
+    name: str
+    catalogue: str | None = None
+
+
+class Plan(_Part):
+    box: str
+    catalogue: str | None
+    uri: str
+    driver: Literal["kvm", "qemu"]
+    prefix: str
+    description: str
+    pool: str
+    network: Network
+    #: Security models that are switched off for the machine, because they would block the sockets.
+    unconfined: tuple[str, ...]
+    machines: tuple[Node, ...]
+
+
+def node(spec: RigSpec, disks: Sequence[ServedDisk]) -> Node:
+    return Node(cpus=spec.cpus, memory=(spec.memory + OWN_MEMORY) // _MIB, disks=tuple(disks))
+
+
+def temporary_disk(disk: Disk, number: int, socket: Path) -> ServedDisk:
+    """Return a disk that ends with the machine. Without a model it ignores flushes."""
+    return ServedDisk(
+        bus=bus_of(disk),
+        serial=serial(number),
+        socket=str(socket),
+        cache="writeback" if disk.physics else "unsafe",
+        rotation=(disk.physics.rotation or None) if disk.physics and disk.bus != "virtio" else None,
+    )
+
+
+def physical_disk(disk: Disk, number: int, socket: Path, looks: DiskProperties) -> ServedDisk:
+    return ServedDisk(
+        bus=bus_of(disk),
+        serial=serial(number),
+        socket=str(socket),
+        discard="unmap" if looks.discard else "ignore",
+        cache="writeback",
+        rotation=None if disk.bus == "virtio" else looks.rotation,
+    )
+
+
+def bus_of(disk: Disk) -> Literal["virtio", "scsi", "sata"]:
+    if disk.bus == "nvme":
+        raise ValueError("vagrant-libvirt has no NVMe bus")
+    return disk.bus
+
+
+def serial(number: int) -> str:
+    """Return the serial number that identifies a disk in the machine."""
+    return f"matrix-{number}"
+
+
+#: Prints the name in /dev/disk/by-id for each serial number. It is a link to udev's name, so that disks have the same
+#: names as in machines of QEMU.
+FIND = """\
+export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
+udevadm settle || :
+for serial do
+  found=
+  for link in /dev/disk/by-id/*"$serial"; do
+    case ${link##*/} in *_"$serial" | virtio-"$serial") found=$link; break ;; esac
+  done
+  if [[ $found ]]; then ln -sfn "${found##*/}" "/dev/disk/by-id/$serial" && found=/dev/disk/by-id/$serial; fi
+  echo "$serial $found"
+done
+"""
+
+
+def parse_names(output: str, count: int) -> tuple[str, ...]:
+    """Parse the output of `FIND`. The name of a missing disk is empty."""
+    names = dict(line.split(" ", 1) for line in output.splitlines() if line.startswith("matrix-"))
+    return tuple(names.get(serial(number), "").strip() for number in range(count))

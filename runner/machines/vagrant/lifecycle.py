@@ -17,18 +17,18 @@ from runner.base.process import run_to_end
 from runner.machines.base import RigLost
 from runner.machines.vagrant import box as boxes
 from runner.machines.vagrant import libvirt
-from runner.machines.vagrant.leftovers import note_upload, record_machine, upload_was_interrupted, write_atomically
+from runner.machines.vagrant.box import PLAN, Plan, node
+from runner.machines.vagrant.libvirt import note_upload, record_machine, upload_was_interrupted, write_atomically
 from runner.machines.vagrant.rig import RunningMachine, connection_command, enter_command
-from runner.machines.vagrant.vagrantfile_settings import PLAN, Plan, node
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
     from typing import Literal
 
     from runner.machines.base import Progress, RigSpec
-    from runner.machines.vagrant.leftovers import Record
-    from runner.machines.vagrant.nbd_disks import DiskProvider
-    from runner.machines.vagrant.vagrantfile_settings import Box, Network, ServedDisk
+    from runner.machines.vagrant.box import Box, Network, ServedDisk
+    from runner.machines.vagrant.libvirt import Record
+    from runner.machines.vagrant.rig import DiskProvider
 
 VAGRANT = "vagrant"
 EVIDENCE_LINES = 15

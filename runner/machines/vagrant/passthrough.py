@@ -19,8 +19,8 @@ from runner.machines.base import Refusal
 from runner.machines.local import disk_model_refusals
 from runner.machines.qemu.passthrough import BLOCK_DEVICES, lock_descriptors, open_writable, read_properties
 from runner.machines.vagrant import NO_OPTIONS, Vagrant, libvirt
-from runner.machines.vagrant.nbd_disks import DiskServers, socket_paths, start_server
-from runner.machines.vagrant.vagrantfile_settings import physical_disk
+from runner.machines.vagrant.box import physical_disk
+from runner.machines.vagrant.rig import DiskServers, socket_paths, start_server
 from runner.simdisks.server import device_command
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from runner.hosts.agent.sudo import SudoConnection, check_program, sudo_connecti
 from runner.machines import machine
 from runner.machines.base import MachineOptions, RigSpec
 from runner.machines.local import Local
-from runner.machines.sudo import Sudo
+from runner.machines.ssh import Sudo
 from runner.session.disk_lease import _connection_for
 from runner.session.host_connection import open_connection
 

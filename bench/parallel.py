@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.engine.concurrency import FixedLevel
-from runner.engine.events import Event, TrialHostLimited
+from runner.engine.recorder import Event, TrialHostLimited
 from runner.engine.rigs import rig_spec
 from runner.engine.scheduler import Plan
 from runner.machines.qemu import Qemu

@@ -225,7 +225,7 @@ def _manifest(
 ) -> Manifest:
     from runner.results.record import Host
     from runner.results.run_folder import Manifest
-    from runner.session.resume import command_line
+    from runner.session.run_request import command_line
     from runner.space.variants import digest
 
     versions = sorted({group.version for group in read if group.version})

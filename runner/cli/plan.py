@@ -110,7 +110,7 @@ def _print_text(request: Request, found: Estimate, pace: Pace, place: str, side_
 
 def _describe_budget(budget: Cost, found: Estimate, repeat: Repeat, pace: Pace, place: str) -> str:
     """Describe the trials that a budget covers, and the expected width of their intervals."""
-    from runner.statistics.interval import t_factor
+    from runner.statistics.ratios import t_factor
 
     times = _times(budget, found, repeat)
     if times < repeat.min:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TextIO, cast
 
 from runner.cli.screen import WIDTH, RunOutput, columns_of, echo, print_sheet
 from runner.engine.estimate import remaining_seconds
-from runner.engine.events import BatchDone, BatchStarted, RigUp, RigWasLost, TrialDone, TrialHostLimited, TrialStarted
+from runner.engine.recorder import BatchDone, BatchStarted, RigUp, RigWasLost, TrialDone, TrialHostLimited, TrialStarted
 from runner.reports.terminal_text import BAD, DOUBT, about
 from runner.results.record import Outcome
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rich.progress import TaskID
 
-    from runner.engine.events import Event
+    from runner.engine.recorder import Event
     from runner.guidelines.verdicts import Judgement
     from runner.results.record import Trial
     from runner.session.finish import Ending
@@ -248,7 +248,7 @@ class LiveView(View):
 
     def __init__(self, planned: int, done: int) -> None:
         super().__init__(planned, done)
-        from runner.cli.bar import progress_bar
+        from runner.cli.screen import progress_bar
 
         self._bar = progress_bar(cast("TextIO", self.output))
         self._started, self._before = time.monotonic(), done

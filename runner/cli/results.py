@@ -197,7 +197,7 @@ def _pivot_grid(found: list[Samples], axis: str, metrics: tuple[str, ...], form:
 
 
 def _scale_grid(found: list[Samples], axis: str, metrics: tuple[str, ...], form: str) -> Grid:
-    from runner.analysis.scaling import data_scaling, display_scaling
+    from runner.analysis.pivot import data_scaling, display_scaling
     from runner.analysis.tables import full_name
 
     tabulate = display_scaling if form in TEXT_FORMATS else data_scaling

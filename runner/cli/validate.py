@@ -18,7 +18,7 @@ from runner.session.request import Checks, check_names, check_templates, load_re
 def command(matrices: tuple[Path, ...], templates: Path | None) -> None:
     """Check matrices: all errors at once, each with file, line and column. Starts no machine."""
     from runner.cli import show_error
-    from runner.scripts.fio_check import explain_missing_fio
+    from runner.scripts.cell import explain_missing_fio
     from runner.space.studies import study_beside
 
     check_names(templates)

@@ -1,4 +1,4 @@
-"""The budget of a run, what is spent of it, and the choice of trials: each cell at its minimum, then the least certain."""
+"""The budget of a run, what is spent of it, and the choice of trials: first each cell at its minimum, then by doubt."""
 
 from __future__ import annotations
 

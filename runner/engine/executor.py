@@ -11,8 +11,17 @@ from typing import TYPE_CHECKING
 from runner.base.errors import HarnessBroken
 from runner.base.process import run_to_end
 from runner.engine.concurrency import FixedLevel, Level, Turn, Turns, Work
-from runner.engine.events import BatchDone, BatchStarted, RigUp, RigWasLost, TrialHostLimited, TrialStarted
-from runner.engine.recorder import Recorder, RunContext, now
+from runner.engine.recorder import (
+    BatchDone,
+    BatchStarted,
+    Recorder,
+    RigUp,
+    RigWasLost,
+    RunContext,
+    TrialHostLimited,
+    TrialStarted,
+    now,
+)
 from runner.engine.rigs import BareDisks, Teardowns, rig_spec
 from runner.engine.scheduler import TRIES
 from runner.engine.trial import ArrayOnRig, LostInSetUp, Measured, NotOnThisKernel, SetUpFailed

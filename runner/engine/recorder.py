@@ -1,28 +1,88 @@
-"""Records of trials in the journal and the run folder; only this module writes them."""
+"""Records of trials in the journal and the run folder, which only this module writes, and events for observers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
-from runner.engine.events import TrialDone
 from runner.engine.scheduler import join_reasons
 from runner.machines.base import RigLost
 from runner.results.record import Attempt, CellRow, Outcome, Trial
 
 if TYPE_CHECKING:
     from collections import deque
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
     from pathlib import Path
 
     from runner.base.errors import HarnessBroken
-    from runner.engine.events import Listener
     from runner.engine.scheduler import Scheduler
     from runner.hosts.exclusive import LeasedDisk
     from runner.machines.base import Machine
     from runner.results.journal import Journal
     from runner.space.space import Cell
+
+
+@dataclass(frozen=True, slots=True)
+class BatchStarted:
+    round: int
+    stack: str
+    cells: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchDone:
+    """A stack is measured in this round, and its rig is gone."""
+
+    round: int
+    stack: str
+
+
+@dataclass(frozen=True, slots=True)
+class RigUp:
+    stack: str
+    seconds: float
+    facts: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class TrialStarted:
+    name: str
+    round: int
+    stack: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrialHostLimited:
+    """The host could not keep up with a trial beside others; it is repeated alone."""
+
+    name: str
+    round: int
+    stack: str
+    overload: str
+    beside: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrialDone:
+    name: str
+    trial: Trial
+    stack: str
+
+
+@dataclass(frozen=True, slots=True)
+class RigWasLost:
+    """A rig died or hung; `next` is the consequence."""
+
+    name: str
+    reason: str
+    next: str
+    stack: str
+
+
+Event = BatchStarted | BatchDone | RigUp | TrialStarted | TrialHostLimited | TrialDone | RigWasLost
+Listener = Callable[[Event], None]
 
 
 class Shelf(Protocol):

@@ -9,7 +9,7 @@ from statistics import geometric_mean
 from typing import TYPE_CHECKING
 
 from runner.base.quantities import parse_percent, parse_size, parse_time
-from runner.guidelines.pairing import match_along, match_compared, matching_cells, unmatched_cells
+from runner.guidelines.samples import match_along, match_compared, matching_cells, unmatched_cells
 from runner.language.guidelines import Best, Bound, Claim, Compare, Effect, Monotone, Profile, RatioOf, Scaling, SumOf
 from runner.space.guideline_references import intersect_rules
 from runner.space.rules import BadRule, axis_named, rule_of
@@ -17,7 +17,7 @@ from runner.space.rules import BadRule, axis_named, rule_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from runner.guidelines.pairing import Context, Matches
+    from runner.guidelines.samples import Context, Matches
     from runner.language.axes import Condition
     from runner.results.record import CellRow
     from runner.space.rules import Rule

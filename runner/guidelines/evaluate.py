@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING
 
 from runner.guidelines.claims import mean_question
 from runner.guidelines.samples import Verdict
-from runner.statistics.interval import t_factor
-from runner.statistics.ratios import bounded_exp
+from runner.statistics.ratios import bounded_exp, t_factor
 from runner.statistics.stopping import StopReason
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from runner.base.errors import BadInput
 from runner.guidelines.evaluate import Level
-from runner.guidelines.pairing import kind_of
+from runner.guidelines.samples import kind_of
 from runner.statistics.ratios import paired_ratio
 from runner.statistics.trend import find_extreme
 

@@ -8,14 +8,13 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from runner.hosts.inventory import SCSI_DISKS
-from runner.hosts.reasons import Reason, Refusal
-from runner.hosts.signatures import NO_MARKS, foreign_content, plain_wwn
+from runner.hosts.reasons import NO_MARKS, Reason, Refusal, foreign_content, plain_wwn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from runner.hosts.inventory import Census, Mount, Node
-    from runner.hosts.signatures import OwnMarks
+    from runner.hosts.reasons import OwnMarks
     from runner.language.hosts import DeclaredDisk
 
 #: Mount points of a running system.

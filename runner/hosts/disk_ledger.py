@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from runner.base.errors import HarnessBroken
 from runner.base.files import write_atomically
-from runner.hosts.signatures import OwnMarks
+from runner.hosts.reasons import OwnMarks
 from runner.results.databases import translate_errors
 
 if TYPE_CHECKING:

@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING
 from runner.base.errors import BadInput
 from runner.hosts.checks import DiskCheck, check_disks
 from runner.hosts.operations import LOCAL, OPEN_PAUSE, OPEN_TRIES
-from runner.hosts.reasons import ADVICE, Reason, Refusal
-from runner.hosts.signatures import NO_MARKS
+from runner.hosts.reasons import ADVICE, NO_MARKS, Reason, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from runner.hosts.inventory import Census, Node
     from runner.hosts.operations import DiskOperations, Lock, OpenDisk
-    from runner.hosts.signatures import OwnMarks
+    from runner.hosts.reasons import OwnMarks
     from runner.language.hosts import DeclaredDisk
 
 

@@ -20,7 +20,7 @@ from runner.hosts.disk_ledger import (
 )
 from runner.hosts.exclusive import DisksRefused, LeasedDisk, acquire_disks
 from runner.hosts.operations import LOCAL
-from runner.hosts.signatures import OwnMarks
+from runner.hosts.reasons import OwnMarks
 from runner.hosts.vfio import check_controller, controller_of
 from runner.hosts.wipe_and_label import give_back, prepare_disk, require_closed_partitions, wipe_marked
 

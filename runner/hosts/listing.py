@@ -10,7 +10,7 @@ from runner.base import process
 from runner.base.errors import HarnessBroken
 from runner.hosts.checks import check_disks, check_undeclared
 from runner.hosts.inventory import parse_census
-from runner.hosts.signatures import NO_MARKS
+from runner.hosts.reasons import NO_MARKS
 from runner.results.disk_health import parse_report
 
 if TYPE_CHECKING:
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from runner.hosts.agent.connection import Connection
     from runner.hosts.inventory import Census, Node
-    from runner.hosts.reasons import Refusal
-    from runner.hosts.signatures import OwnMarks
+    from runner.hosts.reasons import OwnMarks, Refusal
     from runner.language.hosts import DeclaredDisk
     from runner.results.disk_health import Smart
 

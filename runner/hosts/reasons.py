@@ -1,9 +1,17 @@
-"""The reasons for which a disk is refused, and the advice for each."""
+"""The reasons for which a disk is refused, with advice, and the content that is one of them."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runner.hosts.inventory import Node, Signature
+    from runner.language.hosts import DeclaredDisk
 
 
 class Reason(StrEnum):
@@ -117,3 +125,108 @@ ADVICE = {
     **dict.fromkeys([Reason.FILE_SYSTEM, Reason.UNKNOWN_DATA, Reason.FOREIGN_LABEL], _WIPE),
     Reason.UNREADABLE: "only root can read disks; if you are root, check the disk for errors",
 }
+
+
+_TABLES = {"gpt", "dos", "PMBR", "atari", "bsd", "sun", "sgi", "mac", "solaris_x86", "unixware", "ultrix"}
+_REASONS = {
+    "LVM2_member": Reason.LVM_LABEL,
+    "LVM1_member": Reason.LVM_LABEL,
+    "crypto_LUKS": Reason.LUKS,
+    "zfs_member": Reason.ZFS,
+    "bcache": Reason.BCACHE,
+    "swap": Reason.SWAP,
+    "swsuspend": Reason.SWAP,
+    "mpath_member": Reason.MULTIPATH,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OwnMarks:
+    """Identifiers of our own work on a disk."""
+
+    #: The current run; its own lease of a disk is no obstacle.
+    run: str = ""
+    #: UUIDs of what our runs made (arrays, groups, file systems, tables).
+    marks: frozenset[str] = frozenset()
+    #: Identities of disks that it leased and did not release: unrecognised bytes on them are its own.
+    recorded: frozenset[str] = frozenset()
+    #: Identities of disks that other runs did not release, with the run.
+    others: frozenset[tuple[str, str]] = frozenset()
+    #: Names of disks that went with their controllers, so that the host does not see them, with the run.
+    detached: frozenset[tuple[str, str]] = frozenset()
+
+
+NO_MARKS = OwnMarks()
+
+
+def plain_mark(text: str) -> str:
+    """Return only letters and digits: mdadm, mkfs and blkid each format a UUID in another way."""
+    return "".join(char for char in text.lower() if char.isalnum())
+
+
+def plain_wwn(wwn: str) -> str:
+    """Return only the number: `naa.5000...`, `0x5000...` and `5000...` are equal."""
+    return wwn.lower().removeprefix("naa.").removeprefix("eui.").removeprefix("nvme.").removeprefix("0x")
+
+
+def foreign_content(node: Node, declared: DeclaredDisk, ours: OwnMarks) -> Iterator[Refusal]:
+    """Yield refusals for content that is not our own, unless the disk may be wiped."""
+    if node.unreadable:
+        yield Refusal(Reason.UNREADABLE, node.unreadable)
+        return
+    others = sorted(_other_runs(node, ours))
+    if others:
+        # Most likely the content of that run, so there is no advice to wipe; a user recognises own content by this.
+        what = f"; on it is {', '.join(map(str, node.signatures))}" if node.signatures else ""
+        for run in others:
+            yield Refusal(Reason.LEFT_OVER, f"{node.path} is leased to the run {run}, which did not release it{what}")
+        return
+    if declared.wipe:
+        return
+    by_kind: dict[Reason, list[Signature]] = defaultdict(list)
+    for one in node.signatures:
+        if not is_marked(one, ours):
+            by_kind[reason_for(one)].append(one)
+    since = f" (written since the run {node.label.run} had the disk)" if node.label else ""
+    for why, found in by_kind.items():
+        yield Refusal(why, f"{node.path} has {', '.join(map(str, found))}{since}")
+    if not node.signatures:
+        yield from _unknown_data(node, ours)
+
+
+def is_marked(signature: Signature, ours: OwnMarks) -> bool:
+    """Compare UUIDs, and labels where mkfs takes no UUID."""
+    marks = {plain_mark(mark) for mark in ours.marks}
+    return any(plain_mark(text) in marks for text in (signature.uuid, signature.label) if text)
+
+
+def _other_runs(node: Node, ours: OwnMarks) -> set[str]:
+    """Return runs that still have the disk, by our records and its label."""
+    runs = {run for identity, run in ours.others if identity == node.identity}
+    if node.label and node.label.state == "held" and _is_labelled(node):
+        runs.add(node.label.run)
+    return runs - {ours.run}
+
+
+def reason_for(signature: Signature) -> Reason:
+    kind = signature.type
+    if kind in _TABLES:
+        return Reason.PARTITION_TABLE
+    return _REASONS.get(kind, Reason.RAID_MEMBER if kind.endswith("raid_member") else Reason.FILE_SYSTEM)
+
+
+def _unknown_data(node: Node, ours: OwnMarks) -> Iterator[Refusal]:
+    """Yield refusals for unrecognised bytes: an encrypted disk without a header, a database, or what fio left."""
+    if node.label and not _is_labelled(node):
+        said = f"it has serial number {node.label.serial}, but {node.path} has {node.serial}"
+        yield Refusal(Reason.FOREIGN_LABEL, f"a matrix label was copied here from another disk: {said}")
+    elif node.filled and not node.label and node.identity not in ours.recorded:
+        seen = f"{node.filled} non-zero bytes in the eight places that were read"
+        yield Refusal(Reason.UNKNOWN_DATA, f"{node.path} has {seen}, no recognised content and no matrix label")
+    elif node.filled is None:
+        yield Refusal(Reason.UNREADABLE, f"the content of {node.path} could not be read")
+
+
+def _is_labelled(node: Node) -> bool:
+    """The label was written for this disk."""
+    return node.label is not None and node.label.serial == (node.wwn or node.serial)

@@ -17,7 +17,7 @@ from runner.hosts.disk_ledger import LeaseRecord, clear_controller, count_writte
 from runner.hosts.exclusive import DisksRefused, acquire_disks
 from runner.hosts.lease import return_disk
 from runner.hosts.operations import LOCAL
-from runner.hosts.signatures import OwnMarks
+from runner.hosts.reasons import OwnMarks
 from runner.hosts.trusted_scripts import UntrustedScript, read_scripts, trusted_users
 from runner.hosts.vfio import POLL, RELEASE_TIMEOUT, return_to_driver, wait_for_disk
 from runner.language.hosts import DeclaredDisk

@@ -15,8 +15,7 @@ from runner.hosts.exclusive import DisksRefused
 from runner.hosts.identity import Label
 from runner.hosts.inventory import SECTOR
 from runner.hosts.operations import OPEN_PAUSE, OPEN_TRIES
-from runner.hosts.reasons import Reason, Refusal
-from runner.hosts.signatures import is_marked
+from runner.hosts.reasons import Reason, Refusal, is_marked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from runner.hosts.identity import State
     from runner.hosts.inventory import Signature
     from runner.hosts.operations import OpenDisk
-    from runner.hosts.signatures import OwnMarks
+    from runner.hosts.reasons import OwnMarks
 
 #: Seconds for a wipe.
 PATIENCE = 60.0

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from runner.base.errors import HarnessBroken
 from runner.hosts.agent.client import AgentLost
-from runner.hosts.agent.connection import connection_to
-from runner.hosts.agent.sudo import sudo_connection
+from runner.hosts.agent.connection import connection_to, sudo_connection
 from runner.machines import requirements
 from runner.machines.base import MachineOptions, Refusal, RigLost
 from runner.machines.local import Local, identity_script, model_refusals

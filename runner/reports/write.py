@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from runner.base.files import write_atomically
 from runner.reports.answer import full_answer
-from runner.reports.csv import summary_csv, trials_csv
+from runner.reports.csv_files import summary_csv, trials_csv
 from runner.reports.junit import junit
 from runner.reports.run_data import RunData
 from runner.reports.table import as_csv

@@ -82,15 +82,15 @@ class HostConnection:
 
 def open_connection(reach: str) -> Connection | None:
     """Return the connection to an ssh host, or to root by sudo; None if this process is root or sudo is missing."""
-    from runner.hosts.agent import sudo
+    from runner.hosts.agent import connection
     from runner.hosts.agent.connection import connection_to
 
     if reach != "local":
         return connection_to(reach.removeprefix("ssh:"))
-    if os.geteuid() == 0 or not sudo.is_installed():
+    if os.geteuid() == 0 or not connection.is_installed():
         return None
     try:
-        return sudo.sudo_connection()
+        return connection.sudo_connection()
     except HarnessBroken as error:
         click.echo(f"continuing without root: {error.brief}; {error.resolution}", err=True)
         return None

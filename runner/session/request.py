@@ -125,7 +125,7 @@ def _guideline_flaws(space: Space) -> Iterator[Flaw]:
 
 def _job_flaws(space: Space, own: Path | None) -> Iterator[Flaw]:
     """Yield the workloads that fio refuses."""
-    from runner.scripts.fio_check import explain_missing_fio, find_rejected
+    from runner.scripts.cell import explain_missing_fio, find_rejected
 
     if explain_missing_fio():
         return

@@ -13,9 +13,8 @@ from runner.base.files import write_atomically
 from runner.engine.budget import ENDLESS, Cost, Spending
 from runner.engine.concurrency import AdaptiveLevel, FixedLevel, why_one_at_a_time
 from runner.engine.estimate import estimate
-from runner.engine.events import RigUp, TrialDone
 from runner.engine.executor import Executor
-from runner.engine.recorder import RunContext
+from runner.engine.recorder import RigUp, RunContext, TrialDone
 from runner.engine.scheduler import Scheduler
 from runner.hosts.write_budget import run_within_budget
 from runner.machines import Where, machine, sweep
@@ -26,7 +25,7 @@ from runner.results.observe import find_holder
 from runner.results.run_folder import runs
 from runner.results.store_sync import Feed
 from runner.results.store_tables import address_of, is_named
-from runner.scripts.fio_check import explain_missing_fio
+from runner.scripts.cell import explain_missing_fio
 from runner.session.disk_lease import (
     RunDisks,
     check_destroy,
@@ -40,8 +39,7 @@ from runner.session.finish import Ending, report
 from runner.session.host_facts import boot_id, kernel_release
 from runner.session.past_timings import QUIET, Load, pace_of
 from runner.session.request import Checks, check_machine, check_names, check_templates, load_request
-from runner.session.resume import choose_run, starts_new_run
-from runner.session.run_request import RunRequest, check_kernel
+from runner.session.run_request import RunRequest, check_kernel, choose_run, starts_new_run
 from runner.space.studies import study_beside
 
 if TYPE_CHECKING:
@@ -52,7 +50,7 @@ if TYPE_CHECKING:
 
     from runner.engine.concurrency import Level
     from runner.engine.estimate import Pace
-    from runner.engine.events import Event
+    from runner.engine.recorder import Event
     from runner.machines.base import Machine, RigSpec
     from runner.results.observe import Holder
     from runner.results.run_folder import RunFolder

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from runner.statistics.interval import t_factor
-from runner.statistics.ratios import Ratio, bounded_exp, unpaired_ratio
+from runner.statistics.ratios import Ratio, bounded_exp, t_factor, unpaired_ratio
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from runner.statistics.interval import Interval, t_factor
+from runner.statistics.ratios import Interval, t_factor
 from runner.statistics.stopping import Estimate, stated_interval
 
 if TYPE_CHECKING:

@@ -25,12 +25,12 @@ from enum import StrEnum
 from math import inf, isfinite
 from typing import TYPE_CHECKING
 
-from runner.statistics.interval import student_interval
+from runner.statistics.ratios import student_interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.statistics.interval import Interval
+    from runner.statistics.ratios import Interval
 
 #: The part of the error probability that is used if early stopping is possible. By simulation, for a `min` of 3 or
 #: more and any `max`.

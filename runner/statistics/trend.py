@@ -12,13 +12,12 @@ from statistics import linear_regression
 from typing import TYPE_CHECKING
 
 from runner.statistics.changes import cell_levels
-from runner.statistics.interval import student_interval
-from runner.statistics.ratios import paired_ratio
+from runner.statistics.ratios import paired_ratio, student_interval
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from runner.statistics.interval import Interval
+    from runner.statistics.ratios import Interval
 
     Sample = Mapping[int, float]
 

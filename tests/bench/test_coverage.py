@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.coverage import SCENARIOS, Scenario, coverage, measured, naive, run_alarms
-from runner.statistics.interval import student_interval
+from runner.statistics.ratios import student_interval
 from runner.statistics.stopping import Rule, StopReason, interval_of, is_precise
 
 rules = st.builds(

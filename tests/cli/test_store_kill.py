@@ -19,7 +19,7 @@ from runner.results.record import Host
 from runner.results.run_folder import load
 from runner.results.store import SharedStore
 from runner.results.store_tables import address_of
-from runner.scripts import fio_check as check
+from runner.scripts import cell as check
 from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from runner.results.record import UNSETTLED, CellRow, Host, Outcome, Trial
 from runner.results.run_folder import load
 from runner.results.store import SharedStore
 from runner.results.store_tables import address_of
-from runner.session.resume import command_line
+from runner.session.run_request import command_line
 from runner.statistics.percentile import Histogram
 from runner.statistics.ratios import unpaired_ratio
 from tests.results import past

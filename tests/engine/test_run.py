@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from runner.engine.concurrency import Level
-from runner.engine.events import Event, Listener, RigWasLost, TrialDone, TrialStarted
 from runner.engine.executor import ONE, Executor
+from runner.engine.recorder import Event, Listener, RigWasLost, TrialDone, TrialStarted
 from runner.engine.scheduler import Plan, Records
 from runner.machines.base import RigLost, RigSpec, Step, StepResult
 from runner.machines.dry import Dry, DryRig, plausible

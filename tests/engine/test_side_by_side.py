@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.engine.concurrency import AdaptiveLevel, FixedLevel
-from runner.engine.events import BatchDone, BatchStarted, Event, RigUp, RigWasLost, TrialDone, TrialHostLimited
+from runner.engine.recorder import BatchDone, BatchStarted, Event, RigUp, RigWasLost, TrialDone, TrialHostLimited
 from runner.machines.base import RigLost, RigSpec, Step, StepResult
 from runner.machines.dry import Dry, DryRig, plausible
 from runner.results.record import Outcome

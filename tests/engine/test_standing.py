@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import pytest
 
 from runner.base.errors import HarnessBroken
-from runner.engine.events import RigWasLost
+from runner.engine.recorder import RigWasLost
 from runner.engine.scheduler import Plan
 from runner.machines.base import RigLost, RigSpec, Step, StepResult
 from runner.machines.dry import Dry, DryRig, plausible
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
     from pathlib import Path
 
-    from runner.engine.events import Event, Listener
+    from runner.engine.recorder import Event, Listener
     from runner.results.record import Trial
 
 MATRIX = """\

@@ -21,8 +21,7 @@ from runner.hosts.checks import DiskCheck, check_disk
 from runner.hosts.exclusive import LeasedDisk
 from runner.hosts.inventory import Census, Node, StableName
 from runner.hosts.operations import LOCAL, Descriptor, find_character_device_users
-from runner.hosts.reasons import Reason
-from runner.hosts.signatures import OwnMarks
+from runner.hosts.reasons import OwnMarks, Reason
 from runner.hosts.vfio import (
     Controller,
     bind_to_vfio,

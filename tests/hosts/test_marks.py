@@ -17,8 +17,8 @@ from runner.hosts.checks import check_disk
 from runner.hosts.disk_ledger import LeaseRecord, lease_records, read_ledger, write_record
 from runner.hosts.inventory import Signature
 from runner.hosts.lease import Lease, lease_disks
+from runner.hosts.reasons import OwnMarks, is_marked, plain_mark
 from runner.hosts.recovery import clean
-from runner.hosts.signatures import OwnMarks, is_marked, plain_mark
 from runner.results.run_folder import STANDING
 from runner.scripts.stack import view_stack
 from tests.hosts.loops import Bay, bay, why_not

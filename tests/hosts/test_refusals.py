@@ -8,8 +8,7 @@ import pytest
 from runner.hosts.checks import check_disk
 from runner.hosts.inventory import Census, Mount, Node, Signature, StableName
 from runner.hosts.listing import list_disks
-from runner.hosts.reasons import Reason
-from runner.hosts.signatures import reason_for
+from runner.hosts.reasons import Reason, reason_for
 from runner.language.hosts import DeclaredDisk
 
 DISK = Node("sda", "8:0", 1 << 40, serial="ZC11", wwn="naa.5000c500a1", model="ST4000", filled=0)

@@ -32,9 +32,8 @@ from runner.hosts.exclusive import DisksRefused, acquire_disks, report_active_ru
 from runner.hosts.inventory import Signature
 from runner.hosts.lease import NotConfirmed, confirm_losses, describe_losses
 from runner.hosts.listing import local_census
-from runner.hosts.reasons import Reason
+from runner.hosts.reasons import OwnMarks, Reason
 from runner.hosts.recovery import clean, unreturned_disks
-from runner.hosts.signatures import OwnMarks
 from runner.hosts.wipe_and_label import give_back, prepare_disk
 from runner.language.hosts import DeclaredDisk
 from runner.results.disk_health import Smart, parse
@@ -357,7 +356,7 @@ def test_where_nothing_is_known_of_its_health_that_is_said() -> None:
 
 def test_a_mark_of_ours_excuses_a_signature_and_nothing_else_does() -> None:
     from runner.hosts.inventory import Node
-    from runner.hosts.signatures import foreign_content
+    from runner.hosts.reasons import foreign_content
 
     node = Node("sda", "8:0", 1 << 30, serial="S1", signatures=(Signature("ext4", uuid="u-1"),), filled=5)
     claim = DeclaredDisk("a", 1 << 30, serial="S1")

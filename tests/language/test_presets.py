@@ -15,8 +15,7 @@ from runner.engine.estimate import Pace, bytes_of, laid_out
 from runner.language.fio_options import OWNED
 from runner.language.presets import PRESETS, Program, problems_of, values_of
 from runner.language.workload import Workload
-from runner.scripts.cell import job, stack_scripts
-from runner.scripts.fio_check import find_rejected
+from runner.scripts.cell import find_rejected, job, stack_scripts
 from runner.space.load import BadMatrix, parse
 from runner.space.select import select
 

@@ -18,7 +18,15 @@ from runner.base.errors import HarnessBroken
 from runner.engine.rigs import powers_of
 from runner.machines import MACHINES
 from runner.machines.base import RigSpec
-from runner.machines.container import NO_OPTIONS, Container, disk_node, engines
+from runner.machines.container import (
+    NO_OPTIONS,
+    Container,
+    LabelledContainer,
+    Owner,
+    disk_node,
+    engines,
+    parse_containers,
+)
 from runner.machines.container.argv import (
     FIRST,
     SWEEP,
@@ -40,7 +48,6 @@ from runner.machines.container.engines import (
     lower_limit,
     mapper_major,
 )
-from runner.machines.container.leftovers import LabelledContainer, Owner, parse_containers
 from runner.simdisks.disk import Disk, Physics
 from tests.support.matrices import space
 

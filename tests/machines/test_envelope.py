@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.base.errors import HarnessBroken
-from runner.machines import script_bundle
+from runner.machines import shell
 from runner.machines.base import Step, StepResult
 
 MARK = "m4rk"
@@ -21,9 +21,9 @@ MARK = "m4rk"
 
 def enact(*steps: Step, mark: str = MARK) -> list[StepResult]:
     with tempfile.TemporaryDirectory() as folder:
-        script = script_bundle.pack(steps, mark, script_bundle.enter_empty_folder(f"{folder}/it's here"))
+        script = shell.pack(steps, mark, shell.enter_empty_folder(f"{folder}/it's here"))
         done = subprocess.run(["/bin/bash", "-c", script], capture_output=True, check=False)
-    return script_bundle.unpack(steps, mark, done.stdout, done.stderr.decode())
+    return shell.unpack(steps, mark, done.stdout, done.stderr.decode())
 
 
 def outcomes(*steps: Step) -> list[tuple[str, int, str]]:
@@ -49,12 +49,12 @@ def test_later_steps_read_what_earlier_ones_wrote() -> None:
 
 def test_each_run_starts_in_an_empty_folder() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        for _ in range(2 * script_bundle.WORK_FOLDERS + 2):
+        for _ in range(2 * shell.WORK_FOLDERS + 2):
             step = Step("a", "ls -A; touch .x y", {"given": ""})
-            script = script_bundle.pack([step], MARK, script_bundle.enter_empty_folder(folder))
+            script = shell.pack([step], MARK, shell.enter_empty_folder(folder))
             done = subprocess.run(["/bin/bash", "-c", script], capture_output=True, check=True)
-            assert script_bundle.unpack([step], MARK, done.stdout)[0].output == "given\n"
-        assert len(list(Path(folder).iterdir())) == script_bundle.WORK_FOLDERS
+            assert shell.unpack([step], MARK, done.stdout)[0].output == "given\n"
+        assert len(list(Path(folder).iterdir())) == shell.WORK_FOLDERS
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_bytes_that_are_no_text_survive_as_well_as_they_can() -> None:
 
 def test_null_bytes_are_refused() -> None:
     with pytest.raises(HarnessBroken, match="null byte"):
-        script_bundle.pack([Step("a", "echo \0")], MARK, ":")
+        shell.pack([Step("a", "echo \0")], MARK, ":")
 
 
 def test_a_script_cut_short_is_an_error_with_its_last_words() -> None:

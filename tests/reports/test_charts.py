@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.reports.charts import Chart, chart, interval, step
-from runner.statistics.interval import Interval
+from runner.statistics.ratios import Interval
 from runner.statistics.stopping import Estimate
 
 

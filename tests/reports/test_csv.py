@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from runner.reports import columns
-from runner.reports.csv import axis_names, summary_csv, trials_csv
+from runner.reports import csv_files
+from runner.reports.csv_files import axis_names, summary_csv, trials_csv
 from runner.reports.run_data import RunData
 from runner.results.record import CellRow, Outcome, Trial
 from tests.reports import samples
@@ -48,7 +48,7 @@ def test_a_measured_trial_tells_its_figures() -> None:
 def test_missing_values_are_empty_not_zero() -> None:
     read_only, broken = read(trials_csv(RUN))[0], read(trials_csv(RUN))[3]
     assert {read_only[name] for name in read_only if name.startswith("write_")} == {""}
-    assert {broken[column.name] for column in columns.TRIAL_FIGURES} == {""}
+    assert {broken[column.name] for column in csv_files.TRIAL_FIGURES} == {""}
     assert (broken["reason"], broken["attempts"]) == ("the guest panicked", "2")
 
 
@@ -141,16 +141,16 @@ def test_synthetic_numbers_say_so_in_every_row(table: object) -> None:
 
 
 def test_columns_are_those_that_are_documented() -> None:
-    for text, documented in ((trials_csv(RUN), columns.TRIALS), (summary_csv(RUN), columns.SUMMARY)):
+    for text, documented in ((trials_csv(RUN), csv_files.TRIALS), (summary_csv(RUN), csv_files.SUMMARY)):
         axes = axis_names(RUN.cells)
-        names = [name for column in documented for name in (axes if column is columns.AXES else [column.name])]
+        names = [name for column in documented for name in (axes if column is csv_files.AXES else [column.name])]
         assert text.splitlines()[0].split(",") == names
         assert all(column.meaning for column in documented)
 
 
-@pytest.mark.parametrize("documented", [columns.TRIALS, columns.SUMMARY])
-def test_the_readme_of_the_results_shows_these_tables(documented: tuple[columns.Column, ...]) -> None:
-    assert columns.markdown(documented) in README.read_text()
+@pytest.mark.parametrize("documented", [csv_files.TRIALS, csv_files.SUMMARY])
+def test_the_readme_of_the_results_shows_these_tables(documented: tuple[csv_files.Column, ...]) -> None:
+    assert csv_files.markdown(documented) in README.read_text()
 
 
 @settings(max_examples=100, deadline=None)

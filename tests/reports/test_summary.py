@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from runner.reports.csv import summary_csv, trials_csv
+from runner.reports.csv_files import summary_csv, trials_csv
 from runner.reports.junit import junit
 from runner.reports.run_data import RunData
 from runner.reports.summary import METRICS
 from runner.results.record import UNSETTLED, Outcome, Trial
-from runner.statistics.interval import student_interval
 from runner.statistics.percentile import Histogram
+from runner.statistics.ratios import student_interval
 from runner.statistics.stopping import StopReason
 from tests.reports import samples
 from tests.reports.samples import RUN, SEQ, direction, measured

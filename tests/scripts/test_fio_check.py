@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.scripts.fio_check import explain_missing_fio, find_rejected
+from runner.scripts.cell import explain_missing_fio, find_rejected
 
 if TYPE_CHECKING:
     from pathlib import Path

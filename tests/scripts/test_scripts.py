@@ -15,8 +15,16 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from runner.base.errors import BadInput
 from runner.language.workload import Workload
 from runner.results.fio_output import parse
-from runner.scripts.cell import Place, cell_scripts, files_of, job, stack_scripts, trial_seed, workload_job
-from runner.scripts.fio_check import find_rejected
+from runner.scripts.cell import (
+    Place,
+    cell_scripts,
+    files_of,
+    find_rejected,
+    job,
+    stack_scripts,
+    trial_seed,
+    workload_job,
+)
 from runner.scripts.jinja import SHIPPED, fio_value, render, shell_words
 from runner.space.space import Cell
 from runner.space.variants import Variant

@@ -8,14 +8,14 @@ import pytest
 
 from runner.base.errors import BadInput
 from runner.results.run_folder import create
-from runner.session.resume import choose_run, starts_new_run
+from runner.session.run_request import choose_run, starts_new_run
 from tests.results.past import manifest
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.results.run_folder import Manifest, RunFolder
-    from runner.session.resume import RunChoice
+    from runner.session.run_request import RunChoice
 
 
 def unfinished(number: int = 1, **changes: Any) -> Manifest:

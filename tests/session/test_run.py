@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
     from pathlib import Path
 
-    from runner.engine.events import Event
+    from runner.engine.recorder import Event
     from runner.session.finish import Ending
     from runner.session.run_request import RunRequest
 

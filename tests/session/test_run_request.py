@@ -15,9 +15,8 @@ from runner.language.hosts import Needs
 from runner.machines.dry import Dry
 from runner.scripts import jinja as environment
 from runner.session.request import load_request
-from runner.session.resume import choose_run
 from runner.session.run import _versions
-from runner.session.run_request import RunRequest, check_kernel, kernel_content
+from runner.session.run_request import RunRequest, check_kernel, choose_run, kernel_content
 from runner.space.hosts_file import matched, parse_lab
 from tests.support.matrices import SMALL
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runner.machines.base import MachineOptions
-    from runner.session.resume import RunChoice
+    from runner.session.run_request import RunChoice
     from tests.cli.conftest import Said
 
 

@@ -8,8 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from runner.statistics.changes import cell_levels
-from runner.statistics.interval import student_interval
-from runner.statistics.ratios import paired_ratio
+from runner.statistics.ratios import paired_ratio, student_interval
 from runner.statistics.trend import find_extreme, scaling_exponent
 
 rates = st.floats(1e-3, 1e9)

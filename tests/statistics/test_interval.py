@@ -5,7 +5,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from runner.statistics.interval import student_interval
+from runner.statistics.ratios import student_interval
 
 values = st.lists(st.floats(-1e9, 1e9), min_size=2, max_size=30)
 

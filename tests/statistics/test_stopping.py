@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from runner.statistics.interval import student_interval
+from runner.statistics.ratios import student_interval
 from runner.statistics.stopping import (
     FIRST_LOOK_SHARE,
     Rule,

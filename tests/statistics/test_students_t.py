@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import stdtr, stdtrit
 
-from runner.statistics.interval import t_factor, two_sided_p
+from runner.statistics.ratios import t_factor, two_sided_p
 
 freedoms = st.floats(1, 1e5)
 

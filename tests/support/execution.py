@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
     from runner.engine.budget import Spending
     from runner.engine.concurrency import Level
-    from runner.engine.events import Listener
-    from runner.engine.recorder import Shelf
+    from runner.engine.recorder import Listener, Shelf
     from runner.engine.scheduler import Plan
     from runner.guidelines.adaptive import Steering
     from runner.hosts.exclusive import LeasedDisk

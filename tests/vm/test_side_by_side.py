@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runner.engine.concurrency import FixedLevel
-from runner.engine.events import BatchDone, BatchStarted, Event, TrialDone, TrialHostLimited
+from runner.engine.recorder import BatchDone, BatchStarted, Event, TrialDone, TrialHostLimited
 from runner.engine.scheduler import Plan
 from runner.machines.qemu import Qemu
 from runner.results.journal import Journal

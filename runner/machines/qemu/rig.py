@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.base.errors import HarnessBroken
-from runner.machines import script_bundle
+from runner.machines import shell
 from runner.machines.base import RigLost
 from runner.machines.qemu.standing_shell import ScriptCache
 from runner.machines.requirements import FACTS, parse_facts
@@ -143,21 +143,21 @@ class QemuRig:
             f"export MATRIX_BELL=/dev/matrix-bell && {enter_work_folder(self._scripts)}",
         )
         self._scripts += 1
-        script = script_bundle.pack(steps, mark, enter, self._script_cache.words)
+        script = shell.pack(steps, mark, enter, self._script_cache.words)
         try:
             output = await self.guest.evaluate(script, deadline=deadline, on_start=self._strike)
             if output is None:
                 # A new shell has no cached functions.
-                script = script_bundle.pack(steps, mark, enter)
+                script = shell.pack(steps, mark, enter)
                 output = await self.guest.run_in_new_shell(script, expected=expected, deadline=deadline)
-            results = script_bundle.unpack(steps, mark, output)
+            results = shell.unpack(steps, mark, output)
         except RigLost:
             raise
         except HarnessBroken as error:
             # Another rig may return a valid answer, so only this rig is lost.
             raise RigLost(error.brief, tail=f"{error.details}\n{self.guest.tail()}".strip()) from error
         successes = [step.text for step, result in zip(steps, results, strict=False) if result.status == 0]
-        for name, definition in self._script_cache.definitions([script_bundle.PRELUDE, *successes]).items():
+        for name, definition in self._script_cache.definitions([shell.PRELUDE, *successes]).items():
             if await self.guest.evaluate(definition) == name.encode() + b"\n":
                 self._script_cache.add(name)
         missed, self._armed = self._armed, ()

@@ -1,18 +1,34 @@
-"""Names of rows from the axes that differ, in natural order: sizes and numbers by value, not by digits."""
+"""Names of rows from the axes that differ, in natural order, and explanations for two sides without common cells."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from runner.analysis.axes import ALIASES, is_part, is_tunable, is_workload_axis, names_of, varying_axes
+from runner.analysis.axes import (
+    ALIASES,
+    DEFAULT,
+    is_part,
+    is_tunable,
+    is_workload_axis,
+    keys_of,
+    may_lack,
+    names_of,
+    side_by_side,
+    tunables_with_default,
+    varying_axes,
+)
+from runner.space.notes import few
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
-    from runner.analysis.axes import Axes
+    from runner.analysis.axes import Axes, Key
+    from runner.results.record import CellRow
 
 _DIGITS = re.compile(r"(\d+)")
 Place = tuple[int, float, str]
@@ -142,3 +158,126 @@ def _short(names: Sequence[str]) -> dict[str, str]:
     short = {name: name.removeprefix("tune.") if is_tunable(name) else name.rpartition(".")[2] for name in names}
     taken = list(short.values())
     return {name: one if taken.count(one) == 1 else name for name, one in short.items()}
+
+
+#: Differences of runs that can change cells of the same name.
+_OF_CELLS = ("seed", "disk", "digest.matrix")
+_FEW = 4
+
+
+def unrelated_runs(cells: Mapping[str, AbstractSet[str]], declared: AbstractSet[str]) -> list[str]:
+    """Return the runs without any declared cell, with the ids of their cells.
+
+    Empty if all runs share a cell: then they are of one matrix, in an earlier state.
+    """
+    if len(cells) < 2 or frozenset.intersection(*map(frozenset, cells.values())):
+        return []
+    return [name for name, ids in cells.items() if not ids & declared]
+
+
+def explain_same_names(
+    left: Sequence[CellRow], right: Sequence[CellRow], facts_apart: Iterable[tuple[str, str, str]]
+) -> tuple[str, str]:
+    """Explain why cells of one name differ, and what to do. Their ids cover all resolved values.
+
+    Empty if that is not the reason. `facts_apart` is the differences of the runs.
+    """
+    there = [{cell.name: cell for cell in side} for side in (left, right)]
+    alike = there[0].keys() & there[1].keys()
+    if not alike or {cell.id for cell in left} & {cell.id for cell in right}:
+        return "", ""
+    axes = {
+        axis: f"{there[0][name].axes.get(axis, 'none')} → {there[1][name].axes.get(axis, 'none')}"
+        for name in sorted(alike)
+        for axis in {**there[0][name].axes, **there[1][name].axes}
+        if there[0][name].axes.get(axis) != there[1][name].axes.get(axis)
+    }
+    facts = {name: f"{one} → {other}" for name, one, other in facts_apart if name.startswith(_OF_CELLS)}
+    if axes or len(facts) > 1:
+        facts.pop("digest.matrix", None)  # it only shows that something differs
+    told = [f"{name}: {change}" for name, change in {**axes, **facts}.items()]
+    more = f" and {len(told) - _FEW} more" if len(told) > _FEW else ""
+    what = f"{', '.join(told[:_FEW])}{more}" if told else "in a value that the store does not have"
+    seed = "give both runs one `seed:`: simulated disks take the position of their platters from it"
+    count = f"{len(alike):,} cell{'s have' if len(alike) != 1 else ' has'}"
+    return (
+        f"{count} the same name on both sides but another id, as what it resolves to differs: {what}",
+        seed if "seed" in facts and not axes else "compare runs of one matrix on the same disks",
+    )
+
+
+def differing_axes(columns: Iterable[Sequence[Axes]], names: Iterable[str]) -> dict[str, list[list[str]]]:
+    """Return the axes on which no two columns share a value, with the values of each. A layer's axis may be lacking."""
+    every = list(columns)
+    defaults = tunables_with_default(axes for column in every for axes in column)
+    found = {}
+    for name in names:
+        absent = DEFAULT if name in defaults else "none"
+        sets = [{axes.get(name, absent) for axes in column} for column in every]
+        told = [one - {"none"} if may_lack(name) else one for one in sets]
+        some = [one for one in told if one]
+        if len(some) > 1 and sum(map(len, some)) == len(set().union(*some)):
+            found[name] = [sorted(one, key=value_key) for one in told]
+    return found
+
+
+def describe_differences(apart: Mapping[str, Sequence[Sequence[str]]]) -> str:
+    """Describe the differences of columns."""
+    if not apart:
+        return "they share single values, but no combination"
+    told = ", ".join(f"{name} ({' → '.join(_few(one) or 'none' for one in values)})" for name, values in apart.items())
+    return f"they differ in {told}"
+
+
+def common_choice(
+    axis: str, columns: Mapping[str, Sequence[Axes]], apart: Mapping[str, Sequence[Sequence[str]]]
+) -> str:
+    """Return options that choose matching cells; empty if only another workload would help, or there are none.
+
+    With one value in each column, an axis changes along with the compared one.
+    """
+    if not apart or not all(is_part(name) and not is_workload_axis(name) for name in apart):
+        return ""
+    chosen = [
+        {axis: value, **{name: values[at][0] for name, values in apart.items() if values[at]}}
+        for at, value in enumerate(columns)
+    ]
+    kept = [
+        [axes for axes in column if all(axes.get(name) == one for name, one in rule.items())]
+        for column, rule in zip(columns.values(), chosen, strict=True)
+    ]
+    matched = share_a_row(kept, axis)
+    if not matched or any({*"|,="} & {*value} for rule in chosen for value in rule.values()):
+        return ""
+    rules = (",".join(f"{name}={value}" for name, value in rule.items()) for rule in chosen)
+    return " ".join(f"--only {shlex.quote(rule)}" for rule in rules) + "  in place of any other --only"
+
+
+def share_a_row(columns: Sequence[Sequence[Axes]], axis: str) -> bool:
+    """Return whether cells of two columns agree on all axes that the compared one does not determine."""
+    cells = [axes for column in columns for axes in column]
+    names = varying_axes(cells, {axis})
+    along = determined_axes(cells, axis, names)
+    keys = iter(keys_of(cells, [name for name in names if name not in along], [""] * len(cells)))
+    rows = side_by_side([[(next(keys), 0) for _ in column] for column in columns])
+    return any(sum(map(bool, row.columns)) > 1 for row in rows)
+
+
+def describe_absences(placed: Iterable[tuple[str, Axes, Key]], names: Sequence[str]) -> Iterator[str]:
+    """Describe which cells lack an axis of the rows, and in which rows they therefore appear.
+
+    `placed` has the compared value, the axes of a cell, and the key of its row.
+    """
+    lacking: dict[tuple[str, bool], dict[str, None]] = {}
+    for value, axes, key in placed:
+        for name, there in zip(names, key, strict=True):
+            if there and name not in axes and may_lack(name):
+                as_default = is_tunable(name) and there == DEFAULT
+                lacking.setdefault((name, as_default), {})[value] = None
+    for (name, as_default), values in lacking.items():
+        what = f"count as {DEFAULT}" if as_default else "are in the row of each value"
+        yield f"cells of {few(values)} without {name} {what}"
+
+
+def _few(values: Sequence[str]) -> str:
+    return ", ".join(values[:_FEW]) + (f" and {len(values) - _FEW} more" if len(values) > _FEW else "")

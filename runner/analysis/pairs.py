@@ -20,13 +20,14 @@ from runner.analysis.axes import (
     varying_axes,
     with_aliases,
 )
-from runner.analysis.naming import alias_notes, naming_of
-from runner.analysis.no_overlap import (
+from runner.analysis.naming import (
+    alias_notes,
     common_choice,
     describe_absences,
     describe_differences,
     differing_axes,
     explain_same_names,
+    naming_of,
     share_a_row,
 )
 from runner.analysis.operands import BY_ID, KINDS, Side, axis_of

@@ -20,16 +20,25 @@ from runner.analysis.axes import (
     with_aliases,
 )
 from runner.analysis.metrics import METRICS, is_percentile, rates_of
-from runner.analysis.naming import alias_notes, declared_key, describe_determined, determined_axes, naming_of
-from runner.analysis.no_overlap import common_choice, describe_absences, describe_differences, differing_axes
+from runner.analysis.naming import (
+    alias_notes,
+    common_choice,
+    declared_key,
+    describe_absences,
+    describe_determined,
+    describe_differences,
+    determined_axes,
+    differing_axes,
+    naming_of,
+)
 from runner.analysis.tables import ENDS, values_of, warnings
 from runner.base.errors import BadInput
 from runner.guidelines.claims import number_of
 from runner.reports.table import Grid
 from runner.reports.terminal import percent
 from runner.reports.terminal_text import digits, figure, times
+from runner.statistics.changes import scaling_exponent
 from runner.statistics.ratios import paired_ratio
-from runner.statistics.trend import scaling_exponent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

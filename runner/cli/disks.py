@@ -46,7 +46,7 @@ def show_disks(hosts: Path | None, host: str | None, form: str) -> None:
 
 def load_lab_file(hosts: Path | None) -> Lab | None:
     """Load a lab file; without a name hosts.yaml, if it exists."""
-    from runner.space.hosts_file import load_lab
+    from runner.space.declared_files import load_lab
 
     return load_lab(hosts or HOSTS_FILE) if hosts or HOSTS_FILE.exists() else None
 

@@ -43,7 +43,7 @@ def command() -> None:
 def list_(files: tuple[Path, ...], form: str, to: Path | None) -> None:
     """Show the guidelines in FILES (guideline files or matrices); without FILES, the shipped guidelines."""
     from runner.reports.table import Grid
-    from runner.space.guideline_files import load_guidelines
+    from runner.space.declared_files import load_guidelines
 
     rows = [
         (one.id, one.shape, one.claimed.metric, one.claim, one.source, str(path))
@@ -106,7 +106,7 @@ def _judge(
     from runner.analysis.selectors import runs_on, select_cells
     from runner.analysis.stored_guidelines import columns_of, judged_in_store
     from runner.base.errors import BadInput
-    from runner.space.guideline_files import load_guidelines
+    from runner.space.declared_files import load_guidelines
 
     loaded = [one for path in files for one in load_guidelines(path)]
     with open_store(store, results) as shared:

@@ -52,11 +52,10 @@ def command(
     form: str,
 ) -> None:
     """Show what a run would do: cells, stacks, rigs, time and bytes written. Starts no machine."""
-    from runner.engine.estimate import estimate
+    from runner.engine.estimate import QUIET, Load, estimate, pace_of
     from runner.engine.rigs import specs_of
     from runner.machines import machine
     from runner.machines.base import MachineOptions
-    from runner.session.past_timings import QUIET, Load, pace_of
     from runner.session.run_request import check_kernel
 
     request = load_request(matrix, only, shard, Checks(place))

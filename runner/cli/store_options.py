@@ -62,7 +62,7 @@ to = click.option(
 def open_store(name: str | None, results: Path) -> Iterator[SharedStore]:
     """Open the store, and add the runs below `results` that it lacks. Prints a note on runs that cannot be added."""
     from runner.base.errors import BadInput
-    from runner.results.folders import run_folders
+    from runner.results.run_folder import run_folders
     from runner.results.store_sync import bring_up_to_date
     from runner.results.store_tables import VARIABLE, address_of, is_named
 

@@ -119,7 +119,7 @@ def _compare(path: Path, space: Space, study: Study, shared: SharedStore, among:
 
 def _check_same_matrix(path: Path, space: Space, samples: Sequence[Samples]) -> None:
     """Refuse runs of an older matrix with the same name but no cell in common: runs count together cell by cell."""
-    from runner.analysis.no_overlap import unrelated_runs
+    from runner.analysis.naming import unrelated_runs
     from runner.base.errors import BadInput
 
     cells: dict[str, set[str]] = {}

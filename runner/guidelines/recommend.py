@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from runner.base.errors import BadInput
 from runner.guidelines.evaluate import Level
 from runner.guidelines.samples import kind_of
+from runner.statistics.changes import find_extreme
 from runner.statistics.ratios import paired_ratio
-from runner.statistics.trend import find_extreme
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

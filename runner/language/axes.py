@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_args, get_o
 
 from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, create_model
 
-from runner.base.model import Model
+from runner.base.quantities import Model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
 from pydantic_core import core_schema
 
-from runner.base.model import Extent, Model, Percent, Size, Time
-from runner.base.quantities import format_rate, parse_rate, resolve_share
+from runner.base.quantities import Extent, Model, Percent, Size, Time, format_rate, parse_rate, resolve_share
 from runner.simdisks.disk import Bus, Disk, Fault, Physics
 
 if TYPE_CHECKING:

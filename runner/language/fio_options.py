@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from runner.base.model import Model, Percent, Time
-from runner.base.quantities import format_time
+from runner.base.quantities import Model, Percent, Time, format_time
 from runner.layers import Problem
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
-from runner.base.model import Model, Name, Percent
-from runner.base.quantities import parse_percent, parse_rate, parse_time
+from runner.base.quantities import Model, Name, Percent, parse_percent, parse_rate, parse_time
 from runner.language.axes import Scalar, SomeCells, Where, conditions
 from runner.language.metrics import KNOWN, Metric
 

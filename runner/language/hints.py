@@ -8,7 +8,7 @@ import unicodedata
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from runner.base.model import NAME
+from runner.base.quantities import NAME
 from runner.layers import LAYERS
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from pydantic_core import ErrorDetails
 
-    from runner.base.model import Model
+    from runner.base.quantities import Model
 
 _KINDS = {
     "bool_type": "true or false",

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 from pydantic_core import core_schema
 
-from runner.base.model import Model, size_schema
-from runner.base.quantities import format_rate, format_size, parse_rate, parse_size
+from runner.base.quantities import Model, format_rate, format_size, parse_rate, parse_size, size_schema
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler

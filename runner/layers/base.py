@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self
 
 from pydantic import Field
 
-from runner.base.model import Model
-from runner.base.quantities import format_size
+from runner.base.quantities import Model, format_size
 from runner.layers.geometry import Below
 
 if TYPE_CHECKING:

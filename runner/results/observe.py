@@ -15,10 +15,9 @@ import sqlalchemy as sa
 
 from runner.base.errors import Exit, MatrixError
 from runner.results.databases import sqlite_reader, translate_errors
-from runner.results.folders import MANIFEST, run_folders
 from runner.results.journal_tables import attempts, begun, cells, trials
 from runner.results.record import Outcome
-from runner.results.run_folder import LOCK, RunFolder, load
+from runner.results.run_folder import LOCK, MANIFEST, RunFolder, load, run_folders
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

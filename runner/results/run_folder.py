@@ -1,8 +1,4 @@
-"""The run folder: the files of one execution of a matrix, and their lock.
-
-A new run gets a hidden name until its manifest is complete, so a kill leaves no half run, and the next run removes the
-rest. A folder without a manifest is foreign, or from an older version that was killed.
-"""
+"""The run folder: the files of one execution of a matrix, and their lock; and all run folders of a results folder."""
 
 from __future__ import annotations
 
@@ -27,13 +23,41 @@ from runner.base.errors import BadInput
 from runner.base.files import remove_temporaries, sync_folder, write_atomically, write_durably, write_whole
 from runner.results.databases import translate_errors
 from runner.results.disk_health import Health
-from runner.results.folders import HALF, run_folders, state_of
-from runner.results.folders import MANIFEST as _MANIFEST
 from runner.results.record import STEERED, Digests, DiskFacts, Host, Revision, flatten_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
+
+MANIFEST = "manifest.json"
+#: Suffix of a run folder under construction. Its name begins with a dot.
+HALF = ".half"
+
+
+def run_folders(results: Path) -> list[Path]:
+    """Return the run folders, even those with an unreadable manifest."""
+    if not results.is_dir():
+        return []
+    with translate_errors(results):
+        return sorted(folder for folder in results.iterdir() if _is_run(folder))
+
+
+def _is_run(folder: Path) -> bool:
+    if folder.name.startswith(".") and folder.name.endswith(HALF):
+        return False
+    try:
+        return (folder / MANIFEST).is_file()
+    except OSError:
+        return True  # permission denied: the error appears when someone opens it
+
+
+def state_of(folder: Path) -> str:
+    """Return a text that changes with the manifest of a run; empty if it is unreadable."""
+    try:
+        return blake2b((folder / MANIFEST).read_bytes(), digest_size=16).hexdigest()
+    except OSError:
+        return ""
+
 
 #: The lock of the process that runs. It contains its process id and host.
 LOCK = ".lock"
@@ -173,7 +197,7 @@ class RunFolder:
     def update_manifest(self, **changes: object) -> RunFolder:
         """Replace fields of the manifest, also on disk."""
         manifest = Manifest.model_validate(self.manifest.model_dump() | changes)
-        write_atomically(self.path / _MANIFEST, _json(manifest))
+        write_atomically(self.path / MANIFEST, _json(manifest))
         return RunFolder(self.path, manifest)
 
     def state(self) -> str:
@@ -234,7 +258,7 @@ def create(results: Path, manifest: Manifest, name: str | None = None) -> RunFol
         try:
             with _held(half):
                 write_durably(half / "matrix.yaml", manifest.text.encode())
-                write_durably(half / _MANIFEST, content)
+                write_durably(half / MANIFEST, content)
                 sync_folder(half)
                 folder = _put_in_place(half, name or _readable_name(manifest))
         except BaseException:
@@ -270,12 +294,12 @@ def _held(folder: Path, *, wait: bool = True) -> Iterator[bool]:
 
 def load(folder: Path) -> RunFolder:
     """Load the run in a folder. Raise BadInput if there is none."""
-    manifest = folder / _MANIFEST
+    manifest = folder / MANIFEST
     with translate_errors(manifest):
         if not manifest.is_file():
             raise BadInput(
                 f"{folder} is not the folder of a run",
-                details=f"it holds no {_MANIFEST}",
+                details=f"it holds no {MANIFEST}",
                 resolution="`matrix runs` lists runs; --results names their folder",
             )
         content = manifest.read_bytes()

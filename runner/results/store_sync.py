@@ -10,8 +10,8 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Self
 
 from runner.base.errors import HarnessBroken, MatrixError
-from runner.results.folders import run_folders, state_of
 from runner.results.journal import Journal
+from runner.results.run_folder import run_folders, state_of
 from runner.results.store import SharedStore
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from runner.results.run_folder import RunFolder
     from runner.session.host_connection import HostConnection
     from runner.session.request import Request
-    from runner.space.hosts_file import Match
+    from runner.space.declared_files import Match
     from runner.space.space import Array
 
 
@@ -224,7 +224,7 @@ def _marks(arrays: Iterable[Array], disks: tuple[str, ...]) -> frozenset[str]:
 def match_disks(matrix: Matrix, file: Path | None, place: Where) -> Match:
     """Return physical disks that meet `needs:`; without `needs:`, as many disks as the matrix declares."""
     from runner.language.hosts import Needs
-    from runner.space.hosts_file import load_lab, matched
+    from runner.space.declared_files import load_lab, matched
 
     path = file or HOSTS_FILE
     if not path.exists():

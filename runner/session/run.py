@@ -12,7 +12,7 @@ from runner.base.errors import BadInput, Exit, MatrixError
 from runner.base.files import write_atomically
 from runner.engine.budget import ENDLESS, Cost, Spending
 from runner.engine.concurrency import AdaptiveLevel, FixedLevel, why_one_at_a_time
-from runner.engine.estimate import estimate
+from runner.engine.estimate import QUIET, Load, estimate, pace_of
 from runner.engine.executor import Executor
 from runner.engine.recorder import RigUp, RunContext, TrialDone
 from runner.engine.scheduler import Scheduler
@@ -37,7 +37,6 @@ from runner.session.disk_lease import (
 )
 from runner.session.finish import Ending, report
 from runner.session.host_facts import boot_id, kernel_release
-from runner.session.past_timings import QUIET, Load, pace_of
 from runner.session.request import Checks, check_machine, check_names, check_templates, load_request
 from runner.session.run_request import RunRequest, check_kernel, choose_run, starts_new_run
 from runner.space.studies import study_beside

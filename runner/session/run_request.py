@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from runner.results.journal import Journal
     from runner.session.request import Request
     from runner.simdisks.disk import Disk
-    from runner.space.hosts_file import Match
+    from runner.space.declared_files import Match
     from runner.space.studies import Study
 
 

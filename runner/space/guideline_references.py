@@ -23,7 +23,7 @@ from runner.space.workloads import Workloads
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from runner.base.model import Model
+    from runner.base.quantities import Model
     from runner.language.axes import Condition
     from runner.language.guidelines import Claim, Guideline
     from runner.language.matrix import Matrix

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from runner.base.files import shipped
-from runner.base.model import Model
+from runner.base.quantities import Model
 from runner.language.hints import did_you_mean
 from runner.language.matrix import Matrix
 from runner.language.messages import from_pydantic

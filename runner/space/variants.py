@@ -12,7 +12,7 @@ import orjson
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from runner.base.model import Model
+    from runner.base.quantities import Model
 
 T = TypeVar("T")
 _LONGEST = 200

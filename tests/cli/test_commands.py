@@ -16,7 +16,7 @@ from runner.cli.plan import volume
 from runner.cli.schema import schema_text
 from runner.engine.costs import SYNTHETIC
 from runner.reports.terminal_text import duration
-from runner.results.folders import run_folders
+from runner.results.run_folder import run_folders
 from tests.support.command import Matrix
 from tests.support.matrices import SMALL, SWEEP
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.results.folders import run_folders
+from runner.results.run_folder import run_folders
 from tests.support.command import Matrix
 from tests.support.matrices import SMALL
 

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.results.folders import run_folders
 from runner.results.record import Outcome, Trial
-from runner.results.run_folder import InUse, load
+from runner.results.run_folder import InUse, load, run_folders
 from tests.results import past
 from tests.support.matrices import SMALL
 

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.results.folders import run_folders
-from runner.results.run_folder import load
+from runner.results.run_folder import load, run_folders
 from runner.results.store import SharedStore
 from runner.results.store_sync import bring_up_to_date
 from runner.results.store_tables import address_of

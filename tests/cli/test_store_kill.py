@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.cli import main, run
-from runner.results.folders import run_folders
 from runner.results.journal import Journal
 from runner.results.record import Host
-from runner.results.run_folder import load
+from runner.results.run_folder import load, run_folders
 from runner.results.store import SharedStore
 from runner.results.store_tables import address_of
 from runner.scripts import cell as check

@@ -12,12 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.engine.costs import COSTS, EMULATED, Costs, disks_at_work, rate, sequential
-from runner.engine.estimate import Pace, building_of, estimate, remaining_seconds, seconds_of
+from runner.engine.estimate import Load, Pace, building_of, estimate, machine_pace, remaining_seconds, seconds_of
 from runner.engine.scheduler import Plan
 from runner.machines.base import Preparation, RigSpec
 from runner.machines.dry import Dry
 from runner.reports.terminal_text import about
-from runner.session.past_timings import Load, machine_pace
 from runner.session.request import Checks, load_request
 from runner.simdisks.disk import Physics
 from runner.space.select import select

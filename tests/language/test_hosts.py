@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 from runner.base.errors import BadInput
 from runner.cli.schema import hosts_schema_text
 from runner.language.hosts import DeclaredDisk, Needs
-from runner.space.hosts_file import matched, parse_lab
+from runner.space.declared_files import matched, parse_lab
 from runner.space.load import BadMatrix
 from tests.support.matrices import SMALL, space
 

@@ -14,10 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.base.errors import BadInput
-from runner.results.folders import run_folders
 from runner.results.journal import Journal
 from runner.results.record import Host
-from runner.results.run_folder import Manifest, RunFolder, _held, create, load
+from runner.results.run_folder import Manifest, RunFolder, _held, create, load, run_folders
 
 
 def manifest(**changes: object) -> Manifest:

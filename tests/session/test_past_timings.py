@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.engine.estimate import Pace
+from runner.engine.estimate import Pace, refine_pace
 from runner.results.journal import Journal
 from runner.results.record import CellRow
 from runner.results.run_folder import create
-from runner.session.past_timings import refine_pace
 from tests.reports.samples import direction, measured
 from tests.results.test_run import manifest
 

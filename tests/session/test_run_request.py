@@ -17,7 +17,7 @@ from runner.scripts import jinja as environment
 from runner.session.request import load_request
 from runner.session.run import _versions
 from runner.session.run_request import RunRequest, check_kernel, choose_run, kernel_content
-from runner.space.hosts_file import matched, parse_lab
+from runner.space.declared_files import matched, parse_lab
 from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:

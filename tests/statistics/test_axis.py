@@ -7,9 +7,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from runner.statistics.changes import cell_levels
+from runner.statistics.changes import cell_levels, find_extreme, scaling_exponent
 from runner.statistics.ratios import paired_ratio, student_interval
-from runner.statistics.trend import find_extreme, scaling_exponent
 
 rates = st.floats(1e-3, 1e9)
 moods = st.lists(st.floats(0.5, 2), min_size=3, max_size=8)

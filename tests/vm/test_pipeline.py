@@ -19,8 +19,8 @@ from runner.engine.rigs import rig_spec
 from runner.engine.trial import ArrayOnRig, Measured
 from runner.machines.base import Rig, RigSpec, Step
 from runner.machines.qemu import Qemu
-from runner.results.folders import run_folders
 from runner.results.record import Outcome
+from runner.results.run_folder import run_folders
 from runner.scripts.cell import cell_scripts, stack_scripts
 from runner.simdisks.disk import Disk
 from runner.space.space import Space

@@ -1,23 +1,68 @@
-"""Load hosts.yaml and find a host whose disks match the needs of a matrix."""
+"""Files beside a matrix: guidelines in their own file, and hosts.yaml with a host that has what a matrix needs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from pydantic import TypeAdapter, ValidationError
 
 from runner.base.errors import BadInput
 from runner.base.quantities import format_in_unit
+from runner.language.guidelines import Guideline, Guidelines
+from runner.language.hints import did_you_mean
 from runner.language.hosts import Lab
+from runner.language.messages import from_pydantic
 from runner.language.yaml_source import Place, Source, UnreadableError, read
+from runner.space.guideline_references import find_unknown_axes
 from runner.space.includes import validated
-from runner.space.load import BadMatrix, placed, text_of, unreadable
+from runner.space.load import BadMatrix, load, placed, text_of, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from runner.language.hosts import DiskNeeds, LabDisk, LabHost, Needs
+
+_ADAPTER: TypeAdapter[tuple[Guideline, ...]] = TypeAdapter(Guidelines)
+
+
+def load_guidelines(path: Path) -> tuple[Guideline, ...]:
+    """Load all guidelines of a file, or one of them (`FILE#id`)."""
+    file, hash_, name = str(path).rpartition("#")
+    if not hash_ or path.exists():
+        return _all_in(path)
+    there = _all_in(Path(file))
+    if found := tuple(one for one in there if one.id == name):
+        return found
+    raise BadInput(f"{file}: there is no guideline {name}; {did_you_mean(name, [one.id for one in there])}")
+
+
+def _all_in(path: Path) -> tuple[Guideline, ...]:
+    name, text = str(path), text_of(path)
+    try:
+        source = read(name, text)
+    except UnreadableError as error:
+        raise unreadable(Source(name, text, None, None), error) from None
+    if not isinstance(source.data, list):
+        found = load(path).space.matrix.guidelines
+        if not found:
+            raise BadInput(f"{path}: this matrix has no guidelines")
+        return found
+    return _checked(source)
+
+
+def _checked(source: Source) -> tuple[Guideline, ...]:
+    try:
+        found = _ADAPTER.validate_python(source.data)
+    except ValidationError as error:
+        # `within`: hints treat the file as the `guidelines` section of a matrix.
+        malformed = from_pydantic(error, source.data, within=("guidelines",))
+        raise BadMatrix(source, placed(source, malformed)) from None
+    if flaws := list(find_unknown_axes(found)):
+        raise BadMatrix(source, placed(source, flaws))
+    return found
 
 
 def load_lab(path: Path) -> Lab:

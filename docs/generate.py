@@ -1,0 +1,262 @@
+"""Write the generated parts of the reference: `python -m docs.generate`. A part stands between two comments of a page."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from ruamel.yaml import YAML
+
+from runner.cli import cli
+from runner.cli.schema import hosts_schema_text, model_schema_text, schema_text
+from runner.machines.qemu import kernel_config
+from runner.reports import csv_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+Schema = dict[str, Any]
+DOCS = Path(__file__).parent
+_PART = re.compile(r"(<!-- begin (?P<name>[\w.-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
+#: Longer values are no examples.
+_LONGEST = 40
+_SIZES = "a size (`64KiB`)"
+#: Patterns of texts, in words.
+_TEXTS = (
+    ("memory", "a size, a share (`50%`) or `4x memory`"),
+    (r"%\s*$)", "a size or a share (`25%`)"),
+    (r"us|ms|s|m|h", "a time (`10s`)"),
+    ("[KMGT]iB", _SIZES),
+    ("%", "a share (`5%`)"),
+    ("^.+#.+$", "`FILE.yaml#name`"),
+)
+
+
+def table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|').replace(chr(10), ' ') for cell in row)} |\n" for row in lines)
+
+
+def language() -> str:
+    """Return a table for each part of a matrix, in the order in which a matrix refers to them."""
+    schema = json.loads(schema_text())
+    parts = [_keys("### The top level", schema, schema)]
+    seen = set[str]()
+    queue = [(name, path) for key, value in schema["properties"].items() for name, path in _references(value, key)]
+    while queue:
+        name, path = queue.pop(0)
+        if name in seen:
+            continue
+        seen.add(name)
+        part = schema["$defs"][name]
+        forms = [part, *part.get("anyOf", ())]
+        for form in forms:
+            if "properties" in form:
+                parts.append(_keys(f"### {path}", form, schema))
+                queue += [one for key, value in form["properties"].items() for one in _references(value, _below(path, key, name))]
+    return "\n".join(parts)
+
+
+def _below(path: str, key: str, name: str) -> str:
+    return f"{path.removesuffix(' (a layer)')}: {key}" if name != "Layer" else f"layouts: {key}"
+
+
+def _keys(title: str, part: Schema, schema: Schema) -> str:
+    needed = part.get("required", ())
+    parent = {"The top level": "", "workloads": "workload "}.get(title.removeprefix("### "), title.rpartition(" ")[2])
+    rows = (
+        (f"`{key}`", _values(value, schema), _default(value, needed=key in needed), _meaning(value, schema), f"`{_example(key, value, schema, parent)}`")
+        for key, value in part["properties"].items()
+    )
+    text = part.get("description", "")
+    return f"{title}\n\n" + (f"{text}\n\n" if text else "") + table(("key", "value", "default", "meaning", "example"), rows)
+
+
+def _references(value: Schema, path: str) -> list[tuple[str, str]]:
+    found = re.findall(r'"\$ref": "#/\$defs/(\w+)"', json.dumps(value))
+    return [(name, path if len(set(found)) == 1 else f"{path}: {name.removesuffix('Axes').lower()}") for name in dict.fromkeys(found)]
+
+
+def _alternatives(value: Schema) -> Iterator[Schema]:
+    """Yield the forms of one value; a list of values is an axis, and the same form."""
+    for form in value.get("anyOf", value.get("oneOf", [value])):
+        if form is not value and ("anyOf" in form or "oneOf" in form):
+            yield from _alternatives(form)
+        elif form.get("type") == "array" and value is not form:
+            continue
+        elif form.get("type") != "null" and form.get("const") != 0:
+            yield form
+
+
+def _values(value: Schema, schema: Schema) -> str:
+    return " or ".join(dict.fromkeys(filter(None, (_form(one) for one in _alternatives(value)))))
+
+
+def _form(one: Schema) -> str:
+    if "$ref" in one:
+        return "a map, below"
+    if "const" in one:
+        return f"`{one['const']}`"
+    if "enum" in one:
+        texts = [str(text).lower() if isinstance(text, bool) else str(text) for text in one["enum"]]
+        return ", ".join(f"`{text}`" for text in texts)
+    if "pattern" in one:
+        return next((words for part, words in _TEXTS if part in one["pattern"]), "a text")
+    kinds: Mapping[str, str] = {"integer": "a number", "number": "a number", "boolean": "`true`, `false`", "string": "a text", "array": "a list", "object": "a map"}
+    text = kinds.get(str(one.get("type")), "")
+    low, high = one.get("minimum", one.get("exclusiveMinimum")), one.get("maximum")
+    if low is not None and high is not None and high < 2**31 - 1:
+        return f"{low} to {high}"
+    return f"{text} from {low}" if low is not None else text
+
+
+def _default(value: Schema, *, needed: bool) -> str:
+    if needed:
+        return "required"
+    given = value.get("default")
+    if given in (None, "", [], {}) or isinstance(given, dict):
+        return ""
+    return f"`{_shown(given, value)}`"
+
+
+def _shown(given: object, value: Schema) -> str:
+    from runner.base.quantities import format_size
+
+    if isinstance(given, bool):
+        return str(given).lower()
+    pattern = json.dumps(value)
+    if isinstance(given, int) and "KMGT" in pattern and given >= 1024:
+        return format_size(given)
+    if isinstance(given, float) and "%" in pattern:
+        return f"{given:.0%}"
+    return str(given)
+
+
+def _meaning(value: Schema, schema: Schema) -> str:
+    own = value.get("description", "")
+    if own or "$ref" not in json.dumps(value):
+        return own
+    name = re.findall(r"#/\$defs/(\w+)", json.dumps(value))[0]
+    return schema["$defs"][name].get("description", "").partition("\n")[0]
+
+
+def _flow(value: object) -> str:
+    """Return a value as YAML on one line."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_flow(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_flow, value)) + "]"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@cache
+def _shipped_examples() -> Mapping[tuple[str, str], str]:
+    """Return the shortest telling value of each key in the shipped matrices, by the key above it."""
+    found: dict[tuple[str, str], str] = {}
+
+    def collect(parent: str, value: object) -> None:
+        if isinstance(value, list):
+            for one in value:
+                collect(parent, one)
+        if not isinstance(value, dict):
+            return
+        for key, one in value.items():
+            text = f"{key}: {_flow(one)}"
+            named = parent in {"layouts", "workloads"}
+            old = found.get((parent, str(key)), "")
+            if not named and len(text) <= _LONGEST and (not old or len(text) > len(old)):
+                found[parent, str(key)] = text
+            collect(f"{parent[:-1]} " if named and parent == "workloads" else "" if named else str(key), one)
+
+    for path in sorted((DOCS.parent / "matrix").rglob("*.yaml")):
+        if path.name not in {"published.yaml", "hosts.yaml"}:
+            collect("", YAML(typ="safe").load(path))
+    return found
+
+
+def _example(key: str, value: Schema, schema: Schema, parent: str) -> str:
+    if shipped := _shipped_examples().get((parent, key)):
+        return shipped
+    given = value.get("examples") or [_example_of(one, schema, value) for one in _alternatives(value)][:1] or ["…"]
+    text = given[0] if isinstance(given[0], str) else json.dumps(given[0], ensure_ascii=False).replace('"', "")
+    return f"{key}: {text}"
+
+
+def _example_of(one: Schema, schema: Schema, value: Schema) -> str:
+    if "examples" in one:
+        return str(one["examples"][0])
+    if "enum" in one:
+        texts = [text for text in one["enum"] if text not in ("default", value.get("default"))]
+        return str(texts[0]).lower() if isinstance(texts[0], bool) else str(texts[0])
+    if "const" in one:
+        return str(one["const"])
+    if one.get("type") == "boolean":
+        return "true"
+    if one.get("type") in {"integer", "number"}:
+        return str(one.get("minimum") or one.get("exclusiveMinimum") or value.get("default") or 1)
+    return next((words.partition("`")[2].partition("`")[0] for part, words in _TEXTS if part in one.get("pattern", "")), "…")
+
+
+def models() -> str:
+    schema = json.loads(model_schema_text())
+    return "\n".join(_keys(f"### {name}", part, schema) for name, part in schema["$defs"].items() if "properties" in part)
+
+
+def hosts() -> str:
+    schema = json.loads(hosts_schema_text())
+    return "\n".join(_keys(f"### {name}", part, schema) for name, part in schema["$defs"].items() if "properties" in part)
+
+
+def commands() -> str:
+    """Return a section for each command, with its options and examples."""
+    root = click.Context(cli, info_name="matrix")
+    parts = []
+    for name in cli.list_commands(root):
+        command = cli.get_command(root, name)
+        assert command
+        context = click.Context(command, info_name=name, parent=root)
+        parts.append(_command(command, context))
+    return "\n".join(parts)
+
+
+def _command(command: click.Command, context: click.Context) -> str:
+    usage = " ".join(command.collect_usage_pieces(context))
+    rows = (record for one in command.get_params(context) if (record := one.get_help_record(context)))
+    options = ((f"`{names}`", text) for names, text in rows)
+    about = inspect.cleandoc(command.help or "").replace("\b\n", "")
+    examples = inspect.cleandoc(command.epilog or "").replace("\b\n", "")
+    text = f"## matrix {command.name}\n\n`matrix {command.name} {usage}`\n\n{about}\n\n{table(('option', 'meaning'), options)}"
+    return text + (f"\n```text\n{examples}\n```\n" if examples else "")
+
+
+PARTS: Mapping[str, Callable[[], str]] = {
+    "language": language,
+    "models": models,
+    "hosts": hosts,
+    "commands": commands,
+    "trials.csv": lambda: csv_files.markdown(csv_files.TRIALS),
+    "summary.csv": lambda: csv_files.markdown(csv_files.SUMMARY),
+    "kernel-options": lambda: kernel_config.table() + "\n",
+}
+
+
+def generated(text: str) -> str:
+    """Return the text of a page with its generated parts made anew."""
+    return _PART.sub(lambda part: f"{part[1]}\n{PARTS[part['name']]()}\n{part[3]}", text)
+
+
+def main() -> None:
+    for page in DOCS.rglob("*.md"):
+        old = page.read_text()
+        if (new := generated(old)) != old:
+            page.write_text(new)
+            click.echo(f"written: {page.relative_to(DOCS.parent)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""The documentation builds without a warning, and each page and picture is linked."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from tests.support.pages import DOCS, ROOT, pages
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", str(DOCS), str(tmp_path)]
+    built = subprocess.run(command, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    assert (tmp_path / "search.html").exists()
+
+
+def test_links_lead_to_files_as_github_shows_them() -> None:
+    broken = [
+        f"{page.relative_to(ROOT)}: {link}"
+        for page in pages()
+        for link in _LINK.findall(page.read_text())
+        if not re.match(r"https?://|#|mailto:", link) and not (page.parent / link.partition("#")[0]).exists()
+    ]
+    assert not broken
+
+
+def test_external_links_are_complete_addresses() -> None:
+    address = re.compile(r"https://[\w.-]+\.[a-z]{2,}(:\d+)?(/[\w./~%#?=&+,:@-]*)?$")
+    links = {link for page in pages() for link in _LINK.findall(page.read_text()) if link.startswith("http")}
+    assert not {link for link in links if not address.match(link)}
+
+
+def test_no_paragraph_is_long() -> None:
+    long = []
+    for page in pages():
+        text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+        for part in re.split(r"\n\s*\n|\n(?=[-|#]|\d+\. )", text):
+            if not part.lstrip().startswith("|") and len(part.split()) > 100:
+                long.append(f"{page.relative_to(ROOT)}: {part.strip()[:60]} …")
+    assert not long

@@ -1,7 +1,15 @@
 """The documentation site: Sphinx with MyST and Furo. `./bootstrap docs` builds it."""
 
+from __future__ import annotations
+
+import os
+import re
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -22,3 +30,21 @@ copybutton_prompt_text = "$ "
 copybutton_only_copy_prompt_lines = True
 myst_heading_anchors = 3
 nitpicky = True
+
+#: Where files outside of docs/ are read on the site; on GitHub the relative links work as they are.
+SOURCE = "https://example.org/matrix/blob/main"
+
+
+def link_to_source(_app: Sphinx, page: str, source: list[str]) -> None:
+    """Turn relative links that leave docs/ into links to the repository."""
+    folder = (Path("docs") / page).parent
+
+    def absolute(found: re.Match[str]) -> str:
+        path = os.path.normpath(folder / found[1])
+        return found[0] if path.startswith("docs") else f"]({SOURCE}/{path}"
+
+    source[0] = re.sub(r"\]\(((?:\.\./)+[^)#\s]*)", absolute, source[0])
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("source-read", link_to_source)

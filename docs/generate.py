@@ -45,7 +45,7 @@ def table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> str:
 def language() -> str:
     """Return a table for each part of a matrix, in the order in which a matrix refers to them."""
     schema = json.loads(schema_text())
-    parts = [_keys("### The top level", schema, schema)]
+    parts = [_keys("## The top level", schema, schema)]
     seen = set[str]()
     queue = [(name, path) for key, value in schema["properties"].items() for name, path in _references(value, key)]
     while queue:
@@ -57,7 +57,7 @@ def language() -> str:
         forms = [part, *part.get("anyOf", ())]
         for form in forms:
             if "properties" in form:
-                parts.append(_keys(f"### {path}", form, schema))
+                parts.append(_keys(f"## {path}", form, schema))
                 queue += [one for key, value in form["properties"].items() for one in _references(value, _below(path, key, name))]
     return "\n".join(parts)
 
@@ -68,7 +68,7 @@ def _below(path: str, key: str, name: str) -> str:
 
 def _keys(title: str, part: Schema, schema: Schema) -> str:
     needed = part.get("required", ())
-    parent = {"The top level": "", "workloads": "workload "}.get(title.removeprefix("### "), title.rpartition(" ")[2])
+    parent = {"The top level": "", "workloads": "workload "}.get(title.removeprefix("## "), title.rpartition(" ")[2])
     rows = (
         (f"`{key}`", _values(value, schema), _default(value, needed=key in needed), _meaning(value, schema), f"`{_example(key, value, schema, parent)}`")
         for key, value in part["properties"].items()
@@ -204,12 +204,12 @@ def _example_of(one: Schema, schema: Schema, value: Schema) -> str:
 
 def models() -> str:
     schema = json.loads(model_schema_text())
-    return "\n".join(_keys(f"### {name}", part, schema) for name, part in schema["$defs"].items() if "properties" in part)
+    return "\n".join(_keys(f"## {name}", part, schema) for name, part in schema["$defs"].items() if "properties" in part)
 
 
 def hosts() -> str:
     schema = json.loads(hosts_schema_text())
-    return "\n".join(_keys(f"### {name}", part, schema) for name, part in schema["$defs"].items() if "properties" in part)
+    return "\n".join(_keys(f"## {name}", part, schema) for name, part in schema["$defs"].items() if "properties" in part)
 
 
 def commands() -> str:

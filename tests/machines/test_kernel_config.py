@@ -128,5 +128,5 @@ def test_what_is_no_kernel_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_manual_has_the_same_table() -> None:
-    manual = Path(__file__).parents[2] / "docs" / "machines.md"
+    manual = Path(__file__).parents[2] / "docs" / "reference" / "machines.md"
     assert table() in manual.read_text(), "python -c 'from runner.machines.qemu.kernel_config import *; print(table())'"

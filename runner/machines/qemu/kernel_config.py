@@ -218,7 +218,7 @@ def _text(path: Path) -> str:
 
 
 def table() -> str:
-    """Format the options as the table of docs/machines.md."""
+    """Format the options as the table of docs/reference/machines.md."""
     needs: Mapping[Need, str] = {"boot": "`y`", "module": "`y` or `m`", "work": "`y` or `m`, for this work only"}
     rows = (f"| `{option.text}` | {needs[option.need]} | {option.use} |" for option in OPTIONS)
     return "\n".join(("| option | value | use |", "| --- | --- | --- |", *rows))

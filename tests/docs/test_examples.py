@@ -62,7 +62,7 @@ def check_yaml(block: Block, call: Call, folder: Path, where: str) -> None:
     if path.name == "hosts.yaml":
         load_lab(path)
         return
-    if isinstance(there, dict) and set(there) <= {"guidelines"} and block.file_name:
+    if isinstance(there, list) and block.file_name:
         load_guidelines(path)
         return
     if isinstance(there, dict) and ("layouts" not in there and block.file_name):

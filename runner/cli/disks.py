@@ -30,7 +30,7 @@ def show_disks(hosts: Path | None, host: str | None, form: str) -> None:
 
     lab = load_lab_file(hosts)
     if lab is None:
-        echo(f"note: there is no {HOSTS_FILE} here, so no disk may be used; docs/disks.md has an example", err=True)
+        echo(f"note: there is no {HOSTS_FILE} here, so no disk may be used; `matrix help physical-disks` has an example", err=True)
     declared = find_host(lab, host)
     reach = declared.reach if declared else "local"
     connection = open_connection(reach)
@@ -112,7 +112,7 @@ Examples:
   matrix disks --format json                      the same, with the evidence, for programs
 
 \b
-Only reads. docs/disks.md lists the checks before a disk is written.
+Only reads. `matrix help physical-disk-safety` lists the checks before a disk is written.
 """
 
 

@@ -54,7 +54,7 @@ def _show_missing_options(found: list[Lack]) -> None:
         if not lack.is_module:
             click.echo(f"          optional  {lack.message}")
     if modules := sum(lack.is_module for lack in found):
-        click.echo(f"          optional  {modules} more of docs/machines.md are modules that cannot be loaded")
+        click.echo(f"          optional  {modules} more of `matrix help machines` are modules that cannot be loaded")
 
 
 def _modules(kernel: Kernel) -> str:

@@ -42,7 +42,7 @@ def command(context: click.Context, topic: str | None) -> None:
 
 
 def _pages() -> dict[str, Path]:
-    return {path.stem: path for path in sorted(shipped("docs").glob("*.md"))}
+    return {path.stem: path for path in sorted(shipped("docs").glob("*/*.md"))}
 
 
 def _show(text: str) -> None:

@@ -139,7 +139,7 @@ def example(path: Sequence[str | int], given: Any) -> str:
     """Return an example for a place that needs a list or a map; empty if there is none."""
     match list(path):
         case ["disks"] | ["disks", int()]:
-            of_host = "`; disks of a host stand in hosts.yaml, see `docs/disks.md" if _DEVICE.match(str(given)) else ""
+            of_host = "`; disks of a host stand in hosts.yaml, see `matrix help physical-disks" if _DEVICE.match(str(given)) else ""
             return f"{{count: {given if _is_count(given) else 4}, size: 1GiB}}{of_host}"
         case ["layouts"]:
             return f"{{{as_name(str(given)) or 'raid5'}: {_stack(given)}}}"

@@ -15,7 +15,7 @@ from runner.results.record import CellRow, Outcome, Trial
 from tests.reports import samples
 from tests.reports.samples import RUN, SYNTHETIC, direction, measured
 
-README = Path(__file__).parents[2] / "results" / "README.md"
+README = Path(__file__).parents[2] / "docs" / "reference" / "files.md"
 
 
 def read(text: str) -> list[dict[str, str]]:

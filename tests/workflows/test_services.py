@@ -1,4 +1,4 @@
-"""The services that docs/runner.md gives are ones that systemd understands."""
+"""The services that docs/how-to/nightly-runner.md gives are ones that systemd understands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from tests.workflows.conftest import TOP
 
-UNITS = re.findall(r"```ini\n(.*?)```", (TOP / "docs/runner.md").read_text(), re.DOTALL)
+UNITS = re.findall(r"```ini\n(.*?)```", (TOP / "docs/how-to/nightly-runner.md").read_text(), re.DOTALL)
 
 
 def test_there_are_two() -> None:
@@ -27,7 +27,7 @@ def test_arrays_may_be_noted_down_and_mounted_where_their_programs_do_that() -> 
 
 def test_the_user_who_goes_to_other_hosts_finds_its_keys() -> None:
     """ssh seeks them in the home that passwd names, wherever HOME points: one that the service can see."""
-    text = (TOP / "docs/runner.md").read_text()
+    text = (TOP / "docs/how-to/nightly-runner.md").read_text()
     (home,) = re.findall(r"adduser --system --group --home (\S+)", text)
     assert "ProtectHome=yes" in UNITS[0]
     assert not home.startswith(("/home", "/root", "/run/user"))
@@ -68,7 +68,7 @@ def test_systemd_understands_them(tmp_path: Path, unit: str) -> None:
 
 
 def test_what_is_said_of_variables_is_so() -> None:
-    text, workflow = (TOP / "docs/runner.md").read_text(), (TOP / ".github/workflows/nightly.yml").read_text()
+    text, workflow = (TOP / "docs/how-to/nightly-runner.md").read_text(), (TOP / ".github/workflows/nightly.yml").read_text()
     asked = set(re.findall(r"vars\.(\w+)", workflow))
     scripts = "".join(path.read_text() for path in (TOP / ".github/scripts").glob("*.sh"))
     asked |= set(re.findall(r"\$\{(MATRIX_\w+)", scripts)) | set(re.findall(r":-\$\{(MATRIX_\w+)", scripts))

@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 
 #: Mount points of a running system.
 SYSTEM = {"/", "/boot", "/boot/efi", "/boot/firmware", "/efi", "/usr", "/var", "/etc"}
-_MAPPINGS = {
-    "LVM-": Reason.LVM_ACTIVE,
-    "CRYPT-": Reason.CRYPT_OPEN,
-    "mpath-": Reason.MULTIPATH,
-}
+_MAPPINGS = {"LVM-": Reason.LVM_ACTIVE, "CRYPT-": Reason.CRYPT_OPEN, "mpath-": Reason.MULTIPATH}
 
 
 def find_uses(census: Census, node: Node) -> Iterator[Refusal]:

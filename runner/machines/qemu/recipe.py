@@ -81,10 +81,7 @@ BUS_MODULES = {"virtio": (), "scsi": ("virtio_scsi", "sd_mod"), "sata": ("ahci",
 #: Loaded into every template, but in a cold boot only on demand. RAID 4/5/6 benchmarks its parity algorithms for 0.4 to
 #: 0.6 s of emulated time. Clones save this time, and all of them use the same algorithm, while the result of a new
 #: benchmark on a busy host varies.
-TEMPLATE_MODULES = (
-    *("md_mod", "raid0", "raid1", "raid10", "raid456", "dm_mod"),
-    *("ext4", "xfs", "btrfs", "f2fs"),
-)
+TEMPLATE_MODULES = (*("md_mod", "raid0", "raid1", "raid10", "raid456", "dm_mod"), *("ext4", "xfs", "btrfs", "f2fs"))
 
 #: Parts of the kernel that start slowly under emulation and that storage tests do not need.
 SLOW_INITCALLS = (

@@ -81,10 +81,7 @@ def _model_arguments(plugin: Path, disk: Disk, number: int, image: int, board: i
     words = [f"{name}={value!r}" for name, value in disk.physics.fields(disk.size)]
     if disk.physics.zones:
         words.append("zones=" + ",".join(f"{end!r}:{rate!r}" for end, rate in disk.physics.zones))
-    return [
-        *("--threads", str(THREADS), str(plugin)),
-        *(f"image={image}", f"board={board}", f"disk={number}", *words),
-    ]
+    return [*("--threads", str(THREADS), str(plugin)), *(f"image={image}", f"board={board}", f"disk={number}", *words)]
 
 
 @dataclass(frozen=True, slots=True)

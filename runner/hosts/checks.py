@@ -23,7 +23,6 @@ _MAPPINGS = {"LVM-": Reason.LVM_ACTIVE, "CRYPT-": Reason.CRYPT_OPEN, "mpath-": R
 
 
 def find_uses(census: Census, node: Node) -> Iterator[Refusal]:
-    """Yield every use of a disk, of its partitions and of what is built on them."""
     for chain in _stacks_on(census, node):
         top = chain[-1]
         words = " → ".join(one.name for one in chain)
@@ -94,8 +93,6 @@ def find_twins(census: Census, node: Node) -> Iterator[Node]:
 
 @dataclass(frozen=True, slots=True)
 class DiskCheck:
-    """A declared disk with its refusals."""
-
     declared: DeclaredDisk
     #: None if the disk is missing.
     node: Node | None
@@ -109,7 +106,6 @@ class DiskCheck:
 def check_disk(
     census: Census, declared: DeclaredDisk, ours: OwnMarks = NO_MARKS, purpose: str | None = None
 ) -> DiskCheck:
-    """Return everything that speaks against using this disk for the matrix named `purpose`."""
     node, refusals = _find_node(census, declared, ours)
     if node is not None:
         refusals += (
@@ -150,7 +146,6 @@ def check_undeclared(census: Census, node: Node, declarations: tuple[DeclaredDis
 
 
 def _find_node(census: Census, declared: DeclaredDisk, ours: OwnMarks) -> tuple[Node | None, tuple[Refusal, ...]]:
-    """Return the one device to which the stable name leads."""
     names = [name for name in census.names if name.name == declared.id]
     if not names and (run := dict(ours.detached).get(declared.id)):
         return None, (Refusal(Reason.LEFT_OVER, f"{declared.id} went with its controller to the run {run}"),)
@@ -175,7 +170,6 @@ def _find_node(census: Census, declared: DeclaredDisk, ours: OwnMarks) -> tuple[
 
 
 def _other_location(census: Census, declared: DeclaredDisk) -> str:
-    """Return a hint if the disk is present under another name."""
     found = [node for node in census.disks if _matches(node, declared)]
     return "; " + ", ".join(f"a disk with its serial number is {node.path}" for node in found) if found else ""
 
@@ -187,7 +181,6 @@ def _matches(node: Node, declared: DeclaredDisk) -> bool:
 
 
 def _mismatches(census: Census, node: Node, declared: DeclaredDisk) -> Iterator[Refusal]:
-    """Yield how the device differs from the declaration."""
     if not _matches(node, declared) and (
         others := [one for one in census.disks if one is not node and _matches(one, declared)]
     ):
@@ -209,7 +202,6 @@ def _mismatches(census: Census, node: Node, declared: DeclaredDisk) -> Iterator[
 
 
 def _unsuitable(census: Census, node: Node) -> Iterator[Refusal]:
-    """Yield why the device is not a whole, writable disk."""
     if node.partition:
         whole = next((disk for disk, parts in census.parts.items() if node.name in parts), "another disk")
         yield Refusal(Reason.PARTITION, f"{node.path} is a partition of {whole}; disks are used whole")

@@ -29,8 +29,6 @@ KEPT = timedelta(days=400)
 
 
 class Night(BaseModel):
-    """The bytes written to one disk in one night."""
-
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     disk: str = Field(description="by what it is known for sure: its WWN, or its serial number")
@@ -63,12 +61,10 @@ def counter_increase(before: int, after: int) -> int:
 
 
 def remaining_bytes(ledger: Ledger, declared: DeclaredDisk, disk: str, night: date) -> int | None:
-    """Return bytes that may still be written in this night; None if unlimited."""
     return None if declared.wear is None else max(0, declared.wear - ledger.written_in(disk, night))
 
 
 def wear_refusal(ledger: Ledger, declared: DeclaredDisk, disk: str, night: date, ahead: int) -> str:
-    """Return why `ahead` more bytes exceed the budget of this night; empty if they do not."""
     left = remaining_bytes(ledger, declared, disk, night)
     if left is None or max(ahead, 1) <= left:
         return ""
@@ -103,7 +99,6 @@ class LeaseRecord(BaseModel):
 
 
 def state_dir() -> Path:
-    """Return the state folder; `MATRIX_STATE` overrides the default."""
     chosen = os.environ.get("MATRIX_STATE")
     return Path(chosen).absolute() if chosen else Path(platformdirs.user_state_dir("matrix"))
 
@@ -135,7 +130,6 @@ def delete_record(state: Path, identity: str, reach: str = "local") -> None:
 
 
 def own_marks(state: Path, run: str = "", reach: str = "local") -> OwnMarks:
-    """Return the marks of our work on a host, as the run `run` sees them."""
     found = lease_records(state, reach)
     return OwnMarks(
         run=run,

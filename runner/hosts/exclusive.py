@@ -43,8 +43,6 @@ class DisksRefused(BadInput):
 
 @dataclass
 class LeasedDisk:
-    """A disk that is locked by this run."""
-
     declared: DeclaredDisk
     node: Node
     operations: DiskOperations
@@ -77,7 +75,6 @@ class LeasedDisk:
 
     @property
     def opened(self) -> OpenDisk:
-        """The open device, which may be written."""
         if self.exclusive is None:
             raise ValueError(f"{self.declared.id} is released: another process may use it")
         return self.exclusive
@@ -174,7 +171,6 @@ def _identity_changes(node: Node, opened: OpenDisk) -> Iterator[Refusal]:
 
 
 def _other_writers(nodes: Iterable[Node], operations: DiskOperations) -> Iterator[Refusal]:
-    """Yield other processes that write to a disk or partition: virtual machines do so without an exclusive open."""
     for node in nodes:
         if writers := operations.find_users(node.dev, writing=True):
             yield Refusal(Reason.BUSY, f"{node.path} is open for writing by {writers}")

@@ -44,7 +44,6 @@ def encode(label: Label) -> bytes:
 
 
 def decode(text: str) -> Label | None:
-    """Return the label of a block; None if there is no complete one."""
     words = text.rstrip("\0").split(" ", 3)
     if len(words) != 4 or words[:2] != [MAGIC, "1"] or words[2] != _digest(words[3]):
         return None

@@ -24,8 +24,6 @@ SCSI_DISKS = {"", "0", "14", "20"}
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Content on a device that wipefs or blkid recognised."""
-
     type: str
     offset: str = ""
     uuid: str = ""
@@ -81,7 +79,6 @@ class Node:
 
     @property
     def is_disk(self) -> bool:
-        """It is not made of other devices."""
         return not (self.partition or self.mapping or self.array_state or self.name.startswith(("md", "dm-", "zram")))
 
     @property
@@ -104,8 +101,6 @@ class StableName:
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A mounted file system, in this or another mount namespace."""
-
     dev: str
     source: str
     point: str
@@ -114,8 +109,6 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """All block devices of a host, and how they are stacked."""
-
     nodes: Mapping[str, Node] = field(default_factory=dict)
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     holders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -142,8 +135,6 @@ class Census:
 
 @dataclass
 class _Facts:
-    """Lines of the inventory, sorted by subject."""
-
     keys: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
     parts: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     holders: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))

@@ -82,8 +82,6 @@ class WearExceeded(BadInput):
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The run that leases disks, and the options of its user."""
-
     run: str
     matrix: str
     folder: Path

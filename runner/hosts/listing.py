@@ -31,7 +31,6 @@ def local_census(script: str) -> Census:
 
 
 def take_census(connection: Connection | None, script: str) -> Census:
-    """Return the census of a host; of this one if there is no connection."""
     return parse_census(run_query(connection, script))
 
 
@@ -43,7 +42,6 @@ def query_health(connection: Connection | None, script: str) -> dict[str, Smart]
 
 
 def run_query(connection: Connection | None, script: str) -> str:
-    """Return the output of a read-only script on a host."""
     if connection is None:
         return _check_answer(process.run(["bash", "-c", script], timeout=PATIENCE), "this machine")
     return _check_answer(connection.query(script, PATIENCE), connection.name)

@@ -97,8 +97,6 @@ class Descriptor:
 
 @dataclass(frozen=True, slots=True)
 class LocalOperations:
-    """`locks` is the folder that all runs of this host share."""
-
     locks: Path = LOCK_FOLDER
 
     def lock(self, identity: str, run: str) -> tuple[Descriptor | None, str]:
@@ -174,7 +172,6 @@ def read_holder(what: str, words: str, locks: Path | str, where: str = "") -> st
 
 
 def find_character_device_users(file: Path) -> str:
-    """Return which processes have a character device open."""
     try:
         number = file.stat().st_rdev
     except OSError:
@@ -197,7 +194,6 @@ class RemoteLock:
     name: str
 
     def close(self) -> None:
-        """Release it. An agent that is lost has released everything already."""
         with suppress(AgentLost):
             self.agent.ask(self.release, self.name)
 
@@ -256,7 +252,6 @@ class RemoteOperations:
         return self.agent.limit_writes(named)
 
     def run(self, script: str, patience: float) -> str:
-        """Run the script to its end, even if the connection drops meanwhile."""
         done = self.agent.run_script(token_hex(8), script.encode(), patience)
         if done.timed_out:
             return f"it did not end within {patience:g} s"
@@ -269,7 +264,6 @@ class RemoteOperations:
 
 
 def _raise_if_failed(answer: Sequence[bytes]) -> Sequence[bytes]:
-    """Raise the remote system's error, if the answer is one."""
     if answer[0] == b"failed":
         number, words, what = (one.decode(errors="replace") for one in answer[1:4])
         raise OSError(int(number), words, what)

@@ -67,8 +67,6 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """One reason and its evidence."""
-
     reason: Reason
     evidence: str
 
@@ -201,7 +199,6 @@ def is_marked(signature: Signature, ours: OwnMarks) -> bool:
 
 
 def _other_runs(node: Node, ours: OwnMarks) -> set[str]:
-    """Return runs that still have the disk, by our records and its label."""
     runs = {run for identity, run in ours.others if identity == node.identity}
     if node.label and node.label.state == "held" and _is_labelled(node):
         runs.add(node.label.run)
@@ -228,5 +225,4 @@ def _unknown_data(node: Node, ours: OwnMarks) -> Iterator[Refusal]:
 
 
 def _is_labelled(node: Node) -> bool:
-    """The label was written for this disk."""
     return node.label is not None and node.label.serial == (node.wwn or node.serial)

@@ -58,8 +58,6 @@ ONLY_LABELLED = (
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """A disk that a run had, and the result of its recovery."""
-
     disk: str
     run: str
     #: Why it was left as it is; empty if it was released.
@@ -227,7 +225,6 @@ def _return_cleaned(
     ask: Callable[[], Census],
     operations: DiskOperations,
 ) -> Leftover:
-    """Release the disk if it has no users and no recognised content."""
     census = ask()
     node = next((node for node in census.disks if node.identity == one.identity and node.size == one.size), None)
     if node is None:

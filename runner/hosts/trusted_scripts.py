@@ -34,8 +34,6 @@ class UntrustedScript(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A script as it was when it was checked."""
-
     path: Path
     text: str
 

@@ -39,8 +39,6 @@ DISK_TIMEOUT, UDEV_TIMEOUT, RELEASE_TIMEOUT, POLL = 30.0, 5.0, 10.0, 0.2
 
 @dataclass(frozen=True, slots=True)
 class Controller:
-    """The controller of a disk, as sysfs describes it."""
-
     #: On the PCI bus, such as `0000:01:00.0`; empty if it is not on one.
     address: str = ""
     #: The IOMMU group, which can only be passed through as a whole; empty if there is no IOMMU.
@@ -87,7 +85,6 @@ def driver_of(address: str, sys: Path = SYS) -> str:
 
 
 def controller_obstacles(found: Controller, *, root: bool, wear: int | None, vfio: bool) -> Iterator[str]:
-    """Yield why a machine cannot have the controller."""
     if not found.address:
         several = f"{found.path_count} controllers lead to it" if found.path_count > 1 else "it has none on the PCI bus"
         yield f"only an NVMe controller can be passed through, and {several}"
@@ -112,7 +109,6 @@ def controller_obstacles(found: Controller, *, root: bool, wear: int | None, vfi
 
 
 def check_controller(one: DiskCheck) -> DiskCheck:
-    """Add refusals if the controller is to be passed through and cannot be."""
     if one.node is None or not one.declared.whole:
         return one
     said = controller_obstacles(

@@ -87,7 +87,6 @@ def _open_partitions(held: LeasedDisk) -> Iterator[Refusal]:
 
 
 def prepare_disk(held: LeasedDisk, run: str) -> None:
-    """Wipe a checked disk if needed, and label it."""
     block = _label_block(held, run, "held")
     if held.node.signatures:
         _wipe(held)
@@ -159,7 +158,6 @@ def _write_label(held: LeasedDisk, block: bytes) -> None:
 
 @contextmanager
 def _name_disk_on_error(held: LeasedDisk) -> Iterator[None]:
-    """Raise HarnessBroken with the disk's name if a write fails."""
     try:
         yield
     except OSError as error:

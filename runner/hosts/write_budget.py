@@ -45,8 +45,6 @@ def read_write_counters(disks: Sequence[LeasedDisk], devices: Path = Path(BLOCK_
 
 @dataclass
 class WriteBudget:
-    """The bytes that may still be written tonight to the disks of a run."""
-
     run: str
     state: Path
     #: Declared disks by identity.
@@ -79,7 +77,6 @@ class WriteBudget:
         return {disk: size - since.get(disk, 0) for disk, size in rooms.items() if size is not None}
 
     def save(self) -> None:
-        """Add the bytes written until now to the ledger."""
         count_written(self.state, self.run, self.read(), self.boot, night_of(self.now()))
 
     def can_afford(self, asked: float) -> bool:
@@ -136,7 +133,6 @@ class WriteBudget:
             self._limits = bounds
 
     def _growth(self, counters: Mapping[str, int]) -> dict[str, int]:
-        """Return what was written to each disk per poll, on average since it was last seen."""
         found = {}
         for disk, now in counters.items():
             before, when = self._last_seen.get(disk, (now, 0))

@@ -37,8 +37,6 @@ WITH_HOSTS = frozenset({"ssh"})
 
 @dataclass(frozen=True)
 class Where:
-    """A machine and, if it is one of many hosts, the name of the host."""
-
     machine: str
     host: str = ""
 

@@ -64,8 +64,6 @@ def _silent(brief: str, fraction: float | None = None) -> None: ...
 
 @dataclass(frozen=True, slots=True)
 class MachineOptions:
-    """The options of the command line for a machine, and its channels to the user."""
-
     cold: bool = False
     progress: Progress = _silent
     notice: Callable[[str], None] = _silent
@@ -83,8 +81,6 @@ class MachineOptions:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The reason why a machine cannot start, and the remedy."""
-
     brief: str
     resolution: str = ""
 
@@ -96,8 +92,6 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """Something of a machine that a dead run left behind."""
-
     message: str
     #: It could not be removed.
     remains: bool = False

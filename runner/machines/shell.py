@@ -157,7 +157,6 @@ def keeper(folder: str, length: int, alone: Sequence[str] = PID_NAMESPACE) -> li
 
 
 def guard() -> list[str]:
-    """Return the command that runs a script file; the caller appends its path."""
     return [*PID_NAMESPACE, "bash", "-c", GUARD, "guard"]
 
 

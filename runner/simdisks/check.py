@@ -112,16 +112,12 @@ CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One measurement."""
-
     name: str
     job: Job
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """Expected and measured requests per second."""
-
     probe: Probe
     expected: float
     measured: float
@@ -157,7 +153,6 @@ def probes(disk: Disk) -> Iterator[Probe]:
 
 
 def refuse_small(disk: Disk) -> None:
-    """Raise BadInput if the disk is too small for a probe."""
     for probe in probes(disk):
         job, share = probe.job, probe.job.last - probe.job.first
         enough = math.ceil(2 * job.block / share / 2**20)
@@ -171,7 +166,6 @@ def refuse_small(disk: Disk) -> None:
 
 
 def fio_command(uri: str, disk: Disk, job: Job, seconds: float) -> list[str]:
-    """Return the fio command of the same closed loop."""
     start, end = (int(share * disk.size) // job.block * job.block for share in (job.first, job.last))
     return [
         *("fio", "--name=check", "--ioengine=nbd", f"--uri={uri}", "--output-format=json", "--norandommap"),
@@ -230,7 +224,6 @@ def blank_image(size: int, writes: int) -> Iterator[IO[bytes]]:
 
 
 def spare_memory() -> int:
-    """Return available memory in bytes, within the container's limit."""
     lines = (line.split() for line in Path("/proc/meminfo").read_text().splitlines())
     spare = next((int(words[1]) * 1024 for words in lines if words[0] == "MemAvailable:"), 0)
     allowed = CGROUP_LIMIT.read_text().strip() if CGROUP_LIMIT.exists() else ""

@@ -29,7 +29,6 @@ _WHAT_CODES: dict[What, int] = {"read": 0, "write": 1, "flush": 2}
 
 
 async def build_library() -> Path:
-    """Return the folder with plugin and library; build it if needed."""
     sources = sorted(SOURCES.glob("*.[ch]"))
     # The library depends on the processor architecture and the C library.
     content = b"\0".join(
@@ -137,7 +136,6 @@ class Library:
             function.restype, function.argtypes = result, arguments
 
     def model(self, physics: Physics, size: int) -> ctypes.Array[ctypes.c_char]:
-        """Return a `struct disk_model`."""
         zones = (_Zone * MOST_ZONES)(*(_Zone(*zone) for zone in physics.zones))
         first = ctypes.c_double(len(physics.zones))
         numbers = int(ctypes.c_int.in_dll(self.c, "physics_numbers").value)

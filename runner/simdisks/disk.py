@@ -117,15 +117,12 @@ class Disk:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A controller, link or bus that several disks share."""
-
     name: str
     #: Bytes per second.
     rate: float
 
 
 def links_of(disks: Iterable[Disk]) -> tuple[Link, ...]:
-    """Return every link once, in the order of the disks."""
     return tuple(dict.fromkeys(disk.link for disk in disks if disk.link))
 
 
@@ -134,8 +131,6 @@ FaultKind = Literal["dies", "slow", "stalls", "medium"]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault of one disk of a rig."""
-
     disk: int
     kind: FaultKind
     #: Seconds: in a declaration since the workload began, on a rig since the rig started.

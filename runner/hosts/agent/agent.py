@@ -56,7 +56,6 @@ def read_text(path: str) -> str:
 
 
 def initial_environment() -> dict[bytes, bytes]:
-    """Return the settings of the session: Python adds LC_CTYPE."""
     return dict(entry.split(b"=", 1) for entry in read_bytes("/proc/self/environ").split(b"\0") if b"=" in entry)
 
 
@@ -109,7 +108,6 @@ def find_folder_flaw(folder: str, trusted: Collection[int]) -> str:
 
 
 def open_disk(path: str) -> int:
-    """Open a disk for reading, exclusively."""
     return os.open(path, os.O_RDONLY | os.O_EXCL)
 
 
@@ -131,7 +129,6 @@ def reopen_for_writing(disk: int) -> int:
 
 
 def write_block(disk: int, at: int, block: bytes) -> None:
-    """Write the block durably."""
     again = reopen_for_writing(disk)
     try:
         while block:
@@ -196,8 +193,6 @@ def read_clock() -> float:
 
 
 class Client:
-    """A session that is connected to the agent."""
-
     def __init__(self, connection: socket.socket) -> None:
         connection.setblocking(False)
         self.connection, self.incoming, self.outgoing = connection, b"", b""
@@ -404,7 +399,6 @@ class Agent:
         return [job for job in self.jobs.values() if job.is_running]
 
     def time_left(self) -> float:
-        """Return the seconds until the lease, a deadline or a limit has to be checked."""
         jobs, now = self.running_jobs(), read_clock()
         times = [self.last_request + self.lease, *(job.deadline for job in jobs if not job.late)]
         if self.limits and jobs:
@@ -433,7 +427,6 @@ def release(descriptors: dict[bytes, int], name: bytes) -> str:
 
 
 def dial(folder: str) -> socket.socket | None:
-    """Connect to the agent of a folder, if one listens there."""
     connection = socket.socket(socket.AF_UNIX)
     try:
         connection.connect(f"{folder}/line")

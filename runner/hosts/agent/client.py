@@ -98,11 +98,9 @@ class AgentClient:
 
     @property
     def lost(self) -> AgentLost | None:
-        """Why the agent is lost, if it is."""
         return self._lost
 
     def dismiss(self, run: str) -> None:
-        """End the agent of another run, whose runner is gone."""
         self.connection.run(
             self._program("dismiss", f"{BASE_FOLDER}/{run}.", *self._arguments[1:]), timeout=SLOW_AFTER * 2
         )
@@ -142,7 +140,6 @@ class AgentClient:
 
     @contextmanager
     def _report_slowness(self, patience: float) -> Iterator[None]:
-        """Report it once, however many threads wait."""
         name = self.connection.name
         if not self._slow_reported.acquire(blocking=False):
             yield
@@ -222,7 +219,6 @@ class AgentClient:
                 return
 
     def _open_session(self, mode: str) -> tuple[_Session, str]:
-        """Open a session with the agent; return it and the host's boot id."""
         child = self.connection.start(self._program(mode, *self._arguments))
         assert child.stdout is not None  # noqa: S101 - for the type checker; it was asked for
         with _kill_after(child, SLOW_AFTER * 2):
@@ -300,7 +296,6 @@ class _Session:
         return answer
 
     def send_last(self, request: bytes, patience: float) -> None:
-        """Send the request, wait for the answer, and close."""
         with suppress(_ConnectionDropped, TimeoutError):
             self.send(request).result(patience)
         self.close()

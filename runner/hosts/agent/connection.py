@@ -45,7 +45,6 @@ PATIENCE = 60.0
 
 
 def master_command(name: str, control: Path) -> list[str]:
-    """Return the command that connects, and shares the connection."""
     shared = ("-o", "ControlMaster=yes", "-o", f"ControlPath={control}", "-o", "ControlPersist=no")
     return ["ssh", *SESSION_OPTIONS, *KEEPALIVE_OPTIONS, *shared, "--", name, remote_command(REMOTE_END)]
 
@@ -119,7 +118,6 @@ class Connection:
         return done
 
     def query(self, script: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
-        """Run a read-only script."""
         return self.run(self.query_command, stdin=script, timeout=timeout)
 
     def _run(self, argv: Sequence[str], stdin: str, timeout: float) -> subprocess.CompletedProcess[str]:
@@ -194,7 +192,6 @@ def private_folder() -> Path:
 
 
 def _has_listener(path: Path) -> bool:
-    """Return whether a process still listens at a socket."""
     with socket.socket(socket.AF_UNIX) as one:
         try:
             one.connect(str(path))
@@ -213,8 +210,6 @@ SUDO = ("sudo", "-n", "-k", "--")
 
 
 class SudoConnection(Connection):
-    """A connection that needs no set-up and cannot drop."""
-
     query_command: ClassVar[tuple[str, ...]] = (str(INSTALLED), "ask")
     agent_command: ClassVar[tuple[str, ...]] = (str(INSTALLED),)
 
@@ -242,7 +237,6 @@ _CONNECTION = SudoConnection("this host")
 
 
 def is_installed() -> bool:
-    """Return whether the agent's file is visible."""
     with suppress(OSError):
         return INSTALLED.exists()
     return False
@@ -317,7 +311,6 @@ def sudoers_rule() -> str:
 
 
 def allow_command() -> str:
-    """Return the shell command that installs the rule in a file for this user."""
     return f"echo '{sudoers_rule()}' | sudo install -m 440 /dev/stdin /etc/sudoers.d/matrix-{os.geteuid()}"
 
 

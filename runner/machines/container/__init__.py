@@ -82,7 +82,6 @@ class Owner:
 
     @property
     def is_here(self) -> bool:
-        """Return whether it is in the PID namespace of this process, in this boot."""
         return self.world == _world()
 
     @property

@@ -53,8 +53,6 @@ SWEEP = ("bash", "-c", '"$@"; status=$?; kill -KILL -- -1; exit "$status"', "swe
 
 @dataclass(frozen=True, slots=True)
 class Workaround:
-    """Extra options for an engine whose defaults do not work."""
-
     #: Options before the command.
     engine: tuple[str, ...] = ()
     #: Options of every container.

@@ -55,7 +55,6 @@ class EngineSearch:
 
 
 def installed_engines(environ: Mapping[str, str] = os.environ) -> tuple[Engine, ...]:
-    """Return the engines of this host in order of preference, or only the user's."""
     chosen = environ.get(ENGINE_VARIABLE)
     named = [chosen] if chosen else KINDS
     paths = [(name, shutil.which(name, path=environ.get("PATH"))) for name in named]
@@ -121,7 +120,6 @@ def with_workarounds(engine: Engine) -> list[Engine]:
 
 
 def find_working(engine: Engine, image: str, notice: Callable[[str], None]) -> Engine:
-    """Return the engine with the first options that work, and remember them."""
     memory = cache_dir() / "containers" / f"{engine.kind}.json"
     known = _read_memory(memory)
     errors: list[str] = []
@@ -148,7 +146,6 @@ def _remedy(errors: Iterable[str]) -> str:
 
 
 def _start_error(engine: Engine, image: str) -> str | None:
-    """Return why an engine cannot start an empty container; None if it can."""
     done = run(probe_command(engine, image), timeout=PATIENCE)
     if done.returncode == 0:
         return None

@@ -116,11 +116,9 @@ class Qemu:
         return made
 
     def _physical_disks(self, spec: RigSpec) -> tuple[argv.DiskProperties | argv.PassedController, ...]:  # noqa: ARG002
-        """Return the physical disks of the rig; the passthrough machine overrides it."""
         return ()
 
     def notice_once(self, message: str) -> None:
-        """Show a message unless the user has seen it."""
         if message and message not in self._notices:
             self._notices.add(message)
             self.options.notice(message)
@@ -166,7 +164,6 @@ def machine_facts(vm: Vm) -> dict[str, str]:
 
 
 def modules_of(spec: RigSpec) -> tuple[str, ...]:
-    """Return all modules to load: the drivers of the buses, then those of the rig."""
     buses = [module for disk in spec.disks for module in recipe.BUS_MODULES[disk.bus]]
     return tuple(dict.fromkeys([*buses, *spec.modules]))
 
@@ -180,7 +177,6 @@ def missing_tools(spec: RigSpec) -> list[Refusal]:
 
 
 def explain_unusable_kernel(kernel: str) -> str:
-    """Return why a kernel cannot run in a virtual machine here; empty if it can."""
     made = recipe.recipe_for(kernel)
     if made is None:
         where = f"; paths begin in {Path.cwd()}" if is_path(kernel) and not kernel.startswith(("/", "~")) else ""

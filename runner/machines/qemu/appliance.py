@@ -131,7 +131,6 @@ def _own_kernels() -> Iterator[tuple[float, Path]]:
 
 
 async def provide(wanted: Recipe, progress: Progress) -> Appliance:
-    """Return the appliance of a recipe from the cache, or build both halves in parallel."""
     shown = Shares(progress)
     userland, core = home() / recipe.userland_key(wanted.suite), core_of(wanted)
     try:
@@ -158,8 +157,6 @@ def _read(userland: Path, core: Path) -> Appliance:
 
 
 class Shares:
-    """Adds up the progress of several jobs, each with a share of the whole."""
-
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._done: dict[int, float] = {}
@@ -223,7 +220,6 @@ async def build(what: list[str], progress: Progress) -> None:
 
 
 async def listen(words: asyncio.StreamReader | None, progress: Progress) -> list[str]:
-    """Pass on progress reports, and return all other lines."""
     other: list[str] = []
     while words and (line := (await words.readline()).decode(errors="replace")):
         match parse_line(line):
@@ -235,7 +231,6 @@ async def listen(words: asyncio.StreamReader | None, progress: Progress) -> list
 
 
 def parse_line(line: str) -> dict[str, object]:
-    """Parse a line of the builder's protocol; return an empty dict for output of other programs."""
     try:
         news = json.loads(line)
     except ValueError:

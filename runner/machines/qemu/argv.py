@@ -29,8 +29,6 @@ LAST_SLOT = 31
 
 @dataclass(frozen=True, slots=True)
 class DiskProperties:
-    """The properties of a physical disk that its bus shows to a guest."""
-
     #: Bytes of a logical and of a physical sector.
     logical: int = 512
     physical: int = 512
@@ -189,13 +187,11 @@ def slot_of(vm: Vm, number: int) -> int:
 
 
 def slots_of(vm: Vm) -> str:
-    """Return the slot, number and serial number of each disk with its controller, for the guest."""
     found = [(number, one) for number, one in enumerate(vm.passed) if isinstance(one, PassedController)]
     return ",".join(f"0000:00:{slot_of(vm, number):02x}.0={number}={strip_serial(one.serial)}" for number, one in found)
 
 
 def strip_serial(serial: str) -> str:
-    """Remove from a serial number what a kernel command line cannot carry."""
     return re.sub(r"[^A-Za-z0-9._-]", "", serial)
 
 

@@ -28,7 +28,6 @@ ARCHIVE_TIMEOUT = 1800
 
 
 def mirror_from(indextargets: str) -> str:
-    """Return the first Debian archive in `apt-get indextargets` (URI|ORIGIN|CODENAME per line), or the default."""
     for line in indextargets.splitlines():
         uri, origin, codename = [*line.split("|"), "", ""][:3]
         if origin == "Debian" and re.fullmatch(r"[a-z]+", codename) and uri.startswith(("http", "file")):
@@ -37,7 +36,6 @@ def mirror_from(indextargets: str) -> str:
 
 
 def host_mirror() -> str:
-    """Return where this host gets its Debian packages; `MATRIX_MIRROR` overrides it."""
     if chosen := os.environ.get("MATRIX_MIRROR"):
         return chosen.rstrip("/")
     return mirror_from(run(["apt-get", "indextargets", "--format", "$(REPO_URI)|$(ORIGIN)|$(CODENAME)"]).stdout)
@@ -68,7 +66,6 @@ def copied(mirror: str) -> str:
 
 
 def prepare(folder: Path, suite: str, mirror: str) -> dict[str, str]:
-    """Make the private apt state; return the environment for apt."""
     for part in ("lists/partial", "cache/archives/partial", "empty"):
         (folder / part).mkdir(parents=True)
     (folder / "status").touch()
@@ -89,7 +86,6 @@ def fetch(folder: Path, suite: str, packages: Iterable[str], progress: Progress)
 
 
 def apt(arguments: list[str], env: dict[str, str], mirror: str) -> None:
-    """Run apt-get. An error shows its last lines."""
     done = run(dies_with_parent(["apt-get", "-q", *arguments]), env=env, timeout=ARCHIVE_TIMEOUT)
     # `update` exits with 0 although downloads failed, and prints warnings only.
     failed = done.returncode != 0 or "W: Failed to fetch" in done.stderr
@@ -110,7 +106,6 @@ def hint(words: str) -> str:
 
 
 def package_version(archive: Path) -> tuple[str, str]:
-    """Parse name and version from the archive's file name."""
     name, version, _ = archive.name.split("_", 2)
     return name, version.replace("%3a", ":")
 
@@ -197,12 +192,10 @@ def unpack_all(archives: Iterable[Path], tree: Path, progress: Progress, span: t
 
 
 def squash(tree: Path, image: Path) -> None:
-    """Create a file system image in which all files belong to root."""
     tool("mksquashfs", str(tree), str(image), "-all-root", "-noI", "-noD", "-noF", "-noX", "-no-xattrs", "-quiet")
 
 
 def userland(suite: str, work: Path, out: Path, progress: Progress) -> dict[str, str]:
-    """Build `root.squashfs`; return the versions of its packages."""
     archives = fetch(work / "apt", suite, recipe.PACKAGES, progress)
     tree = work / "tree"
     tree.mkdir()
@@ -215,7 +208,6 @@ def userland(suite: str, work: Path, out: Path, progress: Progress) -> dict[str,
 
 
 def furnish(tree: Path) -> None:
-    """Add the files of maintainer scripts, and the scripts of the guest."""
     for folder in MOUNT_POINTS:
         (tree / folder).mkdir(parents=True, exist_ok=True)
     for name, text in ETC.items():
@@ -231,7 +223,6 @@ def furnish(tree: Path) -> None:
 
 
 def kernel(suite: str, image: Path | None, work: Path, out: Path, progress: Progress) -> dict[str, str]:
-    """Build `vmlinuz`, `initramfs` and `modules.squashfs`; return the kernel's release."""
     tree = work / "tree"
     wanted = [recipe.KERNEL_PACKAGE, "busybox-static"]
     archives = fetch(work / "apt", suite, ["busybox-static"] if image else wanted, progress)
@@ -267,7 +258,6 @@ def unpack_kernel(image: bytes, target: Path) -> None:
 
 
 def unpacker(packed: Path) -> str | None:
-    """Return the program that unpacks a file; None if its format is unknown."""
     with packed.open("rb") as stream:
         head = stream.read(max(map(len, MAGIC)))
     return next((name for magic, name in MAGIC.items() if head.startswith(magic)), None)
@@ -323,7 +313,6 @@ def sizes(folder: Path) -> dict[str, dict[str, int]]:
 
 
 def emit(**what: object) -> None:
-    """Print one line of the protocol with the parent process."""
     print(json.dumps(what), flush=True)  # noqa: T201 - the protocol's channel is standard output
 
 

@@ -38,11 +38,9 @@ class DiskFiles:
             end.close()
 
     def reports(self) -> tuple[Report, ...]:
-        """Return the work of each disk in order; empty if no disk is simulated."""
         return tuple(self.board.report(number) for number in range(len(self.descriptors))) if self.board else ()
 
     def add_faults(self, faults: Iterable[Fault]) -> None:
-        """Start the clock of these faults."""
         if self.board:
             now = self.board.clock()
             for fault in faults:
@@ -66,8 +64,6 @@ class DiskFiles:
 
 
 class DiskProvider(Protocol):
-    """Provides the disks of a machine and releases them at the end. `complaints` is a descriptor for errors."""
-
     def __call__(
         self, disks: tuple[Disk, ...], scratch: Path, complaints: int
     ) -> AbstractAsyncContextManager[DiskFiles]:
@@ -81,7 +77,6 @@ def open_nameless(scratch: Path) -> IO[bytes]:
 
 @asynccontextmanager
 async def serve_disks(disks: tuple[Disk, ...], scratch: Path, complaints: int) -> AsyncIterator[DiskFiles]:
-    """Provide new, empty disks, which end with the context."""
     async with AsyncExitStack() as stack:
         files = [stack.enter_context(open_nameless(scratch)) for _ in disks]
         for file, disk in zip(files, disks, strict=True):

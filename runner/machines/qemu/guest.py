@@ -142,13 +142,11 @@ class Guest:
                 self.lose(disk_full_message(str(data.get("node-name") or data.get("device"))), ROOM)
 
     async def wait_for_migration(self) -> str:
-        """Wait until the state is saved, and return the status."""
         while (status := await self._migration.get()) not in {"completed", "failed", "cancelled"}:
             pass
         return status
 
     async def answer(self, asked: Coroutine[Any, Any, T]) -> T:
-        """Wait for an answer, or raise RigLost when the machine is lost."""
         task = asyncio.create_task(asked)
         either: set[asyncio.Future[Any]] = {task, self.lost}
         try:
@@ -168,7 +166,6 @@ class Guest:
         raise self.lost.result()
 
     async def answer_within(self, asked: Coroutine[Any, Any, T], what: str, deadline: float) -> T:
-        """Wait for an answer. After the deadline the machine is lost."""
         try:
             async with asyncio.timeout(deadline):
                 return await self.answer(asked)
@@ -196,7 +193,6 @@ class Guest:
         return await self.answer(self.agent.execute(name, arguments or None))
 
     async def shell(self, script: str, *, deadline: float = 60) -> bytes:
-        """Run a script in a subshell and return its output."""
         output = await self.evaluate(f"(\n{script}\n) 3>&-", deadline=deadline)
         return await self.run_in_new_shell(script, deadline=deadline) if output is None else output
 
@@ -267,7 +263,6 @@ class Guest:
             on_start()
 
     def read_bell(self) -> bytes:
-        """Read the unread bytes of the bell."""
         with suppress(OSError):
             return self.bell.recv(64)
         return b""
@@ -280,7 +275,6 @@ def exec_arguments(script: str) -> dict[str, object]:
 
 
 def boot_errors(tail: str) -> str:
-    """Return the errors of the guest's boot scripts."""
     return "; ".join(line.removeprefix("matrix: ") for line in tail.splitlines() if line.startswith("matrix: "))
 
 

@@ -21,8 +21,6 @@ Need = Literal["boot", "module", "work"]
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option of a kernel's configuration. Its name lacks the prefix CONFIG_."""
-
     name: str
     need: Need
     use: str
@@ -33,7 +31,6 @@ class Option:
 
     @property
     def boots(self) -> bool:
-        """Return whether the machine needs it to boot."""
         return self.need != "work"
 
 
@@ -107,8 +104,6 @@ _LINE = re.compile(r"^CONFIG_(\w+)=(\S.*)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """An option that an image lacks. `is_module`: it is a module, which does not suffice."""
-
     option: Option
     why: str
     is_module: bool = False
@@ -130,7 +125,6 @@ class Kernel:
 
 
 def parse(config: str) -> dict[str, str]:
-    """Return the set options of a .config, without the prefix CONFIG_."""
     return dict(_LINE.findall(config))
 
 

@@ -130,17 +130,14 @@ def own_recipe(name: str, key: str = "") -> Recipe:
 
 
 def guest_file(name: str) -> str:
-    """Return the text of a file for the appliance."""
     return files(__package__).joinpath("guest").joinpath(name).read_text(encoding="utf-8")
 
 
 def digest(*parts: object) -> str:
-    """Return a short hash that can name a folder."""
     return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()[:16]
 
 
 def userland_key(suite: str) -> str:
-    """Return the name of the half with the programs."""
     files = map(guest_file, ("init", "orders", "fstab"))
     return f"{suite}-{digest(BUILDER_VERSION, suite, PACKAGES, EXCLUDED, *files)}"
 
@@ -155,7 +152,6 @@ def kernel_key(suite: str, image: Path | None) -> str:
 
 
 def module_stamps(image: Path) -> list[tuple[str, int, int]]:
-    """Return name, size and time of every file in `lib/modules` beside an image."""
     root = image.parent / "lib" / "modules"
     found = ((path, path.stat()) for path in sorted(root.rglob("*")) if path.is_file())
     return [(str(path.relative_to(root)), stat.st_size, stat.st_mtime_ns) for path, stat in found]
@@ -181,7 +177,6 @@ def is_wanted(path: str) -> bool:
 
 
 def is_wanted_module(path: str) -> bool:
-    """Return whether the appliance needs this path below `lib/modules/RELEASE`: lists and storage drivers."""
     folder, _, rest = path.partition("/")
     return folder.startswith("modules.") or (folder == "kernel" and f"{rest}/".startswith(MODULE_FOLDERS))
 
@@ -215,5 +210,4 @@ def load_order(dependencies: str, wanted_names: tuple[str, ...]) -> tuple[list[s
 
 
 def module_name(path: str) -> str:
-    """Return the name of a module file for `modprobe`."""
     return Path(path).name.partition(".")[0].replace("-", "_")

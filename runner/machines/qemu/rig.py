@@ -40,7 +40,6 @@ class Reading:
 
 
 def pace(first: Reading, second: Reading) -> tuple[float, float]:
-    """Return the least and the most seconds of the guest in one second of the host."""
     gone = second.guest - first.guest
     return gone / (second.answered - first.asked), gone / (second.asked - first.answered)
 
@@ -120,7 +119,6 @@ class QemuRig:
         return self.guest.served.reports()
 
     def arm(self, faults: Sequence[Fault]) -> None:
-        """Keep the faults until the bell rings."""
         self._armed = tuple(faults)
 
     def _strike(self) -> None:

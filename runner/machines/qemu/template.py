@@ -93,7 +93,6 @@ async def migrate(guest: Guest, command: str, descriptor: int) -> None:
 async def restore(
     vm: Vm, name: str, scratch: Path, back: DiskProvider = serve_disks
 ) -> AsyncIterator[tuple[Guest, dict[str, Any]]]:
-    """Start a clone of the template of this name. Create the template if it is missing."""
     folder = home() / name
     # The lock comes before the check of the template, so that it cannot be pruned between check and use.
     async with shared_lock(use_lock(folder)):
@@ -110,7 +109,6 @@ async def restore(
 
 @contextmanager
 def file_errors_as_loss(folder: Path) -> Iterator[None]:
-    """Turn file errors of a template into a template that does not start."""
     try:
         yield
     except OSError as error:

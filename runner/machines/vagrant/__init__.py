@@ -54,8 +54,6 @@ NO_OPTIONS = MachineOptions()
 
 @dataclass
 class IdleMachine:
-    """A machine that stays up between two stacks."""
-
     spec: RigSpec
     up: RunningMachine
     stack: AsyncExitStack
@@ -106,7 +104,6 @@ class Vagrant:
 
     @asynccontextmanager
     async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[Rig]:
-        """Use an idle machine, or create one."""
         machine = await self._take(spec, scratch)
         try:
             disks = await asyncio.to_thread(machine.up.disks)

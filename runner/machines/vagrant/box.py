@@ -172,7 +172,6 @@ def bus_of(disk: Disk) -> Literal["virtio", "scsi", "sata"]:
 
 
 def serial(number: int) -> str:
-    """Return the serial number that identifies a disk in the machine."""
     return f"matrix-{number}"
 
 

@@ -78,7 +78,6 @@ def refusals() -> list[Refusal]:
 
 
 def explain_unreachable(complaint: str, *, systemd: bool) -> tuple[str, str]:
-    """Return why libvirt does not answer, and what to do."""
     why = complaint.strip().splitlines()[-1].removeprefix("error: ") if complaint.strip() else "no reason was given"
     if re.search("authenti|permission denied|polkit", complaint, re.IGNORECASE):
         return f"this user may not use libvirt: {why}", "sudo adduser $USER libvirt, then log in again"
@@ -109,7 +108,6 @@ def _routes() -> str:
 
 
 def free_subnet(routes: str) -> ipaddress.IPv4Network:
-    """Return the first subnet without a route on the host."""
     taken = [
         ipaddress.IPv4Network(word, strict=False)
         for line in routes.splitlines()
@@ -296,7 +294,6 @@ def _folders() -> list[Path]:
 
 
 def _take_record(folder: Path, stack: ExitStack) -> Record | None:
-    """Lock and return the record of a folder, unless another process has the lock."""
     with _exclude_others():
         try:
             lock = stack.enter_context(open_lock_file(folder / LOCK))
@@ -334,7 +331,6 @@ def read_record(folder: Path) -> Record | None:
 
 
 def upload_was_interrupted(folder: Path) -> bool:
-    """Return whether an upload of a box to the pool has begun and not ended."""
     return (folder / NOTE).exists()
 
 

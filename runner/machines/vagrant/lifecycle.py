@@ -58,7 +58,6 @@ def command(folder: Path, *words: str) -> list[str]:
 
 
 async def vagrant(folder: Path, *words: str, deadline: float, on_line: Callable[[str], None] = lambda _: None) -> str:
-    """Run Vagrant and return its output. It ends with this process."""
     child = await process.spawn(command(folder, *words), output=asyncio.subprocess.PIPE)
     output: list[str] = []
     try:
@@ -103,7 +102,6 @@ class Order:
 
 @asynccontextmanager
 async def start_machine(order: Order, progress: Progress) -> AsyncIterator[RunningMachine]:
-    """Start a machine with its disks, and remove it at the end."""
     began = time.monotonic()
     with record_machine(order.scratch) as (record, folder):
         sockets = Path(record.sockets)
@@ -166,7 +164,6 @@ def report_progress(line: str, progress: Progress) -> None:
 
 @asynccontextmanager
 async def ssh_connection(folder: Path, socket: Path) -> AsyncIterator[tuple[str, ...]]:
-    """Open the one ssh connection that all scripts share."""
     config = folder / "ssh-config"
     write_atomically(config, ssh_config(await vagrant(folder, "ssh-config", deadline=DOWN_DEADLINE)))
     child = await process.spawn(connection_command(config, socket))

@@ -92,7 +92,6 @@ async def serve_leased_disks(
 
 
 def refuse_large_sectors(leases: Sequence[LeasedDisk], looks: Sequence[DiskProperties]) -> None:
-    """Raise BadInput for disks with larger sectors than the machine would use for writes."""
     for one, look in zip(leases, looks, strict=True):
         if look.logical != SECTOR:
             raise BadInput(

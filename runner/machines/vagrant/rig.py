@@ -50,7 +50,6 @@ class DiskServers:
         return tuple(self.board.report(number) for number in range(len(self.disks))) if self.board else ()
 
     async def find_ended_server(self) -> tuple[str, str] | None:
-        """Return the reason and the remedy if a server has ended."""
         gone = (at for at, server in enumerate(self.servers) if is_gone(server.pid))
         first = next(gone, None)
         return None if first is None else explain_exit(first, await self.servers[first].wait())
@@ -82,7 +81,6 @@ async def serve_disks(disks: tuple[Disk, ...], scratch: Path, folder: Path) -> A
 
 
 def socket_paths(folder: Path, number: int) -> tuple[Path, ...]:
-    """Return socket paths that cannot be guessed."""
     return tuple(folder / secrets.token_hex(8) for _ in range(number))
 
 
@@ -156,7 +154,6 @@ class RunningMachine:
         return done.stdout
 
     def disks(self) -> tuple[str, ...]:
-        """Return the names of the disks in the machine."""
         count = len(self.servers.disks)
         names = parse_names(self.run_script(FIND, *map(serial, range(count))), count)
         if not all(names):
@@ -167,14 +164,11 @@ class RunningMachine:
         return names
 
     def empty_disks(self, disks: Sequence[str]) -> None:
-        """Make its disks read as zeros again, between two stacks."""
         self.servers.empty()
         self.run_script(FORGET, *disks)
 
 
 class VagrantRig(ShellRig):
-    """A rig with disk servers: it is lost when one of them ends."""
-
     def __init__(self, up: RunningMachine, disks: Sequence[str], facts: Mapping[str, str]) -> None:
         super().__init__(up.enter, FOLDER, disks, facts, up.where)
         self._up = up
@@ -209,5 +203,4 @@ def query_facts(up: RunningMachine, spec: RigSpec) -> dict[str, str]:
 
 
 def missing_modules(output: str) -> str:
-    """Return the missing modules, separated by blanks. Layouts that need one are left out."""
     return " ".join(line.split()[1] for line in output.splitlines() if line.startswith("no-module "))

@@ -54,7 +54,6 @@ def device_command(socket: Path, device: int, *, discards: bool) -> list[str]:
 
 
 def explain_exit(disk: int, status: int) -> tuple[str, str]:
-    """Return why the server of a disk ended, and what to do, as far as its status shows."""
     wrong = status - HOST_FAILED
     if status < 0:
         return f"the server of disk {disk} was killed by signal {-status}", ""
@@ -114,7 +113,6 @@ def lost_share(note: str) -> float:
 
 
 def counters_between(before: Sequence[Report], after: Sequence[Report]) -> tuple[Report, ...]:
-    """Return what each disk did between two reports."""
     return tuple(
         Report(**{one.name: getattr(late, one.name) - getattr(early, one.name) for one in fields(Report)})
         for early, late in zip(before, after, strict=True)
@@ -122,7 +120,6 @@ def counters_between(before: Sequence[Report], after: Sequence[Report]) -> tuple
 
 
 def overload_of(done: Sequence[Report]) -> Overload | None:
-    """Return the overload; None if the disks were idle, or are not simulated."""
     answered = sum(one.owed + one.late for one in done)
     busy = max((one.occupied for one in done), default=0.0)
     if not answered or not busy:

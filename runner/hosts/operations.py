@@ -104,7 +104,7 @@ class LocalOperations:
         return take_lock(identity, self.locks, run)
 
     def open(self, node: Node) -> Descriptor:
-        return Descriptor(agent.open_disk(node.path))
+        return Descriptor(agent.open_exclusively(node.path))
 
     def find_users(self, dev: str, *, writing: bool = False) -> str:
         major, minor = map(int, dev.split(":"))

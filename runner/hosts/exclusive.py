@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from runner.base.errors import BadInput
 from runner.hosts.checks import DiskCheck, check_disks
 from runner.hosts.operations import LOCAL, OPEN_PAUSE, OPEN_TRIES
-from runner.hosts.reasons import ADVICE, NO_MARKS, Reason, Refusal
+from runner.hosts.reasons import NO_MARKS, Reason, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -37,7 +37,7 @@ class DisksRefused(BadInput):
         super().__init__(
             f"{len(refused)} of {of} cannot be used; nothing was written",
             details="\n".join(f"  {one.declared.id}: {why}" for one in refused for why in one.refusals),
-            resolution="; ".join(dict.fromkeys(ADVICE[why.reason] for why in self.refusals)),
+            resolution="; ".join(dict.fromkeys(why.reason.advice for why in self.refusals)),
         )
 
 

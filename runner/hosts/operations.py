@@ -1,4 +1,4 @@
-"""Disk operations: their protocols, those on this host, and those of an agent on another host."""
+"""Disk operations on this host, and those of an agent on another host."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from runner.base import process
 from runner.base.errors import HarnessBroken
@@ -24,47 +24,6 @@ if TYPE_CHECKING:
     from runner.hosts.agent.client import AgentClient
     from runner.hosts.exclusive import LeasedDisk
     from runner.hosts.inventory import Node
-
-
-class Lock(Protocol):
-    def close(self) -> None:
-        """Release the lock. Never raises: an agent that cannot be reached releases it by itself."""
-
-
-class OpenDisk(Protocol):
-    """A disk that is open for reading, exclusively."""
-
-    def close(self) -> None:
-        """Close it. Never raises."""
-
-    def identify(self) -> Mapping[str, str]:
-        """Return `number`, `size` and `sequence` of the open device; the last is empty before Linux 5.15."""
-
-    def write(self, block: bytes, at: int) -> None:
-        """Write the block durably."""
-
-    def reread_partitions(self) -> None:
-        """Make the kernel read the partition table again."""
-
-
-class DiskOperations(Protocol):
-    def lock(self, identity: str, run: str) -> tuple[Lock | None, str]:
-        """Lock a disk by its identity. Return None and the holder if it is locked already."""
-
-    def open(self, node: Node) -> OpenDisk:
-        """Open it exclusively, without waiting; raise OSError."""
-
-    def find_users(self, dev: str, *, writing: bool = False) -> str:
-        """Return which visible processes, or kernel targets, have a device open (for writing)."""
-
-    def hidden_processes(self) -> str:
-        """Return whose open devices are not visible; empty if all are."""
-
-    def run(self, script: str, patience: float) -> str:
-        """Run a bash script to its end; return its error output if it failed."""
-
-    def dismiss(self, run: str) -> None:
-        """End the agent of a run whose runner is gone."""
 
 
 LOCK_FOLDER = Path("/run/lock/matrix")
@@ -100,11 +59,26 @@ class LocalOperations:
     locks: Path = LOCK_FOLDER
 
     def lock(self, identity: str, run: str) -> tuple[Descriptor | None, str]:
-        """Return the lock as a descriptor: a process that inherits it keeps the disk locked."""
-        return take_lock(identity, self.locks, run)
+        """Lock a disk; return None and the holder if it is locked. A process that inherits the lock keeps it."""
+        holder = ""
+        for left in reversed(range(OPEN_TRIES)):
+            try:
+                self.locks.parent.mkdir(parents=True, exist_ok=True)
+                found = agent.lock_disk(str(self.locks), lock_name(identity), run and f"the run {run}", {os.geteuid()})
+            except OSError as error:
+                raise lock_failure(error.strerror or "", str(error.filename or self.locks)) from None
+            if isinstance(found, int):
+                return Descriptor(found), ""
+            holder = read_holder(*found, self.locks)
+            process_id = re.search(r"process (\d+)$", holder)
+            # If the holder was killed, a virtual machine that inherited its lock may still be exiting.
+            if not left or not process_id or Path("/proc", process_id[1]).exists():
+                break
+            time.sleep(OPEN_PAUSE)
+        return None, holder
 
     def open(self, node: Node) -> Descriptor:
-        return Descriptor(agent.open_exclusively(node.path))
+        return Descriptor(os.open(node.path, os.O_RDONLY | os.O_EXCL))
 
     def find_users(self, dev: str, *, writing: bool = False) -> str:
         major, minor = map(int, dev.split(":"))
@@ -134,29 +108,6 @@ LOCAL = LocalOperations()
 
 def lock_name(identity: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "_", identity)
-
-
-def take_lock(identity: str, locks: Path, run: str) -> tuple[Descriptor | None, str]:
-    holder = ""
-    for left in reversed(range(OPEN_TRIES)):
-        try:
-            locks.parent.mkdir(parents=True, exist_ok=True)
-            found = agent.lock_disk(str(locks), lock_name(identity), run and f"the run {run}", {os.geteuid()})
-        except OSError as error:
-            raise lock_failure(error.strerror or "", str(error.filename or locks)) from None
-        if isinstance(found, int):
-            return Descriptor(found), ""
-        holder = read_holder(*found, locks)
-        if not left or not _is_dead(holder):
-            break
-        time.sleep(OPEN_PAUSE)
-    return None, holder
-
-
-def _is_dead(holder: str) -> bool:
-    """The holder was killed, but a virtual machine that inherited its lock is still exiting."""
-    found = re.search(r"process (\d+)$", holder)
-    return found is not None and not Path("/proc", found[1]).exists()
 
 
 def read_holder(what: str, words: str, locks: Path | str, where: str = "") -> str:
@@ -268,3 +219,9 @@ def _raise_if_failed(answer: Sequence[bytes]) -> Sequence[bytes]:
         number, words, what = (one.decode(errors="replace") for one in answer[1:4])
         raise OSError(int(number), words, what)
     return answer
+
+
+#: `close` of these never raises. Opening raises OSError, and does not wait.
+Lock = Descriptor | RemoteLock
+OpenDisk = Descriptor | RemoteDisk
+DiskOperations = LocalOperations | RemoteOperations

@@ -104,10 +104,6 @@ def find_folder_flaw(folder: str, trusted: Collection[int]) -> str:
     return "" if is_sticky else "others may take away what is in it, as it is not sticky"
 
 
-def open_exclusively(path: str) -> int:
-    return os.open(path, os.O_RDONLY | os.O_EXCL)
-
-
 def identify_disk(disk: int) -> tuple[str, str, str]:
     """Return number, size and sequence number of an open disk; the last is empty before Linux 5.15."""
 
@@ -289,7 +285,7 @@ class Agent:
 
     def answer_open(self, path: bytes) -> str:
         if path not in self.disks:
-            self.disks[path] = open_exclusively(os.fsdecode(path))
+            self.disks[path] = os.open(os.fsdecode(path), os.O_RDONLY | os.O_EXCL)
         return "\0".join(("open", *identify_disk(self.disks[path])))
 
     def answer_close(self, path: bytes) -> str:

@@ -141,12 +141,9 @@ def own_marks(state: Path, run: str = "", reach: str = "local") -> OwnMarks:
 
 
 def read_ledger(state: Path) -> Ledger:
-    path = state / "wear.json"
-    return _merge_hosts(_parse(path, text, Ledger)) if (text := _read_bytes(path)) is not None else Ledger()
-
-
-def _merge_hosts(known: Ledger) -> Ledger:
-    """Drop host prefixes of older ledgers: a disk wears in the same way on every host."""
+    text = _read_bytes(state / "wear.json")
+    known = _parse(state / "wear.json", text, Ledger) if text is not None else Ledger()
+    # Older ledgers have host prefixes, but a disk wears in the same way on every host.
     plain = (one.model_copy(update={"disk": _OF_HOST.sub("", one.disk)}) for one in known.nights)
     return Ledger(nights=tuple(plain))
 

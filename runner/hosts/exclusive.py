@@ -18,7 +18,7 @@ from runner.hosts.operations import LOCAL, OPEN_PAUSE, OPEN_TRIES
 from runner.hosts.reasons import NO_MARKS, Reason, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from runner.hosts.inventory import Census, Node
     from runner.hosts.operations import DiskOperations, Lock, OpenDisk
@@ -62,16 +62,17 @@ class LeasedDisk:
 
     def reacquire(self) -> None:
         """Open it exclusively again; raise DisksRefused if it is in use or another device."""
-        if self.exclusive is not None:
-            return
+        if self.exclusive is None and (refusals := self.try_open()):
+            self.release()
+            raise DisksRefused([DiskCheck(self.declared, self.node, refusals)])
+
+    def try_open(self) -> tuple[Refusal, ...]:
+        """Open it exclusively, and compare it with the checked disk."""
         try:
             self.exclusive = _open_exclusively(self.node, self.operations)
-            changes = tuple(_identity_changes(self.node, self.exclusive))
+            return tuple(_identity_changes(self.node, self.exclusive))
         except OSError as error:
-            changes = (_open_refusal(self.node, error, self.operations),)
-        if changes:
-            self.release()
-            raise DisksRefused([DiskCheck(self.declared, self.node, changes)])
+            return (_open_refusal(self.node, error, self.operations),)
 
     @property
     def opened(self) -> OpenDisk:
@@ -91,12 +92,12 @@ def acquire_disks(
 ) -> Iterator[tuple[LeasedDisk, ...]]:
     """Lock and open all of these disks, or raise DisksRefused with every refusal. Writes on none."""
     census = ask()
-    first = _raise_if_refused(check_disks(census, tuple(declarations), ours, purpose))
+    first = raise_if_refused(check_disks(census, tuple(declarations), ours, purpose))
     with ExitStack() as stack:
         taken = [_acquire(one, census, operations, stack, ours.run) for one in first]
-        _raise_if_refused([DiskCheck(one.declared, one.node, why) for one, (_, why) in zip(first, taken, strict=True)])
+        raise_if_refused([DiskCheck(one.declared, one.node, why) for one, (_, why) in zip(first, taken, strict=True)])
         second = check_disks(ask(), tuple(declarations), ours, purpose)
-        _raise_if_refused([_compare_checks(*pair) for pair in zip(first, second, strict=True)])
+        raise_if_refused([_compare_checks(*pair) for pair in zip(first, second, strict=True)])
         yield tuple(disk for disk, _ in taken if disk)
 
 
@@ -111,7 +112,7 @@ def report_active_run(one: DiskCheck, operations: DiskOperations) -> DiskCheck:
     return replace(one, refusals=(Refusal(Reason.LOCKED, f"{one.node.path} is used by {holder}"),))
 
 
-def _raise_if_refused(checks: Sequence[DiskCheck]) -> Sequence[DiskCheck]:
+def raise_if_refused(checks: Sequence[DiskCheck]) -> Sequence[DiskCheck]:
     if any(one.refusals for one in checks):
         raise DisksRefused(checks)
     return checks
@@ -130,12 +131,13 @@ def _acquire(
     stack.callback(lock.close)
     disk = LeasedDisk(one.declared, node, operations, lock, parts=census.parts_of(node))
     stack.callback(disk.release)
-    try:
-        disk.exclusive = _open_exclusively(node, operations)
-        changes = tuple(_identity_changes(node, disk.exclusive))
-    except OSError as error:
-        return None, (_open_refusal(node, error, operations),)
-    return disk, (*changes, *_other_writers((node, *disk.parts), operations))
+    refusals = disk.try_open()
+    if disk.exclusive is None:
+        return None, refusals
+    # Virtual machines write to a disk or partition without an exclusive open.
+    writers = ((one.path, operations.find_users(one.dev, writing=True)) for one in (node, *disk.parts))
+    busy = (Refusal(Reason.BUSY, f"{path} is open for writing by {users}") for path, users in writers if users)
+    return disk, (*refusals, *busy)
 
 
 def _open_exclusively(node: Node, operations: DiskOperations) -> OpenDisk:
@@ -170,22 +172,15 @@ def _identity_changes(node: Node, opened: OpenDisk) -> Iterator[Refusal]:
             yield Refusal(Reason.CHANGED, f"{node.path} had the {what} {value} when it was checked, now {now}")
 
 
-def _other_writers(nodes: Iterable[Node], operations: DiskOperations) -> Iterator[Refusal]:
-    for node in nodes:
-        if writers := operations.find_users(node.dev, writing=True):
-            yield Refusal(Reason.BUSY, f"{node.path} is open for writing by {writers}")
-
-
 def _compare_checks(before: DiskCheck, after: DiskCheck) -> DiskCheck:
     """Return the second check, with a refusal if anything changed since the first."""
     was, now, name = before.node, after.node, before.declared.id
     if was is None or now is None:
-        return DiskCheck(before.declared, was, (Refusal(Reason.CHANGED, f"{name} no longer exists"), *after.refusals))
-    if was.dev != now.dev:
-        moved = f"{name} led to {was.path} ({was.dev}), and now leads to {now.path} ({now.dev})"
-        return DiskCheck(before.declared, was, (Refusal(Reason.CHANGED, moved), *after.refusals))
-    if after.refusals:
-        return DiskCheck(
-            before.declared, was, (Refusal(Reason.CHANGED, f"{name} was free at the first check"), *after.refusals)
-        )
-    return after
+        change = f"{name} no longer exists"
+    elif was.dev != now.dev:
+        change = f"{name} led to {was.path} ({was.dev}), and now leads to {now.path} ({now.dev})"
+    elif after.refusals:
+        change = f"{name} was free at the first check"
+    else:
+        return after
+    return replace(before, refusals=(Refusal(Reason.CHANGED, change), *after.refusals))

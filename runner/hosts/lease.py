@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from runner.hosts.disk_ledger import (
     wear_refusal,
     write_record,
 )
-from runner.hosts.exclusive import DisksRefused, LeasedDisk, acquire_disks
+from runner.hosts.exclusive import DisksRefused, LeasedDisk, acquire_disks, raise_if_refused
 from runner.hosts.operations import LOCAL
 from runner.hosts.reasons import OwnMarks
 from runner.hosts.vfio import check_controller, controller_of
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from runner.hosts.inventory import Census, Node
-    from runner.hosts.operations import DiskOperations
+    from runner.hosts.inventory import Census
+    from runner.hosts.operations import DiskOperations, Lock
     from runner.hosts.reasons import Refusal
     from runner.language.hosts import DeclaredDisk
 
@@ -65,15 +65,10 @@ def _describe_loss(one: DiskCheck) -> str:
         filter(None, (node.path, node.model, f"serial {node.serial}" if node.serial else "", f"{node.size} bytes"))
     )
     written = ", ".join(map(str, node.signatures))
-    return f"{one.declared.id} ({what}): {written or _describe_content(node)}"
-
-
-def _describe_content(node: Node) -> str:
-    if node.filled is None:
-        return "its content could not be read"
+    filled = f"labelled by the run {node.label.run}" if node.label else "unrecognised data"
     if not node.filled:
-        return "zeros in the eight places that were read"
-    return f"labelled by the run {node.label.run}" if node.label else "unrecognised data"
+        filled = "zeros in the eight places that were read" if node.filled == 0 else "its content could not be read"
+    return f"{one.declared.id} ({what}): {written or filled}"
 
 
 class WearExceeded(BadInput):
@@ -107,8 +102,7 @@ class Lease:
 _ANY_DISK = "any disk"
 
 
-@contextmanager
-def exclude_other_runs(operations: DiskOperations, run: str, reach: str) -> Iterator[None]:
+def exclude_other_runs(operations: DiskOperations, run: str, reach: str) -> closing[Lock]:
     """Allow one run per host to measure its disks: they may share a controller."""
     lock, holder = operations.lock(_ANY_DISK, run)
     if lock is None:
@@ -118,10 +112,7 @@ def exclude_other_runs(operations: DiskOperations, run: str, reach: str) -> Iter
             resolution="wait until that run ends; if the disks share neither controller nor bus, set "
             "`shares: nothing` for the host in hosts.yaml",
         )
-    try:
-        yield
-    finally:
-        lock.close()
+    return closing(lock)
 
 
 @contextmanager
@@ -147,7 +138,9 @@ def lease_disks(
             say(f"not root: cannot see whether {hidden} write to these disks without an exclusive open")
         _check_wear(disks, lease, now())
         require_closed_partitions(disks)
-        _assign_controllers(disks)
+        raise_if_refused([check_controller(DiskCheck(one.declared, one.node, ())) for one in disks])
+        for one in disks:
+            one.controller = controller_of(one.node).address if one.declared.whole else ""
         warn = warn or say
         marks, mine = tuple(sorted(lease.marks(disks))), list[LeasedDisk]()
         try:
@@ -173,15 +166,6 @@ def _check_wear(disks: Sequence[LeasedDisk], lease: Lease, now: datetime) -> Non
             details="\n".join(f"  {one}" for one in refusals if one),
             resolution="run less of it, run it tomorrow, or raise `wear:` of the disk in hosts.yaml",
         )
-
-
-def _assign_controllers(disks: Sequence[LeasedDisk]) -> None:
-    """Set each disk's controller if it is passed through too; raise DisksRefused if one cannot be."""
-    checks = [check_controller(DiskCheck(one.declared, one.node, ())) for one in disks]
-    if any(one.refusals for one in checks):
-        raise DisksRefused(checks)
-    for one in disks:
-        one.controller = controller_of(one.node).address if one.declared.whole else ""
 
 
 def _lease_record(one: LeasedDisk, lease: Lease, now: datetime, marks: tuple[str, ...], inside: str) -> LeaseRecord:

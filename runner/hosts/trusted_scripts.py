@@ -88,18 +88,17 @@ class _Walk:
         found, place = self.opened(name), self._place / name
         status = os.fstat(found)
         if stat.S_ISLNK(status.st_mode):
-            self._follow(place, status.st_uid, os.readlink("", dir_fd=found))
+            self._links += 1
+            if status.st_uid not in self._trusted:
+                raise UntrustedScript(
+                    f"{place} is a link that belongs to user {status.st_uid}, who could let it lead elsewhere"
+                )
+            if self._links > LINKS:
+                raise UntrustedScript(f"{place} leads in circles")
+            self.ahead += reversed(Path(os.readlink("", dir_fd=found)).parts)
             return
         _check_folder(found, place, self._trusted, passed=bool(self.ahead))
         self._at, self._place = found, place
-
-    def _follow(self, link: Path, owner: int, target: str) -> None:
-        self._links += 1
-        if owner not in self._trusted:
-            raise UntrustedScript(f"{link} is a link that belongs to user {owner}, who could let it lead elsewhere")
-        if self._links > LINKS:
-            raise UntrustedScript(f"{link} leads in circles")
-        self.ahead += reversed(Path(target).parts)
 
 
 def _check_folder(opened: int, place: Path, trusted: Collection[int], *, passed: bool) -> None:
@@ -136,19 +135,15 @@ def _others_write(opened: int, trusted: Collection[int]) -> bool:
 
 
 def _has_list(opened: int) -> bool:
-    """Query the access control list through /proc: the descriptor may be O_PATH."""
     try:
-        os.getxattr(f"/proc/self/fd/{opened}", "system.posix_acl_access")
+        os.getxattr(f"/proc/self/fd/{opened}", "system.posix_acl_access")  # the descriptor may be O_PATH
     except OSError as error:
         return error.errno not in {errno.ENODATA, errno.ENOTSUP}
     return True
 
 
 def _is_private(group: int, trusted: Collection[int]) -> bool:
-    """A user's own group, which has only that user as a member.
-
-    Membership of other groups cannot be known for sure: directories do not list all members.
-    """
+    """A user's own group. Membership of other groups cannot be known: directories do not list all members."""
     try:
         found = grp.getgrgid(group)
         user = pwd.getpwnam(found.gr_name)

@@ -71,7 +71,11 @@ def controller_of(node: Node, sys: Path = SYS) -> Controller:
     return Controller(
         address,
         group.name if group else "",
-        tuple(one for one in members if one != address and not _is_bridge(sys, one)),
+        tuple(
+            one
+            for one in members
+            if one != address and not _read_text(sys / "bus/pci/devices" / one / "class").startswith(_BRIDGE)
+        ),
         tuple(sorted(one.name for one in disk.parent.iterdir() if _NAMESPACE.fullmatch(one.name) and one != disk)),
         1,
         _driver_override(device),
@@ -111,10 +115,10 @@ def controller_obstacles(found: Controller, *, root: bool, wear: int | None, vfi
 def check_controller(one: DiskCheck) -> DiskCheck:
     if one.node is None or not one.declared.whole:
         return one
-    said = controller_obstacles(
+    obstacles = controller_obstacles(
         controller_of(one.node), root=os.geteuid() == 0, wear=one.declared.wear, vfio=has_vfio()
     )
-    return replace(one, refusals=(*one.refusals, *(Refusal(Reason.CONTROLLER, why) for why in said)))
+    return replace(one, refusals=(*one.refusals, *(Refusal(Reason.CONTROLLER, why) for why in obstacles)))
 
 
 def has_vfio(sys: Path = SYS) -> bool:
@@ -201,42 +205,40 @@ def detach_controllers(
     `is_back` is called for each that returns, `warn` for each that does not: its disk stays with the run.
     """
     gone: list[LeasedDisk] = []
+
+    def return_disk(one: LeasedDisk) -> None:
+        one.node = wait_for_disk(one.node.identity, one.declared.id, one.controller, ask)
+        one.parts = ()
+        is_back(one)
+
     try:
-        if any(one.controller for one in disks):
+        passed = [one for one in disks if one.controller]
+        if passed:
             _load_vfio(SYS)
-        for one in disks:
-            if one.controller:
-                gone.append(one)
-                try:
-                    bind_to_vfio(one.controller)
-                finally:
-                    one.release()  # not earlier: until its driver is unbound, other processes could open it
+        for one in passed:
+            gone.append(one)
+            try:
+                bind_to_vfio(one.controller)
+            finally:
+                one.release()  # not earlier: until its driver is unbound, other processes could open it
         yield
     finally:
-        _return_all(gone, ask, is_back, warn)
+        back = _warn_of_failures(gone, lambda one: return_to_driver(one.controller), warn)
+        _warn_of_failures(back, return_disk, warn)
 
 
-def _return_all(
-    gone: Sequence[LeasedDisk],
-    ask: Callable[[], Census],
-    is_back: Callable[[LeasedDisk], None],
-    warn: Callable[[str], None],
-) -> None:
-    """Return every controller; a failure of one must not affect the others."""
-    came: list[LeasedDisk] = []
-    for one in gone:
+def _warn_of_failures(
+    disks: Sequence[LeasedDisk], action: Callable[[LeasedDisk], object], warn: Callable[[str], None]
+) -> list[LeasedDisk]:
+    """Return the disks for which the action succeeded; a failure of one must not affect the others."""
+    succeeded = []
+    for one in disks:
         try:
-            return_to_driver(one.controller)
-            came.append(one)
-        except HarnessBroken as error:
-            warn(f"{one.declared.id}: {error.brief}")
-    for one in came:
-        try:
-            one.node = wait_for_disk(one.node.identity, one.declared.id, one.controller, ask)
-            one.parts = ()
-            is_back(one)
+            action(one)
+            succeeded.append(one)
         except (MatrixError, OSError) as error:
             warn(f"{one.declared.id}: {error.brief if isinstance(error, MatrixError) else error}")
+    return succeeded
 
 
 def wait_for_disk(
@@ -260,10 +262,6 @@ def _wait(there: Callable[[], bool], most: float) -> None:
     deadline = time.monotonic() + most
     while not there() and time.monotonic() < deadline:
         time.sleep(POLL)
-
-
-def _is_bridge(sys: Path, address: str) -> bool:
-    return _read_text(sys / "bus/pci/devices" / address / "class").startswith(_BRIDGE)
 
 
 def _driver_override(device: Path) -> str:

@@ -12,6 +12,7 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runner.hosts import SECTOR
 from runner.hosts.agent.agent import BLOCK_DEVICES, count_sectors_written
 from runner.hosts.disk_ledger import count_written, night_of, read_ledger, remaining_bytes, uncounted_bytes
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 POLL = 2.0
 #: Polls between two updates of the ledger: few, as a measurement is running.
 POLLS_PER_SAVE = 5
-SECTOR = 512
 
 
 def read_write_counters(disks: Sequence[LeasedDisk], devices: Path = Path(BLOCK_DEVICES)) -> dict[str, int]:
@@ -115,7 +115,8 @@ class WriteBudget:
         # Disks that are only read do not stop the run.
         full = [disk for disk, size in balance.items() if 0 < grown.get(disk, 0) >= size]
         for disk in full:
-            self.stop_reason = self._stop_message(disk, _explain_limit(balance[disk]))
+            left = f"{balance[disk]} bytes are left, less than {POLL:g} s of writing"
+            self.stop_reason = self._stop_message(disk, left if balance[disk] > 0 else "no bytes are left")
         if counters:
             self._set_limits({disk: counters[disk] + size for disk, size in balance.items() if disk in counters})
         self._last_seen |= {disk: (now, self._polls) for disk, now in counters.items()}
@@ -145,12 +146,6 @@ class WriteBudget:
             f"stopped for tonight, to limit the wear of {declared.id}: {what}, of {declared.wear} a night; "
             "the same command continues after noon"
         )
-
-
-def _explain_limit(left: int) -> str:
-    if left > 0:
-        return f"{left} bytes are left, less than {POLL:g} s of writing"
-    return "no bytes are left"
 
 
 async def run_within_budget(

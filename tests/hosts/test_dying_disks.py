@@ -103,7 +103,14 @@ class Pretended:
 
 
 def lease(folder: Path, operations: Pretended) -> Lease:
-    return Lease("r", "m", folder, folder / "state", frozenset(claim.id for claim in CLAIMS), operations=cast("LocalOperations", operations))
+    return Lease(
+        "r",
+        "m",
+        folder,
+        folder / "state",
+        frozenset(claim.id for claim in CLAIMS),
+        operations=cast("LocalOperations", operations),
+    )
 
 
 def test_a_disk_that_dies_keeps_none_of_the_others(tmp_path: Path) -> None:
@@ -115,7 +122,9 @@ def test_a_disk_that_dies_keeps_none_of_the_others(tmp_path: Path) -> None:
     operations.grips["sda"].fails = [errno.EIO]
     (left,) = clean(tmp_path / "state", operations.ask, cast("LocalOperations", operations))
     assert "as told" in left.refusal
-    assert [one.refusal for one in clean(tmp_path / "state", operations.ask, cast("LocalOperations", operations))] == [""]
+    assert [one.refusal for one in clean(tmp_path / "state", operations.ask, cast("LocalOperations", operations))] == [
+        ""
+    ]
     assert lease_records(tmp_path / "state") == ()
 
 
@@ -218,7 +227,10 @@ def test_a_disk_that_cannot_be_labelled_is_not_wiped_and_keeps_none_of_the_other
     assert (operations.ran, operations.grips["sda"].blocks) == ([], [])
     write_record(tmp_path / "state", record(tmp_path).model_copy(update={"disk": "disk-sdb", "identity": "Sb"}))
     operations.nodes = (replace(operations.nodes[0], signatures=()), NODES[1])
-    (first, second) = sorted((one.disk, one.refusal) for one in clean(tmp_path / "state", operations.ask, cast("LocalOperations", operations)))
+    (first, second) = sorted(
+        (one.disk, one.refusal)
+        for one in clean(tmp_path / "state", operations.ask, cast("LocalOperations", operations))
+    )
     assert first == ("disk-sda", "disk-sda (/dev/sda) cannot be labelled")
     assert second == ("disk-sdb", "")
 

@@ -75,9 +75,8 @@ class AgentClient:
         self._lease = lease
         #: The session is over; threads that wait for the connection try once more, then give up.
         self._over, self._leaving = Event(), Event()
-        self._reconnecting = Lock()
-        #: Held by the thread that reported late answers.
-        self._slow_reported = Lock()
+        #: The second one is held by the thread that reported late answers.
+        self._reconnecting, self._slow_reported = Lock(), Lock()
         self._lost: AgentLost | None = None
         self._session: _Session | None = None
         self.boot_id = ""
@@ -94,16 +93,18 @@ class AgentClient:
         self._over.set()
         self._leaving.set()
         if self._session is not None:
-            self._session.send_last(b"end", SLOW_AFTER)
+            with suppress(_ConnectionDropped, TimeoutError):
+                self._session.send(b"end").result(SLOW_AFTER)
+            self._session.close()
 
     @property
     def lost(self) -> AgentLost | None:
         return self._lost
 
     def dismiss(self, run: str) -> None:
-        self.connection.run(
-            self._program("dismiss", f"{BASE_FOLDER}/{run}.", *self._arguments[1:]), timeout=SLOW_AFTER * 2
-        )
+        """End the agent of another run, whose runner is gone."""
+        command = self._program("dismiss", f"{BASE_FOLDER}/{run}.", *self._arguments[1:])
+        self.connection.run(command, timeout=SLOW_AFTER * 2)
 
     def ask(self, *words: str | bytes) -> list[bytes]:
         """Return the words of the answer; raise AgentLost if it does not come."""
@@ -111,9 +112,7 @@ class AgentClient:
 
     def _request(self, words: Sequence[str | bytes], receive: Callable[[_Session, bytes], bytes]) -> list[bytes]:
         request = b"\0".join(word.encode() if isinstance(word, str) else word for word in words)
-        while True:
-            if self._lost:
-                raise AgentLost(self._lost.brief, details=self._lost.details, resolution=self._lost.resolution)
+        while not self._lost:
             session = self._session
             if session is None:
                 raise ValueError("it was not entered")
@@ -121,6 +120,7 @@ class AgentClient:
                 return receive(session, request).split(b"\0", 4)
             except _ConnectionDropped:
                 self._reconnect(session)
+        raise AgentLost(self._lost.brief, details=self._lost.details, resolution=self._lost.resolution)
 
     def _wait_for_answer(self, session: _Session, request: bytes) -> bytes:
         """Wait as long as the connection is up and the lease would last."""
@@ -134,7 +134,13 @@ class AgentClient:
             try:
                 return answer.result(patience)
             except TimeoutError:
-                self._lost = self._hang_error(request, SLOW_AFTER + patience)
+                what = request.partition(b"\0")[0].decode(errors="replace")
+                self._lost = AgentLost(
+                    f"{self.connection.name} did not answer within {SLOW_AFTER + patience:g} s, though the connection "
+                    "to it is up",
+                    details=f"unanswered request: {what}",
+                    resolution="`dmesg` and `ps` there show what blocks it; it releases the run's disks by itself",
+                )
                 session.close()  # other threads need not wait as long
                 raise self._lost from None
 
@@ -153,14 +159,6 @@ class AgentClient:
             self._say(f"{name} answers again")
         finally:
             self._slow_reported.release()
-
-    def _hang_error(self, request: bytes, waited: float) -> AgentLost:
-        name, what = self.connection.name, request.partition(b"\0")[0].decode(errors="replace")
-        return AgentLost(
-            f"{name} did not answer within {waited:g} s, though the connection to it is up",
-            details=f"unanswered request: {what}",
-            resolution="`dmesg` and `ps` there show what blocks it; it releases the run's disks by itself",
-        )
 
     def ask_now(self, *words: str) -> bytes:
         """Return the answer if it comes at once, else b"": for callers that must not wait for a connection that is down
@@ -212,11 +210,9 @@ class AgentClient:
         self.ask("stop", job)
 
     def _send_heartbeats(self) -> None:
-        while not self._over.wait(HEARTBEAT):
-            try:
+        with suppress(AgentLost):
+            while not self._over.wait(HEARTBEAT):
                 self.ask("on")
-            except AgentLost:
-                return
 
     def _open_session(self, mode: str) -> tuple[_Session, str]:
         child = self.connection.start(self._program(mode, *self._arguments))
@@ -229,7 +225,11 @@ class AgentClient:
             status = child.wait()
         process.stop_child(child)
         if words[1:2] == [b"gone"]:
-            raise self._describe_loss(words[2].decode())
+            if self.boot_id and words[2].decode() != self.boot_id:
+                raise AgentLost(f"{self.connection.name} was rebooted during the run")
+            raise AgentLost(
+                f"the disk agent of {self.connection.name} has ended", resolution="find out what kills processes there"
+            )
         why = f"no answer within {SLOW_AFTER * 2:g} s" if status == -SIGKILL else f"status {status}"
         raise HarnessBroken(
             f"{self.connection.name} cannot start the disk agent: {why}",
@@ -239,12 +239,6 @@ class AgentClient:
 
     def _program(self, *words: str) -> list[str]:
         return [*self.connection.agent_command, *words] if self.connection.agent_command else agent_command(*words)
-
-    def _describe_loss(self, boot: str) -> AgentLost:
-        name = self.connection.name
-        if self.boot_id and boot != self.boot_id:
-            return AgentLost(f"{name} was rebooted during the run")
-        return AgentLost(f"the disk agent of {name} has ended", resolution="find out what kills processes there")
 
     def _reconnect(self, broken: _Session) -> None:
         """Reconnect; raise AgentLost if that fails for as long as the lease lasts."""
@@ -294,11 +288,6 @@ class _Session:
             self._pending[number] = answer
             self._write(b"%d %d\n%b" % (number, len(request), request))
         return answer
-
-    def send_last(self, request: bytes, patience: float) -> None:
-        with suppress(_ConnectionDropped, TimeoutError):
-            self.send(request).result(patience)
-        self.close()
 
     def close(self) -> None:
         process.stop_child(self._child)

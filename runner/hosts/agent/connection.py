@@ -158,8 +158,8 @@ class Connection:
 
     def _wait_for_shell(self, child: subprocess.Popen[bytes], complaints: IO[bytes]) -> None:
         assert child.stdout is not None  # noqa: S101 - for the type checker; it was asked for
-        with child.stdout as said:
-            if any(line == f"{READY}\n".encode() for line in said):
+        with child.stdout as output:
+            if f"{READY}\n".encode() in output:
                 return
         status = child.wait()
         complaints.seek(0)
@@ -252,33 +252,26 @@ def sudo_connection() -> Connection:
 @cache
 def _find_trouble() -> HarnessBroken | None:
     """Cached: sudo reports every refused attempt to the administrator."""
+    user = user_name()
     if shutil.which("sudo") is None:
         return HarnessBroken(
-            f"sudo is not installed, so {user_name()} cannot run the disk agent as root", resolution="apt install sudo"
+            f"sudo is not installed, so {user} cannot run the disk agent as root", resolution="apt install sudo"
         )
-    try:
-        _check_python()
-        check_program(INSTALLED, PROGRAM.read_bytes())
-        _check_allowed()
-    except HarnessBroken as error:
-        return error
-    return None
-
-
-def _check_python() -> None:
     if shutil.which(PYTHON) is None or process.run([PYTHON, "-I", "-c", PYTHON_CHECK]).returncode:
-        raise HarnessBroken(
+        return HarnessBroken(
             f"{PYTHON} is missing or older than Python 3.9: it runs the disk agent", resolution="apt install python3"
         )
-
-
-def _check_allowed() -> None:
-    tried = _CONNECTION.query(":")
+    try:
+        check_program(INSTALLED, PROGRAM.read_bytes())
+        tried = _CONNECTION.query(":")
+    except HarnessBroken as error:
+        return error
     if tried.returncode:
-        said = tried.stderr.strip()[-2000:] or f"status {tried.returncode}"
-        raise HarnessBroken(
-            f"sudo does not let {user_name()} run {INSTALLED} without a password: {said}", resolution=allow_command()
+        why = tried.stderr.strip()[-2000:] or f"status {tried.returncode}"
+        return HarnessBroken(
+            f"sudo does not let {user} run {INSTALLED} without a password: {why}", resolution=allow_command()
         )
+    return None
 
 
 def check_program(program: Path, text: bytes) -> None:
@@ -307,7 +300,9 @@ def install_command(program: Path) -> str:
 
 def sudoers_rule() -> str:
     """Return the sudoers line. It amounts to full root rights for the user."""
-    return f"{_sudoers_name()} ALL=(root) NOPASSWD: {INSTALLED}"
+    # By number if sudoers could misread the name.
+    user = user_name() if re.fullmatch(r"[a-z_][a-z0-9_.-]*", user_name()) else f"#{os.geteuid()}"
+    return f"{user} ALL=(root) NOPASSWD: {INSTALLED}"
 
 
 def allow_command() -> str:
@@ -318,11 +313,6 @@ def user_name() -> str:
     with suppress(KeyError):
         return pwd.getpwuid(os.geteuid()).pw_name
     return f"the user {os.geteuid()}"
-
-
-def _sudoers_name() -> str:
-    """Return the user by name if sudoers cannot misread it, else by number."""
-    return user_name() if re.fullmatch(r"[a-z_][a-z0-9_.-]*", user_name()) else f"#{os.geteuid()}"
 
 
 def _path_components(path: Path) -> Iterator[Path]:

@@ -180,6 +180,35 @@ class ForecastsCost(Protocol):
         """Return the time beyond cloning an existing machine."""
 
 
+NO_OPTIONS = MachineOptions()
+
+
+class ConfiguredMachine:
+    """A machine with the options of the user. It uses physical disks, one rig at a time, unless it says otherwise."""
+
+    disposable: ClassVar[bool] = False
+    zeroed: ClassVar[bool] = False
+    brings_disks: ClassVar[bool] = False
+    synthetic: ClassVar[bool] = False
+
+    def __init__(self, options: MachineOptions = NO_OPTIONS) -> None:
+        self.options = options
+        #: Messages that the user has seen. Those about the host are the same for every rig.
+        self._notices: set[str] = set()
+
+    @classmethod
+    def from_options(cls, options: MachineOptions) -> Self:
+        return cls(options)
+
+    def max_rigs(self, spec: RigSpec) -> int:  # noqa: ARG002
+        return 1
+
+    def notice_once(self, message: str) -> None:
+        if message and message not in self._notices:
+            self._notices.add(message)
+            self.options.notice(message)
+
+
 @runtime_checkable
 class KeepsRig(Protocol):
     """A machine that keeps an expensive rig up between trials."""

@@ -382,7 +382,7 @@ async def test_a_box_of_the_users_own_is_whatever_the_users_own_vagrant_has_by_t
 def test_without_anything_installed_every_refusal_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("runner.machines.vagrant.probe.missing_programs", list)
+    monkeypatch.setattr("runner.machines.qemu.host.missing_programs", list)
     monkeypatch.setattr(box, "refusals", lambda _: [])
     refused = Vagrant().refusals(SPEC)
     assert {one.brief for one in refused} >= {"vagrant is not installed", "virsh is not installed"}

@@ -23,7 +23,7 @@ from runner.machines.qemu.guest import run_guest
 from runner.machines.requirements import processor_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from runner.machines.qemu.appliance import Appliance
 
@@ -38,6 +38,11 @@ _EMULATED = "QEMU emulates (TCG), many times slower"
 def missing_programs(tools: Iterable[str]) -> list[str]:
     path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
     return [tool for tool in tools if shutil.which(tool, path=path) is None]
+
+
+def missing_tool_refusals(packages: Mapping[str, str]) -> list[Refusal]:
+    """Return refusals for missing programs, by the Debian package of each."""
+    return [Refusal(f"{tool} is not installed", f"apt install {packages[tool]}") for tool in missing_programs(packages)]
 
 
 @cache

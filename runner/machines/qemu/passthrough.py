@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, ClassVar
 from runner.base.errors import BadInput
 from runner.hosts.operations import Descriptor
 from runner.hosts.reasons import plain_wwn
+from runner.machines.base import NO_OPTIONS
 from runner.machines.local import disk_model_refusals
-from runner.machines.qemu import NO_OPTIONS, Qemu
+from runner.machines.qemu import Qemu
 from runner.machines.qemu.argv import DiskProperties, PassedController
 from runner.machines.qemu.disk_files import DiskFiles
 

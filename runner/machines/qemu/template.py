@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -140,7 +139,3 @@ def list_templates() -> Iterator[tuple[float, int, Path]]:
         with suppress(OSError):
             if not folder.name.startswith("."):
                 yield folder.stat().st_mtime, sum(path.stat().st_blocks * 512 for path in folder.iterdir()), folder
-
-
-def format_elapsed(start: float) -> str:
-    return f"{time.monotonic() - start:.3f}"

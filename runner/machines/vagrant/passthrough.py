@@ -15,10 +15,10 @@ from itertools import count
 from typing import TYPE_CHECKING, ClassVar
 
 from runner.base.errors import BadInput
-from runner.machines.base import Refusal
+from runner.machines.base import NO_OPTIONS, Refusal
 from runner.machines.local import disk_model_refusals
 from runner.machines.qemu.passthrough import BLOCK_DEVICES, lock_descriptors, open_writable, read_properties
-from runner.machines.vagrant import NO_OPTIONS, Vagrant, libvirt
+from runner.machines.vagrant import Vagrant, libvirt
 from runner.machines.vagrant.box import physical_disk
 from runner.machines.vagrant.rig import DiskServers, socket_paths, start_server
 from runner.simdisks.server import device_command
@@ -48,17 +48,14 @@ class Passthrough(Vagrant):
         self._serve_disks = partial(serve_leased_disks, options.held)
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
-        return [*disk_model_refusals(spec), *root_refusals(), *super().refusals(spec)]
+        found = disk_model_refusals(spec)
+        if os.geteuid() != 0:  # only root can give a socket to QEMU's user alone
+            why = "only root can pass disks of this host to libvirt's machines"
+            found.append(Refusal(why, "run the whole command with sudo"))
+        return [*found, *super().refusals(spec)]
 
     def max_rigs(self, spec: RigSpec) -> int:  # noqa: ARG002
         return 1
-
-
-def root_refusals() -> list[Refusal]:
-    """Refuse other users: only root can give a socket to QEMU's user alone."""
-    if os.geteuid() == 0:
-        return []
-    return [Refusal("only root can pass disks of this host to libvirt's machines", "run the whole command with sudo")]
 
 
 class LeasedDisks(DiskServers):

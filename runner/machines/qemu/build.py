@@ -10,6 +10,7 @@ import sys
 import tarfile
 import traceback
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -35,12 +36,6 @@ def mirror_from(indextargets: str) -> str:
     return recipe.DEFAULT_MIRROR
 
 
-def host_mirror() -> str:
-    if chosen := os.environ.get("MATRIX_MIRROR"):
-        return chosen.rstrip("/")
-    return mirror_from(run(["apt-get", "indextargets", "--format", "$(REPO_URI)|$(ORIGIN)|$(CODENAME)"]).stdout)
-
-
 def configuration(folder: Path, host_dump: str) -> str:
     """Return an apt.conf for a private state, with the host's fetch options (proxies, certificates)."""
     fetching = [
@@ -60,23 +55,22 @@ def configuration(folder: Path, host_dump: str) -> str:
     )
 
 
-def copied(mirror: str) -> str:
-    """With `file:` apt would leave packages in the archive; with `copy:` it copies them."""
-    return re.sub(r"^file:", "copy:", mirror)
-
-
 def prepare(folder: Path, suite: str, mirror: str) -> dict[str, str]:
     for part in ("lists/partial", "cache/archives/partial", "empty"):
         (folder / part).mkdir(parents=True)
     (folder / "status").touch()
     signed = f"[signed-by={recipe.KEYRING}] " if Path(recipe.KEYRING).exists() else ""
-    (folder / "sources.list").write_text(f"deb {signed}{copied(mirror)} {suite} main\n")
+    # With `file:` apt would leave packages in the archive; with `copy:` it copies them.
+    (folder / "sources.list").write_text(f"deb {signed}{re.sub('^file:', 'copy:', mirror)} {suite} main\n")
     (folder / "apt.conf").write_text(configuration(folder, run(["apt-config", "dump"]).stdout))
     return {**os.environ, "APT_CONFIG": str(folder / "apt.conf"), "DEBIAN_FRONTEND": "noninteractive"}
 
 
 def fetch(folder: Path, suite: str, packages: Iterable[str], progress: Progress) -> list[Path]:
-    mirror = host_mirror()
+    mirror = os.environ.get("MATRIX_MIRROR", "").rstrip("/")
+    if not mirror:
+        targets = run(["apt-get", "indextargets", "--format", "$(REPO_URI)|$(ORIGIN)|$(CODENAME)"])
+        mirror = mirror_from(targets.stdout)
     env = prepare(folder, suite, mirror)
     progress(f"reading the package lists of {suite}", 0.02)
     apt(["update"], env, mirror)
@@ -88,8 +82,7 @@ def fetch(folder: Path, suite: str, packages: Iterable[str], progress: Progress)
 def apt(arguments: list[str], env: dict[str, str], mirror: str) -> None:
     done = run(dies_with_parent(["apt-get", "-q", *arguments]), env=env, timeout=ARCHIVE_TIMEOUT)
     # `update` exits with 0 although downloads failed, and prints warnings only.
-    failed = done.returncode != 0 or "W: Failed to fetch" in done.stderr
-    if failed:
+    if done.returncode or "W: Failed to fetch" in done.stderr:
         raise HarnessBroken(
             f"cannot get Debian packages from {mirror}",
             details="\n".join((done.stdout + done.stderr).splitlines()[-12:]),
@@ -191,7 +184,7 @@ def unpack_all(archives: Iterable[Path], tree: Path, progress: Progress, span: t
                 progress("unpacking packages", shown := now)
 
 
-def squash(tree: Path, image: Path) -> None:
+def make_squashfs(tree: Path, image: Path) -> None:
     tool("mksquashfs", str(tree), str(image), "-all-root", "-noI", "-noD", "-noF", "-noX", "-no-xattrs", "-quiet")
 
 
@@ -203,7 +196,7 @@ def userland(suite: str, work: Path, out: Path, progress: Progress) -> dict[str,
     furnish(tree)
     tool("ldconfig", "-r", str(tree), "-X")
     progress("packing the root file system", 0.85)
-    squash(tree, out / "root.squashfs")
+    make_squashfs(tree, out / "root.squashfs")
     return dict(map(package_version, archives))
 
 
@@ -227,8 +220,13 @@ def kernel(suite: str, image: Path | None, work: Path, out: Path, progress: Prog
     wanted = [recipe.KERNEL_PACKAGE, "busybox-static"]
     archives = fetch(work / "apt", suite, ["busybox-static"] if image else wanted, progress)
     picked = [path for path in archives if path.name.startswith(("linux-image-", "busybox-static_"))]
+
+    def is_wanted(path: str) -> bool:
+        parts = ("usr/lib/modules/", "usr/bin/busybox")
+        return path.startswith("boot/vmlinuz-") or (path.startswith(parts) and recipe.is_wanted(path))
+
     for archive in picked:
-        unpack(archive, tree, keep_of_kernel)
+        unpack(archive, tree, is_wanted)
     progress("packing the kernel", 0.8)
     source = image or next((tree / "boot").glob("vmlinuz-*"))
     shutil.copyfile(source, out / "vmlinuz")
@@ -239,8 +237,8 @@ def kernel(suite: str, image: Path | None, work: Path, out: Path, progress: Prog
     modules = tree / "usr/lib/modules"
     if image and (image.parent / "lib/modules").is_dir():
         shutil.copytree(image.parent / "lib/modules", modules, symlinks=True, dirs_exist_ok=True)
-    built_in = furnish_modules(modules / release)
-    squash(modules, out / "modules.squashfs")
+    built_in = index_modules(modules / release)
+    make_squashfs(modules, out / "modules.squashfs")
     initramfs(tree, modules / release, work / "early", out / "initramfs")
     return {"kernel": release, "not modules": " ".join(built_in)}
 
@@ -249,7 +247,7 @@ def unpack_kernel(image: bytes, target: Path) -> None:
     """Write the plain kernel beside the bzImage, if it can be unpacked and QEMU can start it (PVH)."""
     packed = target.with_suffix(".packed")
     packed.write_bytes(recipe.kernel_payload(image))
-    if unpacker(packed):
+    with suppress(UnknownCompression):
         with open_unpacked(packed) as stream:
             plain = stream.read()
         if plain.startswith(b"\x7fELF") and PVH_NOTE in plain:
@@ -257,26 +255,20 @@ def unpack_kernel(image: bytes, target: Path) -> None:
     packed.unlink()
 
 
-def unpacker(packed: Path) -> str | None:
-    with packed.open("rb") as stream:
-        head = stream.read(max(map(len, MAGIC)))
-    return next((name for magic, name in MAGIC.items() if head.startswith(magic)), None)
+class UnknownCompression(HarnessBroken):
+    pass
 
 
 def open_unpacked(packed: Path) -> AbstractContextManager[IO[bytes]]:
-    program = unpacker(packed)
-    if program is None:
-        raise HarnessBroken(f"{packed} has an unknown compression", resolution="compress it with xz, zstd or gzip")
-    return open_output([program, "-dc", str(packed)])
+    with packed.open("rb") as stream:
+        head = stream.read(max(map(len, MAGIC)))
+    for magic, program in MAGIC.items():
+        if head.startswith(magic):
+            return open_output([program, "-dc", str(packed)])
+    raise UnknownCompression(f"{packed} has an unknown compression", resolution="compress it with xz, zstd or gzip")
 
 
-def keep_of_kernel(path: str) -> bool:
-    if path.startswith("usr/lib/modules/"):
-        return recipe.is_wanted(path)
-    return path.startswith(("boot/vmlinuz-", "usr/bin/busybox"))
-
-
-def furnish_modules(folder: Path) -> list[str]:
+def index_modules(folder: Path) -> list[str]:
     """Unpack and index all modules; return the boot modules that are missing or built in."""
     folder.mkdir(parents=True, exist_ok=True)
     for packed in sorted(folder.rglob("*.ko.*")):
@@ -316,11 +308,10 @@ def emit(**what: object) -> None:
     print(json.dumps(what), flush=True)  # noqa: T201 - the protocol's channel is standard output
 
 
-def report(brief: str, fraction: float | None = None) -> None:
-    emit(brief=brief, fraction=fraction)
-
-
 def main(half: str, suite: str, image: str, out: str) -> None:
+    def report(brief: str, fraction: float | None = None) -> None:
+        emit(brief=brief, fraction=fraction)
+
     target = Path(out)
     work = target / "work"
     work.mkdir()

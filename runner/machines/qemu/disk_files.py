@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Protocol
 
-from runner.base.process import is_gone, kill, spawn_on_socket
+from runner.base.process import kill, spawn_on_socket
 from runner.simdisks.clib import Board, Report, build_library, load_library
 from runner.simdisks.disk import links_of
 from runner.simdisks.server import stdio_command
@@ -32,11 +32,6 @@ class DiskFiles:
     #: Descriptors of locks, which QEMU only keeps open.
     locks: tuple[int, ...] = ()
 
-    def close_own_ends(self) -> None:
-        """Close the ends of this process, so that each server ends with QEMU."""
-        for end in self.own_ends:
-            end.close()
-
     def reports(self) -> tuple[Report, ...]:
         return tuple(self.board.report(number) for number in range(len(self.descriptors))) if self.board else ()
 
@@ -46,17 +41,13 @@ class DiskFiles:
             for fault in faults:
                 self.board.add_fault(replace(fault, at=now + fault.at))
 
-    def has_ended_server(self) -> bool:
-        """Return whether a server has ended, even if its end is not reported yet."""
-        return any(is_gone(server.pid) for server in self.servers.values())
-
     async def wait_for_end(self) -> tuple[int, int]:
+        """Return the first server that ended, and its status."""
         waiting = {asyncio.create_task(server.wait()): number for number, server in self.servers.items()}
         try:
             if not waiting:
                 await asyncio.Event().wait()
-            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            first = next(iter(done))
+            (first, *_), _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             return waiting[first], first.result()
         finally:
             for task in waiting:

@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 from qemu.qmp import QMPClient, QMPError
 
-from runner.base.process import kill, spawn
+from runner.base.process import is_gone, kill, spawn
 from runner.machines.base import RigLost
 from runner.machines.qemu import argv
 from runner.machines.qemu.disk_files import DiskFiles, open_nameless, serve_disks
@@ -65,13 +65,10 @@ class Guest:
         words: socket.socket,
         served: DiskFiles,
     ) -> None:
-        self.process = process
-        self.served = served
-        self.console = console
+        self.process, self.console, self.served = process, console, served
         self.bell = bell
         self.bell.setblocking(False)
-        self.orders = OrderChannel(orders)
-        self.words = OutputChannel(words)
+        self.orders, self.words = OrderChannel(orders), OutputChannel(words)
         self.qmp = QMPClient("machine")
         self.agent = QMPClient("guest", readbuflen=64 * 2**20)
         self.agent.await_greeting = self.agent.negotiate = False
@@ -185,10 +182,6 @@ class Guest:
         await self.answer(self.was_reset.wait())
         await self.orders.forget()
 
-    async def stay_up(self) -> None:
-        """Let QEMU end at the next reset. During a boot the BIOS resets once, so this comes after it."""
-        await self.command("set-action", reboot="shutdown")
-
     async def ask(self, name: str, **arguments: object) -> Any:
         return await self.answer(self.agent.execute(name, arguments or None))
 
@@ -201,7 +194,7 @@ class Guest:
     ) -> bytes | None:
         """Evaluate a script in the standing shell. Return None if the shell is busy or the output is lost.
 
-        `begun` is called when the script rings the bell: the workload begins.
+        `on_start` is called when the script rings the bell: the workload begins.
         """
         return await self._before_deadline(self._evaluate(script, on_start), deadline)
 
@@ -211,7 +204,7 @@ class Guest:
 
     async def _before_deadline(self, asked: Coroutine[Any, Any, T], deadline: float) -> T:
         result = await self.answer_within(asked, "the guest did not answer", deadline)
-        if self.served.has_ended_server():
+        if any(is_gone(server.pid) for server in self.served.servers.values()):
             # The script may have failed because a disk server has ended, so its output does not describe the stack.
             raise await self.lost
         return result
@@ -226,14 +219,24 @@ class Guest:
             raise self.lost.result() from None
 
     async def _send_order(self, script: str, on_start: Callable[[], None]) -> bytes | None:
+        async def watch_bell() -> None:
+            while BEGINS in await asyncio.get_running_loop().sock_recv(self.bell, 64):
+                on_start()
+
         last = secrets.token_hex(16)
         self.words.forget()
         self.read_bell()
         order = self.orders.send(f"{script}\nprintf '\\n%s\\n' {last}\n")
-        watching = asyncio.create_task(self._watch_bell(on_start))
+        watching = asyncio.create_task(watch_bell())
         listening = asyncio.create_task(self.words.read_until(f"\n{last}\n".encode()))
         try:
-            return await self._wait_for_output(listening, order)
+            # A script that ends early does not print the last line.
+            await asyncio.wait({listening, order}, return_when=asyncio.FIRST_COMPLETED)
+            if not listening.done():
+                await asyncio.wait({listening}, timeout=DOUBT)  # it may be in transit
+            if listening.done():
+                return listening.result()
+            return None if order.result() == OUTPUT_LOST else self.words.received
         finally:
             for task in (watching, listening):
                 task.cancel()
@@ -241,37 +244,20 @@ class Guest:
             if BEGINS in self.read_bell():
                 on_start()
 
-    async def _wait_for_output(self, listening: asyncio.Task[bytes], order: asyncio.Task[int]) -> bytes | None:
-        """Wait for the end marker. A script that ends early does not print it."""
-        await asyncio.wait({listening, order}, return_when=asyncio.FIRST_COMPLETED)
-        if not listening.done():
-            await asyncio.wait({listening}, timeout=DOUBT)  # it may be in transit
-        if listening.done():
-            return listening.result()
-        return None if order.result() == OUTPUT_LOST else self.words.received
-
     async def _run_in_new_shell(self, script: str, patience: float) -> bytes:
-        how = {**exec_arguments(script), "capture-output": True}
-        started = await self.ask("guest-exec", path=SHELL, **how)
+        how: dict[str, object] = {"arg": ["-c", script]}
+        if len(script.encode()) > ARGUMENT_LIMIT:
+            how = {"arg": ["-c", FROM_STDIN], "input-data": base64.b64encode(script.encode()).decode()}
+        started = await self.ask("guest-exec", path=SHELL, **how, **{"capture-output": True})
         while not (status := await self.ask("guest-exec-status", pid=started["pid"]))["exited"]:
             await asyncio.sleep(max(DOUBT, patience))
             patience = 0.0
         return base64.b64decode(status.get("out-data", "")) + base64.b64decode(status.get("err-data", ""))
 
-    async def _watch_bell(self, on_start: Callable[[], None]) -> None:
-        while BEGINS in await asyncio.get_running_loop().sock_recv(self.bell, 64):
-            on_start()
-
     def read_bell(self) -> bytes:
         with suppress(OSError):
             return self.bell.recv(64)
         return b""
-
-
-def exec_arguments(script: str) -> dict[str, object]:
-    if len(script.encode()) <= ARGUMENT_LIMIT:
-        return {"arg": ["-c", script]}
-    return {"arg": ["-c", FROM_STDIN], "input-data": base64.b64encode(script.encode()).decode()}
 
 
 def boot_errors(tail: str) -> str:
@@ -299,16 +285,14 @@ async def run_guest(
         first, second, third, fourth, fifth = (end.fileno() for end in theirs)
         channels = argv.Channels(first, second, third, fourth, fifth, log, served.descriptors, served.locks)
         process = await spawn(argv.command(vm, channels, start), pass_fds=channels.all, output=log)
-        served.close_own_ends()
+        for end in (*served.own_ends, *theirs):  # so that each server ends with QEMU
+            end.close()
         guest = Guest(process, console, bell, orders, words, served)
         stack.push_async_callback(guest.close)
-        for end in theirs:
-            end.close()
         for watching in (guest.watch_process(), guest.watch_servers()):
             stack.callback(asyncio.create_task(watching).cancel)
         await guest.answer_within(guest.connect(qmp, agent), "QEMU did not answer", ANSWER_DEADLINE)
-        listener = asyncio.create_task(guest.watch_events())
-        stack.callback(listener.cancel)
+        stack.callback(asyncio.create_task(guest.watch_events()).cancel)
         yield guest
 
 

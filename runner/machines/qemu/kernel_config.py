@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -158,8 +159,10 @@ def inspect(image: Path) -> Kernel:
     if config := embedded_config(content):
         return Kernel(image, release, modules, "the image itself (IKCONFIG)", config)
     for path in config_paths(image, release):
-        if (config := _text(path)) and parse(config):
-            return Kernel(image, release, modules, str(path), config)
+        with suppress(OSError):
+            config = path.read_text(encoding="utf-8", errors="replace")
+            if parse(config):
+                return Kernel(image, release, modules, str(path), config)
     return Kernel(image, release, modules)
 
 
@@ -182,12 +185,10 @@ def embedded_config(image: bytes) -> str:
 
 def _marked(kernel: bytes) -> str:
     start, end = (kernel.find(mark) for mark in _IKCONFIG)
-    if not 0 <= start < end:
-        return ""
-    try:
-        return zlib.decompress(kernel[start + len(_IKCONFIG[0]) : end], wbits=31).decode("utf-8", "replace")
-    except zlib.error:
-        return ""
+    with suppress(zlib.error):
+        if 0 <= start < end:
+            return zlib.decompress(kernel[start + len(_IKCONFIG[0]) : end], wbits=31).decode("utf-8", "replace")
+    return ""
 
 
 def _unpacked(image: bytes) -> bytes:
@@ -195,20 +196,9 @@ def _unpacked(image: bytes) -> bytes:
     with tempfile.TemporaryDirectory(prefix="matrix-kernel-") as folder:
         packed = Path(folder) / "packed"
         packed.write_bytes(recipe.kernel_payload(image))
-        if build.unpacker(packed) is None:
-            return b""
-        try:
-            with build.open_unpacked(packed) as stream:
-                return stream.read()
-        except (HarnessBroken, OSError):
-            return b""
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
+        with suppress(HarnessBroken, OSError), build.open_unpacked(packed) as stream:
+            return stream.read()
+    return b""
 
 
 def table() -> str:

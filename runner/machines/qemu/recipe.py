@@ -36,43 +36,16 @@ PACKAGES = (
 
 #: Parts of packages that the appliance does not need.
 EXCLUDED = (
-    "boot/",
-    "usr/lib/firmware/",
-    "usr/lib/python3",
-    "usr/lib/systemd/",
-    "usr/lib/udev/hwdb.d/",
-    "usr/share/bash-completion/",
-    "usr/share/bug/",
-    "usr/share/doc/",
-    "usr/share/i18n/",
-    "usr/share/info/",
-    "usr/share/lintian/",
-    "usr/share/locale/",
-    "usr/share/man/",
-    "usr/share/perl5/",
-    "usr/share/zoneinfo/",
-    "var/",
+    *("boot/", "usr/lib/firmware/", "usr/lib/python3", "usr/lib/systemd/", "usr/lib/udev/hwdb.d/"),
+    *("usr/share/bash-completion/", "usr/share/bug/", "usr/share/doc/", "usr/share/i18n/", "usr/share/info/"),
+    *("usr/share/lintian/", "usr/share/locale/", "usr/share/man/", "usr/share/perl5/", "usr/share/zoneinfo/", "var/"),
 )
 
 #: Folders of the kernel's module tree for storage work, without sound, graphics, network and others.
 MODULE_FOLDERS = (
-    "arch/",
-    "block/",
-    "crypto/",
-    "drivers/ata/",
-    "drivers/block/",
-    "drivers/char/",
-    "drivers/dax/",
-    "drivers/firmware/",
-    "drivers/md/",
-    "drivers/nvdimm/",
-    "drivers/nvme/",
-    "drivers/scsi/",
-    "drivers/target/",
-    "drivers/virtio/",
-    "fs/",
-    "lib/",
-    "mm/",
+    *("arch/", "block/", "crypto/", "drivers/ata/", "drivers/block/", "drivers/char/", "drivers/dax/"),
+    *("drivers/firmware/", "drivers/md/", "drivers/nvdimm/", "drivers/nvme/", "drivers/scsi/", "drivers/target/"),
+    *("drivers/virtio/", "fs/", "lib/", "mm/"),
 )
 #: Modules that the initramfs needs to mount the root file system.
 BOOT_MODULES = ("virtio_pci", "virtio_blk", "squashfs", "overlay", "virtio_console")
@@ -148,13 +121,10 @@ def kernel_key(suite: str, image: Path | None) -> str:
     if image is None:
         return f"{suite}-kernel-{digest(*common, suite, KERNEL_PACKAGE)}"
     content = hashlib.sha256(image.read_bytes()).hexdigest()
-    return f"{OWN}{digest(*common, content, *module_stamps(image))}"
-
-
-def module_stamps(image: Path) -> list[tuple[str, int, int]]:
     root = image.parent / "lib" / "modules"
     found = ((path, path.stat()) for path in sorted(root.rglob("*")) if path.is_file())
-    return [(str(path.relative_to(root)), stat.st_size, stat.st_mtime_ns) for path, stat in found]
+    modules = [(str(path.relative_to(root)), stat.st_size, stat.st_mtime_ns) for path, stat in found]
+    return f"{OWN}{digest(*common, content, *modules)}"
 
 
 def merge_usr(name: str) -> str:
@@ -171,14 +141,10 @@ def merge_usr(name: str) -> str:
 
 def is_wanted(path: str) -> bool:
     """Return whether the appliance needs this path (after `merge_usr`)."""
-    if path.startswith("usr/lib/modules/"):
-        return is_wanted_module(path.removeprefix("usr/lib/modules/").partition("/")[2])
+    if path.startswith("usr/lib/modules/"):  # below RELEASE: lists and storage drivers
+        folder, _, rest = path.removeprefix("usr/lib/modules/").partition("/")[2].partition("/")
+        return folder.startswith("modules.") or (folder == "kernel" and f"{rest}/".startswith(MODULE_FOLDERS))
     return bool(path) and not f"{path}/".startswith(EXCLUDED) and not path.startswith("usr/lib/python3")
-
-
-def is_wanted_module(path: str) -> bool:
-    folder, _, rest = path.partition("/")
-    return folder.startswith("modules.") or (folder == "kernel" and f"{rest}/".startswith(MODULE_FOLDERS))
 
 
 def kernel_release(image: bytes) -> str | None:
@@ -201,13 +167,9 @@ def load_order(dependencies: str, wanted_names: tuple[str, ...]) -> tuple[list[s
     `dependencies` is the text of `modules.dep`, which lists the dependencies of each module, last first.
     """
     table = {line.partition(":")[0]: line.partition(":")[2].split() for line in dependencies.splitlines()}
-    by_name = {module_name(path): path for path in table}
+    by_name = {Path(path).name.partition(".")[0].replace("-", "_"): path for path in table}
     order: dict[str, None] = {}
     for name in wanted_names:
         if name in by_name:
             order.update(dict.fromkeys([*reversed(table[by_name[name]]), by_name[name]]))
     return list(order), [name for name in wanted_names if name not in by_name]
-
-
-def module_name(path: str) -> str:
-    return Path(path).name.partition(".")[0].replace("-", "_")

@@ -101,19 +101,11 @@ def disk_names(count: int) -> tuple[str, ...]:
 class QemuRig:
     def __init__(self, guest: Guest, vm: Vm, facts: Mapping[str, str]) -> None:
         self.guest = guest
-        self._facts = dict(facts)
+        self.facts = dict(facts)
+        self.disks = disk_names(len(vm.disks))
         self._armed: tuple[Fault, ...] = ()
         self._script_cache = ScriptCache()
         self._scripts = 0
-        self._disks = disk_names(len(vm.disks))
-
-    @property
-    def disks(self) -> tuple[str, ...]:
-        return self._disks
-
-    @property
-    def facts(self) -> Mapping[str, str]:
-        return self._facts
 
     def disk_reports(self) -> tuple[Report, ...]:
         return self.guest.served.reports()
@@ -127,19 +119,18 @@ class QemuRig:
         self._armed = ()
 
     async def reboot(self) -> None:
-        if self._facts["up"] != "cold boot":
+        if self.facts["up"] != "cold boot":
             raise HarnessBroken("a clone cannot boot again", resolution="start the machine with --cold")
         await self.guest.reset()
         await wait_for_boot(self.guest)
-        await self.guest.stay_up()
+        # QEMU ends at the next reset. During a boot the BIOS resets once, so this comes after it.
+        await self.guest.command("set-action", reboot="shutdown")
         self._script_cache, self._scripts = ScriptCache(), 0
-        self._facts |= await ask_facts(self.guest)
+        self.facts |= await ask_facts(self.guest)
 
     async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
-        mark, enter = (
-            secrets.token_hex(16),
-            f"export MATRIX_BELL=/dev/matrix-bell && {enter_work_folder(self._scripts)}",
-        )
+        mark = secrets.token_hex(16)
+        enter = f"export MATRIX_BELL=/dev/matrix-bell && {enter_work_folder(self._scripts)}"
         self._scripts += 1
         script = shell.pack(steps, mark, enter, self._script_cache.words)
         try:

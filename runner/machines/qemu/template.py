@@ -43,7 +43,7 @@ def key(vm: Vm, qemu: str, host: str) -> str:
     disks = [(disk.bus, disk.size, disk.physics.rotation if disk.physics else None) for disk in vm.disks]
     return recipe.digest(
         VERSION, vm.appliance.key, vm.appliance.build, qemu, host, vm.accel, vm.cpus, vm.memory, disks,
-        sorted(vm.modules), vm.appliance.words, FACTS, rig.WITHOUT, *vm.passed,
+        sorted(vm.modules), recipe.KERNEL_WORDS, FACTS, rig.WITHOUT, *vm.passed,
     )  # fmt: skip
 
 
@@ -63,7 +63,7 @@ def is_complete(folder: Path) -> bool:
 
 async def make(vm: Vm, folder: Path, scratch: Path) -> None:
     memory = folder / "memory"
-    async with run_guest(vm, scratch, argv.Template(memory)) as guest:
+    async with run_guest(vm, scratch, argv.Start(memory)) as guest:
         await rig.wait_for_boot(guest)
         facts = await rig.ask_facts(guest)
         await save(guest, folder / "state")
@@ -100,7 +100,7 @@ async def restore(
             facts = json.loads((folder / "manifest.json").read_text())["facts"]
             os.utime(folder)
         prune()
-        async with run_guest(vm, scratch, argv.Clone(folder / "memory"), back) as guest:
+        async with run_guest(vm, scratch, argv.Start(folder / "memory", is_clone=True), back) as guest:
             with file_errors_as_loss(folder):
                 await resume(guest, folder / "state")
             yield guest, facts

@@ -20,7 +20,7 @@ import orjson
 from runner.base.errors import BadInput, HarnessBroken
 from runner.base.process import kill, run, spawn
 from runner.simdisks.clib import Board, Report, SimulatedDisk, build_library, load_library
-from runner.simdisks.server import Overload, counters_between, socket_command
+from runner.simdisks.server import Overload, counters_between, socket_command, wait_for_socket
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -200,7 +200,7 @@ async def serve_disk(disk: Disk, writes: float = math.inf) -> AsyncIterator[Serv
         argv = socket_command(code.plugin, (disk,), 0, socket, image.fileno(), sheet.fileno())
         server = await spawn(argv, pass_fds=(image.fileno(), sheet.fileno()))
         try:
-            await wait_for_socket(socket, server)
+            await wait_for_socket(socket, server, DEADLINE)
             yield ServedDisk(code, board, f"nbd+unix:///?socket={socket}", server)
         finally:
             await kill(server)
@@ -228,14 +228,6 @@ def spare_memory() -> int:
     spare = next((int(words[1]) * 1024 for words in lines if words[0] == "MemAvailable:"), 0)
     allowed = CGROUP_LIMIT.read_text().strip() if CGROUP_LIMIT.exists() else ""
     return min(spare, int(allowed)) if allowed.isdigit() else spare
-
-
-async def wait_for_socket(socket: Path, server: asyncio.subprocess.Process) -> None:
-    async with asyncio.timeout(DEADLINE):
-        while not socket.exists():  # noqa: ASYNC240 - no event reports it, and the check is quick
-            if server.returncode is not None:
-                raise HarnessBroken(f"the disk's server ended with status {server.returncode}")
-            await asyncio.sleep(0.01)
 
 
 async def run_probes(disk: Disk, seconds: float) -> AsyncIterator[ProbeResult]:

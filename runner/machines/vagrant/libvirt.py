@@ -22,7 +22,7 @@ from runner.base import process
 from runner.base.errors import HarnessBroken
 from runner.base.files import cache_dir, open_lock_file, try_lock
 from runner.machines.base import Leftover, Refusal
-from runner.machines.vagrant.box import NODE, Network
+from runner.machines.vagrant.box import NODE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -85,26 +85,23 @@ def explain_unreachable(complaint: str, *, systemd: bool) -> tuple[str, str]:
     return f"libvirt does not answer at {uri()}: {why}", f"apt install libvirt-daemon-system, or start it: {start}"
 
 
-def prepare() -> Network:
-    """Ensure that the pool and the network are active. Only one process may call it at a time."""
+def prepare() -> str:
+    """Ensure that the pool and the network are active; return its address. Only one process may call it at a time."""
     if POOL not in _names(run_virsh("pool-list", "--all", "--name")):
         run_virsh("pool-define-as", POOL, "dir", "--target", POOL_FOLDER)
     if POOL not in _names(run_virsh("pool-list", "--name")):
         run_virsh("pool-build", POOL)
         run_virsh("pool-start", POOL)
     if NETWORK not in _names(run_virsh("net-list", "--all", "--name")):
-        run_virsh("net-define", "/dev/stdin", stdin=network_xml(free_subnet(_routes())))
+        routes = process.run(["ip", "-4", "-o", "route", "show", "table", "all"]).stdout
+        run_virsh("net-define", "/dev/stdin", stdin=network_xml(free_subnet(routes)))
     if NETWORK not in _names(run_virsh("net-list", "--name")):
         run_virsh("net-start", NETWORK)
-    return Network(name=NETWORK, address=parse_address(run_virsh("net-dumpxml", NETWORK)))
+    return parse_address(run_virsh("net-dumpxml", NETWORK))
 
 
 def _names(listing: str) -> frozenset[str]:
     return frozenset(filter(None, map(str.strip, listing.splitlines())))
-
-
-def _routes() -> str:
-    return process.run(["ip", "-4", "-o", "route", "show", "table", "all"]).stdout
 
 
 def free_subnet(routes: str) -> ipaddress.IPv4Network:
@@ -114,9 +111,9 @@ def free_subnet(routes: str) -> ipaddress.IPv4Network:
         for word in line.split()[:2]
         if re.fullmatch(r"\d+(\.\d+){3}(/\d+)?", word)
     ]
-    for subnet in SUBNETS:
-        if not any(subnet.overlaps(other) for other in taken):
-            return subnet
+    free = (subnet for subnet in SUBNETS if not any(map(subnet.overlaps, taken)))
+    if subnet := next(free, None):
+        return subnet
     raise HarnessBroken(
         "no subnet is free for the libvirt network of this program",
         details=f"{SUBNETS[0]} to {SUBNETS[-1]} all have routes",
@@ -144,10 +141,6 @@ def parse_address(xml: str) -> str:
 def security_models() -> tuple[str, ...]:
     """Return the active security models, whose rules would block the sockets of disks."""
     return tuple(model for model in ("apparmor", "selinux") if f"<model>{model}</model>" in run_virsh("capabilities"))
-
-
-def qemu_user() -> int:
-    return parse_qemu_user(run_virsh("capabilities"))
 
 
 def parse_qemu_user(capabilities: str) -> int:
@@ -282,15 +275,11 @@ def remove_record(record: Record, folder: Path) -> None:
 
 
 def sweep(*, dry: bool = False) -> Iterator[Leftover]:
-    for folder in _folders():
+    for folder in sorted(home().glob("*/")):
         with ExitStack() as stack:
             if record := _take_record(folder, stack):
                 title = f"machine {record.domain} of {record.run}"
                 yield Leftover(f"{title}: its process is gone") if dry else _remove(record, folder, title)
-
-
-def _folders() -> list[Path]:
-    return sorted(home().glob("*/"))
 
 
 def _take_record(folder: Path, stack: ExitStack) -> Record | None:
@@ -324,10 +313,9 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def read_record(folder: Path) -> Record | None:
-    try:
+    with suppress(OSError, ValueError, TypeError):
         return Record(**json.loads((folder / RECORD).read_text()))
-    except (OSError, ValueError, TypeError):
-        return None
+    return None
 
 
 def upload_was_interrupted(folder: Path) -> bool:

@@ -74,7 +74,7 @@ async def serve_leased_disks(
     looks = [read_properties(one, BLOCK_DEVICES / one.node.name) for one in used]
     refuse_large_sectors(used, looks)
     # Write access to the socket is write access to the disk, and /proc/net/unix shows its path to all users.
-    user = await asyncio.to_thread(libvirt.qemu_user)
+    user = libvirt.parse_qemu_user(await asyncio.to_thread(libvirt.run_virsh, "capabilities"))
     sockets = socket_paths(folder, len(used))
     async with AsyncExitStack() as stack:
         opened = stack.enter_context(ExitStack())

@@ -21,7 +21,7 @@ from runner.machines.vagrant import libvirt
 from runner.machines.vagrant.box import FIND, NODE, parse_names, serial, temporary_disk
 from runner.simdisks.clib import Board, build_library, load_library
 from runner.simdisks.disk import links_of
-from runner.simdisks.server import explain_exit, plain_command, socket_command
+from runner.simdisks.server import explain_exit, plain_command, socket_command, wait_for_socket
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -50,9 +50,10 @@ class DiskServers:
         return tuple(self.board.report(number) for number in range(len(self.disks))) if self.board else ()
 
     async def find_ended_server(self) -> tuple[str, str] | None:
-        gone = (at for at, server in enumerate(self.servers) if is_gone(server.pid))
-        first = next(gone, None)
-        return None if first is None else explain_exit(first, await self.servers[first].wait())
+        for number, server in enumerate(self.servers):
+            if is_gone(server.pid):
+                return explain_exit(number, await server.wait())
+        return None
 
     def empty(self) -> None:
         """Make all disks read as zeros. The machine must not use them meanwhile."""
@@ -89,7 +90,7 @@ async def start_server(
 ) -> asyncio.subprocess.Process:
     server = await spawn(argv, pass_fds=descriptors)
     stack.push_async_callback(kill, server)
-    await _wait_for_socket(socket, server)
+    await wait_for_socket(socket, server, DEADLINE)
     return server
 
 
@@ -98,14 +99,6 @@ def command(made: DiskServers, code: Library | None, number: int, sheet: int) ->
     if code is None or made.disks[number].physics is None:
         return plain_command(socket, image), (image,)
     return socket_command(code.plugin, made.disks, number, socket, image, sheet), (image, sheet)
-
-
-async def _wait_for_socket(socket: Path, server: asyncio.subprocess.Process) -> None:
-    async with asyncio.timeout(DEADLINE):
-        while not socket.exists():  # noqa: ASYNC240 - the socket's creation cannot be awaited, and looking is quick
-            if server.returncode is not None:
-                raise HarnessBroken(f"the disk's server ended with status {server.returncode}")
-            await asyncio.sleep(0.01)
 
 
 class DiskProvider(Protocol):

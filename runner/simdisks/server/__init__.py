@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import re
@@ -53,6 +54,14 @@ def device_command(socket: Path, device: int, *, discards: bool) -> list[str]:
     return [QEMU_NBD, *words, discard, "--socket", str(socket), f"/dev/fd/{device}"]
 
 
+async def wait_for_socket(socket: Path, server: asyncio.subprocess.Process, deadline: float) -> None:
+    async with asyncio.timeout(deadline):
+        while not socket.exists():  # noqa: ASYNC240 - no event reports it, and the check is quick
+            if server.returncode is not None:
+                raise HarnessBroken(f"the disk's server ended with status {server.returncode}")
+            await asyncio.sleep(0.01)
+
+
 def explain_exit(disk: int, status: int) -> tuple[str, str]:
     wrong = status - HOST_FAILED
     if status < 0:
@@ -69,17 +78,14 @@ def disk_full_message(node: str) -> str:
 
 
 def _disk_arguments(plugin: Path, disks: Sequence[Disk], number: int, image: int, board: int) -> list[str]:
-    link = disks[number].link
-    shared = [f"bus={links_of(disks).index(link)}"] if link else []
-    return [*_model_arguments(plugin, disks[number], number, image, board), *shared]
-
-
-def _model_arguments(plugin: Path, disk: Disk, number: int, image: int, board: int) -> list[str]:
+    disk = disks[number]
     if disk.physics is None:
         raise HarnessBroken(f"disk {number} has no physics to serve")
     words = [f"{name}={value!r}" for name, value in disk.physics.fields(disk.size)]
     if disk.physics.zones:
         words.append("zones=" + ",".join(f"{end!r}:{rate!r}" for end, rate in disk.physics.zones))
+    if disk.link:
+        words.append(f"bus={links_of(disks).index(disk.link)}")
     return [*("--threads", str(THREADS), str(plugin)), *(f"image={image}", f"board={board}", f"disk={number}", *words)]
 
 

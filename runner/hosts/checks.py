@@ -100,7 +100,6 @@ def check_disk(
 def check_disks(
     census: Census, declarations: tuple[DeclaredDisk, ...], ours: OwnMarks = NO_MARKS, purpose: str | None = None
 ) -> tuple[DiskCheck, ...]:
-    """Check several disks, of which no two may be the same device."""
     checks = [check_disk(census, declared, ours, purpose) for declared in declarations]
     return tuple(replace(one, refusals=(*one.refusals, *_duplicates(one, checks))) for one in checks)
 
@@ -112,7 +111,6 @@ def _duplicates(one: DiskCheck, checks: list[DiskCheck]) -> Iterator[Refusal]:
 
 
 def check_undeclared(census: Census, node: Node, declarations: tuple[DeclaredDisk, ...]) -> tuple[Refusal, ...]:
-    """Return why a disk that is present, but not in hosts.yaml, is not used."""
     names = census.names_of(node)
     if any(declared.id in names for declared in declarations):
         return ()

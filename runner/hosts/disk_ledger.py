@@ -104,14 +104,12 @@ def state_dir() -> Path:
 
 
 def lease_records(state: Path, reach: str | None = None) -> tuple[LeaseRecord, ...]:
-    """Return all disks that runs have not released, of one host if `reach` is given."""
     texts = ((path, _read_bytes(path)) for path in sorted((state / "disks").glob("*.json")))
     found = (_parse(path, text, LeaseRecord) for path, text in texts if text is not None)
     return tuple(one for one in found if reach in {None, one.reach})
 
 
 def write_record(state: Path, one: LeaseRecord) -> None:
-    """Write the record durably, before the disk is touched."""
     path = _record_path(state, one.identity, one.reach)
     with translate_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -61,13 +61,11 @@ class LeasedDisk:
             self.exclusive = None
 
     def reacquire(self) -> None:
-        """Open it exclusively again; raise DisksRefused if it is in use or another device."""
         if self.exclusive is None and (refusals := self.try_open()):
             self.release()
             raise DisksRefused([DiskCheck(self.declared, self.node, refusals)])
 
     def try_open(self) -> tuple[Refusal, ...]:
-        """Open it exclusively, and compare it with the checked disk."""
         try:
             self.exclusive = _open_exclusively(self.node, self.operations)
             return tuple(_identity_changes(self.node, self.exclusive))
@@ -121,7 +119,6 @@ def raise_if_refused(checks: Sequence[DiskCheck]) -> Sequence[DiskCheck]:
 def _acquire(
     one: DiskCheck, census: Census, operations: DiskOperations, stack: ExitStack, run: str
 ) -> tuple[LeasedDisk | None, tuple[Refusal, ...]]:
-    """Lock and open a disk; return refusals if it is not the device that was checked."""
     node = one.node
     if node is None:
         raise ValueError(f"{one.declared.id} was not found, and is to be opened")

@@ -86,7 +86,6 @@ matrix_same() {
 
 
 def identity_check(disks: Iterable[tuple[str, Node]], sysfs: str = SYSFS) -> str:
-    """Return bash that ends if a disk, by the name that scripts use, is not the device that was checked."""
     calls = [f"{join(('matrix_same', *_arguments(path, node, sysfs)))} || exit 1\n" for path, node in disks]
     return "".join([CHECK, *calls]) if calls else ""
 
@@ -98,7 +97,6 @@ def _arguments(path: str, node: Node, sysfs: str) -> tuple[str, ...]:
 
 
 def parse_report(output: bytes, mark: str) -> tuple[str, str]:
-    """Return `gone` or `other`, and the details; two empty strings if the check passed."""
     line = output.partition(b"\n")[0].decode(errors="replace")
     word, _, said = line.removeprefix(f"{mark} ").partition(" ")
     return (word, said) if line.startswith(mark) and word in {"gone", "other"} else ("", "")
@@ -114,7 +112,6 @@ class DiskSwapped(HarnessBroken):
 
 
 def require_lasting_identity(name: str, path: str, node: Node) -> None:
-    """Raise BadInput if a disk cannot be distinguished from another one that takes its place."""
     if path == node.path and not node.sequence:
         raise BadInput(
             f"{name} is only known as {path}, a name that another disk could get",

@@ -148,7 +148,6 @@ class _Facts:
 
 
 def parse_census(text: str) -> Census:
-    """Parse the output of the inventory script; raise HarnessBroken if it was cut short."""
     # Not splitlines(): names can contain Unicode line separators.
     lines = [line.split("\t") for line in text.removesuffix("\n").split("\n")]
     if not lines or lines[-1] != ["end"]:
@@ -197,7 +196,6 @@ def _add_line(facts: _Facts, words: list[str]) -> None:
 
 
 def _add_reported(facts: _Facts, words: list[str]) -> None:
-    """Add what drivers and programs print, which can be malformed."""
     match words:
         case ["swap", dev, path]:
             facts.swaps[dev] = path

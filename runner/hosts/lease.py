@@ -188,7 +188,6 @@ def _lease_record(one: LeasedDisk, lease: Lease, now: datetime, marks: tuple[str
 def _return_disks(
     disks: Sequence[LeasedDisk], marks: frozenset[str], ask: Callable[[], Census], lease: Lease, now: datetime
 ) -> Iterator[str]:
-    """Count what was written to each disk, and release the disks that are clean."""
     census = ask()
     found = [(one, census.by_number(one.node.dev)) for one in disks]
     # After a reboot of a remote host, device numbers may belong to other disks.
@@ -203,7 +202,6 @@ def _return_disks(
 
 
 def _try_return(one: LeasedDisk, mine: OwnMarks, census: Census, ask: Callable[[], Census]) -> str:
-    """Release a disk, or return why it cannot be. A dead disk must not keep the others from being released."""
     try:
         why = check_disk(census, one.declared, mine).refusals
         if not why:

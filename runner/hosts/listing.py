@@ -57,8 +57,6 @@ def run_query(connection: Connection | None, script: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ListedDisk:
-    """One disk that is present, or that is declared and missing."""
-
     #: Empty if the disk is missing.
     path: str
     names: tuple[str, ...]
@@ -82,7 +80,6 @@ def list_disks(
     ours: OwnMarks = NO_MARKS,
     healths: Mapping[str, Smart] | None = None,
 ) -> tuple[ListedDisk, ...]:
-    """Return declared disks first, then all others."""
     checks = check_disks(census, declarations, ours)
     declared = (
         _listed_disk(census, one.node, one.declared.id, one.refusals) if one.node else _missing_disk(one)

@@ -47,7 +47,6 @@ class Descriptor:
         agent.write_block(self.number, at, block)
 
     def writable(self) -> int:
-        """Return another descriptor of the same device, for writing; the caller closes it."""
         return agent.reopen_for_writing(self.number)
 
     def reread_partitions(self) -> None:
@@ -189,7 +188,6 @@ class RemoteOperations:
         return ""
 
     def read_write_counters(self, disks: Sequence[LeasedDisk]) -> dict[str, int]:
-        """Return the bytes that its kernel counted for each disk, by identity; empty while the connection is down."""
         answer = self.agent.ask_now("counted", *(one.node.name for one in disks)).split()
         found = {one.node.identity: int(sectors) * SECTOR for one, sectors in zip(disks, answer, strict=False)}
         return {identity: written for identity, written in found.items() if written >= 0}

@@ -105,8 +105,6 @@ _SIGNATURES = {
 
 @dataclass(frozen=True, slots=True)
 class OwnMarks:
-    """Identifiers of our own work on a disk."""
-
     #: The current run; its own lease of a disk is no obstacle.
     run: str = ""
     #: UUIDs of what our runs made (arrays, groups, file systems, tables).
@@ -133,7 +131,6 @@ def plain_wwn(wwn: str) -> str:
 
 
 def foreign_content(node: Node, declared: DeclaredDisk, ours: OwnMarks) -> Iterator[Refusal]:
-    """Yield refusals for content that is not our own, unless the disk may be wiped."""
     if node.unreadable:
         yield Refusal(Reason.UNREADABLE, node.unreadable)
         return

@@ -66,7 +66,6 @@ class Leftover:
 
 
 def unreturned_disks(census: Census, records: Sequence[LeaseRecord], reach: str = "local") -> tuple[LeaseRecord, ...]:
-    """Return every disk that is still leased, by records, and by labels of runs without a record."""
     known = {one.identity for one in records}
     labelled = (
         LeaseRecord(

@@ -60,7 +60,6 @@ def read_scripts(folder: Path, trusted: Collection[int]) -> tuple[Script, ...]:
 
 @contextmanager
 def _open_folder(folder: Path, trusted: Collection[int]) -> Iterator[int]:
-    """Open the folder by a path on which no other user can change a component."""
     with ExitStack() as opened:
         way = _Walk(opened, trusted, folder.absolute())
         while way.ahead:

@@ -122,7 +122,6 @@ def check_controller(one: DiskCheck) -> DiskCheck:
 
 
 def has_vfio(sys: Path = SYS) -> bool:
-    """Return whether the kernel has the driver, loaded or not."""
     if (sys / "bus/pci/drivers" / VFIO).exists():
         return True
     try:

@@ -96,7 +96,6 @@ def give_back(held: LeasedDisk, run: str) -> None:
 
 
 def wipe_marked(held: LeasedDisk, found: Iterable[Signature], ours: OwnMarks) -> None:
-    """Wipe only signatures with our marks, one by one."""
     opened, mine = held.opened, [one for one in found if one.offset and is_marked(one, ours)]
     for one in mine:
         words = f"wipefs --force --quiet --offset={quote(one.offset)} -- {quote(held.node.path)}"

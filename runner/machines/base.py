@@ -164,8 +164,6 @@ Processor = Literal["emulated", "virtual", "native", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """Seconds of preparation: once for a run, and for each rig."""
-
     once: float = 0.0
     each: float = 0.0
 
@@ -211,7 +209,5 @@ class ConfiguredMachine:
 
 @runtime_checkable
 class KeepsRig(Protocol):
-    """A machine that keeps an expensive rig up between trials."""
-
     async def shut_down(self) -> None:
         """Stop all rigs that are still up. No trial follows."""

@@ -42,7 +42,6 @@ class Local(ConfiguredMachine):
 
 
 def host_refusals(spec: RigSpec, ignored: str = "nothing") -> list[Refusal]:
-    """Return what this host lacks; `ignored` is the prefix of findings that do not matter."""
     try:
         answer = requirements.query((), spec, WHERE)
     except HarnessBroken as error:

@@ -127,7 +127,6 @@ def query_command(modules: Iterable[str], programs: Iterable[str]) -> list[str]:
 
 
 def query(enter: Sequence[str], spec: RigSpec, where: str) -> str:
-    """Ask a host. Raise HarnessBroken if it does not answer."""
     return check_answer(process.run([*enter, *query_command(spec.modules, spec.programs)], timeout=PATIENCE), where)
 
 

@@ -105,7 +105,6 @@ class SshRig(ShellRig):
 
 
 def query_host(host: Connection, modules: Iterable[str], programs: Iterable[str]) -> str:
-    """Ask a host for facts and missing requirements. Raise HarnessBroken if it does not answer."""
     query = join(requirements.query_command(modules, (*programs, *PROGRAMS)))
     return requirements.check_answer(host.query(query, requirements.PATIENCE), host.name)
 

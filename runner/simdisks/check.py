@@ -125,7 +125,6 @@ class ProbeResult:
 
     @property
     def deviation(self) -> float:
-        """The measured rate relative to the expected one: 0.03 is 3 % too fast."""
         return self.measured / self.expected - 1
 
     @property
@@ -188,7 +187,6 @@ class ServedDisk:
 
 @asynccontextmanager
 async def serve_disk(disk: Disk, writes: float = math.inf) -> AsyncIterator[ServedDisk]:
-    """Start a server for an empty disk; `writes`: the bytes that will be written."""
     code = load_library(await build_library())
     with (
         tempfile.TemporaryDirectory(prefix="matrix-") as folder,
@@ -250,7 +248,6 @@ async def run_probes(disk: Disk, seconds: float) -> AsyncIterator[ProbeResult]:
 
 
 async def _bytes_to_write(disk: Disk, job: Job, seconds: float) -> float:
-    """Return the bytes that the job writes if the host takes no time."""
     if job.what != "write" or disk.physics is None:
         return 0.0
     return (

@@ -170,7 +170,6 @@ class SimulatedDisk:
         self._c.physics_submit(self._disk, now, _WHAT_CODES[what], offset, length, fua, tag)
 
     def settled(self, now: float) -> Iterator[tuple[int, float]]:
-        """Yield commands whose end is settled by now, and when they end."""
         while self._c.physics_next(self._disk, now, ctypes.byref(self._tag), ctypes.byref(self._end)):
             yield int(self._tag.value), float(self._end.value)
 
@@ -179,7 +178,6 @@ class SimulatedDisk:
         return bool(self._c.physics_held_up(self._disk))
 
     def next_decision(self) -> float:
-        """Return the time of the disk's next decision; infinite if no command waits for one."""
         return float(self._c.physics_wakes(self._disk))
 
 
@@ -198,7 +196,6 @@ class Board:
         self._c.board_left(self._board)
 
     def add_fault(self, fault: Fault) -> None:
-        """Add a fault; it applies to every request from then on."""
         kind = float(FAULTS.index(fault.kind))
         until = math.inf if fault.seconds is None else fault.at + fault.seconds
         raw = _Fault(fault.disk, kind, fault.at, until, fault.factor, *fault.where)

@@ -83,7 +83,6 @@ class Physics:
         return length / command if command else inf
 
     def _platter(self, length: int, *, depth: float, random: bool) -> float:
-        """Seconds of a request under the heads, on average; deeper queues let the arm choose near ones."""
         numbers, begin, moving = dict(self.numbers), 0.0, 0.0
         for end, rate in self.zones:
             moving += (end - begin) * length / rate

@@ -105,8 +105,6 @@ def find_folder_flaw(folder: str, trusted: Collection[int]) -> str:
 
 
 def identify_disk(disk: int) -> tuple[str, str, str]:
-    """Return number, size and sequence number of an open disk; the last is empty before Linux 5.15."""
-
     def ask(request: int) -> str:
         return str(int.from_bytes(fcntl.ioctl(disk, request, bytes(8)), sys.byteorder))
 
@@ -138,7 +136,6 @@ def reread_partitions(disk: int) -> None:
 
 
 def count_sectors_written(name: str, devices: str = BLOCK_DEVICES) -> int:
-    """Return the kernel's counter of a disk; -1 if the disk is gone."""
     fields = read_bytes(f"{devices}/{name}/stat").split()
     return int(fields[6]) if len(fields) > 6 else -1
 
@@ -415,7 +412,6 @@ def connect(folder: str) -> socket.socket | None:
 
 
 def dismiss(folder: str) -> None:
-    """Tell an agent to end, and wait until it has."""
     if connection := connect(folder):
         with connection, suppress(OSError):
             connection.sendall(b"1 3\nend")
@@ -480,7 +476,6 @@ def relay(connection: socket.socket, folder: str) -> None:
 
 
 def copy_bytes(source: int, target: int) -> bool:
-    """Copy the bytes that are there; return False if an end is closed."""
     with suppress(OSError):
         received = block = os.read(source, CHUNK)
         while block:

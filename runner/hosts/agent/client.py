@@ -89,7 +89,6 @@ class AgentClient:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End the agent. If it does not receive that, its lease expires."""
         self._over.set()
         self._leaving.set()
         if self._session is not None:
@@ -107,7 +106,6 @@ class AgentClient:
         self.connection.run(command, timeout=SLOW_AFTER * 2)
 
     def ask(self, *words: str | bytes) -> list[bytes]:
-        """Return the words of the answer; raise AgentLost if it does not come."""
         return self._request(words, self._wait_for_answer)
 
     def _request(self, words: Sequence[str | bytes], receive: Callable[[_Session, bytes], bytes]) -> list[bytes]:
@@ -241,7 +239,6 @@ class AgentClient:
         return [*self.connection.agent_command, *words] if self.connection.agent_command else agent_command(*words)
 
     def _reconnect(self, broken: _Session) -> None:
-        """Reconnect; raise AgentLost if that fails for as long as the lease lasts."""
         with self._reconnecting:
             if self._session is not broken or self._lost:
                 return
@@ -270,8 +267,6 @@ class AgentClient:
 
 
 class _Session:
-    """One session: each request and its answer carry the same number."""
-
     def __init__(self, child: subprocess.Popen[bytes]) -> None:
         self._child = child
         self._numbers = count(1)

@@ -92,11 +92,9 @@ class Connection:
 
     @property
     def is_connected(self) -> bool:
-        """True if ssh was still running when last checked."""
         return self._master is not None and self._master.poll() is None
 
     def connect(self) -> None:
-        """Connect; raise HarnessBroken with ssh's output."""
         with self._mutex:
             if not self.is_connected:
                 self.disconnect()
@@ -219,7 +217,6 @@ class SudoConnection(Connection):
 
     @property
     def owner(self) -> str:
-        """The name that lock files show; the same as in sudo's log."""
         return f"by sudo of {user_name()}"
 
     @property
@@ -243,7 +240,6 @@ def is_installed() -> bool:
 
 
 def sudo_connection() -> Connection:
-    """Return the connection; raise HarnessBroken with the obstacle and its remedy."""
     if trouble := _find_trouble():
         raise trouble
     return _CONNECTION

@@ -123,7 +123,6 @@ def probe_command(engine: Engine, image: str) -> list[str]:
 
 
 def start_command(engine: Engine, box: Box) -> list[str]:
-    """Return the command that brings a container up. It prints `up` and waits for the end of its standard input."""
     return engine.argv(
         "run",
         *("--rm", "--interactive", f"--name={box.name}", f"--label={RUN}={box.run}", f"--label={OWNER}={box.owner}"),

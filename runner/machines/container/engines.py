@@ -62,7 +62,6 @@ def installed_engines(environ: Mapping[str, str] = os.environ) -> tuple[Engine, 
 
 
 def kind_of(name: str) -> str:
-    """Return the kind of options that an engine takes: all except docker take podman's."""
     return "docker" if "docker" in Path(name).name else "podman"
 
 

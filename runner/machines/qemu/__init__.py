@@ -82,7 +82,6 @@ class Qemu(ConfiguredMachine):
 
     @asynccontextmanager
     async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[Rig]:
-        """Clone a template, or boot if the user wants it or a clone is impossible."""
         made = self._recipe(spec.kernel)
         self.notice_once(crowding_notice(spec, this_host()))
         async with AsyncExitStack() as stack:
@@ -113,7 +112,6 @@ class Qemu(ConfiguredMachine):
         return ()
 
     async def _clone(self, stack: AsyncExitStack, vm: Vm, scratch: Path) -> Rig | None:
-        """Clone a template. Return None if it does not start, and delete it."""
         warm = argv.with_modules(vm, recipe.TEMPLATE_MODULES)
         name = template.key(warm, host.qemu_version(), host.host())
         try:

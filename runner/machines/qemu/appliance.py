@@ -168,7 +168,6 @@ async def make_half(
 
 
 def check_unchanged(target: Path, wanted: Recipe) -> None:
-    """Raise HarnessBroken if an image has changed since the run began, because its name means the old one."""
     with suppress(OSError):
         if wanted.image is None or recipe.kernel_key(wanted.suite, wanted.image) == target.name:
             return
@@ -180,7 +179,6 @@ def check_unchanged(target: Path, wanted: Recipe) -> None:
 
 
 async def build(what: list[str], progress: Progress) -> None:
-    """Run the builder and pass on its progress. It ends with this process."""
     child = await spawn([sys.executable, "-c", BUILDER, ROOT, *what], output=asyncio.subprocess.PIPE)
     try:
         lines = await listen(child.stdout, progress)

@@ -45,8 +45,6 @@ class DiskProperties:
 
 @dataclass(frozen=True, slots=True)
 class PassedController:
-    """A controller of the host that VFIO passes to a guest, with its disk."""
-
     #: On the host's PCI bus.
     address: str
     #: The serial number of the disk, by which the guest finds it.

@@ -37,7 +37,6 @@ def mirror_from(indextargets: str) -> str:
 
 
 def configuration(folder: Path, host_dump: str) -> str:
-    """Return an apt.conf for a private state, with the host's fetch options (proxies, certificates)."""
     fetching = [
         line for line in host_dump.splitlines() if re.match(r"Acquire::(https?|ftp|Retries|Proxy)", line, re.IGNORECASE)
     ]
@@ -104,7 +103,6 @@ def package_version(archive: Path) -> tuple[str, str]:
 
 
 def unpack(archive: Path, tree: Path, keep: Callable[[str], bool]) -> None:
-    """Unpack the files that `keep` accepts below `tree`, with /usr merged."""
     with (
         open_output(["dpkg-deb", "--fsys-tarfile", str(archive)]) as stream,
         tarfile.open(fileobj=stream, mode="r|") as tar,

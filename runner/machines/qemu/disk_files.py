@@ -42,7 +42,6 @@ class DiskFiles:
                 self.board.add_fault(replace(fault, at=now + fault.at))
 
     async def wait_for_end(self) -> tuple[int, int]:
-        """Return the first server that ended, and its status."""
         waiting = {asyncio.create_task(server.wait()): number for number, server in self.servers.items()}
         try:
             if not waiting:
@@ -62,7 +61,6 @@ class DiskProvider(Protocol):
 
 
 def open_nameless(scratch: Path) -> IO[bytes]:
-    """Open a file without a name, which ends with its last descriptor."""
     return tempfile.TemporaryFile(dir=scratch)
 
 

@@ -103,7 +103,6 @@ class Guest:
         return "\n".join(text.replace("\r", "").splitlines()[-TAIL_LINES:])
 
     def lose(self, brief: str, resolution: str = "") -> None:
-        """Record the first reason why this machine is lost."""
         if not self.lost.done():
             self.lost.set_result(RigLost(brief, tail=self.tail(), resolution=resolution))
 
@@ -199,7 +198,6 @@ class Guest:
         return await self._before_deadline(self._evaluate(script, on_start), deadline)
 
     async def run_in_new_shell(self, script: str, *, expected: float = 0, deadline: float = 60) -> bytes:
-        """Run a script in a new shell of the agent, and poll for its end after `expected` seconds."""
         return await self._before_deadline(self._run_in_new_shell(script, expected), deadline)
 
     async def _before_deadline(self, asked: Coroutine[Any, Any, T], deadline: float) -> T:
@@ -265,7 +263,6 @@ def boot_errors(tail: str) -> str:
 
 
 def panic_cause(tail: str) -> str:
-    """Return the console line with the cause of a kernel panic: the first trap, or the panic itself."""
     lines = [re.sub(r"^\[ *[\d.]+\] *", "", line) for line in tail.splitlines()]
     traps = [line for line in lines if re.match(r"BUG:|kernel BUG|Oops|int3:|general protection|invalid opcode", line)]
     return next(iter([*traps, *(line for line in lines if "Kernel panic" in line)]), "")
@@ -275,7 +272,6 @@ def panic_cause(tail: str) -> str:
 async def run_guest(
     vm: Vm, scratch: Path, start: argv.Start = argv.BOOT, back: DiskProvider = serve_disks
 ) -> AsyncIterator[Guest]:
-    """Start QEMU, by default with new, empty disks, and kill it at the end."""
     async with AsyncExitStack() as stack:
         console = stack.enter_context(open_nameless(scratch))
         log = os.open(f"/proc/self/fd/{console.fileno()}", os.O_WRONLY | os.O_APPEND)  # QEMU opens consoles write-only

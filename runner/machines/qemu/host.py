@@ -90,7 +90,6 @@ def _explain_unavailable(*, cure: bool = False) -> str:
 
 
 def outlook() -> str:
-    """Describe the state of KVM without starting anything."""
     chosen, is_usable = os.environ.get("MATRIX_ACCEL"), os.access(KVM, os.R_OK | os.W_OK)
     setting = f"MATRIX_ACCEL={chosen}"
     if chosen and chosen not in ACCELERATORS:
@@ -149,7 +148,6 @@ def read_memory(memory: Path) -> str | None:
 
 
 def identity() -> str:
-    """Return a hash of QEMU, processor, kernel and device, on which the result of the probe depends."""
     stat = KVM.stat()
     return recipe.digest(qemu_version(), host(), stat.st_rdev, stat.st_ino)
 

@@ -116,8 +116,6 @@ class Lack:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """An image and its configuration. `source` is empty if the configuration is unknown."""
-
     image: Path
     release: str
     modules: bool
@@ -145,7 +143,6 @@ def lacks(config: str, *, modules: bool) -> Iterator[Lack]:
 
 
 def inspect(image: Path) -> Kernel:
-    """Find the configuration of an image in it or beside it. Raise BadInput if it is no kernel image."""
     try:
         content = image.read_bytes()
     except OSError as error:
@@ -167,7 +164,6 @@ def inspect(image: Path) -> Kernel:
 
 
 def config_paths(image: Path, release: str) -> Iterator[Path]:
-    """Yield the possible paths of an image's configuration, of distributions and of build trees."""
     folder = image.absolute().parent
     yield folder / f"config-{release}"
     yield folder / "lib" / "modules" / release / "config"
@@ -202,7 +198,6 @@ def _unpacked(image: bytes) -> bytes:
 
 
 def table() -> str:
-    """Format the options as the table of docs/machines.md."""
     needs: Mapping[Need, str] = {"boot": "`y`", "module": "`y` or `m`", "work": "`y` or `m`, for this work only"}
     rows = (f"| `{option.text}` | {needs[option.need]} | {option.use} |" for option in OPTIONS)
     return "\n".join(("| option | value | use |", "| --- | --- | --- |", *rows))

@@ -118,7 +118,6 @@ async def provide_leased_disks(
 
 
 def lock_descriptors(held: LeasedDisk) -> tuple[int, ...]:
-    """Return the descriptors of the lock and, if the host has the device, of the exclusive opening."""
     having = (held.lock,) if held.controller else (held.lock, held.opened)
     return tuple(grip.number for grip in having if isinstance(grip, Descriptor))
 

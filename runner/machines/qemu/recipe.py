@@ -77,8 +77,6 @@ KERNEL_WORDS = (
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """The suite of the programs, and the kernel: the suite's own, or a file."""
-
     suite: str
     image: Path | None = None
     #: The `kernel_key` of an image at the start of the run; empty: that of its content now.
@@ -98,7 +96,6 @@ def recipe_for(kernel: str | None) -> Recipe | None:
 
 
 def own_recipe(name: str, key: str = "") -> Recipe:
-    """Return the recipe of an image. With a key whose appliance is cached, the file need not exist."""
     return Recipe(SUITES[DEFAULT_KERNEL], Path(name).expanduser().absolute(), key)
 
 
@@ -116,7 +113,6 @@ def userland_key(suite: str) -> str:
 
 
 def kernel_key(suite: str, image: Path | None) -> str:
-    """Return the name of the half with the kernel, from the content of an image and the stamps of its modules."""
     common = (BUILDER_VERSION, BOOT_MODULES, MODULE_FOLDERS, guest_file("early"))
     if image is None:
         return f"{suite}-kernel-{digest(*common, suite, KERNEL_PACKAGE)}"

@@ -32,8 +32,6 @@ ANSWER_DEADLINE = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A time of the guest's clock, between two times of the runner's clock."""
-
     asked: float
     guest: float
     answered: float
@@ -45,7 +43,6 @@ def pace(first: Reading, second: Reading) -> tuple[float, float]:
 
 
 def clock_error(first: Reading, second: Reading) -> str:
-    """Return the error of the guest's clock; empty if two readings are consistent with the right rate."""
     least, most = pace(first, second)
     if least <= 1 + TOLERANCE and most >= 1 - TOLERANCE:
         return ""

@@ -118,7 +118,6 @@ class OrderChannel:
         return self._last
 
     async def forget(self) -> None:
-        """Forget the last order, because its shell no longer exists."""
         if self._last:
             self._last.cancel()
             await asyncio.gather(self._last, return_exceptions=True)

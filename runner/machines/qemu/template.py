@@ -52,7 +52,6 @@ def home() -> Path:
 
 
 def is_complete(folder: Path) -> bool:
-    """Return whether a template is complete: its manifest, written last, matches its files."""
     try:
         manifest = json.loads((folder / "manifest.json").read_text())
         right_size: bool = (folder / "memory").stat().st_size == manifest["memory"]
@@ -82,7 +81,6 @@ async def save(guest: Guest, target: Path) -> None:
 
 
 async def migrate(guest: Guest, command: str, descriptor: int) -> None:
-    """Pass an open file to QEMU and migrate the state to it, or from it."""
     guest.qmp.send_fd_scm(descriptor)
     await guest.command("getfd", fdname="state")
     await guest.command(command, uri="fd:state")

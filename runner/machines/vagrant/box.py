@@ -178,6 +178,5 @@ done
 
 
 def parse_names(output: str, count: int) -> tuple[str, ...]:
-    """Parse the output of `FIND`. The name of a missing disk is empty."""
     names = dict(line.split(" ", 1) for line in output.splitlines() if line.startswith("matrix-"))
     return tuple(names.get(serial(number), "").strip() for number in range(count))

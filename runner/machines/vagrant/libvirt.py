@@ -171,7 +171,6 @@ def describe_state(domain: str) -> str:
 
 
 def carries_mark(domain: str, mark: str) -> bool | None:
-    """Return whether a domain has this mark in its description; None: there is no such domain."""
     if domain not in _names(run_virsh("list", "--all", "--name")):
         return None
     return f"<description>{escape(mark)}</description>" in virsh("dumpxml", domain).stdout

@@ -124,7 +124,6 @@ async def _create(order: Order, record: Record, folder: Path, disks: Sequence[Se
 
 
 def plan(order: Order, record: Record, disks: Sequence[ServedDisk], address: str, unconfined: tuple[str, ...]) -> str:
-    """Return the file that the Vagrantfile reads."""
     memory = (order.spec.memory + boxes.OWN_MEMORY) // 2**20
     machine = {"name": NODE, "cpus": order.spec.cpus, "memory": memory, "disks": [asdict(disk) for disk in disks]}
     content = {
@@ -172,7 +171,6 @@ async def _wait_for_connection(socket: Path, child: asyncio.subprocess.Process) 
 
 
 def ssh_config(output: str) -> str:
-    """Return the configuration of ssh without warnings of ruby."""
     return "".join(f"{line}\n" for line in output.splitlines() if line.startswith(("Host ", "  ")))
 
 

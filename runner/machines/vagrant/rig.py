@@ -181,7 +181,6 @@ class VagrantRig(ShellRig):
 
 
 def query_facts(up: RunningMachine, spec: RigSpec) -> dict[str, str]:
-    """Return the facts of a machine. Raise HarnessBroken if its box lacks programs."""
     answer = requirements.query(up.enter, spec, up.where)
     lacking = [
         one for one in requirements.refusals(answer, up.where) if "has no" in one.brief and "kernel of" not in one.brief

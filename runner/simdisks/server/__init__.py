@@ -104,7 +104,6 @@ class Overload:
         return 1 - (1 - self.late) * (1 - self.starved)
 
     def exceeds(self, bound: float) -> bool:
-        """Return whether the loss is too large to ignore: the result would describe the host as well."""
         return self.share > bound
 
     def __str__(self) -> str:
@@ -113,7 +112,6 @@ class Overload:
 
 
 def lost_share(note: str) -> float:
-    """Return the share at the start of an overload's text; 0 if it has none."""
     found = re.match(r"(\d+(?:\.\d+)?) ?%", note)
     return min(1.0, float(found[1]) / 100) if found else 0.0
 

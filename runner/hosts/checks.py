@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from runner.hosts.reasons import OwnMarks
     from runner.language.hosts import DeclaredDisk
 
-#: Mount points of a running system.
 SYSTEM = {"/", "/boot", "/boot/efi", "/boot/firmware", "/efi", "/usr", "/var", "/etc"}
 _MAPPINGS = {"LVM-": Reason.LVM_ACTIVE, "CRYPT-": Reason.CRYPT_OPEN, "mpath-": Reason.MULTIPATH}
 
@@ -71,7 +70,6 @@ def _stacks_on(census: Census, node: Node) -> Iterator[tuple[Node, ...]]:
 @dataclass(frozen=True, slots=True)
 class DiskCheck:
     declared: DeclaredDisk
-    #: None if the disk is missing.
     node: Node | None
     refusals: tuple[Refusal, ...]
 

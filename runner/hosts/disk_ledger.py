@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from runner.language.hosts import DeclaredDisk
 
-#: Older nights are dropped.
 KEPT = timedelta(days=400)
 
 

@@ -49,9 +49,7 @@ class LeasedDisk:
     lock: Lock
     #: Opened for reading, exclusively; None while it is released.
     exclusive: OpenDisk | None = None
-    #: Its partitions when it was checked.
     parts: tuple[Node, ...] = ()
-    #: The PCI address of its controller, if that is passed through.
     controller: str = ""
 
     def release(self) -> None:

@@ -56,7 +56,6 @@ class Node:
     firmware: str = ""
     rotational: bool = False
     transport: str = ""
-    #: The file behind a loop device.
     backing: str = ""
     mapping: str = ""
     mapping_uuid: str = ""
@@ -64,13 +63,11 @@ class Node:
     bcache: str = ""
     #: A number that the kernel never reuses for another medium or device.
     sequence: str = ""
-    #: Bytes since boot.
     written: int = 0
     signatures: tuple[Signature, ...] = ()
     #: Non-zero bytes in the places that were read; None if unknown.
     filled: int | None = None
     label: Label | None = None
-    #: Why its content could not be read.
     unreadable: str = ""
 
     @property
@@ -114,7 +111,6 @@ class Census:
     holders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     names: tuple[StableName, ...] = ()
     mounts: tuple[Mount, ...] = ()
-    #: Active swap, by device number.
     swaps: Mapping[str, str] = field(default_factory=dict)
     #: The file system's UUID, by the name of each device of a mounted btrfs.
     btrfs: Mapping[str, str] = field(default_factory=dict)

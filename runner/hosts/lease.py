@@ -90,7 +90,6 @@ class Lease:
     marks: Callable[[Sequence[LeasedDisk]], Iterable[str]] = lambda _: ()
     #: Names of the disks in the guest, in order; empty if scripts run on the host.
     inside: tuple[str, ...] = ()
-    #: The boot id of the host that has the disks.
     boot: str = ""
     operations: DiskOperations = LOCAL
     reach: str = "local"

@@ -70,7 +70,6 @@ class ListedDisk:
     usable: bool
     refusals: tuple[Refusal, ...]
     firmware: str = ""
-    #: None if it was not queried.
     health: Smart | None = None
 
 

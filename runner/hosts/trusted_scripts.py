@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-#: The most links on one path, as in the kernel.
 LINKS = 40
 #: A folder on the path need not be readable.
 PASSED = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -43,14 +43,10 @@ class Controller:
     address: str = ""
     #: The IOMMU group, which can only be passed through as a whole; empty if there is no IOMMU.
     group: str = ""
-    #: Other devices of that group.
     group_members: tuple[str, ...] = ()
-    #: Other disks of the controller.
     other_disks: tuple[str, ...] = ()
-    #: How many controllers lead to the disk.
     path_count: int = 0
     driver_override: str = ""
-    #: How many SR-IOV functions are enabled.
     virtual_functions: int = 0
 
 

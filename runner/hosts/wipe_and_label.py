@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from runner.hosts.operations import OpenDisk
     from runner.hosts.reasons import OwnMarks
 
-#: Seconds for a wipe.
 PATIENCE = 60.0
 #: Partitions first: without the table they cannot be found. Partitions that were only added by hand (addpart) are
 #: forgotten when the table is reread, so they are added again, unless the table now has others.

@@ -47,7 +47,6 @@ def read_write_counters(disks: Sequence[LeasedDisk], devices: Path = Path(BLOCK_
 class WriteBudget:
     run: str
     state: Path
-    #: Declared disks by identity.
     disks: Mapping[str, DeclaredDisk]
     read: Callable[[], Mapping[str, int]]
     now: Callable[[], datetime]
@@ -62,7 +61,6 @@ class WriteBudget:
     #: By identity: the counter when last polled, and the number of that poll.
     _last_seen: dict[str, tuple[int, int]] = field(default_factory=dict)
     _polls: int = 0
-    #: The limits that the agent received last.
     _limits: Mapping[str, int] = field(default_factory=dict)
 
     def remaining(self) -> dict[str, int]:

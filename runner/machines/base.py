@@ -67,11 +67,9 @@ class MachineOptions:
     cold: bool = False
     progress: Progress = _silent
     notice: Callable[[str], None] = _silent
-    #: Paths of the leased physical disks, for a machine that does not bring its disks.
     disks: tuple[str, ...] = ()
     #: The leases of these disks in this process, for a machine that passes descriptors on or checks identities.
     held: tuple[LeasedDisk, ...] = ()
-    #: The name of the host for ssh.
     where: str = ""
     #: The lease of these disks on the other host.
     agent: AgentClient | None = None
@@ -93,7 +91,6 @@ class Refusal:
 @dataclass(frozen=True, slots=True)
 class Leftover:
     message: str
-    #: It could not be removed.
     remains: bool = False
 
 

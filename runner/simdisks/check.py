@@ -106,7 +106,6 @@ HDD_TIME_FACTOR = 8
 #: Its expectation is the mean of this number of predictions, each with its own seed.
 PREDICTIONS = 16
 
-#: The memory limit of a container.
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
@@ -235,7 +234,11 @@ async def run_probes(disk: Disk, seconds: float) -> AsyncIterator[ProbeResult]:
     for probe in probes(disk):
         by_chance = probe.job.random and disk.physics.kind == "hdd"
         lasts = seconds * HDD_TIME_FACTOR if by_chance else seconds
-        async with serve_disk(disk, await _bytes_to_write(disk, probe.job, lasts)) as alone:
+        writes = 0.0
+        if probe.job.what == "write":  # at most, if the host takes no time
+            code = load_library(await build_library())
+            writes = predict_rate(code, disk.physics, disk.size, probe.job, seconds=lasts).bytes * lasts
+        async with serve_disk(disk, writes) as alone:
             before = [alone.board.report(0)]
             measured = await asyncio.to_thread(_measure, [*ahead, *fio_command(alone.uri, disk, probe.job, lasts)])
             done: tuple[Report, ...] = counters_between(before, [alone.board.report(0)])
@@ -247,19 +250,12 @@ async def run_probes(disk: Disk, seconds: float) -> AsyncIterator[ProbeResult]:
         yield ProbeResult(probe, sum(rates) / len(rates), measured, _overload(done[0], measured, probe.job))
 
 
-async def _bytes_to_write(disk: Disk, job: Job, seconds: float) -> float:
-    if job.what != "write" or disk.physics is None:
-        return 0.0
-    return (
-        predict_rate(load_library(await build_library()), disk.physics, disk.size, job, seconds=seconds).bytes * seconds
-    )
-
-
 def _overload(done: Report, iops: float, job: Job) -> Overload:
     """Return what the host took of each request's round trip, up to the start of the next one."""
     late = done.late / (done.reads + done.writes) * iops / job.depth
-    told = job.depth == 1  # the prediction includes it
-    return Overload(late=late, starved=0.0 if told else turnaround(done, iops, job.depth) * iops / job.depth)
+    # At depth 1 the prediction includes the turnaround.
+    starved = 0.0 if job.depth == 1 else turnaround(done, iops, job.depth) * iops / job.depth
+    return Overload(late=late, starved=starved)
 
 
 def turnaround(done: Report, iops: float, depth: int = 1) -> float:

@@ -7,7 +7,7 @@ import functools
 import hashlib
 import math
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -36,11 +36,7 @@ async def build_library() -> Path:
     )
     folder = cache_dir() / "disks" / hashlib.blake2b(content, digest_size=8).hexdigest()
     folder.parent.mkdir(parents=True, exist_ok=True)
-    return await make_once(folder, _is_complete, _compile)
-
-
-def _is_complete(folder: Path) -> bool:
-    return (folder / PLUGIN).is_file() and (folder / LIBRARY).is_file()
+    return await make_once(folder, lambda made: all((made / one).is_file() for one in (PLUGIN, LIBRARY)), _compile)
 
 
 async def _compile(folder: Path) -> None:
@@ -212,6 +208,6 @@ class Board:
     def report(self, disk: int) -> Report:
         raw = _Report()
         self._c.board_report(self._board, disk, ctypes.byref(raw))
-        done = {field[0]: getattr(raw.done, field[0]) for field in _Done._fields_}
-        own = ("occupied", "late", "owed", "failed", "idle", "starved")
-        return Report(**done, **{name: getattr(raw, name) for name in own})
+        return Report(
+            **{one.name: getattr(raw if hasattr(raw, one.name) else raw.done, one.name) for one in fields(Report)}
+        )

@@ -117,7 +117,6 @@ class Disk:
 @dataclass(frozen=True, slots=True)
 class Link:
     name: str
-    #: Bytes per second.
     rate: float
 
 
@@ -134,9 +133,7 @@ class Fault:
     kind: FaultKind
     #: Seconds: in a declaration since the workload began, on a rig since the rig started.
     at: float
-    #: None: until the end.
     seconds: float | None = None
-    #: How many times slower.
     factor: float = 1.0
     #: The range of bytes that cannot be read until they are written again.
     where: tuple[int, int] = (0, 0)

@@ -32,11 +32,9 @@ if TYPE_CHECKING:
 LEASE = 300.0
 #: Seconds between heartbeats, and until an answer counts as late: longer than ssh takes to notice a dead connection.
 HEARTBEAT, SLOW_AFTER = 5.0, 30.0
-#: The status of a killed script.
 KILLED = 137
 #: Seconds to wait for an answer that is optional.
 QUICK_ANSWER = 1.0
-#: Seconds between tries to connect again.
 RETRY_PAUSES = (0.2, 1.0, 2.0, 4.0, 8.0)
 #: The agent's folder on the host, and the lock folder, which local runs of that host use too.
 BASE_FOLDER, LOCKS = "/run/matrix/far", "/run/lock/matrix"

@@ -38,7 +38,6 @@ KEEPALIVE_OPTIONS = ("-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=5", "
 #: before.
 READY = "matrix is up"
 REMOTE_END = ("sh", "-c", f"echo; echo {READY}; exec cat >/dev/null")
-#: The exit status of ssh's own errors.
 SSH_FAILED = 255
 #: Seconds until a connection attempt fails: the user may have to touch a key.
 PATIENCE = 60.0

@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 SHOWN = "\t".join(
     ("{{.Name}}", "{{.State.Status}}", *(f'{{{{index .Config.Labels "{label}"}}}}' for label in (OWNER, RUN)))
 )
-#: Attempts to remove a container.
 TRIES = 3
 UP = frozenset({"running", "paused", "restarting"})
 

@@ -53,9 +53,7 @@ SWEEP = ("bash", "-c", '"$@"; status=$?; kill -KILL -- -1; exit "$status"', "swe
 
 @dataclass(frozen=True, slots=True)
 class Workaround:
-    #: Options before the command.
     engine: tuple[str, ...] = ()
-    #: Options of every container.
     container: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -64,9 +62,7 @@ class Workaround:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    #: The program.
     path: str
-    #: podman or docker.
     kind: str
     workaround: Workaround = field(default_factory=Workaround)
 
@@ -78,7 +74,6 @@ class Engine:
 class DiskNode:
     #: The name in the matrix or hosts file, mostly a stable one.
     name: str
-    #: The kernel's node and its numbers.
     node: str
     major: int
     minor: int
@@ -99,7 +94,6 @@ class Box:
     spec: RigSpec
     run: str
     owner: str
-    #: The host's memory of tunables.
     memory: str = MEMORY
     #: The device mapper's major number; None: it has none.
     mapper: int | None = None
@@ -189,15 +183,13 @@ def _devices(box: Box) -> list[str]:
         found.append(f"--device-cgroup-rule=b {MD_MAJOR}:* rwm")
     if is_mapped(box.spec) and box.mapper is not None:
         found += [f"--device={MAPPER_CONTROL}:{MAPPER_CONTROL}:rwm", f"--device-cgroup-rule=b {box.mapper}:* rwm"]
-    if "sfdisk" in box.spec.programs:
-        found += [f"--device-cgroup-rule=b {major}:{minors} rwm" for major, minors in _partitions(box.disks)]
+    if "sfdisk" in box.spec.programs:  # partitions have numbers after that of a SCSI disk, or from a common range
+        scsi = [
+            (disk.major, str(disk.minor + part)) for disk in box.disks if disk.major in SCSI for part in range(1, 16)
+        ]
+        for major, minors in [*scsi, (PARTITIONS_MAJOR, "*")]:
+            found.append(f"--device-cgroup-rule=b {major}:{minors} rwm")
     return found
-
-
-def _partitions(disks: tuple[DiskNode, ...]) -> list[tuple[int, str]]:
-    """Return the device numbers of partitions: on SCSI disks those after the disk's own, else from a common range."""
-    scsi = [(disk.major, str(disk.minor + part)) for disk in disks if disk.major in SCSI for part in range(1, 16)]
-    return [*scsi, (PARTITIONS_MAJOR, "*")]
 
 
 #: Major numbers of sd, which has 16 minor numbers for each disk.
@@ -211,9 +203,6 @@ def _files(box: Box) -> list[str]:
         folders = [*(one for one in folders if not one.startswith(f"{MAPPINGS}/")), MAPPINGS]
     folders += [one for one in MD_FOLDERS if "mdadm" in box.spec.programs and one in box.host_paths]
     folders += [one for one in HOST_FOLDERS if "host" in box.spec.powers and one in box.host_paths]
-    return [_bound(box.memory, MEMORY), *(_bound(folder, folder) for folder in folders)]
-
-
-def _bound(source: str, target: str) -> str:
-    """Return a bind mount. `--volume` cannot take the colons in paths of sysfs."""
-    return f"--mount=type=bind,source={source},target={target}"
+    # `--volume` cannot take the colons in paths of sysfs.
+    pairs = [(box.memory, MEMORY), *zip(folders, folders, strict=True)]
+    return [f"--mount=type=bind,source={source},target={target}" for source, target in pairs]

@@ -45,7 +45,6 @@ class DiskProperties:
 
 @dataclass(frozen=True, slots=True)
 class PassedController:
-    #: On the host's PCI bus.
     address: str
     #: The serial number of the disk, by which the guest finds it.
     serial: str = ""

@@ -36,11 +36,9 @@ TAIL_LINES = 100
 TAIL_BYTES = 64 * 1024
 #: An argument of a shell may have 128 KiB; longer scripts go through standard input.
 ARGUMENT_LIMIT = 120_000
-#: The byte on the bell at the start of the workload.
 BEGINS = b"b"
 #: Seconds that output may be in transit, and the interval of polls of the agent.
 DOUBT = 2.0
-#: Seconds for an answer of QEMU on a busy host.
 ANSWER_DEADLINE = 60.0
 #: Seconds for QEMU to end after it has closed its channels.
 LAST_BREATH = 5.0

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 KVM = Path("/dev/kvm")
 CPUINFO = Path("/proc/cpuinfo")
-#: Seconds for a boot with each accelerator.
 PROOF_DEADLINE = 30.0
 ACCELERATORS = ("kvm", "tcg")
 _EMULATED = "QEMU emulates (TCG), many times slower"

@@ -49,7 +49,6 @@ MODULE_FOLDERS = (
 )
 #: Modules that the initramfs needs to mount the root file system.
 BOOT_MODULES = ("virtio_pci", "virtio_blk", "squashfs", "overlay", "virtio_console")
-#: Drivers of each bus.
 BUS_MODULES = {"virtio": (), "scsi": ("virtio_scsi", "sd_mod"), "sata": ("ahci", "sd_mod"), "nvme": ("nvme",)}
 #: Loaded into every template, but in a cold boot only on demand. RAID 4/5/6 benchmarks its parity algorithms for 0.4 to
 #: 0.6 s of emulated time. Clones save this time, and all of them use the same algorithm, while the result of a new

@@ -63,7 +63,6 @@ async def _read(guest: Guest) -> Reading:
     return Reading(asked, float(output.split()[-1]), time.monotonic())
 
 
-#: Working directories that are created at a time.
 WORK_FOLDERS = 32
 BOOT_DEADLINE = 120.0
 #: Prints the missing modules. It checks loaded modules and personalities of md without starting a process. Without a

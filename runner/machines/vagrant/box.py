@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from runner.machines.qemu.argv import DiskProperties
     from runner.simdisks.disk import Disk
 
-#: The folder of the `Vagrantfile` and of its scripts.
 HOME = shipped("vagrant").resolve()
 BUILD = HOME / "box/build"
 #: Environment variable with the name of the user's own box, which Vagrant knows or can fetch.
@@ -101,7 +100,6 @@ async def read_lines(stream: asyncio.StreamReader | None) -> AsyncIterator[str]:
 
 #: Vagrant's name of the one machine of a rig.
 NODE = "node"
-#: The file that the Vagrantfile reads.
 PLAN = "machines.json"
 #: Memory for systemd, udev and sshd of the box. A rig's memory is for trials alone.
 OWN_MEMORY = 256 * 2**20

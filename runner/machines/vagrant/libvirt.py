@@ -219,11 +219,8 @@ PREFIX = "matrix-"
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    #: Prefix of all names in
     prefix: str
-    #: The mark in the machine's description.
     mark: str
-    #: The run of the machine.
     run: str
     #: The folder with the sockets of its disks.
     sockets: str

@@ -41,7 +41,6 @@ class DiskServers:
     disks: tuple[Disk, ...]
     files: tuple[IO[bytes], ...]
     sockets: tuple[Path, ...]
-    #: Their entries in the plan for the Vagrantfile.
     plan_entries: tuple[ServedDisk, ...]
     board: Board | None = None
     servers: list[asyncio.subprocess.Process] = field(default_factory=list)
@@ -110,7 +109,6 @@ class DiskProvider(Protocol):
 #: The arguments are quoted, because ssh joins them and the shell in the machine splits them again. $1: ssh's
 #: configuration; $2: the socket of the connection.
 INTO = 'config=$1 line=$2; shift 2; exec ssh -F "$config" -S "$line" node -- "$(printf "%q " sudo -n "$@")"'
-#: The folder of scripts in the machine.
 FOLDER = "/run/matrix/rig"
 #: After the runner has emptied the disks, the machine's cache of them is outdated.
 FORGET = 'export PATH=$PATH:/usr/sbin:/sbin; for disk do blockdev --flushbufs "$disk"; done'

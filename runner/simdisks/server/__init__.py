@@ -27,7 +27,6 @@ TOOLS = {NBDKIT: "nbdkit nbdkit-plugin-dev", "gcc": "gcc libc6-dev"}
 THREADS = 32
 #: Plus errno: the exit status of a server whose image file failed (see plugin.c).
 HOST_FAILED = 100
-#: Advice if the host has no room for what is written.
 ROOM = "free some disk space, or let the disks live elsewhere"
 
 

@@ -156,10 +156,7 @@ def add_written(state: Path, written: Iterable[tuple[str, int]], night: date) ->
 
 
 def count_written(state: Path, run: str, counters: Mapping[str, int], boot: str, night: date) -> None:
-    """Add what was written to the disks of a run since the last count, by the kernel's counters.
-
-    The ledger comes before the records: a kill between them counts too much, never too little.
-    """
+    """Add uncounted writes to the ledger, then to the records: a kill between counts too much, never too little."""
     more = uncounted_bytes(state, run, counters, boot)
     mine = [one for one in lease_records(state) if one.run == run]
     if any(more.values()):
@@ -173,10 +170,7 @@ def count_written(state: Path, run: str, counters: Mapping[str, int], boot: str,
 
 
 def uncounted_bytes(state: Path, run: str, counters: Mapping[str, int], boot: str) -> dict[str, int]:
-    """Return bytes that were written to the disks of a run and are not in the ledger yet, by identity.
-
-    After a reboot the counters restart, and what they count is not this run's.
-    """
+    """Return bytes that are not in the ledger yet, by identity. After a reboot the counters are not this run's."""
     mine = [one for one in lease_records(state) if one.run == run and one.identity in counters]
     return {
         one.identity: counter_increase(one.written, counters[one.identity]) if one.boot == boot else 0 for one in mine

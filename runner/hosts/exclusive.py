@@ -1,8 +1,4 @@
-"""Locked and exclusively opened disks, checked a second time once they are.
-
-A disk may change between its check and its opening. So the open device is identified and everything is checked again
-before the first write: from then on the kernel gives the disk to no other exclusive user.
-"""
+"""Locked and exclusively opened disks, checked again once they are: a disk may change between check and opening."""
 
 from __future__ import annotations
 

@@ -123,10 +123,7 @@ def lease_disks(
     say: Callable[[str], None],
     warn: Callable[[str], None] | None = None,
 ) -> Iterator[tuple[LeasedDisk, ...]]:
-    """Lease the disks, or raise before the first write.
-
-    `warn` gets what cannot be released, instead of `say`.
-    """
+    """Lease the disks, or raise before the first write. `warn` gets what cannot be released, instead of `say`."""
     known = own_marks(lease.state, lease.run, lease.reach)
     with (
         nullcontext() if lease.shares_nothing else exclude_other_runs(lease.operations, lease.run, lease.reach),

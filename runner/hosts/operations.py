@@ -193,10 +193,7 @@ class RemoteOperations:
         return {identity: written for identity, written in found.items() if written >= 0}
 
     def limit_writes(self, disks: Sequence[LeasedDisk], most: Mapping[str, int]) -> bool:
-        """Make the agent stop scripts at these counters while the connection is down.
-
-        Return whether it received them.
-        """
+        """Make the agent stop scripts at these counters while the connection is down; return its consent."""
         named = {one.node.name: most[one.node.identity] // SECTOR for one in disks if one.node.identity in most}
         return self.agent.limit_writes(named)
 

@@ -1,7 +1,4 @@
-"""Recovery of disks after a kill: teardown by the run's own scripts, then release.
-
-Lease records, labels and UUIDs identify our work. A disk with anything else on it is left and reported.
-"""
+"""Recovery of disks after a kill: teardown by the run's own scripts, then release. Other content is left alone."""
 
 from __future__ import annotations
 
@@ -129,10 +126,7 @@ def _return_controllers(
     mine: str | None,
     boot: str,
 ) -> dict[str, str]:
-    """Return controllers of killed runs to their drivers; return the disks for which that failed, and why.
-
-    After a reboot the host has them already, and any other user of them is not ours.
-    """
+    """Return controllers to their drivers, and why that failed. After a reboot the host has them already."""
     stuck = {}
     for one in records:
         if not one.controller or one.boot != boot:
@@ -174,10 +168,7 @@ def is_idle(one: LeaseRecord, operations: DiskOperations = LOCAL) -> bool:
 
 @contextmanager
 def _block_run(one: LeaseRecord) -> Iterator[bool]:
-    """Yield whether the run of this folder is over, and keep it from starting meanwhile.
-
-    A folder that is not here (moved, or on another machine with our records) counts as active.
-    """
+    """Yield whether the run is over, and keep it from starting. A run whose folder is not here counts as active."""
     with ExitStack() as stack:
         try:
             stack.enter_context(load(Path(one.folder)).locked())

@@ -1,8 +1,4 @@
-"""Reading of scripts that no other user could have written or replaced.
-
-Who may write to a folder can replace any file in it. So every component of the path is checked from the root on, by
-descriptors: no path is looked up twice.
-"""
+"""Reading of scripts that no other user could have written, by a check of every component of their path."""
 
 from __future__ import annotations
 
@@ -38,10 +34,7 @@ class Script:
 
 
 def trusted_users() -> frozenset[int]:
-    """Return users whose files may run with our rights: root, this user, and the owner of this program.
-
-    The owner could change this very file; it is the one who runs `sudo` in a checkout.
-    """
+    """Return users whose files may run with our rights. The owner of this program could change this very file."""
     return frozenset({0, os.geteuid(), Path(__file__).stat().st_uid})
 
 

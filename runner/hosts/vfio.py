@@ -1,7 +1,4 @@
-"""NVMe controllers that virtual machines get by VFIO: what prevents it, detaching and returning them.
-
-While a machine has the controller, the host has no such disk: it cannot write to it, count its writes or compare it.
-"""
+"""NVMe controllers that virtual machines get by VFIO, when the host has no such disk and cannot count its writes."""
 
 from __future__ import annotations
 
@@ -150,10 +147,7 @@ def bind_to_vfio(address: str, sys: Path = SYS) -> None:
 
 
 def return_to_driver(address: str, sys: Path = SYS, devices: Path = DEVICES) -> bool:
-    """Return a controller to its driver if we took it; return whether it was detached.
-
-    Wait for a machine that is exiting: its access cannot be revoked.
-    """
+    """Return a controller to its driver if we took it. Wait for an exiting machine: its access cannot be revoked."""
     device = sys / "bus/pci/devices" / address
     if not device.exists() or (_driver_override(device) != VFIO and driver_of(address, sys)):
         return False
@@ -195,10 +189,7 @@ def detach_controllers(
     is_back: Callable[[LeasedDisk], None],
     warn: Callable[[str], None],
 ) -> Iterator[None]:
-    """Give controllers of these disks to VFIO inside of the block.
-
-    `is_back` is called for each that returns, `warn` for each that does not: its disk stays with the run.
-    """
+    """Give controllers to VFIO. `is_back` gets each disk that returns; `warn` the others, which stay with the run."""
     gone: list[LeasedDisk] = []
 
     def return_disk(one: LeasedDisk) -> None:
@@ -239,10 +230,7 @@ def _warn_of_failures(
 def wait_for_disk(
     identity: str, name: str, address: str, ask: Callable[[], Census], sys: Path = SYS, names: Path = NAMES
 ) -> Node:
-    """Return the node of a disk that reappears: its number and name may be new.
-
-    The census is taken only once, when the disk is there: other disks may be under measurement.
-    """
+    """Return the node of a disk that reappears. Take the census once: other disks may be under measurement."""
     device = sys / "bus/pci/devices" / address
     _wait(lambda: any((device / "nvme").glob("nvme*/nvme*n*")), DISK_TIMEOUT)
     _wait((names / name).exists, UDEV_TIMEOUT)

@@ -60,10 +60,7 @@ def label_of(held: LeasedDisk, run: str, state: State) -> Label:
 
 
 def require_closed_partitions(disks: Iterable[LeasedDisk]) -> None:
-    """Raise DisksRefused if a partition is open, even by a hidden process.
-
-    The kernel rereads a table only if all are closed, so this check comes before the wipe.
-    """
+    """Raise DisksRefused if a partition is open, even by a hidden process: the kernel rereads tables only then."""
     raise_if_refused([DiskCheck(one.declared, one.node, tuple(_open_partitions(one))) for one in disks])
 
 

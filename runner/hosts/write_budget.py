@@ -1,8 +1,4 @@
-"""The nightly write budget of a run's disks: checked before each trial, and watched while it runs.
-
-It uses the kernel's counters, so parity, mirrors and journals are included. Records are updated during the run: after
-a kill, the next process counts the rest.
-"""
+"""The nightly write budget of a run's disks, by the kernel's counters: checked before each trial, and during it."""
 
 from __future__ import annotations
 
@@ -31,10 +27,7 @@ POLLS_PER_SAVE = 5
 
 
 def read_write_counters(disks: Sequence[LeasedDisk], devices: Path = Path(BLOCK_DEVICES)) -> dict[str, int]:
-    """Return the bytes that this kernel counted for each disk, by identity.
-
-    Skip disks that are gone, or went with their controller: another disk may have the name now.
-    """
+    """Return the bytes counted for each disk. Skip those that went with their controller: the name may be another's."""
     found = {}
     for one in (one for one in disks if not one.controller):
         sectors = count_sectors_written(one.node.name, str(devices))
@@ -78,10 +71,7 @@ class WriteBudget:
         count_written(self.state, self.run, self.read(), self.boot, night_of(self.now()))
 
     def can_afford(self, asked: float) -> bool:
-        """Return whether an array may write this many bytes; set `stop_reason` if not.
-
-        Assume that all of it can go to any one disk.
-        """
+        """Return whether an array may write this much, possibly all to one disk; set `stop_reason` if not."""
         ahead = int(asked * self.amplification)
         for disk, left in self.remaining().items() if ahead else ():
             if ahead > left:
@@ -103,10 +93,7 @@ class WriteBudget:
         self.save()
 
     def check_counters(self) -> bool:
-        """Poll the counters; return whether a disk would exceed its budget by the next poll at the current rate.
-
-        After a dropped connection, all that was written meanwhile counts at once.
-        """
+        """Poll the counters; return whether a disk would exceed its budget by the next poll at the current rate."""
         self._polls += 1
         counters = self.read()
         grown, balance = self._growth(counters), self._balance(counters)

@@ -1,7 +1,4 @@
-"""The interface of machines: a machine brings up rigs, and a rig runs steps.
-
-A step is a bash script with its files, so machines do not depend on RAID, fio or the matrix.
-"""
+"""The interface of machines, which bring up rigs. A rig runs steps: bash scripts with their files."""
 
 from __future__ import annotations
 
@@ -109,10 +106,7 @@ class Rig(Protocol):
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Return versions and settings of the machine, for the manifest; `kernel` is the running kernel.
-
-        `without` lists the wanted modules that the kernel has not and cannot load, separated by blanks.
-        """
+        """Return facts for the manifest; `kernel` runs, and `without` has the modules that it lacks."""
 
     def disk_reports(self) -> tuple[Report, ...]:
         """Return the work of each disk since the rig came up; empty if no disk is simulated."""
@@ -121,11 +115,7 @@ class Rig(Protocol):
         """Plan faults of the disks. Their clock starts when fio writes to $MATRIX_BELL."""
 
     async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
-        """Run the steps in order and stop after the first that fails.
-
-        A machine may wait `expected` seconds before it asks for results. Raise RigLost without an answer after
-        `deadline` seconds.
-        """
+        """Run the steps until one fails, which may take `expected` seconds. Raise RigLost after `deadline`."""
 
 
 class Machine(Protocol):

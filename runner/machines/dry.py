@@ -1,7 +1,4 @@
-"""The machine `dry`: it records steps and returns plausible synthetic results.
-
-Tests pass another `answer` to simulate a hung guest or a wrong read-back.
-"""
+"""The machine `dry`: it records steps and returns plausible synthetic results, or those of a test."""
 
 from __future__ import annotations
 

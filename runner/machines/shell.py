@@ -49,11 +49,7 @@ _END = re.compile(rb" end (?P<status>\d+) (?P<us>\d+)\n")
 
 
 def pack(steps: Sequence[Step], mark: str, enter: str, words: Callable[[str], str] = quote) -> str:
-    """Return the script that runs the steps after the command `enter`, such as `enter_empty_folder`.
-
-    `words` quotes the text of a step as one word for `eval`. A step must not be part of a `&&` or `||` list, where bash
-    ignores `set -e`.
-    """
+    """Return the script that runs the steps after the command `enter`; `words` quotes a text as one word for `eval`."""
     shells = list[str]()
     for number, step in enumerate(steps):
         body = f"{_write_files(step)}matrix_begins {number}\nset --\neval {words(step.text)}\n"
@@ -66,11 +62,7 @@ def pack(steps: Sequence[Step], mark: str, enter: str, words: Callable[[str], st
 
 
 def enter_empty_folder(folder: str, remove: str = "rm") -> str:
-    """Return shell text that enters an empty working directory.
-
-    Several are created at a time, because creating and emptying one costs two processes. They are emptied when all are
-    used.
-    """
+    """Return shell text that enters an empty folder. Several are made at a time, as that costs two processes."""
     where = quote(folder)
     return f"""\
 matrix_enter() {{
@@ -155,11 +147,7 @@ def guard() -> list[str]:
 
 
 class ShellRig:
-    """A rig that runs each call in a new shell; the command prefix `enter` leads there.
-
-    `alone` is the prefix that kills all children with the keeper. `before` precedes every script and checks that the
-    disks are the leased ones.
-    """
+    """A rig of new shells, entered by `enter` and killed by `alone`; the script `before` checks the leased disks."""
 
     def __init__(
         self,

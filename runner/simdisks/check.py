@@ -53,10 +53,7 @@ class Rate:
 def predict_rate(
     library: Library, physics: Physics, size: int, job: Job, *, ramp: float = 0.0, seconds: float, seed: int = 1
 ) -> Rate:
-    """Return the rate over `seconds`, after a ramp, on a fresh disk.
-
-    Requests in flight at the end are waited for and count with their time, as in fio.
-    """
+    """Return the rate on a fresh disk. Requests in flight at the end are waited for and count, as in fio."""
     disk, chance, tag = SimulatedDisk(library, physics, size), random.Random(seed), 0  # noqa: S311 - no secret
     low, high = (int(share * size) // job.block for share in (job.first, job.last))
     begun: list[tuple[float, int]] = []

@@ -208,6 +208,5 @@ class Board:
     def report(self, disk: int) -> Report:
         raw = _Report()
         self._c.board_report(self._board, disk, ctypes.byref(raw))
-        return Report(
-            **{one.name: getattr(raw if hasattr(raw, one.name) else raw.done, one.name) for one in fields(Report)}
-        )
+        values = {one.name: getattr(raw, one.name, getattr(raw.done, one.name, None)) for one in fields(Report)}
+        return Report(**values)

@@ -60,10 +60,7 @@ class Physics:
         return moving
 
     def rate(self, length: int, *, random: bool, write: bool, depth: float = 1.0) -> float:
-        """Estimate bytes a second of requests of one length, over the whole disk; without limits infinite.
-
-        A formula for plans. `predict` runs the physics itself and takes as long as that.
-        """
+        """Estimate bytes a second over the whole disk, by a formula for plans; `predict` runs the physics itself."""
         numbers = dict(self.numbers)
         sending = _seconds(length, numbers.get("interface"))
         command = numbers.get("overhead", 0.0) + sending

@@ -64,11 +64,7 @@ def list_folder(path: str) -> list[str]:
 
 
 def lock_disk(folder: str, name: str, owner: str, trusted: Collection[int]) -> int | tuple[str, str]:
-    """Return the descriptor of the lock, or ("taken", its owner), or ("distrusted", the flaw of the folder).
-
-    A process that inherits the descriptor keeps the lock. All users lock the same file: each user who may open the disk
-    has to respect it.
-    """
+    """Return the lock, which processes inherit; or ("taken", its owner), or ("distrusted", the flaw of the folder)."""
     with suppress(FileExistsError):
         os.mkdir(folder, 0o755)
         os.chmod(folder, 0o1777)
@@ -458,10 +454,7 @@ def begin(agent: Agent) -> None:
 
 
 def relay(connection: socket.socket, folder: str) -> None:
-    """Pass bytes both ways. If the input ends while output still works, the runner is gone: dismiss the agent.
-
-    A connection that drops ends both, but maybe not at the same moment.
-    """
+    """Pass bytes both ways. If the input ends while output still works, the runner is gone: dismiss the agent."""
     there = connection.fileno()
     while True:
         readable, _, _ = select.select([0, there], [], [])

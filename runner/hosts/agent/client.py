@@ -1,9 +1,4 @@
-"""The client of the disk agent on another host (`agent.py`), over a connection that may drop.
-
-Every request is idempotent and is repeated after a reconnect. A thread sends heartbeats, which also notice a dropped
-connection. A slow host is not a lost one: ssh ends dead connections (`KEEPALIVE_OPTIONS`), so while one is up, answers
-are late, not lost.
-"""
+"""The client of the disk agent on another host, over a connection that may drop: it repeats requests."""
 
 from __future__ import annotations
 
@@ -157,9 +152,7 @@ class AgentClient:
             self._slow_reported.release()
 
     def ask_now(self, *words: str) -> bytes:
-        """Return the answer if it comes at once, else b"": for callers that must not wait for a connection that is down
-        or slow.
-        """
+        """Return the answer if it comes at once, else b"": never wait for a connection that is down or slow."""
         session = self._session
         if session is None or self._lost or self._reconnecting.locked() or self._slow_reported.locked():
             return b""
@@ -169,11 +162,7 @@ class AgentClient:
             return b""
 
     def run_script(self, job: str, script: bytes, deadline: float) -> ScriptResult:
-        """Run a script to its end, even if the connection drops.
-
-        The agent kills a late one; if that does not end either (a dead disk can block it), stop waiting when the lease
-        would end.
-        """
+        """Run a script to its end, even if the connection drops. A late one is killed, and not waited for forever."""
         try:
             what, *rest = self._request(
                 ("job", job, f"{deadline:g}", script),
@@ -193,10 +182,7 @@ class AgentClient:
         )
 
     def limit_writes(self, most: Mapping[str, int]) -> bool:
-        """Set sector counts, by kernel name, at which the agent ends scripts while we cannot look.
-
-        Return whether it received them.
-        """
+        """Set sector counts, by kernel name, at which the agent ends scripts while we cannot look."""
         words = (word for name, sectors in most.items() for word in (name, str(sectors)))
         return self.ask_now("most", *words) == b"known"
 

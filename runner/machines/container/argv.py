@@ -1,8 +1,4 @@
-"""Command lines of container engines, as pure functions.
-
-A container gets as little as the work takes: the nodes of its disks and their sysfs folders, no network, and only the
-capabilities that the layout needs. podman and docker mostly take the same options.
-"""
+"""Command lines of container engines, as pure functions. A container gets as little as the work takes."""
 
 from __future__ import annotations
 
@@ -102,11 +98,7 @@ class Box:
 
 
 def workarounds(engine: str, limits: Mapping[str, int], runtimes: tuple[str, ...]) -> list[Workaround]:
-    """Return all sets of options with which an engine may work, the empty one first.
-
-    Engines raise limits, which some hosts forbid: lower limits help. podman's crun does not work on hosts with both
-    kinds of cgroups, where runc works.
-    """
+    """Return sets of options with which an engine may work: with its defaults, lower limits, or another OCI runtime."""
     lower_limits = tuple(f"--ulimit={name}={limit}:{limit}" for name, limit in limits.items())
     others = [("--runtime", runtime) for runtime in runtimes] if engine == "podman" else []
     return [Workaround(runtime, options) for runtime in [(), *others] for options in [(), lower_limits]]

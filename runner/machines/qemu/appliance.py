@@ -100,10 +100,7 @@ async def appliance_in_use(wanted: Recipe, progress: Progress) -> AsyncIterator[
 
 
 def prune() -> None:
-    """Remove the least recently used kernels of the user, and partial builds. Those in use stay.
-
-    Every rebuilt image adds one, so a month of kernel development would fill the disk.
-    """
+    """Remove the oldest kernels of the user (every rebuilt image adds one) and partial builds, unless in use."""
     remove_partial(home())
     found = []
     for folder in home().glob(f"{recipe.OWN}*"):

@@ -1,7 +1,4 @@
-"""The command line of QEMU, as a pure function of the virtual machine.
-
-Disks, control channels, console and saved state are inherited file descriptors, so a crash leaves no file behind.
-"""
+"""The command line of QEMU, as a pure function. It inherits all files as descriptors, so a crash leaves none behind."""
 
 from __future__ import annotations
 
@@ -191,10 +188,7 @@ def block_node(number: int, descriptor: int, *, is_served: bool, is_physical: bo
 
 
 def device(wanted: tuple[Disk, ...], number: int, disk: Disk, passed: DiskProperties | None = None) -> list[str]:
-    """Return one disk on its bus, after the controller if it is the first of the bus.
-
-    A full disk of the host pauses the guest if QEMU has the file; a disk server ends.
-    """
+    """Return one disk on its bus, after the controller if it is the first. A full host pauses the guest."""
     plain = f"drive=disk{number},serial=matrix-{number}{device_properties(disk, passed) if passed else ''}"
     if disk.bus == "nvme":
         return ["-device", f"nvme,{plain}"]

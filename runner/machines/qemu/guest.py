@@ -1,7 +1,4 @@
-"""A running QEMU, and its channels: QMP, the guest agent, the bell and the standing shell.
-
-All channels are inherited socket pairs and nameless files. The kernel kills QEMU if this process dies.
-"""
+"""A running QEMU, which the kernel kills with this process, and its channels: inherited sockets and nameless files."""
 
 from __future__ import annotations
 
@@ -189,10 +186,7 @@ class Guest:
     async def evaluate(
         self, script: str, *, deadline: float = 60, on_start: Callable[[], None] = lambda: None
     ) -> bytes | None:
-        """Evaluate a script in the standing shell. Return None if the shell is busy or the output is lost.
-
-        `on_start` is called when the script rings the bell: the workload begins.
-        """
+        """Evaluate a script in the standing shell; call `on_start` at its bell. Return None if the shell is busy."""
         return await self._before_deadline(self._evaluate(script, on_start), deadline)
 
     async def run_in_new_shell(self, script: str, *, expected: float = 0, deadline: float = 60) -> bytes:

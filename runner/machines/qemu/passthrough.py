@@ -1,9 +1,4 @@
-"""Virtual machines with physical disks of this host, passed on as open descriptors.
-
-QEMU gets no path, so it uses exactly the checked disks. It inherits their locks and exclusive openings: if the runner
-is killed, its descriptors close a moment before QEMU ends, and other programs (udev, mdadm, LVM) must not use the disks
-before that. With VFIO the host has no device for the disk, so QEMU inherits only the lock.
-"""
+"""Virtual machines that inherit the checked physical disks, their locks and exclusive openings as descriptors."""
 
 from __future__ import annotations
 

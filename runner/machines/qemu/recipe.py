@@ -1,8 +1,4 @@
-"""The recipe of the appliance: its packages, the files that it needs of them, and its key in the cache.
-
-The default suite is Debian 13 with its newer kernel and fio. Under TCG it boots as fast as Debian 12
-(`python -m bench.boot`).
-"""
+"""The recipe of the appliance: its packages, the files that it needs of them, and its key in the cache."""
 
 from __future__ import annotations
 
@@ -123,10 +119,7 @@ def kernel_key(suite: str, image: Path | None) -> str:
 
 
 def merge_usr(name: str) -> str:
-    """Return a package's path with /bin, /sbin and /lib merged into /usr; empty for these folders themselves.
-
-    Newer packages have them as links, older ones as folders; the builder creates the links.
-    """
+    """Return a package's path with /bin, /sbin and /lib merged into /usr; empty for these folders themselves."""
     clean = name.removeprefix("./").rstrip("/")
     first, below, _ = clean.partition("/")
     if first not in {"bin", "sbin", "lib", "lib32", "lib64", "libx32"}:
@@ -157,10 +150,7 @@ def kernel_payload(image: bytes) -> bytes:
 
 
 def load_order(dependencies: str, wanted_names: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """Return the paths of modules in the order for `insmod`, and the names of missing (built-in) ones.
-
-    `dependencies` is the text of `modules.dep`, which lists the dependencies of each module, last first.
-    """
+    """Return the paths of modules in the order for `insmod`, by `modules.dep`, and the names of missing ones."""
     table = {line.partition(":")[0]: line.partition(":")[2].split() for line in dependencies.splitlines()}
     by_name = {Path(path).name.partition(".")[0].replace("-", "_"): path for path in table}
     order: dict[str, None] = {}

@@ -152,10 +152,7 @@ class QemuRig:
 
 
 def enter_work_folder(number: int) -> str:
-    """Return shell text that enters an empty working directory. Those before this number are used.
-
-    A static busybox starts three times faster on an emulated processor than coreutils.
-    """
+    """Return shell text that enters an unused working directory. A static busybox starts fastest under emulation."""
     where = "/run/matrix/trial"
     to_it = f"cd {where}/{number % WORK_FOLDERS}"
     made = f"busybox rm -rf {where} && busybox mkdir -p {where}/{{0..{WORK_FOLDERS - 1}}} && {to_it}"

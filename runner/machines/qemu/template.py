@@ -1,9 +1,4 @@
-"""Templates: a machine boots once and is saved, and every further one is its clone, ready in a tenth of a second.
-
-The guest's memory is a file, which clones map copy-on-write. The rest of the state is a small second file. The disks
-are empty while the template is saved, and each clone gets its own empty disks, so the guest's cache of them is valid.
-Physical disks can replace them, because the guest has not opened a disk and so has nothing of it in its cache.
-"""
+"""Templates: a machine boots once and is saved with empty disks. Its clones map its memory, and are ready at once."""
 
 from __future__ import annotations
 
@@ -36,10 +31,7 @@ RESTORE_DEADLINE = 60.0
 
 
 def key(vm: Vm, qemu: str, host: str) -> str:
-    """Return the name of a template, from everything in the guest's memory: for example, this build of the appliance.
-
-    `host` is the part of the host that the guest sees, mainly its processor.
-    """
+    """Return the name of a template, from everything in the guest's memory; `host` is what it sees of the host."""
     disks = [(disk.bus, disk.size, disk.physics.rotation if disk.physics else None) for disk in vm.disks]
     return recipe.digest(
         VERSION, vm.appliance.key, vm.appliance.build, qemu, host, vm.accel, vm.cpus, vm.memory, disks,

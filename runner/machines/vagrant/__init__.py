@@ -1,9 +1,4 @@
-"""The machine `vagrant`: an unchanged distribution on libvirt, from a box built here or the user's own.
-
-A boot takes half a minute or, emulated, more. So a machine stays up for all stacks with the same specification. After
-the tear-down scripts the runner empties its disks, which are files on the host. After an error the machine is removed.
-Stacks that run in parallel have separate machines.
-"""
+"""The machine `vagrant`: a distribution on libvirt. It boots slowly, so it stays up for equal stacks."""
 
 from __future__ import annotations
 

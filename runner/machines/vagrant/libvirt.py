@@ -177,10 +177,7 @@ def carries_mark(domain: str, mark: str) -> bool | None:
 
 
 def remove_domain(domain: str) -> None:
-    """Remove a domain in any state, and its volumes in the pool.
-
-    The volumes go first: as long as the domain exists, a later clean-up finds it and its volumes.
-    """
+    """Remove a domain in any state. Its volumes go first: a later clean-up finds them only by the domain."""
     virsh("destroy", domain)
     for volume in volumes_of(domain, _list_volumes()):
         run_virsh("vol-delete", "--pool", POOL, volume)
@@ -320,10 +317,7 @@ def upload_was_interrupted(folder: Path) -> bool:
 
 @contextmanager
 def note_upload(box: str, folder: Path) -> Iterator[None]:
-    """Note that the first machine of a box uploads it, and remove what a killed process has uploaded.
-
-    The note has the box and its complete volumes, of other versions. Only one process may call it at a time.
-    """
+    """Note that the first machine of a box uploads it, beside other versions; remove what a killed one has uploaded."""
     note = folder / NOTE
     if note.exists():
         interrupted, *whole = note.read_text().splitlines()

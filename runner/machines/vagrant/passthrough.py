@@ -1,9 +1,4 @@
-"""The machine `vagrant` with physical disks of this host, each behind a disk server.
-
-libvirt's QEMU is no child of the runner, so it cannot inherit descriptors. Instead a disk server inherits the checked
-disk, its lock and its exclusive opening, and the machine gets a socket. The servers end with the runner. Until then no
-other program can use the disks, and a machine that remains has lost them.
-"""
+"""The machine `vagrant` with physical disks, each behind a disk server: libvirt's QEMU cannot inherit descriptors."""
 
 from __future__ import annotations
 

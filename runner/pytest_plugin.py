@@ -75,7 +75,6 @@ class MatrixFile(pytest.File):
 
     @property
     def outcome(self) -> Outcome:
-        """Return the results of the selected items. The first call measures them."""
         if isinstance(self._result, _Failure):
             raise self._result.error.with_traceback(self._result.traceback)
         return self._result
@@ -117,7 +116,6 @@ class _Item(pytest.Item):
 
     @property
     def outcome(self) -> Outcome:
-        """Return the results; report an error for the user without a traceback."""
         try:
             return self.matrix.outcome
         except MatrixError as error:
@@ -137,8 +135,6 @@ def _message(error: MatrixError) -> str:
 
 
 class CellItem(_Item):
-    """A cell; broken trials are an error."""
-
     def __init__(self, *, cell: Cell, **more: object) -> None:
         super().__init__(**more)  # type: ignore[arg-type]
         self.cell = cell
@@ -157,14 +153,11 @@ class CellItem(_Item):
             pytest.skip(f"all {summary.unsettled} trials missed the wanted steady state")
 
     def runtest(self) -> None:
-        """Add the figures to the report."""
         for name, estimate in self.outcome.summaries[self.cell.id].figures.items():
             self.user_properties.append((name, estimate.mean))
 
 
 class GuidelineItem(_Item):
-    """A guideline; it fails if measurements refute it."""
-
     def __init__(self, *, guideline: Guideline, **more: object) -> None:
         super().__init__(**more)  # type: ignore[arg-type]
         self.guideline = guideline
@@ -191,8 +184,6 @@ class ClaimFailed(MatrixError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """The results of a run, by item."""
-
     folder: RunFolder
     content: RunData
     summaries: dict[str, CellSummary] = field(default_factory=dict)

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 
 class Speed(StrEnum):
-    """The verdict on B against A."""
-
     SLOWER = "slower"
     FASTER = "faster"
     SAME = "same"
@@ -35,8 +33,6 @@ class Speed(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One figure of one cell on both sides."""
-
     name: str
     cells: tuple[str, str]
     metric: str
@@ -51,14 +47,11 @@ class Line:
 
     @property
     def doubtful(self) -> bool:
-        """Return whether it uses host-limited trials."""
         return any(host_limited for _, host_limited in self.host_limited)
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A cell with figures on one side only, and what the other side has instead."""
-
     name: str
     side: str
     why: str
@@ -66,8 +59,6 @@ class Missing:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of a comparison. Ratios are B over A."""
-
     a: Side
     b: Side
     within: float
@@ -80,12 +71,10 @@ class Comparison:
 
     @property
     def slower(self) -> int:
-        """Return the number of figures that are worse in B."""
         return sum(line.speed is Speed.SLOWER for line in self.lines)
 
     @property
     def counts(self) -> Mapping[Speed, int]:
-        """Return the number of figures by verdict."""
         return Counter(line.speed for line in self.lines)
 
 
@@ -168,7 +157,6 @@ def _most(matched: Pairs) -> list[int]:
 
 
 def _nothing_in_common(a: Side, b: Side, matched: Pairs, missing: Sequence[Missing]) -> BadInput:
-    """Explain why there is no common cell: other cells, or cells without figures on one side, with the reason."""
     details, resolution = ("", "") if matched.found else matched.why
     told = [f"{one.name}: {one.why} in {one.side}" for one in missing] if matched.found else []
     more = f"\nand {len(told) - 5:,} more" if len(told) > 5 else ""
@@ -181,7 +169,6 @@ def _nothing_in_common(a: Side, b: Side, matched: Pairs, missing: Sequence[Missi
 
 
 def differences(a: Side, b: Side) -> list[tuple[str, str, str]]:
-    """Return the differences of the environments: the name, and its value on either side."""
     # For equal cells, the seed decides only their order.
     return [one for one in _differing(a, b) if one[0] != "seed"]
 
@@ -236,10 +223,6 @@ def _apart(a: Side, b: Side) -> tuple[Side, Side, tuple[str, ...]]:
 
 
 def _notes(a: Side, b: Side, most: Sequence[int], ratios: Sequence[Ratio | None]) -> tuple[str, ...]:
-    """Return notes on precision.
-
-    `most` is the largest number of runs of a side that share a cell; parts of a matrix share none.
-    """
     runs = {run.id: run for run in (*a.runs, *b.runs)}
     notes = list(warnings(runs.values()))
     counts = sorted(most)
@@ -256,7 +239,6 @@ def _notes(a: Side, b: Side, most: Sequence[int], ratios: Sequence[Ratio | None]
 
 
 def _of_single_runs(earlier: Sequence[int]) -> list[str]:
-    """Note whether the scatter of single runs is known. `earlier` is the number of earlier runs for each figure."""
     known = [count for count in earlier if count]
     caveat = (
         "one run a side: an effect that is constant in a run but differs between runs (other load on the host) is "
@@ -276,7 +258,6 @@ def _of_single_runs(earlier: Sequence[int]) -> list[str]:
 
 
 def _of_percentiles(metrics: Sequence[str]) -> tuple[str, ...]:
-    """Note that the ratio of percentiles is not the ratio of the shown values of A and B."""
     if not any(map(is_percentile, metrics)):
         return ()
     return ("percentiles: of all requests of a side together; B / A and its doubt rest on each trial's own",)
@@ -341,7 +322,6 @@ def _host_limited(several: Sequence[Samples], metric: str) -> tuple[int, int]:
 
 
 def _missing(matched: Pairs) -> list[Missing]:
-    """Return the cells with figures on one side only."""
     found = []
     for lacking, at in (("B", 0), ("A", 1)):
         for pair in matched.found:

@@ -24,7 +24,6 @@ _APART = 0.02
 
 
 def data_table(done: Comparison) -> Grid:
-    """Return plain numbers in base units."""
     head = ("name", "cell_a", "cell_b", "metric", "a", "b", "ratio", "ratio_low", "ratio_high", "p", "verdict")
     columns = (
         *head,
@@ -62,7 +61,6 @@ def data_table(done: Comparison) -> Grid:
 
 
 def display_table(done: Comparison, *, most: int | None, hint: str = HINT) -> Grid:
-    """Return a table for people: slower figures first, then faster ones, then others if there is room."""
     order = list(Speed)
     lines = sorted(done.lines, key=lambda line: (order.index(line.speed), -_distance(line)))
     cut = lines if most is None else lines[:most]
@@ -86,7 +84,6 @@ def display_table(done: Comparison, *, most: int | None, hint: str = HINT) -> Gr
 
 
 def _of_means(lines: Sequence[Line]) -> Iterator[str]:
-    """Note that the ratio is not that of the shown means, if they differ."""
     quotients = [(*line.means, line.ratio.ratio) for line in lines if line.ratio and all(line.means)]
     differing = sum(abs(b / a / ratio - 1) > _APART for a, b, ratio in quotients if a and b)
     if differing:
@@ -97,7 +94,6 @@ def _of_means(lines: Sequence[Line]) -> Iterator[str]:
 
 
 def _without_ratio(missing: Sequence[Missing]) -> Iterator[str]:
-    """Report cells with figures on one side only, one line for each reason. Tidy data has a row for each."""
     names: dict[tuple[str, str], list[str]] = {}
     for one in missing:
         names.setdefault((one.why, one.side), []).append(one.name)
@@ -122,7 +118,6 @@ def _sentence(done: Comparison) -> str:
 
 
 def _doubts(done: Comparison) -> tuple[str, ...]:
-    """Return the number of host-limited trials of each side."""
     sides = [[line.host_limited[at] for line in done.lines] for at in (0, 1)]
     said = [
         f"{name} ({side.name}) in {sum(some for _, some in counts):,} of {sum(of for of, _ in counts):,} trials"

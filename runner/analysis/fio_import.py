@@ -68,7 +68,6 @@ class Group:
 
 
 def parse_groups(text: str, file: str) -> list[Group]:
-    """Parse a file of fio's JSON. Raise BadInput if it has no results."""
     try:
         whole = find_json(text)
         jobs = jobs_of(whole, text)
@@ -139,7 +138,6 @@ def _lacking(figures: Figures) -> tuple[str, ...]:
 
 
 def _options(told: Any) -> dict[str, str]:
-    """Return the options of a job, with one name for each and one spelling of sizes."""
     if not isinstance(told, dict):
         return {}
     named = {_CALLED.get(str(key), str(key)): str(value) for key, value in told.items()}
@@ -154,7 +152,6 @@ def _size(text: str) -> str:
 
 
 def _merged(several: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Merge maps. If values differ, list all."""
     found: dict[str, list[str]] = {}
     for options in several:
         for name, value in options.items():

@@ -34,8 +34,6 @@ _CPU = ("cpu_usr", "cpu_sys")
 
 @dataclass(frozen=True, slots=True)
 class LegacyFormat:
-    """The output format of a program."""
-
     #: The presets of this program.
     presets: tuple[str, ...]
     #: Its phase names for workloads without a preset, by `rw`.
@@ -48,13 +46,11 @@ class LegacyFormat:
 
 
 def display_as(name: str, found: Sequence[Samples]) -> Grid:
-    """Return cells in the format of a program."""
     meant, notes = _meant(name, found)
     return FAMILIAR[name].shown(meant).with_notes(*notes)
 
 
 def data_as(name: str, found: Sequence[Samples]) -> Grid:
-    """Return cells in the columns of a program, as numbers."""
     meant, notes = _meant(name, found)
     return FAMILIAR[name].plain(meant).with_notes(*notes)
 
@@ -90,7 +86,6 @@ def _mean(one: Samples | None, metric: str) -> float | None:
 
 
 def _doubt(several: Iterable[tuple[Samples, str]]) -> float | None:
-    """Return the widest relative interval in a line."""
     found = [one.estimate(metric) for one, metric in several]
     return max((one.relative for one in found if one and one.relative is not None), default=None)
 
@@ -101,8 +96,6 @@ def _in_percent(share: float | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """The copy that dd would have made: one direction only."""
-
     metric: str
     size: float
     rate: float
@@ -142,7 +135,6 @@ def _dd_plain(found: Sequence[Samples]) -> Grid:
 
 
 def dd_summary(size: int, seconds: float) -> str:
-    """Return the last line of dd's output."""
     sizes = [_with_unit(size, 1000), _with_unit(size, 1024)]
     told = f" ({', '.join(sizes)})" if size >= 1024 else f" ({sizes[0]})" if size >= 1000 else ""
     return f"{size} byte{'s' if size != 1 else ''}{told} copied, {seconds:.6g} s, {_with_unit(size / seconds, 1000)}/s"
@@ -164,8 +156,6 @@ def _rounded(value: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """Cells of one output line: one stack, one block size and one file size."""
-
     key: tuple[str, ...]
     size: str
     bs: str
@@ -173,7 +163,6 @@ class _Line:
 
 
 def _lines(found: Sequence[Samples], phases: Mapping[str, str]) -> tuple[list[str], list[_Line]]:
-    """Return the axes that distinguish lines, and the cells of each line."""
     with_preset = all("workload.phase" in one.cell.axes for one in found)
     apart = [name for name in axes_of(found) if name not in (*_COLUMNS, *(() if with_preset else ("workload",)))]
     varying = [name for name in apart if _tells_apart(name, found, phases)]
@@ -210,7 +199,6 @@ def _whole(figure: float | None) -> str | None:
 
 
 def _kilobytes(size: str) -> str:
-    """Return a size in IOzone's unit. Other texts (a share, a multiple of memory) stay as written."""
     try:
         return f"{parse_size(size) / _KIB:.15g}"
     except ValueError:

@@ -31,7 +31,6 @@ COMPARED = tuple(name for name in METRICS if name.endswith(_RATES) or "_lat_" in
 
 
 def figure_name(metric: str) -> str:
-    """Return the name of a figure here for its name in guidelines (`read.bw`, `cpu.iowait`)."""
     return metric if metric in METRICS else BESIDE.get(metric, metric.replace(".", "_", 1))
 
 
@@ -49,7 +48,6 @@ USUAL_RATES = tuple(f"{side}_{rate}" for rate in SIDE_RATES for side in (*SIDES,
 
 
 def rates_of(cells: Iterable[Samples]) -> list[str]:
-    """Return the rates for these cells: of the total if work is mixed, and of each direction."""
     there = list(cells)
     mixed = any(TOTAL in sides_of([name for name in ("read_bw", "write_bw") if one.rounds(name)]) for one in there)
     sides = (*((TOTAL,) if mixed else ()), *SIDES)
@@ -57,7 +55,6 @@ def rates_of(cells: Iterable[Samples]) -> list[str]:
 
 
 def metrics_for(cells: Iterable[Samples], asked: Sequence[str]) -> Sequence[str]:
-    """Return the requested figures, or the usual rates of the workload."""
     return asked or rates_of(cells)
 
 

@@ -36,7 +36,6 @@ Place = tuple[int, float, str]
 
 @lru_cache(maxsize=4096)
 def value_key(value: str) -> Place:
-    """Sort sizes, times and numbers before words."""
     from runner.base.quantities import parse_size, parse_time
 
     for number in (float, parse_size, parse_time):
@@ -73,8 +72,6 @@ _PLAIN = frozenset({"run", "matrix", "layout", "workload"})
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """The naming of the rows of one table."""
-
     #: The axes of a key.
     names: tuple[str, ...]
     #: Axes with one value in all rows.
@@ -83,14 +80,12 @@ class Naming:
     implied: Mapping[str, Mapping[str, Mapping[str, str]]]
 
     def label(self, key: Sequence[str | None]) -> str:
-        """Name a row as cells are named: `random/rw=randread/stripe_unit=64KiB`."""
         left_out = {*self.fixed, *(name for names in self.implied.values() for name in names)}
         shown = {name: one for name, one in zip(self.names, key, strict=True) if one and name not in left_out}
         short = _short(self.names)
         return "/".join(one if name in _PLAIN else f"{short[name]}={one}" for name, one in shown.items()) or "all"
 
     def notes(self) -> Iterator[str]:
-        """Yield notes on what names leave out."""
         fixed = ", ".join(f"{name}={value}" for name, value in self.fixed.items() if name != "synthetic")
         if fixed:
             yield f"in all rows: {fixed}"
@@ -101,7 +96,6 @@ class Naming:
 def naming_of(
     cells: Sequence[Axes], names: Sequence[str], keys: Sequence[Sequence[str | None]], but: Collection[str]
 ) -> Naming:
-    """Name rows by these keys of these cells. `but` is axes that rows do not distinguish."""
     changing = {*varying_axes(cells), *but}
     fixed = {name: value for name, value in (cells[0] if cells else {}).items() if name not in changing}
     for at, name in enumerate(names):
@@ -120,7 +114,6 @@ def naming_of(
 
 
 def determined_axes(cells: Sequence[Axes], by: str, names: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Return the axes with one value for each value of another axis, with these values."""
     found = {}
     for name in names:
         pairs = {(axes.get(by), axes.get(name)) for axes in cells}
@@ -130,13 +123,11 @@ def determined_axes(cells: Sequence[Axes], by: str, names: Sequence[str]) -> dic
 
 
 def describe_determined(axis: str, along: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
-    """Describe what each value of an axis determines."""
     told = "; ".join(f"{name} {_grouped(values)}" for name, values in along.items())
     return (f"goes with {axis}: {told}",) if told else ()
 
 
 def alias_notes(cells: Sequence[Axes], declared: Iterable[Axes]) -> tuple[str, ...]:
-    """Note which axes appear under a shared name."""
     there, names = {*names_of(cells)}, {*names_of(declared)}
     return tuple(
         f"{alias} is {' or '.join(name for name in members if name in names)}"
@@ -146,7 +137,6 @@ def alias_notes(cells: Sequence[Axes], declared: Iterable[Axes]) -> tuple[str, .
 
 
 def _grouped(values: Mapping[str, str]) -> str:
-    """List each value once, with the names that have it."""
     grouped: dict[str, list[str]] = {}
     for value, theirs in sorted(values.items(), key=lambda item: value_key(item[0])):
         grouped.setdefault(theirs, []).append(value)
@@ -154,7 +144,6 @@ def _grouped(values: Mapping[str, str]) -> str:
 
 
 def _short(names: Sequence[str]) -> dict[str, str]:
-    """Shorten names as in cell names, where that is clear."""
     short = {name: name.removeprefix("tune.") if is_tunable(name) else name.rpartition(".")[2] for name in names}
     taken = list(short.values())
     return {name: one if taken.count(one) == 1 else name for name, one in short.items()}
@@ -222,7 +211,6 @@ def differing_axes(columns: Iterable[Sequence[Axes]], names: Iterable[str]) -> d
 
 
 def describe_differences(apart: Mapping[str, Sequence[Sequence[str]]]) -> str:
-    """Describe the differences of columns."""
     if not apart:
         return "they share single values, but no combination"
     told = ", ".join(f"{name} ({' → '.join(_few(one) or 'none' for one in values)})" for name, values in apart.items())

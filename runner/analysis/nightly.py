@@ -36,8 +36,6 @@ _ROWS, _ANNOTATIONS = 50, 10
 
 @dataclass(frozen=True)
 class Night:
-    """Runs, their results, and the runs that they are compared with."""
-
     runs: Sequence[RunRow]
     found: Sequence[Samples]
     recorded: Mapping[str, int]
@@ -51,38 +49,31 @@ class Night:
 
     @property
     def broken(self) -> list[Samples]:
-        """Return the cells with broken trials."""
         return [one for one in self.found if one.counts.get(Outcome.BROKEN)]
 
     @property
     def unmeasured(self) -> list[RunRow]:
-        """Return the runs that ended without a measured trial."""
         measured = {one.run.id for one in self.found if one.counts.get(Outcome.MEASURED)}
         return [run for run in self.runs if run.finished and run.id not in measured]
 
     @property
     def host_limited(self) -> list[Samples]:
-        """Return the cells with host-limited trials."""
         return [one for one in self.found if one.host_limited]
 
     @property
     def failing(self) -> list[Judgement]:
-        """Return the guidelines that failed."""
         return [one for one in self.judgements if one.failed]
 
     @property
     def slower(self) -> list[Line]:
-        """Return the figures that got worse."""
         return [line for line in self.comparison.lines if line.speed is Speed.SLOWER] if self.comparison else []
 
     @property
     def unfinished(self) -> list[RunRow]:
-        """Return the runs that were cut off."""
         return [run for run in self.runs if not run.finished]
 
     @property
     def exit(self) -> Exit:
-        """Return the exit code for this summary."""
         if self.broken or self.unfinished or self.unmeasured:
             return Exit.BROKEN
         # Only the run folder knows which guideline failed.
@@ -136,7 +127,6 @@ def _compare(done: Comparison) -> str:
 
 
 def issue(night: Night) -> str:
-    """Return the text of an issue: what got worse, what else changed, and how to repeat it."""
     parts = [f"# {escape_markdown(night.title)}", _table(_of_runs(night))]
     if night.slower:
         parts += ["## Slower than before", _table(_of_slower(night))]
@@ -149,7 +139,6 @@ def issue(night: Night) -> str:
 
 
 def annotated(night: Night) -> Iterator[str]:
-    """Yield annotation commands for GitHub, the first of each kind."""
     for one in night.broken[:_ANNOTATIONS]:
         yield _command("error", f"broken: {one.cell.name}", "; ".join(one.reasons))
     for claim in night.failing[: max(0, _ANNOTATIONS - len(night.broken))]:

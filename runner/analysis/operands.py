@@ -33,28 +33,22 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Side:
-    """One side: its name and its trials."""
-
     name: str
     found: Sequence[Samples]
 
     @cached_property
     def runs(self) -> list[RunRow]:
-        """Return the runs of its trials, latest first."""
         return list({one.run.id: one.run for one in self.found}.values())
 
     def without(self, runs: Collection[str]) -> Side:
-        """Return the side without some runs."""
         return Side(self.name, [one for one in self.found if one.run.id not in runs])
 
     @cached_property
     def kernels(self) -> set[str]:
-        """Return the kernels of its trials."""
         return {kernel for one in self.found for kernel in one.kernels}
 
 
 def runs_of(kind: str, word: str, runs: Sequence[RunRow]) -> list[RunRow]:
-    """Return the runs that may contain a side, before any trial is read."""
     if kind == "run":
         return runs_named(word, runs)
     if kind == "host":
@@ -66,7 +60,6 @@ def runs_of(kind: str, word: str, runs: Sequence[RunRow]) -> list[RunRow]:
 
 
 def side_of(kind: str, word: str, found: Sequence[Samples]) -> Side:
-    """Return the side from the trials of `runs_of`."""
     if kind in BY_ID:
         return Side(word, found)
     if kind == "kernel":
@@ -109,7 +102,6 @@ def is_odd(round_number: int) -> bool:
 
 
 def parts(name: str, found: Sequence[Samples], first: Callable[[int], bool] = is_odd) -> tuple[Side, Side]:
-    """Split a run into the rounds that match a predicate, and all others."""
     return (
         Side(f"{name}, odd rounds", [one.in_rounds(first) for one in found]),
         Side(f"{name}, even rounds", [one.in_rounds(lambda round_number: not first(round_number)) for one in found]),
@@ -117,7 +109,6 @@ def parts(name: str, found: Sequence[Samples], first: Callable[[int], bool] = is
 
 
 def describe_noise_floor(done: Comparison) -> str:
-    """Describe the noise floor."""
     least = noise_floor(line.ratio for line in done.lines)
     if least is None:
         return ""

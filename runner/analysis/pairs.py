@@ -48,8 +48,6 @@ _K = TypeVar("_K", bound="Hashable")
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One cell of each side; `name` is their common part."""
-
     name: str
     left: Several
     right: Several
@@ -57,8 +55,6 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """All pairs, and the cells of each side without a partner."""
-
     found: Sequence[Pair]
     alone: tuple[Sequence[Several], Sequence[Several]]
     notes: tuple[str, ...] = ()
@@ -123,7 +119,6 @@ def _by_id(a: Side, b: Side, facts_apart: Iterable[tuple[str, str, str]]) -> Pai
 
 
 def _other_runs(a: Side, b: Side) -> tuple[str, str]:
-    """Describe how cells of two runs differ, and which axis could be compared."""
     sides = [[one.cell.axes for one in side.found] for side in (a, b)]
     apart = differing_axes(sides, names_of([*sides[0], *sides[1]]))
     if not apart:
@@ -136,7 +131,6 @@ def _other_runs(a: Side, b: Side) -> tuple[str, str]:
 
 
 def _by_axis(axis: str, a: Side, b: Side, matrix: str) -> Pairs:
-    """Match cells of one matrix with different values of an axis."""
     every, middle = [*a.found, *b.found], len(a.found)
     cells = unite_axes([one.cell.axes for one in every], {axis})
     bound = tied_axes(axis, cells[:middle], cells[middle:])
@@ -186,14 +180,12 @@ def _bound_note(axis: str, bound: Mapping[str, tuple[str, str]]) -> tuple[str, .
 def _placed(
     rows: Iterable[Row[Several]], names: tuple[str, str], axes: Mapping[int, Axes]
 ) -> Iterator[tuple[str, Axes, Key]]:
-    """Yield each cell with its side and the key of its row."""
     for row in rows:
         for name, column in zip(names, row.columns, strict=True):
             yield from ((name, axes[id(several[0])], row.key) for several in column)
 
 
 def _why(axis: str, sides: Mapping[str, Sequence[Axes]], places: Sequence[str]) -> tuple[str, str]:
-    """Describe how the sides differ, and what would match."""
     apart = differing_axes(sides.values(), places)
     choice = common_choice(axis, sides, apart)
     resolution = (

@@ -76,7 +76,6 @@ def pivot(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
 
 
 def plain_pivot(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
-    """Return the same for programs: numbers with bounds and trials."""
     table = table_of(found, axis)
     rows: list[tuple[Value, ...]] = []
     for key, cells in table.lines:
@@ -89,8 +88,6 @@ def plain_pivot(found: Sequence[Samples], axis: str, metric: str | None) -> Grid
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Cells by the value of one axis and by all other differing axes."""
-
     axis: str
     #: The number of selected cells; `among` has those with the axis.
     asked: int
@@ -106,12 +103,10 @@ class Table:
 
     @property
     def heads(self) -> list[str]:
-        """Return the names of the columns."""
         return [f"{self.axis}={value}" for value in self.values]
 
 
 def table_of(found: Sequence[Samples], axis: str) -> Table:
-    """Put cells that differ only in an axis into one line."""
     among = [one for one in found if axis in with_aliases(one.cell.axes)]
     cells = unite_axes([one.cell.axes for one in among], {axis})
     along = _along(cells, axis)
@@ -170,13 +165,11 @@ def _too_many(cells: Sequence[Axes], names: Sequence[str], axis: str) -> BadInpu
 
 
 def line_figures(cells: Slots, metric: str | None) -> list[str]:
-    """Return the figures of a line that any of its cells has."""
     there = [one for one in cells if one]
     return [name for name in ([metric] if metric else rates_of(there)) if any(one.estimate(name) for one in there)]
 
 
 def notes_of(table: Table, metric: str | None) -> tuple[str, ...]:
-    """Return the notes beside a table along an axis."""
     among, axis = table.among, table.axis
     columns: dict[str, list[Axes]] = {value: [] for value in table.values}
     for axes in table.cells:
@@ -200,14 +193,12 @@ def notes_of(table: Table, metric: str | None) -> tuple[str, ...]:
 
 
 def _placed(table: Table) -> Iterator[tuple[str, Axes, Key]]:
-    """Yield each cell with the key of its line."""
     axes = {id(one): there for one, there in zip(table.among, table.cells, strict=True)}
     for key, cells in table.lines:
         yield from ((value, axes[id(one)], key) for value, one in zip(table.values, cells, strict=True) if one)
 
 
 def _alone(table: Table, columns: Mapping[str, Sequence[Axes]]) -> Iterator[str]:
-    """Describe why no line has figures in two columns, and how to align them."""
     if len(table.values) < 2 or any(sum(one is not None for one in cells) > 1 for _, cells in table.lines):
         return
     apart = differing_axes(columns.values(), table.naming.names)
@@ -226,7 +217,6 @@ def _with_trials(one: Samples | None, metric: str) -> tuple[Value, ...]:
 
 
 def _lacking(found: Sequence[Samples], metric: str | None) -> tuple[str, ...]:
-    """Note how many cells lack the figure."""
     wanted_ = [metric] if metric else [f"{side}_bw" for side in _SIDES]
     lacking = sum(not any(one.estimate(name) for name in wanted_) for one in found)
     if not lacking:
@@ -235,7 +225,6 @@ def _lacking(found: Sequence[Samples], metric: str | None) -> tuple[str, ...]:
 
 
 def format_mean(one: Samples | None, metric: str) -> str:
-    """Return mean and uncertainty as text; empty without figures."""
     found = one.estimate(metric) if one else None
     if found is None:
         return ""
@@ -245,7 +234,6 @@ def format_mean(one: Samples | None, metric: str) -> str:
 
 
 def _host_limited(found: Sequence[Samples], metric: str | None) -> tuple[str, ...]:
-    """Note that some trials are host-limited."""
     metrics = [metric] if metric else [f"{side}_bw" for side in _SIDES]
     host_limited = sum(max(one.host_limited_of(name) for name in metrics) for one in found)
     of = sum(max(len(one.counted(name)) for name in metrics) for one in found)
@@ -277,7 +265,6 @@ _NOTES = (
 
 
 def display_scaling(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
-    """Return a table for people: the first figure of a line, then multiples of it."""
     table = table_of(found, axis)
     rows: list[tuple[Value, ...]] = []
     for key, cells in table.lines:
@@ -292,7 +279,6 @@ def display_scaling(found: Sequence[Samples], axis: str, metric: str | None) -> 
 
 
 def data_scaling(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
-    """Return the same for programs, as numbers."""
     table = table_of(found, axis)
     rows: list[tuple[Value, ...]] = []
     for key, cells in table.lines:
@@ -307,7 +293,6 @@ def data_scaling(found: Sequence[Samples], axis: str, metric: str | None) -> Gri
 
 
 def _base(cells: Slots, metric: str) -> Samples | None:
-    """Return the first cell of a line with the figure."""
     return next((one for one in cells if one and one.rounds(metric)), None)
 
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ListedRun:
-    """One run of the list."""
-
     run: RunRow
     state: State
     #: None: the journal is unreadable.
@@ -37,7 +35,6 @@ class ListedRun:
 
 
 def select_by_name(runs: Sequence[RunRow], names: Sequence[str]) -> list[RunRow]:
-    """Return the runs by names or patterns of their matrices or folders. Without names, return all."""
     chosen = {name: [run for run in runs if _is_called(run, name)] for name in names}
     if strange := [name for name, found in chosen.items() if not found]:
         there = ", ".join(dict.fromkeys(run.matrix for run in runs))
@@ -55,7 +52,6 @@ def _is_called(run: RunRow, name: str) -> bool:
 
 
 def list_table(listed: Sequence[ListedRun]) -> Grid:
-    """Return a row for each run."""
     hosts = len({one.run.host for one in listed}) > 1
     verdicts = any(one.verdicts for one in listed)
     columns = ("run", "state", "matrix", "machine", *(("host",) * hosts), "started (UTC)", "cells", "trials")
@@ -83,7 +79,6 @@ def _cells(progress: Progress | None) -> str:
 
 
 def _trials(one: ListedRun) -> str:
-    """Return the recorded trials, with the planned number if more follow."""
     if one.progress is None:
         return "?"
     return f"{one.progress.trials:,}" + ("" if one.run.finished else f" of {one.run.planned:,}")
@@ -94,7 +89,6 @@ def _counts(verdicts: Mapping[str, int]) -> str:
 
 
 def list_document(listed: Sequence[ListedRun], left_out: int, notes: Sequence[str]) -> dict[str, Any]:
-    """Return the list as JSON data."""
     return {"runs": [_row(one) for one in listed], "left_out": left_out, "notes": list(notes)}
 
 
@@ -126,8 +120,6 @@ _FEW = 5
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
-    """The state of a run at a moment."""
-
     folder: RunFolder
     state: State
     holder: Holder | None
@@ -140,12 +132,10 @@ class RunStatus:
 
     @property
     def seconds_a_trial(self) -> float | None:
-        """Return the mean time of a trial of the current process, or None before its first."""
         return self._elapsed / self.progress.recent if self.holder and self.progress.recent else None
 
     @property
     def seconds_left(self) -> float | None:
-        """Return the remaining time, estimated as by the process itself; None if unknown."""
         manifest, recent = self.folder.manifest, self.progress.recent
         left = max(0, manifest.planned - self.progress.trials)
         if self.holder is None or not (recent or manifest.expected):
@@ -158,12 +148,10 @@ class RunStatus:
 
     @property
     def at_most(self) -> bool:
-        """Return whether the run may end before all planned trials are recorded."""
         return self.folder.manifest.until is not None or self.folder.manifest.steered
 
 
 def status_lines(status: RunStatus) -> Iterator[tuple[str, str]]:
-    """Yield name and text of each line."""
     manifest, progress = status.folder.manifest, status.progress
     at_most = "at most " if status.at_most else ""
     yield "state", status.state.value
@@ -207,7 +195,6 @@ def _now(status: RunStatus) -> Iterator[tuple[str, str]]:
 
 
 def status_document(status: RunStatus) -> dict[str, Any]:
-    """Return the status as JSON data."""
     manifest, progress, holder = status.folder.manifest, status.progress, status.holder
     return {
         "run": status.folder.path.name,
@@ -249,7 +236,6 @@ def _outcomes(progress: Progress) -> str:
 
 
 def _rate(seconds: float) -> str:
-    """Return trials per unit of time, in the smallest unit with at least one."""
     for unit, length in (("second", 1), ("minute", 60), ("hour", 3600)):
         if seconds <= length:
             return f"{digits(length / seconds) if seconds else 'many'} trials a {unit}"

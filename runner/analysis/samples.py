@@ -35,8 +35,6 @@ _rule = lru_cache(Rule)
 
 
 class Sample(NamedTuple):
-    """One trial. `values` are the requested figures; None if not measured."""
-
     round: int
     outcome: str
     reason: str
@@ -46,8 +44,6 @@ class Sample(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """Summary of the trials of a cell, independent of figures."""
-
     counts: Mapping[str, int]
     reasons: Sequence[str]
     kernels: Sequence[str]
@@ -85,25 +81,20 @@ class Samples:
         ]
 
     def of_outcome(self, outcome: str) -> Samples:
-        """Return only the trials with this outcome."""
         return replace(self, rows=[row for row in self.rows if row[_OUTCOME] == outcome], among=self.among or self)
 
     def in_rounds(self, meant: Callable[[int], bool]) -> Samples:
-        """Return only the trials of these rounds."""
         return replace(self, rows=[row for row in self.rows if meant(row[_ROUND])], among=self.among or self)
 
     def under(self, meant: Callable[[str], bool]) -> Samples:
-        """Return only the trials on these kernels."""
         return replace(self, rows=[row for row in self.rows if meant(row[_KERNEL])])
 
     @property
     def identities(self) -> Iterator[tuple[str, int]]:
-        """Yield the identities of its trials within the run."""
         return ((row[_CELL], row[_ROUND]) for row in self.rows)
 
     @cached_property
     def _seen(self) -> _Seen:
-        """Summarise all rows in one pass."""
         counts: dict[str, int] = {}
         reasons: dict[str, None] = {}
         kernels: set[str] = set()
@@ -127,18 +118,15 @@ class Samples:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Return the number of trials by outcome."""
         return self._seen.counts
 
     @property
     def outcome(self) -> str:
-        """Return the worst outcome."""
         order = (Outcome.BROKEN, Outcome.MEASURED, Outcome.SKIPPED)
         return next((outcome for outcome in order if self.counts.get(outcome)), "")
 
     @property
     def reasons(self) -> Sequence[str]:
-        """Return the distinct reasons of broken or skipped trials."""
         return self._seen.reasons
 
     @property
@@ -147,7 +135,6 @@ class Samples:
 
     @property
     def host_limited(self) -> int:
-        """Return the number of host-limited trials."""
         return self._seen.host_limited
 
     @property
@@ -161,16 +148,13 @@ class Samples:
 
     @property
     def unsettled(self) -> int:
-        """Return the number of measured trials that did not reach their steady state."""
         return self._seen.unsettled
 
     def counted(self, metric: str) -> list[Row]:
-        """Return the trials that count for a figure."""
         at = (_READ if metric.startswith("read") else _WRITE) if is_percentile(metric) else self._at(metric)
         return [row for row in self._seen.settled if row[at] is not None]
 
     def host_limited_of(self, metric: str) -> int:
-        """Return how many of these are host-limited."""
         return sum(bool(row[_HOST_LIMITED]) for row in self.counted(metric)) if self.host_limited else 0
 
     def _at(self, metric: str) -> int:
@@ -178,18 +162,15 @@ class Samples:
 
     @property
     def rule(self) -> Rule:
-        """Return the stopping rule."""
         run = self.run
         most = len((self.among or self).rows) if run.most is None else run.most
         return _rule(run.least, most, run.until, run.confidence, run.finished, run.steered)
 
     @cached_property
     def stopped(self) -> StopReason:
-        """Return why there are no more trials."""
         return self.stopped_by(self.rule)
 
     def stopped_by(self, rule: Rule) -> StopReason:
-        """Return the same for another stopping rule."""
         if self.among:
             return self.among.stopped_by(rule)
         rates: list[float] = []
@@ -198,7 +179,6 @@ class Samples:
         return stop_reason(rates, len(self.rows), rule)
 
     def rounds(self, metric: str) -> Mapping[int, float]:
-        """Return a figure of single trials by round."""
         found = self._rounds.get(metric)
         if found is None:
             at = self._at(metric)
@@ -234,12 +214,10 @@ class Samples:
 
 @lru_cache
 def _columns(metrics: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the columns that these metrics need."""
     return (*_HEAD, *(metric for metric in metrics if metric not in _HEAD))
 
 
 def mean_over_runs(several: Sequence[Samples], metric: str) -> float | None:
-    """Return a figure over several runs of a cell, or None if unknown."""
     values = [value for one in several for value in one.rounds(metric).values()]
     if not is_percentile(metric):
         return fmean(values) if values else None
@@ -290,7 +268,6 @@ def _declared(cell: CellRow) -> tuple[Any, ...]:
 def _latencies(
     store: SharedStore, metrics: Sequence[str], runs: Collection[str], cells: Collection[str] | None
 ) -> Mapping[tuple[str, str], Mapping[tuple[str, int], bytes]]:
-    """Read histograms by run and cell, for directions with requested percentiles."""
     sides = sorted({one.partition("_")[0] for one in metrics if is_percentile(one)})
     found: dict[tuple[str, str], dict[tuple[str, int], bytes]] = {}
     if sides:

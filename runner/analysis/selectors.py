@@ -84,7 +84,6 @@ def _good(run: RunRow, runs: Sequence[RunRow]) -> RunRow:
 
 
 def runs_on(where: str, runs: Sequence[RunRow]) -> list[RunRow]:
-    """Return the runs on a machine (`qemu`), a host, or of a matrix, by name or pattern."""
     found = [run for run in runs if any(fnmatchcase(name, where) for name in (run.machine, run.host, run.matrix))]
     if not found:
         there = {f"{run.matrix} on {run.machine} of {run.host or 'a host without a name'}": None for run in runs}
@@ -97,10 +96,6 @@ def runs_on(where: str, runs: Sequence[RunRow]) -> list[RunRow]:
 
 
 def default_runs(runs: Sequence[RunRow]) -> tuple[list[RunRow], str]:
-    """Return the default runs, and a note on the others.
-
-    Synthetic runs count only if there are no measured ones.
-    """
     measured = [run for run in runs if not run.synthetic]
     left = len(runs) - len(measured)
     if not measured or not left:
@@ -119,7 +114,6 @@ def explain_passed_over(words: Sequence[str], runs: Sequence[RunRow]) -> str:
 
 
 def explain_later_run(name: str, *, measured: bool) -> str:
-    """Explain why `latest` is not this later run: it has no results, or they are synthetic."""
     return f"{name} is later, but {'synthetic' if measured else 'has no results yet'}; name it to see it"
 
 
@@ -131,7 +125,6 @@ def with_results(runs: Sequence[RunRow]) -> list[RunRow]:
 
 @contextmanager
 def with_hint(hint: str) -> Iterator[None]:
-    """Add a hint to errors in the block."""
     try:
         yield
     except BadInput as problem:
@@ -178,7 +171,6 @@ class CellSelection:
     rules: Sequence[Mapping[str, frozenset[str]]] = ()
 
     def takes(self, cell: CellRow) -> bool:
-        """Return whether it selects a cell of a run."""
         if cell.id not in self.ids:
             return False
         return not self.rules or any(_fits(cell.axes, rule) for rule in self.rules)
@@ -221,7 +213,6 @@ def _fits(axes: Mapping[str, str], rule: Mapping[str, frozenset[str]]) -> bool:
 
 
 def cell_named(text: str, cells: Iterable[CellRow]) -> set[str]:
-    """Return the ids of the cells with this name or prefix of an id."""
     known = {cell.id: cell.name for cell in cells}
     found = {key for key, name in known.items() if text in {key, name}}
     if not found and len(text) >= _LEAST:

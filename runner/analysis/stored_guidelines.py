@@ -23,12 +23,10 @@ if TYPE_CHECKING:
 
 
 def columns_of(guidelines: Iterable[Guideline]) -> list[str]:
-    """Return the figures of these guidelines."""
     return list(dict.fromkeys(column for one in guidelines for column in one.claimed.figure.columns))
 
 
 def judged_in_store(guidelines: Sequence[Guideline], found: Sequence[Samples]) -> list[Judgement]:
-    """Judge guidelines over runs. Raise BadInput for a mix of measured and synthetic runs."""
     synthetic = {one.run.synthetic for one in found}
     if len(synthetic) > 1:
         raise BadInput(
@@ -60,7 +58,6 @@ def as_measured(samples: Samples) -> Measured:
 
 
 def declared_by(manifest: Manifest) -> Declared:
-    """Return the matrix of a run, as of its start, with all files that it used."""
     return parse("matrix.yaml", manifest.text, lambda name: _used(name, manifest.used))
 
 

@@ -28,7 +28,6 @@ _BECAME = (*_OUTCOMES, "reason", "host_limited", "unsettled", "stopped")
 
 
 def cells_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
-    """Return a row for each cell of a run, for programs: plain numbers in base units."""
     axes = _columns_of(found)
     columns = (*_CELL, *_BECAME, *_named(axes), *(f"{one}{end}" for one in metrics for end in ENDS))
     # Compute once for each distinct cell, because many runs share cells.
@@ -50,7 +49,6 @@ ENDS = ("", "_low", "_high", "_rel")
 
 
 def trials_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
-    """Return a row for each trial, for programs."""
     axes = _columns_of(found)
     columns = (*_CELL, "trial", "outcome", "reason", "host_limited", "unsettled", *_named(axes), *metrics)
     rows: list[tuple[Value, ...]] = [
@@ -100,7 +98,6 @@ def display_table(
 
 
 def display_trials(found: Sequence[Samples], metrics: Sequence[str], *, most: int) -> Grid:
-    """Return up to `most` rows of trials for people."""
     several = len({one.run.id for one in found}) > 1
     columns = (*(("run",) if several else ()), "cell", "trial", *metrics, "outcome")
     rows: list[tuple[Value, ...]] = [
@@ -137,7 +134,6 @@ def full_name(axis: str, found: Iterable[Samples]) -> str:
 
 
 def warnings(runs: Iterable[RunRow]) -> tuple[str, ...]:
-    """Return the warnings for any figures of these runs."""
     different = {run.id: run for run in runs}.values()
     synthetic = sorted({run.machine for run in different if run.synthetic})
     if not synthetic:
@@ -150,7 +146,6 @@ def warnings(runs: Iterable[RunRow]) -> tuple[str, ...]:
 
 
 def describe_unfinished(runs: Iterable[RunRow], recorded: Mapping[str, int]) -> tuple[str, ...]:
-    """Describe the unfinished runs. `recorded` is the number of trials of each."""
     return tuple(
         f"{run.name} is not finished: {recorded.get(run.id, 0):,} of {'at most ' if run.until else ''}"
         f"{run.planned:,} trials"
@@ -160,13 +155,11 @@ def describe_unfinished(runs: Iterable[RunRow], recorded: Mapping[str, int]) -> 
 
 
 def axes_of(found: Iterable[Samples]) -> list[str]:
-    """Return every axis of these cells."""
     different = {id(one.cell): one.cell.axes for one in found}
     return names_of(different.values())
 
 
 def _columns_of(found: Iterable[Samples]) -> list[str]:
-    """Return every axis, and the shared names that unite some of them."""
     cells = [cell.axes for cell in {id(one.cell): one.cell for one in found}.values()]
     return [*names_of(cells), *common_aliases(cells)]
 
@@ -191,7 +184,6 @@ def values_of(estimate: Estimate | None) -> tuple[Value, ...]:
 
 
 def _usual(one: Samples, *, mixed: bool) -> tuple[str, ...]:
-    """Return the rates, and the uncertainty of the headline. With `mixed`, there is a column for totals."""
     means = _means(one)
     sides = sides_of(means)
     rates = [

@@ -29,8 +29,6 @@ _WIDTH = 60
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The value of one run."""
-
     samples: Samples
     estimate: Estimate
 
@@ -49,7 +47,6 @@ class Series:
 
     @property
     def bars(self) -> str:
-        """Return a line of bars between minimum and maximum, with a stroke at each change."""
         values = [point.estimate.mean for point in self.points]
         least, span = min(values), max(values) - min(values)
         steps = {change.at for change in self.changes}
@@ -59,7 +56,6 @@ class Series:
 
 
 def timelines(found: Sequence[Samples], metrics: Sequence[str]) -> list[Series]:
-    """Return all histories of these trials by cell name. Without `metrics`, use the rates of the workloads."""
     by_place: dict[tuple[str, str, str, bool], list[Samples]] = {}
     for one in sorted(found, key=lambda one: (one.run.started, one.run.id)):
         by_place.setdefault((one.cell.id, one.run.machine, one.run.host, one.run.synthetic), []).append(one)
@@ -76,7 +72,6 @@ def timelines(found: Sequence[Samples], metrics: Sequence[str]) -> list[Series]:
 
 
 def data_table(told: Sequence[Series]) -> Grid:
-    """Return a row for each run of every history."""
     who = ("cell", "name", "machine", "host", "synthetic", "figure", "run", "started", "kernel", "revision")
     step = ("change", "change_low", "change_high", "change_p")
     rows: list[tuple[Value, ...]] = []
@@ -96,7 +91,6 @@ def data_table(told: Sequence[Series]) -> Grid:
 
 
 def display_table(told: Sequence[Series], *, most: int) -> Grid:
-    """Return one history in full, or a line for each of several."""
     return _in_full(told[0], most) if len(told) == 1 else _in_short(told, most)
 
 

@@ -105,7 +105,6 @@ def cli() -> None:
 
 
 def show_error(error: MatrixError) -> None:
-    """Print an error: what happened, the evidence, what to do."""
     click.secho(wrap_text(f"matrix: {error.brief}", columns_of(sys.stderr)), err=True, bold=True)
     if error.details:
         echo(error.details, err=True)
@@ -164,7 +163,6 @@ def main() -> None:
 
 
 def _internal_error(error: Exception) -> MatrixError:
-    """Turn an unexpected exception into an error with its traceback."""
     import traceback
 
     return MatrixError(

@@ -85,7 +85,6 @@ def reach_for(hosts: Path | None, host: str | None) -> str:
 
 
 def _sweep(notice: Callable[[str], None], *, dry: bool) -> bool:
-    """Remove leftover machines; report whether some remain."""
     from runner.machines import SWEEPERS, sweep
 
     found = [one for name in SWEEPERS for one in sweep(name, dry=dry)]
@@ -95,7 +94,6 @@ def _sweep(notice: Callable[[str], None], *, dry: bool) -> bool:
 
 
 def list_hosts(hosts: Path | None, state: Path) -> dict[str, str]:
-    """Return the ssh hosts of hosts.yaml and of recorded leases: their names by reach."""
     from runner.cli.disks import load_lab_file
     from runner.hosts.disk_ledger import lease_records
 
@@ -126,8 +124,6 @@ def _clean_all_hosts(hosts: Path | None, state: Path, labelled: tuple[str, ...],
 
 
 def _clean_host(state: Path, reach: str, name: str, labelled: tuple[str, ...], *, dry: bool) -> bool:
-    """Clean one of several hosts, with its name before each message."""
-
     def notice(text: str) -> None:
         echo(f"{name}: {text}")
 
@@ -141,7 +137,6 @@ def _clean_host(state: Path, reach: str, name: str, labelled: tuple[str, ...], *
 def _clean_disks(
     state: Path, reach: str, labelled: tuple[str, ...], notice: Callable[[str], None], *, dry_run: bool
 ) -> bool:
-    """Return the disks of a host; report whether some remain leased."""
     from runner.hosts.disk_ledger import night_of
     from runner.hosts.recovery import clean
     from runner.session.host_connection import connect_host, open_connection

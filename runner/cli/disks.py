@@ -45,14 +45,12 @@ def show_disks(hosts: Path | None, host: str | None, form: str) -> None:
 
 
 def load_lab_file(hosts: Path | None) -> Lab | None:
-    """Load a lab file; without a name hosts.yaml, if it exists."""
     from runner.space.declared_files import load_lab
 
     return load_lab(hosts or HOSTS_FILE) if hosts or HOSTS_FILE.exists() else None
 
 
 def reach_of(lab: Lab | None, name: str | None) -> str:
-    """Return how a host is reached; `local` without a name."""
     host = find_host(lab, name) if name else None
     return host.reach if host else "local"
 

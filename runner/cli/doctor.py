@@ -121,7 +121,6 @@ def _ready(place: Where) -> str:
 
 
 def _ssh_name(host: str) -> str:
-    """Return the ssh name of a host of hosts.yaml; any other name is for ssh itself."""
     from runner.cli.disks import load_lab_file
 
     lab = load_lab_file(None)
@@ -130,7 +129,6 @@ def _ssh_name(host: str) -> str:
 
 
 def _show_host(name: str) -> None:
-    """Print the versions of a host, and the programs and modules that some layouts would lack there."""
     from runner.hosts.agent.connection import connection_to
     from runner.machines.requirements import OPTIONAL, PACKAGES, facts, missing
     from runner.machines.ssh import query_host

@@ -124,7 +124,6 @@ def _judge(
 
 
 def declared_guidelines(runs: Iterable[RunRow], results: Path) -> list[Guideline]:
-    """Return the guidelines of the matrices of these runs; of guidelines with the same id, the latest."""
     from runner.analysis.stored_guidelines import declared_by
     from runner.results.run_folder import load
 

@@ -46,7 +46,6 @@ def _pages() -> dict[str, Path]:
 
 
 def _show(text: str) -> None:
-    """Show Markdown: formatted and paged on a terminal, unchanged elsewhere."""
     if not sys.stdout.isatty():
         click.echo(text, nl=False)
         return

@@ -111,7 +111,6 @@ def command(
 
 
 def _read_new_files(files: Iterable[Path], results: Path) -> dict[Path, bytes]:
-    """Return the contents of files that are not imported yet, each content once; refuse if no file remains."""
     from runner.base.errors import BadInput
 
     imported = _imported(results)
@@ -155,7 +154,6 @@ def _digest(content: bytes) -> str:
 
 
 def _folder_of(content: bytes) -> str:
-    """Return the folder of a copy, relative to the run."""
     return f"imported/{_digest(content)}"
 
 
@@ -201,7 +199,6 @@ def _trials(
 
 
 def _cell(group: Group, axes: Mapping[str, str], known: dict[str, CellRow]) -> CellRow:
-    """Return the cell of a group. Its id is a hash of its name, options and axes."""
     from runner.results.record import CellRow
     from runner.results.run_folder import parts_of
     from runner.space.variants import digest
@@ -247,7 +244,6 @@ def _manifest(
 
 
 def _unfinished_import(results: Path, wanted: Manifest) -> RunFolder | None:
-    """Return a killed import of the same files, if any."""
     from runner.results.run_folder import runs
 
     same = (run for run in runs(results) if run.manifest.fingerprint == wanted.fingerprint)

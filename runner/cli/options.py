@@ -69,8 +69,6 @@ shard = click.option(
 
 
 class _Place(click.ParamType[Where]):
-    """A machine, such as `qemu` or `ssh:shelf`."""
-
     name = "machine"
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:  # noqa: ARG002
@@ -144,7 +142,6 @@ _passthrough = click.option(
 
 
 def disk_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for physical disks."""
     return _passthrough(hosts(_destroy(command)))
 
 

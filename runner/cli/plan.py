@@ -108,7 +108,6 @@ def _print_text(request: Request, found: Estimate, pace: Pace, place: str, side_
 
 
 def _describe_budget(budget: Cost, found: Estimate, repeat: Repeat, pace: Pace, place: str) -> str:
-    """Describe the trials that a budget covers, and the expected width of their intervals."""
     from runner.statistics.ratios import t_factor
 
     times = _times(budget, found, repeat)
@@ -152,7 +151,6 @@ def _span(least: str, most: str) -> str:
 
 
 def volume(count: int) -> str:
-    """Format bytes in decimal units, as for sizes and endurance of disks."""
     for unit, size in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if count >= size:
             return f"{count / size:.3g} {unit}"

@@ -40,14 +40,12 @@ class View(AbstractContextManager["View"], ABC):
         self.notice(f"results go to {folder}/")
 
     def show_estimate(self, least: float, most: float) -> None:
-        """Show the remaining time in seconds."""
         self._expected = most
         if self.done < self.planned:
             text, longest = about(least), about(most)
             self.notice(f"it takes {text}" if text == longest else f"it takes {text}, or up to {longest}")
 
     def end_run(self, end: Ending) -> None:
-        """Show the table, the verdicts and the location of the reports."""
         from runner.reports.terminal import caption, table
 
         stream = cast("TextIO", self.output)
@@ -89,7 +87,6 @@ class View(AbstractContextManager["View"], ABC):
         pass
 
     def trouble(self, text: str) -> None:
-        """Show a problem that does not stop the run."""
         self.notice(text)
 
     @abstractmethod
@@ -113,8 +110,6 @@ def format_repeat(event: TrialHostLimited) -> str:
 
 
 class QuietView(View):
-    """Shows errors and the location of the reports."""
-
     def event(self, event: Event) -> None:
         if isinstance(event, RigWasLost):
             echo(f"{event.name}: {event.reason}; {event.next}", err=True)
@@ -137,8 +132,6 @@ class QuietView(View):
 
 
 class JsonView(View):
-    """Prints one JSON object per line, for programs."""
-
     def start_run(self, folder: Path) -> None:
         self._print(event="run", folder=str(folder), planned=self.planned, done=self.done)
 
@@ -218,8 +211,6 @@ def _row(trial: Trial) -> dict[str, Any]:
 
 
 class PlainView(View):
-    """Prints log lines."""
-
     def __init__(self, planned: int, done: int) -> None:
         super().__init__(planned, done)
         self._last_brief = ""
@@ -237,15 +228,12 @@ class PlainView(View):
         self.print_line(text)
 
     def progress(self, brief: str, fraction: float | None = None) -> None:  # noqa: ARG002
-        """Print a line at the start of a step, not for every fraction."""
         if brief != self._last_brief:
             self._last_brief = brief
             self.print_line(f"{brief} …")
 
 
 class LiveView(View):
-    """Draws a progress line with the current trial and the remaining time; with several rigs, a line for each."""
-
     def __init__(self, planned: int, done: int) -> None:
         super().__init__(planned, done)
         from runner.cli.screen import progress_bar
@@ -298,7 +286,6 @@ class LiveView(View):
         self._show()
 
     def _show(self) -> None:
-        """Show the activity of one rig on the main line; of several rigs on a line each."""
         several = len(self._activities) > 1
         if self._activities:
             one = next(iter(self._activities.values()))
@@ -310,7 +297,6 @@ class LiveView(View):
         self._bar.console.print(text, markup=False)
 
     def progress(self, brief: str, fraction: float | None = None) -> None:
-        """Show a separate bar until the step ends."""
         if self._long is None:
             self._long = self._bar.add_task(brief, total=100, left="", last="")
         total = None if fraction is None else 100

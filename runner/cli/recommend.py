@@ -143,7 +143,6 @@ def _best_cell(row: RunRow, found: Recommendation, results: Path) -> Cell | None
 def _write_commands(
     cell: Cell | None, templates: Path | None, script: Path | None, warning: str, *, with_table: bool
 ) -> None:
-    """Write the commands to a file, or show them beside a table for people."""
     from runner.base.errors import BadInput
     from runner.base.files import write_atomically
     from runner.scripts.recommended_commands import recommended_script

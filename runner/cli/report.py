@@ -40,7 +40,6 @@ def command(runs: tuple[Path, ...], junit: Path | None, results: Path) -> None:
 
 
 def folder_of(run: Path, results: Path) -> Path:
-    """Find a run by path, by name below `results`, or as `latest`."""
     if run.exists():
         return run
     return _latest(results) if str(run) == "latest" else next(filter(Path.exists, [results / run]), run)

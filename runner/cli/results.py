@@ -131,7 +131,6 @@ def command(
 def _check_options(
     pivot: str | None, familiar: str | None, metrics: tuple[str, ...], *, scale: bool, by_trial: bool
 ) -> None:
-    """Refuse options that do not go together."""
     from runner.base.errors import BadInput
 
     if pivot and (by_trial or len(metrics) > 1):
@@ -166,14 +165,12 @@ def parse_metrics(metrics: Sequence[str]) -> tuple[str, ...]:
 
 
 def filter_outcome(found: list[Samples], outcome: str | None) -> list[Samples]:
-    """Keep trials with this outcome, and cells that have any."""
     if outcome is None:
         return found
     return [left for one in found if (left := one.of_outcome(outcome)).rows]
 
 
 def legacy_metrics(familiar: str) -> tuple[str, ...]:
-    """Return the figures that another program shows."""
     from runner.analysis.legacy_columns import FAMILIAR
 
     return FAMILIAR[familiar].metrics

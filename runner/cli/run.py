@@ -46,7 +46,6 @@ class SignalStop:
     """
 
     def __init__(self, announce: Callable[[], object]) -> None:
-        """`announce` tells the user that the run stops."""
         self.requested = False
         self._announce = announce
         self._cancel: Callable[[bool], object] | None = None

@@ -28,7 +28,6 @@ def command(what: str) -> None:
 
 
 def hosts_schema_text() -> str:
-    """Return the content of matrix/hosts.schema.json."""
     from runner.language.hosts import Lab
 
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Lab.model_json_schema()}
@@ -36,7 +35,6 @@ def hosts_schema_text() -> str:
 
 
 def published_schema_text() -> str:
-    """Return the content of matrix/published.schema.json."""
     from runner.language.published import Published
 
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Published.model_json_schema()}
@@ -44,7 +42,6 @@ def published_schema_text() -> str:
 
 
 def model_schema_text() -> str:
-    """Return the content of matrix/model.schema.json."""
     from pydantic import TypeAdapter
 
     from runner.language.disks import AnyModel, DiskModel
@@ -55,7 +52,6 @@ def model_schema_text() -> str:
 
 
 def guidelines_schema_text() -> str:
-    """Return the content of matrix/guidelines.schema.json."""
     from pydantic import TypeAdapter
 
     from runner.language.guidelines import Guideline
@@ -66,7 +62,6 @@ def guidelines_schema_text() -> str:
 
 
 def schema_text() -> str:
-    """Return the content of matrix/schema.json."""
     from runner.language.matrix import Matrix
 
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Matrix.model_json_schema()}

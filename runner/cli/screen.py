@@ -35,7 +35,6 @@ _THEME = Theme({"progress.spinner": GOOD})
 
 
 def progress_bar(stream: TextIO) -> Progress:
-    """Return the progress line; its tasks have the fields `left` and `last`."""
     console = Console(file=stream, theme=_THEME, highlight=False)
     # No redirection: `RunOutput` writes to sys.stdout, which must not lead back to this console.
     # Not expanded: a padded line would wrap and leave remains when the terminal becomes narrower.
@@ -45,8 +44,6 @@ def progress_bar(stream: TextIO) -> Progress:
 
 
 class _Line(ProgressColumn):
-    """Trials, times and the current cell; the cell is shortened to fit."""
-
     def __init__(self, console: Console) -> None:
         super().__init__()
         self._console = console
@@ -70,7 +67,6 @@ def _count(task: Task) -> str:
 
 
 def _bar(task: Task) -> str:
-    """Draw heavy lines for done trials and light ones for the rest: readable without colour."""
     done = int(_BAR * task.percentage / 100) if task.total else 0
     return "━" * done + "─" * (_BAR - done)
 
@@ -81,7 +77,6 @@ def _elapsed(task: Task) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """Cut the middle out of a text that is wider than this."""
     if len(text) <= width:
         return text
     tail = width // 2
@@ -149,13 +144,11 @@ WIDTH = 100
 
 
 def echo(text: str, *, err: bool = False, stream: TextIO | None = None) -> None:
-    """Print a text; on a terminal, break long lines."""
     to = stream or (sys.stderr if err else sys.stdout)
     click.echo(wrap_text(text, columns_of(to)), file=to)
 
 
 def wrap_text(text: str, columns: int) -> str:
-    """Break lines between words, with a hanging indent; 0 columns: no change."""
     if not columns:
         return text
     return "\n".join(part for line in text.split("\n") for part in _wrap_line(line, columns))
@@ -170,7 +163,6 @@ def columns_of(stream: TextIO) -> int:
 
 
 def is_live_terminal(stream: TextIO) -> bool:
-    """Return whether a stream is a terminal that can redraw a line."""
     return bool(columns_of(stream)) and os.environ.get("TERM", "").lower() not in _DUMB
 
 
@@ -185,7 +177,6 @@ def console_for(sheet: Sheet, stream: TextIO, columns: int) -> Console:
 
 
 def print_sheet(sheet: Sheet, stream: TextIO) -> None:
-    """Print a table: fitted to a terminal, complete in a pipe or a file."""
     from runner.reports.table import Fitted
 
     console_for(sheet, stream, columns_of(stream)).print(Fitted(sheet))

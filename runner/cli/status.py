@@ -60,7 +60,6 @@ def _find_run(run: Path, results: Path) -> tuple[list[RunStatus], bool]:
 
 
 def _running_or_last(results: Path) -> tuple[list[RunStatus], bool]:
-    """Return the running runs, the latest first; without one, the last run."""
     from runner.results.observe import find_holder, readable_runs
 
     runs, unreadable = readable_runs(results)

@@ -28,7 +28,6 @@ _BY_SUFFIX = {".csv": "csv", ".json": "json", ".md": "md", ".parquet": "parquet"
 
 
 def _choose_format(context: click.Context, _: click.Parameter, name: str | None) -> str:
-    """Return the format by its name, or by the suffix of `--to`."""
     to: Path | None = context.params.get("to")
     if name is not None or to is None:
         return name or "table"
@@ -97,7 +96,6 @@ def _open_address(address: Address) -> SharedStore:
 
 
 def select_runs(store: SharedStore, words: Sequence[str]) -> list[RunRow]:
-    """Return the runs that match any of these words, the latest first; without words, all runs."""
     from runner.analysis.selectors import explain_passed_over, runs_named
 
     runs = store.runs()
@@ -108,7 +106,6 @@ def select_runs(store: SharedStore, words: Sequence[str]) -> list[RunRow]:
 
 
 def write_grid(grid: Grid, form: str, to: Path | None) -> None:
-    """Print a table, or write it to a file."""
     from runner.base.errors import BadInput
     from runner.reports.table import FORMATS as WRITTEN
 

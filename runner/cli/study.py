@@ -75,8 +75,6 @@ def command(
 
 @dataclass(frozen=True)
 class StudyResult:
-    """A study and its results."""
-
     path: Path
     matrix: Matrix
     study: Study
@@ -135,7 +133,6 @@ def _check_same_matrix(path: Path, space: Space, samples: Sequence[Samples]) -> 
 
 
 def _note_other_runs(names: set[str], shared: SharedStore, words: Sequence[str]) -> None:
-    """Print a note on named runs that belong to no given study."""
     left = [run for run in select_runs(shared, words) if run.matrix not in names] if words else []
     for run in left:
         echo(f"note: {run.name} left out: its matrix {run.matrix} belongs to no given study", err=True)
@@ -148,7 +145,6 @@ def _select_runs(name: str, shared: SharedStore, words: Sequence[str]) -> list[R
 
 
 def _check_runs(without: Sequence[Path], words: Sequence[str], *, refuse: bool) -> None:
-    """Note the studies without a run; refuse if no study has one."""
     from runner.base.errors import BadInput
 
     names = ", ".join(str(path.parent) for path in without)
@@ -163,7 +159,6 @@ def _check_runs(without: Sequence[Path], words: Sequence[str], *, refuse: bool) 
 
 
 def _join_grids(done: Sequence[StudyResult], *, people: bool) -> Grid:
-    """Join the comparisons of studies into one table."""
     from dataclasses import replace
 
     from runner.studies.page import data_table, display_table, summary_line

@@ -122,7 +122,6 @@ def _compare(a: str, b: str, results: Path, store: str | None) -> Comparison:
 
 
 def _commands(runs: Sequence[RunRow], results: Path) -> dict[str, Sequence[str]]:
-    """Return the commands of runs that have a folder here."""
     from runner.results.run_folder import load
 
     local = [run for run in runs if (results / run.name / "manifest.json").is_file()]

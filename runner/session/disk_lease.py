@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 
 def passthrough_machine(place: str) -> str:
-    """Return the variant of a machine that gets physical disks of the host."""
     if place in PASSTHROUGH:
         return PASSTHROUGH[place]
     raise BadInput(
@@ -46,7 +45,6 @@ def passthrough_machine(place: str) -> str:
 
 
 def check_zeroed(request: Request, place: Machine) -> None:
-    """Refuse `sync: assume-clean` on disks that are not known to be zeroed."""
     labels = [array.label for array in request.arrays() if not place.zeroed and assumes_zeros(array)]
     if labels:
         raise BadInput(
@@ -58,8 +56,6 @@ def check_zeroed(request: Request, place: Machine) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RunDisks:
-    """The leased disks of a run, with their facts and health."""
-
     paths: tuple[str, ...] = ()
     leased: tuple[LeasedDisk, ...] = ()
     write_budget: WriteBudget | None = None
@@ -84,12 +80,10 @@ class RunDisks:
         return tuple(one.over(found[one.disk]) if one.disk in found else one for one in self.health)
 
     def return_disks(self) -> bool:
-        """Return the disks to their host; report whether all could be returned."""
         self.give_back()
         return not self.unreturned
 
     def warnings(self, known: Sequence[DiskFacts]) -> Iterator[str]:
-        """Yield alarms and changed firmware. `known`: the facts from the start of the run."""
         yield from filter(None, (one.alarm for one in self.health))
         for before, now in zip(known, self.facts, strict=False):
             if before.firmware and before.firmware != now.firmware:
@@ -151,7 +145,6 @@ def lease_run_disks(
 
 
 def _claims(found: Match, matrix: Matrix, place: str) -> tuple[DeclaredDisk, ...]:
-    """Return the disks to claim; an NVMe disk with its controller, if hosts.yaml allows that."""
     buses = [disk.bus for disk in matrix.every_disk()]
     return tuple(
         replace(disk.claim, whole=place == PASSTHROUGH["qemu"] and disk.vfio == "allowed" and bus == "nvme")
@@ -189,7 +182,6 @@ def _bus(one: LeasedDisk, bus: str) -> str:
 
 
 def _query_health(leased: Sequence[LeasedDisk], connection: Connection | None) -> dict[str, Smart]:
-    """Return the SMART data of disks, by stable name."""
     from runner.hosts.listing import query_health
     from runner.scripts.jinja import smart_script
 
@@ -214,7 +206,6 @@ def _now() -> datetime:
 
 
 def _marks(arrays: Iterable[Array], disks: tuple[str, ...]) -> frozenset[str]:
-    """Return the identifiers of all stacks that the run builds on these disks."""
     from runner.scripts.stack import view_stack
 
     stacks = (view_stack(array.stack.value, disks, array.disks, zeroed=False) for array in arrays)
@@ -291,7 +282,6 @@ def precheck(found: Match, matrix: Matrix, place: str, destroy: tuple[str, ...])
 
 
 def select_hosts(lab: Lab, path: Path, place: Where) -> Lab:
-    """Return the hosts that a machine can use: this host, all ssh hosts, or the named host."""
     is_here = place.machine not in WITH_HOSTS
     hosts: dict[str, LabHost] = {name: one for name, one in lab.hosts.items() if (one.reach == "local") == is_here}
     if not hosts:

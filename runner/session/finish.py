@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Ending:
-    """The reports of a run, and how it ended."""
-
     path: Path
     content: RunData
     files: tuple[Path, ...]
@@ -55,19 +53,16 @@ class Ending:
 
     @property
     def imprecise_cells(self) -> list[str]:
-        """Return the cells with a wider interval than `until:` allows."""
         return [one.cell.name for one in self.content.summaries if one.reaches(self.content.until) is False]
 
     @property
     def failure(self) -> str:
-        """Return why a finished run has no measured trial; empty if it has one."""
         if not self.finished or self.outcomes[Outcome.MEASURED]:
             return ""
         reasons = "; ".join(dict.fromkeys(trial.reason for trial in self.content.trials if trial.reason))
         return f"no trial was measured{f': {reasons}' if reasons else ''}"
 
     def lines(self, width: int = 100) -> list[str]:
-        """Return the lines below the table."""
         from runner.reports.terminal import drift_note, precision_note  # imports rich
 
         done = f"{self.trials} done" if self.exit is Exit.INTERRUPTED else ""
@@ -75,7 +70,6 @@ class Ending:
         return [*filter(None, notes), *self._answer(width), self.location]
 
     def _answer(self, width: int) -> Iterator[str]:
-        """Yield the fastest stack for each workload."""
         from runner.reports.answer import answer_lines, summarize_rankings
 
         content = self.content
@@ -102,7 +96,6 @@ class Ending:
 
 
 def exit_code(content: RunData) -> Exit:
-    """Return 3 if any trial broke or no trial was measured; else 1 if a guideline fails; else 0."""
     outcomes = {trial.outcome for trial in content.trials}
     if Outcome.BROKEN in outcomes or Outcome.MEASURED not in outcomes:
         return Exit.BROKEN
@@ -154,5 +147,4 @@ def _figures(folder: RunFolder, content: RunData, columns: Collection[str]) -> I
 
 
 def _share(folder: RunFolder) -> float:
-    """Return the share of the error probability that each look at a verdict uses."""
     return SHARE if folder.manifest.steered else 1.0

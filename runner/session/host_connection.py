@@ -44,7 +44,6 @@ class HostConnection:
         return self.agent.boot_id if self.agent else boot_id()
 
     def read_write_counters(self, disks: Sequence[LeasedDisk]) -> dict[str, int]:
-        """Return the I/O counters of the kernel by disk identity, without disks that do not answer."""
         from runner.hosts.operations import RemoteOperations
         from runner.hosts.write_budget import read_write_counters
 
@@ -100,7 +99,6 @@ def open_connection(reach: str) -> Connection | None:
 def connect_host(
     reach: str, connection: Connection | None, run: str, notice: Callable[[str], None]
 ) -> Iterator[HostConnection]:
-    """Connect to a host for a run. `notice` gets a message when the connection breaks."""
     from runner.hosts.listing import take_census
     from runner.hosts.operations import LOCAL
     from runner.scripts.jinja import census_script

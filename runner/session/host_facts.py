@@ -56,12 +56,10 @@ def boot_id() -> str:
 
 
 def kernel_release(ssh: str) -> str:
-    """Return the running kernel of an ssh host; of this host if `ssh` is empty."""
     return _query(ssh, "uname -r").split()[-1] if ssh else os.uname().release
 
 
 def query_facts(ssh: str) -> Host:
-    """Return the facts of an ssh host; of this host if `ssh` is empty."""
     if not ssh:
         return host_facts()
     from runner import __version__
@@ -84,7 +82,6 @@ def _query(ssh: str, script: str) -> str:
 
 
 def program_versions() -> dict[str, str]:
-    """Return the versions of the kernel, of Python and of the programs that affect results."""
     versions = {name: text for name, argv in _PROGRAMS.items() if (text := _first_line(*argv))}
     return {"kernel": platform.release(), "python": platform.python_version(), **versions}
 
@@ -110,7 +107,6 @@ def host_facts() -> Host:
 
 
 def revision(folder: Path) -> Revision | None:
-    """Return the git revision of a folder; None outside a repository or without git."""
     from runner.results.record import Revision
 
     commit = _first_line("git", "-C", str(folder), "rev-parse", "HEAD")

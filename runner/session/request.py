@@ -30,8 +30,6 @@ _BAD_OPTION = re.compile("(?:Bad option <|failed parsing )([a-z0-9_]+)=")
 
 @dataclass(frozen=True)
 class Request:
-    """A valid matrix and its selected cells."""
-
     declared: Declared
     selection: Selection
     plan: Plan
@@ -43,14 +41,11 @@ class Request:
         return self.declared.space
 
     def arrays(self) -> Iterator[Array]:
-        """Return the stacks of selected cells."""
         return (array for array in self.space.arrays if next(self.selection.cells_of(array), None))
 
 
 @dataclass(frozen=True)
 class Checks:
-    """Checks beyond the language: kernel images, guidelines that no cells decide, jobs that fio refuses."""
-
     #: The machine that must boot the kernel images.
     place: str
     #: The folder of the user's templates.
@@ -75,7 +70,6 @@ def load_request(
     shard: Shard | None = None,
     checks: Callable[[Space], Iterable[Flaw]] = _no_checks,
 ) -> Request:
-    """Load a matrix and select cells."""
     from runner.engine.scheduler import Plan
     from runner.space.load import load
     from runner.space.select import select, sharded
@@ -109,7 +103,6 @@ def _kernel_flaws(space: Space, place: str) -> Iterator[Flaw]:
 
 
 def _guideline_flaws(space: Space) -> Iterator[Flaw]:
-    """Yield guidelines that no cells of the matrix can decide."""
     from runner.guidelines.verdicts import undecidable_guidelines
     from runner.language.yaml_source import Flaw
     from runner.results.record import CellRow
@@ -124,7 +117,6 @@ def _guideline_flaws(space: Space) -> Iterator[Flaw]:
 
 
 def _job_flaws(space: Space, own: Path | None) -> Iterator[Flaw]:
-    """Yield the workloads that fio refuses."""
     from runner.scripts.cell import explain_missing_fio, find_rejected
 
     if explain_missing_fio():
@@ -147,7 +139,6 @@ def _job_flaws(space: Space, own: Path | None) -> Iterator[Flaw]:
 
 
 def _job(work: Variant[Workload], in_files: bool, own: Path | None) -> str:
-    """Return the fio job of a workload, with placeholder paths."""
     from runner.scripts.cell import Files, Place, workload_job
 
     place = Place(files=Files("/", "/whole", 2**40, 1, 2**40, single_use=False)) if in_files else Place(("/dev/null",))
@@ -155,7 +146,6 @@ def _job(work: Variant[Workload], in_files: bool, own: Path | None) -> str:
 
 
 def _workload_flaws(work: Variant[Workload], message: str, mine: str) -> Iterator[Flaw]:
-    """Place each message of fio at its option, if the message names one; else at the workload."""
     from runner.language.yaml_source import Flaw
 
     place, unplaced = ("workloads", dict(work.coords)["workload"]), []
@@ -189,7 +179,6 @@ def check_templates(request: Request, own: Path | None) -> None:
 
 
 def check_names(own: Path | None) -> None:
-    """Refuse user templates that would have no effect, such as ones with a misspelled name."""
     from runner.language.hints import did_you_mean
     from runner.scripts.jinja import effective_templates, unused_templates
 
@@ -214,7 +203,6 @@ def _check_syntax(name: str, text: str, own: Path) -> None:
 
 
 def check_machine(place: Machine, specs: Iterable[RigSpec]) -> None:
-    """Refuse rigs that the machine cannot provide, with all reasons."""
     refusals = list(dict.fromkeys(refusal for spec in specs for refusal in place.refusals(spec)))
     if refusals:
         raise BadInput(

@@ -64,8 +64,6 @@ _START_FACTS = frozenset({"kernel", "ready", "up", "md", "without"})
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The options of `matrix run`."""
-
     matrix: Path
     place: Where
     results: Path
@@ -88,8 +86,6 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class PreparedRun:
-    """A run that passed every check, before its folder exists."""
-
     options: RunOptions
     order: RunRequest
     #: The number of parallel rigs.
@@ -99,8 +95,6 @@ class PreparedRun:
 
 
 class Observer(Protocol):
-    """Shows the progress of a run."""
-
     planned: int
     done: int
 
@@ -118,8 +112,6 @@ class Observer(Protocol):
 
 
 class Stop(Protocol):
-    """Runs work until it ends or is asked to stop."""
-
     def run(self, work: Coroutine[Any, Any, None]) -> bool:
         """Return whether the work completed."""
 
@@ -137,7 +129,6 @@ class _Run:
 
 
 def run(prepared: PreparedRun, observer_of: Callable[[RunRequest, int], Observer], stop: Stop) -> Ending:
-    """Run a matrix, or resume its unfinished run."""
     options, order, level = prepared.options, prepared.order, prepared.level
     choice = choose_run(options.results, order.manifest(), fresh=options.fresh, retry_broken=options.retry_broken)
     folder = choice.folder
@@ -210,7 +201,6 @@ def _notes(this: _Run, one_at_a_time: str, choice: str) -> Iterator[str]:
 
 
 def _other_runs(this: _Run) -> Iterator[tuple[RunFolder, Holder]]:
-    """Yield the runs of the same results folder that are under way on this host."""
     for run in runs(this.options.results):
         if run.path == this.folder.path or run.manifest.finished:
             continue
@@ -234,7 +224,6 @@ def _lease_and_execute(this: _Run) -> Ending:
 
 
 def _record_disks(this: _Run) -> None:
-    """Record the facts and the health of the disks before the first write."""
     disks, observer = this.disks, this.observer
     for warning in disks.warnings(this.folder.manifest.disks):
         observer.trouble(warning)
@@ -244,7 +233,6 @@ def _record_disks(this: _Run) -> None:
 
 
 def _show_estimate(this: _Run) -> Pace:
-    """Show how long the run will take; return the pace behind the estimate."""
     order, observer = this.order, this.observer
     request, here = order.request, machine(order.machine, MachineOptions(cold=order.cold))
     load = QUIET if here.synthetic else Load.now()
@@ -259,7 +247,6 @@ def _show_estimate(this: _Run) -> Pace:
 
 
 def _execute(this: _Run, spending: Spending, feed: Feed) -> Ending:
-    """Execute until the end or a stop, then write the reports in both cases."""
     order, disks, observer = this.order, this.disks, this.observer
     scheduler = Scheduler(order.request.plan, spending=spending, steering=order.steering())
     if order.until_decided:
@@ -321,7 +308,6 @@ def _context(this: _Run, feed: Feed) -> RunContext:
 
 
 def _return_disks(this: _Run) -> bool:
-    """Return the leased disks and record their health; report whether all could be returned."""
     returned = this.disks.return_disks()
     health = this.disks.query_health()  # after the return: a VM that has the controller hides the disk
     for alarm in filter(None, (after.alarm for after in health)):
@@ -338,7 +324,6 @@ def _report(this: _Run, *, done: bool, short: int, returned: bool) -> Ending:
 
 
 def _write_reports(reports: Callable[[], Ending], folder: RunFolder, feed: Feed, *, finished: bool) -> Ending:
-    """Write the reports, then record that the run is over."""
     try:
         end = reports()
     except (MatrixError, OSError):
@@ -354,18 +339,15 @@ def _write_reports(reports: Callable[[], Ending], folder: RunFolder, feed: Feed,
 
 
 def _close(folder: RunFolder, feed: Feed, end: Exit, *, finished: bool) -> None:
-    """Record whether all trials are done, and how the run ended."""
     ended = datetime.now(UTC).isoformat(timespec="milliseconds")
     feed.end(folder.update_manifest(finished=finished, ended=ended, exit=int(end) if finished else None))
 
 
 def _versions(facts: Mapping[str, str]) -> dict[str, str]:
-    """Return the versions among the facts of a rig."""
     return {name: text for name, text in facts.items() if name not in _START_FACTS and not name.startswith("matrix-")}
 
 
 def choose_level(jobs: Jobs, place: Machine, specs: Collection[RigSpec], arrays: Iterable[Array]) -> tuple[Level, str]:
-    """Return the first number of parallel rigs, and a note if `auto` allows only one."""
     if jobs == 1:
         return FixedLevel(1), ""
     kinds = set(specs)
@@ -390,7 +372,6 @@ def choose_level(jobs: Jobs, place: Machine, specs: Collection[RigSpec], arrays:
 
 
 def budget_message(short: int, left_out: int, cost: Cost) -> str:
-    """Return the message of a run that stopped for its budget; empty if it did not."""
     if cost == ENDLESS or not left_out:
         return ""
     if short:

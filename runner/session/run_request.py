@@ -60,7 +60,6 @@ class RunRequest:
             )
 
     def steering(self) -> Steering | None:
-        """Return the choice of trials beyond the minimum by guidelines, with --until-decided."""
         if not self.until_decided:
             return None
         matrix = self.request.space.matrix
@@ -69,15 +68,12 @@ class RunRequest:
 
     @property
     def planned(self) -> int:
-        """Return the largest number of trials."""
         return self.request.selection.count() * self.request.plan.repeat.max
 
     def specs(self) -> set[RigSpec]:
-        """Return the kinds of rigs that the selected cells need."""
         return set(specs_of(self.request.space.matrix, self.request.arrays(), self.kernel))
 
     def manifest(self) -> Manifest:
-        """Return the manifest of a new run."""
         matrix = self.request.space.matrix
         return Manifest(
             id=token_hex(8),
@@ -152,7 +148,6 @@ class RunRequest:
 
 
 def declared_facts(disk: LabDisk) -> DiskFacts:
-    """Return the facts of a physical disk from hosts.yaml, which the lease compares with the disk."""
     return DiskFacts(size=disk.size, bus="its own", model=disk.kind or "", serial=disk.serial or disk.wwn or "")
 
 
@@ -166,7 +161,6 @@ def simulated_disk_facts(disk: Disk) -> DiskFacts:
 
 
 def kernel_content(name: str) -> str:
-    """Return the name of a known kernel; for an image, a key of its content."""
     made = recipe_for(name)
     return kernel_key(made.suite, made.image) if made and made.image else name
 
@@ -185,8 +179,6 @@ def check_kernel(kernel: str | None, declared: tuple[str, ...]) -> None:
 
 @dataclass(frozen=True)
 class RunChoice:
-    """A run to continue, or a new one."""
-
     folder: RunFolder
     new: bool
     #: Try broken trials again.
@@ -197,7 +189,6 @@ class RunChoice:
     reason: str = ""
 
     def message(self, done: int) -> str:
-        """Return the notice for the user, if any."""
         if self.new:
             return self.reason
         planned = self.repeats["planned"] if self.repeats else self.folder.manifest.planned
@@ -205,7 +196,6 @@ class RunChoice:
         return f"continuing the run of {_moment(self.folder.manifest)} ({done:,} of {planned:,} trials done){changed}"
 
     def prepare_folder(self, journal: Journal) -> RunFolder:
-        """Record the changed repeats or withdraw broken trials; return the folder."""
         folder = self.folder
         if self.retry or self.repeats:
             # First: after a kill, the same command must continue this run.
@@ -218,7 +208,6 @@ class RunChoice:
 
 
 def choose_run(results: Path, wanted: Manifest, *, fresh: bool, retry_broken: bool) -> RunChoice:
-    """Return the run to continue, or create a new one."""
     if retry_broken and fresh:
         raise BadInput("--fresh starts a new run, --retry-broken continues one", resolution="use one of the two")
     if found := _run_to_continue(results, wanted, fresh=fresh, retry_broken=retry_broken):
@@ -239,7 +228,6 @@ def starts_new_run(results: Path, wanted: Manifest, *, fresh: bool, retry_broken
 
 
 def _run_to_continue(results: Path, wanted: Manifest, *, fresh: bool, retry_broken: bool) -> RunFolder | None:
-    """Return the latest run of the same work that is unfinished, or that a larger `repeat:` extends."""
     if fresh:
         return None
     candidates = [
@@ -264,13 +252,11 @@ def _can_hold(manifest: Manifest, wanted: Manifest) -> bool:
 
 
 def _asks_for_more(manifest: Manifest, wanted: Manifest) -> bool:
-    """Return whether a finished run needs more trials for these repeats."""
     narrower = manifest.until is not None and (wanted.until is None or wanted.until < manifest.until)
     return narrower or (wanted.most or 0) > (manifest.most or 0)
 
 
 def _repeats(manifest: Manifest) -> dict[str, Any]:
-    """Return the fields of a manifest that come from `repeat:`."""
     return manifest.model_dump(include={"planned", "least", "most", "until", "confidence"})
 
 
@@ -280,7 +266,6 @@ def readable(text: str) -> str:
 
 
 def command_line(words: Iterable[str]) -> tuple[str, ...]:
-    """Return a command line for the manifest, without database passwords."""
     return tuple(without_passwords(readable(word)) for word in words)
 
 

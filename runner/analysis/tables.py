@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from runner.analysis.samples import Sample, Samples
     from runner.reports.table import Value
     from runner.results.store import RunRow
+    from runner.statistics.ratios import Ratio
     from runner.statistics.stopping import Estimate
 
 _CELL = ("run", "cell", "name", "machine", "synthetic", "host", "kernel", "revision", "started")
@@ -181,6 +182,13 @@ def values_of(estimate: Estimate | None) -> tuple[Value, ...]:
     if estimate is None:
         return (None, None, None, None)
     return (estimate.mean, *estimate.bounds, estimate.relative)
+
+
+def bounded_ratio(ratio: Ratio | None) -> tuple[Value, ...]:
+    """Return a ratio with its bounds. A single value has no interval."""
+    if ratio is None:
+        return (None, None, None)
+    return (ratio.ratio, *((ratio.low, ratio.high) if ratio.low else (None, None)))
 
 
 def _usual(one: Samples, *, mixed: bool) -> tuple[str, ...]:

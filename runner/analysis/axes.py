@@ -6,13 +6,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
 T = TypeVar("T")
+K = TypeVar("K", bound="Hashable")
 #: A position on each of some axes; None agrees with every position.
 Key = tuple[str | None, ...]
 #: The most rows of one combination that a table can have.
 MOST = 1000
+
+
+def grouped(keyed: Iterable[tuple[K, T]]) -> dict[K, list[T]]:
+    found: dict[K, list[T]] = {}
+    for key, item in keyed:
+        found.setdefault(key, []).append(item)
+    return found
 
 
 class TooManyRows(Exception):

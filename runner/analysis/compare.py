@@ -7,6 +7,7 @@ from enum import StrEnum
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from runner.analysis.axes import grouped
 from runner.analysis.metrics import is_percentile, metrics_for, more_is_faster
 from runner.analysis.pairs import pairs_of
 from runner.analysis.samples import mean_over_runs
@@ -113,7 +114,7 @@ def compare_sides(
     ]
     if not pairs and not broken:
         raise _nothing_in_common(a, b, matched, missing)
-    earlier = [_by_id(group) for group in history]
+    earlier = [grouped((one.cell.id, one) for one in group.found) for group in history]
     ratios = [
         _ratio(pair, metric, confidence, [group[cell] for group in earlier if (cell := pair.left[0].cell.id) in group])
         for pair, metric in pairs
@@ -255,13 +256,6 @@ def _single_run_notes(earlier: Sequence[int]) -> Iterator[str]:
     yield f"one run a side: {count} earlier runs in the same environment show the difference between whole runs"
     if len(known) < len(earlier):
         yield f"of {len(earlier) - len(known):,} of {len(earlier):,} figures there are too few earlier runs: {caveat}"
-
-
-def _by_id(side: Side) -> dict[str, list[Samples]]:
-    found: dict[str, list[Samples]] = {}
-    for one in side.found:
-        found.setdefault(one.cell.id, []).append(one)
-    return found
 
 
 def _ratio(pair: Pair, metric: str, confidence: float, history: Sequence[Sequence[Samples]]) -> Ratio | None:

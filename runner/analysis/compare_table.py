@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from runner.analysis.axes import grouped
 from runner.analysis.compare import Speed, differences
 from runner.analysis.metrics import METRICS
 from runner.analysis.tables import bounded_ratio
@@ -74,10 +75,8 @@ def _ratio_notes(done: Comparison) -> Iterator[str]:
             "B / A is of geometric means, over the rounds of both where these are compared: in "
             f"{differing:,} of {len(done.lines):,} lines more than {percent(_APART)} from that of the columns' means"
         )
-    names: dict[tuple[str, str], list[str]] = {}
-    for one in done.missing:
-        names.setdefault((one.why, one.side), []).append(one.name)
-    yield from (f"no ratio of {few(cells)}: {why} in {side}" for (why, side), cells in names.items())
+    for (why, side), cells in grouped(((one.why, one.side), one.name) for one in done.missing).items():
+        yield f"no ratio of {few(cells)}: {why} in {side}"
 
 
 def _summary(done: Comparison) -> str:

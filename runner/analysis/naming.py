@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from runner.analysis.axes import (
     ALIASES,
     DEFAULT,
+    grouped,
     is_part,
     is_tunable,
     is_workload_axis,
@@ -128,10 +129,8 @@ def determined_axes(cells: Sequence[Axes], by: str, names: Sequence[str]) -> dic
 def describe_determined(axis: str, along: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
     axes = []
     for name, values in along.items():
-        grouped: dict[str, list[str]] = {}
-        for by in sorted(values, key=value_key):
-            grouped.setdefault(values[by], []).append(by)
-        axes.append(f"{name} " + ", ".join(f"{value} ({', '.join(names)})" for value, names in grouped.items()))
+        by_value = grouped((values[by], by) for by in sorted(values, key=value_key))
+        axes.append(f"{name} " + ", ".join(f"{value} ({', '.join(names)})" for value, names in by_value.items()))
     return (f"goes with {axis}: {'; '.join(axes)}",) if axes else ()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import groupby
@@ -41,16 +42,6 @@ class Sample(NamedTuple):
     host_limited: bool
     unsettled: bool
     values: tuple[float | None, ...]
-
-
-class _Seen(NamedTuple):
-    counts: Mapping[str, int]
-    reasons: Sequence[str]
-    kernels: Sequence[str]
-    #: The trials that count for figures.
-    settled: Sequence[Row]
-    host_limited: int
-    unsettled: int
 
 
 @dataclass(frozen=True)
@@ -94,65 +85,43 @@ class Samples:
         return ((row[_CELL], row[_ROUND]) for row in self.rows)
 
     @cached_property
-    def _seen(self) -> _Seen:
-        counts: dict[str, int] = {}
-        reasons: dict[str, None] = {}
-        kernels: set[str] = set()
-        settled: list[Row] = []
-        host_limited = unsettled = 0
-        for row in self.rows:
-            outcome = row[_OUTCOME]
-            counts[outcome] = counts.get(outcome, 0) + 1
-            if row[_REASON]:
-                reasons[row[_REASON]] = None
-            if row[_KERNEL]:
-                kernels.add(row[_KERNEL])
-            if row[_HOST_LIMITED]:
-                host_limited += 1
-            if outcome == _MEASURED:
-                if row[_UNSETTLED]:
-                    unsettled += 1
-                else:
-                    settled.append(row)
-        return _Seen(counts, list(reasons), sorted(kernels), settled, host_limited, unsettled)
-
-    @property
     def counts(self) -> Mapping[str, int]:
-        return self._seen.counts
+        return Counter(row[_OUTCOME] for row in self.rows)
 
     @property
     def outcome(self) -> str:
         order = (Outcome.BROKEN, Outcome.MEASURED, Outcome.SKIPPED)
         return next((outcome for outcome in order if self.counts.get(outcome)), "")
 
-    @property
+    @cached_property
     def reasons(self) -> Sequence[str]:
-        return self._seen.reasons
+        return list(dict.fromkeys(row[_REASON] for row in self.rows if row[_REASON]))
 
-    @property
+    @cached_property
     def kernels(self) -> Sequence[str]:
-        return self._seen.kernels
+        return sorted({row[_KERNEL] for row in self.rows if row[_KERNEL]})
 
-    @property
+    @cached_property
     def host_limited(self) -> int:
-        return self._seen.host_limited
+        return sum(bool(row[_HOST_LIMITED]) for row in self.rows)
 
     @property
     def lost_share(self) -> float:
         """Return the share of the time that host-limited trials lost to the host, as a mean over all trials."""
-        return (
-            sum(lost_share(row[_HOST_LIMITED]) for row in self.rows) / max(1, len(self.rows))
-            if self.host_limited
-            else 0.0
-        )
+        return fmean(lost_share(row[_HOST_LIMITED]) for row in self.rows) if self.host_limited else 0.0
+
+    @cached_property
+    def _settled(self) -> Sequence[Row]:
+        return [row for row in self.rows if row[_OUTCOME] == _MEASURED and not row[_UNSETTLED]]
 
     @property
     def unsettled(self) -> int:
-        return self._seen.unsettled
+        return self.counts.get(_MEASURED, 0) - len(self._settled)
 
     def counted(self, metric: str) -> list[Row]:
+        """Return the trials that the figure is made of."""
         at = (_READ if metric.startswith("read") else _WRITE) if is_percentile(metric) else self._at(metric)
-        return [row for row in self._seen.settled if row[at] is not None]
+        return [row for row in self._settled if row[at] is not None]
 
     def host_limited_of(self, metric: str) -> int:
         return sum(bool(row[_HOST_LIMITED]) for row in self.counted(metric)) if self.host_limited else 0
@@ -175,14 +144,14 @@ class Samples:
             return self.among.stopped_by(rule)
         rates: list[float] = []
         if rule.until is not None:  # without a target, the precision is not needed
-            rates = [(row[_READ] or 0.0) + (row[_WRITE] or 0.0) for row in self._seen.settled]
+            rates = [(row[_READ] or 0.0) + (row[_WRITE] or 0.0) for row in self._settled]
         return stop_reason(rates, len(self.rows), rule)
 
     def rounds(self, metric: str) -> Mapping[int, float]:
         found = self._rounds.get(metric)
         if found is None:
             at = self._at(metric)
-            found = self._rounds[metric] = {row[_ROUND]: row[at] for row in self._seen.settled if row[at] is not None}
+            found = self._rounds[metric] = {row[_ROUND]: row[at] for row in self._settled if row[at] is not None}
         return found
 
     def estimate(self, metric: str) -> Estimate | None:

@@ -12,12 +12,12 @@ from runner.language.metrics import SIDES, TOTAL, headline, sides_of
 from runner.reports.table import HINT, Grid
 from runner.reports.terminal import percent, rate, unsettled_mark
 from runner.reports.terminal_text import figure
-from runner.results.record import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from runner.analysis.samples import Sample, Samples
+    from runner.analysis.axes import Axes
+    from runner.analysis.samples import Samples
     from runner.reports.table import Value
     from runner.results.store import RunRow
     from runner.statistics.ratios import Ratio
@@ -79,16 +79,14 @@ def display_table(
     totals = (TOTAL,) if mixed else ()
     heads = (*totals, *SIDES, "±") if usual else tuple(head for one in metrics for head in (one, "±"))
     columns = (*(("run",) if several else ()), "cell", *heads, "trials", "outcome")
-    rows = [
-        (
-            *((one.run.name,) if several else ()),
-            one.cell.name,
-            *(_usual(one, mixed=mixed) if usual else _asked(one, metrics)),
-            str(one.counts.get("measured", 0)),
-            _became(one),
-        )
-        for one in cut
-    ]
+    rows: list[tuple[Value, ...]] = []
+    for one in cut:
+        name = (one.run.name, one.cell.name) if several else (one.cell.name,)
+        measured = one.counts.get("measured", 0)
+        host_limited = f" (!) {one.host_limited} host-limited" if one.host_limited else ""
+        reason = f": {'; '.join(one.reasons)}" if one.reasons else ""
+        outcome = f"{one.outcome}{host_limited}{unsettled_mark(one.unsettled, measured)}{reason}"
+        rows.append((*name, *(_usual(one, mixed=mixed) if usual else _asked(one, metrics)), str(measured), outcome))
     rest = (
         f"{len(found) - len(cut):,} more cells" if len(cut) < len(found) else "",
         f"{unread} more runs" if unread else "",
@@ -101,30 +99,22 @@ def display_table(
 def display_trials(found: Sequence[Samples], metrics: Sequence[str], *, most: int) -> Grid:
     several = len({one.run.id for one in found}) > 1
     columns = (*(("run",) if several else ()), "cell", "trial", *metrics, "outcome")
-    rows: list[tuple[Value, ...]] = [
-        (
-            *((one.run.name,) if several else ()),
-            *(one.cell.name, str(trial.round)),
-            *(figure(value, METRICS[metric]) for metric, value in zip(metrics, trial.values, strict=True)),
-            _of_trial(trial),
-        )
-        for one in found
-        for trial in one.trials
-    ]
+    rows: list[tuple[Value, ...]] = []
+    for one in found:
+        for trial in one.trials:
+            run = (one.run.name,) if several else ()
+            figures = (figure(value, METRICS[metric]) for metric, value in zip(metrics, trial.values, strict=True))
+            marks = " (!) host-limited" * trial.host_limited + " (!) unsettled" * trial.unsettled
+            reason = f": {trial.reason}" if trial.reason else ""
+            rows.append((*run, one.cell.name, str(trial.round), *figures, f"{trial.outcome}{marks}{reason}"))
     left = (f"{len(rows) - most:,} more trials; {HINT}",) if len(rows) > most else ()
     notes = (*warnings(one.run for one in found), *left)
     return Grid(columns, rows[:most], notes, frozenset({*metrics, "trial"}))
 
 
-def _of_trial(trial: Sample) -> str:
-    marks = (" (!) host-limited" if trial.host_limited else "") + (" (!) unsettled" if trial.unsettled else "")
-    return f"{trial.outcome}{marks}{f': {trial.reason}' if trial.reason else ''}"
-
-
 def full_name(axis: str, found: Iterable[Samples]) -> str:
     """Return the full name of an axis. A short one (`chunk` for `md.chunk`) is valid if it is unambiguous."""
-    cells = {id(one.cell): one.cell.axes for one in found}.values()
-    names = names_of(map(with_aliases, cells))
+    names = names_of(map(with_aliases, distinct_axes(found)))
     fitting = [axis] if axis in names else [name for name in names if name.endswith(f".{axis}")]
     if len(fitting) != 1:
         raise BadInput(
@@ -139,11 +129,11 @@ def warnings(runs: Iterable[RunRow]) -> tuple[str, ...]:
     synthetic = sorted({run.machine for run in different if run.synthetic})
     if not synthetic:
         return ()
-    told = f"synthetic, from the {' and '.join(synthetic)} machine: no figure was measured"
+    origin = f"synthetic, from the {' and '.join(synthetic)} machine: no figure was measured"
     if all(run.synthetic for run in different):
-        return (f"figures are {told}",)
+        return (f"figures are {origin}",)
     names = ", ".join(run.name for run in different if run.synthetic)
-    return (f"measured and synthetic figures are mixed: those of {names} are {told}",)
+    return (f"measured and synthetic figures are mixed: those of {names} are {origin}",)
 
 
 def describe_unfinished(runs: Iterable[RunRow], recorded: Mapping[str, int]) -> tuple[str, ...]:
@@ -155,13 +145,13 @@ def describe_unfinished(runs: Iterable[RunRow], recorded: Mapping[str, int]) -> 
     )
 
 
-def axes_of(found: Iterable[Samples]) -> list[str]:
-    different = {id(one.cell): one.cell.axes for one in found}
-    return names_of(different.values())
+def distinct_axes(found: Iterable[Samples]) -> list[Axes]:
+    """Return the axes of each distinct cell: many runs share cells."""
+    return list({id(one.cell): one.cell.axes for one in found}.values())
 
 
 def _columns_of(found: Iterable[Samples]) -> list[str]:
-    cells = [cell.axes for cell in {id(one.cell): one.cell for one in found}.values()]
+    cells = distinct_axes(found)
     return [*names_of(cells), *common_aliases(cells)]
 
 
@@ -211,10 +201,3 @@ def _asked(one: Samples, metrics: Iterable[str]) -> Iterable[str]:
         found = one.estimate(metric)
         yield figure(found.mean, METRICS[metric]) if found else ""
         yield percent(found.relative) if found and found.relative is not None else ""
-
-
-def _became(one: Samples) -> str:
-    host_limited = f" (!) {one.host_limited} host-limited" if one.host_limited else ""
-    reason = f": {'; '.join(one.reasons)}" if one.reasons else ""
-    unsettled = unsettled_mark(one.unsettled, one.counts.get(Outcome.MEASURED, 0))
-    return f"{one.outcome}{host_limited}{unsettled}{reason}"

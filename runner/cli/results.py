@@ -202,9 +202,7 @@ def _scale_grid(found: list[Samples], axis: str, metrics: tuple[str, ...], form:
 
 
 def _legacy_grid(program: str, found: list[Samples], form: str, most: int) -> Grid:
-    from runner.analysis.legacy_columns import data_as, display_as
+    from runner.analysis.legacy_columns import legacy_table
 
-    if form not in TEXT_FORMATS:
-        return data_as(program, found)
-    grid = display_as(program, found)
+    grid = legacy_table(program, found, people=form in TEXT_FORMATS)
     return _limit_rows(grid, most) if form == "table" else grid

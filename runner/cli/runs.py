@@ -47,7 +47,7 @@ def command(names: tuple[str, ...], rows: int, as_json: bool, results: Path, sto
     """List runs, the latest first: state, start time, cells and verdicts."""
     import orjson
 
-    from runner.analysis.runs import list_document, list_table, select_by_name
+    from runner.analysis.runs import list_table, run_document, select_by_name
     from runner.reports.table import as_sheet
     from runner.results.observe import readable_runs
     from runner.results.store import describe_run
@@ -64,7 +64,8 @@ def command(names: tuple[str, ...], rows: int, as_json: bool, results: Path, sto
         listed = [_list_run(run, folder_of[id(run)], shared, notes) for run in selection[:rows]]
     left_out = len(selection) - len(listed)
     if as_json:
-        click.echo(orjson.dumps(list_document(listed, left_out, notes), option=orjson.OPT_INDENT_2).decode())
+        document = {"runs": [run_document(one) for one in listed], "left_out": left_out, "notes": notes}
+        click.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
         return
     for note in notes:
         echo(f"note: {note}", err=True)

@@ -4,20 +4,40 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
+from functools import wraps
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from runner.base.quantities import parse_size, parse_time
+from runner.engine.budget import Cost
 from runner.machines import MACHINES, WITH_HOSTS, Where
 from runner.session.run import AUTO
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from runner.session.run import Jobs
     from runner.space.select import Shard
+
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def combined(name: str, make: Callable[..., object], **options: Decorator) -> Decorator:
+    """Return a decorator that adds options, whose values reach the command as one object."""
+
+    def add_options(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def call(*args: Any, **values: Any) -> Any:
+            return command(*args, **{name: make(**{option: values.pop(option) for option in options})}, **values)
+
+        for option in reversed(options.values()):
+            option(call)
+        return call
+
+    return add_options
 
 
 class _Folder(click.Path):
@@ -49,21 +69,22 @@ only = click.option(
 )
 
 
-def _shard(_context: click.Context, _option: click.Parameter, text: str | None) -> Shard | None:
-    from runner.space.select import Shard
+class _Shard(click.ParamType["Shard"]):
+    name = "shard"
 
-    if text is None:
-        return None
-    try:
-        return Shard.parsed(text)
-    except ValueError as problem:
-        raise click.BadParameter(str(problem)) from None
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Shard:
+        from runner.space.select import Shard
+
+        try:
+            return Shard.parsed(value)
+        except ValueError as problem:
+            self.fail(str(problem), param, ctx)
 
 
 shard = click.option(
     "--shard",
     metavar="N/OF",
-    callback=_shard,
+    type=_Shard(),
     help="Only one part of the cells, e.g. 2/5, to split the work among machines. A stack is in one part only.",
 )
 
@@ -145,45 +166,43 @@ def disk_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return _passthrough(hosts(_destroy(command)))
 
 
-def _time(_context: click.Context, _option: click.Parameter, text: str | None) -> float:
-    from runner.base.quantities import parse_time
+class _Amount(click.ParamType[float]):
+    name = "amount"
 
-    return _parse(text, parse_time)
+    def __init__(self, parse: Callable[[object], float]) -> None:
+        self._parse = parse
 
-
-def _size(_context: click.Context, _option: click.Parameter, text: str | None) -> float:
-    from runner.base.quantities import parse_size
-
-    return _parse(text, parse_size)
-
-
-def _parse(text: str | None, parse: Callable[[object], float]) -> float:
-    if text is None:
-        return inf
-    try:
-        found = parse(text)
-    except ValueError as error:
-        raise click.BadParameter(f"{text!r} is {error}") from None
-    if found <= 0:
-        raise click.BadParameter(f"{text!r} must be larger than 0")
-    return found
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            found = value if value == inf else self._parse(value)
+        except ValueError as error:
+            self.fail(f"{value!r} is {error}", param, ctx)
+        if found <= 0:
+            self.fail(f"{value!r} must be larger than 0", param, ctx)
+        return found
 
 
-def budget(command: Callable[..., Any]) -> Callable[..., Any]:
-    seconds = click.option(
+budget = combined(
+    "budget",
+    Cost,
+    seconds=click.option(
         "--budget",
+        "seconds",
         metavar="TIME",
-        callback=_time,
+        type=_Amount(parse_time),
+        default=inf,
         help="Finish within this time, e.g. 2h: the minimum of every cell first, then the cells with the widest "
         "intervals.",
-    )
-    written = click.option(
+    ),
+    written=click.option(
         "--bytes-budget",
+        "written",
         metavar="SIZE",
-        callback=_size,
+        type=_Amount(parse_size),
+        default=inf,
         help="Write at most this much to the stacks in the whole run, e.g. 500GB (parity and mirrors write more).",
-    )
-    return seconds(written(command))
+    ),
+)
 
 
 def _parse_jobs(_context: click.Context, _option: click.Parameter, text: str) -> Jobs:

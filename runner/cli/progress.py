@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Self, TextIO, cast
 
 from runner.cli.screen import WIDTH, RunOutput, columns_of, echo, print_sheet
@@ -12,29 +10,27 @@ from runner.engine.estimate import remaining_seconds
 from runner.engine.recorder import BatchDone, BatchStarted, RigUp, RigWasLost, TrialDone, TrialHostLimited, TrialStarted
 from runner.reports.terminal_text import BAD, DOUBT, about
 from runner.results.record import Outcome
+from runner.session.run import Observer
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from types import TracebackType
 
     from rich.progress import TaskID
 
     from runner.engine.recorder import Event
-    from runner.guidelines.verdicts import Judgement
     from runner.results.record import Trial
     from runner.session.finish import Ending
 
 
-class View(AbstractContextManager["View"], ABC):
-    """Shows the events of a run of `planned` trials, of which `done` are recorded already."""
-
+class View(Observer):
     def __init__(self, planned: int, done: int) -> None:
-        self.planned, self.done = planned, done
+        super().__init__(planned, done)
         self.output = RunOutput()
+        self.stream = cast("TextIO", self.output)
         self._expected = 0.0
 
     def print_line(self, text: str) -> None:
-        echo(text, stream=cast("TextIO", self.output))
+        echo(text, stream=self.stream)
 
     def start_run(self, folder: Path) -> None:
         self.notice(f"results go to {folder}/")
@@ -46,84 +42,46 @@ class View(AbstractContextManager["View"], ABC):
             self.notice(f"it takes {text}" if text == longest else f"it takes {text}, or up to {longest}")
 
     def end_run(self, end: Ending) -> None:
-        from runner.reports.terminal import caption, table
-
-        stream = cast("TextIO", self.output)
-        print_sheet(table(end.content), stream)
-        self.print_line(caption(end.content))
-        if end.content.judgements:
-            self._verdicts(end)
-        for line in end.lines(columns_of(stream) or WIDTH):
-            self.print_line(line)
-
-    def _verdicts(self, end: Ending) -> None:
         from runner.reports.table import as_sheet
+        from runner.reports.terminal import caption, table
         from runner.reports.verdicts import verdict_table
 
-        grid = verdict_table(end.content.judgements)
-        print_sheet(as_sheet(grid), cast("TextIO", self.output))
-        for note in grid.notes:
-            self.print_line(note)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
+        print_sheet(table(end.content), self.stream)
+        self.print_line(caption(end.content))
+        if end.content.judgements:
+            grid = verdict_table(end.content.judgements)
+            print_sheet(as_sheet(grid), self.stream)
+            for note in grid.notes:
+                self.print_line(note)
+        for line in end.lines(columns_of(self.stream) or WIDTH):
+            self.print_line(line)
 
     def _count(self) -> None:
         """Count a trial. Guidelines may add trials to the planned number."""
         self.done += 1
         self.planned = max(self.planned, self.done)
 
-    @abstractmethod
-    def event(self, event: Event) -> None:
-        pass
-
-    @abstractmethod
-    def notice(self, text: str) -> None:
-        pass
-
-    def trouble(self, text: str) -> None:
-        self.notice(text)
-
-    @abstractmethod
-    def progress(self, brief: str, fraction: float | None = None) -> None:
-        """Show the progress of a long step before or between trials."""
-
 
 def format_trial(trial: Trial) -> str:
     if trial.figures is None:
         return f"{trial.outcome}: {trial.reason}"
-    parts = []
-    for name, direction in (("read", trial.figures.read), ("write", trial.figures.write)):
-        if direction is not None:
-            parts.append(f"{name} {direction.bw / 1e6:,.1f} MB/s {direction.iops:,.0f} IOPS")
-    return ", ".join(parts)
+    sides = (("read", trial.figures.read), ("write", trial.figures.write))
+    return ", ".join(f"{name} {side.bw / 1e6:,.1f} MB/s {side.iops:,.0f} IOPS" for name, side in sides if side)
 
 
-def format_repeat(event: TrialHostLimited) -> str:
-    others = f"{event.beside} other{'s' if event.beside > 1 else ''}"
-    return f"host-limited beside {others}, {event.overload}; it is measured again alone"
+def format_loss(event: RigWasLost) -> str:
+    return f"{event.name}: {event.reason}; {event.next}"
 
 
 class QuietView(View):
     def event(self, event: Event) -> None:
         if isinstance(event, RigWasLost):
-            echo(f"{event.name}: {event.reason}; {event.next}", err=True)
+            echo(format_loss(event), err=True)
         elif isinstance(event, TrialDone) and event.trial.outcome is not Outcome.MEASURED:
             echo(f"{event.name}: {format_trial(event.trial)}", err=True)
 
-    def notice(self, text: str) -> None:
-        pass
-
     def trouble(self, text: str) -> None:
         echo(text, err=True)
-
-    def progress(self, brief: str, fraction: float | None = None) -> None:
-        pass
 
     def end_run(self, end: Ending) -> None:
         if end.failure:
@@ -137,6 +95,7 @@ class JsonView(View):
 
     def end_run(self, end: Ending) -> None:
         from runner.reports.answer import as_objects
+        from runner.reports.verdicts import explain_verdict
         from runner.studies.compare import tally
 
         self._print(
@@ -147,7 +106,15 @@ class JsonView(View):
             planned=end.planned,
             finished=end.finished,
             until_not_reached=end.imprecise_cells,
-            guidelines=[_verdict_row(one) for one in end.content.judgements],
+            guidelines=[
+                {
+                    "id": judgement.guideline.id,
+                    "verdict": judgement.verdict.value,
+                    "synthetic": judgement.synthetic,
+                    "why": explain_verdict(judgement),
+                }
+                for judgement in end.content.judgements
+            ],
             answer=as_objects(end.content.rankings),
             published={verdict.value: count for verdict, count in tally(end.comparisons).items()},
             exit=int(end.exit),
@@ -159,8 +126,13 @@ class JsonView(View):
     def event(self, event: Event) -> None:
         if isinstance(event, TrialDone):
             self._count()
+            trial, figures = event.trial, event.trial.figures
+            row = {"cell": trial.cell, "round": trial.round, "outcome": trial.outcome.value, "reason": trial.reason}
+            for name, side in (("read", figures and figures.read), ("write", figures and figures.write)):
+                if side:
+                    row |= {f"{name}_bw": side.bw, f"{name}_iops": side.iops}
             count = {"done": self.done, "planned": self.planned}
-            self._print(event="trial", name=event.name, stack=event.stack, **count, **_row(event.trial))
+            self._print(event="trial", name=event.name, stack=event.stack, **count, **row)
         elif isinstance(event, RigWasLost):
             self._print(event="rig-lost", name=event.name, stack=event.stack, reason=event.reason, next=event.next)
         elif isinstance(event, TrialHostLimited):
@@ -185,31 +157,6 @@ class JsonView(View):
         self.print_line(orjson.dumps(fields).decode())
 
 
-def _verdict_row(judgement: Judgement) -> dict[str, Any]:
-    from runner.reports.verdicts import explain_verdict
-
-    return {
-        "id": judgement.guideline.id,
-        "verdict": judgement.verdict.value,
-        "synthetic": judgement.synthetic,
-        "why": explain_verdict(judgement),
-    }
-
-
-def _row(trial: Trial) -> dict[str, Any]:
-    figures = trial.figures
-    row: dict[str, Any] = {
-        "cell": trial.cell,
-        "round": trial.round,
-        "outcome": trial.outcome.value,
-        "reason": trial.reason,
-    }
-    for name, direction in (("read", figures and figures.read), ("write", figures and figures.write)):
-        if direction:
-            row |= {f"{name}_bw": direction.bw, f"{name}_iops": direction.iops}
-    return row
-
-
 class PlainView(View):
     def __init__(self, planned: int, done: int) -> None:
         super().__init__(planned, done)
@@ -220,9 +167,10 @@ class PlainView(View):
             self._count()
             self.print_line(f"[{self.done}/{self.planned}] {event.name}: {format_trial(event.trial)}")
         elif isinstance(event, RigWasLost):
-            self.print_line(f"{event.name}: {event.reason}; {event.next}")
+            self.print_line(format_loss(event))
         elif isinstance(event, TrialHostLimited):
-            self.print_line(f"{event.name}: {format_repeat(event)}")
+            others = f"{event.beside} other{'s' if event.beside > 1 else ''}"
+            self.print_line(f"{event.name}: host-limited beside {others}, {event.overload}; it is measured again alone")
 
     def notice(self, text: str) -> None:
         self.print_line(text)
@@ -238,7 +186,7 @@ class LiveView(View):
         super().__init__(planned, done)
         from runner.cli.screen import progress_bar
 
-        self._bar = progress_bar(cast("TextIO", self.output))
+        self._bar = progress_bar(self.stream)
         self._started, self._before = time.monotonic(), done
         self._trials: TaskID = self._bar.add_task("trials", total=planned, completed=done, left="", last="")
         self._long: TaskID | None = None
@@ -260,19 +208,14 @@ class LiveView(View):
             self._now(event.stack, f"{event.name} round {event.round}, again alone")
         elif isinstance(event, TrialDone):
             self._count()
-            self._bar.update(
-                self._trials,
-                completed=self.done,
-                total=self.planned,
-                left=self._left(),
-                last=f"last: {format_trial(event.trial)}",
-            )
+            last = f"last: {format_trial(event.trial)}"
+            self._bar.update(self._trials, completed=self.done, total=self.planned, left=self._left(), last=last)
             if event.stack in self._rigs:
                 self._bar.advance(self._rigs[event.stack])
             if event.trial.outcome is not Outcome.MEASURED:
                 self._bar.console.print(f"{event.name}: {format_trial(event.trial)}", style=BAD, markup=False)
         elif isinstance(event, RigWasLost):
-            self._bar.console.print(f"{event.name}: {event.reason}; {event.next}", style=DOUBT, markup=False)
+            self._bar.console.print(format_loss(event), style=DOUBT, markup=False)
         elif isinstance(event, BatchStarted):
             self._rigs[event.stack] = self._bar.add_task("", total=event.cells, visible=False, left="", last="")
             self._now(event.stack, f"building {event.stack}")

@@ -44,14 +44,12 @@ from runner.space.studies import study_beside
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
     from pathlib import Path
-    from types import TracebackType
     from typing import Any
 
     from runner.engine.concurrency import Level
     from runner.engine.estimate import Pace
     from runner.engine.recorder import Event
     from runner.machines.base import Machine, RigSpec
-    from runner.results.observe import Holder
     from runner.results.run_folder import RunFolder
     from runner.space.select import Shard
     from runner.space.space import Array
@@ -94,21 +92,39 @@ class PreparedRun:
     one_at_a_time: str = ""
 
 
-class Observer(Protocol):
-    planned: int
-    done: int
+class Observer:
+    """Shows the progress of a run of `planned` trials, of which `done` are recorded already."""
 
-    def __enter__(self) -> Self: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-    def start_run(self, folder: Path) -> None: ...
-    def end_run(self, end: Ending) -> None: ...
-    def event(self, event: Event) -> None: ...
-    def notice(self, text: str) -> None: ...
-    def trouble(self, text: str) -> None: ...
-    def progress(self, brief: str, fraction: float | None = None) -> None: ...
-    def show_estimate(self, least: float, most: float) -> None: ...
+    def __init__(self, planned: int, done: int) -> None:
+        self.planned, self.done = planned, done
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def start_run(self, folder: Path) -> None:
+        pass
+
+    def end_run(self, end: Ending) -> None:
+        pass
+
+    def event(self, event: Event) -> None:
+        pass
+
+    def notice(self, text: str) -> None:
+        pass
+
+    def trouble(self, text: str) -> None:
+        """Show a problem that does not stop the run."""
+        self.notice(text)
+
+    def progress(self, brief: str, fraction: float | None = None) -> None:
+        """Show the progress of a long step before or between trials."""
+
+    def show_estimate(self, least: float, most: float) -> None:
+        pass
 
 
 class Stop(Protocol):
@@ -190,8 +206,10 @@ def _notes(this: _Run, one_at_a_time: str, choice: str) -> Iterator[str]:
             yield f"note: {note}"
     if request.part:
         yield f"{request.selection.count():,} of {request.space.count():,} cells: {request.part}"
-    if not this.folder.manifest.synthetic:
-        for run, holder in _other_runs(this):
+    for run in () if this.folder.manifest.synthetic else runs(this.options.results):
+        if run.path == this.folder.path or run.manifest.finished:
+            continue
+        if (holder := find_holder(run.path)) and holder.host in {"", socket.gethostname()}:
             yield f"note: process {holder.pid} is measuring {run.path}/ on this host: both runs will be slower"
     if choice:
         yield choice
@@ -200,36 +218,24 @@ def _notes(this: _Run, one_at_a_time: str, choice: str) -> Iterator[str]:
         yield f"created a new store at {address}"
 
 
-def _other_runs(this: _Run) -> Iterator[tuple[RunFolder, Holder]]:
-    for run in runs(this.options.results):
-        if run.path == this.folder.path or run.manifest.finished:
-            continue
-        if (holder := find_holder(run.path)) and holder.host in {"", socket.gethostname()}:
-            yield run, holder
-
-
 def _lease_and_execute(this: _Run) -> Ending:
     with ExitStack() as stack:
         observer, order = this.observer, this.order
         if order.match:
             show = observer.notice, observer.trouble
             lease = lease_run_disks(order.match, order.request, order.machine, this.folder, this.options.destroy, *show)
-            this.disks = stack.enter_context(lease)
-            _record_disks(this)
+            disks = this.disks = stack.enter_context(lease)
+            for warning in disks.warnings(this.folder.manifest.disks):
+                observer.trouble(warning)
+            if note := describe_missing_health(disks.health):
+                observer.notice(note)
+            # Before the first write.
+            this.folder = this.folder.update_manifest(disks=disks.facts, health=disks.health)
         pace = _show_estimate(this)
         spending = Spending(this.options.budget, pace, write_budget=this.disks.write_budget)
         address = address_of(this.options.store, this.options.results)
         feed = stack.enter_context(Feed(address, this.folder, observer.trouble))
         return _execute(this, spending, feed)
-
-
-def _record_disks(this: _Run) -> None:
-    disks, observer = this.disks, this.observer
-    for warning in disks.warnings(this.folder.manifest.disks):
-        observer.trouble(warning)
-    if note := describe_missing_health(disks.health):
-        observer.notice(note)
-    this.folder = this.folder.update_manifest(disks=disks.facts, health=disks.health)
 
 
 def _show_estimate(this: _Run) -> Pace:
@@ -254,7 +260,7 @@ def _execute(this: _Run, spending: Spending, feed: Feed) -> Ending:
     executor = Executor(scheduler, _context(this, feed), this.level)
     done, wear_stop = False, ""
     try:
-        done = this.stop.run(_work(executor, disks))
+        done = this.stop.run(run_within_budget(executor.run(), disks.write_budget))
         wear_stop = disks.write_budget.stop_reason if disks.write_budget else ""
     finally:
         if wear_stop:
@@ -262,18 +268,11 @@ def _execute(this: _Run, spending: Spending, feed: Feed) -> Ending:
         elif text := budget_message(scheduler.short, scheduler.left_out, spending.budget):
             (observer.trouble if scheduler.short else observer.notice)(text)
         returned = _return_disks(this)
-        short = scheduler.short + bool(wear_stop)
-        end = _write_reports(
-            lambda: _report(this, done=done, short=short, returned=returned),
-            this.folder,
-            feed,
-            finished=done and not short,
-        )
+        end = _write_reports(this, feed, done=done, short=scheduler.short + bool(wear_stop))
+        end = end if returned else replace(end, exit=max(end.exit, Exit.BROKEN))
+        # Last: after a kill before this line, the same command writes the reports again.
+        _close(this.folder, feed, end.exit, finished=end.finished)
     return end
-
-
-async def _work(executor: Executor, disks: RunDisks) -> None:
-    await run_within_budget(executor.run(), disks.write_budget)
 
 
 def _context(this: _Run, feed: Feed) -> RunContext:
@@ -317,25 +316,17 @@ def _return_disks(this: _Run) -> bool:
     return returned
 
 
-def _report(this: _Run, *, done: bool, short: int, returned: bool) -> Ending:
+def _write_reports(this: _Run, feed: Feed, *, done: bool, short: int) -> Ending:
     guidelines = this.order.request.space.matrix.guidelines
-    end = report(this.folder, this.journal, guidelines, this.order.study, interrupted=not done, short=short)
-    return end if returned else replace(end, exit=max(end.exit, Exit.BROKEN))
-
-
-def _write_reports(reports: Callable[[], Ending], folder: RunFolder, feed: Feed, *, finished: bool) -> Ending:
     try:
-        end = reports()
+        return report(this.folder, this.journal, guidelines, this.order.study, interrupted=not done, short=short)
     except (MatrixError, OSError):
         raise  # such as a full disk: the same command writes the reports again
     except Exception as mistake:
         # Finished all the same: the same command would fail here again.
-        _close(folder, feed, Exit.BROKEN, finished=finished)
-        mistake.add_note(f"there are no reports: once this is fixed, `matrix report {folder.path}` writes them")
+        _close(this.folder, feed, Exit.BROKEN, finished=done and not short)
+        mistake.add_note(f"there are no reports: once this is fixed, `matrix report {this.folder.path}` writes them")
         raise
-    # Last: after a kill before this line, the same command writes the reports again.
-    _close(folder, feed, end.exit, finished=finished)
-    return end
 
 
 def _close(folder: RunFolder, feed: Feed, end: Exit, *, finished: bool) -> None:
@@ -357,10 +348,7 @@ def choose_level(jobs: Jobs, place: Machine, specs: Collection[RigSpec], arrays:
         why = why or ("this host has no room for a second such machine" if room == 1 else "")
         return (FixedLevel(1), f"one rig at a time: {why}") if why else (AdaptiveLevel.up_to(room), "")
     if why:
-        raise BadInput(
-            f"--jobs {jobs}: {why}",
-            resolution="leave --jobs out, or choose other cells with --only",
-        )
+        raise BadInput(f"--jobs {jobs}: {why}", resolution="leave --jobs out, or choose other cells with --only")
     if jobs > room:
         one = next(iter(kinds))
         size = f"{one.memory // 2**20}MiB, {one.cpus} processors and the overhead of the emulator each"

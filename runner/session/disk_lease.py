@@ -79,10 +79,6 @@ class RunDisks:
         found = _query_health(self.leased, self.host.connection) if self.health and self.host else {}
         return tuple(one.over(found[one.disk]) if one.disk in found else one for one in self.health)
 
-    def return_disks(self) -> bool:
-        self.give_back()
-        return not self.unreturned
-
     def warnings(self, known: Sequence[DiskFacts]) -> Iterator[str]:
         yield from filter(None, (one.alarm for one in self.health))
         for before, now in zip(known, self.facts, strict=False):
@@ -168,17 +164,12 @@ def _describe_lease(
     by_identity = {one.node.identity: one.declared for one in leased}
     counters, limit = partial(host.read_write_counters, leased), partial(host.limit_writes, leased)
     write_budget = WriteBudget(lease.run, lease.state, by_identity, counters, _now, lease.boot, limit)
-    smart, buses = _query_health(leased, host.connection), [disk.bus for disk in request.space.matrix.every_disk()]
-    facts = tuple(
-        _facts(one, smart.get(one.declared.id), _bus(one, bus) if lease.inside else "its own")
-        for one, bus in zip(leased, buses, strict=True)
-    )
+    smart, facts = _query_health(leased, host.connection), []
+    for one, disk in zip(leased, request.space.matrix.every_disk(), strict=True):
+        passed_through = f"{disk.bus}, {'with its controller' if one.controller else 'passed through'}"
+        facts.append(_facts(one, smart.get(one.declared.id), passed_through if lease.inside else "its own"))
     health = keep_first_health(folder.manifest.health, smart)
-    return RunDisks(() if lease.inside else host.paths(leased), leased, write_budget, facts, health, host)
-
-
-def _bus(one: LeasedDisk, bus: str) -> str:
-    return f"{bus}, with its controller" if one.controller else f"{bus}, passed through"
+    return RunDisks(() if lease.inside else host.paths(leased), leased, write_budget, tuple(facts), health, host)
 
 
 def _query_health(leased: Sequence[LeasedDisk], connection: Connection | None) -> dict[str, Smart]:
@@ -285,9 +276,8 @@ def select_hosts(lab: Lab, path: Path, place: Where) -> Lab:
     is_here = place.machine not in WITH_HOSTS
     hosts: dict[str, LabHost] = {name: one for name, one in lab.hosts.items() if (one.reach == "local") == is_here}
     if not hosts:
-        what = "is this host" if is_here else "is reached by ssh"
-        how = "local" if is_here else "ssh:NAME"
-        raise BadInput(f"no host of {path} {what}", resolution=f"add a host with `reach: {how}`")
+        what, reach = ("is this host", "local") if is_here else ("is reached by ssh", "ssh:NAME")
+        raise BadInput(f"no host of {path} {what}", resolution=f"add a host with `reach: {reach}`")
     if place.host and place.host not in hosts:
         raise BadInput(f"{path} has no ssh host called {place.host}", resolution=f"known hosts: {', '.join(hosts)}")
     return lab.model_copy(update={"hosts": {place.host: hosts[place.host]} if place.host else hosts})

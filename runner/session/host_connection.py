@@ -47,11 +47,9 @@ class HostConnection:
         from runner.hosts.operations import RemoteOperations
         from runner.hosts.write_budget import read_write_counters
 
-        return (
-            self.operations.read_write_counters(disks)
-            if isinstance(self.operations, RemoteOperations)
-            else read_write_counters(disks)
-        )
+        if isinstance(self.operations, RemoteOperations):
+            return self.operations.read_write_counters(disks)
+        return read_write_counters(disks)
 
     def limit_writes(self, disks: Sequence[LeasedDisk], most: Mapping[str, int]) -> bool:
         """Let the agent enforce a write limit for each disk while the connection is down."""
@@ -64,9 +62,10 @@ class HostConnection:
         from runner.hosts.identity import require_lasting_identity
 
         if not self.path_cache:
-            self.path_cache.update({one.declared.id: self.path(one.declared.id, one.node.path) for one in disks})
+            paths = {one.declared.id: self.path(one.declared.id, one.node.path) for one in disks}
             for one in disks:
-                require_lasting_identity(one.declared.id, self.path_cache[one.declared.id], one.node)
+                require_lasting_identity(one.declared.id, paths[one.declared.id], one.node)
+            self.path_cache.update(paths)
         return tuple(self.path_cache[one.declared.id] for one in disks)
 
     def path(self, name: str, kernel: str) -> str:

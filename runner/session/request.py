@@ -11,7 +11,7 @@ from runner.base.errors import BadInput
 from runner.machines import machine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from runner.engine.scheduler import Plan
@@ -52,7 +52,13 @@ class Checks:
     own: Path | None = None
 
     def __call__(self, space: Space) -> Iterator[Flaw]:
-        yield from _kernel_flaws(space, self.place)
+        from runner.language.matrix import is_path
+        from runner.language.yaml_source import Flaw
+        from runner.machines.base import MachineOptions
+
+        for at, kernel in enumerate(space.matrix.machine.kernel or ()):
+            if is_path(kernel) and (why := machine(self.place, MachineOptions()).kernel_refusal(kernel)):
+                yield Flaw(("machine", "kernel", at), why)
         yield from _guideline_flaws(space)
         try:
             yield from _job_flaws(space, self.own)
@@ -60,21 +66,14 @@ class Checks:
             yield from _job_flaws(space, None)
 
 
-def _no_checks(_space: Space) -> Iterable[Flaw]:
-    return ()
-
-
 def load_request(
-    path: Path,
-    only: tuple[str, ...] = (),
-    shard: Shard | None = None,
-    checks: Callable[[Space], Iterable[Flaw]] = _no_checks,
+    path: Path, only: tuple[str, ...] = (), shard: Shard | None = None, checks: Checks | None = None
 ) -> Request:
     from runner.engine.scheduler import Plan
     from runner.space.load import load
     from runner.space.select import select, sharded
 
-    declared = load(path, checks)
+    declared = load(path, checks or (lambda _space: ()))
     selection = select(declared.space, only)
     matrix = declared.space.matrix
     if next(selection.cells(), None) is None:
@@ -92,16 +91,6 @@ def load_request(
     return Request(declared, selection, Plan(selection, matrix.repeat, matrix.seed), part)
 
 
-def _kernel_flaws(space: Space, place: str) -> Iterator[Flaw]:
-    from runner.language.matrix import is_path
-    from runner.language.yaml_source import Flaw
-    from runner.machines.base import MachineOptions
-
-    for at, kernel in enumerate(space.matrix.machine.kernel or ()):
-        if is_path(kernel) and (why := machine(place, MachineOptions()).kernel_refusal(kernel)):
-            yield Flaw(("machine", "kernel", at), why)
-
-
 def _guideline_flaws(space: Space) -> Iterator[Flaw]:
     from runner.guidelines.verdicts import undecidable_guidelines
     from runner.language.yaml_source import Flaw
@@ -117,6 +106,7 @@ def _guideline_flaws(space: Space) -> Iterator[Flaw]:
 
 
 def _job_flaws(space: Space, own: Path | None) -> Iterator[Flaw]:
+    from runner.analysis.axes import grouped
     from runner.scripts.cell import explain_missing_fio, find_rejected
 
     if explain_missing_fio():
@@ -129,9 +119,10 @@ def _job_flaws(space: Space, own: Path | None) -> Iterator[Flaw]:
         return {int(at): message for at, message in find_rejected(jobs).items()}
 
     # fio stops at the first refused job, so each set of fio options is checked once.
-    alike: dict[object, list[int]] = {}
-    for at, (work, in_files) in enumerate(works):
-        alike.setdefault((dict(work.coords)["workload"], *sorted(work.value.fio.items()), in_files), []).append(at)
+    alike = grouped(
+        ((dict(work.coords)["workload"], *sorted(work.value.fio.items()), in_files), at)
+        for at, (work, in_files) in enumerate(works)
+    )
     first = refusals(numbers[0] for numbers in alike.values())
     others = refusals(at for numbers in alike.values() if numbers[0] not in first for at in numbers[1:])
     for at, message in {**first, **others}.items():
@@ -161,6 +152,7 @@ def _workload_flaws(work: Variant[Workload], message: str, mine: str) -> Iterato
 
 def check_templates(request: Request, own: Path | None) -> None:
     """Render one cell of every layout and all workloads, so that faults of user templates appear before the run."""
+    from runner.base.process import run
     from runner.scripts.cell import cell_scripts, files_of, job, stack_scripts
 
     if own is None:
@@ -172,7 +164,13 @@ def check_templates(request: Request, own: Path | None) -> None:
         # Scripts for disks that may hold data have more steps.
         scripts = stack_scripts(array, disks, zeroed=False, own=own)
         for name, text in files_of(scripts, cell_scripts(cell, scripts.stack, own, matrix.monitor)).items():
-            _check_syntax(name, text, own)
+            result = run(["bash", "-n"], stdin=text)
+            if result.returncode:
+                raise BadInput(
+                    f"the templates in {own} render {name} with a bash syntax error",
+                    details=result.stderr.strip(),
+                    resolution="`matrix render --templates` writes the script for inspection",
+                )
         job(cell, scripts.stack, 1, own)
     for work, in_files in request.space.workloads:
         _job(work, in_files, own)
@@ -187,18 +185,6 @@ def check_names(own: Path | None) -> None:
             f"unused templates: {', '.join(str(own / name) for name in names)}",
             details="\n".join(f"{name}: {did_you_mean(name, effective_templates(None))}" for name in names),
             resolution="use the name of the shipped template to replace, or include the file from such a template",
-        )
-
-
-def _check_syntax(name: str, text: str, own: Path) -> None:
-    from runner.base.process import run
-
-    result = run(["bash", "-n"], stdin=text)
-    if result.returncode:
-        raise BadInput(
-            f"the templates in {own} render {name} with a bash syntax error",
-            details=result.stderr.strip(),
-            resolution="`matrix render --templates` writes the script for inspection",
         )
 
 

@@ -307,13 +307,13 @@ def _context(this: _Run, feed: Feed) -> RunContext:
 
 
 def _return_disks(this: _Run) -> bool:
-    returned = this.disks.return_disks()
+    this.disks.give_back()
     health = this.disks.query_health()  # after the return: a VM that has the controller hides the disk
     for alarm in filter(None, (after.alarm for after in health)):
         this.observer.trouble(alarm)
     digests = this.order.digests().model_dump()
     this.folder = this.folder.update_manifest(digests=digests, health=health, **this.order.texts())
-    return returned
+    return not this.disks.unreturned
 
 
 def _write_reports(this: _Run, feed: Feed, *, done: bool, short: int) -> Ending:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from runner.simdisks.disk import Disk
 
 
-def show_disks(hosts: Path | None, host: str | None, form: str) -> None:
+def _list_disks(hosts: Path | None, host: str | None) -> Sequence[ListedDisk]:
     from runner.hosts.disk_ledger import own_marks, state_dir
     from runner.hosts.listing import list_disks, query_health, take_census
     from runner.scripts.jinja import census_script, smart_script
@@ -35,24 +35,14 @@ def show_disks(hosts: Path | None, host: str | None, form: str) -> None:
     reach = declared.reach if declared else "local"
     connection = open_connection(reach)
     census = take_census(connection, census_script())
-    found = list_disks(
-        census,
-        declared.claims if declared else (),
-        own_marks(state_dir(), reach=reach),
-        query_health(connection, smart_script([disk.path for disk in census.disks])),
-    )
-    click.echo(as_json(found), nl=False) if form == "json" else _table(found)
+    health = query_health(connection, smart_script([disk.path for disk in census.disks]))
+    return list_disks(census, declared.claims if declared else (), own_marks(state_dir(), reach=reach), health)
 
 
 def load_lab_file(hosts: Path | None) -> Lab | None:
     from runner.space.declared_files import load_lab
 
     return load_lab(hosts or HOSTS_FILE) if hosts or HOSTS_FILE.exists() else None
-
-
-def reach_of(lab: Lab | None, name: str | None) -> str:
-    host = find_host(lab, name) if name else None
-    return host.reach if host else "local"
 
 
 def find_host(lab: Lab | None, name: str | None) -> LabHost | None:
@@ -79,13 +69,6 @@ def as_json(found: Sequence[ListedDisk]) -> str:
         for one in found
     ]
     return orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode() + "\n"
-
-
-def _table(found: Sequence[ListedDisk]) -> None:
-    from runner.reports.table import Sheet
-
-    columns = ("disk", "stable name", "size", "what", "may it be used?")
-    print_sheet(Sheet(columns, [_row(one) for one in found]), sys.stdout)
 
 
 def _row(one: ListedDisk) -> tuple[str, ...]:
@@ -121,16 +104,21 @@ Only reads. docs/disks.md lists the checks before a disk is written.
 @click.pass_context
 def command(ctx: click.Context, hosts: Path | None, host: str | None, form: str) -> None:
     """Show all disks of a host, and whether each may be used; or show and check disk models."""
-    if ctx.invoked_subcommand is None:
-        from runner.cli.disks import show_disks
+    from runner.reports.table import Sheet
 
-        show_disks(hosts, host, form)
+    if ctx.invoked_subcommand is not None:
+        return
+    found = _list_disks(hosts, host)
+    if form == "json":
+        click.echo(as_json(found), nl=False)
+    else:
+        columns = ("disk", "stable name", "size", "what", "may it be used?")
+        print_sheet(Sheet(columns, [_row(one) for one in found]), sys.stdout)
 
 
 @command.command("models", epilog="Example:  matrix disks models")
 def models() -> None:
     """List the disk models that come with matrix, each with the source of its figures."""
-    from runner.cli.screen import print_sheet
     from runner.reports.table import Sheet
     from runner.space.includes import models as names
     from runner.space.load import disk_model

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,7 +53,11 @@ def command(names: tuple[str, ...], rows: int, as_json: bool, results: Path, sto
     from runner.results.store import describe_run
 
     folders, unreadable = readable_runs(results)
-    notes = _unreadable_notes(unreadable)
+    notes = []
+    if unreadable:
+        reasons = "; ".join(f"{name}: {why}" for name, why in list(unreadable.items())[:3])
+        more = f"; and {len(unreadable) - 3} more" if len(unreadable) > 3 else ""
+        notes.append(f"not listed, as it cannot be read: {reasons}{more}")
     with _open_store(store, results, notes) as shared:
         by_id = {folder.manifest.identity: folder for folder in folders}
         elsewhere = [(run, None) for run in shared.runs() if run.id not in by_id] if shared else []
@@ -72,18 +76,9 @@ def command(names: tuple[str, ...], rows: int, as_json: bool, results: Path, sto
     if not listed:
         echo(f"there is no run below {results}/; `matrix run MATRIX` starts one")
         return
-    more = f"{left_out:,} more; `--rows` shows more" if left_out else ""
     print_sheet(replace(as_sheet(list_table(listed)), spare=_SPARE), sys.stdout)
-    if more:
-        echo(more)
-
-
-def _unreadable_notes(unreadable: Mapping[str, str]) -> list[str]:
-    if not unreadable:
-        return []
-    reasons = "; ".join(f"{name}: {why}" for name, why in list(unreadable.items())[:3])
-    more = f"; and {len(unreadable) - 3} more" if len(unreadable) > 3 else ""
-    return [f"not listed, as it cannot be read: {reasons}{more}"]
+    if left_out:
+        echo(f"{left_out:,} more; `--rows` shows more")
 
 
 @contextmanager
@@ -94,18 +89,15 @@ def _open_store(store: str | None, results: Path, notes: list[str]) -> Iterator[
     from runner.results.store_tables import address_of, is_named
 
     address = address_of(store, results)
-    if address.file and not address.file.exists() and not is_named(store):
-        yield None
-        return
+    opened = None
     try:
-        opened = SharedStore.existing(address)
+        if is_named(store) or not address.file or address.file.exists():
+            opened = SharedStore.existing(address)
     except MatrixError as problem:
         if is_named(store):
             raise
         notes.append(f"{problem.brief}: runs without a folder are not listed")
-        yield None
-        return
-    with opened:
+    with opened or nullcontext():
         yield opened
 
 

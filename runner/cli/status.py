@@ -36,9 +36,15 @@ def command(run: Path | None, as_json: bool, results: Path) -> None:
     """Show the progress of a running run, from another terminal; without RUN, of all running runs."""
     import orjson
 
-    from runner.analysis.runs import status_document
+    from runner.analysis.runs import status_document, status_lines
+    from runner.cli.report import folder_of
+    from runner.results.run_folder import load
 
-    found, running = _find_run(run, results) if run else _running_or_last(results)
+    if run:
+        found = [_status(load(folder_of(run, results)))]
+        running = found[0].running
+    else:
+        found, running = _running_or_last(results)
     if as_json:
         documents = [status_document(one) for one in found]
         click.echo(orjson.dumps({"running": running, "runs": documents}, option=orjson.OPT_INDENT_2).decode())
@@ -46,17 +52,13 @@ def command(run: Path | None, as_json: bool, results: Path) -> None:
         if not running and not run:
             echo(f"no run is running below {results}/; {'the last run:' if found else 'the folder has no runs'}")
         for one in found:
-            _show(one)
+            click.secho(one.folder.path.name, bold=True)
+            rows = list(status_lines(one))
+            width = max(len(name) for name, _ in rows)
+            for name, text in rows:
+                echo(f"{name:<{width}}  {text}")
     if not running:
         raise click.exceptions.Exit(1)
-
-
-def _find_run(run: Path, results: Path) -> tuple[list[RunStatus], bool]:
-    from runner.cli.report import folder_of
-    from runner.results.run_folder import load
-
-    found = _status(load(folder_of(run, results)))
-    return [found], found.running
 
 
 def _running_or_last(results: Path) -> tuple[list[RunStatus], bool]:
@@ -84,13 +86,3 @@ def _status(folder: RunFolder) -> RunStatus:
         echo(f"note: {problem.brief}", err=True)
         progress = Progress()
     return RunStatus(folder, state, holder, progress, datetime.now(UTC))
-
-
-def _show(status: RunStatus) -> None:
-    from runner.analysis.runs import status_lines
-
-    click.secho(status.folder.path.name, bold=True)
-    rows = list(status_lines(status))
-    width = max(len(name) for name, _ in rows)
-    for name, text in rows:
-        echo(f"{name:<{width}}  {text}")

@@ -40,11 +40,7 @@ scripts of that run remove stacks with its UUIDs, then the disk is labelled as f
 )
 @hosts
 @click.option("--host", help="A host of hosts.yaml.  [default: this machine]")
-@click.option(
-    "--every-host",
-    is_flag=True,
-    help="Clean all ssh hosts. An unreachable host does not stop the others.",
-)
+@click.option("--every-host", is_flag=True, help="Clean all ssh hosts. An unreachable host does not stop the others.")
 def command(dry_run: bool, labelled: tuple[str, ...], hosts: Path | None, host: str | None, every_host: bool) -> None:
     """Remove what a killed run left on the disks of a host; on this machine, also containers and virtual machines.
 

@@ -90,8 +90,7 @@ def command(among: tuple[str, ...], runs: tuple[str, ...], rows: int, output: Ou
     asked = replace(asked, metrics=parse_metrics(asked.metrics))
     if others := [one for one in asked.metrics if one not in COMPARED]:
         raise BadInput(
-            f"--metric {', '.join(others)}: not a figure of speed",
-            resolution=f"use one of {', '.join(COMPARED)}",
+            f"--metric {', '.join(others)}: not a figure of speed", resolution=f"use one of {', '.join(COMPARED)}"
         )
     done = compare_runs(asked)
     most = rows if output.is_table else None

@@ -54,10 +54,7 @@ def list_(files: tuple[Path, ...], output: Output) -> None:
 @command.command("check", epilog=_EPILOG)
 @click.argument("runs", nargs=-1, required=True)
 @click.option(
-    "--on",
-    "where",
-    metavar="PLACE",
-    help="Only runs on this machine (qemu, local …) or host, or of this matrix.",
+    "--on", "where", metavar="PLACE", help="Only runs on this machine (qemu, local …) or host, or of this matrix."
 )
 @click.option(
     "--guidelines",

@@ -156,9 +156,7 @@ _destroy = click.option(
 
 
 _passthrough = click.option(
-    "--passthrough",
-    is_flag=True,
-    help="Give physical disks of this host (from hosts.yaml) to virtual machines.",
+    "--passthrough", is_flag=True, help="Give physical disks of this host (from hosts.yaml) to virtual machines."
 )
 
 

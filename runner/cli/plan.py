@@ -34,11 +34,7 @@ if TYPE_CHECKING:
 @jobs
 @budget
 @click.option(
-    "--cells",
-    "--list",
-    "all_cells",
-    is_flag=True,
-    help="List every cell with its id, in the order of the first round.",
+    "--cells", "--list", "all_cells", is_flag=True, help="List every cell with its id, in the order of the first round."
 )
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def command(all_cells: bool, form: str, **options: Any) -> None:

@@ -108,8 +108,7 @@ def command(output: Output, source: Source, **options: Any) -> None:
         )
     if not found:
         raise BadInput(
-            "no trial in the store matches",
-            resolution="`matrix results` without --only and --outcome shows all trials",
+            "no trial in the store matches", resolution="`matrix results` without --only and --outcome shows all trials"
         )
     write_grid(_grid(asked, found, metrics, output, unread).with_notes(*notes), output)
 
@@ -149,8 +148,7 @@ def _check_options(asked: ResultsRequest) -> None:
         raise BadInput("--scale is along an axis", resolution="name it: `--pivot AXIS --scale`")
     if asked.familiar and (asked.pivot or asked.by_trial or asked.metrics):
         raise BadInput(
-            "--as fixes the figures and their columns",
-            resolution="leave --pivot, --trials and --metric out",
+            "--as fixes the figures and their columns", resolution="leave --pivot, --trials and --metric out"
         )
 
 

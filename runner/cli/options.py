@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runner.base.quantities import parse_size, parse_time
-from runner.engine.budget import Cost
 from runner.machines import MACHINES, WITH_HOSTS, Where
-from runner.session.run import AUTO
 
 if TYPE_CHECKING:
+    from runner.engine.budget import Cost
     from runner.session.run import Jobs
     from runner.space.select import Shard
 
@@ -165,14 +163,15 @@ def disk_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Amount(click.ParamType[float]):
-    name = "amount"
-
-    def __init__(self, parse: Callable[[object], float]) -> None:
-        self._parse = parse
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        from runner.base.quantities import parse_size, parse_time
+
+        parse = {"time": parse_time, "size": parse_size}[self.name]
         try:
-            found = value if value == inf else self._parse(value)
+            found = value if value == inf else parse(value)
         except ValueError as error:
             self.fail(f"{value!r} is {error}", param, ctx)
         if found <= 0:
@@ -180,14 +179,20 @@ class _Amount(click.ParamType[float]):
         return found
 
 
+def _cost(seconds: float, written: float) -> Cost:
+    from runner.engine.budget import Cost
+
+    return Cost(seconds, written)
+
+
 budget = combined(
     "budget",
-    Cost,
+    _cost,
     seconds=click.option(
         "--budget",
         "seconds",
         metavar="TIME",
-        type=_Amount(parse_time),
+        type=_Amount("time"),
         default=inf,
         help="Finish within this time, e.g. 2h: the minimum of every cell first, then the cells with the widest "
         "intervals.",
@@ -196,7 +201,7 @@ budget = combined(
         "--bytes-budget",
         "written",
         metavar="SIZE",
-        type=_Amount(parse_size),
+        type=_Amount("size"),
         default=inf,
         help="Write at most this much to the stacks in the whole run, e.g. 500GB (parity and mirrors write more).",
     ),
@@ -204,8 +209,8 @@ budget = combined(
 
 
 def _parse_jobs(_context: click.Context, _option: click.Parameter, text: str) -> Jobs:
-    if text == AUTO:
-        return AUTO
+    if text == "auto":
+        return "auto"
     if not text.isdecimal() or int(text) < 1:
         raise click.BadParameter(f"{text!r} is neither a number of rigs nor auto")
     return int(text)

@@ -5,21 +5,83 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Self, TextIO, cast
 
+from rich.console import Console
+from rich.progress import Progress, ProgressColumn, SpinnerColumn
+from rich.text import Text
+from rich.theme import Theme
+
 from runner.cli.screen import WIDTH, RunOutput, columns_of, echo, print_sheet
 from runner.engine.estimate import remaining_seconds
 from runner.engine.recorder import BatchDone, BatchStarted, RigUp, RigWasLost, TrialDone, TrialHostLimited, TrialStarted
-from runner.reports.terminal_text import BAD, DOUBT, about
+from runner.reports.terminal_text import BAD, DOUBT, GOOD, about
 from runner.results.record import Outcome
 from runner.session.run import Observer
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rich.progress import TaskID
+    from rich.progress import Task, TaskID
 
     from runner.engine.recorder import Event
     from runner.results.record import Trial
     from runner.session.finish import Ending
+
+
+#: The terminal widths from which the bar, and the figures of the last trial, have room.
+_FOR_BAR, _FOR_FIGURES = 80, 140
+_BAR = 16
+#: The spinner and the space after it.
+_SPINNER = 2
+_THEME = Theme({"progress.spinner": GOOD})
+
+
+def progress_bar(stream: TextIO) -> Progress:
+    console = Console(file=stream, theme=_THEME, highlight=False)
+    # No redirection: `RunOutput` writes to sys.stdout, which must not lead back to this console.
+    # Not expanded: a padded line would wrap and leave remains when the terminal becomes narrower.
+    return Progress(
+        SpinnerColumn(), _Line(console), transient=True, console=console, redirect_stdout=False, redirect_stderr=False
+    )
+
+
+class _Line(ProgressColumn):
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self._console = console
+
+    def render(self, task: Task) -> Text:
+        room = self._console.width - _SPINNER
+        parts = [_count(task), _elapsed(task), task.fields["left"]]
+        if self._console.width >= _FOR_BAR:
+            parts.insert(1, _bar(task))
+        line = " ".join(filter(None, parts))
+        line = f"{line} {shorten(task.description, max(0, room - len(line) - 1))}"
+        text = Text(line[:room], no_wrap=True)
+        if self._console.width >= _FOR_FIGURES and task.fields["last"]:
+            text.append(f"  {task.fields['last']}"[: room - len(text)], style=GOOD)
+        return text
+
+
+def _count(task: Task) -> str:
+    total = "?" if task.total is None else str(int(task.total))
+    return f"{int(task.completed):{len(total)}}/{total}"
+
+
+def _bar(task: Task) -> str:
+    done = int(_BAR * task.percentage / 100) if task.total else 0
+    return "━" * done + "─" * (_BAR - done)
+
+
+def _elapsed(task: Task) -> str:
+    seconds = int(task.elapsed or 0)
+    return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+
+
+def shorten(text: str, width: int) -> str:
+    if len(text) <= width:
+        return text
+    tail = width // 2
+    return f"{text[: max(width - tail - 1, 0)]}…{text[len(text) - tail :]}"
 
 
 class View(Observer):
@@ -184,8 +246,6 @@ class PlainView(View):
 class LiveView(View):
     def __init__(self, planned: int, done: int) -> None:
         super().__init__(planned, done)
-        from runner.cli.screen import progress_bar
-
         self._bar = progress_bar(self.stream)
         self._started, self._before = time.monotonic(), done
         self._trials: TaskID = self._bar.add_task("trials", total=planned, completed=done, left="", last="")

@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from runner.space.space import Array
 
 Jobs = int | Literal["auto"]
-AUTO: Literal["auto"] = "auto"
 #: Facts of one start of a rig, not versions.
 _START_FACTS = frozenset({"kernel", "ready", "up", "md", "without"})
 
@@ -260,7 +259,7 @@ def _execute(this: _Run, spending: Spending, feed: Feed) -> Ending:
     executor = Executor(scheduler, _context(this, feed), this.level)
     done, wear_stop = False, ""
     try:
-        done = this.stop.run(run_within_budget(executor.run(), disks.write_budget))
+        done = this.stop.run(_work(executor, disks))
         wear_stop = disks.write_budget.stop_reason if disks.write_budget else ""
     finally:
         if wear_stop:
@@ -273,6 +272,11 @@ def _execute(this: _Run, spending: Spending, feed: Feed) -> Ending:
         # Last: after a kill before this line, the same command writes the reports again.
         _close(this.folder, feed, end.exit, finished=end.finished)
     return end
+
+
+async def _work(executor: Executor, disks: RunDisks) -> None:
+    # A stop before the start closes only this coroutine, so the inner ones must not exist yet.
+    await run_within_budget(executor.run(), disks.write_budget)
 
 
 def _context(this: _Run, feed: Feed) -> RunContext:
@@ -344,7 +348,7 @@ def choose_level(jobs: Jobs, place: Machine, specs: Collection[RigSpec], arrays:
     kinds = set(specs)
     why = why_one_at_a_time(place, kinds, arrays)
     room = min(map(place.max_rigs, kinds))
-    if jobs == AUTO:
+    if jobs == "auto":
         why = why or ("this host has no room for a second such machine" if room == 1 else "")
         return (FixedLevel(1), f"one rig at a time: {why}") if why else (AdaptiveLevel.up_to(room), "")
     if why:

@@ -11,8 +11,13 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.base.errors import Exit, MatrixError
+from runner.cli.disks import find_host, load_lab_file
 from runner.cli.options import hosts
 from runner.cli.screen import echo
+from runner.hosts.disk_ledger import lease_records, night_of, state_dir
+from runner.hosts.recovery import clean, is_idle, unreturned_disks
+from runner.machines import SWEEPERS, sweep
+from runner.session.host_connection import connect_host, open_connection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,9 +51,6 @@ def command(dry_run: bool, labelled: tuple[str, ...], hosts: Path | None, host: 
 
     Exit code 3 if something could not be removed, or a host is not reachable.
     """
-    from runner.hosts.disk_ledger import lease_records, state_dir
-    from runner.machines import SWEEPERS, sweep
-
     if every_host and host:
         raise click.UsageError("--every-host includes --host: use one of the two")
     if every_host:
@@ -77,16 +79,11 @@ def command(dry_run: bool, labelled: tuple[str, ...], hosts: Path | None, host: 
 
 def reach_for(hosts: Path | None, host: str | None) -> str:
     """Return how a host is reached. Without a host, hosts.yaml is not read: it may be a broken file of a checkout."""
-    from runner.cli.disks import find_host, load_lab_file
-
     found = find_host(load_lab_file(hosts), host) if host else None
     return found.reach if found else "local"
 
 
 def list_hosts(hosts: Path | None, state: Path) -> dict[str, str]:
-    from runner.cli.disks import load_lab_file
-    from runner.hosts.disk_ledger import lease_records
-
     lab = load_lab_file(hosts)
     declared = {one.reach: name for name, one in lab.hosts.items()} if lab else {}
     recorded = {one.reach: one.reach.removeprefix("ssh:") for one in lease_records(state)}
@@ -123,10 +120,6 @@ def _clean_all_hosts(hosts: Path | None, state: Path, labelled: tuple[str, ...],
 def _clean_disks(
     state: Path, reach: str, labelled: tuple[str, ...], notice: Callable[[str], None], *, dry_run: bool
 ) -> bool:
-    from runner.hosts.disk_ledger import lease_records, night_of
-    from runner.hosts.recovery import clean, is_idle, unreturned_disks
-    from runner.session.host_connection import connect_host, open_connection
-
     remains = False
     with connect_host(reach, open_connection(reach), f"clean-{token_hex(4)}", partial(echo, err=True)) as host:
         if dry_run:

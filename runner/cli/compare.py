@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runner.base.errors import BadInput, Exit
 from runner.cli.options import only
 from runner.cli.screen import echo
 from runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
@@ -76,7 +77,6 @@ def command(among: tuple[str, ...], runs: tuple[str, ...], rows: int, output: Ou
     """Compare every cell of B with A: faster, slower, same or inconclusive."""
     from runner.analysis.compare_table import data_table, display_table
     from runner.analysis.metrics import COMPARED
-    from runner.base.errors import BadInput, Exit
     from runner.cli.results import parse_metrics
 
     asked = ComparisonRequest(runs=(*among, *runs), **options)

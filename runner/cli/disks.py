@@ -10,8 +10,19 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.base.errors import BadInput, Exit
+from runner.base.quantities import parse_size
 from runner.cli.screen import echo, print_sheet
 from runner.hosts import HOSTS_FILE
+from runner.hosts.disk_ledger import own_marks, state_dir
+from runner.hosts.listing import list_disks, query_health, take_census
+from runner.reports.table import Sheet
+from runner.scripts.jinja import census_script, smart_script
+from runner.session.host_connection import open_connection
+from runner.simdisks.check import refuse_small, run_probes
+from runner.simdisks.disk import Disk
+from runner.space.declared_files import load_lab
+from runner.space.includes import models as names
+from runner.space.load import disk_model
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,15 +30,9 @@ if TYPE_CHECKING:
     from runner.hosts.listing import ListedDisk
     from runner.language.hosts import Lab, LabHost
     from runner.simdisks.check import ProbeResult
-    from runner.simdisks.disk import Disk
 
 
 def _list_disks(hosts: Path | None, host: str | None) -> Sequence[ListedDisk]:
-    from runner.hosts.disk_ledger import own_marks, state_dir
-    from runner.hosts.listing import list_disks, query_health, take_census
-    from runner.scripts.jinja import census_script, smart_script
-    from runner.session.host_connection import open_connection
-
     lab = load_lab_file(hosts)
     if lab is None:
         echo(f"note: there is no {HOSTS_FILE} here, so no disk may be used; docs/disks.md has an example", err=True)
@@ -40,8 +45,6 @@ def _list_disks(hosts: Path | None, host: str | None) -> Sequence[ListedDisk]:
 
 
 def load_lab_file(hosts: Path | None) -> Lab | None:
-    from runner.space.declared_files import load_lab
-
     return load_lab(hosts or HOSTS_FILE) if hosts or HOSTS_FILE.exists() else None
 
 
@@ -104,8 +107,6 @@ Only reads. docs/disks.md lists the checks before a disk is written.
 @click.pass_context
 def command(ctx: click.Context, hosts: Path | None, host: str | None, form: str) -> None:
     """Show all disks of a host, and whether each may be used; or show and check disk models."""
-    from runner.reports.table import Sheet
-
     if ctx.invoked_subcommand is not None:
         return
     found = _list_disks(hosts, host)
@@ -119,10 +120,6 @@ def command(ctx: click.Context, hosts: Path | None, host: str | None, form: str)
 @command.command("models", epilog="Example:  matrix disks models")
 def models() -> None:
     """List the disk models that come with matrix, each with the source of its figures."""
-    from runner.reports.table import Sheet
-    from runner.space.includes import models as names
-    from runner.space.load import disk_model
-
     rows = [(name, model.kind, model.source or "") for name, model in ((name, disk_model(name)) for name in names())]
     print_sheet(Sheet(("model", "kind", "source of its figures"), rows), sys.stdout)
 
@@ -138,11 +135,6 @@ def check(model: str, size: str, seconds: float) -> None:
 
     Exit code 1 if they differ by more than 3 %; 3 if all such differences are host-limited.
     """
-    from runner.base.quantities import parse_size
-    from runner.simdisks.check import refuse_small
-    from runner.simdisks.disk import Disk
-    from runner.space.load import disk_model
-
     try:
         disk = Disk(parse_size(size), "virtio", disk_model(model).physics(1))
     except ValueError as error:
@@ -159,8 +151,6 @@ def check(model: str, size: str, seconds: float) -> None:
 
 
 async def _show_probes(disk: Disk, seconds: float) -> list[ProbeResult]:
-    from runner.simdisks.check import run_probes
-
     found = []
     click.echo(f"{'':<28}{'predicted':>14}{'measured':>12}{'off':>9}")
     async for one in run_probes(disk, seconds):

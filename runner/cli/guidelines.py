@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.base.errors import BadInput, Exit
 from runner.base.files import shipped
 from runner.cli.options import only
 from runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
@@ -79,7 +80,6 @@ def check(
     from runner.analysis.samples import read_samples
     from runner.analysis.selectors import runs_on, select_cells
     from runner.analysis.stored_guidelines import columns_of, judged_in_store
-    from runner.base.errors import BadInput, Exit
     from runner.reports.verdicts import verdict_rows, verdict_table
     from runner.space.declared_files import load_guidelines
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from runner.base.errors import BadInput
 from runner.cli.options import only
 from runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
 
@@ -47,7 +48,6 @@ def command(
     from runner.analysis.samples import read_samples
     from runner.analysis.selectors import default_runs, select_cells, with_hint
     from runner.analysis.timeline import data_table, display_table, timelines
-    from runner.base.errors import BadInput
     from runner.cli.results import parse_metrics
 
     if not cell and not only:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runner.base.errors import BadInput, Exit
 from runner.cli.options import results, store
 from runner.cli.screen import echo
 
@@ -66,7 +67,6 @@ def _axis(context: click.Context, parameter: click.Parameter, texts: tuple[str, 
 def command(files: tuple[Path, ...], results: Path, store: str | None, **options: Any) -> None:
     """Import fio JSON FILES from elsewhere as a run, into results/ and the store."""
     from runner.analysis.fio_import import parse_groups
-    from runner.base.errors import Exit
     from runner.base.files import write_atomically
     from runner.results.databases import translate_errors
     from runner.results.journal import Journal
@@ -122,8 +122,6 @@ class ImportRequest:
 
 
 def _read_new_files(files: Iterable[Path], results: Path) -> dict[Path, bytes]:
-    from runner.base.errors import BadInput
-
     imported = _imported(results)
     found: dict[str, tuple[Path, bytes]] = {}
     skipped: list[str] = []

@@ -10,9 +10,15 @@ import click
 from runner.cli.options import budget, jobs, kernel, matrix_file, on, only, results, shard
 from runner.cli.screen import echo
 from runner.engine.budget import ENDLESS, Cost, repeats
+from runner.engine.estimate import QUIET, Load, estimate, pace_of
+from runner.engine.rigs import specs_of
+from runner.machines import machine
+from runner.machines.base import MachineOptions
 from runner.reports.terminal_text import duration
 from runner.session.request import Checks, Request, load_request
 from runner.session.run import choose_level
+from runner.session.run_request import check_kernel
+from runner.statistics.ratios import t_factor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,12 +88,6 @@ class RunPlan:
 
 
 def _prepare(options: PlanOptions) -> RunPlan:
-    from runner.engine.estimate import QUIET, Load, estimate, pace_of
-    from runner.engine.rigs import specs_of
-    from runner.machines import machine
-    from runner.machines.base import MachineOptions
-    from runner.session.run_request import check_kernel
-
     place = options.place
     request = load_request(options.matrix, options.only, options.shard, Checks(place))
     matrix = request.space.matrix
@@ -132,8 +132,6 @@ def _rows(plan: RunPlan) -> Iterator[tuple[str, str]]:
 
 
 def _describe_budget(plan: RunPlan) -> str:
-    from runner.statistics.ratios import t_factor
-
     times, repeat, pace = plan.repeats_within_budget, plan.request.plan.repeat, plan.pace
     if times < repeat.min:
         return f"enough for {times} trials of each cell; the minimum is {repeat.min}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.base.errors import BadInput
 from runner.cli.options import templates
 from runner.cli.screen import echo
 from runner.cli.store_options import Output, Source, form, open_store, select_runs, source, write_grid
@@ -95,7 +96,6 @@ def _recommend(
     from runner.analysis.samples import read_samples
     from runner.analysis.selectors import select_cells
     from runner.analysis.stored_guidelines import as_measured, share_of
-    from runner.base.errors import BadInput
     from runner.guidelines.ranking import COLUMNS, headline
     from runner.guidelines.recommend import possible_choices, recommend_settings
     from runner.language.hints import did_you_mean
@@ -143,7 +143,6 @@ def _best_cell(row: RunRow, found: Recommendation, results: Path) -> Cell | None
 def _write_commands(
     cell: Cell | None, templates: Path | None, script: Path | None, warning: str, *, with_table: bool
 ) -> None:
-    from runner.base.errors import BadInput
     from runner.base.files import write_atomically
     from runner.scripts.recommended_commands import recommended_script
 

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runner.base.errors import BadInput
 from runner.cli.options import only
 from runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
+from runner.space.notes import few
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,8 +85,6 @@ def command(output: Output, source: Source, **options: Any) -> None:
     from runner.analysis.samples import read_few_runs, read_samples
     from runner.analysis.selectors import select_cells
     from runner.analysis.tables import describe_unfinished
-    from runner.base.errors import BadInput
-    from runner.space.notes import few
 
     asked = ResultsRequest(**options)
     _check_options(asked)
@@ -138,8 +138,6 @@ def _grid(asked: ResultsRequest, found: list[Samples], metrics: Sequence[str], o
 
 
 def _check_options(asked: ResultsRequest) -> None:
-    from runner.base.errors import BadInput
-
     if asked.pivot and (asked.by_trial or len(asked.metrics) > 1):
         raise BadInput(
             "--pivot shows one figure of cells", resolution="leave --trials out, and name one --metric: e.g. read_bw"
@@ -157,7 +155,6 @@ def parse_metrics(metrics: Sequence[str]) -> tuple[str, ...]:
     from difflib import get_close_matches
 
     from runner.analysis.metrics import METRICS, figure_name
-    from runner.base.errors import BadInput
 
     names = [figure_name(metric) for metric in metrics]
     for metric, name in zip(metrics, names, strict=True):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.base.errors import MatrixError
 from runner.cli.options import results, store
 from runner.cli.screen import echo, print_sheet
 
@@ -84,7 +85,6 @@ def command(names: tuple[str, ...], rows: int, as_json: bool, results: Path, sto
 @contextmanager
 def _open_store(store: str | None, results: Path, notes: list[str]) -> Iterator[SharedStore | None]:
     """Open the store for runs without a folder here. A missing or damaged default store only adds a note."""
-    from runner.base.errors import MatrixError
     from runner.results.store import SharedStore
     from runner.results.store_tables import address_of, is_named
 
@@ -103,7 +103,6 @@ def _open_store(store: str | None, results: Path, notes: list[str]) -> Iterator[
 
 def _list_run(run: RunRow, folder: RunFolder | None, shared: SharedStore | None, notes: list[str]) -> ListedRun:
     from runner.analysis.runs import ListedRun
-    from runner.base.errors import MatrixError
     from runner.results.observe import State, derive_state, observe_run, read_progress
 
     if folder is None:

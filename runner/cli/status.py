@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.base.errors import MatrixError
 from runner.cli.options import results
 from runner.cli.screen import echo
 
@@ -74,7 +75,6 @@ def _running_or_last(results: Path) -> tuple[list[RunStatus], bool]:
 
 def _status(folder: RunFolder) -> RunStatus:
     from runner.analysis.runs import RunStatus
-    from runner.base.errors import MatrixError
     from runner.results.observe import Progress, derive_state, observe_run, read_progress
 
     folder, holder = observe_run(folder)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.base.errors import BadInput
 from runner.cli.options import combined, results, store
 from runner.cli.screen import columns_of, console_for, echo, wrap_text
 
@@ -55,8 +56,6 @@ def _choose_format(context: click.Context, _: click.Parameter, name: str | None)
         return name or "table"
     found = _BY_SUFFIX.get(to.suffix.lower())
     if found is None:
-        from runner.base.errors import BadInput
-
         raise BadInput(
             f"--to {to}: no format for {f'the suffix `{to.suffix}`' if to.suffix else 'a name without a suffix'}",
             resolution=f"use {', '.join(_BY_SUFFIX)}, or name the format: --format {'|'.join(FORMATS)}",
@@ -84,7 +83,6 @@ source = combined("source", Source, results=results, store=store)
 @contextmanager
 def open_store(source: Source) -> Iterator[SharedStore]:
     """Open the store, and add the runs below `results` that it lacks. Prints a note on runs that cannot be added."""
-    from runner.base.errors import BadInput
     from runner.results.run_folder import run_folders
     from runner.results.store import SharedStore
     from runner.results.store_sync import bring_up_to_date
@@ -124,7 +122,6 @@ def select_runs(store: SharedStore, words: Sequence[str]) -> list[RunRow]:
 
 
 def write_grid(grid: Grid, output: Output) -> None:
-    from runner.base.errors import BadInput
     from runner.reports.table import FORMATS as FORMATTERS
 
     to = output.to
@@ -156,7 +153,6 @@ def _write(content: bytes, to: Path | None) -> None:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
         return
-    from runner.base.errors import BadInput
     from runner.base.files import write_atomically
 
     try:

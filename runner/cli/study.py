@@ -8,9 +8,19 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.analysis import stored_guidelines as advice
+from runner.analysis.axes import grouped
+from runner.analysis.naming import unrelated_runs
+from runner.analysis.samples import read_samples
+from runner.base.errors import BadInput
+from runner.base.files import write_atomically
 from runner.cli.options import MatrixPath
 from runner.cli.screen import echo
 from runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
+from runner.space.load import load, text_of
+from runner.space.studies import MATRIX, PUBLISHED, study_beside
+from runner.studies.compare import columns_of, compare_published
+from runner.studies.page import About, data_table, display_table, new_page, page, replace_generated, summary_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,10 +94,6 @@ class StudyResult:
 
 
 def _load_study(path: Path) -> tuple[Path, Space, Study]:
-    from runner.base.errors import BadInput
-    from runner.space.load import load
-    from runner.space.studies import MATRIX, PUBLISHED, study_beside
-
     space = load(path).space
     study = study_beside(path, space)
     if study is None:
@@ -99,10 +105,6 @@ def _load_study(path: Path) -> tuple[Path, Space, Study]:
 
 
 def _compare(path: Path, space: Space, study: Study, shared: SharedStore, among: list[RunRow]) -> StudyResult:
-    from runner.analysis import stored_guidelines as advice
-    from runner.analysis.samples import read_samples
-    from runner.studies.compare import columns_of, compare_published
-
     matrix = space.matrix
     columns = dict.fromkeys([*columns_of(study.published), *advice.columns_of(matrix.guidelines)])
     samples = read_samples(shared, among, list(columns), histograms=False)
@@ -116,10 +118,6 @@ def _compare(path: Path, space: Space, study: Study, shared: SharedStore, among:
 
 def _check_same_matrix(path: Path, space: Space, samples: Sequence[Samples]) -> None:
     """Refuse runs of an older matrix with the same name but no cell in common: runs count together cell by cell."""
-    from runner.analysis.axes import grouped
-    from runner.analysis.naming import unrelated_runs
-    from runner.base.errors import BadInput
-
     cells = {run: {*ids} for run, ids in grouped((one.run.name, one.cell.id) for one in samples).items()}
     others = unrelated_runs(cells, {cell.id for cell in space.cells()})
     if others:
@@ -131,8 +129,6 @@ def _check_same_matrix(path: Path, space: Space, samples: Sequence[Samples]) -> 
 
 
 def _check_runs(without: Sequence[Path], words: Sequence[str], *, refuse: bool) -> None:
-    from runner.base.errors import BadInput
-
     names = ", ".join(str(path.parent) for path in without)
     reason = f"no named run belongs to {names}" if words else f"no finished, measured run of {names}"
     if refuse:
@@ -147,8 +143,6 @@ def _check_runs(without: Sequence[Path], words: Sequence[str], *, refuse: bool) 
 def _join_grids(done: Sequence[StudyResult], *, people: bool) -> Grid:
     from dataclasses import replace
 
-    from runner.studies.page import data_table, display_table, summary_line
-
     if not people:
         grids = [data_table(one.study.published.source, one.comparisons) for one in done]
         return replace(grids[0], rows=[row for grid in grids for row in grid.rows])
@@ -162,11 +156,6 @@ def _join_grids(done: Sequence[StudyResult], *, people: bool) -> Grid:
 
 
 def _write(done: StudyResult) -> None:
-    from runner.base.errors import BadInput
-    from runner.base.files import write_atomically
-    from runner.space.load import text_of
-    from runner.studies.page import new_page, page, replace_generated
-
     if any(run.synthetic for run in done.runs):
         raise BadInput(
             f"{done.runs[0].name}: --page needs measured figures, and these are synthetic",
@@ -181,8 +170,6 @@ def _write(done: StudyResult) -> None:
 
 
 def _describe_run(run: RunRow, samples: Sequence[Samples]) -> str:
-    from runner.studies.page import About
-
     found = [one for one in samples if one.run.id == run.id]
     kernels = sorted({kernel for one in found for kernel in one.kernels})
     return str(

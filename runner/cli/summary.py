@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.base.errors import BadInput, Exit
 from runner.cli.store_options import Source, open_store, select_runs, source
 
 if TYPE_CHECKING:
@@ -49,7 +50,6 @@ def command(
 ) -> None:
     """Summarise RUNS in Markdown: verdicts, broken trials, and changes since the last good run."""
     from runner.analysis.nightly import annotated, issue, page
-    from runner.base.errors import Exit
     from runner.base.files import write_atomically
 
     night = _night(runs, against, source)
@@ -67,7 +67,6 @@ def _night(words: Sequence[str], against: str | None, source: Source) -> Night:
     from runner.analysis.nightly import Night
     from runner.analysis.samples import read_samples
     from runner.analysis.selectors import good_before, runs_named
-    from runner.base.errors import BadInput
     from runner.cli.compare import ComparisonRequest, compare_runs
     from runner.results.run_folder import load
 
@@ -96,7 +95,6 @@ def _judge(shared: SharedStore, runs: Sequence[RunRow], results: Path) -> tuple[
     """Judge the guidelines of runs; on an error return its text, so that the summary still has the rest."""
     from runner.analysis.samples import read_samples
     from runner.analysis.stored_guidelines import columns_of, judged_in_store
-    from runner.base.errors import BadInput
     from runner.cli.guidelines import declared_guidelines
 
     try:

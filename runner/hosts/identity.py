@@ -9,7 +9,7 @@ from shlex import join
 from typing import TYPE_CHECKING, Literal
 
 from runner.base.errors import BadInput, HarnessBroken
-from runner.hosts.inventory import SECTOR
+from runner.hosts import SECTOR
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

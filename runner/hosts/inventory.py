@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 import orjson
 
 from runner.base.errors import HarnessBroken
-from runner.hosts import identity
+from runner.hosts import SECTOR, identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from runner.hosts.identity import Label
 
-SECTOR = 512
 #: SCSI types of disks, simplified and zoned ones included; other types are tapes, CD-ROMs and the like.
 SCSI_DISKS = {"", "0", "14", "20"}
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from runner.base import process
 from runner.base.errors import HarnessBroken
+from runner.hosts import SECTOR
 from runner.hosts.agent import agent
 from runner.hosts.agent.client import LOCKS, AgentLost
-from runner.hosts.inventory import SECTOR
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,11 +9,10 @@ from shlex import join, quote
 from typing import TYPE_CHECKING
 
 from runner.base.errors import HarnessBroken
-from runner.hosts import identity
+from runner.hosts import SECTOR, identity
 from runner.hosts.checks import DiskCheck
 from runner.hosts.exclusive import DisksRefused
 from runner.hosts.identity import Label
-from runner.hosts.inventory import SECTOR
 from runner.hosts.operations import OPEN_PAUSE, OPEN_TRIES
 from runner.hosts.reasons import Reason, Refusal, is_marked
 

@@ -11,10 +11,13 @@ from runner.base.files import write_atomically
 from runner.guidelines.adaptive import UNWATCHED
 from runner.guidelines.samples import measured_cells
 from runner.guidelines.verdicts import SHARE, judge_guidelines
+from runner.reports.answer import answer_lines, summarize_rankings
+from runner.reports.terminal import drift_note, precision_note
 from runner.reports.write import load_run_data, write_reports
 from runner.results.record import Outcome
 from runner.space.studies import PUBLISHED
 from runner.studies.compare import columns_of, compare_published
+from runner.studies.page import section, summary_line
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -61,10 +64,6 @@ class Ending:
         return f"no trial was measured{f': {reasons}' if reasons else ''}"
 
     def lines(self, width: int = 100) -> list[str]:
-        from runner.reports.answer import answer_lines, summarize_rankings
-        from runner.reports.terminal import drift_note, precision_note  # imports rich
-        from runner.studies.page import summary_line  # imports rich
-
         content = self.content
         done = f"{self.trials} done" if self.exit is Exit.INTERRUPTED else ""
         published = f"published: {summary_line(self.comparisons)} (published.md)" if self.comparisons else ""
@@ -116,8 +115,6 @@ def report(
         content = replace(content, judgements=judge_guidelines(guidelines, figures, synthetic=synthetic, share=share))
     comparisons: Sequence[ComparedFigure] = ()
     if study:
-        from runner.studies.page import section  # imports rich
-
         write_atomically(folder.path / PUBLISHED, study.text.encode())
         figures = measured(columns_of(study.published))
         comparisons = compare_published(study.published, figures, synthetic=synthetic, share=share)

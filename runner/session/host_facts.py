@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runner import __version__
 from runner.base.errors import HarnessBroken
 from runner.base.process import run
 from runner.machines.requirements import processor_name
@@ -60,7 +61,6 @@ def kernel_release(ssh: str) -> str:
 def query_facts(ssh: str) -> Host:
     if not ssh:
         return host_facts()
-    from runner import __version__
     from runner.results.record import Host
 
     facts = dict(line.partition(" ")[::2] for line in _query(ssh, FACTS_SCRIPT).splitlines())
@@ -85,7 +85,6 @@ def program_versions() -> dict[str, str]:
 
 
 def host_facts() -> Host:
-    from runner import __version__
     from runner.results.record import Host
 
     system = ""

@@ -7,16 +7,37 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from runner.analysis.axes import grouped
 from runner.base.errors import BadInput
+from runner.base.process import run
+from runner.engine.scheduler import Plan
+from runner.guidelines.verdicts import undecidable_guidelines
+from runner.language.hints import did_you_mean
+from runner.language.matrix import is_path
+from runner.language.yaml_source import Flaw
 from runner.machines import machine
+from runner.machines.base import MachineOptions
+from runner.results.record import CellRow
+from runner.scripts.cell import (
+    Files,
+    Place,
+    cell_scripts,
+    explain_missing_fio,
+    files_of,
+    find_rejected,
+    job,
+    stack_scripts,
+    workload_job,
+)
+from runner.scripts.jinja import effective_templates, unused_templates
+from runner.space.load import load
+from runner.space.select import select, sharded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from runner.engine.scheduler import Plan
     from runner.language.workload import Workload
-    from runner.language.yaml_source import Flaw
     from runner.machines.base import Machine, RigSpec
     from runner.space.load import Declared
     from runner.space.select import Selection, Shard
@@ -52,10 +73,6 @@ class Checks:
     own: Path | None = None
 
     def __call__(self, space: Space) -> Iterator[Flaw]:
-        from runner.language.matrix import is_path
-        from runner.language.yaml_source import Flaw
-        from runner.machines.base import MachineOptions
-
         for at, kernel in enumerate(space.matrix.machine.kernel or ()):
             if is_path(kernel) and (why := machine(self.place, MachineOptions()).kernel_refusal(kernel)):
                 yield Flaw(("machine", "kernel", at), why)
@@ -69,10 +86,6 @@ class Checks:
 def load_request(
     path: Path, only: tuple[str, ...] = (), shard: Shard | None = None, checks: Checks | None = None
 ) -> Request:
-    from runner.engine.scheduler import Plan
-    from runner.space.load import load
-    from runner.space.select import select, sharded
-
     declared = load(path, checks or (lambda _space: ()))
     selection = select(declared.space, only)
     matrix = declared.space.matrix
@@ -92,10 +105,6 @@ def load_request(
 
 
 def _guideline_flaws(space: Space) -> Iterator[Flaw]:
-    from runner.guidelines.verdicts import undecidable_guidelines
-    from runner.language.yaml_source import Flaw
-    from runner.results.record import CellRow
-
     guidelines = space.matrix.guidelines
     cells = list(islice(space.cells(), MAX_CHECKED_CELLS + 1)) if guidelines else []
     if len(cells) > MAX_CHECKED_CELLS:
@@ -106,9 +115,6 @@ def _guideline_flaws(space: Space) -> Iterator[Flaw]:
 
 
 def _job_flaws(space: Space, own: Path | None) -> Iterator[Flaw]:
-    from runner.analysis.axes import grouped
-    from runner.scripts.cell import explain_missing_fio, find_rejected
-
     if explain_missing_fio():
         return
     mine = f" (in a job of {own / 'job.fio'})" if own and (own / "job.fio").exists() else ""
@@ -130,15 +136,11 @@ def _job_flaws(space: Space, own: Path | None) -> Iterator[Flaw]:
 
 
 def _job(work: Variant[Workload], in_files: bool, own: Path | None) -> str:
-    from runner.scripts.cell import Files, Place, workload_job
-
     place = Place(files=Files("/", "/whole", 2**40, 1, 2**40, single_use=False)) if in_files else Place(("/dev/null",))
     return workload_job(work, place, 1, own)
 
 
 def _workload_flaws(work: Variant[Workload], message: str, mine: str) -> Iterator[Flaw]:
-    from runner.language.yaml_source import Flaw
-
     place, unplaced = ("workloads", dict(work.coords)["workload"]), []
     for line in message.splitlines():
         option = _BAD_OPTION.search(line)
@@ -152,9 +154,6 @@ def _workload_flaws(work: Variant[Workload], message: str, mine: str) -> Iterato
 
 def check_templates(request: Request, own: Path | None) -> None:
     """Render one cell of every layout and all workloads, so that faults of user templates appear before the run."""
-    from runner.base.process import run
-    from runner.scripts.cell import cell_scripts, files_of, job, stack_scripts
-
     if own is None:
         return
     matrix = request.space.matrix
@@ -177,9 +176,6 @@ def check_templates(request: Request, own: Path | None) -> None:
 
 
 def check_names(own: Path | None) -> None:
-    from runner.language.hints import did_you_mean
-    from runner.scripts.jinja import effective_templates, unused_templates
-
     if own and (names := unused_templates(own)):
         raise BadInput(
             f"unused templates: {', '.join(str(own / name) for name in names)}",

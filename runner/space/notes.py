@@ -32,10 +32,10 @@ class Note:
         return f"{self.text}{few(named)}{self.rest}" if named or not self.layouts else ""
 
 
-def few(labels: Iterable[str]) -> str:
-    """List at most five names, and count the rest."""
+def few(labels: Iterable[str], most: int = 5) -> str:
+    """List the first names, and count the rest."""
     unique = list(dict.fromkeys(labels))
-    return ", ".join(unique[:5]) + (f" and {len(unique) - 5} more" if len(unique) > 5 else "")
+    return ", ".join(unique[:most]) + (f" and {len(unique) - most:,} more" if len(unique) > most else "")
 
 
 _READS = "it acts on buffered reads only (`direct: false`)"

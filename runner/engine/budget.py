@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """A part of a budget, or what is left of one."""
-
     seconds: float = 0.0
     written: float = 0.0
 
@@ -43,12 +41,9 @@ NOTHING = Cost()
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """A trial that would narrow the interval of a cell."""
-
     cell: str
     array: str
-    #: The half-width of its rate as a part of the mean, or the weight from a guideline.
-    doubt: float
+    doubt: float  # the half-width of its rate as a part of the mean, or the weight from a guideline
     cost: Cost
 
 
@@ -62,7 +57,6 @@ def repeats(budget: Cost, round_number: Cost, most: int) -> int:
 
 
 def choose_affordable(wishes: Iterable[Wish], set_ups: Mapping[str, Cost], left: Cost) -> set[str]:
-    """Return the cells to measure once more: the least certain ones that fit into the rest of the budget."""
     found, up = set[str](), set[str]()
     for wish in sorted(wishes, key=lambda wish: (-wish.doubt, wish.cell)):
         cost = wish.cost if wish.array in up else wish.cost + set_ups.get(wish.array, NOTHING)
@@ -117,7 +111,6 @@ class Spending:
         self._seconds_of_arrays[array.key] = seconds
 
     def add(self, trial: Trial, cell: Cell) -> None:
-        """Replace the estimate of a trial by its measured cost."""
         taken = self._under_way.pop(cell.id, 0.0)
         if trial.figures is None:
             self._written += 0.0 if taken else self.of_cell(cell).written

@@ -60,17 +60,14 @@ class AdaptiveLevel:
 
     most: int
     now: int
-    #: Trials at the full level since the last change or host-limited trial.
-    row: int = 0
-    #: Trials needed for a rise, in multiples of the level. It doubles after each fall.
-    patience: int = 1
+    row: int = 0  # trials at the full level since the last change or host-limited trial
+    patience: int = 1  # trials needed for a rise, in multiples of the level. It doubles after each fall.
 
     @classmethod
     def up_to(cls, most: int) -> AdaptiveLevel:
         return cls(max(1, most), max(1, min(FIRST_LEVEL, most)))
 
     def kept_up(self, beside: int) -> AdaptiveLevel:
-        """Count the trial, unless fewer rigs than the level were at work."""
         if beside + 1 < self.now or self.now == self.most:
             return self
         if self.row + 1 < self.now * self.patience:
@@ -100,7 +97,6 @@ def why_one_at_a_time(machine: Machine, specs: Iterable[RigSpec], arrays: Iterab
 
 
 def _has_background_work(layer: Layer) -> bool:
-    """Return whether the kernel works on a layer in the background."""
     return getattr(layer, "sync", "") == "background" or getattr(layer, "state", "") == "rebuilding"
 
 
@@ -122,8 +118,6 @@ def _one() -> int:
 
 
 class Turns:
-    """Gives turns, and adapts the number of rigs to the results of trials."""
-
     def __init__(self, level: Level) -> None:
         self._level = level
         self._waiting: deque[Turn] = deque()
@@ -173,7 +167,6 @@ class Turns:
             raise
 
     def _begin(self, works: Iterator[Work], running: list[asyncio.Task[None]]) -> bool:
-        """Start the work that may start now; return whether any work is running."""
         while len(running) < self.now() and (work := next(works, None)) is not None:
             task = asyncio.create_task(work)
             task.add_done_callback(lambda _: self._changed.set())

@@ -36,26 +36,19 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    #: Seconds to start and stop a rig without disks; seconds more for each disk.
-    rig: float
-    disk: float
-    #: Seconds to start the set-up; costs of one layer of each kind.
-    set_up: float
+    rig: float  # seconds to start and stop a rig without disks
+    disk: float  # seconds more for each disk of a rig
+    set_up: float  # seconds to start the set-up
     layers: Mapping[str, Step]
-    #: Seconds of a trial besides the run time of fio; more for the first on a rig, for files, for laying files out.
-    trial: float
-    first: float
-    files: float
-    lay_out: float
-    #: Limits of the machine: bytes and requests per second.
-    bandwidth: float
-    requests: float
-    #: Limits of devices that compute parity, encryption or checksums, bytes per second.
-    computed: Mapping[str, float]
-    #: Seconds to start the program and to write the reports.
-    program: float = 3.0
-    #: Trials take real time.
-    waits: bool = True
+    trial: float  # seconds of a trial besides the run time of fio
+    first: float  # seconds more for the first trial on a rig
+    files: float  # seconds more for a trial on files
+    lay_out: float  # seconds to lay files out
+    bandwidth: float  # limit of the machine, bytes per second
+    requests: float  # limit of the machine, requests per second
+    computed: Mapping[str, float]  # limits of devices that compute parity, encryption or checksums, bytes per second
+    program: float = 3.0  # seconds to start the program and to write the reports
+    waits: bool = True  # trials take real time
 
     def slowed(self, factor: float) -> Costs:
         """Scale the times of programs that get only a part of the processors. Times of fio and disks stay."""
@@ -176,7 +169,6 @@ def _one_way(work: Workload, array: Array, physics: Physics | None, costs: Costs
 
 
 def _most(array: Array, costs: Costs, *, write: bool) -> float:
-    """Return the limit of the machine and its processors."""
     found = [costs.bandwidth]
     for layer in array.stack.value:
         parity = write and getattr(layer, "level", None) in {4, 5, 6}
@@ -214,7 +206,6 @@ _IN_TURN = 4
 
 
 def set_up(stack: Stack, disks: Below) -> float:
-    """Return the deadline for building a stack."""
     return SET_UP + sum(layer.wait_seconds + _written(layer, below) / _CRAWL for layer, below in levels(stack, disks))
 
 
@@ -225,7 +216,6 @@ def _written(layer: Layer, below: Below) -> int:
 
 
 def expected(workload: Workload) -> float:
-    """Return the shortest time without output of fio."""
     return workload.ramp + (workload.runtime or 0.0)
 
 
@@ -248,7 +238,6 @@ def deadline(workload: Workload, span: int, laid_out: int = 0, slowest: float = 
 
 
 def flush_seconds(workload: Workload, memory: int, slowest: float = _SLOWEST_REQUEST) -> float:
-    """Return the longest time to write dirty memory after fio ends."""
     if workload.direct or not workload.write_share:
         return 0.0
     dirty = memory * _DIRTY_SHARE

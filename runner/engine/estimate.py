@@ -43,13 +43,11 @@ class Pace:
     """The speed of a machine and its disks, from `runs` recorded runs of the matrix, else from constants."""
 
     costs: Costs = EMULATED
-    #: Model of the slowest disk.
-    physics: Physics | None = None
+    physics: Physics | None = None  # model of the slowest disk
     memory: int = 512 * 2**20
     disks: int = 0
-    #: Seconds beyond `costs`: once in a run, and for each rig.
-    once: float = 0.0
-    each: float = 0.0
+    once: float = 0.0  # seconds beyond `costs`, once in a run
+    each: float = 0.0  # seconds beyond `costs`, for each rig
     #: Means of recorded runs, None without any: seconds of a trial beyond its run time, seconds of a set-up.
     overhead: float | None = None
     set_up: float | None = None
@@ -69,8 +67,7 @@ class Estimate:
 
     cells: int
     stacks: int
-    #: Number of builds in a round.
-    builds: int
+    builds: int  # number of builds in a round
     rigs: int
     trials_least: int
     trials_most: int
@@ -81,7 +78,6 @@ class Estimate:
 
 
 def seconds_of(cell: Cell, pace: Pace) -> float:
-    """Estimate one trial without laying out files."""
     if cell.id in pace.cells:
         return pace.cells[cell.id]
     costs = pace.costs
@@ -92,7 +88,6 @@ def seconds_of(cell: Cell, pace: Pace) -> float:
 
 
 def _working(cell: Cell, pace: Pace) -> float:
-    """Return the declared run time, or the time to process the declared bytes."""
     work = cell.workload.value
     if work.runtime is not None:
         return work.ramp + work.runtime
@@ -100,7 +95,6 @@ def _working(cell: Cell, pace: Pace) -> float:
 
 
 def _draining(cell: Cell, pace: Pace) -> float:
-    """Return the time to drain queues and dirty memory after the run time."""
     work = cell.workload.value
     if not pace.costs.waits:
         return 0.0
@@ -119,7 +113,6 @@ def _sequential(array: Array, pace: Pace) -> float:
 
 
 def bytes_of(cell: Cell, pace: Pace) -> int:
-    """Estimate the bytes that one trial writes."""
     return int(_written(cell, pace))
 
 
@@ -164,7 +157,6 @@ def _laid_out(cells: tuple[Cell, ...]) -> Iterator[int]:
 
 
 def resync_of(array: Array) -> int:
-    """Return the bytes of a first resync that the set-up waits for."""
     return sum(layer.resync_bytes(below) for layer, below in levels(array.stack.value, array.disks))
 
 
@@ -178,7 +170,6 @@ class Building:
 
 
 def building_of(array: Array, pace: Pace) -> Building:
-    """Estimate starting a rig and building a stack on it, up to the first trial."""
     found = list(levels(array.stack.value, array.disks))
     written = sum(layer.bytes_written(below) for layer, below in found)
     waits = sum(layer.wait_seconds for layer, _ in found) if pace.costs.waits else 0.0
@@ -203,7 +194,6 @@ def _layer(layer: Layer, below: Below, pace: Pace) -> float:
 
 
 def batch_of(batch: Batch, pace: Pace) -> tuple[float, float, int]:
-    """Estimate one batch: seconds at least and at most, and bytes written."""
     building = building_of(batch.array, pace)
     seconds, written = laying_out(batch, pace), float(laid_out(batch.cells))
     known: dict[bytes, tuple[float, int]] = {}  # tunables do not change the cost of a cell
@@ -267,14 +257,11 @@ _RUNNABLE_PER_CPU = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The number of runnable programs on this host, and of its processors."""
-
     running: float
     cpus: int
 
     @classmethod
     def now(cls) -> Load:
-        """Return the mean load of the last minute."""
         return cls(os.getloadavg()[0], os.cpu_count() or 1)
 
     @property
@@ -284,7 +271,6 @@ class Load:
 
     @property
     def note(self) -> str:
-        """Return the assumption of the estimate; empty if that is no large slowdown."""
         if self.slowness < _NOTED:
             return ""
         load = f"a load of {self.running:.1f} on {self.cpus} processors"

@@ -46,8 +46,6 @@ class _TrialLost(Exception):
 
 
 class Executor:
-    """Execute one plan on one machine, and record it in one journal."""
-
     def __init__(self, scheduler: Scheduler, context: RunContext, level: Level = ONE) -> None:
         self.scheduler, self._context = scheduler, context
         self._recorder = Recorder(scheduler, context)
@@ -91,7 +89,6 @@ class Executor:
         return self._context.machine.rig(rig_spec(self._matrix, array, self._context.kernel), self._context.scratch)
 
     async def _measure_batch(self, batch: Batch, cells: deque[Cell]) -> None:
-        """Measure these cells on their stack; start a fresh rig after each loss."""
         listen, record, array = self._context.listen, self._recorder, batch.array
         listen(BatchStarted(batch.round, array.label, len(cells)))
         failed_starts: list[str] = []
@@ -146,7 +143,6 @@ class Executor:
             await self._take_down_rig(stack)
 
     async def _build(self, array: Array, round_number: int, stack: AsyncExitStack) -> ArrayOnRig:
-        """Start a rig and build the stack on it."""
         context = self._context
         async with self._turns.together():
             clock = time.monotonic()
@@ -223,14 +219,12 @@ class Executor:
         return False
 
     def _notes_on_others(self, cell: Cell, round_number: int, turn: Turn) -> dict[str, str]:
-        """Return the notes on other rigs: their number during the trial, or why the trial was repeated alone."""
         beside = {"beside": str(turn.beside)} if turn.beside else {}
         why = self._repeat_alone.pop((cell.id, round_number), "")
         return {**beside, "repeated": why} if why else beside
 
 
 def _after_loss(*, left: bool, brings_disks: bool) -> str:
-    """Describe what happens to a stack after its rig was lost; `left`: it has more cells to measure."""
     if left:
         return "trying again on a fresh one"
     consequence = "its disks are gone too" if brings_disks else "the next rig takes the stack apart"

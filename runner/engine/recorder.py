@@ -33,8 +33,6 @@ class BatchStarted:
 
 @dataclass(frozen=True, slots=True)
 class BatchDone:
-    """A stack is measured in this round, and its rig is gone."""
-
     round: int
     stack: str
 
@@ -99,8 +97,6 @@ class Shelf(Protocol):
 
 @dataclass(frozen=True)
 class RunContext:
-    """The machine of a run, and the places for its records."""
-
     machine: Machine
     journal: Journal
     shelf: Shelf
@@ -114,8 +110,6 @@ class RunContext:
 
 
 class Recorder:
-    """Keep journal, run folder and scheduler consistent."""
-
     def __init__(self, scheduler: Scheduler, context: RunContext) -> None:
         self._scheduler, self._context = scheduler, context
         self._journal, self._shelf = context.journal, context.shelf
@@ -139,7 +133,6 @@ class Recorder:
         self._context.listen(TrialDone(cell.name, trial, cell.array.label))
 
     def conclude(self, cells: Iterable[Cell], round_number: int) -> list[Cell]:
-        """Record the trials that need no measurement; return their cells."""
         return [cell for cell in cells if self._conclude(cell, round_number)]
 
     def _conclude(self, cell: Cell, round_number: int) -> bool:
@@ -151,7 +144,6 @@ class Recorder:
         return True
 
     def lose(self, cell: str, round_number: int, started: str, lost: RigLost, seconds: float = 0.0) -> Attempt:
-        """Record an attempt that lost its rig."""
         attempt = Attempt(
             cell, round_number, self._scheduler.next_attempt(cell, round_number), started, lost.brief, lost.tail
         )
@@ -162,7 +154,6 @@ class Recorder:
     def lose_trial(
         self, cell: Cell, round_number: int, started: str, lost: RigLost, scripts: Mapping[str, str], seconds: float
     ) -> None:
-        """Record that a rig was lost during a trial, with the scripts that ran."""
         attempt = self.lose(cell.id, round_number, started, lost, seconds)
         self._shelf.put(cell.name, round_number, scripts, {})
         self._keep_log(cell, attempt)
@@ -177,7 +168,6 @@ class Recorder:
     def break_batch(
         self, cells: deque[Cell], round_number: int, started: str, failed: HarnessBroken, *reasons: str
     ) -> None:
-        """Record broken trials of a stack that could not be built."""
         log = {"set-up.log": f"{failed.brief}\n\n{failed.details}\n"}
         while cells:
             cell = cells.popleft()
@@ -200,7 +190,6 @@ class Recorder:
             self.record(cell, Trial(cell.id, round_number, Outcome.SKIPPED, reason, started=now()))
 
     def _keep_log(self, cell: Cell, attempt: Attempt) -> str:
-        """Write the last output of a lost rig; return the trial's folder."""
         log = f"{attempt.reason}\n\n{attempt.tail}\n"
         return self._shelf.put(cell.name, attempt.round, {}, {f"lost-{attempt.number}.log": log})
 

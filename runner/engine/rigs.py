@@ -40,7 +40,6 @@ def specs_of(matrix: Matrix, arrays: Iterable[Array], kernel: str | None) -> Ite
 
 
 def powers_of(array: Array) -> tuple[str, ...]:
-    """Return `RigSpec.powers` for all cells of the stack."""
     return tuple(sorted(set(_powers(array))))
 
 
@@ -100,8 +99,6 @@ def _release(disks: Sequence[LeasedDisk]) -> None:
 
 
 class Teardowns:
-    """The stacks that are built, and those that lost rigs left behind."""
-
     def __init__(self, shelf: Shelf) -> None:
         self._shelf = shelf
         self._built: dict[str, StackScripts] = {}

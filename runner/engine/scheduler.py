@@ -25,29 +25,23 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The cells of one round that share a stack, in order."""
-
     round: int
     array: Array
     cells: tuple[Cell, ...]
 
     @property
     def builds(self) -> int:
-        """Return how often the stack is built: with faults, once for each trial."""
         return len(self.cells) if self.array.faults else 1
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All batches of a run, generated one at a time."""
-
     selection: Selection
     repeat: Repeat
     seed: int
 
     @property
     def rounds(self) -> range:
-        """Return the numbers of all possible rounds, from 1."""
         return range(1, self.repeat.max + 1)
 
     def batches(self, round_number: int) -> Iterator[Batch]:
@@ -127,7 +121,6 @@ class Scheduler:
     def start(
         self, trials: Iterable[Trial], attempts: Iterable[Attempt], retried: Mapping[tuple[str, int], int]
     ) -> None:
-        """Add the records of earlier processes of the run."""
         self._records = Records(retried=dict(retried))
         for attempt in attempts:
             self._records.lose(attempt)
@@ -137,7 +130,6 @@ class Scheduler:
                 self._steering.add(trial)
 
     def charge(self, arrays: Iterable[tuple[str, float]], trials: Iterable[Trial]) -> None:
-        """Charge the budget with the costs of earlier processes of the run."""
         if not self.spending.is_limited:
             return
         cells = {cell.id: cell for cell in self.plan.selection.cells()}
@@ -156,14 +148,12 @@ class Scheduler:
             self._steering.add(trial)
 
     def lose(self, attempt: Attempt, seconds: float = 0.0) -> None:
-        """Add an attempt that lost its rig after `seconds`."""
         self._records.lose(attempt)
         self._records.spent[attempt.cell, attempt.round] += seconds
 
     # --- decisions ---
 
     def rounds(self) -> Iterator[int]:
-        """Yield rounds until no trial is wanted or affordable."""
         for round_number in self._steering.rounds if self._steering else self.plan.rounds:
             weights = self._weights(round_number)
             if weights is not None and (not weights or self._cannot_afford(round_number)):
@@ -213,7 +203,6 @@ class Scheduler:
         return (cell.id, round_number) in self._records.finished
 
     def attempts(self, cell: str, round_number: int) -> Sequence[Attempt]:
-        """Return the attempts at a trial since the last `--retry-broken`."""
         return self._records.attempts(cell, round_number)
 
     def next_attempt(self, cell: str, round_number: int) -> int:

@@ -42,13 +42,11 @@ class LostInSetUp(RigLost):
 
 
 class NotOnThisKernel(HarnessBroken):
-    """The rig works, but its kernel does not support the stack."""
+    pass
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The result, the times and the files of a trial."""
-
     finding: Finding
     started: str
     seconds: float
@@ -128,7 +126,6 @@ class ArrayOnRig:
                 raise RigLost(f"tear-down failed: {evidence(result.output)}", tail=result.output[-4000:])
 
     async def measure(self, cell: Cell, round_number: int) -> Measured:
-        """Tune, read back, measure; raise RigLost."""
         scripts = cell_scripts(cell, self._scripts.stack, self._own, self._matrix.monitor)
         fio_job = job(cell, self._scripts.stack, trial_seed(self._matrix.seed, cell.id, round_number), self._own)
         work = cell.workload.value
@@ -207,7 +204,6 @@ class ArrayOnRig:
 
 
 def assumes_zeros(array: Array) -> bool:
-    """Return whether the stack needs disks that read as zeros."""
     return any(getattr(layer, "sync", "") == "assume-clean" for layer in array.stack.value)
 
 
@@ -225,7 +221,6 @@ def _ineffective(*, used: bool, over: bool) -> str:
 
 
 def _missing_modules(array: Array, facts: Mapping[str, str]) -> str:
-    """List the modules of the stack that the kernel lacks; empty if it has all."""
     without = set(facts.get("without", "").split())
     found = [
         f'"{module}" ({layer.title})' for layer in array.stack.value for module in layer.modules if module in without

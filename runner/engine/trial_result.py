@@ -73,7 +73,6 @@ def evidence(output: str) -> str:
 
 
 def complaint(lines: list[str]) -> str:
-    """Return the last error message of programs; empty without lines."""
     useful = _join_lines(_without_usage([line for line in lines if not _POINTER.search(line.strip())]))
     messages = [one for one in useful if not _WARNING.match(one)]
     complaints = [one for one in messages if _COMPLAINT.search(one)]
@@ -93,7 +92,6 @@ def _without_usage(lines: list[str]) -> list[str]:
 
 
 def _join_lines(lines: list[str]) -> list[str]:
-    """Join each line with its continuation lines."""
     joined: list[str] = []
     for line in lines:
         if joined and _CONTINUED.match(line):
@@ -118,7 +116,6 @@ class Service:
 
     @property
     def done(self) -> tuple[Report, ...]:
-        """Return the work of each disk from the first sample to the last; empty if no disk is simulated."""
         return counters_between(self.samples[0][1], self.samples[-1][1])
 
     def since(self, seconds: float) -> tuple[Report, ...]:
@@ -145,7 +142,6 @@ class Service:
 
 @asynccontextmanager
 async def sample_disks(rig: Rig) -> AsyncIterator[Service]:
-    """Sample the disk counters until the end of the `with` block."""
     service = Service([(time.monotonic(), rig.disk_reports())])
 
     async def sample() -> None:
@@ -185,13 +181,10 @@ _WHAT = {"set-up": "set-up failed", "tune": "tuning failed", "verify": "read-bac
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The outcome of a trial and its reason, its figures and its readings."""
-
     outcome: Outcome
     reason: str = ""
     figures: Figures | None = None
-    #: The steady state that was not reached; else empty.
-    unsettled: str = ""
+    unsettled: str = ""  # the steady state that was not reached; else empty
     readings: tuple[Reading, ...] = ()
 
 
@@ -202,8 +195,7 @@ class TrialOutput:
     steps: tuple[StepResult, ...]
     before: CounterSnapshot | None
     after: CounterSnapshot | None
-    #: Files of the trial with details of the measurement.
-    files: Mapping[str, str]
+    files: Mapping[str, str]  # files of the trial with details of the measurement
     notes: Mapping[str, str]
 
 
@@ -280,7 +272,6 @@ def _value_of(content: str) -> str:
 
 
 def notes_of(output: str) -> dict[str, str]:
-    """Parse the `note` lines (name and text) of a set-up."""
     notes: dict[str, str] = {}
     for line in output.splitlines():
         if line.startswith("note\t") and line.count("\t") >= 2:

@@ -28,7 +28,6 @@ UNWATCHED = Rule(1, MOST)
 
 
 def looks(least: int) -> Iterator[int]:
-    """Yield the numbers of rounds after which to look."""
     rounds = max(least, 2)
     while rounds <= MOST:
         yield rounds
@@ -36,8 +35,6 @@ def looks(least: int) -> Iterator[int]:
 
 
 class Steering:
-    """Collects trials, and selects cells for more trials."""
-
     def __init__(self, guidelines: Sequence[Guideline], cells: Iterable[CellRow], least: int) -> None:
         self._open = list(guidelines)
         self._cells = {cell.id: cell for cell in cells}
@@ -50,7 +47,6 @@ class Steering:
 
     @property
     def rounds(self) -> range:
-        """Return the possible rounds, counted from 1."""
         return range(1, MOST + 1)
 
     def add(self, trial: Trial) -> None:
@@ -77,12 +73,10 @@ class Steering:
         return judge_guidelines(self._open, found, share=SHARE)
 
     def _before(self, round_number: int, cell: str) -> list[Trial]:
-        """Return the trials of a cell up to the previous round."""
         return sorted((one for one in self._trials.get(cell, ()) if one.round < round_number), key=_round)
 
 
 def _weighed(undecided: Iterable[Judgement]) -> dict[str, float]:
-    """Return by cell the weight of the guideline that is closest to a verdict."""
     weights: dict[str, float] = {}
     for judgement in undecided:
         weight = 1 / (judgement.more or MOST)

@@ -44,12 +44,10 @@ class Question:
     terms: tuple[Term, ...]
     low: float = 0.0
     high: float = inf
-    #: It concerns one figure, not a ratio.
-    absolute: bool = False
+    absolute: bool = False  # it concerns one figure, not a ratio
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """Return the ids of all cells that it uses."""
         return tuple(dict.fromkeys(cell for term in self.terms for cell in term.cells))
 
 
@@ -65,8 +63,6 @@ class ClaimQuestions:
 
 @dataclass(frozen=True, slots=True)
 class ClaimScope:
-    """The cells of a run, and all values of every axis."""
-
     cells: Sequence[CellRow]
     values: Mapping[str, set[str]]
 
@@ -79,7 +75,6 @@ class ClaimScope:
         return cls(cells, values)
 
     def rule(self, *conditions: Condition) -> Rule:
-        """Return the rule that combines all of these rules. Raise NotTested."""
         found: Rule | None = {}
         for condition in conditions:
             try:
@@ -100,7 +95,6 @@ class ClaimScope:
         return found
 
     def axis(self, name: str) -> str:
-        """Return the full name of an axis. Raise NotTested."""
         try:
             return axis_named(name, self.values)
         except BadRule as error:
@@ -130,7 +124,6 @@ def _(claim: Effect, field: ClaimScope) -> ClaimQuestions:
 
 
 def mean_question(contexts: Sequence[Question]) -> Question:
-    """Return the same question about the mean of all contexts."""
     first, share = contexts[0], 1 / len(contexts)
     if len(contexts) == 1:
         return first
@@ -223,7 +216,6 @@ def _(claim: Profile, field: ClaimScope) -> ClaimQuestions:
 
 
 def number_of(value: str) -> float | None:
-    """Return the value of an axis as a number, or None."""
     for parse in (float, parse_size, parse_percent, parse_time):
         try:
             return float(parse(value))
@@ -246,7 +238,6 @@ def _of_pairs(claim: Claim, of: Condition, to: Condition, field: ClaimScope, low
 
 
 def _compared(rules: Sequence[Rule]) -> set[str]:
-    """Return the axes on which the rules have different values."""
     named = {axis for rule in rules for axis in rule}
     return {axis for axis in named if len({rule.get(axis) for rule in rules}) > 1}
 
@@ -291,7 +282,6 @@ def _notes(sides: Sequence[Sequence[CellRow]], found: Matches) -> tuple[str, ...
 
 
 def _against(context: Context, named: Iterable[str]) -> dict[str, str]:
-    """Return the compared values as a position."""
     values = {axis: [cell.axes[axis] for cell in context.cells if axis in cell.axes] for axis in named}
     return {axis: " against ".join(dict.fromkeys(several)) for axis, several in values.items() if several}
 
@@ -308,7 +298,6 @@ def _labels(contexts: Sequence[Mapping[str, str]]) -> list[str]:
 
 
 def _count(contexts: Sequence[Mapping[str, str]], axes: Sequence[str]) -> int:
-    """Return how many contexts these axes distinguish."""
     return len({tuple(places.get(axis) for axis in axes) for places in contexts})
 
 
@@ -317,7 +306,6 @@ def _labelled(rows: Sequence[Mapping[str, CellRow]]) -> Iterator[tuple[Mapping[s
 
 
 def _places(row: Mapping[str, CellRow]) -> dict[str, str]:
-    """Return the common position of all cells of a row."""
     *_, last = cells = list(row.values())
     return {
         axis: value for axis, value in last.axes.items() if all(one.axes.get(axis, value) == value for one in cells)

@@ -40,13 +40,9 @@ MOST = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The confidence of answers."""
-
     confidence: float
-    #: The number of simultaneous questions.
-    together: int = 1
-    #: The used part of the error rate: below 1 if there are repeated looks until a verdict.
-    share: float = 1.0
+    together: int = 1  # the number of simultaneous questions
+    share: float = 1.0  # the used part of the error rate: below 1 if there are repeated looks until a verdict
 
     @property
     def yes(self) -> float:
@@ -65,23 +61,18 @@ class Answer:
 
     question: Question
     verdict: Verdict
-    #: The ratio, or the figure; None if a cell has no figures.
-    value: float | None = None
+    value: float | None = None  # the ratio, or the figure; None if a cell has no figures
     low: float = 0.0
     high: float = inf
-    #: Rounds, or runs if there are several.
-    n: int = 0
+    n: int = 0  # rounds, or runs if there are several
     #: The number of rounds that would decide it at the current scatter; None if unknown or above `MOST`.
     enough: int | None = None
     host_limited: int = 0
-    #: The number of parts of a mean, if no run has all contexts.
-    parts: int = 1
-    #: The number of runs. With several, each run is one value; with one, each round is.
-    runs: int = 1
+    parts: int = 1  # the number of parts of a mean, if no run has all contexts
+    runs: int = 1  # the number of runs. With several, each run is one value; with one, each round is.
 
     @property
     def seems(self) -> bool:
-        """Return whether the point estimate is a yes."""
         return self.value is not None and self.question.low <= self.value <= self.question.high
 
 
@@ -123,7 +114,6 @@ def answer_mean(
 def _parted(
     contexts: Sequence[Question], runs: Sequence[Mapping[str, Measured]], metric: Metric
 ) -> list[list[Question]]:
-    """Group the contexts that the same runs have, in rounds that they share."""
     found: dict[tuple[int, ...], list[tuple[list[Question], list[set[int]]]]] = {}
     for one in contexts:
         known = {at: rounds for at, run in enumerate(runs) if (rounds := _rounds(one, run, metric))}
@@ -143,7 +133,6 @@ def _host_limited(question: Question, runs: Sequence[Mapping[str, Measured]]) ->
 
 
 def _rounds(question: Question, run: Mapping[str, Measured], metric: Metric) -> set[int]:
-    """Return the rounds of a run in which all cells were measured."""
     if not all(cell in run for cell in question.cells):
         return set()
     return set.intersection(*(set(run[cell].rounds(metric)) for cell in question.cells))
@@ -166,8 +155,6 @@ def _values(question: Question, run: Mapping[str, Measured], metric: Metric) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The mean and scatter of values, and their weight in the whole."""
-
     share: float
     mean: float
     deviation: float
@@ -188,13 +175,10 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class _Spread:
-    """A mean and its scatter."""
-
     parts: tuple[_Part, ...]
 
     @classmethod
     def of(cls, values: Sequence[tuple[float, Sequence[Sequence[float]]]]) -> _Spread:
-        """Combine the values of runs, part by part, each with its weight."""
         return cls(tuple(_Part.of(share, runs) for share, runs in values))
 
     @property
@@ -207,7 +191,6 @@ class _Spread:
         return min(one.n for one in self.parts)
 
     def half(self, confidence: float, n: int | None = None) -> float:
-        """Return half the width of an interval with `n` values."""
         more = 0 if n is None else n - self.n
         each = 1 - (1 - confidence) / len(self.parts)
         return fsum(one.half(each, more) for one in self.parts)

@@ -28,8 +28,6 @@ COLUMNS = ("read_bw", "write_bw", "read_iops", "write_iops")
 
 
 class Standing(StrEnum):
-    """The comparison of a stack with the fastest one."""
-
     FASTEST = "fastest"
     EQUAL = "equal"
     UNDECIDED = "cannot tell"
@@ -42,14 +40,10 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """A stack with its tunables, and its figure."""
-
     cell: CellRow
-    #: The mean over its trials, as in tables.
-    level: float
+    level: float  # the mean over its trials, as in tables
     standing: Standing
-    #: How many times as fast the fastest one is; None for itself, and without a common round.
-    behind: Ratio | None
+    behind: Ratio | None  # how many times as fast the fastest one is; None for itself, and without a common round
     #: The share of the time that it lost to a host too slow for its simulated disks; 0 if the host kept up.
     lost_share: float = 0.0
     #: How many times as fast the fastest one would be on a host that slows down neither; None if none is slowed down.
@@ -69,17 +63,13 @@ class Ranking:
 
     metric: Metric
     stacks: tuple[Stack, ...]
-    #: Cells without figures.
-    missing: tuple[CellRow, ...]
-    #: Cells whose arrays have lost a disk, while others have all of theirs.
-    degraded: tuple[CellRow, ...]
-    #: Rounds behind the comparison that has the most.
-    trials: int
+    missing: tuple[CellRow, ...]  # cells without figures
+    degraded: tuple[CellRow, ...]  # cells whose arrays have lost a disk, while others have all of theirs
+    trials: int  # rounds behind the comparison that has the most
     confidence: float
 
     @property
     def fastest(self) -> Stack:
-        """Return the stack with the best figure."""
         return self.stacks[0]
 
     @property
@@ -107,7 +97,6 @@ def rank_stacks(found: Iterable[Measured], confidence: float = 0.95, share: floa
 
 
 def _by_workload(found: Sequence[Measured]) -> list[Mapping[Places, Mapping[Places, Measured]]]:
-    """Group settings with the same workload under the same faults."""
     workloads: dict[tuple[str, Places], dict[Places, Mapping[Places, Measured]]] = {}
     for place, several in group_by_setting(found).items():
         for work, one in several.items():

@@ -27,31 +27,22 @@ Places = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A stack with its tunables, and its cells of the requested workloads."""
-
     places: Places
     cells: tuple[str, ...]
-    #: The figure of one workload, or the geometric mean over several.
-    level: float
-    #: The ratio to the best one; None for the best itself, and without a common round.
-    ratio: Ratio | None
-    #: It may be the true best.
-    candidate: bool
-    #: Trials that are host-limited.
-    host_limited: int = 0
+    level: float  # the figure of one workload, or the geometric mean over several
+    ratio: Ratio | None  # the ratio to the best one; None for the best itself, and without a common round
+    candidate: bool  # it may be the true best
+    host_limited: int = 0  # trials that are host-limited
 
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """Settings, best first, and those with incomplete measurements."""
-
     metric: Metric
     settings: tuple[Setting, ...]
     workloads: tuple[str, ...]
     left_out: int
     confidence: float
-    #: Several workloads, each by the axes in which they differ.
-    combined: tuple[str, ...] = ()
+    combined: tuple[str, ...] = ()  # several workloads, each by the axes in which they differ
 
     @property
     def best(self) -> Setting:
@@ -59,7 +50,6 @@ class Recommendation:
 
     @property
     def level(self) -> list[Setting]:
-        """Return the settings that are not distinguishable from the best."""
         return [one for one in self.settings[1:] if one.candidate]
 
 
@@ -149,7 +139,6 @@ def could_be_as_good(ratio: Ratio, lost_share: float, *, more_is_better: bool = 
 
 
 def _behind(one: Setting, sign: int) -> tuple[bool, float]:
-    """Order by the ratio; settings without one come last."""
     return one.ratio is None, sign * (one.ratio.ratio if one.ratio else one.level)
 
 
@@ -177,12 +166,10 @@ def _name(one: Measured) -> str:
 
 
 def _set(one: Measured) -> Places:
-    """Return the stack and its tunables."""
     return tuple((axis, value) for axis, value in one.cell.axes.items() if kind_of(axis) != "workload")
 
 
 def _work(one: Measured, axes: Collection[str] | None = None) -> Places:
-    """Return the workload, as far as these axes describe it."""
     done = ((axis, value) for axis, value in one.cell.axes.items() if kind_of(axis) == "workload")
     return tuple((axis, value) for axis, value in done if axes is None or axis in axes)
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 
 class Verdict(StrEnum):
-    """The verdict on a guideline, or on one of its questions."""
-
     HOLDS = "holds"
     FAILS = "fails"
     INCONCLUSIVE = "inconclusive"
@@ -43,10 +41,8 @@ class Measured:
     columns: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     rule: Rule = Rule(1, 1)  # noqa: RUF009 - frozen
     stopped: StopReason = StopReason.FIXED
-    #: The number of trials with figures.
-    trials: int = 0
-    #: Trials that are host-limited.
-    host_limited: int = 0
+    trials: int = 0  # the number of trials with figures
+    host_limited: int = 0  # trials that are host-limited
     #: The share of the time that host-limited trials lost to the host, as a mean over all trials.
     lost_share: float = 0.0
 
@@ -73,7 +69,6 @@ class Measured:
 def measured_cells(
     run: str, cells: Iterable[CellRow], trials: Mapping[str, Sequence[Trial]], rule: Rule, columns: Collection[str]
 ) -> Iterator[Measured]:
-    """Yield the cells of a run with the requested figures."""
     for cell in cells:
         yield measured_cell(run, cell, trials.get(cell.id, ()), rule, columns)
 
@@ -101,14 +96,11 @@ def _figure(figures: Figures, column: str) -> float | None:
 
 
 def _noted(trial: Trial, column: str) -> float | None:
-    """Return a number from the notes of a trial."""
     text = trial.notes.get(column)
     return float(text) if text else None
 
 
 class Context(NamedTuple):
-    """One cell of every side, and their common position."""
-
     cells: tuple[CellRow, ...]
     places: Mapping[str, str]
 
@@ -117,8 +109,7 @@ class Matches(NamedTuple):
     """All contexts, and the axes that always change along with the compared one."""
 
     contexts: list[Context]
-    #: The values of each such axis, side by side.
-    tied: Mapping[str, tuple[frozenset[str], ...]]
+    tied: Mapping[str, tuple[frozenset[str], ...]]  # the values of each such axis, side by side
 
 
 def matching_cells(cells: Iterable[CellRow], rule: Mapping[str, frozenset[str]]) -> list[CellRow]:
@@ -142,7 +133,6 @@ def match_compared(sides: Sequence[Sequence[CellRow]], named: Collection[str]) -
 
 
 def unmatched_cells(sides: Sequence[Sequence[CellRow]], contexts: Iterable[Context]) -> list[CellRow]:
-    """Return the cells without a partner."""
     used = {cell.id for context in contexts for cell in context.cells}
     return [cell for side in sides for cell in side if cell.id not in used]
 
@@ -187,7 +177,6 @@ def match_along(groups: Mapping[str, Sequence[CellRow]], along: str) -> list[dic
 
 
 def kind_of(axis: str) -> str:
-    """Return what an axis concerns: the workload, a tunable or the stack."""
     kind = axis.partition(".")[0]
     return kind if kind in {"tune", "workload"} else "stack"
 
@@ -233,5 +222,4 @@ def _values(cells: Iterable[CellRow]) -> dict[str, set[str]]:
 
 
 def _apart(values: Sequence[set[str]]) -> bool:
-    """Return whether no two sides share a value."""
     return len(values) > 1 and not any(one & other for one, other in combinations(values, 2))

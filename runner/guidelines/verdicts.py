@@ -26,16 +26,12 @@ SHARE = 0.12
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A guideline, its verdict, and the evidence."""
-
     guideline: Guideline
     verdict: Verdict
     answers: tuple[Answer, ...] = ()
-    #: Why it was not tested.
-    why: str = ""
+    why: str = ""  # why it was not tested
     notes: tuple[str, ...] = ()
-    #: The figures are synthetic, so the verdict is about no real disk.
-    synthetic: bool = False
+    synthetic: bool = False  # the figures are synthetic, so the verdict is about no real disk
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -44,7 +40,6 @@ class Judgement:
 
     @property
     def failed(self) -> bool:
-        """Return whether measurements refute the claim."""
         return self.verdict is Verdict.FAILS and not self.synthetic
 
     @property
@@ -73,7 +68,6 @@ class Judgement:
 
 
 def _needed(answer: Answer) -> int:
-    """Return the further rounds of an answer with a known number."""
     return max(1, (answer.enough or 0) - answer.n)
 
 
@@ -85,7 +79,6 @@ def _nearness(answer: Answer) -> float:
 
 
 def _patience(answer: Answer) -> float:
-    """Sort key: the slowest answers come first."""
     return -(answer.enough or float("inf"))
 
 
@@ -173,7 +166,6 @@ def _asked_of_all(claim: Claim, fields: Mapping[str, ClaimScope]) -> ClaimQuesti
 
 
 def _without_figure(claim: Claim, runs: Iterable[Mapping[str, Measured]]) -> str:
-    """Report cells without the figure; empty if that is not the reason."""
     for run in runs:
         with suppress(NotTested):
             questions_of(claim, ClaimScope.of([one.cell for one in run.values()]))
@@ -182,7 +174,6 @@ def _without_figure(claim: Claim, runs: Iterable[Mapping[str, Measured]]) -> str
 
 
 def _without_cells(answers: Sequence[Answer], runs: Sequence[Mapping[str, Measured]], claim: Claim) -> str:
-    """Report the cells that every question lacks."""
     known = {id_ for run in runs for id_, one in run.items() if one.rounds(claim.figure)}
     names = {id_: one.cell.name for run in runs for id_, one in run.items()}
     wanted = dict.fromkeys(cell for one in answers for cell in one.question.cells)
@@ -227,7 +218,6 @@ def _together(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def _untested(without: Sequence[Question], verdict: Verdict) -> list[str]:
-    """Report the parts without measurements."""
     if not without or verdict is Verdict.NOT_TESTED:
         return []
     more = f" and {len(without) - 3} more" if len(without) > 3 else ""
@@ -242,7 +232,6 @@ def _put_together(answers: Sequence[Answer]) -> list[str]:
 
 
 def _interactions(verdict: Verdict, contexts: Sequence[Answer]) -> list[str]:
-    """Report contexts in which the verdict would differ from the average."""
     counts = Counter(one.verdict for one in contexts)
     decided = {Verdict.HOLDS, Verdict.FAILS} - {verdict}
     if verdict is Verdict.INCONCLUSIVE and not all(counts[one] for one in decided):

@@ -56,11 +56,9 @@ class Group:
 
     heading: str
     lines: tuple[str, ...] = ()
-    #: How many times as fast as the next stack the fastest is, line by line.
-    leads: tuple[float, ...] = ()
+    leads: tuple[float, ...] = ()  # how many times as fast as the next stack the fastest is, line by line
 
     def shorten(self, room: int) -> Group:
-        """Keep this number of lines; the last one summarises the rest."""
         left = len(self.lines) - (room - 1)
         if left < 2:  # a summary takes a line too
             return self
@@ -137,7 +135,6 @@ def _has_intervals(rankings: Sequence[Ranking]) -> bool:
 
 
 def _shorten(groups: Sequence[Group], most: int) -> Iterator[Group]:
-    """Yield the first groups with their first lines, as far as they fit."""
     if sum(1 + len(group.lines) for group in groups) <= most:
         yield from groups
         return
@@ -149,7 +146,6 @@ def _shorten(groups: Sequence[Group], most: int) -> Iterator[Group]:
 
 
 def answer_lines(words: ShortAnswer, width: int) -> Iterator[str]:
-    """Yield the lines of the terminal."""
     yield from _wrap(words.title, "", width)
     for group in words.groups:
         yield from _wrap(group.heading, "  ", width)
@@ -239,7 +235,6 @@ def _contender(one: Ranking) -> Callable[[CellRow], str]:
 
 
 def _group_of_leaders(names: Sequence[str], several: Sequence[Ranking], of: int) -> Group:
-    """Group the workloads that these layouts or stacks lead, the largest lead first."""
     leads = "is fastest" if len(names) == 1 else "cannot be told apart"
     heading = f"{join_few(names)} {leads} for"
     ordered = sorted(several, key=lambda one: -_lead(one))
@@ -260,7 +255,6 @@ def _share(some: int, of: int) -> str:
 
 
 def _lead(one: Ranking) -> float:
-    """Return how many times as fast as the next contender the winner is."""
     ratio = _rivals(one)[0].behind
     return ratio.ratio if ratio else 1.0
 
@@ -299,12 +293,10 @@ def _winning_stacks(one: Ranking) -> str:
 
 
 def _describe_tie(one: Ranking) -> str:
-    """Name the stack with the highest figure, and bound the distance to the others."""
     return f" ({marked_name(one.fastest)}; {_difference([one])})"
 
 
 def _difference(several: Sequence[Ranking]) -> str:
-    """Bound the differences between the stacks that lead together."""
     if any(map(_is_host_limited, several)):
         return "this host is too slow to tell"
     if all(stack.standing is not Standing.UNDECIDED for one in several for stack in one.leaders):
@@ -322,7 +314,6 @@ def _tied_everywhere(several: Sequence[Ranking], of: int) -> Group:
 
 
 def _single_trials(several: Sequence[Ranking]) -> Group:
-    """List the highest figures if there are no intervals."""
     lines, leads = [], []
     for one in several:
         first, second = (f"{marked_name(stack)}, {figure_of(one, stack)}" for stack in one.stacks[:2])

@@ -35,15 +35,12 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """A value with its interval; a single trial has no interval."""
-
     side: str
     y: int
     x: float
     low: float | None
     high: float | None
-    #: The interval continues beyond the end of the chart.
-    beyond: bool
+    beyond: bool  # the interval continues beyond the end of the chart
     text: str
 
 
@@ -60,8 +57,7 @@ class Chart:
     rows: tuple[Row, ...]
     ticks: tuple[Tick, ...]
     height: int
-    #: Number of rows that are not drawn.
-    left: int = 0
+    left: int = 0  # number of rows that are not drawn
 
     @property
     def sides(self) -> list[str]:
@@ -86,7 +82,6 @@ def chart(title: str, unit: str, lines: Sequence[Line], *, most: int) -> Chart |
 
 
 def interval(estimate: Estimate, unit: str) -> str:
-    """Format the bounds; empty for a single trial."""
     low, high = estimate.bounds
     if low is None:
         return ""
@@ -97,7 +92,6 @@ def interval(estimate: Estimate, unit: str) -> str:
 
 
 def step(end: float) -> float:
-    """Return a round distance that divides the axis into at most four parts."""
     rough = end / 4
     power = 10.0 ** floor(log10(rough))
     return next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough * 0.999)
@@ -147,8 +141,6 @@ _ALONG = {"offset": ("over the device", "bytes"), "seconds": ("over time", "s")}
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A line for each direction, with the ticks of both axes."""
-
     title: str
     lines: tuple[tuple[str, str], ...]
     across: tuple[Tick, ...]
@@ -156,7 +148,6 @@ class Curve:
 
 
 def curves(recorded: RunData) -> Iterator[Curve]:
-    """Yield the curves of the cells with a profile, in the order of the cells."""
     for one in recorded.summaries:
         pieces = [piece for table in recorded.courses.get(one.cell.id, ()) for piece in parse_pieces(table)]
         if made := _curve(one.cell.name, pieces, "write" if "read_bw" not in one.figures else "read"):

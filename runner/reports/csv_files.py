@@ -204,7 +204,6 @@ def trials_csv(recorded: RunData) -> str:
 
 
 def summary_csv(recorded: RunData) -> str:
-    """Write one row per cell, also for cells without a trial yet."""
     axes = axis_names(recorded.cells)
     shared = (recorded.machine, _format_bool(recorded.synthetic))
     head = _header(SUMMARY_HEAD, axes, SUMMARY[len(SUMMARY_HEAD) + 1 :], SUMMARY)
@@ -214,7 +213,6 @@ def summary_csv(recorded: RunData) -> str:
 
 
 def axis_names(cells: Iterable[CellRow]) -> list[str]:
-    """Return the axes of all cells, in the order of their first use."""
     return list(dict.fromkeys(axis for cell in cells for axis in cell.axes))
 
 

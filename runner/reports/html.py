@@ -44,8 +44,6 @@ MOST_GROUNDS = 50
 
 @dataclass(frozen=True, slots=True)
 class Concern:
-    """Trials of a cell that need attention, and why."""
-
     cell: str
     trials: str
     why: str
@@ -59,7 +57,6 @@ class Concerns:
 
     @property
     def left(self) -> int:
-        """Return how many cells are not listed."""
         return max(0, len(self.found) - MOST_CONCERNS)
 
 
@@ -68,11 +65,9 @@ class Grounds:
     """The answers and cells that a verdict rests on."""
 
     guideline: str
-    #: None if the guideline asks only one thing.
-    answers: Grid | None
+    answers: Grid | None  # None if the guideline asks only one thing
     cells: tuple[str, ...]
-    #: Some cells or answers are not listed.
-    is_cut: bool
+    is_cut: bool  # some cells or answers are not listed
 
 
 def page(
@@ -118,7 +113,6 @@ def _environment() -> Environment:
 
 
 def _plain(value: object) -> object:
-    """Remove terminal colours and control characters."""
     if value is None:
         raise TypeError("a value of the page is None")
     return value if isinstance(value, Markup) else strip_illegal(str(value))
@@ -191,7 +185,6 @@ def _noted(note: str) -> _Why:
 
 
 def _concern(cell: CellRow, trials: Sequence[Trial], why: _Why) -> Concern | None:
-    """Count the affected trials, and list each reason once."""
     whys = [text for trial in trials if (text := why(trial)) is not None]
     reasons = "; ".join(dict.fromkeys(filter(None, whys)))
     return Concern(cell.name, f"{len(whys):,} of {len(trials):,}", reasons) if whys else None

@@ -56,7 +56,6 @@ def junit(recorded: RunData) -> bytes:
 
 
 def merge_documents(documents: Sequence[bytes]) -> bytes:
-    """Merge the documents of several runs, such as the parts of one matrix."""
     several = [JUnitXml.fromstring(document) for document in documents]
     root = JUnitXml(", ".join(dict.fromkeys(one.name for one in several)))
     for one in several:
@@ -129,7 +128,6 @@ def _guideline_suite(recorded: RunData) -> TestSuite:
 
 
 def _guideline_case(classname: str, judgement: Judgement, cells: Sequence[str]) -> TestCase:
-    """Return the test case of a guideline; the verdict rests on `cells`."""
     case = TestCase(judgement.guideline.id, classname, 0.0)
     why = strip_illegal(f"{verdict_text(judgement)}: {explain_verdict(judgement)}")
     if judgement.failed:

@@ -48,7 +48,6 @@ def standing_of(stack: Stack) -> str:
 
 
 def ratio_of(stack: Stack) -> str:
-    """Format how many times as fast the fastest stack is, with the interval."""
     ratio = stack.behind
     if ratio is None:
         return ""

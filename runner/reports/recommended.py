@@ -38,7 +38,6 @@ def recommendation_rows(found: Recommendation, cells: Mapping[str, CellRow]) -> 
 
 
 def recommendation_table(found: Recommendation, cells: Mapping[str, CellRow], most: int | None) -> Grid:
-    """List the best setting, then those that may equal it, then the others with their cost."""
     rows: list[tuple[Value, ...]] = [
         (setting_name(one, cells), figure(one.level, found.metric.unit), *_against(one), _remark(one, found))
         for one in found.settings[:most]

@@ -31,38 +31,29 @@ class Section:
     title: str
     source: str
     table: Grid
-    #: Content by the name of the file.
-    files: Mapping[str, bytes]
+    files: Mapping[str, bytes]  # content by the name of the file
 
 
 @dataclass(frozen=True)
 class RunData:
-    """The current records of one run, as plain values."""
-
     matrix: str
     machine: str
     synthetic: bool
     cells: Sequence[CellRow]
     trials: Sequence[Trial]
     attempts: Sequence[Attempt] = ()
-    #: Confidence of the intervals.
-    confidence: float = 0.95
-    #: Wanted half width of the intervals, as a part of the mean.
-    until: float | None = None
-    #: Trials of a cell, at least and at most; None: unknown.
-    least: int = 2
-    most: int | None = None
+    confidence: float = 0.95  # confidence of the intervals
+    until: float | None = None  # wanted half width of the intervals, as a part of the mean
+    least: int = 2  # least trials of a cell
+    most: int | None = None  # most trials of a cell; None: unknown
     #: By stack: how many disks may fail before data is lost; unknown stacks are left out.
     losses: Mapping[str, int] = field(default_factory=dict)
-    #: The run is finished.
-    over: bool = False
-    #: Open guidelines chose the cells of later trials.
-    steered: bool = False
+    over: bool = False  # the run is finished
+    steered: bool = False  # open guidelines chose the cells of later trials
     judgements: Sequence[Judgement] = ()
     #: By cell: the text of `profile.csv` of each trial.
     courses: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    #: Sections of other rooms, such as the figures of a published study.
-    added: Sequence[Section] = ()
+    added: Sequence[Section] = ()  # sections of other rooms, such as the figures of a published study
 
     @cached_property
     def summaries(self) -> Sequence[CellSummary]:
@@ -70,7 +61,6 @@ class RunData:
 
     @cached_property
     def rule(self) -> Rule:
-        """Return the stopping rule of the run."""
         most = max((len(trials) for trials in self.by_cell.values()), default=0) if self.most is None else self.most
         return Rule(self.least, most, self.until, self.confidence, self.over, self.steered)
 
@@ -96,7 +86,6 @@ class RunData:
 
     @property
     def warning(self) -> str:
-        """Return the warning to show with the figures; empty for measurements."""
         return f"synthetic, from the {self.machine} machine" if self.synthetic else ""
 
 

@@ -32,31 +32,24 @@ _NONE = ("", "")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The figures of a cell by column, each with its interval."""
-
     label: str
     name: str
     texts: tuple[tuple[str, str], ...]
     trials: int
     outcome: str
-    #: Folder of its scripts and raw outputs, or empty.
-    folder: str
+    folder: str  # folder of its scripts and raw outputs, or empty
     bottleneck: str
     broken: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Cells of one workload, on one layout or on all of them."""
-
     title: str
-    #: Axes that all cells share.
-    same: str
+    same: str  # axes that all cells share
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
     charts: tuple[Chart, ...]
-    #: Number of charts that are not drawn.
-    undrawn: int = 0
+    undrawn: int = 0  # number of charts that are not drawn
 
     @property
     def has_bottlenecks(self) -> bool:
@@ -64,7 +57,6 @@ class Section:
 
 
 def sections(recorded: RunData, *, rows: int = MOST_ROWS, charts: int = MOST_CHARTS) -> Iterator[Section]:
-    """Yield the sections in the order of the cells, up to the limits."""
     for title, summaries in _groups(recorded.summaries).items():
         if not rows:
             return
@@ -76,7 +68,6 @@ def sections(recorded: RunData, *, rows: int = MOST_ROWS, charts: int = MOST_CHA
 
 
 def _groups(summaries: Sequence[CellSummary]) -> Mapping[str, list[CellSummary]]:
-    """Group the cells by the title of their section."""
     layouts, cells = dict[str, set[str]](), Counter[str]()
     for layout, workload in (_place(one.cell) for one in summaries):
         layouts.setdefault(workload, set()).add(layout)
@@ -111,7 +102,6 @@ def _section(recorded: RunData, title: str, summaries: Sequence[CellSummary], ro
 
 
 def _headings(column: str) -> tuple[str, ...]:
-    """Name the columns of a rate and its latency; a total has no latency."""
     return (TOTAL,) if column == TOTAL else (column, f"{column} p99" if column in SIDES else "p99")
 
 
@@ -160,7 +150,6 @@ def _row(label: str, summary: CellSummary, trials: Sequence[Trial], columns: Seq
 
 
 def _texts(summary: CellSummary, column: str) -> tuple[tuple[str, str], ...]:
-    """Return a rate and its latency, each with its interval."""
     sides = sides_of(summary.figures)
     if column == TOTAL:
         return (_rate(summary, TOTAL) if TOTAL in sides else _NONE,)

@@ -36,26 +36,19 @@ FEW = 10
 
 @dataclass(frozen=True, slots=True)
 class CellSummary:
-    """The outcomes and the figures of one cell."""
-
     cell: CellRow
     counts: Mapping[Outcome, int]
     reasons: tuple[str, ...]  # of broken and skipped trials, each once
     figures: Mapping[str, Estimate]  # by METRICS; without the directions that did no I/O
-    #: Fewest requests of a direction in a trial; None without measurements.
-    least_ios: int | None = None
-    #: Trials in which the host could not keep up with its simulated disks.
-    host_limited: int = 0
-    #: Measured trials that did not reach the wanted steady state; the figures exclude them.
-    unsettled: int = 0
-    #: Why no more trials follow.
-    stopped: StopReason = StopReason.UNFINISHED
+    least_ios: int | None = None  # fewest requests of a direction in a trial; None without measurements
+    host_limited: int = 0  # trials in which the host could not keep up with its simulated disks
+    unsettled: int = 0  # measured trials that did not reach the wanted steady state; the figures exclude them
+    stopped: StopReason = StopReason.UNFINISHED  # why no more trials follow
     #: Bandwidths whose trials fall into two separate groups.
     states: Mapping[str, States] = field(default_factory=dict)
 
     @property
     def outcome(self) -> Outcome | None:
-        """Return the worst outcome of a trial; None without trials."""
         order = (Outcome.BROKEN, Outcome.MEASURED, Outcome.SKIPPED)
         return next((outcome for outcome in order if self.counts.get(outcome)), None)
 
@@ -77,7 +70,6 @@ class CellSummary:
 
 
 def summarize_cell(cell: CellRow, trials: Sequence[Trial], rule: Rule) -> CellSummary:
-    """Summarise the trials of one cell, which are in the order of rounds."""
     measured = [figures for trial in trials if (figures := trial.counted)]
     how = stop_reason([figures.total_bw for figures in measured], len(trials), rule)
     values = _values(measured)
@@ -98,7 +90,6 @@ def summarize_cell(cell: CellRow, trials: Sequence[Trial], rule: Rule) -> CellSu
 
 
 def _least_ios(measured: Iterable[Figures]) -> int | None:
-    """Return the fewest requests of a direction in a trial."""
     return min((side.ios for figures in measured for side in (figures.read, figures.write) if side), default=None)
 
 

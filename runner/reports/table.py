@@ -33,11 +33,9 @@ class Grid:
     columns: tuple[str, ...]
     rows: Sequence[tuple[Value, ...]]
     notes: tuple[str, ...] = ()
-    #: Columns that are aligned to the right.
-    right: frozenset[str] = frozenset()
+    right: frozenset[str] = frozenset()  # columns that are aligned to the right
 
     def with_notes(self, *notes: str) -> Grid:
-        """Add notes; skip empty ones."""
         return replace(self, notes=(*self.notes, *filter(None, notes)))
 
 
@@ -125,18 +123,13 @@ class Sheet:
 
     columns: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
-    #: Columns of figures: aligned to the right, never folded.
-    right: frozenset[str] = frozenset()
+    right: frozenset[str] = frozenset()  # columns of figures: aligned to the right, never folded
     title: str = ""
-    #: By row: the part of its first cell that becomes the heading of rows that share it.
-    groups: Sequence[str] = ()
-    #: Columns to leave out first.
-    spare: tuple[str, ...] = ()
-    #: A column that may move below its row; the usual text is then left out.
-    remark: str = ""
-    usual: str = ""
-    #: By row: the style of its remark.
-    styles: Sequence[str] = ()
+    groups: Sequence[str] = ()  # by row: the part of its first cell that becomes the heading of rows that share it
+    spare: tuple[str, ...] = ()  # columns to leave out first
+    remark: str = ""  # a column that may move below its row
+    usual: str = ""  # the remark that is left out there
+    styles: Sequence[str] = ()  # by row: the style of its remark
 
     def column(self, name: str) -> list[str]:
         place = self.columns.index(name)
@@ -223,7 +216,6 @@ def _name_values(names: Sequence[str], texts: Sequence[str]) -> list[str]:
 
 
 def plain_width(sheet: Sheet) -> int:
-    """Return the width without boxes and without folds."""
     widths = _widths(_without_side_lines(sheet))
     return sum(widths) + _GAP * (len(widths) - 1)
 
@@ -305,7 +297,6 @@ def _widths(sheet: Sheet) -> list[int]:
 
 
 def _without_side_lines(sheet: Sheet) -> Sheet:
-    """Remove the headings and remarks, which have their own lines."""
     if sheet.remark:
         sheet = sheet.without(sheet.remark)
     if not sheet.groups:
@@ -330,7 +321,6 @@ def _rights(sheet: Sheet) -> list[bool]:
 
 
 def _align(cells: Sequence[Sequence[str]], widths: Sequence[int], right: Sequence[bool]) -> Iterator[str]:
-    """Yield the lines of one row; each cell has one or more lines."""
     for number in range(max(map(len, cells), default=0)):
         line = [cell[number] if number < len(cell) else "" for cell in cells]
         padded = [

@@ -45,7 +45,6 @@ def _is_mixed(shown: Sequence[CellSummary]) -> bool:
 
 
 def caption(recorded: RunData, *, rows: int = 50, pointer: str = "summary.csv") -> str:
-    """Explain the units; the file `pointer` has the cells beyond `rows`."""
     everything, shown = recorded.summaries, _shown(recorded, rows)
     reordered = shown != list(everything[: len(shown)])
     left_out = len(everything) - len(shown)
@@ -65,7 +64,6 @@ def _stack(cell: CellRow) -> str:
 
 
 def _key(shown: Sequence[CellSummary]) -> str:
-    """Explain when rates are in MB/s and when in IOPS."""
     rates = {_rate(one, side).rpartition(" ")[2] for one in shown for side in ("read", "write")} - {""}
     return f" MB/s where requests have {LARGE // 1024} KiB and more, IOPS where they are smaller." if rates else ""
 
@@ -78,7 +76,6 @@ def rate(bw: float | None, iops: float | None) -> str:
 
 
 def displayed_rate(bw: Estimate | None, iops: Estimate | None) -> Estimate | None:
-    """Return the estimate that `rate` shows."""
     if bw is None or iops is None:
         return None
     return bw if is_large(bw.mean, iops.mean) else iops
@@ -93,7 +90,6 @@ def percent(share: float) -> str:
 
 
 def _numbers(summary: CellSummary, *, mixed: bool) -> tuple[str, ...]:
-    """Return the values of the columns; `mixed`: the first is the total, which cells of one direction leave empty."""
     sides = sides_of(summary.figures)
     rates = [_rate(summary, side) if side in sides else "" for side in (*((TOTAL,) if mixed else ()), *SIDES)]
     known = summary.figures[name].relative if (name := summary.headline) else None
@@ -111,7 +107,6 @@ def _mean(estimate: Estimate | None) -> float | None:
 
 
 def outcome(summary: CellSummary) -> str:
-    """Describe the outcomes of the trials, with marks on doubtful figures, and the reasons."""
     counts = [f"{count} {one}" for one in Outcome if (count := summary.counts.get(one, 0))]
     words = str(summary.outcome or "not yet run") if len(counts) < 2 else ", ".join(counts)
     reason = f": {'; '.join(summary.reasons)}" if summary.reasons else ""
@@ -132,7 +127,6 @@ def _host_limited_mark(trials: int) -> str:
 
 
 def unsettled_mark(trials: int, measured: int) -> str:
-    """Mark trials that did not reach the wanted steady state."""
     if not trials:
         return ""
     return " (!) none settled" if trials == measured else f" (!) {trials} unsettled"

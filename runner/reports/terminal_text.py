@@ -11,7 +11,6 @@ _TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 
 
 def figure(value: float | None, unit: str) -> str:
-    """Format a value with its unit; empty for None."""
     if value is None:
         return ""
     if unit == "bytes/s":
@@ -29,7 +28,6 @@ def figure(value: float | None, unit: str) -> str:
 
 
 def digits(value: float) -> str:
-    """Format a number with at least three significant digits and no exponent."""
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"

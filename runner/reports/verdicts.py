@@ -25,7 +25,6 @@ _ORDER = (Verdict.FAILS, Verdict.INCONCLUSIVE, Verdict.NOT_TESTED, Verdict.HOLDS
 
 
 def verdict_rows(judgements: Sequence[Judgement]) -> Grid:
-    """Return a row for each question of a guideline, in plain numbers."""
     return Grid(_COLUMNS, [row for one in judgements for row in _rows(one)])
 
 
@@ -40,7 +39,6 @@ def verdict_table(judgements: Sequence[Judgement]) -> Grid:
 
 
 def sort_by_verdict(judgements: Iterable[Judgement]) -> list[Judgement]:
-    """Put failed guidelines first."""
     return sorted(judgements, key=lambda one: _ORDER.index(one.verdict))
 
 
@@ -57,7 +55,6 @@ def answer_table(judgement: Judgement) -> Grid:
 
 
 def verdict_text(judgement: Judgement) -> str:
-    """Return the verdict, with a mark if it is synthetic."""
     return _verdict_text(judgement.verdict, synthetic=judgement.synthetic)
 
 
@@ -66,7 +63,6 @@ def _verdict_text(verdict: Verdict, *, synthetic: bool) -> str:
 
 
 def explain_verdict(judgement: Judgement) -> str:
-    """Explain the verdict in one line."""
     if judgement.verdict is Verdict.NOT_TESTED:
         return judgement.why
     value, interval, wanted = _measured(judgement)
@@ -80,7 +76,6 @@ def explain_verdict(judgement: Judgement) -> str:
 
 
 def remaining_effort(judgement: Judgement) -> str:
-    """Estimate the trials that would decide the guideline."""
     if judgement.verdict is not Verdict.INCONCLUSIVE:
         return judgement.why
     if (deciding := judgement.deciding) is None or judgement.more is None:
@@ -177,5 +172,4 @@ def _rows(judgement: Judgement) -> list[tuple[Value, ...]]:
 
 
 def _finite(low: float, high: float) -> tuple[float | None, float | None]:
-    """Replace open bounds by None."""
     return low or None, None if high == inf else high

@@ -58,7 +58,6 @@ def load_run_data(run: RunFolder, journal: Journal, *, over: bool) -> RunData:
 
 
 def _courses(folder: Path, cells: Sequence[CellRow], trials: Sequence[Trial]) -> dict[str, list[str]]:
-    """Read the profiles that are still in the folder."""
     found: dict[str, list[str]] = {cell.id: [] for cell in cells if "workload.profile" in cell.axes}
     for trial in trials:
         path = folder / trial.folder / "profile.csv"
@@ -69,7 +68,6 @@ def _courses(folder: Path, cells: Sequence[CellRow], trials: Sequence[Trial]) ->
 
 @_without_gc()
 def render_reports(content: RunData) -> dict[str, bytes]:
-    """Return the reports for programs, by file name."""
     verdicts = {"verdicts.csv": as_csv(verdict_rows(content.judgements))} if content.judgements else {}
     return {
         "junit.xml": junit(content),

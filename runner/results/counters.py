@@ -35,7 +35,6 @@ class Use:
 
     @property
     def moved(self) -> int:
-        """Return the bytes read and written."""
         return self.read_bytes + self.written_bytes
 
 
@@ -60,8 +59,6 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class CounterSnapshot:
-    """The lines of these files, and the time of the read."""
-
     clock: float
     disks: Mapping[str, tuple[int, ...]]
     stat: Mapping[str, tuple[int, ...]]
@@ -151,8 +148,6 @@ NO_IDLE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Bus:
-    """A link that disks share, and its throughput in bytes per second."""
-
     name: str
     moved: float
     limit: float
@@ -160,8 +155,6 @@ class Bus:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The observations of a trial besides its figures."""
-
     seconds: float  # run time of fio
     disks: tuple[Use, ...]
     processors: Processors | None

@@ -251,7 +251,6 @@ class Versioned:
 
     @property
     def version(self) -> int:
-        """Return the version that this program writes."""
         return len(self.steps) + 1
 
     def prepare(self, connection: sa.Connection, name: Path | str) -> None:

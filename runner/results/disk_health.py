@@ -23,18 +23,14 @@ class Smart:
     hours: int | None = None
     reallocated: int | None = None
     pending: int | None = None
-    #: Bytes over its lifetime.
-    written: int | None = None
-    #: Percentage of the rated endurance.
-    used: int | None = None
+    written: int | None = None  # bytes over its lifetime
+    used: int | None = None  # percentage of the rated endurance
     model: str = ""
     serial: str = ""
     firmware: str = ""
-    #: Why there are no values.
-    absent: str = ""
+    absent: str = ""  # why there are no values
 
     def worse_than(self, before: Smart) -> tuple[str, ...]:
-        """Return the changes that need attention."""
         return () if before.absent or self.absent else tuple(_worse(before, self))
 
     def __str__(self) -> str:
@@ -42,8 +38,6 @@ class Smart:
 
 
 class Health(BaseModel):
-    """The SMART values of a disk before and after a run."""
-
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     disk: str = Field(description="its stable name")
@@ -59,7 +53,6 @@ class Health(BaseModel):
 
     @property
     def alarm(self) -> str:
-        """Return a warning, or an empty text."""
         now = self.after or self.before
         failing = ["it reports that it is failing"] if now.passed is False else []
         words = dict.fromkeys([*failing, *self.worse])

@@ -70,8 +70,7 @@ class Direction:
     lat_p999: float | None
     lat_p9999: float | None
     lat_max: float | None
-    #: The latency histogram; None if fio did not print one.
-    latencies: Histogram | None = None
+    latencies: Histogram | None = None  # the latency histogram; None if fio did not print one
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +115,6 @@ def figures_of(jobs: Sequence[Mapping[str, Any]], text: str) -> Figures:
 
 
 def missed_steady_states(jobs: Iterable[Mapping[str, Any]]) -> str:
-    """Return the steady states (fio's `steadystate`) that jobs did not reach, as text."""
     told = [found for job in jobs if isinstance(found := job.get("steadystate"), dict) and not found.get("attained")]
     words = (f"{one.get('ss')} over {one.get('duration')} s not reached: {one.get('criterion')}" for one in told)
     return "; ".join(dict.fromkeys(words))
@@ -132,7 +130,6 @@ def merge_histograms(histograms: Iterable[Mapping[str, int]]) -> Counter[int]:
 
 
 def jobs_of(whole: Any, text: str) -> list[dict[str, Any]]:
-    """Return the jobs of a document. Raise FioFailed."""
     jobs = whole.get("jobs") if isinstance(whole, dict) else None
     if not isinstance(jobs, list) or not jobs or not all(isinstance(job, dict) for job in jobs):
         raise FioFailed("fio's JSON names no jobs", evidence=_clip(text))
@@ -279,7 +276,6 @@ def _row(offset: int, moved: int, milliseconds: int) -> tuple[int, int, str, str
 
 
 def table_by_time(told: str, stretch: float) -> str:
-    """Return a CSV table of rates at the end of each stretch, in seconds from the start of the workload."""
     rates = {(number, direction): rate * 1024 for number, direction, rate in _numbers(told, 3)}
     numbers = sorted({number for number, _ in rates})
     rows = [
@@ -290,14 +286,10 @@ def table_by_time(told: str, stretch: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The data moved at one place of a device, or in one stretch of time."""
-
-    #: The column of the position: `offset` or `seconds`.
-    along: str
+    along: str  # the column of the position: `offset` or `seconds`
     at: float
     length: float
-    #: The direction; empty if the table has only one.
-    side: str
+    side: str  # the direction; empty if the table has only one
     moved: float
     seconds: float
 
@@ -320,7 +312,6 @@ def _in_time(row: Mapping[str, str]) -> list[Piece]:
 
 
 def mark_synthetic(table: str) -> str:
-    """Mark every row of a table as synthetic."""
     head, *rows = table.splitlines()
     return "".join(f"{line}\n" for line in (f"{head},synthetic", *(f"{row},true" for row in rows)))
 

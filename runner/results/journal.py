@@ -34,7 +34,7 @@ _BUSY_MS = 30_000
 
 
 class AlreadyRecorded(HarnessBroken):
-    """The trial or the lost attempt is in the journal already."""
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,6 @@ class Journal:
         return journal
 
     def _copy_to_memory(self) -> None:
-        """Migrate a copy in memory, because the file is read-only."""
         engine = memory_engine()
         connection = engine.connect()
         with translate_errors(self._name):
@@ -184,7 +183,6 @@ class Journal:
             return {(cell, round_number): attempts for cell, round_number, attempts in connection.execute(most).all()}
 
     def record_lost(self, attempt: Attempt) -> None:
-        """Record an attempt that lost its rig."""
         row = {name: getattr(attempt, name) for name in ("cell", "round", "number", "started", "reason", "tail")}
         begun = schema.begun.c
         ended = sa.delete(schema.begun).where(
@@ -199,50 +197,41 @@ class Journal:
             raise AlreadyRecorded(f"{which} is recorded already") from problem
 
     def record_set_up(self, round_number: int, stack: str, seconds: float) -> None:
-        """Record the seconds that a stack took to build."""
         with self._transaction() as connection:
             connection.execute(sa.insert(schema.batches), {"round": round_number, "stack": stack, "seconds": seconds})
 
     def set_up_times(self) -> list[tuple[str, float]]:
-        """Return the name and build time of every stack, once for each build."""
         table = schema.batches.c
         return [(key, seconds) for key, seconds in self._rows(sa.select(table.stack, table.seconds).order_by(table.id))]
 
     def recorded_identities(self) -> set[tuple[str, int]]:
-        """Return the identities (cell, round) of all recorded trials."""
         rows = self._rows(sa.select(schema.trials.c.cell, schema.trials.c.round))
         return {(row[0], row[1]) for row in rows}
 
     def states(self) -> dict[tuple[str, int], State]:
-        """Return a state of each recorded trial, to detect changes."""
         table = schema.trials.c
         query = sa.select(table.cell, table.round, table.outcome, table.attempts, table.started)
         return {(row[0], row[1]): tuple(row[2:]) for row in self._rows(query)}
 
     def trials_of(self, identities: Collection[tuple[str, int]]) -> list[Trial]:
-        """Return some of the trials in order of recording."""
         table = schema.trials.c
         cells = sorted({cell for cell, _ in identities})
         rows = self._rows(sa.select(*COLUMNS).where(table.cell.in_(cells)).order_by(table.id))
         return [trial_of(row) for row in rows if (row[0], row[1]) in identities]
 
     def trials(self) -> Iterator[Trial]:
-        """Yield all trials in order of recording."""
         query = sa.select(*COLUMNS).order_by(schema.trials.c.id)
         return map(trial_of, self._rows(query))
 
     def cells(self) -> list[CellRow]:
-        """Return all cells in the order in which they were added."""
         table = schema.cells.c
         query = sa.select(table.id, table.name, table.axes, table.position).order_by(table.position, table.id)
         return [CellRow(*row) for row in self._rows(query)]
 
     def attempts(self) -> list[Attempt]:
-        """Return all attempts that lost their rig."""
         return [Attempt(*row) for row in self._rows(_sorted(schema.attempts, "cell", "round", "number"))]
 
     def unended_attempts(self) -> list[UnendedAttempt]:
-        """Return all attempts without an end."""
         return [UnendedAttempt(*row) for row in self._rows(_sorted(schema.begun, "cell", "round", "attempt"))]
 
     def cell(self, id_: str) -> CellRow:
@@ -251,7 +240,6 @@ class Journal:
         return CellRow(id_, name, axes, position)
 
     def record_trouble(self, at: str, what: str) -> None:
-        """Record trouble outside of measurements."""
         with self._transaction() as connection:
             connection.execute(sa.insert(schema.troubles), {"at": at, "what": what})
 
@@ -259,7 +247,6 @@ class Journal:
         return [what for (what,) in self._rows(sa.select(schema.troubles.c.what).order_by(schema.troubles.c.id))]
 
     def mean_times(self) -> MeanTimes:
-        """Return mean durations so far, for estimates."""
         trials = schema.trials.c
         means = sa.select(sa.func.avg(trials.seconds - trials.runtime), sa.func.avg(trials.write_bw))
         ((overhead, written),) = self._rows(means.where(trials.outcome == Outcome.MEASURED.value))
@@ -280,7 +267,6 @@ class Journal:
                 yield sqrt(max(0.0, of_squares - mean * mean) * count / (count - 1)) / mean
 
     def _prepare(self, synthetic: bool | None = None) -> None:
-        """Create the tables in an empty file, or migrate older ones."""
         with self._transaction(immediate=True) as connection:
             self._check(connection)
             schema.JOURNAL.prepare(connection, self._name)

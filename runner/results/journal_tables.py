@@ -188,12 +188,10 @@ def _with_histograms(connection: Connection) -> None:
 
 
 def _with_synthetic(connection: Connection) -> None:
-    """Migrate to version 4: rename `made_up`."""
     connection.execute(text(f"UPDATE meta SET \"key\" = '{SYNTHETIC}' WHERE \"key\" = 'made_up'"))  # noqa: S608 - names of ours
 
 
 def _with_batches(connection: Connection) -> None:
-    """Migrate to version 7: rename `visits`."""
     connection.execute(text("ALTER TABLE visits RENAME TO batches"))
 
 
@@ -255,7 +253,6 @@ def row_of(trial: Trial) -> dict[str, Any]:
 
 
 def latencies_of(trial: Trial) -> dict[str, bytes | None]:
-    """Return the histograms of a trial as stored."""
     sides = (trial.figures.read, trial.figures.write) if trial.figures else (None, None)
     kept = (side.latencies.packed if side and side.latencies else None for side in sides)
     return dict(zip(LATENCIES, kept, strict=True))

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 
 class State(StrEnum):
-    """The state of a run."""
-
     RUNNING = "running"
     INTERRUPTED = "interrupted"
     FINISHED = "finished"
@@ -36,8 +34,6 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The process that holds the lock of a run."""
-
     pid: str
     host: str
     since: datetime
@@ -45,8 +41,6 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class ActiveTrial:
-    """A trial in progress."""
-
     name: str
     round: int
     attempt: int
@@ -55,8 +49,6 @@ class ActiveTrial:
 
 @dataclass(frozen=True, slots=True)
 class LastTrial:
-    """The latest recorded trial."""
-
     name: str
     round: int
     outcome: str
@@ -65,19 +57,12 @@ class LastTrial:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The recorded part of a run."""
-
     cells: int = 0
-    #: Cells with a measured trial.
-    measured: int = 0
-    #: Broken cells by name, with reasons.
-    broken: Mapping[str, str] = field(default_factory=dict)
-    #: Trials by outcome.
-    outcomes: Mapping[str, int] = field(default_factory=dict)
-    #: Trials that the current process recorded.
-    recent: int = 0
-    #: Attempts that lost their rig.
-    lost: int = 0
+    measured: int = 0  # cells with a measured trial
+    broken: Mapping[str, str] = field(default_factory=dict)  # broken cells by name, with reasons
+    outcomes: Mapping[str, int] = field(default_factory=dict)  # trials by outcome
+    recent: int = 0  # trials that the current process recorded
+    lost: int = 0  # attempts that lost their rig
     underway: Sequence[ActiveTrial] = ()
     last: LastTrial | None = None
 
@@ -94,7 +79,6 @@ def derive_state(*, finished: bool, exit: int | None, held: bool) -> State:  # n
 
 
 def progress_by_cell(names: Mapping[str, str], by_cell: Sequence[tuple[Any, ...]]) -> Progress:
-    """Sum up rows of cell, outcome, number of trials, and reason."""
     outcomes = Counter[str]()
     for _, outcome, count, _ in by_cell:
         outcomes[outcome] += count
@@ -203,7 +187,6 @@ def _rows(connection: sa.Connection, query: sa.Executable) -> list[tuple[Any, ..
 
 
 def _last(connection: sa.Connection) -> list[tuple[Any, ...]]:
-    """Return the latest recorded trial, if there is one."""
     query = sa.select(trials.c.cell, _round(connection, trials), trials.c.outcome, trials.c.started)
     return _rows(connection, query.order_by(trials.c.id.desc()).limit(1))
 

@@ -39,14 +39,11 @@ class CellRow:
     id: str
     name: str
     axes: Mapping[str, str]
-    #: Its position in the matrix; None in old records.
-    position: int | None = field(default=None, compare=False)
+    position: int | None = field(default=None, compare=False)  # its position in the matrix; None in old records
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One setting: the declared value (None: record only) and the value in the kernel."""
-
     setting: str
     wanted: str | None
     got: str
@@ -76,8 +73,6 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt at a trial that lost its rig. A later attempt may have succeeded."""
-
     cell: str
     round: int
     number: int
@@ -105,8 +100,6 @@ class Host(BaseModel):
 
 
 class Revision(BaseModel):
-    """The git revision of the folder of the matrix."""
-
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     commit: str
@@ -129,8 +122,6 @@ class DiskFacts(BaseModel):
 
 
 class Digests(BaseModel):
-    """Digests of the input files."""
-
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     matrix: str = ""

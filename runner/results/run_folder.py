@@ -72,12 +72,10 @@ _FOREIGN = re.compile(r"[^A-Za-z0-9._=,+@%-]+")
 
 
 class InUse(BadInput):
-    """Another process uses the run, or adds it to a store."""
+    pass
 
 
 class Manifest(BaseModel):
-    """The description of a run, complete enough to interpret its numbers years later."""
-
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     format: Literal[2, 3] = 3
@@ -195,13 +193,11 @@ class RunFolder:
                 trial.rename(trial.with_name(f"{trial.name}-attempt-{attempts}"))
 
     def update_manifest(self, **changes: object) -> RunFolder:
-        """Replace fields of the manifest, also on disk."""
         manifest = Manifest.model_validate(self.manifest.model_dump() | changes)
         write_atomically(self.path / MANIFEST, _json(manifest))
         return RunFolder(self.path, manifest)
 
     def state(self) -> str:
-        """Return a text that changes with the manifest."""
         return state_of(self.path)
 
     @contextmanager
@@ -293,7 +289,6 @@ def _held(folder: Path, *, wait: bool = True) -> Iterator[bool]:
 
 
 def load(folder: Path) -> RunFolder:
-    """Load the run in a folder. Raise BadInput if there is none."""
     manifest = folder / MANIFEST
     with translate_errors(manifest):
         if not manifest.is_file():
@@ -314,7 +309,6 @@ def load(folder: Path) -> RunFolder:
 
 
 def latest(found: Iterable[RunFolder]) -> RunFolder | None:
-    """Return the run with the latest start."""
     return max(found, key=lambda run: (run.manifest.started, run.path.stat().st_mtime_ns), default=None)
 
 
@@ -368,7 +362,6 @@ def _encoded(text: str) -> bytes:
 
 
 def _locks(file: TextIO) -> bool:
-    """Try to take the lock. Return False if another process holds it."""
     for _ in range(_TRIES):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -380,7 +373,6 @@ def _locks(file: TextIO) -> bool:
 
 
 def _sign(lock: TextIO) -> None:
-    """Write this process into the lock file."""
     lock.truncate(0)
     lock.write(f"{os.getpid()} on {socket.gethostname()}\n")
     lock.flush()

@@ -53,8 +53,6 @@ _TRIAL_COLUMNS = tuple(column.name for column in tables.trials.columns if column
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """A run as the store knows it."""
-
     id: str
     name: str
     matrix: str
@@ -72,19 +70,15 @@ class RunRow:
     environment: Mapping[str, str]
     part: str = ""
     exit: int | None = None
-    #: At least one of its trials was measured.
-    measured: bool = True
+    measured: bool = True  # at least one of its trials was measured
 
     @property
     def steered(self) -> bool:
-        """Return whether open guidelines chose its trials."""
         return STEERED in self.environment
 
 
 @dataclass(frozen=True, slots=True)
 class CellOfRun:
-    """A cell of one run."""
-
     run: str
     cell: CellRow
 
@@ -164,7 +158,6 @@ class SharedStore:
         self.close()
 
     def add(self, run: str, cell: CellRow, trial: Trial) -> None:
-        """Add a trial of a run, or replace it."""
         with self._transaction(immediate=True) as connection:
             self._put(connection, run, [cell], [trial])
 
@@ -239,7 +232,6 @@ class SharedStore:
                 connection.execute(which, gone)
 
     def complete_states(self) -> set[str]:
-        """Return the states of runs that are complete in the store."""
         query = sa.select(tables.runs.c.settled).where(tables.runs.c.settled != "")
         return {one for (one,) in self._rows(query)}
 
@@ -250,25 +242,21 @@ class SharedStore:
         return {(row[0], row[1]): tuple(row[2:]) for row in self._rows(query.where(table.run == run))}
 
     def runs(self) -> list[RunRow]:
-        """Return all runs, latest first."""
         order = (tables.runs.c.started.desc(), tables.runs.c.name.desc(), tables.runs.c.id)
         return [RunRow(*row) for row in self._rows(sa.select(*_RUN_ROW).order_by(*order))]
 
     def progress(self, run: str) -> Progress:
-        """Return the progress of a run; cells without a trial are unknown here."""
         table = tables.trials.c
         counts = sa.select(table.cell, table.outcome, sa.func.count(), sa.func.max(table.reason))
         by_cell = self._rows(counts.where(table.run == run).group_by(table.cell, table.outcome))
         return progress_by_cell({one.cell.id: one.cell.name for one in self.cells({run})}, by_cell)
 
     def trial_counts(self, runs: Collection[str]) -> dict[str, int]:
-        """Return the number of trials of each run."""
         table = tables.trials.c
         query = sa.select(table.run, sa.func.count()).where(*_among({table.run: runs})).group_by(table.run)
         return {run: count for run, count in self._rows(query) if run in runs}
 
     def different_cells(self) -> list[CellRow]:
-        """Return the distinct cells of all runs."""
         table = tables.cells.c
         rows = self._rows(sa.select(table.id, table.name, sa.cast(table.axes, sa.Text)).distinct())
         return [CellRow(id_, name, orjson.loads(axes)) for id_, name, axes in rows]
@@ -346,7 +334,6 @@ def _column(name: str) -> sa.ColumnElement[Any]:
 
 
 def describe_run(folder: RunFolder) -> RunRow:
-    """Return the row that a store would have for a run folder."""
     known = run_row(folder, "")
     return RunRow(**{name: known[name] for name in RunRow.__dataclass_fields__ if name in known})
 

@@ -103,7 +103,6 @@ class Feed:
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Add no more trials if the run failed."""
         if not self._over:
             self._do(None, late=True)
             self._thread.join(_SILENCE)

@@ -65,7 +65,6 @@ def address_of(told: str | None, results: Path) -> Address:
 
 
 def is_named(told: str | None) -> bool:
-    """Return whether the user named a store."""
     return told is not None or bool(os.environ.get(VARIABLE))
 
 
@@ -210,7 +209,6 @@ def _with_endings(connection: Connection) -> None:
 
 
 def _with_host_limited(connection: Connection) -> None:
-    """Migrate to version 6: rename `strained`."""
     rename_columns({"strained": "host_limited"}, "trials")(connection)
     rename_notes(RENAMED_NOTES)(connection)
 

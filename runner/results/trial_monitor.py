@@ -33,11 +33,9 @@ class TrialUse:
 
     @property
     def disks(self) -> tuple[Use, ...]:
-        """Return the devices without a layer below."""
         return tuple(one for one in self.devices if one.device.startswith("disk"))
 
     def files(self) -> dict[str, str]:
-        """Return the counters as files of the trial."""
         return {
             "devices.csv": _devices(self.devices, self.seconds),
             "processors.csv": _processors(self.processors),
@@ -52,7 +50,6 @@ def observe_use(
     figures: Figures | None,
     work: Workload,
 ) -> TrialUse | None:
-    """Return the use of the machine, or None without complete counters."""
     if before is None or after is None:
         return None
     at_work = figures.runtime + work.ramp if figures else after.clock - before.clock
@@ -70,7 +67,6 @@ def count_cache_flushes(beside: TrialUse, done: Sequence[Report]) -> TrialUse:
 def notes(
     beside: TrialUse, figures: Figures, work: Workload, spares: int, buses: tuple[Bus, ...], host_limited: str
 ) -> dict[str, str]:
-    """Return notes on the balance of disks, the time that processors waited for them, and the bottleneck."""
     even = evenness(beside.disks, spares)
     told = bottleneck(
         Evidence(
@@ -89,12 +85,10 @@ def notes(
 
 
 def in_flight(work: Workload) -> int | None:
-    """Return the most requests in flight, if the workload limits them."""
     return work.iodepth * work.numjobs if work.direct else None
 
 
 def buses(declared: Sequence[Disk], done: Sequence[Report], seconds: float) -> tuple[Bus, ...]:
-    """Return the throughput of the links that simulated disks share."""
     moved: dict[tuple[str, float], float] = {}
     for disk, report in zip(declared, done, strict=False):
         if disk.link and seconds:

@@ -7,7 +7,7 @@ import sqlite3
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from urllib.parse import quote
 
 import orjson
@@ -68,7 +68,7 @@ _SQLITE = {
 _AWAY = Cause(HarnessBroken, "{path} does not answer", "check that the server is up and reachable")
 _NOT_ALLOWED = Cause(BadInput, "{path} refuses the login", "check user, password and rights in `--store URL`")
 # Keyed by the prefix of PostgreSQL's codes: https://www.postgresql.org/docs/current/errcodes-appendix.html
-_POSTGRESQL_ERRORS = {
+_POSTGRESQL = {
     "53100": FULL,
     "53": Cause(HarnessBroken, "{path} has too many connections", "try again, or ask who runs the server"),
     "25006": READ_ONLY,
@@ -94,37 +94,32 @@ def translate_errors(path: Path | str, *, store: bool = False) -> Iterator[None]
     """Turn database errors of the block into a MatrixError about `path`. Other errors pass through."""
     try:
         yield
-    except DBAPIError as problem:
-        code, trouble = _of_database(problem)
-        if trouble is None:
+    except (DBAPIError, OSError) as problem:
+        if isinstance(problem, OSError):
+            cause, details = ERRNO.get(problem.errno or 0), str(problem)
+        else:
+            cause, details = _database_cause(problem)
+        if cause is None:
             raise
-        trouble = _OF_STORE.get(trouble, trouble) if store else trouble
-        raise trouble.error(path, f"{problem.orig} ({code})" if code else str(problem.orig).strip()) from problem
-    except OSError as problem:
-        trouble = ERRNO.get(problem.errno or 0)
-        if trouble is None:
-            raise
-        trouble = _OF_STORE.get(trouble, trouble) if store else trouble
-        raise trouble.error(path, str(problem)) from problem
+        raise (_OF_STORE.get(cause, cause) if store else cause).error(path, details) from problem
 
 
-def _of_database(problem: DBAPIError) -> tuple[str, Cause | None]:
-    """Return the error code of the database, and its cause."""
-    if name := getattr(problem.orig, "sqlite_errorname", ""):
-        return name, next((trouble for prefix, trouble in _SQLITE.items() if name.startswith(prefix)), None)
-    code = getattr(problem.orig, "sqlstate", None) or ""
-    known = next((trouble for prefix, trouble in _POSTGRESQL_ERRORS.items() if code and code.startswith(prefix)), None)
-    if known is None and not code and isinstance(problem, OperationalError):
-        return "", _refused(str(problem.orig))  # no server answered, so there is no code
-    return code, known
+def _database_cause(problem: DBAPIError) -> tuple[Cause | None, str]:
+    """Return the cause of an error, and its text with the code of the database."""
+    text = str(problem.orig)
+    code = getattr(problem.orig, "sqlite_errorname", "") or getattr(problem.orig, "sqlstate", None) or ""
+    if code:
+        causes = _SQLITE if code.startswith("SQLITE_") else _POSTGRESQL
+        return next((cause for prefix, cause in causes.items() if code.startswith(prefix)), None), f"{text} ({code})"
+    return _connection_cause(text) if isinstance(problem, OperationalError) else None, text.strip()
 
 
-def _refused(said: str) -> Cause:
+def _connection_cause(text: str) -> Cause:
     """Guess the cause from the text. The server sends a code, but the library does not pass it on."""
-    if "authentication failed" in said or "no password supplied" in said or "pg_hba.conf" in said:
+    if "authentication failed" in text or "no password supplied" in text or "pg_hba.conf" in text:
         return _NOT_ALLOWED
-    if 'database "' in said and "does not exist" in said:
-        return _POSTGRESQL_ERRORS["3D"]
+    if 'database "' in text and "does not exist" in text:
+        return _POSTGRESQL["3D"]
     return _AWAY
 
 
@@ -132,7 +127,7 @@ def _refused(said: str) -> Cause:
 _CONNECT = 5
 #: Seconds between checks for a file that another process is creating.
 _GLANCE = 0.01
-_POSTGRESQL = {
+_CONNECTION = {
     "connect_timeout": _CONNECT,
     "tcp_user_timeout": _CONNECT * 1000,
     "application_name": "matrix",
@@ -151,12 +146,9 @@ def sqlite_engine(path: Path, *, busy_ms: int, durable: bool) -> sa.Engine:
         connection.isolation_level = None  # we begin transactions ourselves, because the driver begins them late
         connection.execute(f"PRAGMA busy_timeout = {busy_ms}")
         switch_to_wal(connection, busy_ms / 1000)
-        for pragma in (
-            # In WAL mode, less than FULL may lose the last transactions at a power loss.
-            f"synchronous = {'FULL' if durable else 'NORMAL'}",
-            "foreign_keys = ON",
-        ):
-            connection.execute(f"PRAGMA {pragma}")
+        # In WAL mode, less than FULL may lose the last transactions at a power loss.
+        connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+        connection.execute("PRAGMA foreign_keys = ON")
 
     sa.event.listen(engine, "connect", configure)
     sa.event.listen(engine, "begin", _begin)
@@ -198,7 +190,7 @@ def memory_engine() -> sa.Engine:
 
 def postgresql_engine(url: sa.URL) -> sa.Engine:
     """Connect to a server. Parameters in the URL take precedence over our defaults."""
-    ours = {name: value for name, value in _POSTGRESQL.items() if name not in url.query}
+    ours = {name: value for name, value in _CONNECTION.items() if name not in url.query}
     return _engine(url.set(drivername="postgresql+psycopg"), pool_size=1, pool_pre_ping=True, connect_args=ours)
 
 
@@ -218,18 +210,50 @@ def upsert(engine: sa.Engine, table: sa.Table, columns: Collection[str]) -> Any:
 
 
 def _engine(url: sa.URL, **how: Any) -> sa.Engine:
-    return sa.create_engine(
-        url,
-        json_serializer=lambda value: orjson.dumps(value).decode(),
-        json_deserializer=orjson.loads,
-        **how,
-    )
+    serialize = {"json_serializer": lambda value: orjson.dumps(value).decode(), "json_deserializer": orjson.loads}
+    return sa.create_engine(url, **serialize, **how)
 
 
 def _begin(connection: sa.Connection) -> None:
     """Take the write lock at the start: a transaction that reads first may fail to get it later."""
     immediate = connection.get_execution_options().get("immediate")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+
+
+class Database:
+    """A database that is closed after a `with` block, or if it cannot be used."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def _closed_on_error(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
+
+
+def keys(**types: Any) -> list[sa.Column[Any]]:
+    return [sa.Column(name, kind, primary_key=True) for name, kind in types.items()]
+
+
+def required(**types: Any) -> list[sa.Column[Any]]:
+    return [sa.Column(name, kind, nullable=False) for name, kind in types.items()]
+
+
+def optional(**types: Any) -> list[sa.Column[Any]]:
+    return [sa.Column(name, kind) for name, kind in types.items()]
 
 
 Step: TypeAlias = "Callable[[sa.Connection], None]"
@@ -283,15 +307,23 @@ class Versioned:
         return version
 
 
+def execute(*statements: str) -> Step:
+    def step(connection: sa.Connection) -> None:
+        for one in statements:
+            connection.execute(sa.text(one))
+
+    return step
+
+
 def rename_columns(names: Mapping[str, str], *tables: str) -> Step:
     """Return a step that renames columns. Tables from an earlier step of the same migration have the new names."""
 
     def step(connection: sa.Connection) -> None:
         inspector = sa.inspect(connection)
         for table in tables:
-            there = {column["name"] for column in inspector.get_columns(table)}
+            columns = {column["name"] for column in inspector.get_columns(table)}
             for old, new in names.items():
-                if old in there:
+                if old in columns:
                     connection.execute(sa.text(f'ALTER TABLE {table} RENAME COLUMN "{old}" TO "{new}"'))
 
     return step

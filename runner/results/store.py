@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -19,6 +20,7 @@ from sqlalchemy.exc import DBAPIError
 from runner.base.errors import BadInput, HarnessBroken
 from runner.results import store_tables as tables
 from runner.results.databases import (
+    Database,
     memory_engine,
     postgresql_engine,
     sqlite_engine,
@@ -32,7 +34,6 @@ from runner.results.record import HOST_LIMITED, STEERED, UNSETTLED, CellRow, Out
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-    from types import TracebackType
 
     from runner.results.journal import Journal, State
     from runner.results.observe import Progress
@@ -83,6 +84,11 @@ class CellOfRun:
     cell: CellRow
 
 
+#: Columns of a run that are fields of its manifest.
+_FROM_MANIFEST = (
+    *("matrix", "machine", "synthetic", "fingerprint", "started", "finished", "planned"),
+    *("confidence", "until", "least", "most", "part", "exit"),
+)
 _MEASURED = sa.exists().where(
     tables.trials.c.run == tables.runs.c.id, tables.trials.c.outcome == Outcome.MEASURED.value
 )
@@ -92,15 +98,14 @@ _RUN_ROW = (
 )
 
 
-class SharedStore:
+class SharedStore(Database):
     """A store. Create it with `open` or `existing`, then close it or use it as a context manager."""
 
     def __init__(self, engine: sa.Engine, address: Address, *, fixed: bool = False) -> None:
-        self._engine, self.address = engine, address
-        #: The store is read-only.
-        self.fixed = fixed
-        #: Number of transactions, as a sign of progress.
-        self.turns = 0
+        super().__init__(engine)
+        self.address = address
+        self.fixed = fixed  # it is read-only
+        self.turns = 0  # number of transactions, as a sign of progress
         self._trials = upsert(engine, tables.trials, _TRIAL_COLUMNS)
         self._cells = upsert(engine, tables.cells, ("name", "axes", "position"))
         self._runs = upsert(engine, tables.runs, _RUN_COLUMNS)
@@ -121,7 +126,7 @@ class SharedStore:
             os.access(path, os.W_OK) for path in (address.file, address.file.parent)
         )
         store = cls(sqlite_reader(address.file) if address.file and fixed else _engine(address), address, fixed=fixed)
-        with store._closed_on_trouble(), store._transaction() as connection:
+        with store._closed_on_error(), store._transaction() as connection:
             empty = not fixed and not sa.inspect(connection).get_table_names()
             version = 0 if empty else tables.SHARED.understood(connection, str(address))
             if fixed and version < tables.SHARED.version:
@@ -134,28 +139,9 @@ class SharedStore:
         return store if fixed or version == tables.SHARED.version else store._prepared()
 
     def _prepared(self) -> Self:
-        with self._closed_on_trouble(), self._transaction(immediate=True) as connection:
+        with self._closed_on_error(), self._transaction(immediate=True) as connection:
             tables.SHARED.prepare(connection, str(self.address))
         return self
-
-    @contextmanager
-    def _closed_on_trouble(self) -> Iterator[None]:
-        try:
-            yield
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        self._engine.dispose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def add(self, run: str, cell: CellRow, trial: Trial) -> None:
         with self._transaction(immediate=True) as connection:
@@ -170,10 +156,9 @@ class SharedStore:
         run = folder.manifest.identity
         state = folder.state()
         self._put_run(folder, "")
-        there, here = journal.states(), self.states(run)
-        gone = [key for key in here if key not in there]
-        missing = sorted(key for key, one in there.items() if here.get(key) != one)
-        self._remove(run, gone)
+        recorded, stored = journal.states(), self.states(run)
+        missing = sorted(key for key, one in recorded.items() if stored.get(key) != one)
+        self._remove(run, [key for key in stored if key not in recorded])
         known = {cell.id: cell for cell in journal.cells()} if missing else {}
         for start in range(0, len(missing), _BATCH):
             chosen = set(missing[start : start + _BATCH])
@@ -213,27 +198,28 @@ class SharedStore:
             kept = latencies_of(trial)
             if any(kept.values()):
                 latencies.append({name: row[name] for name in _KEY} | kept)
-        told = [{"digest": digest, "content": readings[digest]} for digest in sorted(readings)]
-        known = [_cell_row(run, cell) for cell in cells]
-        every = ((self._readings, told), (self._cells, known), (self._trials, rows), (self._latencies, latencies))
-        for statement, content_ in every:
-            if content_:
-                connection.execute(statement, content_)
+        contents = [{"digest": digest, "content": readings[digest]} for digest in sorted(readings)]
+        for statement, batch in (
+            (self._readings, contents),
+            (self._cells, [_cell_row(run, cell) for cell in cells]),
+            (self._trials, rows),
+            (self._latencies, latencies),
+        ):
+            if batch:
+                connection.execute(statement, batch)
 
     def _remove(self, run: str, keys: Sequence[tuple[str, int]]) -> None:
         if not keys:
             return
         gone = [{"of": cell, "at": round_number} for cell, round_number in keys]
+        which = {"run": run, "cell": sa.bindparam("of"), "round": sa.bindparam("at")}
         with self._transaction(immediate=True) as connection:
             for table in (tables.trials, tables.latencies):
-                which = sa.delete(table).where(
-                    table.c.run == run, table.c.cell == sa.bindparam("of"), table.c.round == sa.bindparam("at")
-                )
-                connection.execute(which, gone)
+                connection.execute(sa.delete(table).filter_by(**which), gone)
 
     def complete_states(self) -> set[str]:
         query = sa.select(tables.runs.c.settled).where(tables.runs.c.settled != "")
-        return {one for (one,) in self._rows(query)}
+        return {state for (state,) in self._rows(query)}
 
     def states(self, run: str) -> dict[tuple[str, int], State]:
         """Return the state of each stored trial of a run, to detect changes."""
@@ -267,15 +253,8 @@ class SharedStore:
         axes = sa.cast(table.axes, sa.Text)
         query = sa.select(table.run, table.id, table.name, axes, table.position)
         query = query.where(*_among({table.run: runs, table.id: ids}))
-        seen: dict[tuple[Any, ...], CellRow] = {}
-        found = []
-        for row in self._plain(query):
-            key = row[1:]
-            cell = seen.get(key)
-            if cell is None:
-                cell = seen[key] = CellRow(key[0], key[1], orjson.loads(key[2]), key[3])
-            found.append(CellOfRun(row[0], cell))
-        return found
+        cell_of = cache(lambda id_, name, axes, position: CellRow(id_, name, orjson.loads(axes), position))
+        return [CellOfRun(run, cell_of(*cell)) for run, *cell in self._plain(query)]
 
     def trials(
         self, columns: Sequence[str], runs: Collection[str] | None = None, cells: Collection[str] | None = None
@@ -334,32 +313,19 @@ def _column(name: str) -> sa.ColumnElement[Any]:
 
 
 def describe_run(folder: RunFolder) -> RunRow:
-    known = run_row(folder, "")
-    return RunRow(**{name: known[name] for name in RunRow.__dataclass_fields__ if name in known})
+    return RunRow(**{name: value for name, value in run_row(folder, "").items() if name in RunRow.__dataclass_fields__})
 
 
 def run_row(folder: RunFolder, settled: str) -> dict[str, Any]:
     manifest = folder.manifest
     revision = manifest.revision
     return {
+        **{name: _clean(getattr(manifest, name)) for name in _FROM_MANIFEST},
         "id": manifest.identity,
         "name": _clean(folder.path.name),
-        "matrix": _clean(manifest.matrix),
-        "machine": manifest.machine,
-        "synthetic": manifest.synthetic,
-        "fingerprint": manifest.fingerprint,
         "host": _clean(manifest.host.hostname or ""),
         "revision": f"{revision.commit}{'+' if revision.dirty else ''}" if revision else "",
-        "started": manifest.started,
-        "finished": manifest.finished,
-        "planned": manifest.planned,
-        "confidence": manifest.confidence,
-        "until": manifest.until,
-        "least": manifest.least,
-        "most": manifest.most,
         "environment": _clean_map(manifest.environment),
-        "part": _clean(manifest.part),
-        "exit": manifest.exit,
         "settled": settled,
     }
 
@@ -384,11 +350,7 @@ def _among(wanted: Mapping[sa.ColumnElement[str], Collection[str] | None]) -> It
 
 
 def _clean(value: Any) -> Any:
-    """Remove NUL, which PostgreSQL refuses in text, so that both databases have the same content. Consoles may print
-    it.
-
-    File names need not be UTF-8, and databases refuse such text.
-    """
+    """Replace NUL (consoles may print it) and text that is not UTF-8 (file names): PostgreSQL refuses both."""
     if isinstance(value, str):
         text = value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
         return text.replace("\0", "␀") if "\0" in text else text

@@ -7,20 +7,17 @@ from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from runner.language.workload import SYNCHRONOUS
-from runner.layers import Fs
+from runner.language.workload import SYNCHRONOUS, Workload
+from runner.layers import Fs, Layer
 from runner.layers.fs import EXT
-from runner.space.layouts import levels
+from runner.space.layouts import Stack, levels
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from runner.language.workload import Workload
-    from runner.layers import Layer
     from runner.layers.geometry import Below
     from runner.machines.base import Processor
     from runner.simdisks.disk import Disk, Fault, Physics
-    from runner.space.layouts import Stack
     from runner.space.space import Array
 
 MB = 10**6
@@ -28,8 +25,6 @@ MB = 10**6
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The cost of building one layer: seconds of programs, and serial flushed writes to each member."""
-
     seconds: float
     writes: int = 0
 
@@ -127,10 +122,8 @@ COSTS: Mapping[Processor, Costs] = MappingProxyType(
 
 
 MIB = 2**20
-#: The log of XFS, which mkfs writes.
-_XFS_LOG = 64 * MIB
-#: Bytes of one flushed write.
-_PAGE = 4096
+_XFS_LOG = 64 * MIB  # the log of XFS, which mkfs writes
+_PAGE = 4096  # bytes of one flushed write
 
 
 def disks_at_work(array: Array) -> int:
@@ -177,7 +170,6 @@ def _most(array: Array, costs: Costs, *, write: bool) -> float:
 
 
 def flushed_write(physics: Physics | None) -> float:
-    """Return the seconds for one small flushed write, such as a superblock."""
     return _PAGE / physics.rate(_PAGE, random=True, write=False) if physics else 0.0
 
 
@@ -189,20 +181,13 @@ def mkfs_writes(layer: Layer, below: Below) -> int:
     return _XFS_LOG if layer.type == "xfs" else 0
 
 
-#: For scripts that only write and read sysfs, and for the start of fio, on a slow and loaded host.
-GRACE = 120.0
-#: Building layers starts many programs, and starts are slow on an emulated processor.
-SET_UP = 900.0
-#: The slowest rate of a workload that can be measured, bytes/s.
-_CRAWL = 10**6
-#: The longest request, unless the model of a disk has longer ones, seconds.
-_SLOWEST_REQUEST = 0.05
-#: The part of a machine's memory that may be dirty when fio ends.
-_DIRTY_SHARE = 0.25
-#: The smallest request that writes dirty memory.
-_DIRTY_PAGE = 4096
-#: Serial requests to one disk for one request to a stack.
-_IN_TURN = 4
+GRACE = 120.0  # for scripts that only write and read sysfs, and for the start of fio, on a slow and loaded host
+SET_UP = 900.0  # building layers starts many programs, and starts are slow on an emulated processor
+_CRAWL = 10**6  # the slowest rate of a workload that can be measured, bytes/s
+_SLOWEST_REQUEST = 0.05  # the longest request, unless the model of a disk has longer ones, seconds
+_DIRTY_SHARE = 0.25  # the part of a machine's memory that may be dirty when fio ends
+_DIRTY_PAGE = 4096  # the smallest request that writes dirty memory
+_IN_TURN = 4  # serial requests to one disk for one request to a stack
 
 
 def set_up(stack: Stack, disks: Below) -> float:
@@ -210,7 +195,6 @@ def set_up(stack: Stack, disks: Below) -> float:
 
 
 def _written(layer: Layer, below: Below) -> int:
-    """Return the bytes that building a layer writes, with a first resync."""
     resync = getattr(layer, "sync", "") in {"auto", "wait"} and "sync" not in layer.idle(dict(layer))
     return layer.bytes_written(below) + (sum(device.size for device in below.devices) if resync else 0)
 
@@ -225,11 +209,7 @@ def slowest_request(workload: Workload, disks: Iterable[Disk]) -> float:
 
 
 def deadline(workload: Workload, span: int, laid_out: int = 0, slowest: float = _SLOWEST_REQUEST) -> float:
-    """Return the deadline of a trial.
-
-    `span`: bytes of each job, for a workload without run time; `laid_out`: bytes of files that are written first;
-    `slowest`: seconds of the longest request.
-    """
+    """Return the deadline of a trial. `span`: bytes of a job without run time; `slowest`: the longest request."""
     before = laid_out / _CRAWL + GRACE
     if workload.runtime is not None:
         return expected(workload) + slowest * workload.iodepth * workload.numjobs + before

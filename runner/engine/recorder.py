@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
-from runner.engine.scheduler import join_reasons
-from runner.machines.base import RigLost
+from runner.engine.scheduler import Scheduler, join_reasons
+from runner.machines.base import Machine, RigLost
 from runner.results.record import Attempt, CellRow, Outcome, Trial
 
 if TYPE_CHECKING:
     from collections import deque
-    from collections.abc import Iterable
     from pathlib import Path
 
     from runner.base.errors import HarnessBroken
-    from runner.engine.scheduler import Scheduler
     from runner.hosts.exclusive import LeasedDisk
-    from runner.machines.base import Machine
     from runner.results.journal import Journal
     from runner.space.space import Cell
 
@@ -84,14 +81,8 @@ Listener = Callable[[Event], None]
 
 
 class Shelf(Protocol):
-    """The place for scripts and raw outputs of trials."""
-
-    def put(self, cell: str, round_number: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str:
-        """Write the files of a trial; return its folder, relative to the run."""
-
-    def keep_tear_down(self, array: str, tear_down: str) -> None:
-        """Save the tear-down script of a stack before it is built, because it may outlive this process."""
-
+    def put(self, cell: str, round_number: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str: ...
+    def keep_tear_down(self, array: str, tear_down: str) -> None: ...
     def forget_tear_down(self, array: str) -> None: ...
 
 
@@ -115,10 +106,7 @@ class Recorder:
         self._journal, self._shelf = context.journal, context.shelf
 
     def start(self) -> None:
-        """Give the records of earlier processes to the scheduler.
-
-        A trial that ran during a crash of the host counts as an attempt; a trial of a killed runner does not.
-        """
+        """Give the scheduler the records of earlier processes. A trial in a crash of the host counts as an attempt."""
         cells = self._scheduler.plan.selection.cells()
         self._journal.add_cells(CellRow(cell.id, cell.name, cell.axes) for cell in cells)
         self._scheduler.start(self._journal.trials(), self._journal.attempts(), self._journal.retry_counts())
@@ -133,20 +121,18 @@ class Recorder:
         self._context.listen(TrialDone(cell.name, trial, cell.array.label))
 
     def conclude(self, cells: Iterable[Cell], round_number: int) -> list[Cell]:
-        return [cell for cell in cells if self._conclude(cell, round_number)]
-
-    def _conclude(self, cell: Cell, round_number: int) -> bool:
-        trial = self._scheduler.conclusion(cell, round_number)
-        if trial is None:
-            return False
-        folders = [self._keep_log(cell, attempt) for attempt in self._scheduler.attempts(cell.id, round_number)]
-        self.record(cell, replace(trial, folder=folders[-1]) if trial.outcome is Outcome.BROKEN else trial)
-        return True
+        concluded = []
+        for cell in cells:
+            if trial := self._scheduler.conclusion(cell, round_number):
+                attempts = self._scheduler.records.attempts(cell.id, round_number)
+                logs = [self._keep_log(cell, attempt) for attempt in attempts]
+                self.record(cell, replace(trial, folder=logs[-1]) if trial.outcome is Outcome.BROKEN else trial)
+                concluded.append(cell)
+        return concluded
 
     def lose(self, cell: str, round_number: int, started: str, lost: RigLost, seconds: float = 0.0) -> Attempt:
-        attempt = Attempt(
-            cell, round_number, self._scheduler.next_attempt(cell, round_number), started, lost.brief, lost.tail
-        )
+        number = self._scheduler.records.next_attempt(cell, round_number)
+        attempt = Attempt(cell, round_number, number, started, lost.brief, lost.tail)
         self._scheduler.lose(attempt, seconds)
         self._journal.record_lost(attempt)
         return attempt
@@ -159,10 +145,9 @@ class Recorder:
         self._keep_log(cell, attempt)
 
     def lose_batch(self, cells: deque[Cell], round_number: int, started: str, lost: RigLost) -> None:
-        """Record an attempt of each cell for a rig that was lost in set-up; drop cells without attempts left."""
         for cell in tuple(cells):
             self._keep_log(cell, self.lose(cell.id, round_number, started, lost))
-            if self._conclude(cell, round_number):
+            if self.conclude([cell], round_number):
                 cells.remove(cell)
 
     def break_batch(
@@ -172,17 +157,9 @@ class Recorder:
         while cells:
             cell = cells.popleft()
             folder = self._shelf.put(cell.name, round_number, {}, log)
-            attempt = self._scheduler.next_attempt(cell.id, round_number)
-            trial = Trial(
-                cell.id,
-                round_number,
-                Outcome.BROKEN,
-                join_reasons(reasons),
-                started=started,
-                attempts=attempt,
-                folder=folder,
-            )
-            self.record(cell, trial)
+            attempt = self._scheduler.records.next_attempt(cell.id, round_number)
+            broken = Trial(cell.id, round_number, Outcome.BROKEN, join_reasons(reasons), started)
+            self.record(cell, replace(broken, attempts=attempt, folder=folder))
 
     def skip_batch(self, cells: deque[Cell], round_number: int, reason: str) -> None:
         while cells:

@@ -10,21 +10,18 @@ from typing import TYPE_CHECKING
 
 from runner.guidelines.evaluate import Level
 from runner.guidelines.recommend import could_be_as_good, group_by_setting, possible_choices, sort_by_figure
-from runner.language.metrics import KNOWN, is_large
+from runner.language.metrics import KNOWN, Metric, is_large
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
-    from runner.guidelines.recommend import Places, Setting
+    from runner.guidelines.recommend import Places, Setting, Settings
     from runner.guidelines.samples import Measured
-    from runner.language.metrics import Metric
     from runner.results.record import CellRow
     from runner.statistics.ratios import Ratio
 
-#: Differences up to this size count as equal.
-EQUAL = 0.05
-#: The figures that a ranking needs.
-COLUMNS = ("read_bw", "write_bw", "read_iops", "write_iops")
+EQUAL = 0.05  # differences up to this size count as equal
+COLUMNS = ("read_bw", "write_bw", "read_iops", "write_iops")  # the figures that a ranking needs
 
 
 class Standing(StrEnum):
@@ -59,8 +56,6 @@ class Stack:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The stacks that did one workload, the fastest first, those that are not compared last."""
-
     metric: Metric
     stacks: tuple[Stack, ...]
     missing: tuple[CellRow, ...]  # cells without figures
@@ -74,12 +69,10 @@ class Ranking:
 
     @property
     def compared(self) -> list[Stack]:
-        """The fastest one and those with a round in common with it; empty if there are no such others."""
         return [one for one in self.stacks if one.standing is not Standing.NOT_COMPARED]
 
     @property
     def leaders(self) -> list[Stack]:
-        """The fastest one, and those that are equal or cannot be told apart from it."""
         return [one for one in self.compared if one.standing is not Standing.SLOWER]
 
     @property
@@ -88,31 +81,18 @@ class Ranking:
 
 
 def rank_stacks(found: Iterable[Measured], confidence: float = 0.95, share: float = 1.0) -> list[Ranking]:
-    """Rank the stacks of one run, workload by workload; workloads of a single stack are left out.
-
-    `share` is the used part of the error rate, as for guidelines.
-    """
-    rankings = (_ranking(several, confidence, share) for several in _by_workload(list(found)))
+    """Rank the stacks of one run by workload. `share` is the used part of the error rate, as for guidelines."""
+    workloads: dict[tuple[str, Places], Settings] = {}
+    for place, several in group_by_setting(list(found)).items():
+        for work, one in several.items():
+            workloads.setdefault((one.cell.axes.get("faults", ""), work), {})[place] = {work: one}
+    rankings = (_ranking(settings, confidence, share) for settings in workloads.values())
     return [one for one in rankings if one and len(one.stacks) + len(one.missing) > 1]
 
 
-def _by_workload(found: Sequence[Measured]) -> list[Mapping[Places, Mapping[Places, Measured]]]:
-    workloads: dict[tuple[str, Places], dict[Places, Mapping[Places, Measured]]] = {}
-    for place, several in group_by_setting(found).items():
-        for work, one in several.items():
-            workloads.setdefault((one.cell.axes.get("faults", ""), work), {})[place] = {work: one}
-    return list(workloads.values())
-
-
-def _without_lost_disks(
-    settings: Mapping[Places, Mapping[Places, Measured]],
-) -> Mapping[Places, Mapping[Places, Measured]]:
-    kept = {one.cell.id for one in possible_choices([one for several in settings.values() for one in several.values()])}
-    return {place: work for place, work in settings.items() if all(one.cell.id in kept for one in work.values())}
-
-
-def _ranking(declared: Mapping[Places, Mapping[Places, Measured]], confidence: float, share: float) -> Ranking | None:
-    settings = _without_lost_disks(declared)
+def _ranking(declared: Settings, confidence: float, share: float) -> Ranking | None:
+    kept = {one.cell.id for one in possible_choices([one for several in declared.values() for one in several.values()])}
+    settings = {place: work for place, work in declared.items() if all(one.cell.id in kept for one in work.values())}
     cells = {one.cell.id: one for several in settings.values() for one in several.values()}
     metric = headline(cells.values())
     ordered = sort_by_figure(settings, metric, Level(confidence, share=share).yes)
@@ -131,7 +111,6 @@ def _ranking(declared: Mapping[Places, Mapping[Places, Measured]], confidence: f
 
 
 def headline(cells: Iterable[Measured]) -> Metric:
-    """Return the usual figure of a workload: bandwidth for large requests, IOPS for small ones."""
     bw, iops = (
         sum(value for one in cells for value in one.rounds(metric).values())
         for metric in (KNOWN["total.bw"], KNOWN["total.iops"])

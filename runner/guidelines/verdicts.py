@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from math import inf
 from typing import TYPE_CHECKING
 
-from runner.guidelines.claims import ClaimQuestions, ClaimScope, NotTested, questions_of
-from runner.guidelines.evaluate import Level, answer_mean, answer_question
+from runner.guidelines.claims import ClaimQuestions, ClaimScope, NotTested, Question, questions_of
+from runner.guidelines.evaluate import Answer, Level, answer_mean, answer_question
 from runner.guidelines.samples import Measured, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from runner.guidelines.claims import Question
-    from runner.guidelines.evaluate import Answer
     from runner.language.guidelines import Claim, Guideline
     from runner.results.record import CellRow
 
@@ -44,10 +43,10 @@ class Judgement:
 
     @property
     def telling(self) -> Answer | None:
-        """Return the answer that decides the verdict, or that is still open."""
-        order = {Verdict.HOLDS: _nearness, Verdict.FAILS: _nearness, Verdict.INCONCLUSIVE: _patience}
         fitting = [one for one in self.answers if one.value is not None and one.verdict is self.verdict]
-        return min(fitting, key=order.get(self.verdict, _nearness), default=None) if fitting else None
+        if self.verdict is Verdict.INCONCLUSIVE:
+            return max(fitting, key=lambda one: one.enough or inf, default=None)
+        return min(fitting, key=_nearness, default=None)
 
     @property
     def more(self) -> int | None:
@@ -78,14 +77,9 @@ def _nearness(answer: Answer) -> float:
     return min(bounds)
 
 
-def _patience(answer: Answer) -> float:
-    return -(answer.enough or float("inf"))
-
-
 def judge_guidelines(
     guidelines: Iterable[Guideline], found: Iterable[Measured], *, synthetic: bool = False, share: float = 1.0
 ) -> list[Judgement]:
-    """Return a judgement of each guideline. `share` is the used part of the error rate (`SHARE` for steered trials)."""
     runs: dict[str, dict[str, Measured]] = {}
     for one in found:
         runs.setdefault(one.run, {})[one.cell.id] = one
@@ -104,11 +98,7 @@ def undecidable_guidelines(guidelines: Sequence[Guideline], cells: Iterable[Cell
 
 
 def _judgement(
-    guideline: Guideline,
-    found: Mapping[str, Mapping[str, Measured]],
-    *,
-    synthetic: bool,
-    share: float,
+    guideline: Guideline, found: Mapping[str, Mapping[str, Measured]], *, synthetic: bool, share: float
 ) -> Judgement:
     claim = guideline.claimed
     runs = list(found.values())
@@ -123,33 +113,21 @@ def _judgement(
     kept = [one.question for one in contexts if one.value is not None]
     # A mean needs all of its contexts. If some are missing, use the others.
     level = Level(guideline.confidence, 1 if kept else len(wanted.questions), share)
-    answers = (
-        (answer_mean(kept, runs, claim.figure, level),)
-        if kept
-        else tuple(answer_question(one, runs, claim.figure, level) for one in wanted.questions)
-    )
+    if kept:
+        answers = [answer_mean(kept, runs, claim.figure, level)]
+    else:
+        answers = [answer_question(one, runs, claim.figure, level) for one in wanted.questions]
     verdict = _together([one.verdict for one in answers])
-    without = [one.question for one in (contexts or answers) if one.value is None]
-    return Judgement(
-        guideline,
-        verdict,
-        answers,
-        _without_cells(answers, runs, claim) if verdict is Verdict.NOT_TESTED else "",
-        (
-            *(*wanted.notes, *_untested(without, verdict), *_put_together(answers)),
-            *(*_interactions(verdict, contexts), *_host_limited(answers, verdict)),
-        ),
-        synthetic,
-    )
+    why = _without_cells(answers, runs, claim) if verdict is Verdict.NOT_TESTED else ""
+    notes = (*wanted.notes, *_notes(verdict, answers, contexts))
+    return Judgement(guideline, verdict, tuple(answers), why, notes, synthetic)
 
 
 def _field(claim: Claim, run: Mapping[str, Measured]) -> ClaimScope:
-    """Return the cells of a run that have the figure of the claim, or may have it."""
     return ClaimScope.of([one.cell for one in run.values() if one.has(claim.figure)])
 
 
 def _asked_of_all(claim: Claim, fields: Mapping[str, ClaimScope]) -> ClaimQuestions:
-    """Return the questions that any run can answer, each once. Raise NotTested."""
     found, lacking = dict[str, ClaimQuestions](), list[NotTested]()
     for run, field in fields.items():
         try:
@@ -178,21 +156,17 @@ def _without_cells(answers: Sequence[Answer], runs: Sequence[Mapping[str, Measur
     names = {id_: one.cell.name for run in runs for id_, one in run.items()}
     wanted = dict.fromkeys(cell for one in answers for cell in one.question.cells)
     lacking = [names[cell] for cell in wanted if cell not in known]
-    if not lacking:
-        return f"its cells have {claim.metric}, but no common round"
-    more = f" and {len(lacking) - 3:,} more" if len(lacking) > 3 else ""
-    return f"no {claim.metric} of {'; '.join(lacking[:3])}{more}"
+    return f"no {claim.metric} of {_few(lacking)}" if lacking else f"its cells have {claim.metric}, but no common round"
 
 
 def _told_apart(by_run: Mapping[str, Sequence[Question]]) -> tuple[Question, ...]:
     """Remove duplicates. If questions of several runs have equal labels, add the run to the label."""
     each = {one.terms: (run, one) for run, questions in by_run.items() for one in questions}
     counts = Counter(one.label for _, one in each.values()) if len(by_run) > 1 else Counter[str]()
-    return tuple(replace(one, label=_of_run(one, run)) if counts[one.label] > 1 else one for run, one in each.values())
-
-
-def _of_run(question: Question, run: str) -> str:
-    return ", ".join(filter(None, (question.label, f"run {run[:8]}")))
+    return tuple(
+        replace(one, label=", ".join(filter(None, (one.label, f"run {run[:8]}")))) if counts[one.label] > 1 else one
+        for run, one in each.values()
+    )
 
 
 def _lacking(claim: Claim, fields: Sequence[ClaimScope], lacking: Sequence[NotTested]) -> NotTested:
@@ -209,7 +183,6 @@ def _lacking(claim: Claim, fields: Sequence[ClaimScope], lacking: Sequence[NotTe
 
 
 def _together(verdicts: Sequence[Verdict]) -> Verdict:
-    """Return fails if any answer is no, and holds if all are yes."""
     if Verdict.FAILS in verdicts:
         return Verdict.FAILS
     if all(one is Verdict.HOLDS for one in verdicts):
@@ -217,31 +190,21 @@ def _together(verdicts: Sequence[Verdict]) -> Verdict:
     return Verdict.NOT_TESTED if all(one is Verdict.NOT_TESTED for one in verdicts) else Verdict.INCONCLUSIVE
 
 
-def _untested(without: Sequence[Question], verdict: Verdict) -> list[str]:
-    if not without or verdict is Verdict.NOT_TESTED:
-        return []
-    more = f" and {len(without) - 3} more" if len(without) > 3 else ""
-    return [f"no figures: {'; '.join(one.label or 'its cells' for one in without[:3])}{more}"]
-
-
-def _put_together(answers: Sequence[Answer]) -> list[str]:
-    """Report that a combined mean is less certain than one within a run."""
-    parts = max((one.parts for one in answers), default=1)
-    told = f"no run has all cells: combined from {parts} parts, whose half-widths add up"
-    return [told] if parts > 1 else []
-
-
-def _interactions(verdict: Verdict, contexts: Sequence[Answer]) -> list[str]:
-    counts = Counter(one.verdict for one in contexts)
+def _notes(verdict: Verdict, answers: Sequence[Answer], contexts: Sequence[Answer]) -> Iterator[str]:
+    without = [one.question.label or "its cells" for one in (contexts or answers) if one.value is None]
+    if without and verdict is not Verdict.NOT_TESTED:
+        yield f"no figures: {_few(without)}"
+    if (parts := max((one.parts for one in answers), default=1)) > 1:
+        yield f"no run has all cells: combined from {parts} parts, whose half-widths add up"
+    # Contexts in which the verdict would differ from the average.
     decided = {Verdict.HOLDS, Verdict.FAILS} - {verdict}
-    if verdict is Verdict.INCONCLUSIVE and not all(counts[one] for one in decided):
-        return []
     against = [one for one in contexts if one.verdict in decided]
-    told = [f"{one.question.label} ({one.value:.2f}\u00d7 {one.verdict})" for one in against[:4]]
-    more = f" and {len(against) - 4} more" if len(against) > 4 else ""
-    return [f"separately, another verdict at {'; '.join(told)}{more}"] if told else []
+    if against and (verdict is not Verdict.INCONCLUSIVE or {one.verdict for one in against} == decided):
+        texts = [f"{one.question.label} ({one.value:.2f}\u00d7 {one.verdict})" for one in against]
+        yield f"separately, another verdict at {_few(texts, 4)}"
+    if verdict is not Verdict.NOT_TESTED and any(one.host_limited for one in answers):
+        yield "uses host-limited trials: the host was too slow for its simulated disks"
 
 
-def _host_limited(answers: Sequence[Answer], verdict: Verdict) -> list[str]:
-    count = 0 if verdict is Verdict.NOT_TESTED else max((one.host_limited for one in answers), default=0)
-    return ["uses host-limited trials: the host was too slow for its simulated disks"] if count else []
+def _few(texts: Sequence[str], most: int = 3) -> str:
+    return "; ".join(texts[:most]) + (f" and {len(texts) - most:,} more" if len(texts) > most else "")

@@ -6,22 +6,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from runner.guidelines.ranking import COLUMNS, rank_stacks
+from runner.guidelines.ranking import COLUMNS, Ranking, rank_stacks
 from runner.guidelines.samples import measured_cells
-from runner.guidelines.verdicts import SHARE
-from runner.reports.summary import summarize_cell
-from runner.statistics.changes import drift
+from runner.guidelines.verdicts import SHARE, Judgement
+from runner.reports.summary import CellSummary, summarize_cell
+from runner.statistics.changes import Drift, drift
 from runner.statistics.stopping import Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from runner.guidelines.ranking import Ranking
-    from runner.guidelines.verdicts import Judgement
-    from runner.reports.summary import CellSummary
     from runner.reports.table import Grid
     from runner.results.record import Attempt, CellRow, Trial
-    from runner.statistics.changes import Drift
 
 
 @dataclass(frozen=True)
@@ -66,7 +62,6 @@ class RunData:
 
     @cached_property
     def by_cell(self) -> Mapping[str, list[Trial]]:
-        """Return the trials of each cell in the order of rounds, also for cells without a trial."""
         found: dict[str, list[Trial]] = {cell.id: [] for cell in self.cells}
         for trial in self.trials:
             found[trial.cell].append(trial)
@@ -76,8 +71,11 @@ class RunData:
 
     @cached_property
     def drift(self) -> Drift | None:
-        """Return the change of all rates from round to round; None if there are too few trials."""
-        return None if self.synthetic else drift(_rates_by_round(self.by_cell.values()), self.confidence)
+        if self.synthetic:
+            return None
+        cells = self.by_cell.values()
+        rates = ({one.round: figures.total_bw for one in trials if (figures := one.counted)} for trials in cells)
+        return drift(rates, self.confidence)
 
     @cached_property
     def rankings(self) -> Sequence[Ranking]:
@@ -87,8 +85,3 @@ class RunData:
     @property
     def warning(self) -> str:
         return f"synthetic, from the {self.machine} machine" if self.synthetic else ""
-
-
-def _rates_by_round(cells: Iterable[Sequence[Trial]]) -> Iterator[Mapping[int, float]]:
-    for trials in cells:
-        yield {one.round: figures.total_bw for one in trials if (figures := one.counted)}

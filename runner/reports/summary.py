@@ -8,30 +8,24 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from runner.language.metrics import RATES, SIDES, TOTAL, headline
-from runner.results.fio_output import PERCENTILES
-from runner.results.record import HOST_LIMITED, UNSETTLED, Outcome
+from runner.results.fio_output import PERCENTILES, Direction, Figures
+from runner.results.record import HOST_LIMITED, UNSETTLED, CellRow, Outcome, Trial
 from runner.statistics.changes import States, find_two_states
 from runner.statistics.percentile import estimated_percentiles
-from runner.statistics.stopping import Estimate, StopReason, estimate_mean, stop_reason
+from runner.statistics.stopping import Estimate, Rule, StopReason, estimate_mean, stop_reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from runner.results.fio_output import Direction, Figures
-    from runner.results.record import CellRow, Trial
-    from runner.statistics.stopping import Rule
 
-#: The latencies of a direction.
-LATENCIES: tuple[str, ...] = ("lat_mean", *PERCENTILES, "lat_max")
-#: Figures that are summarised by their mean over trials.
-MEASURES: tuple[str, ...] = ("bw", "iops", "lat_mean")
+LATENCIES: tuple[str, ...] = ("lat_mean", *PERCENTILES, "lat_max")  # the latencies of a direction
+MEASURES: tuple[str, ...] = ("bw", "iops", "lat_mean")  # figures that are summarised by their mean over trials
 METRICS: tuple[str, ...] = (
     *(f"{side}_{rate}" for rate in RATES for side in (*SIDES, TOTAL)),
     *(f"{side}_{measure}" for measure in ("lat_mean", *PERCENTILES) for side in SIDES),
 )
 _measures_of = attrgetter(*MEASURES)
-#: Figures of fewer requests are marked.
-FEW = 10
+FEW = 10  # figures of fewer requests are marked
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +48,10 @@ class CellSummary:
 
     @property
     def headline(self) -> str | None:
-        """Return the figure by which the cell is ranked; None without measurements."""
         return headline({name: one.mean for name, one in self.figures.items()})
 
     def reaches(self, until: float | None) -> bool | None:
-        """Return whether the interval of the total bandwidth is as narrow as wanted; None without a wish or figures.
-
-        The rule for stopping is stricter (a narrower interval first, or two looks in a row). So this may be true
-        although `stopped` is MAX or BUDGET.
-        """
+        """Return whether the interval is as narrow as wanted; None: unknown. The rule for stopping is stricter."""
         total = self.figures.get("total_bw")
         if until is None or total is None:
             return None
@@ -73,9 +62,8 @@ def summarize_cell(cell: CellRow, trials: Sequence[Trial], rule: Rule) -> CellSu
     measured = [figures for trial in trials if (figures := trial.counted)]
     how = stop_reason([figures.total_bw for figures in measured], len(trials), rule)
     values = _values(measured)
-    known = {name: estimate_mean(several, rule, how) for name, several in values.items()} | _percentiles(
-        measured, rule, how
-    )
+    known = {name: estimate_mean(several, rule, how) for name, several in values.items()}
+    known |= _percentiles(measured, rule, how)
     return CellSummary(
         cell=cell,
         counts=Counter(trial.outcome for trial in trials),
@@ -85,12 +73,8 @@ def summarize_cell(cell: CellRow, trials: Sequence[Trial], rule: Rule) -> CellSu
         unsettled=sum(UNSETTLED in trial.notes for trial in trials if trial.outcome is Outcome.MEASURED),
         stopped=how,
         states={name: found for name in ("read_bw", "write_bw") if (found := find_two_states(values.get(name, ())))},
-        least_ios=_least_ios(measured),
+        least_ios=min((side.ios for one in measured for side in (one.read, one.write) if side), default=None),
     )
-
-
-def _least_ios(measured: Iterable[Figures]) -> int | None:
-    return min((side.ios for figures in measured for side in (figures.read, figures.write) if side), default=None)
 
 
 def _values(measured: Iterable[Figures]) -> dict[str, list[float]]:

@@ -11,12 +11,10 @@ if TYPE_CHECKING:
     from runner.results.record import Reading
 
 _WORD, _BEFORE, _AFTER = "counted", "before", "after"
-#: The unit of `/proc/diskstats` in bytes, for any block size of a device.
-_SECTOR = 512
+_SECTOR = 512  # the unit of `/proc/diskstats` in bytes, for any block size of a device
 #: Columns of the first line of `/proc/stat`, in order. `user` includes guests.
 KINDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
-#: The reading with the kernel's name of a device.
-NODE = ".node"
+NODE = ".node"  # the reading with the kernel's name of a device
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +48,6 @@ class Processors:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The use of memory at a moment, in bytes."""
-
     available: int  # available without swapping
     dirty: int  # waiting for write-back
     writeback: int  # under write-back
@@ -67,9 +63,10 @@ class CounterSnapshot:
     @property
     def memory(self) -> Memory | None:
         """Return the use of memory; None if a user's template does not print it."""
-        told = [self.meminfo.get(name) for name in ("MemAvailable:", "Dirty:", "Writeback:")]
-        known = [1024 * one for one in told if one is not None]
-        return Memory(*known) if len(known) == len(told) else None
+        try:
+            return Memory(*(1024 * self.meminfo[name] for name in ("MemAvailable:", "Dirty:", "Writeback:")))
+        except KeyError:
+            return None
 
 
 def split_counters(output: str) -> tuple[str, CounterSnapshot | None, CounterSnapshot | None]:
@@ -140,10 +137,8 @@ def processor_use(before: CounterSnapshot, after: CounterSnapshot) -> Processors
     return Processors(after.clock - before.clock, shares, once["intr"], once["ctxt"])
 
 
-#: A device that is busy for this share of the time is saturated.
-FULL = 0.9
-#: A machine with less idle time than this cannot process more requests.
-NO_IDLE = 0.05
+FULL = 0.9  # a device that is busy for this share of the time is saturated
+NO_IDLE = 0.05  # a machine with less idle time than this cannot process more requests
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +160,7 @@ class Evidence:
 
 
 def evenness(disks: Sequence[Use], spares: int = 0) -> float | None:
-    """Return the bytes of the least used disk relative to the most used one; None without I/O, or for one disk.
-
-    The least used `spares` disks do not count.
-    """
+    """Return the bytes of the least used disk (without spares) as a part of those of the most used; None: unknown."""
     moved = sorted(disk.moved for disk in disks)[spares:]
     return moved[0] / moved[-1] if len(moved) > 1 and moved[-1] else None
 
@@ -184,7 +176,10 @@ def bottleneck(found: Evidence) -> str:
     if busy and min(busy.values()) >= FULL:
         return f"disks: each busy for at least {min(busy.values()):.0%} of the time"
     if busy and max(busy.values()) >= FULL:
-        return _some_disks(busy)
+        full_disks = {name: share for name, share in busy.items() if share >= FULL}
+        rest = max(share for share in busy.values() if share < FULL)
+        least = min(full_disks.values())
+        return f"{_words([*full_disks])}: busy for {least:.0%} of the time, no other disk for more than {rest:.0%}"
     if found.fio >= FULL:
         return f"processor: each of fio's jobs used {min(found.fio, 1):.0%} of one"
     if found.processors and found.processors.shares["idle"] + found.processors.shares["iowait"] < NO_IDLE:
@@ -195,13 +190,6 @@ def bottleneck(found: Evidence) -> str:
     if found.in_flight is not None:
         return f"queue depth: at most {found.in_flight} under way, and {most}"
     return f"unclear: {most}"
-
-
-def _some_disks(busy: dict[str, float]) -> str:
-    full = [name for name, share in busy.items() if share >= FULL]
-    rest = max(share for share in busy.values() if share < FULL)
-    least = min(busy[name] for name in full)
-    return f"{_words(full)}: busy for {least:.0%} of the time, no other disk for more than {rest:.0%}"
 
 
 def _words(names: Sequence[str]) -> str:

@@ -14,13 +14,12 @@ import orjson
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from runner.base.errors import ERRNO, FULL, READ_ONLY, UNREACHABLE, BadInput, Cause, HarnessBroken
+from runner.base.errors import ERRNO, FULL, READ_ONLY, UNREACHABLE, BadInput, Cause, HarnessBroken, MatrixError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
 
-    from runner.base.errors import MatrixError
 
 _DAMAGED = Cause(
     HarnessBroken,
@@ -85,7 +84,6 @@ _POSTGRESQL = {
 
 
 def damage_error(path: Path | str, details: str) -> MatrixError:
-    """Return the error for a journal whose content contradicts itself."""
     return _DAMAGED.error(path, details)
 
 
@@ -123,8 +121,7 @@ def _connection_cause(text: str) -> Cause:
     return _AWAY
 
 
-#: Seconds. An unreachable server must not delay a run for long.
-_CONNECT = 5
+_CONNECT = 5  # seconds. An unreachable server must not delay a run for long.
 #: Seconds between checks for a file that another process is creating.
 _GLANCE = 0.01
 _CONNECTION = {
@@ -136,10 +133,7 @@ _CONNECTION = {
 
 
 def sqlite_engine(path: Path, *, busy_ms: int, durable: bool) -> sa.Engine:
-    """Open a file for writing.
-
-    With `durable`, commits survive a power loss of the host; without, the last may be lost.
-    """
+    """Open a file for writing. Only with `durable`, all commits survive a power loss of the host."""
     engine = _engine(sa.URL.create("sqlite", database=str(path)), poolclass=sa.NullPool if durable else sa.StaticPool)
 
     def configure(connection: Any, _record: object) -> None:
@@ -170,10 +164,7 @@ def switch_to_wal(connection: Any, patience: float) -> None:
 
 
 def sqlite_reader(path: Path) -> sa.Engine:
-    """Open a file read-only, without a log beside it.
-
-    If a log exists (another process writes, or was killed), read its content, too.
-    """
+    """Open a file read-only, with the content of a log beside it, but without creating one."""
     log, shared = (path.with_name(f"{path.name}-{name}") for name in ("wal", "shm"))
     unchanging = {} if log.exists() and (log.stat().st_size or shared.exists()) else {"immutable": "1"}
     url = sa.URL.create(
@@ -258,8 +249,7 @@ def optional(**types: Any) -> list[sa.Column[Any]]:
 
 Step: TypeAlias = "Callable[[sa.Connection], None]"
 
-#: An arbitrary lock number, so that two processes do not create the tables at once.
-_PREPARING = 0x6D617472
+_PREPARING = 0x6D617472  # an arbitrary lock number, so that two processes do not create the tables at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,8 +320,6 @@ def rename_columns(names: Mapping[str, str], *tables: str) -> Step:
 
 
 def rename_notes(names: Mapping[str, str]) -> Step:
-    """Return a step that renames the keys of `trials.notes`, which are JSON."""
-
     def step(connection: sa.Connection) -> None:
         trials = sa.table("trials", sa.column("notes", sa.JSON))
         text = sa.cast(trials.c.notes, sa.Text)

@@ -1,7 +1,6 @@
 """The journal of a run: trials, durable before the next one begins.
 
-A journal belongs to one thread at a time. Several processes may open it: writers wait for each other, readers never
-wait.
+A journal belongs to one thread at a time. If several processes open it, writers wait for each other, readers never.
 """
 
 from __future__ import annotations

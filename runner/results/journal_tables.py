@@ -12,6 +12,7 @@ from sqlalchemy import (
     JSON,
     BigInteger,
     Column,
+    Connection,
     Float,
     ForeignKey,
     Integer,
@@ -31,14 +32,12 @@ from runner.statistics.percentile import Histogram, needs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sqlalchemy import Connection
 
 #: The columns of one direction, in the order of the fields of `Direction`.
 DIRECTION: tuple[str, ...] = ("bw", "iops", "bytes", "ios", "lat_mean", *PERCENTILES, "lat_max")
 _COUNTS = {"bytes", "ios"}
 
-#: The key in `meta` that marks synthetic figures. Older journals lack it.
-SYNTHETIC = "synthetic"
+SYNTHETIC = "synthetic"  # the key in `meta` that marks synthetic figures. Older journals lack it.
 
 #: Notes of trials with a new name since version 5.
 RENAMED_NOTES = {"strained": "host_limited", "strain": "host_limited_share"}
@@ -101,10 +100,7 @@ def _with_retries_and_troubles(connection: Connection) -> None:
 
 
 def with_more_percentiles(connection: Connection) -> None:
-    """Add two percentiles for each direction.
-
-    Remove tail percentiles with too few requests, which described one request.
-    """
+    """Add two percentiles for each direction, and remove tail percentiles of too few requests."""
     for side in ("read", "write"):
         execute(*(f"ALTER TABLE trials ADD COLUMN {side}_{name} FLOAT" for name in ("lat_p90", "lat_p95")))(connection)
         for name in ("lat_p999", "lat_p9999"):
@@ -144,8 +140,7 @@ LATENCIES = ("read_latencies", "write_latencies")
 _NOTHING = (None,) * len(DIRECTION)
 
 _PLAIN = ("cell", "round", "reason", "started", "seconds", "attempts", "folder")
-#: The figures of both directions together.
-_WHOLE = ("runtime", "cpu_usr", "cpu_sys", "errors")
+_WHOLE = ("runtime", "cpu_usr", "cpu_sys", "errors")  # the figures of both directions together
 _NAMES: tuple[str, ...] = (*_PLAIN, "outcome", "readings", "notes", *_WHOLE, *_READ, *_WRITE, *LATENCIES)
 _READ_AT = _NAMES.index("read_bw")
 _AS_TEXT = {"readings", "notes"}  # JSON, decoded here once for each distinct text

@@ -13,19 +13,14 @@ if TYPE_CHECKING:
 
     from runner.results.fio_output import Figures
 
-#: The note of a trial that did not reach its steady state.
-UNSETTLED = "unsettled"
+UNSETTLED = "unsettled"  # the note of a trial that did not reach its steady state
 #: The note of a trial whose host could not keep up with its simulated disks: by how much.
 HOST_LIMITED = "host_limited"
-#: The environment key of a run that chose its trials by open guidelines.
-STEERED = "until-decided"
+STEERED = "until-decided"  # the environment key of a run that chose its trials by open guidelines
 
 
 class Outcome(StrEnum):
-    """The outcome of a trial.
-
-    Only `measured` has figures. `broken` means the harness or the set-up, never low speed.
-    """
+    """The outcome of a trial. `broken` means the harness or the set-up, never low speed."""
 
     MEASURED = "measured"
     BROKEN = "broken"
@@ -138,7 +133,7 @@ def flatten_environment(
     for number, disk in enumerate(disks):
         found |= {f"disk{number}.{name}": _text(value) for name, value in disk.model_dump().items()}
     found |= {f"digest.{name}": value for name, value in digests.model_dump().items()}
-    found |= {f"{kernel}: {name}": text for kernel, told in versions.items() for name, text in told.items()}
+    found |= {f"{kernel}: {name}": text for kernel, tools in versions.items() for name, text in tools.items()}
     return {name: text for name, text in found.items() if text}
 
 

@@ -1,7 +1,6 @@
 """The shared store: trials of many runs in one database, SQLite by default, or PostgreSQL.
 
-The journals of runs are the source. Missing trials can be added again, in any order and any number of times, with the
-same result. Only the holder of `RunFolder.feeding` writes a run.
+The journals of runs are the source: missing trials can be added again, in any order and any number of times.
 """
 
 from __future__ import annotations
@@ -29,21 +28,18 @@ from runner.results.databases import (
     upsert,
 )
 from runner.results.journal_tables import LATENCIES, latencies_of, row_of
-from runner.results.observe import progress_by_cell
-from runner.results.record import HOST_LIMITED, STEERED, UNSETTLED, CellRow, Outcome
+from runner.results.observe import Progress, progress_by_cell
+from runner.results.record import HOST_LIMITED, STEERED, UNSETTLED, CellRow, Outcome, Trial
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from runner.results.journal import Journal, State
-    from runner.results.observe import Progress
-    from runner.results.record import Trial
     from runner.results.run_folder import RunFolder
     from runner.results.store_tables import Address
 
 _BATCH = 500
-#: Milliseconds. Other writers finish fast; a longer lock must not delay a run.
-_BUSY_MS = 5_000
+_BUSY_MS = 5_000  # milliseconds. Other writers finish fast; a longer lock must not delay a run.
 #: Up to this many values go into a condition. Beyond it, read all rows and filter here.
 _FEW = 400
 _KEY = ("run", "cell", "round")
@@ -148,11 +144,7 @@ class SharedStore(Database):
             self._put(connection, run, [cell], [trial])
 
     def catch_up(self, folder: RunFolder, journal: Journal) -> int:
-        """Make the store equal to the journal of a run, and return the number of added trials. The caller holds
-        `feeding`.
-
-        Write in batches of few cells, so that other processes can write in between.
-        """
+        """Make the store equal to the journal of a run, under its `feeding` lock. Return the number of added trials."""
         run = folder.manifest.identity
         state = folder.state()
         self._put_run(folder, "")
@@ -160,7 +152,7 @@ class SharedStore(Database):
         missing = sorted(key for key, one in recorded.items() if stored.get(key) != one)
         self._remove(run, [key for key in stored if key not in recorded])
         known = {cell.id: cell for cell in journal.cells()} if missing else {}
-        for start in range(0, len(missing), _BATCH):
+        for start in range(0, len(missing), _BATCH):  # so that other processes can write in between
             chosen = set(missing[start : start + _BATCH])
             batch = journal.trials_of(chosen)
             with self._transaction(immediate=True) as connection:
@@ -301,7 +293,6 @@ class SharedStore(Database):
 
 
 def _column(name: str) -> sa.ColumnElement[Any]:
-    """Return the expression of a column of trials, of the sum of both directions, or of a numeric note."""
     table = tables.trials.c
     if name in table:
         return table[name]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 
 from runner.base.errors import HarnessBroken, MatrixError
 from runner.results.journal import Journal
-from runner.results.run_folder import InUse, load, run_folders, state_of
+from runner.results.run_folder import InUse, RunFolder, load, run_folders, state_of
 from runner.results.store import SharedStore
 
 if TYPE_CHECKING:
@@ -19,15 +19,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.results.record import Trial
-    from runner.results.run_folder import RunFolder
     from runner.results.store_tables import Address
 
-#: Seconds before another attempt at a failed store, so that trials do not wait for it each time.
-_PATIENCE = 30.0
+_PATIENCE = 30.0  # seconds before another attempt at a failed store, so that trials do not wait for it each time
 #: Seconds that the end of a run waits: for a store without progress, and for one with progress.
 _SILENCE, _LAST = 10.0, 60.0
-#: Capacity of the queue of trials. Beyond it, the thread reads the journal again.
-_WAITING = 1000
+_WAITING = 1000  # capacity of the queue of trials. Beyond it, the thread reads the journal again.
 
 
 class Feed:
@@ -64,19 +61,12 @@ class Feed:
         self._print_notices()
 
     def wait_until_caught_up(self, silence: float = _SILENCE, last: float = _LAST) -> bool:
-        """Wait until all queued trials were tried.
-
-        Give up after `silence` seconds without progress, or after `last` seconds.
-        """
+        """Wait until all queued trials were tried, for `last` seconds, and `silence` seconds without progress."""
         done = Event()
         until = time.monotonic() + last
         if self._do(done.set, late=True):
             turns = -1
-            while (
-                turns != (turns := getattr(self._store, "turns", 0))
-                and time.monotonic() < until
-                and self._thread.is_alive()
-            ):
+            while self._thread.is_alive() and turns != (turns := self._turns()) and time.monotonic() < until:
                 if done.wait(min(silence, max(0.0, until - time.monotonic()))):
                     break
         self._print_notices()
@@ -106,10 +96,7 @@ class Feed:
             self._thread.join(_SILENCE)
 
     def _do(self, work: Callable[[], object] | None, *, late: bool = False) -> bool:
-        """Queue work.
-
-        With `late`, it runs after queued trials; if they are too many, drop them, because the journal has them.
-        """
+        """Queue work. With `late`, it runs after queued trials; too many are dropped, because the journal has them."""
         while True:
             try:
                 self._work.put_nowait(work)
@@ -126,6 +113,10 @@ class Feed:
         with suppress(Empty):
             while True:
                 self._notice(self._notices.get_nowait())
+
+    def _turns(self) -> int:
+        store = self._store
+        return store.turns if store else 0
 
     def _feed(self) -> None:
         with self._held:
@@ -182,10 +173,7 @@ class Feed:
 
 
 def bring_up_to_date(store: SharedStore, results: Path) -> list[str]:
-    """Add the trials of runs below a folder that the store lacks.
-
-    Return the runs that could not be added, with reasons.
-    """
+    """Add the missing trials of runs below a folder. Return the runs that could not be added, with reasons."""
     settled = store.complete_states()
     waiting = [path for path in run_folders(results) if state_of(path) not in settled]
     if store.fixed:

@@ -43,8 +43,7 @@ class Address:
         return str(self.file) if self.file else "in memory"
 
 
-#: In memory, for queries where no file can be written.
-IN_MEMORY = Address()
+IN_MEMORY = Address()  # in memory, for queries where no file can be written
 
 
 def without_passwords(text: str) -> str:
@@ -150,8 +149,7 @@ latencies = Table(
 readings = Table("readings", tables, *keys(digest=String), *required(content=JSON), sqlite_with_rowid=False)
 
 
-#: The new columns have values only in manifests or journals.
-_CHECK_AGAIN = "UPDATE runs SET settled = ''"
+_CHECK_AGAIN = "UPDATE runs SET settled = ''"  # the new columns have values only in manifests or journals
 
 
 def _with_histograms_and_order(connection: Connection) -> None:

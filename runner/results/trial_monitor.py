@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass, replace
-from io import StringIO
 from typing import TYPE_CHECKING
 
 from runner.language.metrics import DECIMALS
 from runner.results.counters import KINDS, Bus, Evidence, Use, bottleneck, device_use, evenness, processor_use
+from runner.results.fio_output import Figures, csv_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from runner.language.workload import Workload
     from runner.results.counters import CounterSnapshot, Memory, Processors
-    from runner.results.fio_output import Figures
     from runner.results.record import Reading
     from runner.simdisks.clib import Report
     from runner.simdisks.disk import Disk
@@ -36,11 +34,19 @@ class TrialUse:
         return tuple(one for one in self.devices if one.device.startswith("disk"))
 
     def files(self) -> dict[str, str]:
-        return {
+        whole = self.processors
+        shares = [f"{whole.shares.get(kind, 0):.4f}" for kind in KINDS]
+        files = {
             "devices.csv": _devices(self.devices, self.seconds),
-            "processors.csv": _processors(self.processors),
-            **({"memory.csv": _memory(self.memory)} if any(self.memory) else {}),
+            "processors.csv": csv_text(
+                ("seconds", *KINDS, "interrupts", "context_switches"),
+                [(f"{whole.seconds:.3f}", *shares, whole.interrupts, whole.switches)],
+            ),
         }
+        memory = zip(("before", "after"), self.memory, strict=True)
+        if rows := [(when, one.available, one.dirty, one.writeback) for when, one in memory if one]:
+            files["memory.csv"] = csv_text(("when", "available", "dirty", "writeback"), rows)
+        return files
 
 
 def observe_use(
@@ -53,8 +59,8 @@ def observe_use(
     if before is None or after is None:
         return None
     at_work = figures.runtime + work.ramp if figures else after.clock - before.clock
-    held = (before.memory, after.memory)
-    return TrialUse(device_use(before, after, readings), processor_use(before, after), at_work, held)
+    memory = (before.memory, after.memory)
+    return TrialUse(device_use(before, after, readings), processor_use(before, after), at_work, memory)
 
 
 def count_cache_flushes(beside: TrialUse, done: Sequence[Report]) -> TrialUse:
@@ -67,8 +73,7 @@ def count_cache_flushes(beside: TrialUse, done: Sequence[Report]) -> TrialUse:
 def notes(
     beside: TrialUse, figures: Figures, work: Workload, spares: int, buses: tuple[Bus, ...], host_limited: str
 ) -> dict[str, str]:
-    even = evenness(beside.disks, spares)
-    told = bottleneck(
+    found = bottleneck(
         Evidence(
             seconds=beside.seconds,
             disks=beside.disks,
@@ -79,9 +84,9 @@ def notes(
             host_limited=host_limited,
         )
     )
-    shares = {"evenness": even, "iowait": beside.processors.shares.get("iowait", 0.0)}
+    shares = {"evenness": evenness(beside.disks, spares), "iowait": beside.processors.shares.get("iowait", 0.0)}
     written = {name: f"{share:.{DECIMALS[name]}f}" for name, share in shares.items() if share is not None}
-    return {**written, "bottleneck": told}
+    return {**written, "bottleneck": found}
 
 
 def in_flight(work: Workload) -> int | None:
@@ -107,22 +112,4 @@ def _devices(devices: Sequence[Use], seconds: float) -> str:
         for one in devices
     ]
     head = ("device", "node", "reads", "writes", "read_bytes", "written_bytes", "await", "queue", "utilisation")
-    return _csv((head, *rows))
-
-
-def _processors(found: Processors) -> str:
-    shares = [f"{found.shares.get(kind, 0):.4f}" for kind in KINDS]
-    head = ("seconds", *KINDS, "interrupts", "context_switches")
-    return _csv((head, (f"{found.seconds:.3f}", *shares, found.interrupts, found.switches)))
-
-
-def _memory(held: tuple[Memory | None, Memory | None]) -> str:
-    told = zip(("before", "after"), held, strict=True)
-    rows = [(when, one.available, one.dirty, one.writeback) for when, one in told if one]
-    return _csv((("when", "available", "dirty", "writeback"), *rows))
-
-
-def _csv(rows: Sequence[Sequence[object]]) -> str:
-    text = StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue()
+    return csv_text(head, rows)

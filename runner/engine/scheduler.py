@@ -14,7 +14,7 @@ from runner.statistics.stopping import Rule, is_precise, relative_error
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from runner.guidelines.adaptive import Steering
+    from runner.guidelines.verdicts import Steering
     from runner.language.matrix import Repeat
     from runner.space.select import Selection
     from runner.space.space import Array, Cell

@@ -14,8 +14,8 @@ from runner.engine import costs
 from runner.engine.trial_result import Finding, evidence, finding, notes_of, sample_disks, split_outputs
 from runner.language.metrics import DECIMALS
 from runner.machines.base import Machine, Rig, RigLost, Step, StepResult
+from runner.results.counters import TrialUse, buses, count_cache_flushes, notes, observe_use
 from runner.results.record import HOST_LIMITED, UNSETTLED
-from runner.results.trial_monitor import TrialUse, buses, count_cache_flushes, notes, observe_use
 from runner.scripts.cell import CellScripts, StackScripts, cell_scripts, files_of, job, stack_scripts, trial_seed
 from runner.simdisks.server import overload_of
 

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.language.metrics import TOTAL
-from runner.reports.summary import LATENCIES, METRICS, CellSummary
+from runner.reports.run_data import LATENCIES, METRICS, CellSummary
 from runner.reports.table import BOOLS
 from runner.results.fio_output import PERCENTILES, Figures
 from runner.results.record import CellRow, Outcome, Trial

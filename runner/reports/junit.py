@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from junitparser import Error, Failure, JUnitXml, Properties, Property, Skipped, SystemOut, TestCase, TestSuite
 
 from runner.guidelines.samples import Verdict
-from runner.reports.summary import LATENCIES, CellSummary
+from runner.reports.run_data import LATENCIES, CellSummary
 from runner.reports.verdicts import explain_verdict, verdict_text
 from runner.results.record import Outcome, Trial
 

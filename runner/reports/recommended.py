@@ -12,7 +12,7 @@ from runner.reports.terminal_text import figure, times
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from runner.guidelines.recommend import Recommendation, Setting
+    from runner.guidelines.ranking import Recommendation, Setting
     from runner.results.record import CellRow
 
 

@@ -1,23 +1,114 @@
-"""The recorded data of one run, from which all reports are made."""
+"""The recorded data of one run, with the summary of each cell, from which all reports are made."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from runner.guidelines.ranking import COLUMNS, Ranking, rank_stacks
 from runner.guidelines.samples import measured_cells
 from runner.guidelines.verdicts import SHARE, Judgement
-from runner.reports.summary import CellSummary, summarize_cell
-from runner.statistics.changes import Drift, drift
-from runner.statistics.stopping import Rule
+from runner.language.metrics import RATES, SIDES, TOTAL, headline
+from runner.results.fio_output import PERCENTILES, Direction, Figures
+from runner.results.record import HOST_LIMITED, UNSETTLED, CellRow, Outcome, Trial
+from runner.statistics.changes import Drift, States, drift, find_two_states
+from runner.statistics.percentile import estimated_percentiles
+from runner.statistics.stopping import Estimate, Rule, StopReason, estimate_mean, stop_reason
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from runner.reports.table import Grid
-    from runner.results.record import Attempt, CellRow, Trial
+    from runner.results.record import Attempt
+
+LATENCIES: tuple[str, ...] = ("lat_mean", *PERCENTILES, "lat_max")  # the latencies of a direction
+MEASURES: tuple[str, ...] = ("bw", "iops", "lat_mean")  # figures that are summarised by their mean over trials
+METRICS: tuple[str, ...] = (
+    *(f"{side}_{rate}" for rate in RATES for side in (*SIDES, TOTAL)),
+    *(f"{side}_{measure}" for measure in ("lat_mean", *PERCENTILES) for side in SIDES),
+)
+_measures_of = attrgetter(*MEASURES)
+FEW = 10  # figures of fewer requests are marked
+
+
+@dataclass(frozen=True, slots=True)
+class CellSummary:
+    cell: CellRow
+    counts: Mapping[Outcome, int]
+    reasons: tuple[str, ...]  # of broken and skipped trials, each once
+    figures: Mapping[str, Estimate]  # by METRICS; without the directions that did no I/O
+    least_ios: int | None = None  # fewest requests of a direction in a trial; None without measurements
+    host_limited: int = 0  # trials in which the host could not keep up with its simulated disks
+    unsettled: int = 0  # measured trials that did not reach the wanted steady state; the figures exclude them
+    stopped: StopReason = StopReason.UNFINISHED  # why no more trials follow
+    #: Bandwidths whose trials fall into two separate groups.
+    states: Mapping[str, States] = field(default_factory=dict)
+
+    @property
+    def outcome(self) -> Outcome | None:
+        order = (Outcome.BROKEN, Outcome.MEASURED, Outcome.SKIPPED)
+        return next((outcome for outcome in order if self.counts.get(outcome)), None)
+
+    @property
+    def headline(self) -> str | None:
+        return headline({name: one.mean for name, one in self.figures.items()})
+
+    def reaches(self, until: float | None) -> bool | None:
+        """Return whether the interval is as narrow as wanted; None: unknown. The rule for stopping is stricter."""
+        total = self.figures.get("total_bw")
+        if until is None or total is None:
+            return None
+        return self.stopped is StopReason.PRECISE or (total.relative is not None and total.relative <= until)
+
+
+def summarize_cell(cell: CellRow, trials: Sequence[Trial], rule: Rule) -> CellSummary:
+    measured = [figures for trial in trials if (figures := trial.counted)]
+    how = stop_reason([figures.total_bw for figures in measured], len(trials), rule)
+    values = _values(measured)
+    known = {name: estimate_mean(several, rule, how) for name, several in values.items()}
+    known |= _percentiles(measured, rule, how)
+    return CellSummary(
+        cell=cell,
+        counts=Counter(trial.outcome for trial in trials),
+        reasons=tuple(dict.fromkeys(trial.reason for trial in trials if trial.reason)),
+        figures={name: known[name] for name in METRICS if name in known},
+        host_limited=sum(HOST_LIMITED in trial.notes for trial in trials if trial.outcome is Outcome.MEASURED),
+        unsettled=sum(UNSETTLED in trial.notes for trial in trials if trial.outcome is Outcome.MEASURED),
+        stopped=how,
+        states={name: found for name in ("read_bw", "write_bw") if (found := find_two_states(values.get(name, ())))},
+        least_ios=min((side.ios for one in measured for side in (one.read, one.write) if side), default=None),
+    )
+
+
+def _values(measured: Iterable[Figures]) -> dict[str, list[float]]:
+    values: dict[str, list[float]] = {}
+    for figures in measured:
+        values.setdefault("total_bw", []).append(figures.total_bw)
+        values.setdefault("total_iops", []).append(figures.total_iops)
+        for side, direction in (("read", figures.read), ("write", figures.write)):
+            if direction is not None:
+                for measure, value in zip(MEASURES, _measures_of(direction), strict=True):
+                    if value is not None:
+                        values.setdefault(f"{side}_{measure}", []).append(value)
+    return values
+
+
+def _percentiles(measured: Sequence[Figures], rule: Rule, how: StopReason) -> dict[str, Estimate]:
+    """Estimate percentiles. Several trials without all histograms have no common percentile."""
+    found: dict[str, Estimate | None] = {}
+    for side in SIDES:
+        directions: list[Direction] = list(filter(None, (getattr(figures, side) for figures in measured)))
+        histograms = [one.latencies for one in directions if one.latencies]
+        if histograms and len(histograms) == len(directions):
+            estimates = estimated_percentiles(histograms, [*PERCENTILES.values()], rule, how)
+            found |= {f"{side}_{name}": one for name, one in zip(PERCENTILES, estimates, strict=True)}
+        elif len(directions) == 1:
+            own = ((name, getattr(directions[0], name)) for name in PERCENTILES)
+            found |= {f"{side}_{name}": Estimate(value, 1, None) for name, value in own if value is not None}
+    return {name: one for name, one in found.items() if one}
 
 
 @dataclass(frozen=True)

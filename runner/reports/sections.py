@@ -16,8 +16,7 @@ from runner.results.record import CellRow, Outcome, Trial
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from runner.reports.run_data import RunData
-    from runner.reports.summary import CellSummary
+    from runner.reports.run_data import CellSummary, RunData
     from runner.statistics.stopping import Estimate
 
 #: Limits of the page: rows of all tables, charts, rows of one chart. The CSV files have all.

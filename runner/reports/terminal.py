@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.language.metrics import LARGE, SIDES, TOTAL, is_large, sides_of
-from runner.reports.summary import FEW, CellSummary
+from runner.reports.run_data import FEW, CellSummary
 from runner.reports.table import Sheet
 from runner.reports.terminal_text import BAD, DOUBT, GOOD, digits, figure
 from runner.results.record import CellRow, Outcome

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from runner.guidelines.verdicts import Judgement
     from runner.language.guidelines import Guideline
-    from runner.reports.summary import CellSummary
+    from runner.reports.run_data import CellSummary
     from runner.results.run_folder import RunFolder
     from runner.space.load import Declared
     from runner.space.space import Cell

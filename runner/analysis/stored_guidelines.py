@@ -7,9 +7,8 @@ import re
 from typing import TYPE_CHECKING
 
 from runner.base.errors import BadInput
-from runner.guidelines.adaptive import UNWATCHED
 from runner.guidelines.samples import Measured
-from runner.guidelines.verdicts import SHARE, judge_guidelines
+from runner.guidelines.verdicts import SHARE, UNWATCHED, judge_guidelines
 from runner.results.record import Outcome
 from runner.space.load import parse
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from runner.analysis.samples import Samples
-    from runner.guidelines.recommend import Recommendation
+    from runner.guidelines.ranking import Recommendation
     from runner.results.store import RunRow
     from runner.space.space import Cell
 
@@ -96,8 +96,7 @@ def _recommend(
     from runner.analysis.samples import read_samples
     from runner.analysis.selectors import select_cells
     from runner.analysis.stored_guidelines import as_measured, share_of
-    from runner.guidelines.ranking import COLUMNS, headline
-    from runner.guidelines.recommend import possible_choices, recommend_settings
+    from runner.guidelines.ranking import COLUMNS, headline, possible_choices, recommend_settings
     from runner.language.hints import did_you_mean
     from runner.language.metrics import KNOWN
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from runner.base.errors import Exit
 from runner.base.files import write_atomically
-from runner.guidelines.adaptive import UNWATCHED
 from runner.guidelines.samples import measured_cells
-from runner.guidelines.verdicts import SHARE, judge_guidelines
+from runner.guidelines.verdicts import SHARE, UNWATCHED, judge_guidelines
 from runner.reports.answer import answer_lines, summarize_rankings
 from runner.reports.terminal import drift_note, precision_note
 from runner.reports.write import load_run_data, write_reports

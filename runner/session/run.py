@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, Self
 from runner.base.errors import BadInput, Exit, MatrixError
 from runner.base.files import write_atomically
 from runner.engine.budget import ENDLESS, Cost, Spending
-from runner.engine.concurrency import AdaptiveLevel, FixedLevel, why_one_at_a_time
+from runner.engine.concurrency import Level, why_one_at_a_time
 from runner.engine.estimate import QUIET, Load, estimate, pace_of
 from runner.engine.executor import Executor
 from runner.engine.recorder import RigUp, RunContext, TrialDone
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from runner.engine.concurrency import Level
     from runner.engine.estimate import Pace
     from runner.engine.recorder import Event
     from runner.machines.base import Machine, RigSpec
@@ -344,13 +343,13 @@ def _versions(facts: Mapping[str, str]) -> dict[str, str]:
 
 def choose_level(jobs: Jobs, place: Machine, specs: Collection[RigSpec], arrays: Iterable[Array]) -> tuple[Level, str]:
     if jobs == 1:
-        return FixedLevel(1), ""
+        return Level.of(1), ""
     kinds = set(specs)
     why = why_one_at_a_time(place, kinds, arrays)
     room = min(map(place.max_rigs, kinds))
     if jobs == "auto":
         why = why or ("this host has no room for a second such machine" if room == 1 else "")
-        return (FixedLevel(1), f"one rig at a time: {why}") if why else (AdaptiveLevel.up_to(room), "")
+        return (Level.of(1), f"one rig at a time: {why}") if why else (Level.up_to(room), "")
     if why:
         raise BadInput(f"--jobs {jobs}: {why}", resolution="leave --jobs out, or choose other cells with --only")
     if jobs > room:
@@ -360,7 +359,7 @@ def choose_level(jobs: Jobs, place: Machine, specs: Collection[RigSpec], arrays:
             f"--jobs {jobs}: this host has room for {room} machines at a time, with {size}",
             resolution="use `--jobs auto`, or smaller machines: `machine:` in the matrix sets their size",
         )
-    return FixedLevel(jobs), ""
+    return Level.of(jobs), ""
 
 
 def budget_message(short: int, left_out: int, cost: Cost) -> str:

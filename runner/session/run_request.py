@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from runner.base.errors import BadInput
 from runner.engine.rigs import specs_of
-from runner.guidelines.adaptive import Steering
+from runner.guidelines.verdicts import Steering
 from runner.machines import PASSTHROUGH, machine
 from runner.machines.base import MachineOptions
 from runner.machines.qemu.recipe import kernel_key, recipe_for

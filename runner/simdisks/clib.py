@@ -208,5 +208,7 @@ class Board:
     def report(self, disk: int) -> Report:
         raw = _Report()
         self._c.board_report(self._board, disk, ctypes.byref(raw))
-        values = {one.name: getattr(raw, one.name, getattr(raw.done, one.name, None)) for one in fields(Report)}
+        values: dict[str, Any] = {
+            one.name: getattr(raw, one.name, getattr(raw.done, one.name, None)) for one in fields(Report)
+        }
         return Report(**values)

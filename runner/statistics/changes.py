@@ -1,4 +1,4 @@
-"""Changes: of a host's speed over rounds and nights, and of a metric along an axis. Values that fall into two states."""
+"""Changes: of a host over rounds and nights, of a metric along an axis, and values that fall into two states."""
 
 from __future__ import annotations
 

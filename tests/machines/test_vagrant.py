@@ -27,7 +27,7 @@ from runner.base.errors import BadInput, HarnessBroken
 from runner.base.files import open_lock_file, try_lock
 from runner.base.process import run_to_end
 from runner.cli import cli
-from runner.engine.concurrency import FixedLevel
+from runner.engine.concurrency import Level
 from runner.engine.rigs import rig_spec
 from runner.hosts.exclusive import LeasedDisk
 from runner.hosts.inventory import Node
@@ -896,7 +896,7 @@ def test_a_run_keeps_as_many_machines_as_arrays_are_under_way_at_a_time(
     bench = Bench(tmp_path, SMALL.replace("[16KiB, 64KiB]", "[16KiB, 32KiB, 64KiB, 128KiB]"))
     spec = rig_spec(bench.plan.selection.space.matrix, bench.plan.selection.space.arrays[0], None)
     monkeypatch.setattr(package, "VagrantRig", lambda *_: BearingRig(spec, plausible, host))
-    bench.run(machine=cast("Any", Vagrant()), level=FixedLevel(2))
+    bench.run(machine=cast("Any", Vagrant()), level=Level.of(2))
     assert {(trial.cell, trial.round) for trial in bench.trials} == bench.planned()
     assert host.most == 2
     assert comes.ends() == ["up", "up", "down", "down"]

@@ -11,8 +11,7 @@ from lxml import etree
 
 from runner.reports.csv_files import summary_csv, trials_csv
 from runner.reports.junit import junit
-from runner.reports.run_data import RunData
-from runner.reports.summary import METRICS
+from runner.reports.run_data import METRICS, RunData
 from runner.results.record import UNSETTLED, Outcome, Trial
 from runner.statistics.percentile import Histogram
 from runner.statistics.ratios import student_interval

@@ -8,17 +8,13 @@ import fcntl
 import hashlib
 import os
 import shutil
-from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import platformdirs
 
 from runner.base.errors import HarnessBroken, file_errors
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-    from contextlib import AbstractAsyncContextManager
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -7,13 +7,11 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from runner.base.errors import HarnessBroken
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator, Mapping, Sequence
 
 
 class TimedOut(HarnessBroken):

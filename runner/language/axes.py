@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_args, get_origin
 
@@ -10,8 +11,6 @@ from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, create_model
 from runner.base.quantities import Model
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pydantic.fields import FieldInfo
     from pydantic.json_schema import JsonSchemaValue
     from pydantic_core import CoreSchema

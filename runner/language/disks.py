@@ -5,16 +5,22 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
-from pydantic_core import core_schema
+from pydantic import (
+    BeforeValidator,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic_core import CoreSchema, core_schema
 
 from runner.base.quantities import Extent, Model, Percent, Size, Time, format_rate, parse_rate, resolve_share
 from runner.simdisks.disk import Bus, Disk, Fault, Physics
 
 if TYPE_CHECKING:
-    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
     from pydantic.json_schema import JsonSchemaValue
-    from pydantic_core import CoreSchema
 
 #: The disk server keeps a list of bad regions.
 LARGEST_SPOT = 2**30

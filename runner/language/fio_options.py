@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
 from runner.base.quantities import Model, Percent, Time, format_time
 from runner.layers import Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
 
 _COLLECTED = "matrix collects the results"
 _ENDS = "write `runtime:` or `size:` to end a workload"

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from runner.base.quantities import Model, Name, Percent, parse_percent, parse_rate, parse_time
-from runner.language.axes import Scalar, SomeCells, Where, conditions
+from runner.language.axes import Condition, Scalar, SomeCells, Where, conditions
 from runner.language.metrics import KNOWN, Metric
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from runner.language.axes import Condition
 
 _FACTOR = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:x|per\s+\S+)?\s*")
 _COUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:IOPS)?\s*")

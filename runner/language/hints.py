@@ -5,14 +5,12 @@ from __future__ import annotations
 import difflib
 import re
 import unicodedata
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.base.quantities import NAME
 from runner.layers import LAYERS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 #: Names of keys in other programs, and their names here.
 _OTHER_NAMES = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -25,17 +26,14 @@ from runner.language.hosts import Needs
 from runner.language.presets import WorkloadAxes
 from runner.language.tune import Tune
 from runner.layers import LAYERS
-from runner.simdisks.disk import Disk, Link
+from runner.simdisks.disk import Disk, Fault, Link
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from pydantic.json_schema import JsonSchemaValue
     from pydantic_core import CoreSchema
 
     from runner.language.workload import Workload
     from runner.language.yaml_source import Path
-    from runner.simdisks.disk import Fault
 
 #: Kernel names and their Debian suites.
 SUITES = {"debian-12": "bookworm", "debian-13": "trixie"}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from runner.base.quantities import format_size, format_time, parse_size, parse_time
+from runner.base.quantities import Model, format_size, format_time, parse_size, parse_time
 from runner.language.disks import FAULTS, MODELS, Burst, Cliff, Disks, Seek, Shingled, Zone
 from runner.language.guidelines import SHAPES, Guideline
 from runner.language.hints import (
@@ -31,11 +32,7 @@ from runner.language.yaml_source import Flaw, Path
 from runner.layers import LAYERS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from pydantic_core import ErrorDetails
-
-    from runner.base.quantities import Model
 
 _KINDS = {
     "bool_type": "true or false",

@@ -7,6 +7,7 @@ next ones (fio gives one unless `fadvise_hint` is 0, and the kernel then reads a
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -17,9 +18,6 @@ from runner.base.quantities import Model
 from runner.language.axes import axes_of, axis_type
 from runner.language.workload import Workload
 from runner.layers import Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 #: Values by field name, as `written` returns them.
 Values = dict[str, Any]

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import Annotated, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from runner.base.quantities import Model, Name
-from runner.language.axes import SomeCells, Where
+from runner.language.axes import Condition, SomeCells, Where
 from runner.language.guidelines import MetricName, listed, repeated
 from runner.language.metrics import KNOWN, Metric
-
-if TYPE_CHECKING:
-    from runner.language.axes import Condition
 
 #: Units of time: less is better.
 TIMES = frozenset({"s", "ms", "min", "h"})

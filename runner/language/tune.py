@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, create_model
@@ -21,8 +22,6 @@ from runner.layers import LAYERS, Layer, Md, OneDisk, SomeDisks
 from runner.layers.md import PARITY, REDUNDANT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from runner.simdisks.disk import Disk
 
 OF_PARITY = frozenset({"stripe_cache_size", "group_thread_cnt", "preread_bypass_threshold"})

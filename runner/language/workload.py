@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from math import ceil, floor
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
@@ -22,9 +23,6 @@ from runner.base.quantities import (
 )
 from runner.language.fio_options import DEFAULT_SIZE, FileSet, OpenValue, Steady, refused
 from runner.layers import Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 DEFAULT_RUNTIME = 10.0
 #: fio's engines that work on devices and on files.

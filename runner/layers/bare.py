@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 from pydantic import Field
@@ -9,8 +10,6 @@ from pydantic import Field
 from runner.layers.base import BuildContext, Layer, Problem, View
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from runner.layers.geometry import Below, Shape
 
 

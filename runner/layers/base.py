@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 from pydantic import Field
 
 from runner.base.quantities import Model, format_size
-from runner.layers.geometry import Below
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from runner.layers.geometry import Shape
+from runner.layers.geometry import Below, Shape
 
 
 class Problem(NamedTuple):

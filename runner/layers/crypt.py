@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
@@ -11,8 +12,6 @@ from runner.base.quantities import Size, format_size
 from runner.layers.base import BuildContext, DmView, Layer, Problem, View, mappings_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from runner.layers.geometry import Below, Shape
 
 

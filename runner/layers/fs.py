@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from runner.base.quantities import Size, format_size, parse_size
 from runner.layers.base import BuildContext, Layer, Problem, View, as_uuid, mark, power_of_two
-from runner.layers.geometry import Shape, losses_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from runner.layers.geometry import Below
-
+from runner.layers.geometry import Below, Shape, losses_of
 
 MIB = 2**20
 #: The largest block size that every kernel accepts: one page of memory.

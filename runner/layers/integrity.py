@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
 from runner.base.quantities import Size, format_size
 from runner.layers.base import BuildContext, DmView, Layer, Problem, View, mappings_of, power_of_two
 from runner.layers.crypt import Sector
-from runner.layers.geometry import Shape
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from runner.layers.geometry import Below
-
+from runner.layers.geometry import Below, Shape
 
 KIB = 1024
 MIB = 2**20

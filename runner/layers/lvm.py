@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field
 
 from runner.base.quantities import Extent, Size, format_size
 from runner.layers.base import BuildContext, Grouped, Problem, View, mark, power_of_two
-from runner.layers.geometry import Shape, common, losses_of
+from runner.layers.geometry import Below, Shape, common, losses_of
 from runner.layers.md import Sync
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from runner.layers.geometry import Below
-
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 DEFAULT_STRIPE = 64 * KIB

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from runner.base.quantities import Size, format_size
 from runner.layers.base import BuildContext, Expectation, Grouped, Problem, View, mark, power_of_two
-from runner.layers.geometry import Shape, common, losses_of, usable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from runner.layers.geometry import Below
-
+from runner.layers.geometry import Below, Shape, common, losses_of, usable
 
 DEFAULT_CHUNK = 512 * 1024
 #: The kernel's numbers of the parity layouts of RAID 5 and 6.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
@@ -11,8 +12,6 @@ from runner.base.quantities import Percent, Size, Time, format_size, format_time
 from runner.layers.base import BuildContext, Layer, Problem, View
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from runner.layers.geometry import Below, Shape
 
 

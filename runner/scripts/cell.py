@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,6 @@ from runner.scripts.stack import StackView, view_stack
 from runner.scripts.tunables import MEMORY, host_expectations, inspections, memory_settings_to_record, tunables_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from runner.language.workload import Workload

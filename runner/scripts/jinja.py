@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError, Undefined
 from jinja2.meta import find_referenced_templates
@@ -14,9 +15,6 @@ from jinja2.meta import find_referenced_templates
 from runner.base.errors import BadInput
 from runner.base.files import shipped
 from runner.hosts import identity
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 SHIPPED = shipped("templates")
 

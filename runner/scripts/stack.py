@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runner.layers.base import BuildContext, View, tops
 from runner.layers.fs import FsView
-from runner.space.layouts import axis_names, levels
+from runner.space.layouts import Stack, axis_names, levels
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from runner.layers.geometry import Below
-    from runner.space.layouts import Stack
 
 
 #: Names of disks in a machine of this program or in a recommended script. There no other run can use the same names;

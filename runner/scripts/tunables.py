@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runner.language.axes import written
-from runner.language.tune import OF_PARITY, OF_REDUNDANT, SCOPES, split, target_kind
-from runner.layers.base import Expectation
+from runner.language.tune import OF_PARITY, OF_REDUNDANT, SCOPES, Tune, split, target_kind
+from runner.layers.base import Expectation, View
 from runner.layers.md import MdView
 from runner.layers.partition import TableView
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from runner.language.tune import Tune
-    from runner.layers.base import View
     from runner.scripts.stack import StackView
 
 #: Read with every trial: they explain surprises later. Each costs about 0.2 ms on an emulated processor, so only

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -13,17 +13,12 @@ from runner.base.errors import BadInput
 from runner.base.quantities import format_in_unit
 from runner.language.guidelines import Guideline, Guidelines
 from runner.language.hints import did_you_mean
-from runner.language.hosts import Lab
+from runner.language.hosts import DiskNeeds, Lab, LabDisk, LabHost, Needs
 from runner.language.messages import from_pydantic
 from runner.language.yaml_source import Place, Source, UnreadableError, read
 from runner.space.guideline_references import find_unknown_axes
 from runner.space.includes import validated
 from runner.space.load import BadMatrix, load, placed, text_of, unreadable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from runner.language.hosts import DiskNeeds, LabDisk, LabHost, Needs
 
 _ADAPTER: TypeAdapter[tuple[Guideline, ...]] = TypeAdapter(Guidelines)
 

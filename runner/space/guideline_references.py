@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from runner.language.axes import constructed, model_in, written
+from runner.language.axes import Condition, constructed, model_in, written
 from runner.language.hints import did_you_mean
 from runner.language.presets import Program
 from runner.language.tunables import IOSCHED
 from runner.language.tune import SCOPES, Tune
 from runner.language.workload import Workload
-from runner.language.yaml_source import Flaw
+from runner.language.yaml_source import Flaw, Path
 from runner.layers import LAYERS
 from runner.space.layouts import axis_names
-from runner.space.rules import BadRule, amiss, axis_named, rule_of
+from runner.space.rules import BadRule, Rule, amiss, axis_named, rule_of
 from runner.space.select import Selection, values_of
 from runner.space.variants import texts
 from runner.space.workloads import Workloads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from runner.base.quantities import Model
-    from runner.language.axes import Condition
     from runner.language.guidelines import Claim, Guideline
     from runner.language.matrix import Matrix
-    from runner.language.yaml_source import Path
-    from runner.space.rules import Rule
     from runner.space.space import Space
 
 #: Maps with free keys.

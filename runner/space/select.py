@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
@@ -14,14 +15,11 @@ from typing import TYPE_CHECKING, Self
 from runner.base.errors import BadInput
 from runner.space.notes import few
 from runner.space.rules import BadRule, Rule, amiss, parse_only, rule_of, told
-from runner.space.space import Cell
+from runner.space.space import Array, Cell, Space
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from runner.language.axes import Condition
     from runner.language.matrix import Matrix
-    from runner.space.space import Array, Space
     from runner.space.variants import Coords
 
 

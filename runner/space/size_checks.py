@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from runner.base.quantities import format_size, format_time
@@ -11,19 +12,15 @@ from runner.language.axes import written
 from runner.language.tune import split
 from runner.layers import Md
 from runner.layers.md import PARITY
-from runner.space.layouts import place_of, top_of
+from runner.space.layouts import Findings, Stack, place_of, top_of
 from runner.space.notes import few
 from runner.space.select import Ruled, values_of
-from runner.space.variants import choices
+from runner.space.variants import Coords, Variant, choices
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from runner.language.workload import Workload
     from runner.language.yaml_source import Flaw, Path
-    from runner.space.layouts import Findings, Stack
     from runner.space.space import Array, Space
-    from runner.space.variants import Coords, Variant
 
 _PAGE = 4096
 _GIB = 2**30

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from runner.language.axes import constructed, written
 from runner.language.presets import PRESETS, no_phase, problems_of, values_of
@@ -14,9 +15,6 @@ from runner.space.notes import Note
 from runner.space.variants import Choice, Coords, Variant, choices, collapsed, digest, label_of, texts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from typing import Any
-
     from runner.language.matrix import Matrix
     from runner.layers import Problem
     from runner.space.layouts import Stack

@@ -1,7 +1,8 @@
-"""Changes: of a host's speed over rounds and nights, and of a metric along an axis. Values that fall into two states."""
+"""Changes over rounds and nights, changes along an axis, and values that fall into two states."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log
 from statistics import fmean, linear_regression
@@ -10,8 +11,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from runner.statistics.ratios import Ratio, bounded_exp, paired_ratio, student_interval, t_factor, unpaired_ratio
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     import numpy as np
     from numpy.typing import NDArray
 

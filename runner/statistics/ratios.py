@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from math import dist, exp, fsum, inf, lgamma, log, log1p, pi, sqrt
 from statistics import NormalDist, fmean
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 _EXACT = 1e-15
 #: More steps than any realistic number of degrees of freedom needs.

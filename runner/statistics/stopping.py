@@ -20,17 +20,12 @@ the same one of two distant states. Only a larger `min` helps there.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import inf, isfinite
-from typing import TYPE_CHECKING
 
-from runner.statistics.ratios import student_interval
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from runner.statistics.ratios import Interval
+from runner.statistics.ratios import Interval, student_interval
 
 #: The part of the error probability that is used if early stopping is possible. By simulation, for a `min` of 3 or
 #: more and any `max`.

@@ -29,17 +29,17 @@ MOST_FAULTS = 64
 
 
 class _Fault(Model):
-    disk: Annotated[int, Field(ge=0, description="its number, from 0")]
-    at: Annotated[Time, Field(ge=0, description="time since the start of fio, ramp included")] = 0.0
+    disk: int = Field(ge=0, description="its number, from 0")
+    at: Time = Field(0.0, ge=0, description="time since the start of fio, ramp included")
 
 
 class Dies(_Fault):
     """Every command ends with an error."""
 
     kind: Literal["dies"]
-    lasts: Annotated[
-        Time | None, Field(gt=0, description="the disk returns after this time with its content; never if not given")
-    ] = None
+    lasts: Time | None = Field(
+        None, gt=0, description="the disk returns after this time with its content; never if not given"
+    )
 
     def of(self, size: int) -> Fault:  # noqa: ARG002 - this fault is not at a place
         return Fault(self.disk, "dies", self.at, self.lasts)
@@ -49,8 +49,8 @@ class Slow(_Fault):
     """Every command takes longer."""
 
     kind: Literal["slow"]
-    times: Annotated[float, Field(gt=1, le=10_000, strict=False, description="factor")]
-    lasts: Annotated[Time | None, Field(gt=0)] = None
+    times: float = Field(gt=1, le=10_000, strict=False, description="factor")
+    lasts: Time | None = Field(None, gt=0)
 
     def of(self, size: int) -> Fault:  # noqa: ARG002 - this fault is not at a place
         return Fault(self.disk, "slow", self.at, self.lasts, self.times)
@@ -60,7 +60,7 @@ class Stalls(_Fault):
     """No command is answered for a while."""
 
     kind: Literal["stalls"]
-    lasts: Annotated[Time, Field(gt=0)]
+    lasts: Time = Field(gt=0)
 
     def of(self, size: int) -> Fault:  # noqa: ARG002 - this fault is not at a place
         return Fault(self.disk, "stalls", self.at, self.lasts)
@@ -71,7 +71,7 @@ class Medium(_Fault):
 
     kind: Literal["medium"]
     start: Extent
-    length: Annotated[Size, Field(gt=0, le=LARGEST_SPOT)]
+    length: Size = Field(gt=0, le=LARGEST_SPOT)
 
     def of(self, size: int) -> Fault:
         start = resolve_share(self.start, size)
@@ -134,9 +134,9 @@ class _Model(Model):
     """Keys of every disk model."""
 
     name: str | None = None
-    source: Annotated[str | None, Field(description="where the figures come from")] = None
-    interface: Annotated[Throughput | None, Field(description="to the host; no limit if not given")] = None
-    overhead: Annotated[Time, Field(ge=0, lt=1, description="of every command on the interface")] = 0.00002
+    source: str | None = Field(None, description="where the figures come from")
+    interface: Throughput | None = Field(None, description="to the host; no limit if not given")
+    overhead: Time = Field(0.00002, ge=0, lt=1, description="of every command on the interface")
 
     def _common(self) -> dict[str, float]:
         return {"overhead": self.overhead, "interface": float(self.interface or 0)}
@@ -145,8 +145,8 @@ class _Model(Model):
 class Seek(Model):
     """The arm of a hard disk."""
 
-    track: Annotated[Time, Field(ge=0, lt=1, description="to the next track")]
-    full: Annotated[Time, Field(gt=0, lt=1, description="across the whole disk")]
+    track: Time = Field(ge=0, lt=1, description="to the next track")
+    full: Time = Field(gt=0, lt=1, description="across the whole disk")
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -160,37 +160,36 @@ class Seek(Model):
 class Zone(Model):
     """A part of the disk where all tracks have the same rate."""
 
-    to: Annotated[Percent, Field(gt=0, le=1, description="where it ends, as a share of the disk")]
+    to: Percent = Field(gt=0, le=1, description="where it ends, as a share of the disk")
     rate: Throughput
 
 
 class Shingled(Model):
     """Shingled recording: tracks overlap, so writes that are not sequential go to a landing zone first."""
 
-    band: Annotated[Size, Field(ge=MIB, description="bytes that can only be written in sequence")]
-    landing: Annotated[Size, Field(ge=MIB, description="size of the area for all other writes")]
+    band: Size = Field(ge=MIB, description="bytes that can only be written in sequence")
+    landing: Size = Field(ge=MIB, description="size of the area for all other writes")
 
 
 class Hdd(_Model):
     """A disk with rotating platters and an arm."""
 
     kind: Literal["hdd"]
-    rpm: Annotated[int, Field(ge=60, le=100_000)] = 7200
-    outer: Annotated[Throughput | None, Field(description="rate of the first zone")] = None
-    inner: Annotated[Throughput | None, Field(description="rate of the last zone")] = None
+    rpm: int = Field(7200, ge=60, le=100_000)
+    outer: Throughput | None = Field(None, description="rate of the first zone")
+    inner: Throughput | None = Field(None, description="rate of the last zone")
     zones: Annotated[
         Annotated[int, Field(ge=1, le=64)] | Annotated[tuple[Zone, ...], Field(min_length=1, max_length=64)],
         BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value),
-        Field(description="the number of equal zones from outer to inner, or a list with the end and the rate of each"),
-    ] = 16
-    seek: Seek = Seek.model_validate({"track": "0.8ms", "full": "18ms"})
-    cache: Annotated[Size, Field(ge=0, le=1 << 32)] = 16 * MIB
-    write_cache: Annotated[bool, Field(description="writes go to half of the cache until a flush")] = True
-    read_ahead: Annotated[Size | None, Field(ge=0, description="4MiB if not given, or a quarter of the cache")] = None
-    shingled: Shingled | None = None
-    queue: Annotated[int, Field(ge=1, le=16, description="number of commands from which the disk chooses the next")] = (
-        16
+    ] = Field(
+        16, description="the number of equal zones from outer to inner, or a list with the end and the rate of each"
     )
+    seek: Seek = Seek.model_validate({"track": "0.8ms", "full": "18ms"})
+    cache: Size = Field(16 * MIB, ge=0, le=1 << 32)
+    write_cache: bool = Field(True, description="writes go to half of the cache until a flush")
+    read_ahead: Size | None = Field(None, ge=0, description="4MiB if not given, or a quarter of the cache")
+    shingled: Shingled | None = None
+    queue: int = Field(16, ge=1, le=16, description="number of commands from which the disk chooses the next")
 
     @model_validator(mode="after")
     def _zoned(self) -> Self:
@@ -235,7 +234,7 @@ class Hdd(_Model):
 class Cliff(Model):
     """The end of the fast area of an SSD, and the rate after it."""
 
-    after: Annotated[Size, Field(gt=0)]
+    after: Size = Field(gt=0)
     bandwidth: Throughput
 
 
@@ -243,12 +242,12 @@ class Ssd(_Model):
     """Flash channels that work in parallel behind one interface."""
 
     kind: Literal["ssd"]
-    read_latency: Annotated[Time, Field(gt=0, lt=1)]
-    write_latency: Annotated[Time, Field(gt=0, lt=1)]
-    channels: Annotated[int, Field(ge=1, le=256, description="number of commands in parallel")]
+    read_latency: Time = Field(gt=0, lt=1)
+    write_latency: Time = Field(gt=0, lt=1)
+    channels: int = Field(ge=1, le=256, description="number of commands in parallel")
     bandwidth: Throughput
-    write_bandwidth: Annotated[Throughput | None, Field(description="as for reading if not given")] = None
-    cliff: Annotated[Cliff | None, Field(description="writing becomes slower after this amount")] = None
+    write_bandwidth: Throughput | None = Field(None, description="as for reading if not given")
+    cliff: Cliff | None = Field(None, description="writing becomes slower after this amount")
 
     def physics(self, seed: int) -> Physics:  # noqa: ARG002 - the model has no random part
         numbers = {
@@ -266,19 +265,19 @@ class Ssd(_Model):
 class Burst(Model):
     """A higher limit for a short time."""
 
-    iops: Annotated[int, Field(ge=1)]
-    credits: Annotated[Time, Field(gt=0, description="how long a full burst lasts")]
+    iops: int = Field(ge=1)
+    credits: Time = Field(gt=0, description="how long a full burst lasts")
 
 
 class Volume(_Model):
     """A cloud volume: a limited number of requests per second."""
 
     kind: Literal["volume"]
-    iops: Annotated[int, Field(ge=1)]
+    iops: int = Field(ge=1)
     burst: Burst | None = None
-    bandwidth: Annotated[Throughput | None, Field(description="no limit if not given")] = None
-    latency: Annotated[Time, Field(ge=0, lt=10)] = 0.0005
-    io_size: Annotated[Size, Field(gt=0, description="a larger request counts several times")] = 256 * KIB
+    bandwidth: Throughput | None = Field(None, description="no limit if not given")
+    latency: Time = Field(0.0005, ge=0, lt=10)
+    io_size: Size = Field(256 * KIB, gt=0, description="a larger request counts several times")
 
     @model_validator(mode="after")
     def _bursts(self) -> Self:
@@ -304,7 +303,7 @@ class Ideal(_Model):
     """As fast as the disk server."""
 
     kind: Literal["ideal"]
-    overhead: Annotated[Time, Field(ge=0, lt=1, description="of every command on the interface")] = 0.0
+    overhead: Time = Field(0.0, ge=0, lt=1, description="of every command on the interface")
 
     def physics(self, seed: int) -> Physics:  # noqa: ARG002 - the model has no random part
         return Physics("ideal", tuple(self._common().items()))
@@ -341,11 +340,11 @@ class _OneOrSeveral:
 class Disks(Model):
     """Several disks of one kind."""
 
-    count: Annotated[int, Field(ge=1, le=26)]
+    count: int = Field(ge=1, le=26)
     #: A disk is a file, and files on ext4 are smaller than 16 TiB.
-    size: Annotated[Size, Field(ge=16 * MIB, lt=16 * 1024**4)]
+    size: Size = Field(ge=16 * MIB, lt=16 * 1024**4)
     bus: Bus = "virtio"
-    model: Annotated[DiskModel | None, _Named(), Field(description="as fast as the host, if not given")] = None
+    model: Annotated[DiskModel | None, _Named()] = Field(None, description="as fast as the host, if not given")
 
     def each(self, seed: int) -> tuple[Disk, ...]:
         return tuple(
@@ -360,8 +359,7 @@ class BusLimit(Model):
     disks: Annotated[
         tuple[Annotated[int, Field(ge=0)], ...],
         BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value),
-        Field(min_length=1, description="their numbers, from 0"),
-    ]
+    ] = Field(min_length=1, description="their numbers, from 0")
     bandwidth: Throughput
 
 

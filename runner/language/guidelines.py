@@ -159,7 +159,7 @@ class Best(Claim):
     """The best value along an axis: no other is better by more than the tolerance."""
 
     along: str
-    value: Annotated[Scalar, Field(alias="is")]
+    value: Scalar = Field(alias="is")
     tolerance: Tolerance = 0.0
 
 
@@ -214,8 +214,8 @@ class SumOf(Claim):
     """The whole is the sum of its parts, within a margin: three volumes of 80 IOPS give one of 240."""
 
     whole: SomeCells
-    parts: Annotated[tuple[Where, ...], BeforeValidator(conditions), Field(min_length=1)]
-    times: Annotated[int, Field(ge=1, description="how often each part counts")] = 1
+    parts: Annotated[tuple[Where, ...], BeforeValidator(conditions)] = Field(min_length=1)
+    times: int = Field(1, ge=1, description="how often each part counts")
     within: Margin
 
 
@@ -223,12 +223,9 @@ class Profile(Claim):
     """The profile of a metric along an axis has a shape, within a margin."""
 
     along: str
-    follows: Annotated[
-        tuple[Factor, ...],
-        BeforeValidator(listed),
-        AfterValidator(_shape),
-        Field(description="the shape, in any unit"),
-    ]
+    follows: Annotated[tuple[Factor, ...], BeforeValidator(listed), AfterValidator(_shape)] = Field(
+        description="the shape, in any unit"
+    )
     within: Margin
 
 
@@ -249,9 +246,9 @@ class Guideline(Model):
     """A tuning guideline: its source, and a claim that can be measured."""
 
     id: Name
-    claim: Annotated[str, Field(description="in words")] = ""
-    source: Annotated[str, Field(description="who recommends it")] = ""
-    confidence: Annotated[Percent, Field(gt=0.5, lt=1)] = 0.95
+    claim: str = Field("", description="in words")
+    source: str = Field("", description="who recommends it")
+    confidence: Percent = Field(0.95, gt=0.5, lt=1)
     compare: Compare | None = None
     ratio: RatioOf | None = None
     best: Best | None = None

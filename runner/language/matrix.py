@@ -103,16 +103,12 @@ class MachineWish(Model):
         tuple[Annotated[str, AfterValidator(_kernel)], ...] | None,
         BeforeValidator(as_tuple),
         WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
-        Field(description="debian-12, debian-13, or the path of a bzImage; a list is an axis"),
-    ] = None
-    cpus: Annotated[int, Field(ge=1, le=64)] = 2
-    memory: Annotated[Size, Field(ge=256 * 1024 * 1024)] = 512 * 1024 * 1024
-    strain: Annotated[
-        Percent,
-        Field(
-            gt=0, le=1, description="share of the I/O time; a trial on simulated disks that lost more is host-limited"
-        ),
-    ] = 0.05
+    ] = Field(None, description="debian-12, debian-13, or the path of a bzImage; a list is an axis")
+    cpus: int = Field(2, ge=1, le=64)
+    memory: Size = Field(512 * 1024 * 1024, ge=256 * 1024 * 1024)
+    strain: Percent = Field(
+        0.05, gt=0, le=1, description="share of the I/O time; a trial on simulated disks that lost more is host-limited"
+    )
 
 
 MOST_DISKS = 26
@@ -139,10 +135,10 @@ def _meant_by(repeat: Any) -> str:
 class Repeat(Model):
     """How often each cell is measured, and when its interval is narrow enough."""
 
-    min: Annotated[int, Field(ge=1, le=10000)] = 3
-    max: Annotated[int, Field(ge=1, le=10000, description=f"with `until`, {PATIENCE} if not given")] = 3
-    until: Annotated[Percent | None, Field(description="half-width of the interval, relative to the mean")] = None
-    confidence: Annotated[Percent, Field(gt=0.5, lt=1)] = 0.95
+    min: int = Field(3, ge=1, le=10000)
+    max: int = Field(3, ge=1, le=10000, description=f"with `until`, {PATIENCE} if not given")
+    until: Percent | None = Field(None, description="half-width of the interval, relative to the mean")
+    confidence: Percent = Field(0.95, gt=0.5, lt=1)
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
@@ -240,7 +236,7 @@ class Matrix(Model):
     description: str = ""
     seed: int = 1
     machine: MachineWish = MachineWish()
-    needs: Annotated[Needs | None, Field(description="physical disks of a host in hosts.yaml")] = None
+    needs: Needs | None = Field(None, description="physical disks of a host in hosts.yaml")
     disks: DiskSets
     bus_limit: Annotated[
         dict[Name, BusLimit], Field(description="controllers, links and buses that simulated disks share")
@@ -248,9 +244,9 @@ class Matrix(Model):
     faults: Annotated[
         FaultSets, Field(description="faults of simulated disks in every trial; several named sets are an axis")
     ] = Field(default_factory=dict)
-    layouts: Annotated[dict[Name, Stack], Field(min_length=1)]
+    layouts: dict[Name, Stack] = Field(min_length=1)
     tune: TuneAxes = Field(default_factory=TuneAxes)
-    workloads: Annotated[dict[Name, WorkloadAxes], Field(min_length=1)]
+    workloads: dict[Name, WorkloadAxes] = Field(min_length=1)
     repeat: Repeat = Repeat()
     monitor: Monitor = AUTO
     exclude: Annotated[tuple[Condition, ...], BeforeValidator(conditions)] = ()

@@ -188,14 +188,12 @@ def no_phase(preset: str, phase: str) -> str:
 class Program(Model):
     """The program that fills in the fields of a workload."""
 
-    preset: Annotated[
-        Literal["dd-read", "dd-write", "iozone", "bonnie"] | None,
-        Field(description="the program whose I/O fills in the fields that are not given"),
-    ] = None
-    phase: Annotated[
-        Literal["write", "rewrite", "read", "reread", "randread", "randwrite", "seeks"] | None,
-        Field(description="a phase of the program; if not given, all of iozone -i 0 -i 1 -i 2 -+n or bonnie++ -f"),
-    ] = None
+    preset: Literal["dd-read", "dd-write", "iozone", "bonnie"] | None = Field(
+        None, description="the program whose I/O fills in the fields that are not given"
+    )
+    phase: Literal["write", "rewrite", "read", "reread", "randread", "randwrite", "seeks"] | None = Field(
+        None, description="a phase of the program; if not given, all of iozone -i 0 -i 1 -i 2 -+n or bonnie++ -f"
+    )
 
 
 def _needed(value: Any, info: ValidationInfo) -> Any:

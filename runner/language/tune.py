@@ -64,14 +64,13 @@ class _Plain(DiskTunables, MdTunables):
     """Kernel tunables for a measurement. A key that is not given is not set."""
 
     vm: Vm | None = None
-    cpu_governor: Annotated[
-        str | None, Field(pattern=r"^[a-z]+$", description="governor of every CPU; only where the machine has cpufreq")
-    ] = None
+    cpu_governor: str | None = Field(
+        None, pattern=r"^[a-z]+$", description="governor of every CPU; only where the machine has cpufreq"
+    )
     transparent_hugepages: Annotated[
         Literal["default", "always", "madvise", "never"] | None,
         WithJsonSchema({"enum": ["default", "always", "madvise", "never"]}),
-        Field(description="/sys/kernel/mm/transparent_hugepage/enabled"),
-    ] = None
+    ] = Field(None, description="/sys/kernel/mm/transparent_hugepage/enabled")
 
     @classmethod
     def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:

@@ -88,54 +88,42 @@ class Workload(Model):
         BeforeValidator(_aliases),
         WithJsonSchema({"enum": ["read", "write", "randread", "randwrite", "rw", "readwrite", "randrw"]}),
     ]
-    bs: Annotated[Size, Field(ge=512)] = 4096
-    iodepth: Annotated[int, Field(ge=1, le=65536)] = 1
-    numjobs: Annotated[int, Field(ge=1, le=1024)] = 1
-    rwmixread: Annotated[int, Field(ge=0, le=100)] = 50
-    size: Annotated[
-        Length | None,
-        Field(
-            description="on a device: the used region, all of it if not given; in a file system: the size of all files "
-            "of one job, 1GiB or half of the file system if not given; 4x memory is a multiple of the machine's memory"
-        ),
-    ] = None
-    files: Annotated[
-        int | None, Field(ge=1, le=100_000, description="in a file system: number of files of each job; 1 if not given")
-    ] = None
-    file_size: Annotated[Length | None, Field(description="in a file system: size of each file")] = None
-    shared: Annotated[bool, Field(description="in a file system: all jobs share one file")] = False
-    new: Annotated[
-        bool, Field(description="in a file system: the workload creates its files; if false, they exist before")
-    ] = False
-    offset: Annotated[Extent, Field(description="where the region begins")] = 0
-    skip: Annotated[
-        Size, Field(description="sequential work: bytes to skip after each request (fio's rw=read:64k)")
-    ] = 0
-    runtime: Annotated[
-        Annotated[Time, Field(ge=0.001)] | None,
-        Field(description="10s if neither this nor `size` is given; with `size` alone, one pass over it"),
-    ] = None
-    ramp: Annotated[Time, Field(description="time at the start that is not counted")] = 0.0
-    ioengine: Annotated[
-        Engine,
-        BeforeValidator(_engine),
-        WithJsonSchema({"enum": [*get_args(Engine)]}),
-        Field(description="how fio sends its requests to the kernel"),
-    ] = "libaio"
+    bs: Size = Field(4096, ge=512)
+    iodepth: int = Field(1, ge=1, le=65536)
+    numjobs: int = Field(1, ge=1, le=1024)
+    rwmixread: int = Field(50, ge=0, le=100)
+    size: Length | None = Field(
+        None,
+        description="on a device: the used region, all of it if not given; in a file system: the size of all files "
+        "of one job, 1GiB or half of the file system if not given; 4x memory is a multiple of the machine's memory",
+    )
+    files: int | None = Field(
+        None, ge=1, le=100_000, description="in a file system: number of files of each job; 1 if not given"
+    )
+    file_size: Length | None = Field(None, description="in a file system: size of each file")
+    shared: bool = Field(False, description="in a file system: all jobs share one file")
+    new: bool = Field(
+        False, description="in a file system: the workload creates its files; if false, they exist before"
+    )
+    offset: Extent = Field(0, description="where the region begins")
+    skip: Size = Field(0, description="sequential work: bytes to skip after each request (fio's rw=read:64k)")
+    runtime: Annotated[Time, Field(ge=0.001)] | None = Field(
+        None, description="10s if neither this nor `size` is given; with `size` alone, one pass over it"
+    )
+    ramp: Time = Field(0.0, description="time at the start that is not counted")
+    ioengine: Annotated[Engine, BeforeValidator(_engine), WithJsonSchema({"enum": [*get_args(Engine)]})] = Field(
+        "libaio", description="how fio sends its requests to the kernel"
+    )
     direct: bool = True
-    sync: Annotated[Literal["none", "sync", "dsync"], Field(description="O_SYNC or O_DSYNC on every write")] = "none"
-    fsync: Annotated[int, Field(ge=0, le=2**31 - 1, description="number of writes before each fsync; 0: never")] = 0
-    profile: Annotated[
-        Literal["position", "time"] | None,
-        Field(description="also record how the rate changes: over positions in one pass over the device, or over time"),
-    ] = None
-    each: Annotated[
-        Size | None,
-        Field(gt=0, description=f"profile over positions: bytes at each of {POINTS} places; everything if not given"),
-    ] = None
-    steady: Annotated[
-        Steady | None, Field(description="end once the rate is steady, at the latest by `runtime` or `size`")
-    ] = None
+    sync: Literal["none", "sync", "dsync"] = Field("none", description="O_SYNC or O_DSYNC on every write")
+    fsync: int = Field(0, ge=0, le=2**31 - 1, description="number of writes before each fsync; 0: never")
+    profile: Literal["position", "time"] | None = Field(
+        None, description="also record how the rate changes: over positions in one pass over the device, or over time"
+    )
+    each: Size | None = Field(
+        None, gt=0, description=f"profile over positions: bytes at each of {POINTS} places; everything if not given"
+    )
+    steady: Steady | None = Field(None, description="end once the rate is steady, at the latest by `runtime` or `size`")
     fio: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], OpenValue] = Field(
         default_factory=dict, description="any other fio option, by its name in fio"
     )

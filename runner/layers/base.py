@@ -6,7 +6,7 @@ import hashlib
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from pydantic import Field
 
@@ -102,10 +102,7 @@ class Layer(Model):
 class Grouped(Layer):
     """A layer that makes one device of several. With `groups`, it makes one of each group of neighbours."""
 
-    groups: Annotated[
-        int,
-        Field(ge=1, description="the number of equal groups of neighbouring devices, one device from each"),
-    ] = 1
+    groups: int = Field(1, ge=1, description="the number of equal groups of neighbouring devices, one device from each")
 
     def problems(self, below: Below) -> Iterator[Problem]:
         if below.count % self.groups or below.count < self.groups:

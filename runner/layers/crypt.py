@@ -40,26 +40,25 @@ class Crypt(Layer):
     maps: ClassVar[bool] = True
     #: Zeros below read as noise above.
     keeps_zeros: ClassVar[bool] = False
-    format: Annotated[
-        Literal["luks2", "luks1", "plain"], Field(description="plain has no header on disk; luks1 has one of 2MiB")
-    ] = "luks2"
-    cipher: Annotated[
-        str,
-        Field(
-            pattern=r"^[a-z0-9_]+(,[a-z0-9_]+)?(-[a-z0-9_:]+)+$", description="a cipher in the notation of cryptsetup"
-        ),
-    ] = "aes-xts-plain64"
-    key_size: Annotated[
-        Literal[128, 192, 256, 384, 512] | None, Field(description="bits; 512 for xts, which halves it, else 256")
-    ] = None
-    sector_size: Annotated[Sector, Field(description="unit of encryption; luks1 has only 512B")] = 512
-    allow_discards: Annotated[bool, Field(description="pass discards on to the devices below")] = False
-    same_cpu_crypt: Annotated[bool, Field(description="encrypt on the CPU that sent the request")] = False
-    submit_from_crypt_cpus: Annotated[
-        bool, Field(description="submit writes directly, without a separate thread that sorts them")
-    ] = False
-    no_read_workqueue: Annotated[bool, Field(description="decrypt where the request ended")] = False
-    no_write_workqueue: Annotated[bool, Field(description="encrypt where the request came from")] = False
+    format: Literal["luks2", "luks1", "plain"] = Field(
+        "luks2", description="plain has no header on disk; luks1 has one of 2MiB"
+    )
+    cipher: str = Field(
+        "aes-xts-plain64",
+        pattern=r"^[a-z0-9_]+(,[a-z0-9_]+)?(-[a-z0-9_:]+)+$",
+        description="a cipher in the notation of cryptsetup",
+    )
+    key_size: Literal[128, 192, 256, 384, 512] | None = Field(
+        None, description="bits; 512 for xts, which halves it, else 256"
+    )
+    sector_size: Sector = Field(512, description="unit of encryption; luks1 has only 512B")
+    allow_discards: bool = Field(False, description="pass discards on to the devices below")
+    same_cpu_crypt: bool = Field(False, description="encrypt on the CPU that sent the request")
+    submit_from_crypt_cpus: bool = Field(
+        False, description="submit writes directly, without a separate thread that sorts them"
+    )
+    no_read_workqueue: bool = Field(False, description="decrypt where the request ended")
+    no_write_workqueue: bool = Field(False, description="encrypt where the request came from")
 
     @classmethod
     def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:

@@ -80,32 +80,27 @@ class Fs(Layer):
     kind: ClassVar[str] = "fs"
     noun: ClassVar[str] = "file systems"
     type: Literal["ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs"]
-    block_size: Annotated[Size | None, Field(description="4KiB if not given")] = None
-    options: Annotated[
-        str,
-        BeforeValidator(_options),
-        WithJsonSchema({"type": "string"}),
-        Field(description="mount options: noatime,data=writeback"),
-    ] = ""
+    block_size: Size | None = Field(None, description="4KiB if not given")
+    options: Annotated[str, BeforeValidator(_options), WithJsonSchema({"type": "string"})] = Field(
+        "", description="mount options: noatime,data=writeback"
+    )
     align: Annotated[
         str,
         BeforeValidator(_align),
         WithJsonSchema(
             {"anyOf": [{"enum": ["auto", "off", False]}, {"type": "string", "pattern": r"^\s*\S+\s+x\s+\d+"}]}
         ),
-        Field(
-            description="to the stripes below (auto), to none (off), or to a unit and its count in a stripe: 64KiB x 3"
-        ),
-    ] = "auto"
+    ] = Field(
+        "auto",
+        description="to the stripes below (auto), to none (off), or to a unit and its count in a stripe: 64KiB x 3",
+    )
     journal: Annotated[
         Literal["internal", "none"],
         BeforeValidator(lambda value: "none" if value is False else value),
         WithJsonSchema({"enum": ["internal", "none", False]}),
     ] = "internal"
-    data: Annotated[Profile | None, Field(description="btrfs: how data lie on the devices; single if not given")] = None
-    metadata: Annotated[
-        Profile | None, Field(description="btrfs: the same for metadata; dup on one device, else raid1")
-    ] = None
+    data: Profile | None = Field(None, description="btrfs: how data lie on the devices; single if not given")
+    metadata: Profile | None = Field(None, description="btrfs: the same for metadata; dup on one device, else raid1")
 
     @classmethod
     def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:

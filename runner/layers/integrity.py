@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -33,20 +33,16 @@ class Integrity(Layer):
     noun: ClassVar[str] = "integrity devices"
     maps: ClassVar[bool] = True
     algorithm: Literal["crc32", "crc32c", "xxhash64", "sha1", "sha256", "sha512"] = "crc32c"
-    mode: Annotated[
-        Literal["journal", "bitmap", "direct"],
-        Field(description="data and tags through a journal, regions marked in a bitmap, or neither (not crash safe)"),
-    ] = "journal"
-    sector_size: Annotated[Sector, Field(description="bytes of data with one tag")] = 512
-    tag_size: Annotated[
-        int | None, Field(ge=1, le=64, description="bytes of a tag; the whole checksum if not given")
-    ] = None
-    interleave: Annotated[Size, Field(description="bytes of data before each area of tags; 16MiB if not given")] = (
-        DEFAULT_INTERLEAVE
+    mode: Literal["journal", "bitmap", "direct"] = Field(
+        "journal",
+        description="data and tags through a journal, regions marked in a bitmap, or neither (not crash safe)",
     )
-    journal_size: Annotated[
-        Size | None, Field(description="journal: a 128th of the device, at most 64MiB, if not given")
-    ] = None
+    sector_size: Sector = Field(512, description="bytes of data with one tag")
+    tag_size: int | None = Field(None, ge=1, le=64, description="bytes of a tag; the whole checksum if not given")
+    interleave: Size = Field(
+        DEFAULT_INTERLEAVE, description="bytes of data before each area of tags; 16MiB if not given"
+    )
+    journal_size: Size | None = Field(None, description="journal: a 128th of the device, at most 64MiB, if not given")
 
     @classmethod
     def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:

@@ -50,35 +50,33 @@ class Lvm(Grouped):
     kind: ClassVar[str] = "lvm"
     noun: ClassVar[str] = "volumes"
     maps: ClassVar[bool] = True
-    type: Annotated[Type | None, Field(description="striped if stripes > 1, else linear, if not given")] = None
-    volumes: Annotated[int, Field(ge=1, le=256, description="the number of equal logical volumes")] = 1
-    stripes: Annotated[
-        int | None, Field(ge=1, description="data stripes (lvcreate -i); parity and copies come on top of them")
-    ] = None
-    stripe_size: Annotated[Size | None, Field(description="64KiB if not given (lvcreate -I)")] = None
-    mirrors: Annotated[
-        int | None, Field(ge=1, description="mirror, raid1, raid10: copies beyond the first; 1 if not given")
-    ] = None
-    devices: Annotated[
-        int | None,
-        Field(ge=1, description="the number of devices below to use; default: as many as `stripes` needs, else all"),
-    ] = None
-    extent_size: Annotated[Size, Field(description="4MiB if not given (vgcreate -s)")] = 4 * MIB
-    alignment: Annotated[
-        Size | None, Field(ge=512, description="data begins at a multiple of it; LVM decides if not given")
-    ] = None
-    size: Annotated[
-        Extent, Field(description="of each volume: bytes, or a share of what is free, or of its equal part of that")
-    ] = "100%"
-    order: Annotated[
-        Annotated[str, BeforeValidator(_order)] | None,
-        Field(description='order in which the devices are used, counted from 1, like "4 3 1 2"'),
-    ] = None
+    type: Type | None = Field(None, description="striped if stripes > 1, else linear, if not given")
+    volumes: int = Field(1, ge=1, le=256, description="the number of equal logical volumes")
+    stripes: int | None = Field(
+        None, ge=1, description="data stripes (lvcreate -i); parity and copies come on top of them"
+    )
+    stripe_size: Size | None = Field(None, description="64KiB if not given (lvcreate -I)")
+    mirrors: int | None = Field(
+        None, ge=1, description="mirror, raid1, raid10: copies beyond the first; 1 if not given"
+    )
+    devices: int | None = Field(
+        None, ge=1, description="the number of devices below to use; default: as many as `stripes` needs, else all"
+    )
+    extent_size: Size = Field(4 * MIB, description="4MiB if not given (vgcreate -s)")
+    alignment: Size | None = Field(
+        None, ge=512, description="data begins at a multiple of it; LVM decides if not given"
+    )
+    size: Extent = Field(
+        "100%", description="of each volume: bytes, or a share of what is free, or of its equal part of that"
+    )
+    order: Annotated[str, BeforeValidator(_order)] | None = Field(
+        None, description='order in which the devices are used, counted from 1, like "4 3 1 2"'
+    )
     sync: Sync = "auto"
-    chunk: Annotated[Size | None, Field(description="thin, cache: unit of allocation; 64KiB if not given")] = None
-    fast: Annotated[
-        int | None, Field(ge=1, description="cache: the number of devices, from the last, that hold it; default 1")
-    ] = None
+    chunk: Size | None = Field(None, description="thin, cache: unit of allocation; 64KiB if not given")
+    fast: int | None = Field(
+        None, ge=1, description="cache: the number of devices, from the last, that hold it; default 1"
+    )
     cache_mode: Literal["writethrough", "writeback", "passthrough"] | None = None
 
     @classmethod

@@ -135,39 +135,33 @@ class Md(Grouped):
     kind: ClassVar[str] = "md"
     noun: ClassVar[str] = "arrays"
     level: Level
-    chunk: Annotated[
-        Size | None,
-        Field(description="stripe chunk: a power of two, with RAID 0 any multiple of 4KiB; 512KiB if not given"),
-    ] = None
-    devices: Annotated[
-        int | None, Field(ge=1, description="active devices; default: all without spares and journal")
-    ] = None
-    layout: Annotated[
-        Annotated[str, BeforeValidator(_layout), WithJsonSchema({"type": "string", "pattern": _LAYOUT})] | None,
+    chunk: Size | None = Field(
+        None, description="stripe chunk: a power of two, with RAID 0 any multiple of 4KiB; 512KiB if not given"
+    )
+    devices: int | None = Field(None, ge=1, description="active devices; default: all without spares and journal")
+    layout: Annotated[str, BeforeValidator(_layout), WithJsonSchema({"type": "string", "pattern": _LAYOUT})] | None = (
         Field(
+            None,
             description="RAID 10: n2, f2, o2 …: near, far or offset, and the number of copies; "
             "RAID 5 and 6: left-symmetric, right-asymmetric, parity-first …; "
-            "RAID 6 also ddf-N-restart, left-symmetric-6 …"
-        ),
-    ] = None
+            "RAID 6 also ddf-N-restart, left-symmetric-6 …",
+        )
+    )
     metadata: Metadata = "1.2"
     bitmap: Annotated[
         Literal["none", "internal"], BeforeValidator(_off), WithJsonSchema({"enum": ["none", "internal", False]})
     ] = "none"
-    ppl: Annotated[
-        bool, BeforeValidator(_ppl), Field(description="RAID 5: partial parity log, which closes the write hole")
-    ] = False
-    journal: Annotated[
-        int,
-        BeforeValidator(_journal),
-        Field(ge=0, le=1, description="RAID 4, 5, 6: the number of devices, from the last, that hold a write journal"),
-    ] = 0
-    spare: Annotated[int, Field(ge=0)] = 0
-    write_mostly: Annotated[
-        int,
-        Field(ge=0, description="RAID 1: the number of active devices, from the last, that are only read if they must"),
-    ] = 0
-    size: Annotated[Size | None, Field(description="bytes used of every device; all if not given")] = None
+    ppl: Annotated[bool, BeforeValidator(_ppl)] = Field(
+        False, description="RAID 5: partial parity log, which closes the write hole"
+    )
+    journal: Annotated[int, BeforeValidator(_journal)] = Field(
+        0, ge=0, le=1, description="RAID 4, 5, 6: the number of devices, from the last, that hold a write journal"
+    )
+    spare: int = Field(0, ge=0)
+    write_mostly: int = Field(
+        0, ge=0, description="RAID 1: the number of active devices, from the last, that are only read if they must"
+    )
+    size: Size | None = Field(None, description="bytes used of every device; all if not given")
     sync: Sync = "auto"
     state: State = "clean"
 

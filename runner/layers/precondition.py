@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -27,25 +27,20 @@ class Precondition(Layer):
     noun: ClassVar[str] = "devices"
     #: A precondition without effect is no layer at all (see `is_absent`).
     keeps_zeros: ClassVar[bool] = False
-    how: Annotated[
-        Literal["none", "fill", "random-fill", "until-steady"],
-        Field(
-            description="all of it in order, all of it once in random order, or filled and then written at random "
-            "until that is steady"
-        ),
-    ] = "none"
-    discard: Annotated[bool, Field(description="discard the whole device before")] = False
-    block_size: Annotated[Size | None, Field(ge=512, description="written at once; 1MiB for fill, else 4KiB")] = None
-    iodepth: Annotated[int, Field(ge=1, le=65536, description="requests under way on each device")] = 32
-    criterion: Annotated[
-        Literal["iops_slope", "iops", "bw_slope", "bw"],
-        Field(description="steady: the slope over the window, or the largest deviation from its mean"),
-    ] = "iops_slope"
-    within: Annotated[Percent, Field(gt=0, description="steady: how large slope or deviation may be, of the mean")] = (
-        0.05
+    how: Literal["none", "fill", "random-fill", "until-steady"] = Field(
+        "none",
+        description="all of it in order, all of it once in random order, or filled and then written at random "
+        "until that is steady",
     )
-    window: Annotated[Time, Field(ge=2, description="steady: length of the window")] = 60.0
-    limit: Annotated[Time, Field(ge=2, description="steady: stop after this time; the result records it")] = 1800.0
+    discard: bool = Field(False, description="discard the whole device before")
+    block_size: Size | None = Field(None, ge=512, description="written at once; 1MiB for fill, else 4KiB")
+    iodepth: int = Field(32, ge=1, le=65536, description="requests under way on each device")
+    criterion: Literal["iops_slope", "iops", "bw_slope", "bw"] = Field(
+        "iops_slope", description="steady: the slope over the window, or the largest deviation from its mean"
+    )
+    within: Percent = Field(0.05, gt=0, description="steady: how large slope or deviation may be, of the mean")
+    window: Time = Field(60.0, ge=2, description="steady: length of the window")
+    limit: Time = Field(1800.0, ge=2, description="steady: stop after this time; the result records it")
 
     @classmethod
     def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:

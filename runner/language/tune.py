@@ -141,7 +141,7 @@ def meaningless(tunable: str, stack: tuple[Layer, ...], disks: tuple[Disk, ...])
     if kind and kind not in kinds:
         return f"it has no {kind}"
     levels = {layer.level for layer in stack if isinstance(layer, Md)}
-    if key in OF_PARITY and not levels & PARITY:
+    if key in OF_PARITY and not levels & PARITY.keys():
         return "it has no RAID 4, 5 or 6"
     if key in OF_REDUNDANT and not levels & REDUNDANT:
         return "it has no array with redundancy"

@@ -8,10 +8,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from runner.base.quantities import Model, format_size
 from runner.layers.geometry import Below, Shape
+
+#: `none` in YAML may be written as false.
+NoneIfFalse = BeforeValidator(lambda value: "none" if value is False else value)
 
 
 class Problem(NamedTuple):
@@ -122,9 +125,16 @@ class Grouped(Layer):
     @abstractmethod
     def resolve_part(self, below: Below) -> Self: ...
 
+    def views(self, context: BuildContext) -> tuple[View, ...]:
+        parts = context.parts(self.groups)
+        return tuple(self.group_view(part, context.name(at, self.groups)) for at, part in enumerate(parts))
+
     @abstractmethod
     def group_shape(self, below: Below) -> Shape:
         """Return the device that one group becomes."""
+
+    @abstractmethod
+    def group_view(self, context: BuildContext, name: str) -> View: ...
 
 
 def power_of_two(field: str, value: int, least: int, what: str) -> Iterator[Problem]:

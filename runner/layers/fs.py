@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from runner.base.quantities import Size, format_size, parse_size
-from runner.layers.base import BuildContext, Layer, Problem, View, as_uuid, mark, power_of_two
+from runner.layers.base import BuildContext, Layer, NoneIfFalse, Problem, View, as_uuid, mark, power_of_two
 from runner.layers.geometry import Below, Shape, losses_of
 
 MIB = 2**20
@@ -96,7 +96,7 @@ class Fs(Layer):
     )
     journal: Annotated[
         Literal["internal", "none"],
-        BeforeValidator(lambda value: "none" if value is False else value),
+        NoneIfFalse,
         WithJsonSchema({"enum": ["internal", "none", False]}),
     ] = "internal"
     data: Profile | None = Field(None, description="btrfs: how data lie on the devices; single if not given")

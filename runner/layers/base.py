@@ -42,12 +42,11 @@ class Layer(Model):
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """Return the kernel modules that it needs."""
         return ()
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """Return the programs that it needs, without those of every system."""
+        """Return the programs that it needs beside those of every system."""
         return ()
 
     @property
@@ -66,11 +65,9 @@ class Layer(Model):
 
     @property
     def title(self) -> str:
-        """Return the name that people use for it."""
         return self.kind
 
     def noun_above(self, below: Below) -> str:  # noqa: ARG002
-        """Return what a message calls the devices on top of it."""
         return self.noun
 
     @classmethod
@@ -98,8 +95,7 @@ class Layer(Model):
 
     def above(self, below: Below) -> Below:
         """Return what the next layer finds below it."""
-        selected_by = self.kind if self.selects else ""
-        return Below(self.devices_above(below), self.noun_above(below), selected_by)
+        return Below(self.devices_above(below), self.noun_above(below), self.kind if self.selects else "")
 
 
 class Grouped(Layer):
@@ -265,23 +261,21 @@ class DmView(View):
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """Return the marks in the headers, if the format has a place for one."""
         return tuple(one.mark for one in self.mappings)
 
 
 def mappings_of(layer: Layer, context: BuildContext, kind: str) -> tuple[DeviceMapping, ...]:
-    return tuple(_mapping(layer, context, at, kind) for at in range(len(context.devices)))
-
-
-def _mapping(layer: Layer, context: BuildContext, at: int, kind: str) -> DeviceMapping:
-    member = context.devices[at]
-    digits = mark(layer, (member,))
-    name = f"{context.name(at, len(context.devices))}-{digits[:8]}"
-    if kind.startswith("LUKS"):
-        written = as_uuid(digits)
-        owner = f"CRYPT-{kind}-{written.replace('-', '')}-"
-        uuid = owner + name
-    else:
-        written = f"matrix {digits}"
-        owner = uuid = f"CRYPT-{kind}-{name}"
-    return DeviceMapping(member, name, written, owner, uuid, context.below.devices[at].full_stripe or 0)
+    found = []
+    for at, member in enumerate(context.devices):
+        digits = mark(layer, (member,))
+        name = f"{context.name(at, len(context.devices))}-{digits[:8]}"
+        if kind.startswith("LUKS"):
+            written = as_uuid(digits)
+            owner = f"CRYPT-{kind}-{written.replace('-', '')}-"
+            uuid = owner + name
+        else:
+            written = f"matrix {digits}"
+            owner = uuid = f"CRYPT-{kind}-{name}"
+        stripe = context.below.devices[at].full_stripe or 0
+        found.append(DeviceMapping(member, name, written, owner, uuid, stripe))
+    return tuple(found)

@@ -24,6 +24,7 @@ LARGEST_JOURNAL = 64 * MIB
 PAGE = 4 * KIB
 #: A journal consists of whole sections, each smaller than this.
 SECTION = 256 * KIB
+MODE_OPTIONS = {"journal": (), "bitmap": ("--integrity-bitmap-mode",), "direct": ("--integrity-no-journal",)}
 
 
 class Integrity(Layer):
@@ -56,15 +57,13 @@ class Integrity(Layer):
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """Return the target. The kernel loads checksums on demand."""
-        return ("dm_mod", "dm_integrity")
+        return ("dm_mod", "dm_integrity")  # the kernel loads checksums on demand
 
     def resolve(self, below: Below) -> Self:  # noqa: ARG002
         return self.model_copy(update={"tag_size": self.tag_bytes})
 
     @property
     def tag_bytes(self) -> int:
-        """Return the bytes of a tag, one for each sector."""
         return self.tag_size or ALGORITHMS[self.algorithm]
 
     def bytes_written(self, below: Below) -> int:
@@ -96,7 +95,30 @@ class Integrity(Layer):
         return max(0, size - PAGE - journal - areas * area - SECTION) // PAGE * PAGE
 
     def views(self, context: BuildContext) -> tuple[View, ...]:
-        return _views(self, context)
+        mappings = mappings_of(self, context, "INTEGRITY")
+        journal = "" if self.journal_size is None else str(self.journal_size)
+        view = IntegrityView(
+            kind="integrity",
+            members=context.devices,
+            tops=tuple(mapping.path for mapping in mappings),
+            mappings=mappings,
+            mode=self.mode,
+            format_options=(
+                f"--integrity={self.algorithm}",
+                f"--sector-size={self.sector_size}",
+                f"--tag-size={self.tag_bytes}",
+                f"--interleave-sectors={self.interleave // 512}",
+                *((f"--journal-size={journal}",) if journal else ()),
+            ),
+            open_options=(f"--integrity={self.algorithm}",),
+            mode_options=MODE_OPTIONS[self.mode],
+            algorithm=self.algorithm,
+            sector_size=self.sector_size,
+            tag_size=self.tag_bytes,
+            interleave=self.interleave,
+            journal_size=journal,
+        )
+        return (view,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,34 +134,3 @@ class IntegrityView(DmView):
     interleave: int
     #: The declared size; empty if the kernel decides.
     journal_size: str
-
-
-MODE_OPTIONS = {"journal": (), "bitmap": ("--integrity-bitmap-mode",), "direct": ("--integrity-no-journal",)}
-
-
-def _views(layer: Integrity, context: BuildContext) -> tuple[View, ...]:
-    mappings = mappings_of(layer, context, "INTEGRITY")
-    journal = "" if layer.journal_size is None else str(layer.journal_size)
-    return (
-        IntegrityView(
-            kind="integrity",
-            members=context.devices,
-            tops=tuple(one.path for one in mappings),
-            mappings=mappings,
-            mode=layer.mode,
-            format_options=(
-                f"--integrity={layer.algorithm}",
-                f"--sector-size={layer.sector_size}",
-                f"--tag-size={layer.tag_bytes}",
-                f"--interleave-sectors={layer.interleave // 512}",
-                *((f"--journal-size={journal}",) if journal else ()),
-            ),
-            open_options=(f"--integrity={layer.algorithm}",),
-            mode_options=MODE_OPTIONS[layer.mode],
-            algorithm=layer.algorithm,
-            sector_size=layer.sector_size,
-            tag_size=layer.tag_bytes,
-            interleave=layer.interleave,
-            journal_size=journal,
-        ),
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, Any
 
@@ -165,6 +166,16 @@ def resolve_share(length: int | str, whole: int) -> int:
 NAME = r"^[A-Za-z][A-Za-z0-9_.+-]*$"
 #: A name in a matrix; it becomes a part of file and folder names.
 Name = Annotated[str, Field(pattern=NAME, max_length=80)]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSchema:
+    """Change the JSON schema of a field, if users may write it in more ways than the model shows."""
+
+    change: Callable[[Any], Any]
+
+    def __get_pydantic_json_schema__(self, core: Any, handler: Any) -> Any:
+        return self.change(handler(core))
 
 
 class Model(BaseModel):

@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_args, get_origin
 
-from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, create_model
+from pydantic import BeforeValidator, Field, create_model
 
-from runner.base.quantities import Model
+from runner.base.quantities import ChangeSchema, Model
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
-    from pydantic.json_schema import JsonSchemaValue
-    from pydantic_core import CoreSchema
 
 Scalar = str | int | float | bool
 Condition = dict[str, Scalar | tuple[Scalar, ...]]
@@ -50,17 +48,14 @@ def as_tuple(value: object) -> tuple[object, ...]:
     return values
 
 
-class _ScalarOrList:
-    """The JSON schema for one value or a list of values."""
-
-    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        items = handler(core).get("items", {})
-        return {"anyOf": [items, {"type": "array", "items": items, "minItems": 1}]}
+def _scalar_or_list(schema: Any) -> Any:
+    items = schema.get("items", {})
+    return {"anyOf": [items, {"type": "array", "items": items, "minItems": 1}]}
 
 
 def _axis(annotation: Any, metadata: list[Any]) -> Any:
     value = Annotated[annotation, *metadata] if metadata else annotation
-    return Annotated[tuple[value, ...], BeforeValidator(as_tuple), _ScalarOrList()]  # type: ignore[valid-type]
+    return Annotated[tuple[value, ...], BeforeValidator(as_tuple), ChangeSchema(_scalar_or_list)]  # type: ignore[valid-type]
 
 
 def axis_type(field: FieldInfo) -> Any:

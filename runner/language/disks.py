@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     BeforeValidator,
     Field,
-    GetCoreSchemaHandler,
-    GetJsonSchemaHandler,
     PlainSerializer,
     WithJsonSchema,
     model_validator,
 )
-from pydantic_core import CoreSchema, core_schema
 
-from runner.base.quantities import Extent, Model, Percent, Size, Time, format_rate, parse_rate, resolve_share
+from runner.base.quantities import (
+    ChangeSchema,
+    Extent,
+    Model,
+    Percent,
+    Size,
+    Time,
+    format_rate,
+    parse_rate,
+    resolve_share,
+)
 from runner.simdisks.disk import Bus, Disk, Fault, Physics
-
-if TYPE_CHECKING:
-    from pydantic.json_schema import JsonSchemaValue
 
 #: The disk server keeps a list of bad regions.
 LARGEST_SPOT = 2**30
@@ -30,7 +34,7 @@ MOST_FAULTS = 64
 
 class _Fault(Model):
     disk: int = Field(ge=0, description="its number, from 0")
-    at: Time = Field(0.0, ge=0, description="time since the start of fio, ramp included")
+    at: Annotated[Time, Field(ge=0, description="time since the start of fio, ramp included")] = 0.0
 
 
 class Dies(_Fault):
@@ -60,7 +64,7 @@ class Stalls(_Fault):
     """No command is answered for a while."""
 
     kind: Literal["stalls"]
-    lasts: Time = Field(gt=0)
+    lasts: Annotated[Time, Field(gt=0)]
 
     def of(self, size: int) -> Fault:  # noqa: ARG002 - this fault is not at a place
         return Fault(self.disk, "stalls", self.at, self.lasts)
@@ -71,7 +75,7 @@ class Medium(_Fault):
 
     kind: Literal["medium"]
     start: Extent
-    length: Size = Field(gt=0, le=LARGEST_SPOT)
+    length: Annotated[Size, Field(gt=0, le=LARGEST_SPOT)]
 
     def of(self, size: int) -> Fault:
         start = resolve_share(self.start, size)
@@ -82,32 +86,28 @@ FAULTS: dict[str, type[_Fault]] = {"dies": Dies, "slow": Slow, "stalls": Stalls,
 AnyFault = Annotated[Dies | Slow | Stalls | Medium, Field(discriminator="kind")]
 
 
-class _OneSetOrSeveral:
-    """A list of faults for every trial, or several lists by name, which are an axis."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_before_validator_function(self._named, handler(source))
-
-    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        several = handler(core)
-        (faults,) = several["patternProperties"].values()
-        return {"anyOf": [faults, several]}
-
-    def _named(self, value: object) -> object:
-        if isinstance(value, list):
-            return {UNNAMED: tuple(value)}
-        if isinstance(value, dict):
-            if UNNAMED in value:
-                raise ValueError("each of several sets of faults needs a name")
-            return {name: tuple(one) if isinstance(one, list) else one for name, one in value.items()}
-        return value
-
-
 #: The name of the only set.
 UNNAMED = ""
 _Name = Annotated[str, Field(pattern=r"^([A-Za-z][A-Za-z0-9_.+-]*)?$", max_length=80)]
 _Faults = Annotated[tuple[AnyFault, ...], Field(max_length=MOST_FAULTS)]
-FaultSets = Annotated[dict[_Name, _Faults], _OneSetOrSeveral()]
+
+
+def _named_sets(value: object) -> object:
+    """Accept a list of faults for every trial, or several lists by name, which are an axis."""
+    if isinstance(value, list):
+        return {UNNAMED: tuple(value)}
+    if isinstance(value, dict):
+        if UNNAMED in value:
+            raise ValueError("each of several sets of faults needs a name")
+        return {name: tuple(faults) if isinstance(faults, list) else faults for name, faults in value.items()}
+    return value
+
+
+FaultSets = Annotated[
+    dict[_Name, _Faults],
+    BeforeValidator(_named_sets),
+    ChangeSchema(lambda several: {"anyOf": [*several["patternProperties"].values(), several]}),
+]
 
 
 KIB, MIB = 1024, 1024 * 1024
@@ -136,7 +136,7 @@ class _Model(Model):
     name: str | None = None
     source: str | None = Field(None, description="where the figures come from")
     interface: Throughput | None = Field(None, description="to the host; no limit if not given")
-    overhead: Time = Field(0.00002, ge=0, lt=1, description="of every command on the interface")
+    overhead: Annotated[Time, Field(ge=0, lt=1, description="of every command on the interface")] = 0.00002
 
     def _common(self) -> dict[str, float]:
         return {"overhead": self.overhead, "interface": float(self.interface or 0)}
@@ -145,8 +145,8 @@ class _Model(Model):
 class Seek(Model):
     """The arm of a hard disk."""
 
-    track: Time = Field(ge=0, lt=1, description="to the next track")
-    full: Time = Field(gt=0, lt=1, description="across the whole disk")
+    track: Annotated[Time, Field(ge=0, lt=1, description="to the next track")]
+    full: Annotated[Time, Field(gt=0, lt=1, description="across the whole disk")]
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -160,15 +160,15 @@ class Seek(Model):
 class Zone(Model):
     """A part of the disk where all tracks have the same rate."""
 
-    to: Percent = Field(gt=0, le=1, description="where it ends, as a share of the disk")
+    to: Annotated[Percent, Field(gt=0, le=1, description="where it ends, as a share of the disk")]
     rate: Throughput
 
 
 class Shingled(Model):
     """Shingled recording: tracks overlap, so writes that are not sequential go to a landing zone first."""
 
-    band: Size = Field(ge=MIB, description="bytes that can only be written in sequence")
-    landing: Size = Field(ge=MIB, description="size of the area for all other writes")
+    band: Annotated[Size, Field(ge=MIB, description="bytes that can only be written in sequence")]
+    landing: Annotated[Size, Field(ge=MIB, description="size of the area for all other writes")]
 
 
 class Hdd(_Model):
@@ -185,7 +185,7 @@ class Hdd(_Model):
         16, description="the number of equal zones from outer to inner, or a list with the end and the rate of each"
     )
     seek: Seek = Seek.model_validate({"track": "0.8ms", "full": "18ms"})
-    cache: Size = Field(16 * MIB, ge=0, le=1 << 32)
+    cache: Annotated[Size, Field(ge=0, le=1 << 32)] = 16 * MIB
     write_cache: bool = Field(True, description="writes go to half of the cache until a flush")
     read_ahead: Size | None = Field(None, ge=0, description="4MiB if not given, or a quarter of the cache")
     shingled: Shingled | None = None
@@ -234,7 +234,7 @@ class Hdd(_Model):
 class Cliff(Model):
     """The end of the fast area of an SSD, and the rate after it."""
 
-    after: Size = Field(gt=0)
+    after: Annotated[Size, Field(gt=0)]
     bandwidth: Throughput
 
 
@@ -242,8 +242,8 @@ class Ssd(_Model):
     """Flash channels that work in parallel behind one interface."""
 
     kind: Literal["ssd"]
-    read_latency: Time = Field(gt=0, lt=1)
-    write_latency: Time = Field(gt=0, lt=1)
+    read_latency: Annotated[Time, Field(gt=0, lt=1)]
+    write_latency: Annotated[Time, Field(gt=0, lt=1)]
     channels: int = Field(ge=1, le=256, description="number of commands in parallel")
     bandwidth: Throughput
     write_bandwidth: Throughput | None = Field(None, description="as for reading if not given")
@@ -266,7 +266,7 @@ class Burst(Model):
     """A higher limit for a short time."""
 
     iops: int = Field(ge=1)
-    credits: Time = Field(gt=0, description="how long a full burst lasts")
+    credits: Annotated[Time, Field(gt=0, description="how long a full burst lasts")]
 
 
 class Volume(_Model):
@@ -276,8 +276,8 @@ class Volume(_Model):
     iops: int = Field(ge=1)
     burst: Burst | None = None
     bandwidth: Throughput | None = Field(None, description="no limit if not given")
-    latency: Time = Field(0.0005, ge=0, lt=10)
-    io_size: Size = Field(256 * KIB, gt=0, description="a larger request counts several times")
+    latency: Annotated[Time, Field(ge=0, lt=10)] = 0.0005
+    io_size: Annotated[Size, Field(gt=0, description="a larger request counts several times")] = 256 * KIB
 
     @model_validator(mode="after")
     def _bursts(self) -> Self:
@@ -303,7 +303,7 @@ class Ideal(_Model):
     """As fast as the disk server."""
 
     kind: Literal["ideal"]
-    overhead: Time = Field(0.0, ge=0, lt=1, description="of every command on the interface")
+    overhead: Annotated[Time, Field(ge=0, lt=1, description="of every command on the interface")] = 0.0
 
     def physics(self, seed: int) -> Physics:  # noqa: ARG002 - the model has no random part
         return Physics("ideal", tuple(self._common().items()))
@@ -314,27 +314,8 @@ DiskModel = Annotated[AnyModel, Field(discriminator="kind")]
 MODELS: dict[str, type[AnyModel]] = {"hdd": Hdd, "ssd": Ssd, "volume": Volume, "ideal": Ideal}
 
 
-class _Named:
-    """The JSON schema for a model or its name. The loader has replaced the name before this model is validated."""
-
-    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return {"anyOf": [{"type": "string", "description": "the name of a shipped model, or a file"}, handler(core)]}
-
-
-class _OneOrSeveral:
-    """One set of disks, or a list of them."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_before_validator_function(self._listed, handler(source))
-
-    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        several = handler(core)
-        return {"anyOf": [several["items"], several]}
-
-    def _listed(self, value: object) -> object:
-        if value == []:
-            raise ValueError("this list is empty; write at least one item")
-        return tuple(value) if isinstance(value, list) else (value,)
+#: The loader has replaced the name of a model before this one is validated.
+_MODEL_NAME = {"type": "string", "description": "the name of a shipped model, or a file"}
 
 
 class Disks(Model):
@@ -342,9 +323,11 @@ class Disks(Model):
 
     count: int = Field(ge=1, le=26)
     #: A disk is a file, and files on ext4 are smaller than 16 TiB.
-    size: Size = Field(ge=16 * MIB, lt=16 * 1024**4)
+    size: Annotated[Size, Field(ge=16 * MIB, lt=16 * 1024**4)]
     bus: Bus = "virtio"
-    model: Annotated[DiskModel | None, _Named()] = Field(None, description="as fast as the host, if not given")
+    model: Annotated[DiskModel | None, ChangeSchema(lambda model: {"anyOf": [_MODEL_NAME, model]})] = Field(
+        None, description="as fast as the host, if not given"
+    )
 
     def each(self, seed: int) -> tuple[Disk, ...]:
         return tuple(
@@ -363,4 +346,15 @@ class BusLimit(Model):
     bandwidth: Throughput
 
 
-DiskSets = Annotated[tuple[Disks, ...], _OneOrSeveral()]
+def _listed_disks(value: object) -> object:
+    """Accept one set of disks, or a list of them."""
+    if value == []:
+        raise ValueError("this list is empty; write at least one item")
+    return tuple(value) if isinstance(value, list) else (value,)
+
+
+DiskSets = Annotated[
+    tuple[Disks, ...],
+    BeforeValidator(_listed_disks),
+    ChangeSchema(lambda several: {"anyOf": [several["items"], several]}),
+]

@@ -110,9 +110,9 @@ _OPTIONS = ("steadystate", "ss", "steadystate_duration", "ss_dur")
 class Steady(Model):
     """Work ends once the rate is steady. Trials that never become steady are marked."""
 
-    within: Percent = Field(gt=0, description="largest slope or deviation, as a share of the mean")
+    within: Annotated[Percent, Field(gt=0, description="largest slope or deviation, as a share of the mean")]
     of: Literal["iops", "bw"] = Field("iops", description="the rate that has to be steady")
-    over: Time = Field(10.0, ge=2, description="for this time, after `ramp`")
+    over: Annotated[Time, Field(ge=2, description="for this time, after `ramp`")] = 10.0
     slope: bool = Field(
         True, description="test the slope over that time; false: test the largest deviation from its mean"
     )

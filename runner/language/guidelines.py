@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
-from runner.base.quantities import Model, Name, Percent, parse_percent, parse_rate, parse_time
-from runner.language.axes import Condition, Scalar, SomeCells, Where, conditions
+from runner.base.quantities import ChangeSchema, Model, Name, Percent, parse_percent, parse_rate, parse_time
+from runner.language.axes import Scalar, SomeCells, Where, conditions
 from runner.language.metrics import KNOWN, Metric
 
 _FACTOR = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:x|per\s+\S+)?\s*")
@@ -93,6 +93,13 @@ class Claim(Model):
     def figure(self) -> Metric:
         return KNOWN[self.metric]
 
+    @model_validator(mode="after")
+    def _differ(self) -> Self:
+        sides = [getattr(self, side) for side in ("of", "to", "over") if hasattr(self, side)]
+        if len(sides) == 2 and sides[0] == sides[1]:
+            raise ValueError("both sides select the same cells; change one of them")
+        return self
+
 
 class _Bounded(Claim):
     """A factor between bounds."""
@@ -113,22 +120,12 @@ def _check_bounds(least: float | None, most: float | None) -> None:
         raise ValueError(f"`at_least` ({least:g}) is more than `at_most` ({most:g})")
 
 
-def _unlike(one: Condition, other: Condition) -> None:
-    if one == other:
-        raise ValueError("both sides select the same cells; change one of them")
-
-
 class Compare(Claim):
     """`of` equals `to`, within a margin."""
 
     of: SomeCells
     to: SomeCells
     within: Margin
-
-    @model_validator(mode="after")
-    def _of_two(self) -> Self:
-        _unlike(self.of, self.to)
-        return self
 
 
 class RatioOf(_Bounded):
@@ -137,22 +134,12 @@ class RatioOf(_Bounded):
     of: SomeCells
     to: SomeCells
 
-    @model_validator(mode="after")
-    def _of_two(self) -> Self:
-        _unlike(self.of, self.to)
-        return self
-
 
 class Effect(_Bounded):
     """One value of an axis divided by another, over all other axes."""
 
     of: SomeCells
     over: SomeCells
-
-    @model_validator(mode="after")
-    def _of_two(self) -> Self:
-        _unlike(self.of, self.over)
-        return self
 
 
 class Best(Claim):
@@ -185,6 +172,14 @@ def _above_nothing(most: Amount | None) -> Amount | None:
     return most
 
 
+_EXAMPLES = {
+    "bytes/s": "bytes a second, like 200MB/s",
+    "1/s": "requests a second, like 240 IOPS",
+    "ns": "a time, like 12ms",
+    "share": "a share, like 95%",
+}
+
+
 class Bound(Claim):
     """The metric itself lies between bounds."""
 
@@ -200,14 +195,6 @@ class Bound(Claim):
             if one is not None and one.unit != self.figure.unit:
                 raise ValueError(f"the unit does not fit {self.metric}; write {_EXAMPLES[self.figure.unit]}")
         return self
-
-
-_EXAMPLES = {
-    "bytes/s": "bytes a second, like 200MB/s",
-    "1/s": "requests a second, like 240 IOPS",
-    "ns": "a time, like 12ms",
-    "share": "a share, like 95%",
-}
 
 
 class SumOf(Claim):
@@ -248,7 +235,7 @@ class Guideline(Model):
     id: Name
     claim: str = Field("", description="in words")
     source: str = Field("", description="who recommends it")
-    confidence: Percent = Field(0.95, gt=0.5, lt=1)
+    confidence: Annotated[Percent, Field(gt=0.5, lt=1)] = 0.95
     compare: Compare | None = None
     ratio: RatioOf | None = None
     best: Best | None = None
@@ -291,13 +278,10 @@ def repeated(names: Sequence[str]) -> list[str]:
     return [name for name in dict.fromkeys(names) if names.count(name) > 1]
 
 
-class _ListOrFiles:
-    """The JSON schema for guidelines and names of files among them."""
-
-    def __get_pydantic_json_schema__(self, core: Any, handler: Any) -> Any:
-        schema = handler(core)
-        file = {"type": "string", "description": "a file of guidelines, or one of them: FILE.yaml#id"}
-        return {**schema, "items": {"anyOf": [schema["items"], file]}}
-
-
-Guidelines = Annotated[tuple[Guideline, ...], BeforeValidator(listed), AfterValidator(_different), _ListOrFiles()]
+_FILE = {"type": "string", "description": "a file of guidelines, or one of them: FILE.yaml#id"}
+Guidelines = Annotated[
+    tuple[Guideline, ...],
+    BeforeValidator(listed),
+    AfterValidator(_different),
+    ChangeSchema(lambda schema: {**schema, "items": {"anyOf": [schema["items"], _FILE]}}),
+]

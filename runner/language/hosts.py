@@ -86,7 +86,7 @@ class LabDisk(Model):
     id: StableId = Field(description="its name in /dev/disk/by-id")
     serial: Told | None = Field(None, min_length=1, description="its serial number, as `matrix disks` shows it")
     wwn: Told | None = Field(None, pattern=r"^(0x|naa\.|eui\.|nvme\.|t10\.)?\S+$", description="its World Wide Name")
-    size: Size = Field(gt=0, description="exactly")
+    size: Annotated[Size, Field(gt=0, description="exactly")]
     kind: DiskKind | None = None
     tags: Words = ()
     for_: Patterns = Field(

@@ -12,7 +12,6 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
-    GetJsonSchemaHandler,
     WithJsonSchema,
     create_model,
     model_validator,
@@ -21,7 +20,7 @@ from pydantic import (
 from runner.base.quantities import Model, Name, Percent, Size, parse_time
 from runner.language.axes import Condition, as_tuple, axes_of, conditions
 from runner.language.disks import UNNAMED, BusLimit, Disks, DiskSets, FaultSets
-from runner.language.guidelines import Guidelines
+from runner.language.guidelines import Guidelines, listed
 from runner.language.hosts import Needs
 from runner.language.presets import WorkloadAxes
 from runner.language.tune import Tune
@@ -29,9 +28,6 @@ from runner.layers import LAYERS
 from runner.simdisks.disk import Disk, Fault, Link
 
 if TYPE_CHECKING:
-    from pydantic.json_schema import JsonSchemaValue
-    from pydantic_core import CoreSchema
-
     from runner.language.workload import Workload
     from runner.language.yaml_source import Path
 
@@ -105,10 +101,13 @@ class MachineWish(Model):
         WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
     ] = Field(None, description="debian-12, debian-13, or the path of a bzImage; a list is an axis")
     cpus: int = Field(2, ge=1, le=64)
-    memory: Size = Field(512 * 1024 * 1024, ge=256 * 1024 * 1024)
-    strain: Percent = Field(
-        0.05, gt=0, le=1, description="share of the I/O time; a trial on simulated disks that lost more is host-limited"
-    )
+    memory: Annotated[Size, Field(ge=256 * 1024 * 1024)] = 512 * 1024 * 1024
+    strain: Annotated[
+        Percent,
+        Field(
+            gt=0, le=1, description="share of the I/O time; a trial on simulated disks that lost more is host-limited"
+        ),
+    ] = 0.05
 
 
 MOST_DISKS = 26
@@ -138,10 +137,10 @@ class Repeat(Model):
     min: int = Field(3, ge=1, le=10000)
     max: int = Field(3, ge=1, le=10000, description=f"with `until`, {PATIENCE} if not given")
     until: Percent | None = Field(None, description="half-width of the interval, relative to the mean")
-    confidence: Percent = Field(0.95, gt=0.5, lt=1)
+    confidence: Annotated[Percent, Field(gt=0.5, lt=1)] = 0.95
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> Any:
         return {"anyOf": [{"type": "integer", "minimum": 1}, handler(core)]}
 
     @model_validator(mode="before")
@@ -189,7 +188,7 @@ class _Entry(Model):
         return value
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> Any:
         use = {
             "type": "object",
             "properties": {"use": {"type": "string", "pattern": "^.+#.+$", "description": "a layout of another file"}},
@@ -222,11 +221,7 @@ else:
     )
 
 
-def _layers(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
-Stack = Annotated[tuple[LayerEntry, ...], BeforeValidator(_layers), Field(min_length=1)]
+Stack = Annotated[tuple[LayerEntry, ...], BeforeValidator(listed), Field(min_length=1)]
 
 
 class Matrix(Model):
@@ -238,12 +233,12 @@ class Matrix(Model):
     machine: MachineWish = MachineWish()
     needs: Needs | None = Field(None, description="physical disks of a host in hosts.yaml")
     disks: DiskSets
-    bus_limit: Annotated[
-        dict[Name, BusLimit], Field(description="controllers, links and buses that simulated disks share")
-    ] = Field(default_factory=dict)
-    faults: Annotated[
-        FaultSets, Field(description="faults of simulated disks in every trial; several named sets are an axis")
-    ] = Field(default_factory=dict)
+    bus_limit: dict[Name, BusLimit] = Field(
+        default_factory=dict, description="controllers, links and buses that simulated disks share"
+    )
+    faults: FaultSets = Field(
+        default_factory=dict, description="faults of simulated disks in every trial; several named sets are an axis"
+    )
     layouts: dict[Name, Stack] = Field(min_length=1)
     tune: TuneAxes = Field(default_factory=TuneAxes)
     workloads: dict[Name, WorkloadAxes] = Field(min_length=1)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, PlainSerializer, WithJsonSchema
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 from pydantic_core import CoreSchema, core_schema
 
 from runner.base.quantities import Model, format_rate, format_size, parse_rate, parse_size, size_schema
-
-if TYPE_CHECKING:
-    from pydantic.json_schema import JsonSchemaValue
 
 SYSFS_PATH = r"^[A-Za-z0-9_][A-Za-z0-9_-]*(/[A-Za-z0-9_][A-Za-z0-9_-]*)*$"
 #: Links to other devices, and folders that do not affect I/O.
@@ -97,10 +94,10 @@ class Whole:
     low: int
     high: int
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
         return core_schema.no_info_before_validator_function(self._checked, handler(source))
 
-    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: Any) -> Any:
         return {"anyOf": [{"const": "default"}, {"type": "integer", "minimum": self.low, "maximum": self.high}]}
 
     def _checked(self, value: object) -> object:

@@ -88,7 +88,7 @@ class Workload(Model):
         BeforeValidator(_aliases),
         WithJsonSchema({"enum": ["read", "write", "randread", "randwrite", "rw", "readwrite", "randrw"]}),
     ]
-    bs: Size = Field(4096, ge=512)
+    bs: Annotated[Size, Field(ge=512)] = 4096
     iodepth: int = Field(1, ge=1, le=65536)
     numjobs: int = Field(1, ge=1, le=1024)
     rwmixread: int = Field(50, ge=0, le=100)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import Field, create_model
 
@@ -36,9 +36,9 @@ class _Fields(Layer):
     to: Extent | None = Field(None, description="where the partition ends: a place, or a share of the device")
     at: Extent | None = Field(None, description="where the partition begins; the same as `from`")
     size: Extent | None = Field(None, description="how large the partition is")
-    align: Size = Field(
-        MIB, ge=512, description="partitions begin at a multiple of it; 1MiB if not given, 512B to misalign"
-    )
+    align: Annotated[
+        Size, Field(ge=512, description="partitions begin at a multiple of it; 1MiB if not given, 512B to misalign")
+    ] = MIB
 
 
 if TYPE_CHECKING:

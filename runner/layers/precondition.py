@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -38,9 +38,11 @@ class Precondition(Layer):
     criterion: Literal["iops_slope", "iops", "bw_slope", "bw"] = Field(
         "iops_slope", description="steady: the slope over the window, or the largest deviation from its mean"
     )
-    within: Percent = Field(0.05, gt=0, description="steady: how large slope or deviation may be, of the mean")
-    window: Time = Field(60.0, ge=2, description="steady: length of the window")
-    limit: Time = Field(1800.0, ge=2, description="steady: stop after this time; the result records it")
+    within: Annotated[Percent, Field(gt=0, description="steady: how large slope or deviation may be, of the mean")] = (
+        0.05
+    )
+    window: Annotated[Time, Field(ge=2, description="steady: length of the window")] = 60.0
+    limit: Annotated[Time, Field(ge=2, description="steady: stop after this time; the result records it")] = 1800.0
 
     @classmethod
     def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:

@@ -49,7 +49,6 @@ def _parse(text: str) -> tuple[Fraction, str] | None:
 
 
 def _likely_units(unit: str) -> list[str]:
-    """Return units that the author of `64k` may have meant."""
     letter = unit[:1].upper()
     return [known for known in _SIZE_UNITS if known[0].upper() == letter and known != "kB"] if letter else ["KiB"]
 

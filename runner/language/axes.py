@@ -59,7 +59,6 @@ def _axis(annotation: Any, metadata: list[Any]) -> Any:
 
 
 def axis_type(field: FieldInfo) -> Any:
-    """Return the type of a field as users may write it."""
     return _axis(field.annotation, field.metadata)
 
 
@@ -76,7 +75,6 @@ def _axis_field(info: FieldInfo) -> tuple[Any, Any]:
 
 
 def model_in(annotation: Any) -> type[Model] | None:
-    """Return the model in the annotation of a field, or None."""
     return next(
         (one for one in (annotation, *get_args(annotation)) if isinstance(one, type) and issubclass(one, Model)), None
     )
@@ -84,7 +82,6 @@ def model_in(annotation: Any) -> type[Model] | None:
 
 @cache
 def axes_of(model: type[Model]) -> type[Model]:
-    """Return the model of what users write for `model`."""
     fields: dict[str, Any] = {name: _axis_field(info) for name, info in model.model_fields.items()}
     return create_model(f"{model.__name__}Axes", __base__=Model, __doc__=model.__doc__, **fields)
 

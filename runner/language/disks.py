@@ -347,7 +347,6 @@ class BusLimit(Model):
 
 
 def _listed_disks(value: object) -> object:
-    """Accept one set of disks, or a list of them."""
     if value == []:
         raise ValueError("this list is empty; write at least one item")
     return tuple(value) if isinstance(value, list) else (value,)

@@ -99,7 +99,6 @@ class FileSet:
 
     @property
     def name(self) -> str:
-        """Return a name that differs for every shape."""
         return f"{self.jobs}x{self.count}x{self.each}"
 
 
@@ -119,7 +118,6 @@ class Steady(Model):
 
     @property
     def option(self) -> str:
-        """Return the value for fio."""
         return f"{self.of}{'_slope' if self.slope else ''}:{self.within * 100:g}%"
 
     def problems(self, runtime: float | None, profile: str | None, options: Collection[str]) -> Iterator[Problem]:

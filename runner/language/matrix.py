@@ -36,7 +36,6 @@ SUITES = {"debian-12": "bookworm", "debian-13": "trixie"}
 
 
 def is_path(kernel: str) -> bool:
-    """Return whether it can only be the path of an image."""
     return "/" in kernel or kernel.startswith(".")
 
 
@@ -125,7 +124,6 @@ def _with_room(repeat: dict[Any, Any]) -> dict[Any, Any]:
 
 
 def _meant_by(repeat: Any) -> str:
-    """Explain what to write instead of a value that is neither a number nor a map."""
     digits = re.match(r"\s*0*([1-9]\d{0,3})(?!\d)", repeat) if isinstance(repeat, str) else None
     near = f"; did you mean {digits[1]}?" if digits else ""
     return f"neither a whole number, like `repeat: 3`, nor a map, like `repeat: {{min: 3, max: 20, until: 5%}}`{near}"
@@ -258,7 +256,6 @@ class Matrix(Model):
         return tuple(found)
 
     def fault_sets(self) -> dict[str, tuple[Fault, ...]]:
-        """Return the faults by name; one empty set if none are declared."""
         sizes = [disk.size for disk in self.every_disk()]
         sets = self.faults or {UNNAMED: ()}
         return {
@@ -267,7 +264,6 @@ class Matrix(Model):
         }
 
     def misplaced_disks(self) -> Iterator[tuple[Path, str]]:
-        """Yield errors about the disks as a whole, each with its place."""
         disks = [several for several in self.disks for _ in range(several.count)]
         if len(disks) > MOST_DISKS:
             yield ("disks",), f"{len(disks)} disks; a rig has at most {MOST_DISKS}"

@@ -69,7 +69,6 @@ _MAPS: dict[tuple[str, ...], type[Model]] = {
 
 
 def keys_at(path: Sequence[str | int], top: type[Model] = Matrix) -> list[str]:
-    """Return the keys that the map at this path may have, in a file with the model `top`."""
     if top is not Matrix:
         return _keys_of_others(path, top)
     match list(path):
@@ -287,7 +286,6 @@ def _none_of(given: Any, expected: str) -> str:
 
 
 def _quoted(given: Any, kind: str) -> bool:
-    """Return whether the value would be valid without its quotes."""
     if not isinstance(given, str):
         return False
     word = given.strip().lower()
@@ -295,7 +293,6 @@ def _quoted(given: Any, kind: str) -> bool:
 
 
 def _in_unit_of(given: Any, bound: Any) -> str:
-    """Format a bound in the unit of the written value."""
     if isinstance(given, str):
         for parse, write in ((parse_size, format_size), (parse_time, format_time)):
             with suppress(ValueError):

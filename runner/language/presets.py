@@ -92,7 +92,6 @@ _READ_SHARE = 91
 
 
 def _sought() -> Phase:
-    """Several processes read random blocks of one file."""
     only = {"rw": ("randrw",), "ioengine": _ONE_AT_A_TIME, "rwmixread": (_READ_SHARE,), "shared": (True,)}
     usual = {**_LIKE_A_PROGRAM, "bs": 8192, "size": "2x memory", "numjobs": _SEEKERS, "fio.norandommap": 1}
     return Phase(only, usual, requests=_SEEKS * 11 // 10)
@@ -150,7 +149,6 @@ def values_of(preset: str, phase: str, told: Values, *, in_files: bool) -> Value
 
 
 def problems_of(preset: str, phase: str, told: Values) -> Iterator[Problem]:
-    """Yield the written values that differ from what the program does."""
     for name, allowed in PRESETS[preset].phases[phase].only.items():
         if name in told and told[name] not in allowed:
             yield Problem(name, _lie(preset, name, told[name]))
@@ -166,7 +164,6 @@ def _lie(preset: str, name: str, value: Any) -> str:
 
 
 def _instead(preset: str, rw: str) -> str:
-    """Suggest the phase or preset that does this `rw`."""
     known = PRESETS[preset]
     for phase, part in known.phases.items():
         if phase and rw in part.only["rw"]:
@@ -178,7 +175,6 @@ def _instead(preset: str, rw: str) -> str:
 
 
 def no_phase(preset: str, phase: str) -> str:
-    """Return why a program lacks this phase; empty if it has it."""
     phases = [name for name in PRESETS[preset].phases if name]
     if not phases:
         return f"'{phase}': {preset} has no phases; remove `phase`"

@@ -80,7 +80,6 @@ class Table(Model):
         return base.value / row.value if inverse else row.value / base.value
 
     def why(self, row: Row) -> str:
-        """Return the reason for a row that differs by more than 15 %; empty without one."""
         return row.why or next((one.why for one in self.whys if _within(one.where, row.where)), "")
 
 

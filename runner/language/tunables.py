@@ -70,7 +70,6 @@ def path_in_sysfs(value: object) -> object:
 
 
 def text_for_sysfs(value: object) -> object:
-    """Return the text to write to the file and to compare after reading it back."""
     if isinstance(value, bool):
         return str(int(value))
     text = str(value) if isinstance(value, int | float | str) else ""

@@ -74,7 +74,6 @@ class _Plain(DiskTunables, MdTunables):
 
     @classmethod
     def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:
-        """Return the tunables of a scheduler that is not the chosen one, with the reason."""
         chosen = values.get("scheduler") or values.get("disk.scheduler")
         known = IOSCHED.get(str(chosen))
         if known is None:
@@ -106,7 +105,6 @@ def split(name: str) -> tuple[str, str]:
 
 
 def kinds_of(stack: tuple[Layer, ...]) -> tuple[str, ...]:
-    """Return the kinds of block devices in a stack, from the bottom up."""
     return tuple(dict.fromkeys(("disk", *(layer.kind for layer in stack if layer.tunable))))
 
 
@@ -135,7 +133,6 @@ def _is_mapped(layers: list[Layer], level: int) -> bool:
 
 
 def meaningless(tunable: str, stack: tuple[Layer, ...], disks: tuple[Disk, ...]) -> str:
-    """Return why a tunable has no effect on a stack; empty if it has one."""
     kind, key = split(tunable)
     kinds = kinds_of(stack)
     if kind and kind not in kinds:
@@ -154,7 +151,6 @@ def meaningless(tunable: str, stack: tuple[Layer, ...], disks: tuple[Disk, ...])
 
 
 def used(stack: tuple[Layer, ...], disks: tuple[Disk, ...]) -> tuple[Disk, ...]:
-    """Return the disks under a stack."""
     match stack:
         case (OneDisk(number=number), *_):
             return disks[number : number + 1]
@@ -164,7 +160,6 @@ def used(stack: tuple[Layer, ...], disks: tuple[Disk, ...]) -> tuple[Disk, ...]:
 
 
 def impossible(values: Mapping[str, Any], disks: tuple[Disk, ...]) -> dict[str, str]:
-    """Return the values that the kernel would refuse on these disks, by the name of the tunable."""
     sata = any(disk.bus == "sata" for disk in disks)
     return {name: why for name, value in values.items() if (why := _refused(split(name), value, values, sata=sata))}
 
@@ -186,7 +181,6 @@ def _refused(name: tuple[str, str], value: object, values: Mapping[str, Any], *,
 
 
 def _beside(key: str, values: Mapping[str, Any]) -> object:
-    """Return the value of a key in any scope."""
     return next((value for name, value in values.items() if split(name)[1] == key), None)
 
 

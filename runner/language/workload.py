@@ -130,7 +130,6 @@ class Workload(Model):
 
     @classmethod
     def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:
-        """Return the fields without effect for these values, and why."""
         idle: dict[str, str] = {}
         if values["rw"] not in MIXED:
             idle["rwmixread"] = f"rw={values['rw']} does not mix reads and writes"
@@ -148,19 +147,16 @@ class Workload(Model):
 
     @staticmethod
     def idle_on_devices(values: Mapping[str, Any]) -> dict[str, str]:  # noqa: ARG004 - same signature as idle_on_files
-        """Return the fields without effect on a raw device, and why."""
         return dict.fromkeys(("files", "file_size", "shared", "new"), "there are no files on a raw device")
 
     @staticmethod
     def idle_on_files(values: Mapping[str, Any]) -> dict[str, str]:
-        """Return the fields without effect in a file system, and why."""
         idle = {"offset": "the file system decides where its files are"}
         if values.get("files") is not None and values.get("file_size") is not None:
             idle["size"] = "`files` and `file_size` give the size in a file system"
         return idle
 
     def on(self, memory: int) -> Workload:
-        """Replace multiples of the machine's memory by sizes in bytes."""
         sizes = {"size": self.size, "file_size": self.file_size}
         told = {name: resolve_memory(size, memory) for name, size in sizes.items() if size is not None}
         return self.model_copy(update=told) if told else self
@@ -194,7 +190,6 @@ class Workload(Model):
             yield from self._share_problems(_share(self.offset))
 
     def _option_problems(self) -> Iterator[Problem]:
-        """Yield options that are not allowed in the `fio:` map."""
         for option, value in self.fio.items():
             if self.runtime is None and option.startswith(("rate", "thinktime")):
                 yield Problem(f"fio.{option}", f"with `{option}` and no `runtime:` the end is open; write both")
@@ -215,7 +210,6 @@ class Workload(Model):
             yield Problem("each", f"must be a multiple of bs ({format_size(self.bs)}), at least twice")
 
     def _share_problems(self, offset: Fraction) -> Iterator[Problem]:
-        """Yield shares that do not fit on a device of any size."""
         left = f"{float(1 - offset) * 100:g}%"
         if offset == 1:
             yield Problem("offset", f"no space is left after {self.offset} of a device")
@@ -231,7 +225,6 @@ class Workload(Model):
         return resolve_share(self.size, capacity)
 
     def touched(self, span: int) -> int:
-        """Return the bytes that one pass over a region reads or writes."""
         if self.each is not None:
             return self.each * max(1, span // self.window(span))
         once = span * self.bs // (self.bs + self.skip)
@@ -253,7 +246,6 @@ class Workload(Model):
 
     @property
     def course(self) -> float:
-        """Seconds over which a profile over time averages."""
         return SHORT_COURSE if self.runtime is not None and self.runtime < 10 * COURSE else COURSE
 
     def _problem_over(self, span: int) -> Problem | None:
@@ -279,7 +271,6 @@ class Workload(Model):
         return FileSet(sets, self.files or told, each)
 
     def files_misfit(self, capacity: int) -> Problem | None:
-        """Return why the files do not fit in a file system of this size; None if they do."""
         files = self.fileset(capacity)
         if self.profile == "position" and files.count > 1:
             return Problem("profile", f"a profile over positions needs one file, and there are {files.count}")
@@ -300,7 +291,6 @@ class Workload(Model):
         return Problem(field, f"{many} would take {needed}; at least {free} are free")
 
     def unaligned(self, sector: int) -> Problem | None:
-        """Return why devices with this sector size refuse the requests; None if they do not."""
         if not self.direct:
             return None
         for field, extent in (("bs", self.bs), ("skip", self.skip), ("offset", self.offset)):
@@ -336,7 +326,6 @@ class Workload(Model):
 
 
 def _needs_files(values: Mapping[str, Any]) -> str | None:
-    """Return why the workload cannot create its files; None if it can."""
     if values["rw"] != "write":
         return f"rw={values['rw']} needs existing files"
     if values.get("ioengine") == "mmap":
@@ -362,7 +351,6 @@ def _told(length: int | str, share: int) -> int:
 
 
 def misplaced(option: str, value: object) -> str | None:
-    """Return why an option is not allowed in the `fio:` map; None if it is."""
     if option in Workload.model_fields and refused(option, value) is None:
         return f"`{option}` is a key of the workload; write `{option}:` outside of `fio:`"
     return refused(option, value)

@@ -94,7 +94,6 @@ class Layer(Model):
     def devices_above(self, below: Below) -> tuple[Shape, ...]: ...
 
     def above(self, below: Below) -> Below:
-        """Return what the next layer finds below it."""
         return Below(self.devices_above(below), self.noun_above(below), self.kind if self.selects else "")
 
 
@@ -205,12 +204,10 @@ class View:
 
     @property
     def device(self) -> str:
-        """Return its first device; most have only one."""
         return self.tops[0]
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """Return the UUIDs or labels on its members. Some formats have no place for one."""
         return ()
 
 

@@ -119,7 +119,6 @@ class Fs(Layer):
 
     @property
     def in_place(self) -> bool:
-        """Return whether an overwrite keeps the place of a file on the disk."""
         return self.type not in COPY_ON_WRITE
 
     @property
@@ -244,7 +243,6 @@ class Fs(Layer):
         return ("-q", "-F", *named, "-b", str(self.block_size or PAGE), "-E", extended, *journal)
 
     def _stripe(self, below: Below) -> tuple[int, int]:
-        """Return stride (unit) and width of a stripe in blocks, or zeros if it is not aligned."""
         unit, count = self.alignment(below) or (0, 0)
         block = self.block_size or PAGE
         return unit // block, unit * count // block

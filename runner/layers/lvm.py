@@ -131,11 +131,9 @@ class Lvm(Grouped):
         return (self.fast or 1) if self.segment == "cache" else 0
 
     def images(self, stripes: int) -> int:
-        """Return the number of devices for this many data stripes."""
         return stripes * self.copies + self.parity
 
     def used_devices(self, count: int) -> int:
-        """Return how many of the devices below become physical volumes."""
         if self.devices is not None:
             return self.devices
         return count if self.stripes is None else self.images(self.stripes) + self.cache_devices
@@ -244,7 +242,6 @@ class Lvm(Grouped):
         return Problem("extent_size", f"{extent} is too large for {devices}: no extent would be left to use")
 
     def _devices(self, below: Below) -> tuple[Shape, ...]:
-        """Return the devices in the order of use."""
         used = below.devices[: self.used_devices(below.count)]
         return tuple(used[int(number) - 1] for number in self.order.split()) if self.order else used
 

@@ -202,7 +202,6 @@ class Md(Grouped):
 
     @property
     def copies(self) -> int:
-        """Return the number of copies of each block in RAID 10."""
         return int(self.layout[1:]) if self.layout and self.layout[1:].isdigit() else 2
 
     @property
@@ -213,7 +212,6 @@ class Md(Grouped):
 
     @property
     def tolerated_losses(self) -> int:
-        """Return how many disks may fail without loss of data, in the worst case."""
         if self.level == 1:
             return (self.devices or 2) - 1
         return self.copies - 1 if self.level == 10 else PARITY.get(self.level, 0)
@@ -351,7 +349,6 @@ class Md(Grouped):
         return size * (active - data) // data
 
     def _chunks(self, each: int, active: int) -> int:
-        """Return the chunks of data for this many chunks of each member."""
         if self.level != 10:
             return each * self._data(active)
         if (self.layout or "n2").startswith("n"):
@@ -426,7 +423,6 @@ class MdView(View):
 
 
 def _roles(layer: Md, members: tuple[str, ...], active: int) -> Iterator[tuple[str, str, str]]:
-    """Return the expected `state/slot` of each member in sysfs."""
     for number, member in enumerate(members):
         setting = f"member{number + 1}"
         if active - layer.lost_count <= number < active:
@@ -460,7 +456,6 @@ def _options(layer: Md, members: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _expectations(layer: Md, under_way: str) -> Iterator[Expectation]:
-    """Return the expected content of /sys/block/mdX."""
     yield Expectation("level", "md/level", layer.kernel_level)
     yield Expectation("devices", "md/raid_disks", str(layer.devices))
     yield Expectation("metadata", "md/metadata_version", layer.metadata)

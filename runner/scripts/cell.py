@@ -128,7 +128,6 @@ def cell_scripts(cell: Cell, stack: StackView, own: Path | None = None, monitor:
 
 
 def job(cell: Cell, stack: StackView, seed: int, own: Path | None = None) -> str:
-    """Return the fio job of one trial. `seed` decides its random offsets."""
     workload, place = cell.workload, place_of(cell, stack)
     return _job("job.fio", workload, place, seed, own, BEGINS if cell.array.faults else {})
 
@@ -194,7 +193,6 @@ _JOBS_PER_FILE = 1000
 
 
 def explain_missing_fio() -> str:
-    """Return why fio cannot check jobs here; empty if it can."""
     return "" if shutil.which("fio") else "fio is not installed here, so jobs are checked only when they run"
 
 

@@ -20,7 +20,6 @@ SHIPPED = shipped("templates")
 
 
 def shell_words(value: object) -> str:
-    """Quote a value as one shell word, a sequence as several."""
     if isinstance(value, Undefined):
         return str(value)  # raises the error that names the undefined value
     if isinstance(value, bool) or value is None:

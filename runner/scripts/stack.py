@@ -36,12 +36,10 @@ class StackView:
 
     @property
     def directory(self) -> str | None:
-        """Return the mount point of its file system, if it has one."""
         return next((layer.directory for layer in self.layers if isinstance(layer, FsView)), None)
 
     @property
     def marks(self) -> frozenset[str]:
-        """Return the marks by which its metadata on disks is recognised."""
         return frozenset(mark for layer in self.layers for mark in layer.marks)
 
     @property
@@ -56,7 +54,6 @@ class StackView:
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """Return all its block devices, from the top down."""
         made = (device for layer in reversed(self.layers) for device in layer.tops)
         return tuple(dict.fromkeys((*self.tops, *made, *self.disks)))
 
@@ -84,7 +81,6 @@ def view_stack(stack: Stack, disks: Sequence[str], below: Below, *, zeroed: bool
 
 
 def bay_of(disks: Sequence[str]) -> str:
-    """Return a hash of the disks that does not depend on their order."""
     return hashlib.blake2b(" ".join(sorted(disks)).encode(), digest_size=4).hexdigest()
 
 

@@ -71,7 +71,6 @@ class Tunable:
 
     @property
     def expects(self) -> tuple[Expectation, ...]:
-        """Return what the kernel must report."""
         found = (Expectation(self.setting, self.file, self.value, asked=self.value is None),)
         if self.way != "cache":
             return found
@@ -131,7 +130,6 @@ def _tunable(name: str, key: str, device: str, text: str | None, stack: StackVie
 
 
 def _devices(name: str, stack: StackView) -> tuple[str, ...]:
-    """Return the devices of a stack on which a tunable is set."""
     kind = target_kind(name, top="")
     if not kind:
         return _with_queues(stack.tops, stack)
@@ -211,7 +209,6 @@ def _inspection(
 
 
 def host_expectations(tunables: tuple[Tunable, ...]) -> tuple[Expectation, ...]:
-    """Return the checks of settings of the whole host."""
     set_here = tuple(one for tunable in tunables if tunable.way == "host" for one in tunable.expects)
     # A changed setting is read on every processor.
     if any(tunable.way == "governor" for tunable in tunables):

@@ -65,7 +65,6 @@ def load_lab(path: Path) -> Lab:
 
 
 def parse_lab(name: str, text: str) -> Lab:
-    """Parse and check a text; raise BadMatrix with all errors."""
     try:
         source = read(name, text)
     except UnreadableError as error:
@@ -96,7 +95,6 @@ class Match:
 
 
 def matched(lab: Lab, needs: Needs, matrix: str) -> Match:
-    """Return the first host that matches; raise BadInput with a reason for each host otherwise."""
     reasons = []
     for name, host in lab.hosts.items():
         fitting, why = _fitting(host, needs.disks, matrix)
@@ -120,7 +118,6 @@ def described(needs: DiskNeeds) -> str:
 
 
 def _fitting(host: LabHost, needs: DiskNeeds, matrix: str) -> tuple[tuple[LabDisk, ...], str]:
-    """Return the matching disks, or why there are too few."""
     unfit = {disk.id: ", ".join(_unfit(disk, needs, matrix)) for disk in host.disks}
     fitting = tuple(disk for disk in host.disks if not unfit[disk.id])
     if len(fitting) >= needs.count:

@@ -66,7 +66,6 @@ class Known:
 
 
 def ever(key: str) -> bool:
-    """Return whether any matrix could have this axis, in its short or its full form."""
     return key.rpartition(".")[2] in words() or bool(_MAPS.intersection(key.split(".")[:-1]))
 
 
@@ -108,7 +107,6 @@ _SIDES = ("where", "of", "to", "over", "whole")
 
 
 def conditions_of(claim: Claim) -> Iterator[tuple[Path, Condition]]:
-    """Yield every condition of a claim, with its place in the claim."""
     for name in _SIDES:
         condition = getattr(claim, name, None)
         if condition:
@@ -139,7 +137,6 @@ def check_guidelines(
 
 
 def find_unknown_axes(guidelines: Iterable[Guideline]) -> Iterator[Flaw]:
-    """Yield a flaw for each axis that no matrix could have."""
     for at, guideline in enumerate(guidelines):
         place: Path = (at, guideline.shape)
         for path, condition in conditions_of(guideline.claimed):

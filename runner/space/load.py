@@ -99,7 +99,6 @@ def text_of(path: Path) -> str:
 
 
 def _near(path: Path) -> list[str]:
-    """Find matrices with the same or a similar name."""
     # Only a hint: a run never guesses its matrix.
     folders = dict.fromkeys((path.parent, path.parent / "matrix", Path("matrix"), SHELF.parent))
     found = [file for folder in folders for file in sorted(folder.glob("*.yaml"))]

@@ -180,7 +180,6 @@ def _matches(part: Rule, coords: Coords) -> bool:
 
 
 def _names_any(rule: Rule, array: Array) -> bool:
-    """Return whether some spelling of a cell of the array matches."""
     found = {
         "stack": [(array.coords, *array.also)],
         "tune": [(tune.coords, *tune.also) for tune in array.tunes],
@@ -229,7 +228,6 @@ class Shard:
 
     @classmethod
     def parsed(cls, text: str) -> Self:
-        """Parse `2/5`; raise ValueError."""
         found = _WRITTEN.fullmatch(text)
         if found is None or int(found[1]) > int(found[2]):
             raise ValueError(f"{text!r} is not a shard; write `2/5` for the second of five")

@@ -67,7 +67,6 @@ def _cached_devices(stack: Stack) -> int:
 
 
 def find_flaws(space: Space, findings: Findings) -> list[Flaw]:
-    """Find everything impossible in a space, except in cells that its rules exclude."""
     ruled = Ruled.of(space.matrix, values_of(space))
     _check_fit(space, ruled, findings)
     _check_faults(space, findings)
@@ -94,7 +93,6 @@ def _check_fit(space: Space, ruled: Ruled, findings: Findings) -> None:
 
 
 def _check_faults(space: Space, findings: Findings) -> None:
-    """Report faults that would start after the end of all workloads."""
     works = [workload.value for workload, _ in space.workloads]
     longest = max((math.inf if work.runtime is None else work.ramp + work.runtime for work in works), default=math.inf)
     for name, faults in space.matrix.faults.items():
@@ -108,6 +106,5 @@ def _check_faults(space: Space, findings: Findings) -> None:
 
 
 def spellings(array: Array, workload: Variant[Workload]) -> Iterator[Coords]:
-    """Yield the coordinates of an array with a workload in every spelling."""
     for stack, work in itertools.product((array.coords, *array.also), (workload.coords, *workload.also)):
         yield (*stack, *work)

@@ -96,7 +96,6 @@ class Cell:
 
     @property
     def span(self) -> int:
-        """Bytes of the region that each job covers."""
         return self.files.span if self.files else self.workload.value.span(self.array.room, self.array.tops)
 
     @property
@@ -138,7 +137,6 @@ class Space:
 
 
 def expand(matrix: Matrix) -> tuple[Space, Findings]:
-    """Return the space of a matrix, and everything impossible in it."""
     findings = Findings()
     for path, message in matrix.misplaced_disks():
         findings.flaw(path, message)

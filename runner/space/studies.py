@@ -42,7 +42,6 @@ def study_beside(matrix: Path, space: Space) -> Study | None:
 
 
 def parse_published(name: str, text: str, space: Space) -> Study:
-    """Parse and check a text; raise BadMatrix with all errors."""
     try:
         source = read(name, text)
     except UnreadableError as error:

@@ -45,7 +45,6 @@ class Workloads:
 
     @classmethod
     def of_kind(cls, matrix: Matrix, *, in_files: bool) -> tuple[Variant[Workload], ...]:
-        """Return the workloads of a matrix on devices or in files, for any stack."""
         return tuple(cls(matrix, (), Findings())._all(in_files))
 
     def of(self, stack: Variant[Stack]) -> tuple[Variant[Workload], ...]:
@@ -53,7 +52,6 @@ class Workloads:
 
     @property
     def every(self) -> tuple[tuple[Variant[Workload], bool], ...]:
-        """All workloads, and whether they use files."""
         return tuple((workload, kind) for kind, workloads in self._known.items() for workload in workloads)
 
     def _all(self, kind: bool) -> Iterator[Variant[Workload]]:
@@ -152,7 +150,6 @@ class _WrittenWorkload:
 
     @property
     def not_on_devices(self) -> str:
-        """Why it cannot run without files; empty if it can."""
         return PRESETS[self.preset].phases[self.phase].not_on_devices if self.preset and not self.amiss else ""
 
     @property
@@ -203,5 +200,4 @@ def _choices(axes: Mapping[str, tuple[Any, ...]]) -> Iterator[_WrittenWorkload]:
 
 
 def _always(axes: Iterable[str], said: list[dict[str, str]]) -> dict[str, str]:
-    """Return the axes that have no effect for any value of the others."""
     return {axis: said[0][axis] for axis in axes if said and all(axis in one for one in said)}

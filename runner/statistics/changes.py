@@ -279,7 +279,6 @@ def _beaten_by_best(
 
 
 def _shared_rounds(samples: Sequence[Sample]) -> list[int]:
-    """Return the rounds in which all were measured."""
     return sorted(set(samples[0]).intersection(*samples[1:])) if samples else []
 
 

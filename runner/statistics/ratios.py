@@ -75,7 +75,6 @@ class Interval:
 
     @property
     def half_width(self) -> float:
-        """In the unit of the values."""
         return (self.high - self.low) / 2
 
     @property
@@ -127,7 +126,6 @@ class Ratio:
 
     @property
     def inverse(self) -> Ratio:
-        """The ratio of a over b."""
         low, high = (1 / bound if bound else inf for bound in (self.high, self.low))
         return replace(self, ratio=1 / self.ratio, low=low, high=high, n_a=self.n_b, n_b=self.n_a)
 

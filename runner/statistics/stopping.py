@@ -51,17 +51,14 @@ class Rule:
 
     @property
     def is_adaptive(self) -> bool:
-        """True if results decided the number of trials."""
         return self.until is not None or self.steered
 
     @property
     def first_look(self) -> int:
-        """The number of values at the first check."""
         return max(self.least, 2)
 
     @property
     def checked_confidence(self) -> float:
-        """The confidence of the interval that is checked."""
         return self.confidence if self.until is None else 1 - ALPHA_SHARE * (1 - self.confidence)
 
 
@@ -107,7 +104,6 @@ def is_precise(rates: Sequence[float], rule: Rule) -> bool:
 
 
 def relative_error(rates: Sequence[float], rule: Rule) -> float:
-    """Return the relative half width of their mean; infinite if unknown."""
     interval = student_interval(rates, rule.checked_confidence)
     width = interval.relative if interval else None
     return inf if width is None else width
@@ -145,6 +141,5 @@ def stated_interval(found: Interval, rule: Rule, how: StopReason) -> Interval:
 
 
 def estimate_mean(values: Sequence[float], rule: Rule, how: StopReason) -> Estimate:
-    """Return the mean of a metric of a stopped cell, with its interval."""
     found = interval_of(values, rule, how)
     return Estimate(found.mean if found else values[0], len(values), found)

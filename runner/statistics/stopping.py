@@ -11,11 +11,9 @@ Four measures repair that. They cost up to a third more trials, and no more if t
 The checked rate is that of reading and writing together. In mixed work, fio's random generator decides how much of it
 is reading: that split differs between trials far more than the total does.
 
-The rule assumes independent values, roughly normal in their mean. The mean of such values is independent of their
-noise, so stopping by noise does not bias means or ratios of means. `bench.coverage` measures the coverage for a `min`
-of 3 or more: 94.5 to 97 % for normal and skewed values at any noise, and 93 to 96 % for two states that are three
-standard deviations apart (92 % for a `min` of 2). No rule can detect an unseen state: three trials may all have met
-the same one of two distant states. Only a larger `min` helps there.
+The rule assumes independent values, roughly normal in their mean. `bench.coverage` measures the coverage for a `min` of
+3 or more: 94.5 to 97 % for normal and skewed values at any noise. No rule can detect an unseen state: three trials may
+all have met the same one of two distant states. Only a larger `min` helps there.
 """
 
 from __future__ import annotations
@@ -36,9 +34,7 @@ FIRST_LOOK_SHARE = 0.75
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How long a cell is measured: at least `least` times, then until its means are known to ± `until`, at most `most`
-    times.
-    """
+    """A cell is measured `least` times, then until its means are known to ± `until`, at most `most` times."""
 
     least: int
     most: int

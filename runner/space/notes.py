@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,8 +10,6 @@ from runner.language.axes import written
 from runner.language.tune import split
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-
     from runner.language.matrix import Matrix
     from runner.language.workload import Workload
     from runner.space.variants import Variant

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
@@ -165,7 +165,6 @@ def test_no_template_quotes_by_hand() -> None:
             assert not inside, (template, line)
 
 
-@settings(max_examples=25)
 @given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), min_size=10, max_size=40))
 def test_any_text_arrives_in_a_script_as_one_word(texts: list[str]) -> None:
     script = f"printf '%s\\0' {shell_words(texts)}"

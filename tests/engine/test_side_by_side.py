@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.engine.concurrency import Level
@@ -222,7 +222,6 @@ def test_a_machine_that_never_comes_up_breaks_all_and_ends(bench: Bench) -> None
     assert bench.outcomes() == {Outcome.BROKEN: 16}
 
 
-@settings(max_examples=25, deadline=None)
 @given(kills=st.lists(st.integers(0, 40), max_size=12), jobs=st.integers(2, 4), borne=st.integers(0, 4))
 def test_killed_at_any_steps_and_run_again_it_ends_with_exactly_the_planned_trials(
     tmp_path_factory: pytest.TempPathFactory, kills: list[int], jobs: int, borne: int

@@ -168,7 +168,7 @@ def test_a_run_that_somebody_is_at_is_left_to_him(address: Address, tmp_path: Pa
     assert len(identities(address)) == 3
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_any_trial_comes_back_as_it_was(address: Address, data: st.DataObject) -> None:
     cell = data.draw(strategies.cell_rows)

@@ -9,7 +9,7 @@ import math
 import platform
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from runner.base.errors import HarnessBroken
 from runner.base.files import cache_dir, make_once

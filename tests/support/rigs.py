@@ -34,5 +34,5 @@ async def rig_of(spec: RigSpec, scratch: Path, machine: Qemu | None = None) -> A
     more = (replace(spec.disks[-1], physics=None),) * (DISKS - count)
     async with (machine or Qemu()).rig(replace(spec, disks=(*spec.disks, *more)), scratch) as rig:
         up = cast("QemuRig", rig)
-        up._disks = up.disks[:count]
+        up.disks = up.disks[:count]
         yield up

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.base.errors import BadInput, MatrixError
+from runner.base.search_path import add_sbin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,6 +90,7 @@ class MatrixFile(pytest.File):
 
     def _measure(self) -> Outcome:
         """Return the results of this pytest session. The first worker measures, the others wait."""
+        add_sbin()
         config = self.config
         results: Path = config.getoption("--matrix-results")
         results.mkdir(parents=True, exist_ok=True)

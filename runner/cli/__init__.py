@@ -13,6 +13,7 @@ import click
 
 from runner import __version__
 from runner.base.errors import Exit, HarnessBroken, MatrixError
+from runner.base.search_path import add_sbin
 from runner.cli.help_format import Context, with_fitting_help
 from runner.cli.screen import columns_of, echo, wrap_text
 
@@ -71,9 +72,10 @@ class _LazyGroup(click.Group):
 
 _EPILOG = """\b
 Examples:
-  matrix run matrix/chunk-sweep.yaml              run it in new virtual machines
-  matrix run --on dry my.yaml                     rehearse it; figures are synthetic
-  matrix plan --only 'layout=parity' my.yaml      cells, time and bytes of a part of it
+  matrix init                                     write raid.yaml, a small matrix as a start
+  matrix run raid.yaml                            run it in new virtual machines
+  matrix run --on dry raid.yaml                   rehearse it; figures are synthetic
+  matrix plan --only 'layout=raid5' raid.yaml     cells, time and bytes of a part of it
   matrix status                                   progress of a running run
   matrix results latest                           results of the latest run
   matrix compare latest~1 latest                  changes since the run before
@@ -138,6 +140,7 @@ def _run_command() -> int:
 
 
 def main() -> None:
+    add_sbin()
     try:
         sys.exit(_run_command())
     except MatrixError as error:

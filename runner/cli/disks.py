@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 def _list_disks(hosts: Path | None, host: str | None) -> Sequence[ListedDisk]:
     lab = load_lab_file(hosts)
     if lab is None:
-        echo(f"note: there is no {HOSTS_FILE} here, so no disk may be used; docs/disks.md has an example", err=True)
+        echo(
+            f"note: there is no {HOSTS_FILE} here, so no disk may be used; `matrix help disks` has an example", err=True
+        )
     declared = find_host(lab, host)
     reach = declared.reach if declared else "local"
     connection = open_connection(reach)
@@ -96,7 +98,7 @@ Examples:
   matrix disks --format json                      the same, with the evidence, for programs
 
 \b
-Only reads. docs/disks.md lists the checks before a disk is written.
+Only reads. `matrix help disks` lists the checks before a disk is written.
 """
 
 

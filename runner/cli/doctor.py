@@ -51,7 +51,7 @@ def check_image(name: str) -> bool:
             click.echo(f"          optional  {lack.message}")
     # Modules that cannot be loaded have one cause, so they get one line.
     if modules := sum(lack.is_module for lack in optional):
-        click.echo(f"          optional  {modules} more of docs/machines.md are modules that cannot be loaded")
+        click.echo(f"          optional  {modules} more of `matrix help machines` are modules that cannot be loaded")
     click.echo(f"verdict   {_verdict(len(needed), len(found))}")
     return not needed
 
@@ -87,29 +87,31 @@ Examples:
 @click.option("--kernel", help="Check this kernel only: debian-12, debian-13 or the path of a bzImage.")
 def command(place: Where | None, kernel: str | None) -> None:
     """Show what this host can run, and what is missing for the rest. Only reads."""
+    from runner.machines.base import MachineOptions
     from runner.machines.qemu.host import outlook
-    from runner.machines.requirements import OPTIONAL, PATIENCE, query_command
+    from runner.machines.requirements import OPTIONAL, PATIENCE, describe, query_command
+    from runner.scripts.cell import explain_missing_fio
     from runner.simdisks.server import TOOLS
 
     if kernel:
         raise click.exceptions.Exit(0 if check_image(kernel) else Exit.BROKEN)
-    try:
-        fio = run(["fio", "--version"], timeout=10).stdout.split("\n")[0] or "does not answer"
-    except HarnessBroken as broken:
-        fio = broken.brief
-    lacking = " ".join(packages for tool, packages in TOOLS.items() if shutil.which(tool) is None)
+    no_fio = explain_missing_fio()
+    fio = no_fio or run(["fio", "--version"], timeout=10).stdout.split("\n")[0] or "does not answer"
+    lacking = [name for tool, names in TOOLS.items() if shutil.which(tool) is None for name in names.split()]
     echo(f"host      Linux {platform.release()}, Python {platform.python_version()}")
-    echo(f"fio       {fio}  (checks jobs before they run)")
+    echo(f"fio       {fio}")
     echo(f"results   {shutil.disk_usage('.').free / 1e9:,.0f} GB free for {Path('results').absolute()}/")
-    echo(f"disks     {f'cannot be simulated: apt install {lacking}' if lacking else 'can be simulated'}")
+    echo("disks     " + (f"cannot be simulated: apt install {' '.join(lacking)}" if lacking else "can be simulated"))
     echo(f"kvm       {outlook()}")
     missing = {one: _refusals(one) for one in ([place] if place else map(Where, MACHINES))}
     for one, refusals in missing.items():
         hint = f"; check a host with matrix doctor --on {one.machine}:HOST"
         ready = f"ready{hint if one.machine in WITH_HOSTS and not one.host else ''}"
         echo(f"{one.machine:<9} {'cannot be used' if refusals else ready}")
-        for refusal in refusals:
-            echo(f"          - {refusal.message}")
+        makes_disks = machine(one.machine, MachineOptions()).brings_disks
+        lines, commands = describe(refusals, also=[*lacking, *(["fio"] if no_fio else [])] if makes_disks else ())
+        for line in [*(f"- {line}" for line in lines), *(f"→ {command}" for command in commands)]:
+            echo(f"          {line}")
         if one.machine == "local":
             with suppress(HarnessBroken):  # already printed as a refusal
                 _show_optional(run(query_command((), OPTIONAL), timeout=PATIENCE).stdout)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from runner.space.select import Shard
 
 
-@click.command("plan", epilog="Example:  matrix plan --only 'layout=raid5,bs=4KiB' --cells matrix/chunk-sweep.yaml")
+@click.command("plan", epilog="Example:  matrix plan --only 'layout=raid5,bs=4KiB' --cells raid.yaml")
 @matrix_file
 @only
 @shard

@@ -237,10 +237,10 @@ class PlainView(View):
     def notice(self, text: str) -> None:
         self.print_line(text)
 
-    def progress(self, brief: str, fraction: float | None = None) -> None:  # noqa: ARG002
+    def progress(self, brief: str, fraction: float | None = None) -> None:
         if brief != self._last_brief:
             self._last_brief = brief
-            self.print_line(f"{brief} …")
+            self.print_line(brief if fraction == 1 else f"{brief} …")
 
 
 class LiveView(View):

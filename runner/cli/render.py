@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from runner.space.space import Cell
 
 
-@click.command("render", epilog="Example:  matrix render matrix/chunk-sweep.yaml 'raid5/*' --to /tmp/raid5")
+@click.command("render", epilog="Example:  matrix render raid.yaml 'raid5/*' --to /tmp/raid5")
 @matrix_file
 @click.argument("cells", nargs=-1)
 @only

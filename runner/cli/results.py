@@ -140,13 +140,15 @@ def _grid(asked: ResultsRequest, found: list[Samples], metrics: Sequence[str], o
 def _check_options(asked: ResultsRequest) -> None:
     if asked.pivot and (asked.by_trial or len(asked.metrics) > 1):
         raise BadInput(
-            "--pivot shows one figure of cells", resolution="leave --trials out, and name one --metric: e.g. read_bw"
+            "--pivot cannot show single trials or several figures",
+            resolution="leave --trials out, and name one figure: --metric read_bw",
         )
     if asked.scale and not asked.pivot:
-        raise BadInput("--scale is along an axis", resolution="name it: `--pivot AXIS --scale`")
+        raise BadInput("--scale needs an axis", resolution="name the axis: `--pivot AXIS --scale`")
     if asked.familiar and (asked.pivot or asked.by_trial or asked.metrics):
         raise BadInput(
-            "--as fixes the figures and their columns", resolution="leave --pivot, --trials and --metric out"
+            "--as shows its own figures and columns, so it cannot be combined with --pivot, --trials or --metric",
+            resolution="leave these out, or leave --as out",
         )
 
 

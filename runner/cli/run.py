@@ -99,7 +99,7 @@ class SignalStop:
 
 _EPILOG = """\b
 Examples:
-  matrix run matrix/chunk-sweep.yaml                    resume an interrupted run, or start one
+  matrix run raid.yaml                                  resume an interrupted run, or start one
   matrix run --fresh --only 'level=5' my.yaml           start a new run of some cells
   matrix run --shard 2/5 my.yaml                        the second of five parts, for five machines
   matrix run --kernel debian-13 my.yaml                 under another kernel

@@ -77,7 +77,7 @@ class ClaimScope:
             except BadRule as error:
                 raise NotTested(error.message.partition(";")[0]) from None
         if found is None:
-            raise NotTested("no cell is all of this")
+            raise NotTested("no cell matches all of these values")
         return found
 
     def chosen(self, *conditions: Condition) -> list[CellRow]:
@@ -180,7 +180,7 @@ def _(claim: SumOf, scope: ClaimScope) -> ClaimQuestions:
     sides = [scope.rule(claim.where, one) for one in (claim.whole, *claim.parts)]
     among = [matching_cells(scope.cells, rule) for rule in sides]
     if not all(among):
-        raise NotTested("no cell is all of this")
+        raise NotTested("no cell matches all of these values")
     found = match_compared(among, _compared(sides))
     labels = _labels([context.places for context in found.contexts])
     questions = []

@@ -72,7 +72,7 @@ def recommend_settings(
     """Recommend settings from cells of one run. `share` is the used part of the error rate, as for guidelines."""
     having = [one for one in found if one.has(metric)]
     if not any(one.rounds(metric) for one in having):
-        raise BadInput(f"no selected cell has {metric.name}", resolution="--metric names another figure")
+        raise BadInput(f"no selected cell has {metric.name}", resolution="choose another figure with --metric")
     settings = group_by_setting(having)
     works = {work for several in settings.values() for work in several}
     complete = {place: several for place, several in settings.items() if works == set(several)}

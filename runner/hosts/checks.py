@@ -35,7 +35,7 @@ def find_uses(census: Census, node: Node) -> Iterator[Refusal]:
             yield Refusal(Reason.BCACHE_ACTIVE, f"{words}: {top.bcache}")
         yield from _mount_uses(census, top, words)
         if top.dev in census.swaps:
-            yield Refusal(Reason.SWAP_ACTIVE, f"{words} is swapped to")
+            yield Refusal(Reason.SWAP_ACTIVE, f"{words} is used as swap")
 
 
 def _mount_uses(census: Census, node: Node, words: str) -> Iterator[Refusal]:

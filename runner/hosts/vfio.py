@@ -128,7 +128,11 @@ def _load_vfio(sys: Path) -> None:
     if not (sys / "bus/pci/drivers" / VFIO).exists():
         done = process.run(["modprobe", VFIO], timeout=60)
         if done.returncode:
-            raise HarnessBroken(f"the kernel module {VFIO} could not be loaded", details=done.stderr.strip())
+            raise HarnessBroken(
+                f"the kernel module {VFIO} could not be loaded",
+                details=done.stderr.strip(),
+                resolution="install the modules of the running kernel, or remove `vfio:` of the disk in hosts.yaml",
+            )
 
 
 def bind_to_vfio(address: str, sys: Path = SYS) -> None:
@@ -237,7 +241,10 @@ def wait_for_disk(
     census = ask()
     found = [node for node in census.disks if node.identity == identity and name in census.names_of(node)]
     if not found:
-        raise HarnessBroken(f"{name} did not reappear after its driver got {address} back")
+        raise HarnessBroken(
+            f"{name} did not reappear after its driver got {address} back",
+            resolution="`dmesg` shows more; after a reboot `matrix clean` releases the disk",
+        )
     return found[0]
 
 

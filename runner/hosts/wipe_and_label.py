@@ -96,7 +96,11 @@ def wipe_marked(held: LeasedDisk, found: Iterable[Signature], ours: OwnMarks) ->
     for one in mine:
         words = f"wipefs --force --quiet --offset={quote(one.offset)} -- {quote(held.node.path)}"
         if trouble := held.operations.run(f"PATH=$PATH:/usr/sbin:/sbin {words}", PATIENCE):
-            raise HarnessBroken(f"{one} on {held.node.path} could not be wiped", details=trouble)
+            raise HarnessBroken(
+                f"{one} on {held.node.path} could not be wiped",
+                details=trouble,
+                resolution=f"`matrix disks` shows the state of {held.declared.id}",
+            )
     if mine:
         with _name_disk_on_error(held):
             _reread_partitions(held, opened)

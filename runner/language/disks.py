@@ -118,7 +118,7 @@ PHASES = 2**36
 def _throughput(value: object) -> int:
     rate = parse_rate(value)
     if not rate:
-        raise ValueError("a rate of 0 means that the disk never answers; write more")
+        raise ValueError("a rate of 0 means that the disk never answers; write a larger rate")
     return rate
 
 

@@ -132,7 +132,11 @@ def required(key: str, path: Sequence[str | int]) -> str:
 def example(path: Sequence[str | int], given: Any) -> str:
     match list(path):
         case ["disks"] | ["disks", int()]:
-            of_host = "`; disks of a host stand in hosts.yaml, see `docs/disks.md" if _DEVICE.match(str(given)) else ""
+            of_host = (
+                "`; disks of a host are declared in hosts.yaml, see `matrix help disks"
+                if _DEVICE.match(str(given))
+                else ""
+            )
             return f"{{count: {given if _is_count(given) else 4}, size: 1GiB}}{of_host}"
         case ["layouts"]:
             return f"{{{as_name(str(given)) or 'raid5'}: {_stack(given)}}}"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from runner.machines.base import MachineOptions, RigSpec
 
-WHERE = "this host"
+WHERE = requirements.THIS_HOST
 
 
 class Local(ConfiguredMachine):

@@ -193,7 +193,9 @@ _JOBS_PER_FILE = 1000
 
 
 def explain_missing_fio() -> str:
-    return "" if shutil.which("fio") else "fio is not installed here, so jobs are checked only when they run"
+    if shutil.which("fio"):
+        return ""
+    return "fio is not installed here, so jobs are checked only when they run; to check them before: apt install fio"
 
 
 def find_rejected(jobs: Mapping[str, str]) -> dict[str, str]:

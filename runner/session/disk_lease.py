@@ -208,7 +208,7 @@ def match_disks(matrix: Matrix, file: Path | None, place: Where) -> Match:
     if not path.exists():
         raise BadInput(
             f"there is no {path}, so no physical disk may be used",
-            resolution="list the disks there that may be used: docs/disks.md has an example, `matrix disks` shows all",
+            resolution="list the disks that may be used there; `matrix help disks` has an example",
         )
     declared = matrix.every_disk()
     needs = matrix.needs or Needs.model_validate({"disks": {"count": len(declared)}})

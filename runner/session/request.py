@@ -17,6 +17,7 @@ from runner.language.matrix import is_path
 from runner.language.yaml_source import Flaw
 from runner.machines import machine
 from runner.machines.base import MachineOptions
+from runner.machines.requirements import describe
 from runner.results.record import CellRow
 from runner.scripts.cell import (
     Files,
@@ -187,8 +188,9 @@ def check_names(own: Path | None) -> None:
 def check_machine(place: Machine, specs: Iterable[RigSpec]) -> None:
     refusals = list(dict.fromkeys(refusal for spec in specs for refusal in place.refusals(spec)))
     if refusals:
+        lines, commands = describe(refusals, also=("fio",) if explain_missing_fio() else ())
         raise BadInput(
             f"the {place.name} machine cannot run this",
-            details="\n".join(f"- {one.message}" for one in refusals),
-            resolution="`matrix doctor` shows the needs of every machine",
+            details="\n".join(f"- {line}" for line in lines),
+            resolution="\n→ ".join([*commands, "`matrix doctor` shows the needs of every machine"]),
         )

@@ -56,7 +56,7 @@ class RunRequest:
         if self.until_decided and not self.request.space.matrix.guidelines:
             raise BadInput(
                 f"--until-decided: {self.path} has no guidelines to decide",
-                resolution="add some under `guidelines:` (docs/guidelines.md has examples), or leave the option out",
+                resolution="add `guidelines:` (`matrix help guidelines` has examples), or leave the option out",
             )
 
     def steering(self) -> Steering | None:

@@ -137,7 +137,7 @@ class Fault:
 
     def __post_init__(self) -> None:
         if self.kind == "stalls" and self.seconds is None:
-            raise ValueError("a disk that stalls for good is one that dies")
+            raise ValueError("a disk that stalls needs an end; a disk that never answers again has the fault `dies`")
 
     def __str__(self) -> str:
         what = {

@@ -70,7 +70,7 @@ def parse_lab(name: str, text: str) -> Lab:
     except UnreadableError as error:
         raise unreadable(Source(name, text, None, None), error) from None
     if source.data is None:
-        raise BadMatrix(source, [(Place(name, 1, 1), "the file is empty; docs/disks.md has an example")])
+        raise BadMatrix(source, [(Place(name, 1, 1), "the file is empty; `matrix help disks` has an example")])
     lab, malformed = validated(source.data, Lab)
     if lab is None:
         raise BadMatrix(source, placed(source, malformed))

@@ -134,7 +134,8 @@ class Uses:
                 self.text_of(name)
                 right = posixpath.relpath(name, folder or ".")
                 return f"; paths are relative to the file that has them: write {right}"
-        return ""
+        short = file.removeprefix("matrix/")
+        return f"; write {short} for the shipped file" if short != file and (shipped("matrix") / short).exists() else ""
 
 
 def _misused(layer: Node, used: Node) -> str:

@@ -83,10 +83,10 @@ def text_of(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        near = _near(path)
+        near = " or ".join(_near(path))
+        start = f"`matrix init` writes a matrix as a start; the shipped matrices are in {_shown(SHELF.parent)}/"
         raise BadInput(
-            f"{path}: this file does not exist",
-            resolution=f"did you mean {' or '.join(near)}?" if near else "the shipped matrices are in matrix/",
+            f"{path}: this file does not exist", resolution=f"did you mean {near}?" if near else start
         ) from None
     except UnicodeDecodeError as error:
         raise BadInput(
@@ -107,8 +107,13 @@ def _near(path: Path) -> list[str]:
     exact = [file for file in found if file.stem.lower() == path.stem.lower()]
     near = exact or [file for file in found if file.stem.lower() in names]
     shown = dict.fromkeys(file.resolve() for file in near)
+    return [_shown(file) for file in shown][:3]
+
+
+def _shown(path: Path) -> str:
+    """Return a path as short as it can be typed here."""
     here = Path.cwd()
-    return [str(file.relative_to(here) if file.is_relative_to(here) else file) for file in shown][:3]
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def _from_disk(file: str) -> str:
@@ -122,7 +127,7 @@ def parse(name: str, text: str, text_of: Callable[[str], str] = _from_disk, ask:
     except UnreadableError as error:
         raise unreadable(Source(name, text, None, None), error) from None
     if source.data is None:
-        nothing = Place(name, 1, 1), "the file is empty; matrix/ has examples"
+        nothing = Place(name, 1, 1), "the file is empty; `matrix init` writes a matrix as a start"
         raise BadMatrix(source, misused or [nothing])
     _refuse_library(source)
     matrix, malformed = validated(source.data, Matrix)

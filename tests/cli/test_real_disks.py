@@ -109,7 +109,7 @@ def test_without_a_host_this_machine_is_listed(call: Call, shelf: Path) -> None:
 def test_the_doctor_lists_missing_optional_programs(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(requirements.OPTIONAL, "no-such-program", ("no-such-package", "nothing is done"))
     said = call("doctor", "--on", "local").out
-    assert "          optional  no-such-program (apt install no-such-package): by it nothing is done\n" in said
+    assert "          optional  no-such-program (apt install no-such-package): nothing is done\n" in said
     assert said.count("no-such-program") == 1, "it is no reason why the host could not be used"
     assert "no-such-program" not in call("doctor", "--on", "dry").out
 

@@ -516,7 +516,7 @@ def test_that_fio_clears_devices_for_mmap_is_mentioned_where_it_does() -> None:
 
 
 def test_an_empty_file_is_called_one() -> None:
-    assert errors("") == ["1:1: the file is empty; matrix/ has examples"]
+    assert errors("") == ["1:1: the file is empty; `matrix init` writes a matrix as a start"]
 
 
 def test_several_unknown_layers_of_one_layout_are_all_told() -> None:

@@ -154,3 +154,10 @@ def test_the_tuned_array_of_the_wiki_is_measured_as_it_was_and_without_its_tunab
         "turn /dev/mapper/matrix--2-volume queue/read_ahead_kb 8192",
     ):
         assert f"\n{line}\n" in tune
+
+
+def test_a_shipped_file_is_found_outside_of_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadMatrix) as caught:
+        load(matrix(tmp_path, "[use: matrix/layouts/seed-studies.yaml#raid6]"))
+    assert "write layouts/seed-studies.yaml for the shipped file" in caught.value.details

@@ -173,7 +173,11 @@ class AgentClient:
                 KILLED, timed_out=True, output=b"", error_output=b"it was killed, and has not ended since"
             )
         if what != b"done":
-            raise HarnessBroken(f"{self.connection.name} cannot run scripts", details=b" ".join(rest[1:]).decode())
+            raise HarnessBroken(
+                f"{self.connection.name} cannot run scripts",
+                details=b" ".join(rest[1:]).decode(),
+                resolution=f"`matrix doctor --on {self.connection.target}` shows what is missing",
+            )
         status, late, length, answer = rest
         with suppress(AgentLost):  # the result is complete already
             self.ask("forget", job)
@@ -208,7 +212,10 @@ class AgentClient:
         process.stop_child(child)
         if words[1:2] == [b"gone"]:
             if self.boot_id and words[2].decode() != self.boot_id:
-                raise AgentLost(f"{self.connection.name} was rebooted during the run")
+                raise AgentLost(
+                    f"{self.connection.name} was rebooted during the run",
+                    resolution="the same command continues the run",
+                )
             raise AgentLost(
                 f"the disk agent of {self.connection.name} has ended", resolution="find out what kills processes there"
             )
@@ -247,7 +254,11 @@ class AgentClient:
                 why = error.details or error.brief
             if monotonic() > until or self._leaving.wait(pause):
                 break
-        raise AgentLost(f"{self.connection.name} could not be reached again", details=why)
+        raise AgentLost(
+            f"{self.connection.name} could not be reached again",
+            details=why,
+            resolution="repair the connection; then the same command continues the run",
+        )
 
 
 class _Session:

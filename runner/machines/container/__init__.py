@@ -215,7 +215,9 @@ class Container(ConfiguredMachine):
             have = await asyncio.to_thread(self._engine)
             if have.engine is None:
                 raise HarnessBroken(
-                    "no container can be started", details="; ".join(one.brief for one in have.refusals)
+                    "no container can be started",
+                    details="\n".join(one.message for one in have.refusals),
+                    resolution="`matrix doctor --on container` shows what is missing",
                 )
             image_tag = await engines.provide(have.engine, self.options.progress)
             engine = await asyncio.to_thread(find_working, have.engine, image_tag, self.options.notice)

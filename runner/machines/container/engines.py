@@ -232,7 +232,7 @@ async def _import(engine: Engine, tag: str, progress: Progress) -> None:
 
 async def _build(engine: Engine, tag: str, progress: Progress) -> None:
     """Build with the first options that work: builds need the same workarounds as containers."""
-    progress(f"{engine.kind} builds the image from runner/machines/container/Containerfile")
+    progress(f"{engine.kind} builds the image from its Containerfile")
     lacking = ", ".join(name for name in TOOLS if not shutil.which(name))
     help_ = f"give it access to a registry, or name an image in {IMAGE_VARIABLE}; or install {lacking} to build without"
     failed: HarnessBroken | None = None

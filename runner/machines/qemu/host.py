@@ -35,8 +35,7 @@ _EMULATED = "QEMU emulates (TCG), many times slower"
 
 
 def missing_programs(tools: Iterable[str]) -> list[str]:
-    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
-    return [tool for tool in tools if shutil.which(tool, path=path) is None]
+    return [tool for tool in tools if shutil.which(tool) is None]
 
 
 def missing_tool_refusals(packages: Mapping[str, str]) -> list[Refusal]:
@@ -59,7 +58,10 @@ async def accelerator(base: Appliance, scratch: Path, notice: Callable[[str], No
     """Return `kvm` if the appliance boots with it, else `tcg`. The result is cached until host or QEMU change."""
     if chosen := os.environ.get("MATRIX_ACCEL"):
         if chosen not in ACCELERATORS:
-            raise HarnessBroken(f"MATRIX_ACCEL={chosen} is neither of {', '.join(ACCELERATORS)}")
+            raise HarnessBroken(
+                f"MATRIX_ACCEL={chosen} is unknown",
+                resolution=f"use {' or '.join(ACCELERATORS)}, or unset the variable",
+            )
         return chosen
     if not os.access(KVM, os.R_OK | os.W_OK):
         notice(_explain_unavailable())
@@ -92,7 +94,7 @@ def outlook() -> str:
     chosen, is_usable = os.environ.get("MATRIX_ACCEL"), os.access(KVM, os.R_OK | os.W_OK)
     setting = f"MATRIX_ACCEL={chosen}"
     if chosen and chosen not in ACCELERATORS:
-        return f"cannot be used: {setting} is neither of {', '.join(ACCELERATORS)}"
+        return f"cannot be used: {setting} is unknown; use {' or '.join(ACCELERATORS)}"
     if chosen == "kvm" and not is_usable:
         return f"cannot be used, as {KVM} {'may not be opened' if KVM.exists() else 'is not there'}: {setting} needs it"
     if chosen:

@@ -23,8 +23,8 @@ MACHINES = {
 #: Machines with a variant for physical disks of this host, and the name of that variant.
 PASSTHROUGH = {"qemu": "qemu-passthrough", "vagrant": "vagrant-passthrough"}
 _PASSTHROUGH_CLASSES = {
-    "qemu-passthrough": "runner.machines.qemu.passthrough:Passthrough",
-    "vagrant-passthrough": "runner.machines.vagrant.passthrough:Passthrough",
+    "qemu-passthrough": "runner.machines.qemu:Passthrough",
+    "vagrant-passthrough": "runner.machines.vagrant:Passthrough",
 }
 #: Classes that replace a machine's class for users other than root.
 _BY_SUDO = {"local": "runner.machines.ssh:Sudo"}

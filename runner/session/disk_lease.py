@@ -13,14 +13,13 @@ from runner.base.errors import BadInput
 from runner.engine.trial import assumes_zeros
 from runner.hosts import HOSTS_FILE
 from runner.hosts.checks import check_disks
-from runner.hosts.disk_ledger import clear_controller, night_of, own_marks, state_dir
+from runner.hosts.disk_ledger import WriteBudget, clear_controller, night_of, own_marks, state_dir
 from runner.hosts.exclusive import DisksRefused, report_active_run
 from runner.hosts.lease import Lease, confirm_losses, lease_disks
 from runner.hosts.listing import query_health, take_census
 from runner.hosts.operations import LOCAL
 from runner.hosts.recovery import clean
 from runner.hosts.vfio import check_controller, detach_controllers
-from runner.hosts.write_budget import WriteBudget
 from runner.language.hints import did_you_mean
 from runner.language.hosts import Needs
 from runner.machines import PASSTHROUGH, WITH_HOSTS
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
 
     from runner.hosts.agent.client import AgentClient
     from runner.hosts.agent.connection import Connection
+    from runner.hosts.disk_ledger import WriteBudget
     from runner.hosts.exclusive import LeasedDisk
     from runner.language.hosts import DeclaredDisk, Lab, LabHost
     from runner.language.matrix import Matrix

@@ -37,7 +37,7 @@ from runner.machines.base import Leftover, Refusal, RigLost, RigSpec
 from runner.machines.dry import plausible
 from runner.machines.qemu.argv import DiskProperties
 from runner.machines.qemu.host import Host, max_machines
-from runner.machines.vagrant import Vagrant, box, libvirt, spec_refusals
+from runner.machines.vagrant import Passthrough, Vagrant, box, libvirt, refuse_large_sectors, spec_refusals
 from runner.machines.vagrant.box import (
     FIND,
     Box,
@@ -55,7 +55,6 @@ from runner.machines.vagrant.lifecycle import (
     ssh_config,
     start_machine,
 )
-from runner.machines.vagrant.passthrough import Passthrough, refuse_large_sectors
 from runner.machines.vagrant.rig import enter_command, missing_modules, serve_disks
 from runner.simdisks.disk import Disk, Physics
 from runner.simdisks.server import device_command

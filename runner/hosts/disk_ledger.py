@@ -6,7 +6,6 @@ import asyncio
 import fcntl
 import os
 import re
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from math import ceil
@@ -24,7 +23,7 @@ from runner.hosts.reasons import OwnMarks
 from runner.results.databases import translate_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
     from datetime import date, datetime
     from typing import Any
 
@@ -154,7 +153,11 @@ def read_ledger(state: Path) -> Ledger:
 
 def add_written(state: Path, written: Iterable[tuple[str, int]], night: date) -> Ledger:
     """Add bytes to the ledger, by identity. Safe for concurrent runs."""
-    with _locked(state):
+    with translate_errors(state):
+        state.mkdir(parents=True, exist_ok=True)
+        lock = (state / ".wear.lock").open("a")
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         known = read_ledger(state)
         for disk, size in written:
             known = known.with_written(disk, night, size)
@@ -182,16 +185,6 @@ def uncounted_bytes(state: Path, run: str, counters: Mapping[str, int], boot: st
     return {
         one.identity: counter_increase(one.written, counters[one.identity]) if one.boot == boot else 0 for one in mine
     }
-
-
-@contextmanager
-def _locked(state: Path) -> Iterator[None]:
-    with translate_errors(state):
-        state.mkdir(parents=True, exist_ok=True)
-        file = (state / ".wear.lock").open("a")
-    with file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _record_path(state: Path, identity: str, reach: str) -> Path:
@@ -295,35 +288,27 @@ class WriteBudget:
     def check_counters(self) -> bool:
         """Poll the counters; return whether a disk would exceed its budget by the next poll at the current rate."""
         self._polls += 1
-        counters = self.read()
-        grown, balance = self._growth(counters), self._balance(counters)
+        counters, grown = self.read(), {}
+        for disk, now in counters.items():  # per poll, on average since it was last seen
+            before, when = self._last_seen.get(disk, (now, 0))
+            grown[disk] = ceil((now - before) / (self._polls - when))
+        balance = self._balance(counters)
         # Disks that are only read do not stop the run.
         full = [disk for disk, size in balance.items() if 0 < grown.get(disk, 0) >= size]
         for disk in full:
             left = f"{balance[disk]} bytes are left, less than {POLL:g} s of writing"
             self.stop_reason = self._stop_message(disk, left if balance[disk] > 0 else "no bytes are left")
         if counters:
-            self._set_limits({disk: counters[disk] + size for disk, size in balance.items() if disk in counters})
+            self.set_limits({disk: counters[disk] + size for disk, size in balance.items() if disk in counters})
         self._last_seen |= {disk: (now, self._polls) for disk, now in counters.items()}
         if self._polls % POLLS_PER_SAVE == 0:
             self.save()
         return bool(full)
 
-    def lift_limits(self) -> None:
-        """Let teardown write."""
-        self._set_limits({})
-
-    def _set_limits(self, bounds: Mapping[str, int]) -> None:
+    def set_limits(self, bounds: Mapping[str, int]) -> None:
         """Send limits only if they changed, as at noon or after writes by others."""
         if bounds != self._limits and self.limit(bounds):
             self._limits = bounds
-
-    def _growth(self, counters: Mapping[str, int]) -> dict[str, int]:
-        found = {}
-        for disk, now in counters.items():
-            before, when = self._last_seen.get(disk, (now, 0))
-            found[disk] = ceil((now - before) / (self._polls - when))
-        return found
 
     def _stop_message(self, disk: str, what: str) -> str:
         declared = self.disks[disk]
@@ -349,7 +334,7 @@ async def run_within_budget(
         else:
             await task
     finally:
-        write_budget.lift_limits()
+        write_budget.set_limits({})  # teardown has to write
         task.cancel()
         await asyncio.wait({task})
     if not task.cancelled():

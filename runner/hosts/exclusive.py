@@ -60,11 +60,26 @@ class LeasedDisk:
             raise DisksRefused([DiskCheck(self.declared, self.node, refusals)])
 
     def try_open(self) -> tuple[Refusal, ...]:
+        node, found = self.node, dict[str, str]()
         try:
-            self.exclusive = _open_exclusively(self.node, self.operations)
-            return tuple(_identity_changes(self.node, self.exclusive))
+            self.exclusive = _open_exclusively(node, self.operations)
+            found = dict(self.exclusive.identify())
         except OSError as error:
-            return (_open_refusal(self.node, error, self.operations),)
+            if error.errno == errno.EBUSY:
+                users = self.operations.find_users(node.dev) or "the kernel"
+                return (Refusal(Reason.BUSY, f"{node.path} is opened exclusively by {users}"),)
+            why = Reason.CHANGED if error.errno in {errno.ENOENT, errno.ENXIO, errno.ENODEV} else Reason.UNREADABLE
+            return (Refusal(why, f"{node.path} cannot be opened: {error.strerror}"),)
+        # Names and numbers are reused, the sequence number never is.
+        expected = {"number": node.dev, "size": str(node.size), "sequence": node.sequence or found.get("sequence", "")}
+        return tuple(
+            Refusal(
+                Reason.CHANGED,
+                f"{node.path} had the {what} {value} when it was checked, now {found.get(what) or 'none'}",
+            )
+            for what, value in expected.items()
+            if found.get(what, "") != value
+        )
 
     @property
     def opened(self) -> OpenDisk:
@@ -141,26 +156,6 @@ def _open_exclusively(node: Node, operations: DiskOperations) -> OpenDisk:
                 raise
             time.sleep(OPEN_PAUSE)
     raise AssertionError("unreachable")
-
-
-def _open_refusal(node: Node, error: OSError, operations: DiskOperations) -> Refusal:
-    if error.errno == errno.EBUSY:
-        return Refusal(
-            Reason.BUSY, f"{node.path} is opened exclusively by {operations.find_users(node.dev) or 'the kernel'}"
-        )
-    why = Reason.CHANGED if error.errno in {errno.ENOENT, errno.ENXIO, errno.ENODEV} else Reason.UNREADABLE
-    return Refusal(why, f"{node.path} cannot be opened: {error.strerror}")
-
-
-def _identity_changes(node: Node, opened: OpenDisk) -> Iterator[Refusal]:
-    """Compare the open device with the checked one. Names and numbers are reused, the sequence number never is."""
-    found, expected = opened.identify(), {"number": node.dev, "size": str(node.size)}
-    if node.sequence:
-        expected["sequence"] = node.sequence
-    for what, value in expected.items():
-        if found.get(what) != value:
-            now = found.get(what) or "none"
-            yield Refusal(Reason.CHANGED, f"{node.path} had the {what} {value} when it was checked, now {now}")
 
 
 def _compare_checks(before: DiskCheck, after: DiskCheck) -> DiskCheck:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from runner.hosts.inventory import Census, Node
     from runner.hosts.operations import DiskOperations, Lock
-    from runner.hosts.trusted_scripts import Script
 
 #: Seconds; a teardown may have to wait for arrays.
 PATIENCE = 900.0
@@ -192,8 +191,11 @@ def _clean_disk(one: LeaseRecord, state: Path, ask: Callable[[], Census], operat
             scripts = read_scripts(Path(one.folder, STANDING), trusted_users()) if one.folder else ()
         except UntrustedScript as error:  # they would run with our rights
             return Leftover(one.disk, one.run, str(error))
-        room = _namespace_command(one, state, ask, operations)
-        troubles = [why for script in scripts if (why := _run_teardown(script, room, operations))]
+        namespace, troubles = _namespace_command(one, state, ask, operations), []
+        for script in scripts:  # it takes apart only what carries the mark of its array
+            text = f"printf %s {quote(script.text)} | {join(namespace)}" if namespace else script.text
+            if why := operations.run(text, PATIENCE):
+                troubles.append(f"{script.path}: {why}")
     return Leftover(one.disk, one.run, _return_cleaned(one, troubles, state, ask, operations), len(scripts))
 
 
@@ -234,13 +236,6 @@ def _namespace_command(
     parts = [(partition_path(inside, part.number), part) for inside, disk in there for part in census.parts_of(disk)]
     names = [word for inside, node in (*there, *parts) for word in (inside, node.path)]
     return ["unshare", "--mount", "--", "bash", "-c", NAMESPACE_SCRIPT, "room", str(len(names) // 2), *names]
-
-
-def _run_teardown(script: Script, room: Sequence[str], operations: DiskOperations) -> str:
-    """Run a script; return its error. It takes apart only what carries the mark of its array."""
-    there = f"printf %s {quote(script.text)} | {join(room)}" if room else script.text
-    trouble = operations.run(there, PATIENCE)
-    return f"{script.path}: {trouble}" if trouble else ""
 
 
 def _stable_name(census: Census, node: Node) -> str:

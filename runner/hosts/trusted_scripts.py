@@ -7,14 +7,14 @@ import grp
 import os
 import pwd
 import stat
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection
 
 LINKS = 40
 #: A folder on the path need not be readable.
@@ -41,22 +41,17 @@ def trusted_users() -> frozenset[int]:
 def read_scripts(folder: Path, trusted: Collection[int]) -> tuple[Script, ...]:
     """Return all `*.sh` of a folder, sorted; raise UntrustedScript if others could change any."""
     try:
-        with _open_folder(folder, trusted) as there:
-            names = sorted(name for name in os.listdir(there) if name.endswith(".sh"))  # noqa: PTH208 - by its descriptor
-            return tuple(_read_script(there, folder / name, trusted) for name in names)
+        with ExitStack() as opened:
+            walk = _Walk(opened, trusted, folder.absolute())
+            while walk.ahead:
+                walk.step()
+            descriptor = walk.opened(".", READ | os.O_DIRECTORY)
+            names = sorted(name for name in os.listdir(descriptor) if name.endswith(".sh"))  # noqa: PTH208 - by its descriptor
+            return tuple(_read_script(descriptor, folder / name, trusted) for name in names)
     except (FileNotFoundError, NotADirectoryError):
         return ()
     except OSError as error:
         raise UntrustedScript(f"{folder} cannot be looked at ({error.strerror}), so nothing in it is run") from None
-
-
-@contextmanager
-def _open_folder(folder: Path, trusted: Collection[int]) -> Iterator[int]:
-    with ExitStack() as opened:
-        way = _Walk(opened, trusted, folder.absolute())
-        while way.ahead:
-            way.step()
-        yield way.opened(".", READ | os.O_DIRECTORY)
 
 
 class _Walk:

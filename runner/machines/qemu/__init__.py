@@ -6,7 +6,7 @@ import fcntl
 import os
 import re
 import time
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -222,31 +222,24 @@ class Passthrough(Qemu):
 
 
 def read_properties(held: LeasedDisk, folder: Path) -> DiskProperties:
-    wwn = plain_wwn(held.node.wwn)
+    wwn, rate = plain_wwn(held.node.wwn), 0
+    with suppress(OSError):
+        rate = int.from_bytes((folder / "device/vpd_pgb1").read_bytes()[_RATE_AT : _RATE_AT + 2], "big")
+    rotation = rate if 0x401 <= rate < 0xFFFF else DEFAULT_ROTATION  # the standard reserves all other values
     return DiskProperties(
         logical=_number(folder / "queue/logical_block_size", 512),
         physical=_number(folder / "queue/physical_block_size", 512),
         discard=_number(folder / "queue/discard_granularity", 0),
-        rotation=_rotation(folder) if _number(folder / "queue/rotational", 0) else 1,
+        rotation=rotation if _number(folder / "queue/rotational", 0) else 1,
         wwn=wwn if _WWN.fullmatch(wwn) else "",
         model="".join(char for char in held.node.model if char.isascii() and char.isprintable()),
     )
 
 
 def _number(file: Path, unknown: int) -> int:
-    try:
+    with suppress(OSError, ValueError):
         return int(file.read_text())
-    except (OSError, ValueError):
-        return unknown
-
-
-def _rotation(folder: Path) -> int:
-    try:
-        page = (folder / "device/vpd_pgb1").read_bytes()
-    except OSError:
-        return DEFAULT_ROTATION
-    rate = int.from_bytes(page[_RATE_AT : _RATE_AT + 2], "big")
-    return rate if 0x401 <= rate < 0xFFFF else DEFAULT_ROTATION  # the standard reserves all other values
+    return unknown
 
 
 @asynccontextmanager

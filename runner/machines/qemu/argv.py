@@ -165,15 +165,6 @@ def slot_of(vm: Vm, number: int) -> int:
     return LAST_SLOT - sum(isinstance(one, PassedController) for one in vm.passed[:number])
 
 
-def slots_of(vm: Vm) -> str:
-    found = [(number, one) for number, one in enumerate(vm.passed) if isinstance(one, PassedController)]
-    # A kernel command line cannot carry all serial numbers.
-    return ",".join(
-        f"0000:00:{slot_of(vm, number):02x}.0={number}={re.sub(r'[^A-Za-z0-9._-]', '', one.serial)}"
-        for number, one in found
-    )
-
-
 def block_node(number: int, descriptor: int, *, is_served: bool, is_physical: bool) -> list[str]:
     """Return the node of a disk: a server's, a physical disk past the host's cache, or a temporary file."""
     node, path = f"driver=raw,node-name=disk{number}", f"/dev/fdset/{number + 10}"
@@ -226,7 +217,13 @@ def device_properties(disk: Disk, passed: DiskProperties) -> str:
 
 def boot(vm: Vm) -> list[str]:
     words = [KERNEL_WORDS, f"matrix.disks={len(vm.disks)}", f"matrix.modules={','.join(vm.modules)}"]
-    words += [f"matrix.slots={slots}"] if (slots := slots_of(vm)) else []
+    passed = [(number, one) for number, one in enumerate(vm.passed) if isinstance(one, PassedController)]
+    # A kernel command line cannot carry all serial numbers.
+    places = [
+        f"0000:00:{slot_of(vm, number):02x}.0={number}={re.sub(r'[^A-Za-z0-9._-]', '', one.serial)}"
+        for number, one in passed
+    ]
+    words += [f"matrix.slots={','.join(places)}"] if places else []
     files = ["-kernel", str(vm.appliance.kernel), "-initrd", str(vm.appliance.core / "initramfs")]
     return [*files, "-append", " ".join(words)]
 

@@ -21,8 +21,18 @@ from runner.machines.qemu.appliance import provide as appliance
 from runner.machines.qemu.host import capacity_refusals, crowding_notice, max_machines, this_host
 from runner.machines.vagrant import box, libvirt
 from runner.machines.vagrant.box import OWN_MEMORY, physical_disk
-from runner.machines.vagrant.lifecycle import VAGRANT, Order, home, start_machine
-from runner.machines.vagrant.rig import DiskServers, VagrantRig, query_facts, serve_disks, socket_paths, start_server
+from runner.machines.vagrant.rig import (
+    VAGRANT,
+    DiskServers,
+    Order,
+    VagrantRig,
+    home,
+    query_facts,
+    serve_disks,
+    socket_paths,
+    start_machine,
+    start_server,
+)
 from runner.simdisks.server import QEMU_NBD, device_command
 from runner.simdisks.server import TOOLS as DISK_TOOLS
 

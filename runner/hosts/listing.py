@@ -26,10 +26,6 @@ if TYPE_CHECKING:
 PATIENCE = 300.0
 
 
-def local_census(script: str) -> Census:
-    return take_census(None, script)
-
-
 def take_census(connection: Connection | None, script: str) -> Census:
     return parse_census(run_query(connection, script))
 

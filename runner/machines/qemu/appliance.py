@@ -111,6 +111,7 @@ def prune() -> None:
 
 
 async def provide(wanted: Recipe, progress: Progress) -> Appliance:
+    """Return the appliance from the cache, or build both halves in parallel."""
     shown = Shares(progress)
     userland, core = home() / recipe.userland_key(wanted.suite), core_of(wanted)
     try:

@@ -67,8 +67,7 @@ class Guest:
         self.qmp = QMPClient("machine")
         self.agent = QMPClient("guest", readbuflen=64 * 2**20)
         self.agent.await_greeting = self.agent.negotiate = False
-        self.resumed = asyncio.Event()
-        self.was_reset = asyncio.Event()
+        self.resumed, self.was_reset = asyncio.Event(), asyncio.Event()
         self._migration: asyncio.Queue[str] = asyncio.Queue()
         #: Has a result as soon as the machine cannot be used any more.
         self.lost: asyncio.Future[RigLost] = asyncio.get_running_loop().create_future()

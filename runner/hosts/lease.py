@@ -18,11 +18,19 @@ from runner.hosts.disk_ledger import (
     wear_refusal,
     write_record,
 )
-from runner.hosts.exclusive import DisksRefused, LeasedDisk, acquire_disks, raise_if_refused
+from runner.hosts.exclusive import (
+    DisksRefused,
+    LeasedDisk,
+    acquire_disks,
+    give_back,
+    prepare_disk,
+    raise_if_refused,
+    require_closed_partitions,
+    wipe_marked,
+)
 from runner.hosts.operations import LOCAL
 from runner.hosts.reasons import OwnMarks
 from runner.hosts.vfio import check_controller, controller_of
-from runner.hosts.wipe_and_label import give_back, prepare_disk, require_closed_partitions, wipe_marked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence

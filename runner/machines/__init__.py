@@ -17,7 +17,7 @@ MACHINES = {
     "vagrant": "runner.machines.vagrant:Vagrant",
     "local": "runner.machines.local:Local",
     "container": "runner.machines.container:Container",
-    "ssh": "runner.machines.ssh:Ssh",
+    "ssh": "runner.machines.local:Ssh",
     "dry": "runner.machines.dry:Dry",
 }
 #: Machines with a variant for physical disks of this host, and the name of that variant.
@@ -27,7 +27,7 @@ _PASSTHROUGH_CLASSES = {
     "vagrant-passthrough": "runner.machines.vagrant:Passthrough",
 }
 #: Classes that replace a machine's class for users other than root.
-_BY_SUDO = {"local": "runner.machines.ssh:Sudo"}
+_BY_SUDO = {"local": "runner.machines.local:Sudo"}
 #: Functions that report leftovers of dead runs and, unless `dry`, remove them.
 SWEEPERS = {"vagrant": "runner.machines.vagrant.libvirt:sweep", "container": "runner.machines.container:sweep"}
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.hosts.listing import take_census
+from runner.hosts.checks import take_census
 from runner.hosts.operations import LocalOperations
 from runner.language.hosts import DeclaredDisk
 from runner.scripts.jinja import census_script

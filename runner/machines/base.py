@@ -74,6 +74,9 @@ class MachineOptions:
     images: Mapping[str, str] = field(default_factory=dict)
 
 
+NO_OPTIONS = MachineOptions()
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     brief: str
@@ -119,18 +122,33 @@ class Rig(Protocol):
 
 
 class Machine(Protocol):
-    @classmethod
-    def from_options(cls, options: MachineOptions) -> Self: ...
+    """A kind of rig. By default it uses physical disks, one rig at a time."""
 
     name: ClassVar[str]
     #: Each stack gets a new rig, so no state leaks into the next.
-    disposable: ClassVar[bool]
+    disposable: ClassVar[bool] = False
     #: The disks read as zeros when a rig comes up.
-    zeroed: ClassVar[bool]
+    zeroed: ClassVar[bool] = False
     #: The machine creates its disks, which end with the rig; otherwise it uses physical disks.
-    brings_disks: ClassVar[bool]
+    brings_disks: ClassVar[bool] = False
     #: The results are synthetic, and every report must show that.
-    synthetic: ClassVar[bool]
+    synthetic: ClassVar[bool] = False
+
+    options: MachineOptions
+    #: Messages that the user has seen. Those about the host are the same for every rig.
+    _notices: set[str]
+
+    def __init__(self, options: MachineOptions = NO_OPTIONS) -> None:
+        self.options, self._notices = options, set()
+
+    @classmethod
+    def from_options(cls, options: MachineOptions) -> Self:
+        return cls(options)
+
+    def notice_once(self, message: str) -> None:
+        if message and message not in self._notices:
+            self._notices.add(message)
+            self.options.notice(message)
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
         """Return all reasons why the rig cannot start, without starting anything."""
@@ -138,8 +156,9 @@ class Machine(Protocol):
     def kernel_refusal(self, kernel: str) -> str:
         """Return why a kernel cannot run here; empty if it can."""
 
-    def max_rigs(self, spec: RigSpec) -> int:
+    def max_rigs(self, spec: RigSpec) -> int:  # noqa: ARG002
         """Return how many such rigs may be up at a time (at least 1), without starting anything."""
+        return 1
 
     def rig(self, spec: RigSpec, scratch: Path) -> AbstractAsyncContextManager[Rig]:
         """Bring a rig up, and stop it at the end. `scratch` is the folder for disk files."""
@@ -163,35 +182,6 @@ class ForecastsCost(Protocol):
 
     def preparation(self, specs: Collection[RigSpec]) -> Preparation:
         """Return the time beyond cloning an existing machine."""
-
-
-NO_OPTIONS = MachineOptions()
-
-
-class ConfiguredMachine:
-    """A machine with the options of the user. It uses physical disks, one rig at a time, unless it says otherwise."""
-
-    disposable: ClassVar[bool] = False
-    zeroed: ClassVar[bool] = False
-    brings_disks: ClassVar[bool] = False
-    synthetic: ClassVar[bool] = False
-
-    def __init__(self, options: MachineOptions = NO_OPTIONS) -> None:
-        self.options = options
-        #: Messages that the user has seen. Those about the host are the same for every rig.
-        self._notices: set[str] = set()
-
-    @classmethod
-    def from_options(cls, options: MachineOptions) -> Self:
-        return cls(options)
-
-    def max_rigs(self, spec: RigSpec) -> int:  # noqa: ARG002
-        return 1
-
-    def notice_once(self, message: str) -> None:
-        if message and message not in self._notices:
-            self._notices.add(message)
-            self.options.notice(message)
 
 
 @runtime_checkable

@@ -15,7 +15,7 @@ from runner.hosts.agent.client import AgentLost
 from runner.hosts.agent.connection import connection_to, sudo_connection
 from runner.hosts.identity import identity_check
 from runner.machines import requirements
-from runner.machines.base import ConfiguredMachine, Refusal, RigLost
+from runner.machines.base import Machine, Refusal, RigLost
 from runner.machines.shell import TAIL, ShellRig
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 WHERE = "this host"
 
 
-class Local(ConfiguredMachine):
+class Local(Machine):
     name: ClassVar[str] = "local"
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
@@ -86,7 +86,7 @@ def disk_model_refusals(spec: RigSpec) -> list[Refusal]:
 PROGRAMS = ("python3",)
 
 
-class Ssh(ConfiguredMachine):
+class Ssh(Machine):
     name: ClassVar[str] = "ssh"
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:

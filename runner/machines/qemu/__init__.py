@@ -16,7 +16,7 @@ from runner.base.files import remove_unused
 from runner.hosts.operations import Descriptor
 from runner.hosts.reasons import plain_wwn
 from runner.language.matrix import SUITES, is_path
-from runner.machines.base import NO_OPTIONS, ConfiguredMachine, Preparation, Refusal
+from runner.machines.base import NO_OPTIONS, Machine, Preparation, Refusal
 from runner.machines.local import disk_model_refusals
 from runner.machines.qemu import argv, host, recipe, rig, template
 from runner.machines.qemu.appliance import BUILD_TOOLS, appliance_in_use, find_cached
@@ -44,7 +44,7 @@ BUILD_SECONDS, PROBE_SECONDS = 25.0, 4.0
 BOOT_SECONDS = {"kvm": 2.0, "tcg": 10.0}
 
 
-class Qemu(ConfiguredMachine):
+class Qemu(Machine):
     name: ClassVar[str] = "qemu"
     disposable: ClassVar[bool] = True
     zeroed: ClassVar[bool] = True

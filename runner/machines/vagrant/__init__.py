@@ -14,7 +14,7 @@ from runner.base import process
 from runner.base.errors import BadInput, HarnessBroken
 from runner.base.process import run_to_end
 from runner.language.matrix import SUITES
-from runner.machines.base import NO_OPTIONS, ConfiguredMachine, Refusal
+from runner.machines.base import NO_OPTIONS, Machine, Refusal
 from runner.machines.local import disk_model_refusals
 from runner.machines.qemu import BLOCK_DEVICES, host, lock_descriptors, open_writable, read_properties, recipe
 from runner.machines.qemu.appliance import provide as appliance
@@ -69,7 +69,7 @@ class IdleMachine:
     stack: AsyncExitStack
 
 
-class Vagrant(ConfiguredMachine):
+class Vagrant(Machine):
     name: ClassVar[str] = "vagrant"
     zeroed: ClassVar[bool] = True
     brings_disks: ClassVar[bool] = True

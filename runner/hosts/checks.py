@@ -58,7 +58,6 @@ def _mount_uses(census: Census, node: Node, words: str) -> Iterator[Refusal]:
 
 
 def _stacks_on(census: Census, node: Node) -> Iterator[tuple[Node, ...]]:
-    """Yield each device that is built on the disk, once, with the path to it; the disk itself first."""
     ahead: deque[tuple[Node, ...]] = deque([(node,)])
     seen = {node.name}
     while ahead:

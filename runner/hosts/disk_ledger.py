@@ -152,7 +152,6 @@ def read_ledger(state: Path) -> Ledger:
 
 
 def add_written(state: Path, written: Iterable[tuple[str, int]], night: date) -> Ledger:
-    """Add bytes to the ledger, by identity. Safe for concurrent runs."""
     with translate_errors(state):
         state.mkdir(parents=True, exist_ok=True)
         lock = (state / ".wear.lock").open("a")
@@ -250,7 +249,6 @@ class WriteBudget:
     _limits: Mapping[str, int] = field(default_factory=dict)
 
     def remaining(self) -> dict[str, int]:
-        """Return the bytes that may still be written tonight, by identity, uncounted writes included."""
         return {disk: max(0, size) for disk, size in self._balance(self.read()).items()}
 
     def _balance(self, counters: Mapping[str, int]) -> dict[str, int]:

@@ -163,7 +163,6 @@ def _open_exclusively(node: Node, operations: DiskOperations) -> OpenDisk:
 
 
 def _compare_checks(before: DiskCheck, after: DiskCheck) -> DiskCheck:
-    """Return the second check, with a refusal if anything changed since the first."""
     was, now, name = before.node, after.node, before.declared.id
     if was is None or now is None:
         change = f"{name} no longer exists"

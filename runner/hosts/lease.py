@@ -53,7 +53,6 @@ def describe_losses(checks: Sequence[DiskCheck]) -> str:
 
 
 def confirm_losses(checks: Sequence[DiskCheck], given: Collection[str], standing: Collection[str]) -> str:
-    """Return the description if `--destroy` or `destroy:` of the host names every disk; else raise NotConfirmed."""
     missing = [one.declared.id for one in checks if one.declared.id not in given and one.declared.id not in standing]
     if missing:
         words = " ".join(f"--destroy {name}" for name in missing)
@@ -219,7 +218,6 @@ def _try_return(one: LeasedDisk, mine: OwnMarks, census: Census, ask: Callable[[
 
 
 def return_disk(one: LeasedDisk, mine: OwnMarks, census: Census, ask: Callable[[], Census]) -> tuple[Refusal, ...]:
-    """Wipe our own marks and label the disk as free; return refusals if anything else is on it."""
     node = census.by_number(one.node.dev)
     if node and node.signatures:
         wipe_marked(one, node.signatures, mine)

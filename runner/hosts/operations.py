@@ -110,7 +110,6 @@ def lock_name(identity: str) -> str:
 
 
 def read_holder(what: str, words: str, locks: Path | str, where: str = "") -> str:
-    """Return who holds a lock that the agent did not take; raise HarnessBroken if its folder is unsafe."""
     if what == "taken":
         return words or "another run"
     raise HarnessBroken(

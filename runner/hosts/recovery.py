@@ -206,7 +206,6 @@ def _clean_disk(one: LeaseRecord, state: Path, ask: Callable[[], Census], operat
 def _return_cleaned(
     one: LeaseRecord, troubles: list[str], state: Path, ask: Callable[[], Census], operations: DiskOperations
 ) -> str:
-    """Release the disk, or return why it cannot be."""
     census = ask()
     node = next((node for node in census.disks if node.identity == one.identity and node.size == one.size), None)
     if node is None:
@@ -229,7 +228,6 @@ def _return_cleaned(
 def _namespace_command(
     one: LeaseRecord, state: Path, ask: Callable[[], Census], operations: DiskOperations
 ) -> list[str]:
-    """Return the command for a namespace in which disks have their names of the guest; empty if it is not needed."""
     if not one.inside:
         return []
     census = ask()

@@ -129,12 +129,10 @@ class ProbeResult:
 
     @property
     def is_host_limited(self) -> bool:
-        """Too slow by no more than the host lost, within the tolerance."""
         return not self.is_accurate and 0 < -self.deviation <= TOLERANCE + self.overload.share
 
 
 def probes(disk: Disk) -> Iterator[Probe]:
-    """Yield sequential work in every zone, and random work at the shortest and longest queue."""
     zones = disk.physics.zones if disk.physics else ()
     begins = 0.0
     for number, (end, _) in enumerate(zones or ((1.0, 0.0),), start=1):
@@ -173,8 +171,6 @@ def fio_command(uri: str, disk: Disk, job: Job, seconds: float) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class ServedDisk:
-    """A disk and its server, with no kernel between it and its client."""
-
     code: Library
     board: Board
     uri: str

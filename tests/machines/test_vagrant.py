@@ -601,8 +601,8 @@ def test_an_interrupted_upload_is_removed(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.setattr(libvirt, "box_volumes", lambda box: pool if box == "matrix/a" else [])
     monkeypatch.setattr(libvirt, "forget_box", lambda box, but: forgotten.append(" but ".join((box, *but))))
     with libvirt.note_upload("matrix/a", tmp_path):
-        assert libvirt.upload_was_interrupted(tmp_path)
-    assert not libvirt.upload_was_interrupted(tmp_path)
+        assert (tmp_path / libvirt.NOTE).exists()
+    assert not (tmp_path / libvirt.NOTE).exists()
     assert forgotten == []
     with pytest.raises(RigLost), libvirt.note_upload("matrix/a", tmp_path):
         raise RigLost("the disk is full")

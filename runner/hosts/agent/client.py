@@ -111,7 +111,6 @@ class AgentClient:
         raise AgentLost(self.lost.brief, details=self.lost.details, resolution=self.lost.resolution)
 
     def _wait_for_answer(self, session: _Session, request: bytes) -> bytes:
-        """Wait as long as the connection is up and the lease would last."""
         answer = session.send(request)
         with suppress(TimeoutError):
             return answer.result(SLOW_AFTER)

@@ -256,7 +256,6 @@ def build_command(engine: Engine, tag: str, *more: str) -> list[str]:
 
 
 async def _run_checked(argv: list[str], brief: str = "cannot build the container image", resolution: str = "") -> None:
-    """Run a program that must succeed, and end it if this process is stopped or killed."""
     child = await spawn_with_pipes(argv)
     try:
         output, complaint = await send(child, b"")

@@ -71,11 +71,11 @@ class Qemu(Machine):
         return "virtual" if host.expected_accelerator() == "kvm" else "emulated"
 
     def preparation(self, specs: Collection[RigSpec]) -> Preparation:
-        """Return the time to build appliances, probe KVM, and create templates or boot."""
         made = {spec: recipe.recipe_for(spec.kernel) for spec in specs}
         found = {one: find_cached(one) for one in made.values() if one}
         once = sum(BUILD_SECONDS for base in found.values() if base is None)
-        once += 0.0 if host.is_known() else PROBE_SECONDS
+        with suppress(HarnessBroken):  # without QEMU there is no probe
+            once += 0.0 if host.known_accelerator() else PROBE_SECONDS
         boot = BOOT_SECONDS[host.expected_accelerator()]
         if self.options.cold or any(disk.bus == "nvme" for spec in specs for disk in spec.disks):
             return Preparation(once, boot)

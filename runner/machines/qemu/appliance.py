@@ -111,7 +111,6 @@ def prune() -> None:
 
 
 async def provide(wanted: Recipe, progress: Progress) -> Appliance:
-    """Return the appliance from the cache, or build both halves in parallel."""
     shown = Shares(progress)
     userland, core = home() / recipe.userland_key(wanted.suite), core_of(wanted)
     try:
@@ -190,7 +189,6 @@ async def build(what: list[str], progress: Progress) -> None:
 
 
 async def listen(words: asyncio.StreamReader | None, progress: Progress) -> list[str]:
-    """Pass on progress reports, and return all other lines."""
     other: list[str] = []
     while words and (line := (await words.readline()).decode(errors="replace")):
         match parse_line(line):

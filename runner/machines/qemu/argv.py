@@ -161,7 +161,6 @@ def disks(vm: Vm, channels: Channels) -> list[str]:
 
 
 def slot_of(vm: Vm, number: int) -> int:
-    """Return the slot of a disk with its controller. They fill slots from above, all other devices from below."""
     return LAST_SLOT - sum(isinstance(one, PassedController) for one in vm.passed[:number])
 
 
@@ -198,7 +197,6 @@ def device(wanted: tuple[Disk, ...], number: int, disk: Disk, passed: DiskProper
 
 
 def device_properties(disk: Disk, passed: DiskProperties) -> str:
-    """Return the properties of a physical disk for its bus, without its serial number."""
     properties = {"logical_block_size": str(passed.logical), "physical_block_size": str(passed.physical)}
     if disk.bus != "nvme" or passed.discard:  # QEMU's NVMe disks always discard
         # SATA always discards single sectors.

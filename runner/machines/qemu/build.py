@@ -267,7 +267,6 @@ def open_unpacked(packed: Path) -> AbstractContextManager[IO[bytes]]:
 
 
 def index_modules(folder: Path) -> list[str]:
-    """Unpack and index all modules; return the boot modules that are missing or built in."""
     folder.mkdir(parents=True, exist_ok=True)
     for packed in sorted(folder.rglob("*.ko.*")):
         unpack_module(packed)

@@ -80,7 +80,6 @@ async def serve_disks(disks: tuple[Disk, ...], scratch: Path, complaints: int) -
 async def _serve(
     served: DiskFiles, disks: tuple[Disk, ...], sheet: int, complaints: int, stack: AsyncExitStack
 ) -> None:
-    """Start a server for the file of each simulated disk; the sheet is their shared memory."""
     code = load_library(await build_library())
     served.board = Board(code, sheet, tuple(link.rate for link in links_of(disks)))
     stack.callback(served.board.close)

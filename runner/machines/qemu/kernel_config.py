@@ -188,7 +188,6 @@ def _marked(kernel: bytes) -> str:
 
 
 def _unpacked(image: bytes) -> bytes:
-    """Unpack the kernel in a bzImage; empty if its compression is unknown or the program for it is missing."""
     with tempfile.TemporaryDirectory(prefix="matrix-kernel-") as folder:
         packed = Path(folder) / "packed"
         packed.write_bytes(recipe.kernel_payload(image))

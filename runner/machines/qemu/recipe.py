@@ -83,7 +83,6 @@ OWN = "own-kernel-"
 
 
 def recipe_for(kernel: str | None) -> Recipe | None:
-    """Return the recipe of a `kernel:` value, or None if it is neither a known suite nor an existing file."""
     name = kernel or DEFAULT_KERNEL
     if name in SUITES:
         return Recipe(SUITES[name])
@@ -128,7 +127,6 @@ def merge_usr(name: str) -> str:
 
 
 def is_wanted(path: str) -> bool:
-    """Return whether the appliance needs this path (after `merge_usr`)."""
     if path.startswith("usr/lib/modules/"):  # below RELEASE: lists and storage drivers
         folder, _, rest = path.removeprefix("usr/lib/modules/").partition("/")[2].partition("/")
         return folder.startswith("modules.") or (folder == "kernel" and f"{rest}/".startswith(MODULE_FOLDERS))

@@ -122,7 +122,6 @@ class Vagrant(Machine):
                 stack.push_async_callback(self._idle.pop().stack.aclose)
 
     async def _take(self, spec: RigSpec, scratch: Path) -> IdleMachine:
-        """Return a machine of this kind. Idle ones of other kinds are removed."""
         while other := next((machine for machine in self._idle if machine.spec != _kind(spec)), None):
             self._idle.remove(other)  # before the wait, during which other rigs look for an idle machine
             await other.stack.aclose()

@@ -263,8 +263,8 @@ def _exclude_others() -> Iterator[None]:
 
 
 def remove_record(record: Record, folder: Path) -> None:
-    shutil.rmtree(record.sockets, ignore_errors=True)
-    shutil.rmtree(folder, ignore_errors=True)
+    for path in (record.sockets, folder):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def sweep(*, dry: bool = False) -> Iterator[Leftover]:
@@ -309,10 +309,6 @@ def read_record(folder: Path) -> Record | None:
     with suppress(OSError, ValueError, TypeError):
         return Record(**json.loads((folder / RECORD).read_text()))
     return None
-
-
-def upload_was_interrupted(folder: Path) -> bool:
-    return (folder / NOTE).exists()
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from runner.machines.shell import ShellRig
 from runner.machines.vagrant import box as boxes
 from runner.machines.vagrant import libvirt
 from runner.machines.vagrant.box import FIND, NODE, PLAN, parse_names, serial, temporary_disk
-from runner.machines.vagrant.libvirt import note_upload, record_machine, upload_was_interrupted, write_atomically
+from runner.machines.vagrant.libvirt import NOTE, note_upload, record_machine, write_atomically
 from runner.simdisks.clib import Board, build_library, load_library
 from runner.simdisks.disk import links_of
 from runner.simdisks.server import explain_exit, plain_command, socket_command, wait_for_socket
@@ -129,7 +129,6 @@ def enter_command(config: Path, line: Path) -> tuple[str, ...]:
 
 
 def connection_command(config: Path, line: Path) -> list[str]:
-    """Return the command of the connection that all scripts share. It ends with this process, and they end with it."""
     return ["ssh", "-F", str(config), "-N", "-M", "-S", str(line), "-o", "ServerAliveInterval=15", NODE]
 
 
@@ -288,7 +287,7 @@ async def _create(order: Order, record: Record, folder: Path, disks: Sequence[Se
         unconfined = await asyncio.to_thread(libvirt.security_models)
         write_atomically(folder / PLAN, plan(order, record, disks, address, unconfined))
         there = await asyncio.to_thread(libvirt.box_volumes, order.box.name)
-        if there and order.box.catalogue and not upload_was_interrupted(common):
+        if there and order.box.catalogue and not (common / NOTE).exists():
             await stack.aclose()
         else:  # Vagrant uploads the box now, or may upload a newer version of the user's own
             await asyncio.to_thread(stack.enter_context, note_upload(order.box.name, common))
@@ -349,7 +348,6 @@ def ssh_config(output: str) -> str:
 
 
 async def remove_machine(record: Record, folder: Path, *, is_whole: bool) -> None:
-    """Remove the machine with Vagrant, and then its leftovers with libvirt."""
     if is_whole:
         with suppress(HarnessBroken):
             await vagrant(folder, "destroy", "-f", deadline=DOWN_DEADLINE)

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from runner.hosts.agent.client import AgentClient
     from runner.hosts.agent.connection import Connection
-    from runner.hosts.disk_ledger import WriteBudget
     from runner.hosts.exclusive import LeasedDisk
     from runner.language.hosts import DeclaredDisk, Lab, LabHost
     from runner.language.matrix import Matrix

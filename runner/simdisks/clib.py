@@ -7,7 +7,7 @@ import functools
 import hashlib
 import math
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 

@@ -169,10 +169,6 @@ class SimulatedDisk:
         while self._c.physics_next(self._disk, now, ctypes.byref(self._tag), ctypes.byref(self._end)):
             yield int(self._tag.value), float(self._end.value)
 
-    def was_held_up(self) -> bool:
-        """Return whether the last settled command would have ended no earlier if it had come earlier."""
-        return bool(self._c.physics_held_up(self._disk))
-
     def next_decision(self) -> float:
         return float(self._c.physics_wakes(self._disk))
 
@@ -197,10 +193,6 @@ class Board:
         raw = _Fault(fault.disk, kind, fault.at, until, fault.factor, *fault.where)
         if not self._c.board_fault(self._board, ctypes.byref(raw)):
             raise HarnessBroken("more faults than a rig can have")
-
-    def transfer_end(self, link: int, ready: float, length: float, begun: float) -> float:
-        """Return the end of a transfer over a link that cannot end before `ready` nor begin before `begun`."""
-        return float(self._c.board_bus_end(self._board, link, ready, length, begun))
 
     def clock(self) -> float:
         return float(self._c.board_clock(self._board))

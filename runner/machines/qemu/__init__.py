@@ -21,8 +21,7 @@ from runner.machines.local import disk_model_refusals
 from runner.machines.qemu import argv, host, recipe, rig, template
 from runner.machines.qemu.appliance import BUILD_TOOLS, appliance_in_use, find_cached
 from runner.machines.qemu.argv import DiskProperties, PassedController
-from runner.machines.qemu.disk_files import DiskFiles, serve_disks
-from runner.machines.qemu.guest import run_guest
+from runner.machines.qemu.guest import DiskFiles, run_guest, serve_disks
 from runner.machines.qemu.host import capacity_refusals, crowding_notice, max_machines, this_host
 from runner.simdisks.server import TOOLS as DISK_TOOLS
 
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from runner.machines.base import MachineOptions, Processor, Rig, RigSpec
     from runner.machines.qemu.appliance import Appliance
     from runner.machines.qemu.argv import Vm
-    from runner.machines.qemu.disk_files import DiskProvider
+    from runner.machines.qemu.guest import DiskProvider
     from runner.simdisks.disk import Disk
 
 TOOLS = {argv.QEMU: "qemu-system-x86", "setpriv": "util-linux"}

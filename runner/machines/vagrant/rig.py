@@ -19,7 +19,7 @@ from runner.base.files import cache_dir, exclusive_lock
 from runner.base.process import is_gone, kill, run_to_end, spawn
 from runner.machines import requirements
 from runner.machines.base import RigLost
-from runner.machines.qemu.disk_files import open_nameless
+from runner.machines.qemu.guest import open_nameless
 from runner.machines.shell import ShellRig
 from runner.machines.vagrant import box as boxes
 from runner.machines.vagrant import libvirt

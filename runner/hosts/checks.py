@@ -230,7 +230,6 @@ def run_query(connection: Connection | None, script: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ListedDisk:
-    #: Empty if the disk is missing.
     path: str
     names: tuple[str, ...]
     size: int
@@ -238,7 +237,6 @@ class ListedDisk:
     model: str
     serial: str
     wwn: str
-    #: Its name in hosts.yaml; empty if it is not declared.
     declared: str
     usable: bool
     refusals: tuple[Refusal, ...]

@@ -212,7 +212,6 @@ def _parse(path: Path, text: bytes, model: type[M]) -> M:
         ) from None
 
 
-#: Seconds between two polls of the counters.
 POLL = 2.0
 #: Polls between two updates of the ledger: few, as a measurement is running.
 POLLS_PER_SAVE = 5

@@ -86,7 +86,6 @@ class StableName:
     """A link in /dev/disk/by-id, or the name that udev would give where there is no udev."""
 
     name: str
-    #: Empty if it leads to no block device.
     dev: str
     target: str = ""
     #: The kind of its target; empty if the target is missing.
@@ -136,7 +135,6 @@ class _Facts:
     mounts: list[Mount] = field(default_factory=list)
     swaps: dict[str, str] = field(default_factory=dict)
     btrfs: dict[str, str] = field(default_factory=dict)
-    #: Why the output of lsblk could not be used.
     lsblk_error: str = ""
 
 

@@ -104,7 +104,6 @@ class Lease:
     shares_nothing: bool = False
 
 
-#: The name of the lock of a run that measures any disk of the host.
 _ANY_DISK = "any disk"
 
 

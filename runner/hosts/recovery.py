@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from runner.hosts.inventory import Census, Node
     from runner.hosts.operations import DiskOperations, Lock
 
-#: Seconds; a teardown may have to wait for arrays.
 PATIENCE = 900.0
 #: Runs a script for a virtual machine, which is its input, in a mount namespace: $1 pairs of a link and its target.
 #: Folders that belong to other runs on the host (mounts, saved tunables) are empty there; no change is visible outside.
@@ -350,10 +349,9 @@ def _others_write(opened: int, trusted: Collection[int]) -> bool:
 
 def _has_list(opened: int) -> bool:
     try:
-        os.getxattr(f"/proc/self/fd/{opened}", "system.posix_acl_access")  # the descriptor may be O_PATH
+        return bool(os.getxattr(f"/proc/self/fd/{opened}", "system.posix_acl_access"))  # the descriptor may be O_PATH
     except OSError as error:
         return error.errno not in {errno.ENODATA, errno.ENOTSUP}
-    return True
 
 
 def _is_private(group: int, trusted: Collection[int]) -> bool:

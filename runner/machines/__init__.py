@@ -31,7 +31,6 @@ _BY_SUDO = {"local": "runner.machines.local:Sudo"}
 #: Functions that report leftovers of dead runs and, unless `dry`, remove them.
 SWEEPERS = {"vagrant": "runner.machines.vagrant.libvirt:sweep", "container": "runner.machines.container:sweep"}
 
-#: Machines that need the name of a host.
 WITH_HOSTS = frozenset({"ssh"})
 
 

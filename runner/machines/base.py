@@ -44,7 +44,6 @@ class RigSpec:
     cpus: int = 2
     memory: int = 512 * 1024 * 1024
     modules: tuple[str, ...] = ()
-    #: Programs that the host must have, unless the machine brings them.
     programs: tuple[str, ...] = ()
     #: Rights beyond reading and writing the disks: `caches` (drop caches), `host` (set tunables of the whole host),
     #: `faults` (make disks fail on demand).
@@ -68,9 +67,7 @@ class MachineOptions:
     #: The leases of these disks in this process, for a machine that passes descriptors on or checks identities.
     held: tuple[LeasedDisk, ...] = ()
     where: str = ""
-    #: The lease of these disks on the other host.
     agent: AgentClient | None = None
-    #: Hashes of kernel images when the run began, by the paths in the matrix.
     images: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -82,7 +82,6 @@ def disk_model_refusals(spec: RigSpec) -> list[Refusal]:
     return found
 
 
-#: Programs that the lease over there needs.
 PROGRAMS = ("python3",)
 
 

@@ -37,7 +37,6 @@ class Job:
     block: int
     depth: int
     random: bool
-    #: The range, as shares of the disk.
     first: float = 0.0
     last: float = 1.0
     #: Seconds from an answer to the next request, which the host takes.
@@ -92,7 +91,6 @@ def predict_rate(
     return Rate(counted / lasted, counted * job.block / lasted)
 
 
-#: The deviation from the physics that a correct model may have.
 TOLERANCE = 0.03
 LARGE, SMALL = 256 * 1024, 4096
 DEADLINE = 10.0

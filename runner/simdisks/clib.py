@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from runner.simdisks.disk import Fault, FaultKind, Physics
 
 SOURCES = Path(__file__).parent / "server"
-COMPILER = "gcc"
 PLUGIN, LIBRARY = "disk.so", "physics.so"
 MOST_ZONES = 64
 What = Literal["read", "write", "flush"]
@@ -42,7 +41,7 @@ async def build_library() -> Path:
 async def _compile(folder: Path) -> None:
     for target, names in ((LIBRARY, ("physics.c", "board.c")), (PLUGIN, ("physics.c", "board.c", "plugin.c"))):
         sources = [str(SOURCES / name) for name in names]
-        done = run([COMPILER, "-O2", "-fPIC", "-shared", "-o", str(folder / target), *sources, "-lm", "-lpthread"])
+        done = run(["gcc", "-O2", "-fPIC", "-shared", "-o", str(folder / target), *sources, "-lm", "-lpthread"])
         if done.returncode:
             raise HarnessBroken(
                 "the disks' C code does not compile here",
@@ -81,13 +80,10 @@ class Report:
     flushes: int
     read_bytes: int
     written_bytes: int
-    #: Accesses that moved the arm.
     seeks: int
-    #: Reads from the disk's read cache.
     hits: int
     #: Time in which the medium worked for the host.
     busy: float
-    #: Time with requests in flight.
     occupied: float
     #: Sums over requests: how late answers were against the model, and the model's time.
     late: float

@@ -28,7 +28,6 @@ LEASE = 300.0
 #: Seconds between heartbeats, and until an answer counts as late: longer than ssh takes to notice a dead connection.
 HEARTBEAT, SLOW_AFTER = 5.0, 30.0
 KILLED = 137
-#: Seconds to wait for an answer that is optional.
 QUICK_ANSWER = 1.0
 RETRY_PAUSES = (0.2, 1.0, 2.0, 4.0, 8.0)
 #: The agent's folder on the host, and the lock folder, which local runs of that host use too.

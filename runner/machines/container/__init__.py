@@ -60,10 +60,8 @@ UP = frozenset({"running", "paused", "restarting"})
 class Owner:
     """A process, identified beyond its number, which is reused."""
 
-    #: The boot of the host and the PID namespace.
     world: str
     pid: int
-    #: Its start in ticks since the boot.
     born: int
 
     def __str__(self) -> str:

@@ -31,7 +31,6 @@ class DiskProperties:
     #: Bytes of a logical and of a physical sector.
     logical: int = 512
     physical: int = 512
-    #: Smallest discard in bytes; 0: it cannot discard.
     discard: int = 0
     #: Revolutions a minute; 1: not rotating.
     rotation: int = 1
@@ -43,7 +42,6 @@ class DiskProperties:
 @dataclass(frozen=True, slots=True)
 class PassedController:
     address: str
-    #: The serial number of the disk, by which the guest finds it.
     serial: str = ""
 
 

@@ -41,7 +41,6 @@ BEGINS = b"b"
 #: Seconds that output may be in transit, and the interval of polls of the agent.
 DOUBT = 2.0
 ANSWER_DEADLINE = 60.0
-#: Seconds for QEMU to end after it has closed its channels.
 LAST_BREATH = 5.0
 #: The shell that the agent starts if the standing shell cannot be used.
 SHELL = "/bin/bash-static"

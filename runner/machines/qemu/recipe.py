@@ -43,7 +43,6 @@ MODULE_FOLDERS = (
     *("drivers/firmware/", "drivers/md/", "drivers/nvdimm/", "drivers/nvme/", "drivers/scsi/", "drivers/target/"),
     *("drivers/virtio/", "fs/", "lib/", "mm/"),
 )
-#: Modules that the initramfs needs to mount the root file system.
 BOOT_MODULES = ("virtio_pci", "virtio_blk", "squashfs", "overlay", "virtio_console")
 BUS_MODULES = {"virtio": (), "scsi": ("virtio_scsi", "sd_mod"), "sata": ("ahci", "sd_mod"), "nvme": ("nvme",)}
 #: Loaded into every template, but in a cold boot only on demand. RAID 4/5/6 benchmarks its parity algorithms for 0.4 to
@@ -78,7 +77,6 @@ class Recipe:
     key: str = ""
 
 
-#: Prefix of the names of the user's own kernels.
 OWN = "own-kernel-"
 
 

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from runner.machines.vagrant.rig import DiskProvider, RunningMachine
     from runner.simdisks.disk import Disk
 
-#: Programs of this host, and the Debian package of each.
 TOOLS = {
     VAGRANT: "vagrant vagrant-libvirt",
     libvirt.VIRSH: "libvirt-clients",
@@ -58,7 +57,6 @@ TOOLS = {
     "setpriv": "util-linux",
 }
 PLUGIN = "vagrant-libvirt"
-#: Free PCI slots for disks.
 MOST_VIRTIO = 20
 
 

@@ -97,7 +97,6 @@ async def read_lines(stream: asyncio.StreamReader | None) -> AsyncIterator[str]:
         yield left
 
 
-#: Vagrant's name of the one machine of a rig.
 NODE = "node"
 PLAN = "machines.json"
 #: Memory for systemd, udev and sshd of the box. A rig's memory is for trials alone.

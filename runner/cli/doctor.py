@@ -131,8 +131,8 @@ def _ssh_name(host: str) -> str:
 
 def _show_host(name: str) -> None:
     from runner.hosts.agent.connection import connection_to
+    from runner.machines.local import query_host
     from runner.machines.requirements import OPTIONAL, PACKAGES, facts, missing
-    from runner.machines.ssh import query_host
 
     connection = connection_to(name)
     if not connection.is_connected:

@@ -12,7 +12,7 @@ from runner.engine.estimate import Pace, building_of, laid_out, most_bytes_of, r
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from runner.hosts.write_budget import WriteBudget
+    from runner.hosts.disk_ledger import WriteBudget
     from runner.results.fio_output import Figures
     from runner.results.record import Trial
     from runner.space.space import Array, Cell

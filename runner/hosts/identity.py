@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from shlex import join
 from typing import TYPE_CHECKING, Literal
@@ -47,10 +48,9 @@ def decode(text: str) -> Label | None:
     words = text.rstrip("\0").split(" ", 3)
     if len(words) != 4 or words[:2] != [MAGIC, "1"] or words[2] != _digest(words[3]):
         return None
-    try:
+    with suppress(json.JSONDecodeError, TypeError):
         return Label(**json.loads(words[3]))
-    except (json.JSONDecodeError, TypeError):
-        return None
+    return None
 
 
 def _digest(content: str) -> str:
@@ -86,20 +86,19 @@ matrix_same() {
 
 
 def identity_check(disks: Iterable[tuple[str, Node]], sysfs: str = SYSFS) -> str:
-    calls = [f"{join(('matrix_same', *_arguments(path, node, sysfs)))} || exit 1\n" for path, node in disks]
+    calls = []
+    for path, node in disks:
+        known = {"dev": node.dev, "size": str(node.size // SECTOR), "diskseq": node.sequence}
+        expected = (f"{name}={value}" for name, value in known.items() if value)
+        words = join(("matrix_same", path, node.path, f"{sysfs}/{node.name}", *expected))
+        calls.append(f"{words} || exit 1\n")
     return "".join([CHECK, *calls]) if calls else ""
-
-
-def _arguments(path: str, node: Node, sysfs: str) -> tuple[str, ...]:
-    known = {"dev": node.dev, "size": str(node.size // SECTOR), "diskseq": node.sequence}
-    told = (f"{name}={value}" for name, value in known.items() if value)
-    return (path, node.path, f"{sysfs}/{node.name}", *told)
 
 
 def parse_report(output: bytes, mark: str) -> tuple[str, str]:
     line = output.partition(b"\n")[0].decode(errors="replace")
-    word, _, said = line.removeprefix(f"{mark} ").partition(" ")
-    return (word, said) if line.startswith(mark) and word in {"gone", "other"} else ("", "")
+    word, _, details = line.removeprefix(f"{mark} ").partition(" ")
+    return (word, details) if line.startswith(mark) and word in {"gone", "other"} else ("", "")
 
 
 class DiskSwapped(HarnessBroken):

@@ -37,8 +37,6 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One block device: a disk, a partition, a mapping, an array."""
-
     name: str
     #: The device number, such as `8:16`: the same under all of its names.
     dev: str
@@ -80,7 +78,6 @@ class Node:
 
     @property
     def identity(self) -> str:
-        """Its identifier under all of its names."""
         return self.wwn or self.serial or self.dev
 
 
@@ -89,7 +86,6 @@ class StableName:
     """A link in /dev/disk/by-id, or the name that udev would give where there is no udev."""
 
     name: str
-    #: Empty if it leads to no block device.
     dev: str
     target: str = ""
     #: The kind of its target; empty if the target is missing.
@@ -139,7 +135,6 @@ class _Facts:
     mounts: list[Mount] = field(default_factory=list)
     swaps: dict[str, str] = field(default_factory=dict)
     btrfs: dict[str, str] = field(default_factory=dict)
-    #: Why the output of lsblk could not be used.
     lsblk_error: str = ""
 
 
@@ -186,7 +181,7 @@ def _add_line(facts: _Facts, words: list[str]) -> None:
         case ["link", name, dev, target, kind]:
             facts.links.append(StableName(name, dev.replace("-", ""), target, kind))
         case ["mount", dev, source, point, kind]:
-            facts.mounts.append(Mount(dev, _unescape(source), _unescape(point), kind))
+            facts.mounts.append(Mount(dev, unescape(source), unescape(point), kind))
         case _:
             _add_reported(facts, words)
 
@@ -253,10 +248,9 @@ def _add_table_uuids(output: str, known: Iterable[Signature]) -> Iterator[Signat
         yield replace(one, uuid=pairs.get("PTUUID", "")) if of_it and not one.uuid else one
 
 
-def _unescape(text: str) -> str:
-    for escape, char in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
-        text = text.replace(escape, char)
-    return text
+def unescape(text: str) -> str:
+    """Return a path of /proc/mounts, in which the kernel escapes blanks, tabs, newlines and backslashes."""
+    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), text)
 
 
 def _build_node(name: str, keys: Mapping[str, str], facts: _Facts) -> Node:
@@ -300,7 +294,6 @@ def _build_node(name: str, keys: Mapping[str, str], facts: _Facts) -> Node:
 
 
 def _udev_names(node: Node) -> Iterator[str]:
-    """Yield the names that udev would give, where the kernel knows enough."""
     wwn = node.wwn
     if node.partition or node.backing:
         return

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 LOCK_FOLDER = Path("/run/lock/matrix")
 #: Tries, and seconds between them, while a lock or device is held by a process that is exiting or cannot be seen.
 OPEN_TRIES, OPEN_PAUSE = 20, 0.1
-#: What identifies an open disk, in the order of the agent's answer.
 IDENTITY = ("number", "size", "sequence")
 
 
@@ -110,7 +109,6 @@ def lock_name(identity: str) -> str:
 
 
 def read_holder(what: str, words: str, locks: Path | str, where: str = "") -> str:
-    """Return who holds a lock that the agent did not take; raise HarnessBroken if its folder is unsafe."""
     if what == "taken":
         return words or "another run"
     raise HarnessBroken(
@@ -122,11 +120,9 @@ def read_holder(what: str, words: str, locks: Path | str, where: str = "") -> st
 
 
 def find_character_device_users(file: Path) -> str:
-    try:
-        number = file.stat().st_rdev
-    except OSError:
-        return ""
-    return ", ".join(agent.find_processes(number, stat.S_ISCHR))
+    with suppress(OSError):
+        return ", ".join(agent.find_processes(file.stat().st_rdev, stat.S_ISCHR))
+    return ""
 
 
 def lock_failure(why: str, where: str) -> HarnessBroken:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 @cache
 def processor_name() -> str:
-    """Return the first model name; `unknown` if the kernel does not report it, as on ARM."""
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
             if line.startswith("model name"):

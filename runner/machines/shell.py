@@ -132,7 +132,6 @@ umask 077
 mkdir -p -- "$1" && head -c "$2" >"$1/envelope" || exit
 set -- "$1/envelope"
 {GUARD}"""
-#: Seconds for a shell to end after its input is closed.
 LAST_BREATH = 10.0
 TAIL = 4000
 

@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING
 from runner.base.errors import BadInput
 from runner.engine.trial import assumes_zeros
 from runner.hosts import HOSTS_FILE
-from runner.hosts.checks import check_disks
-from runner.hosts.disk_ledger import clear_controller, night_of, own_marks, state_dir
+from runner.hosts.checks import check_disks, query_health, take_census
+from runner.hosts.disk_ledger import WriteBudget, clear_controller, night_of, own_marks, state_dir
 from runner.hosts.exclusive import DisksRefused, report_active_run
 from runner.hosts.lease import Lease, confirm_losses, lease_disks
-from runner.hosts.listing import query_health, take_census
 from runner.hosts.operations import LOCAL
 from runner.hosts.recovery import clean
 from runner.hosts.vfio import check_controller, detach_controllers
-from runner.hosts.write_budget import WriteBudget
 from runner.language.hints import did_you_mean
 from runner.language.hosts import Needs
 from runner.machines import PASSTHROUGH, WITH_HOSTS

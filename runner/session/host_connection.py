@@ -15,10 +15,10 @@ from runner.base.errors import HarnessBroken
 from runner.hosts.agent import connection
 from runner.hosts.agent.client import AgentClient
 from runner.hosts.agent.connection import connection_to
+from runner.hosts.checks import take_census
+from runner.hosts.disk_ledger import read_write_counters
 from runner.hosts.identity import require_lasting_identity
-from runner.hosts.listing import take_census
 from runner.hosts.operations import LOCAL, RemoteOperations
-from runner.hosts.write_budget import read_write_counters
 from runner.machines.shell import guard
 from runner.scripts.jinja import census_script
 from runner.session.host_facts import boot_id

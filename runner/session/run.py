@@ -16,7 +16,7 @@ from runner.engine.estimate import QUIET, Load, estimate, pace_of
 from runner.engine.executor import Executor
 from runner.engine.recorder import RigUp, RunContext, TrialDone
 from runner.engine.scheduler import Scheduler
-from runner.hosts.write_budget import run_within_budget
+from runner.hosts.disk_ledger import run_within_budget
 from runner.machines import Where, machine, sweep
 from runner.machines.base import MachineOptions
 from runner.results.disk_health import describe_missing_health

@@ -36,7 +36,6 @@ class Physics:
 
     @property
     def rotation(self) -> int:
-        """The rotation rate that the disk reports: revolutions per minute; 1 if it does not rotate, 0 if unknown."""
         numbers = dict(self.numbers)
         if self.kind == "hdd":
             return round(60 / numbers["revolution"])

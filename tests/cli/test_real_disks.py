@@ -116,7 +116,7 @@ def test_the_doctor_lists_missing_optional_programs(call: Call, monkeypatch: pyt
 
 def test_clean_without_leases(call: Call, shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Tests beside this one have disks of runs on this very host.
-    monkeypatch.setattr("runner.hosts.listing.run_query", lambda _reach, _script: ANSWER)
+    monkeypatch.setattr("runner.hosts.checks.run_query", lambda _reach, _script: ANSWER)
     said = call("clean", "--dry-run")
     assert (said.status, said.out) == (0, "")
     assert said.err.endswith("this machine is clean: no leftovers of runs\n")

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from runner.base.errors import HarnessBroken
+from runner.hosts import exclusive as work
 from runner.hosts import identity
 from runner.hosts import operations as here
-from runner.hosts import wipe_and_label as work
 from runner.hosts.disk_ledger import LeaseRecord, lease_records, read_ledger, write_record
 from runner.hosts.exclusive import DisksRefused
 from runner.hosts.inventory import Census, Node, Signature, StableName

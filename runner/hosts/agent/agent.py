@@ -43,7 +43,6 @@ KILLED, CHUNK = 137, 65536
 
 
 def read_bytes(path: str) -> bytes:
-    """Return the content of a file; empty if it cannot be read."""
     with suppress(OSError), open(path, "rb") as file:
         return file.read()
     return b""

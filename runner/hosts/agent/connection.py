@@ -311,7 +311,6 @@ def user_name() -> str:
 
 
 def _path_components(path: Path) -> Iterator[Path]:
-    """Yield all that leads to a path, symbolic links and their targets included."""
     for one in (*reversed(path.parents), path):
         yield one
         if one.is_symlink():

@@ -14,7 +14,7 @@ from runner.base import process
 from runner.base.errors import HarnessBroken
 from runner.base.process import run
 from runner.machines import requirements
-from runner.machines.base import NO_OPTIONS, ConfiguredMachine, Leftover, Refusal, RigLost
+from runner.machines.base import NO_OPTIONS, Leftover, Machine, Refusal, RigLost
 from runner.machines.container import engines
 from runner.machines.container.argv import (
     FOLDER,
@@ -60,10 +60,8 @@ UP = frozenset({"running", "paused", "restarting"})
 class Owner:
     """A process, identified beyond its number, which is reused."""
 
-    #: The boot of the host and the PID namespace.
     world: str
     pid: int
-    #: Its start in ticks since the boot.
     born: int
 
     def __str__(self) -> str:
@@ -158,7 +156,7 @@ WHERE = "the container"
 HOST_ONLY = ("no-module ", "no-root ")
 
 
-class Container(ConfiguredMachine):
+class Container(Machine):
     name: ClassVar[str] = "container"
 
     def __init__(self, options: MachineOptions = NO_OPTIONS) -> None:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 #: podman first: it needs no daemon.
 KINDS = ("podman", "docker")
-#: Environment variable with the user's engine: its name or path.
 ENGINE_VARIABLE = "MATRIX_CONTAINER_ENGINE"
 #: Seconds for a short engine command. docker's daemon may be just starting.
 PATIENCE = 60.0
@@ -41,7 +40,6 @@ ROOTLESS = {
 #: Limits that engines raise, and sufficient values. podman lowers them before the container starts, so a container
 #: cannot always have the limits of this process.
 LIMITS = {"nofile": (resource.RLIMIT_NOFILE, 16384), "nproc": (resource.RLIMIT_NPROC, 4096)}
-#: OCI runtimes that may work where the default one does not.
 RUNTIMES = ("runc", "crun")
 #: crun's error on a host with both kinds of cgroups: older systemd, or none.
 BOTH_CGROUPS = "hybrid mode not supported"
@@ -256,7 +254,6 @@ def build_command(engine: Engine, tag: str, *more: str) -> list[str]:
 
 
 async def _run_checked(argv: list[str], brief: str = "cannot build the container image", resolution: str = "") -> None:
-    """Run a program that must succeed, and end it if this process is stopped or killed."""
     child = await spawn_with_pipes(argv)
     try:
         output, complaint = await send(child, b"")

@@ -17,8 +17,7 @@ from runner.hosts.agent.client import PROGRAM
 from runner.hosts.agent.connection import SudoConnection, check_program, sudo_connection
 from runner.machines import machine
 from runner.machines.base import MachineOptions, RigSpec
-from runner.machines.local import Local
-from runner.machines.ssh import Sudo
+from runner.machines.local import Local, Sudo
 from runner.session.disk_lease import _connection_for
 from runner.session.host_connection import open_connection
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from runner.analysis.axes import grouped
 from runner.base.errors import BadInput
+from runner.base.quantities import format_size
 from runner.results.fio_output import (
     FORMERLY_SYNTHETIC,
     SYNTHETIC,
@@ -143,8 +144,6 @@ def _options(written: Any) -> dict[str, str]:
 
 
 def _size(text: str) -> str:
-    from runner.base.quantities import format_size
-
     found = _SIZE.fullmatch(text.strip())
     return format_size(int(found[1]) * 1024 ** _POWERS[found[2].lower()]) if found else text
 

@@ -23,6 +23,7 @@ from runner.analysis.axes import (
     tunables_with_default,
     varying_axes,
 )
+from runner.base.quantities import parse_size, parse_time
 from runner.space.notes import few
 
 if TYPE_CHECKING:
@@ -38,8 +39,6 @@ Place = tuple[int, float, str]
 
 @lru_cache(maxsize=4096)
 def value_key(value: str) -> Place:
-    from runner.base.quantities import parse_size, parse_time
-
     for number in (float, parse_size, parse_time):
         try:
             return 0, float(number(value)), value

@@ -15,6 +15,7 @@ from runner.analysis.axes import with_aliases
 from runner.base.errors import BadInput
 from runner.language.hints import hint
 from runner.space.notes import few
+from runner.space.rules import BadRule, parse_only, rule_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -178,7 +179,6 @@ def select_cells(word: str | None, only: Sequence[str], cells: Sequence[CellRow]
 def _rules(only: Sequence[str], cells: Iterable[CellRow]) -> list[Mapping[str, frozenset[str]]]:
     if not only:
         return []
-    from runner.space.rules import BadRule, parse_only, rule_of
 
     values: dict[str, set[str]] = {}
     for cell in cells:

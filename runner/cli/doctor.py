@@ -12,10 +12,19 @@ import click
 
 from runner.base.errors import BadInput, Exit, HarnessBroken
 from runner.base.process import run
+from runner.cli.disks import load_lab_file
 from runner.cli.options import PLACE
 from runner.cli.screen import echo
+from runner.hosts.agent.connection import connection_to
 from runner.language.matrix import SUITES, is_path, kernel_error
 from runner.machines import MACHINES, WITH_HOSTS, Where, machine
+from runner.machines.base import MachineOptions, RigSpec
+from runner.machines.qemu.host import outlook
+from runner.machines.qemu.kernel_config import inspect, lacks
+from runner.machines.requirements import OPTIONAL, PACKAGES, PATIENCE, facts, missing, missing_optional, query_command
+from runner.machines.ssh import query_host
+from runner.simdisks.disk import Disk
+from runner.simdisks.server import TOOLS
 
 if TYPE_CHECKING:
     from runner.machines.base import Refusal
@@ -28,7 +37,6 @@ def check_image(name: str) -> bool:
         return True
     if not is_path(name) and not Path(name).is_file():
         raise BadInput(f"--kernel {name}: {kernel_error(name)}")
-    from runner.machines.qemu.kernel_config import inspect, lacks
 
     kernel = inspect(Path(name).expanduser())
     click.echo(f"kernel    {kernel.image}: Linux {kernel.release}")
@@ -87,10 +95,6 @@ Examples:
 @click.option("--kernel", help="Check this kernel only: debian-12, debian-13 or the path of a bzImage.")
 def command(place: Where | None, kernel: str | None) -> None:
     """Show what this host can run, and what is missing for the rest. Only reads."""
-    from runner.machines.qemu.host import outlook
-    from runner.machines.requirements import OPTIONAL, PATIENCE, query_command
-    from runner.simdisks.server import TOOLS
-
     if kernel:
         raise click.exceptions.Exit(0 if check_image(kernel) else Exit.BROKEN)
     try:
@@ -120,18 +124,12 @@ def command(place: Where | None, kernel: str | None) -> None:
 
 
 def _ssh_name(host: str) -> str:
-    from runner.cli.disks import load_lab_file
-
     lab = load_lab_file(None)
     found = lab.called(host) if lab else None
     return found.reach.removeprefix("ssh:") if found and found.reach != "local" else host
 
 
 def _show_host(name: str) -> None:
-    from runner.hosts.agent.connection import connection_to
-    from runner.machines.requirements import OPTIONAL, PACKAGES, facts, missing
-    from runner.machines.ssh import query_host
-
     connection = connection_to(name)
     if not connection.is_connected:
         return  # already printed as a refusal
@@ -148,16 +146,11 @@ def _show_host(name: str) -> None:
 
 
 def _show_optional(answer: str) -> None:
-    from runner.machines.requirements import missing_optional
-
     for what in missing_optional(answer):
         echo(f"          optional  {what}")
 
 
 def _refusals(place: Where) -> list[Refusal]:
-    from runner.machines.base import MachineOptions, RigSpec
-    from runner.simdisks.disk import Disk
-
     # On another host, only check what every trial needs: modules depend on the layout.
     modules = () if place.host else ("raid456",)
     disks = tuple(Disk(1 << 30, "sata") for _ in range(4))

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from runner.space.space import Cell
 
 
-#: The id of this pytest session.
 _SESSION = pytest.StashKey[str]()
 
 

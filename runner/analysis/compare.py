@@ -39,11 +39,9 @@ class Line:
     name: str
     cells: tuple[str, str]
     metric: str
-    #: The mean of each side; None if unknown.
     means: tuple[float | None, float | None]
     ratio: Ratio | None
     speed: Speed
-    #: Why each side stopped at its number of trials.
     stopped: tuple[str, str]
     #: For each side, the number of trials behind the figure, and how many are host-limited.
     host_limited: tuple[tuple[int, int], tuple[int, int]]

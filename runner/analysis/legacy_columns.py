@@ -36,7 +36,6 @@ _CPU = ("cpu_usr", "cpu_sys")
 
 @dataclass(frozen=True, slots=True)
 class LegacyFormat:
-    #: The presets of this program.
     presets: tuple[str, ...]
     #: Its phase names for workloads without a preset, by `rw`.
     phases: Mapping[str, str]

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from runner.analysis.samples import Samples
 
-#: Every figure of a trial, with its unit.
 METRICS: dict[str, str] = {
     **{f"{side}_{name}": unit for name, unit in OF_DIRECTION.items() for side in SIDES},
     "cpu_usr": "%",

@@ -70,9 +70,7 @@ _PLAIN = frozenset({"run", "matrix", "layout", "workload"})
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    #: The axes of a key.
     names: tuple[str, ...]
-    #: Axes with one value in all rows.
     fixed: Mapping[str, str]
     #: Axes that the name of a layout or workload determines, with the value for each name.
     implied: Mapping[str, Mapping[str, Mapping[str, str]]]

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from runner.analysis.axes import Axes, Key, Row
     from runner.analysis.samples import Samples
 
-    #: One cell, in one run or several.
     Several: TypeAlias = Sequence[Samples]
 
 

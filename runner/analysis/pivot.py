@@ -58,15 +58,10 @@ def pivot(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
     """
     table = table_of(found, axis)
     several = not metric and any(len(line_figures(cells, None)) > 1 for _, cells in table.lines)
-    rows: list[tuple[Value, ...]] = [
-        (
-            table.naming.label(key),
-            *((name.partition("_")[0],) if several else ()),
-            *(format_mean(one, name) for one in cells),
-        )
-        for key, cells in table.lines
-        for name in line_figures(cells, metric)
-    ]
+    rows: list[tuple[Value, ...]] = []
+    for key, name, cells in table.rows(metric):
+        side = (name.partition("_")[0],) if several else ()
+        rows.append((table.naming.label(key), *side, *(format_mean(one, name) for one in cells)))
     columns = ("cell", *(("figure",) if several else ()), *table.heads)
     return Grid(columns, rows, tuple(notes_of(table, metric)), frozenset(table.heads))
 
@@ -74,13 +69,12 @@ def pivot(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
 def plain_pivot(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
     table = table_of(found, axis)
     rows: list[tuple[Value, ...]] = []
-    for key, cells in table.lines:
-        for name in line_figures(cells, metric):
-            row: list[Value] = [*key, name]
-            for one in cells:
-                estimate = one.estimate(name) if one else None
-                row += [*values_of(estimate), estimate.n if estimate else None]
-            rows.append((*row, sum(one.host_limited_of(name) for one in cells if one)))
+    for key, name, cells in table.rows(metric):
+        row: list[Value] = [*key, name]
+        for one in cells:
+            estimate = one.estimate(name) if one else None
+            row += [*values_of(estimate), estimate.n if estimate else None]
+        rows.append((*row, sum(one.host_limited_of(name) for one in cells if one)))
     places = [*(f"{head}{end}" for head in table.heads for end in (*ENDS, "_trials")), "host_limited"]
     return Grid((*table.naming.names, "metric", *places), rows, tuple(notes_of(table, metric)), frozenset(places))
 
@@ -91,18 +85,19 @@ class Table:
     #: The number of selected cells; `among` has those with the axis.
     asked: int
     among: Sequence[Samples]
-    #: Axes of each of these cells.
     cells: Sequence[Axes]
     naming: Naming
     #: Axes that each value of the axis determines.
     along: Mapping[str, Mapping[str, str]]
-    #: Values of the axis in natural order.
     values: Sequence[str]
     lines: Sequence[tuple[tuple[str, ...], Slots]]
 
     @property
     def heads(self) -> list[str]:
         return [f"{self.axis}={value}" for value in self.values]
+
+    def rows(self, metric: str | None) -> Iterator[tuple[tuple[str, ...], str, Slots]]:
+        return ((key, name, cells) for key, cells in self.lines for name in line_figures(cells, metric))
 
 
 def table_of(found: Sequence[Samples], axis: str) -> Table:
@@ -230,16 +225,14 @@ _SCALING_NOTES = (
 def display_scaling(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
     table = table_of(found, axis)
     rows: list[tuple[Value, ...]] = []
-    for key, cells in table.lines:
-        for name in line_figures(cells, metric):
-            base = _base(cells, name)
-            places = (
-                format_mean(one, name) if one is base else _format_times(one, _times(one, base, name), name)
-                for one in cells
-            )
-            power = _power(table.values, cells, name)
-            shown = f"{digits(power.mean)} ({digits(power.low)} to {digits(power.high)})" if power else ""
-            rows.append((table.naming.label(key), name, *places, shown))
+    for key, name, cells in table.rows(metric):
+        base, power = _base(cells, name), _power(table.values, cells, name)
+        places = (
+            format_mean(one, name) if one is base else _format_times(one, _times(one, base, name), name)
+            for one in cells
+        )
+        shown = f"{digits(power.mean)} ({digits(power.low)} to {digits(power.high)})" if power else ""
+        rows.append((table.naming.label(key), name, *places, shown))
     notes = (*notes_of(table, metric), *_SCALING_NOTES)
     return Grid(("cell", "figure", *table.heads, "power"), rows, notes, frozenset({*table.heads, "power"}))
 
@@ -247,11 +240,10 @@ def display_scaling(found: Sequence[Samples], axis: str, metric: str | None) -> 
 def data_scaling(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
     table = table_of(found, axis)
     rows: list[tuple[Value, ...]] = []
-    for key, cells in table.lines:
-        for name in line_figures(cells, metric):
-            base, power = _base(cells, name), _power(table.values, cells, name)
-            ratios = (value for one in cells for value in bounded_ratio(_times(one, base, name)))
-            rows.append((*key, name, *ratios, *((power.mean, power.low, power.high) if power else (None,) * 3)))
+    for key, name, cells in table.rows(metric):
+        base, power = _base(cells, name), _power(table.values, cells, name)
+        ratios = (value for one in cells for value in bounded_ratio(_times(one, base, name)))
+        rows.append((*key, name, *ratios, *((power.mean, power.low, power.high) if power else (None,) * 3)))
     ends = ("", "_low", "_high")
     places = [f"{head}{end}" for head in (*(f"{one}_times" for one in table.heads), "power") for end in ends]
     return Grid((*table.naming.names, "metric", *places), rows, tuple(notes_of(table, metric)), frozenset(places))

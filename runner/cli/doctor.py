@@ -76,7 +76,6 @@ def _options(count: int) -> str:
     return f"{count} option{'s are' if count > 1 else ' is'}"
 
 
-#: The modules of all layers; each layout needs some of them.
 ANY_LAYOUT = (
     *("linear", "raid0", "raid1", "raid10", "raid456"),
     *("dm_mod", "dm_crypt", "dm_integrity", "dm_raid", "dm_thin_pool", "dm_cache", "dm_mirror"),

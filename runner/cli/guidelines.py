@@ -12,7 +12,7 @@ from runner.analysis.selectors import runs_on, select_cells
 from runner.analysis.stored_guidelines import columns_of, declared_by, judged_in_store
 from runner.base.errors import BadInput, Exit
 from runner.base.files import shipped
-from runner.cli.options import only
+from runner.cli.options import Words, only
 from runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
 from runner.reports.table import Grid
 from runner.reports.verdicts import verdict_rows, verdict_table
@@ -72,14 +72,7 @@ def list_(files: tuple[Path, ...], output: Output) -> None:
 @only
 @output
 @source
-def check(
-    runs: tuple[str, ...],
-    where: str | None,
-    files: tuple[Path, ...],
-    only: tuple[str, ...],
-    output: Output,
-    source: Source,
-) -> None:
+def check(runs: Words, where: str | None, files: tuple[Path, ...], only: Words, output: Output, source: Source) -> None:
     """Judge guidelines by the results of RUNS."""
     loaded = [one for path in files for one in load_guidelines(path)]
     with open_store(source) as shared:

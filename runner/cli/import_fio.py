@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from runner.results.run_folder import RunFolder
 
 MACHINE = "import"
-#: The name of the copy of an imported file in the run folder.
 _COPY = "fio.json"
 #: The options that go into the name of a cell.
 _NAME_OPTIONS = ("rw", "bs", "iodepth", "numjobs", "filename", "directory")

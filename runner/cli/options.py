@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from runner.space.select import Shard
 
 
+#: The values of an option or an argument that may be repeated.
+Words = tuple[str, ...]
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 

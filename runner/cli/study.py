@@ -20,7 +20,7 @@ from runner.cli.store_options import Output, Source, open_store, output, select_
 from runner.space.load import load, text_of
 from runner.space.studies import MATRIX, PUBLISHED, study_beside
 from runner.studies.compare import columns_of, compare_published
-from runner.studies.page import About, data_table, display_table, new_page, page, replace_generated, summary_line
+from runner.studies.page import data_table, describe_run, display_table, new_page, page, replace_generated, summary_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -172,14 +172,5 @@ def _write(done: StudyResult) -> None:
 def _describe_run(run: RunRow, samples: Sequence[Samples]) -> str:
     found = [one for one in samples if one.run.id == run.id]
     kernels = sorted({kernel for one in found for kernel in one.kernels})
-    return str(
-        About(
-            run=run.name,
-            started=run.started[:10],
-            machine=run.machine,
-            kernels=tuple(kernels),
-            trials=sum(len(one.rows) for one in found),
-            cells=len(found),
-            host_limited=sum(one.host_limited for one in found),
-        )
-    )
+    trials, host_limited = sum(len(one.rows) for one in found), sum(one.host_limited for one in found)
+    return describe_run(run.name, run.started[:10], run.machine, kernels, trials, len(found), host_limited)

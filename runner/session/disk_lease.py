@@ -74,7 +74,6 @@ class RunDisks:
     leased: tuple[LeasedDisk, ...] = ()
     write_budget: WriteBudget | None = None
     facts: tuple[DiskFacts, ...] = ()
-    #: The health before the run.
     health: tuple[Health, ...] = ()
     host: HostConnection | None = None
     give_back: Callable[[], object] = lambda: None

@@ -27,7 +27,6 @@ _PROGRAMS = {
 _TIMEOUT = 10
 
 
-#: Prints one fact per line.
 FACTS_SCRIPT = """\
 export LC_ALL=C
 shopt -s nullglob

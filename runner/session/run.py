@@ -84,7 +84,6 @@ class RunOptions:
 class PreparedRun:
     options: RunOptions
     order: RunRequest
-    #: The number of parallel rigs.
     level: Level
     #: Why it is one although the user wants more.
     one_at_a_time: str = ""

@@ -183,11 +183,9 @@ def check_kernel(kernel: str | None, declared: tuple[str, ...]) -> None:
 class RunChoice:
     folder: RunFolder
     new: bool
-    #: Try broken trials again.
     retry: bool = False
     #: The repeats, if `repeat:` was changed since the run began.
     repeats: Mapping[str, Any] | None = None
-    #: Why no earlier run is continued.
     reason: str = ""
 
     def message(self, done: int) -> str:

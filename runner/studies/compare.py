@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from runner.language.published import Published, Row, Table
 
 _ANY = "0.000000001"
-#: The largest relative difference of equal ratios.
 MARGIN = 0.15
 
 

@@ -21,8 +21,7 @@ from runner.statistics.ratios import Verdict, paired_ratio, predicted_ratio, rat
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from runner.analysis.operands import Side
-    from runner.analysis.pairs import Pair, Pairs
+    from runner.analysis.pairs import Pair, Pairs, Side
     from runner.analysis.samples import Samples
     from runner.statistics.ratios import Ratio
 

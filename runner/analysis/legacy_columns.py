@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from runner.analysis.axes import grouped, names_of
-from runner.analysis.naming import value_key
+from runner.analysis.axes import grouped, names_of, value_key
 from runner.analysis.tables import distinct_axes, warnings
 from runner.base.errors import BadInput
 from runner.base.quantities import parse_size

@@ -9,16 +9,6 @@ from runner.analysis.axes import (
     DEFAULT,
     MOST,
     TooManyRows,
-    in_reading_order,
-    keys_of,
-    may_lack,
-    side_by_side,
-    unite_axes,
-    varying_axes,
-    with_aliases,
-)
-from runner.analysis.metrics import METRICS, is_percentile, rates_of
-from runner.analysis.naming import (
     alias_notes,
     common_choice,
     declared_key,
@@ -27,9 +17,17 @@ from runner.analysis.naming import (
     describe_differences,
     determined_axes,
     differing_axes,
+    in_reading_order,
+    keys_of,
+    may_lack,
     naming_of,
     parts_of,
+    side_by_side,
+    unite_axes,
+    varying_axes,
+    with_aliases,
 )
+from runner.analysis.metrics import METRICS, is_percentile, rates_of
 from runner.analysis.tables import ENDS, bounded_ratio, values_of, warnings
 from runner.base.errors import BadInput
 from runner.guidelines.claims import number_of
@@ -42,8 +40,7 @@ from runner.statistics.ratios import paired_ratio
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from runner.analysis.axes import Axes, Key, Row
-    from runner.analysis.naming import Naming
+    from runner.analysis.axes import Axes, Key, Naming, Row
     from runner.analysis.samples import Samples
     from runner.reports.table import Value
     from runner.statistics.ratios import Interval, Ratio

@@ -11,8 +11,8 @@ from operator import itemgetter
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from runner.analysis.axes import name_key
 from runner.analysis.metrics import is_percentile
-from runner.analysis.naming import name_key
 from runner.results.fio_output import PERCENTILES
 from runner.results.record import Outcome
 from runner.simdisks.server import lost_share

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runner.analysis.axes import grouped
+from runner.analysis.axes import grouped, name_key
 from runner.analysis.metrics import COMPARED, METRICS, metrics_for, more_is_faster
-from runner.analysis.naming import name_key
 from runner.analysis.tables import bounded_ratio, values_of, warnings
 from runner.reports.table import HINT, Grid
 from runner.reports.terminal import percent

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.analysis import stored_guidelines as advice
-from runner.analysis.axes import grouped
-from runner.analysis.naming import unrelated_runs
+from runner.analysis.axes import grouped, unrelated_runs
 from runner.analysis.samples import read_samples
 from runner.base.errors import BadInput
 from runner.base.files import write_atomically

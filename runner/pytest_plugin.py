@@ -1,11 +1,7 @@
 """Plugin for `pytest matrix/chunk-sweep.yaml`: cells and guidelines are items.
 
-YAML files named on the command line are matrices. When the first item of a matrix is due, all selected cells are
-measured in rounds of random order, as by `matrix run`. One item after the other would make drift look like an effect.
-So `-x` stops the reports of items, not the measurement.
-
-A broken cell is an error, and a failed guideline is a failure. Inconclusive guidelines and unsettled cells are skipped
-with the reason. Workers of pytest-xdist share one run: the first one measures, the others wait.
+When the first item of a matrix is due, all selected cells are measured in rounds of random order, as by `matrix run`:
+one item after the other would make drift look like an effect. So `-x` stops the reports, not the measurement.
 """
 
 from __future__ import annotations

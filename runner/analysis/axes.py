@@ -123,16 +123,12 @@ def common_aliases(cells: Iterable[Axes]) -> list[str]:
     return found
 
 
-def under_aliases(cells: Sequence[Axes], aliases: Collection[str]) -> list[Axes]:
-    renamed = {name: alias for alias in aliases for name in ALIASES.get(alias, ())}
-    return [{renamed.get(name, name): value for name, value in axes.items()} for axes in cells] if renamed else [*cells]
-
-
 def unite_axes(cells: Sequence[Axes], named: Collection[str]) -> list[Axes]:
     """Replace axes by their shared names if these unite cells or are `named`. Other named axes stay."""
     asked = [alias for alias in ALIASES if alias in named]
     free = [alias for alias in common_aliases(cells) if not {*ALIASES[alias]} & {*named}]
-    return under_aliases(cells, {*asked, *free})
+    renamed = {name: alias for alias in (*asked, *free) for name in ALIASES[alias]}
+    return [{renamed.get(name, name): value for name, value in axes.items()} for axes in cells]
 
 
 def is_workload_axis(axis: str) -> bool:
@@ -298,10 +294,7 @@ def alias_notes(cells: Sequence[Axes], declared: Iterable[Axes]) -> tuple[str, .
 
 
 def unrelated_runs(cells: Mapping[str, AbstractSet[str]], declared: AbstractSet[str]) -> list[str]:
-    """Return the runs without any declared cell, with the ids of their cells.
-
-    Empty if all runs share a cell: then they are of one matrix, in an earlier state.
-    """
+    """Return the runs without any declared cell. Runs that all share one are of an earlier state of the matrix."""
     if len(cells) < 2 or frozenset.intersection(*map(frozenset, cells.values())):
         return []
     return [name for name, ids in cells.items() if not ids & declared]
@@ -332,10 +325,7 @@ def describe_differences(apart: Mapping[str, Sequence[Sequence[str]]]) -> str:
 def common_choice(
     axis: str, columns: Mapping[str, Sequence[Axes]], apart: Mapping[str, Sequence[Sequence[str]]]
 ) -> str:
-    """Return options that choose matching cells; empty if only another workload would help, or there are none.
-
-    With one value in each column, an axis changes along with the compared one.
-    """
+    """Return options that choose matching cells; empty if only another workload would help, or there are none."""
     if not apart or not all(is_part(name) and not is_workload_axis(name) for name in apart):
         return ""
     chosen = [
@@ -364,10 +354,7 @@ def share_a_row(columns: Sequence[Sequence[Axes]], axis: str) -> bool:
 
 
 def describe_absences(placed: Iterable[tuple[str, Axes, Key]], names: Sequence[str]) -> Iterator[str]:
-    """Describe which cells lack an axis of the rows, and in which rows they therefore appear.
-
-    `placed` has the compared value, the axes of a cell, and the key of its row.
-    """
+    """Describe which cells lack an axis; `placed` has the compared value, the axes of a cell, and its row's key."""
     lacking: dict[tuple[str, bool], dict[str, None]] = {}
     for value, axes, key in placed:
         for name, position in zip(names, key, strict=True):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from runner.analysis.axes import grouped
 from runner.analysis.metrics import is_percentile, metrics_for, more_is_faster
-from runner.analysis.pairs import pairs_of
+from runner.analysis.pairs import Side, pairs_of
 from runner.analysis.samples import mean_over_runs
 from runner.analysis.tables import warnings
 from runner.base.errors import BadInput
@@ -21,7 +21,7 @@ from runner.statistics.ratios import Verdict, paired_ratio, predicted_ratio, rat
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from runner.analysis.pairs import Pair, Pairs, Side
+    from runner.analysis.pairs import Pair, Pairs
     from runner.analysis.samples import Samples
     from runner.statistics.ratios import Ratio
 
@@ -96,7 +96,7 @@ def compare_sides(
     """
     _refuse_mixture(a, b)
     a, b, shared = _apart(a, b)
-    matched = pairs_of(kind, a, b, _differing(a, b))
+    matched = pairs_of(kind, a, b, differences(a, b, with_seed=True))
     pairs = [
         (pair, metric)
         for pair in matched.found
@@ -169,15 +169,11 @@ def _nothing_in_common(a: Side, b: Side, matched: Pairs, missing: Sequence[Missi
     )
 
 
-def differences(a: Side, b: Side) -> list[tuple[str, str, str]]:
-    # For equal cells, the seed decides only their order.
-    return [one for one in _differing(a, b) if one[0] != "seed"]
-
-
-def _differing(a: Side, b: Side) -> list[tuple[str, str, str]]:
+def differences(a: Side, b: Side, *, with_seed: bool = False) -> list[tuple[str, str, str]]:
+    """Return the names and both values. For equal cells, the seed decides only their order, so it is left out."""
     environments = _environment(a), _environment(b)
     found = []
-    for name in sorted(environments[0].keys() | environments[1].keys()):
+    for name in sorted((environments[0].keys() | environments[1].keys()) - (set() if with_seed else {"seed"})):
         left, right = (" | ".join(sorted(one.get(name, ()))) for one in environments)
         if left != right:
             found.append((name, left or "not known", right or "not known"))
@@ -196,10 +192,7 @@ def _refuse_mixture(a: Side, b: Side) -> None:
 
 
 def _apart(a: Side, b: Side) -> tuple[Side, Side, tuple[str, ...]]:
-    """Remove runs with the same trials from both sides, because they would be compared with themselves.
-
-    Keep a run if its side has no others. The same run on both sides is a valid request.
-    """
+    """Remove runs with the same trials from both sides, unless a side has no others: they have no difference."""
     names = [{run.id for run in side.runs} for side in (a, b)]
     both = names[0] & names[1]
     trials = [
@@ -213,7 +206,10 @@ def _apart(a: Side, b: Side) -> tuple[Side, Side, tuple[str, ...]]:
             f"{a.name} and {b.name} are the same {len(shared)} runs",
             resolution="name other runs on one of the sides; `matrix results` lists them",
         )
-    kept = [side if names[at] <= shared else side.without(shared) for at, side in enumerate((a, b))]
+    kept = [
+        side if ids <= shared else Side(side.name, [one for one in side.found if one.run.id not in shared])
+        for side, ids in zip((a, b), names, strict=True)
+    ]
     run_names = sorted({run.name for side in (a, b) for run in side.runs if run.id in shared})
     where = "B alone" if kept[1] is b else "A alone" if kept[0] is a else "neither"
     return kept[0], kept[1], (f"on both sides, so counted for {where}: {few(run_names, 3)}",)
@@ -258,9 +254,7 @@ def _single_run_notes(earlier: Sequence[int]) -> Iterator[str]:
 def _ratio(pair: Pair, metric: str, confidence: float, history: Sequence[Sequence[Samples]]) -> Ratio | None:
     """Return the ratio, round by round if one run has both sides in its rounds, else from two samples.
 
-    With several runs on a side, each run is one value: trials of one run are more alike than runs, and would understate
-    the uncertainty. A single run is compared by the scatter of the other side's runs, and two single runs by that of
-    earlier runs.
+    Each of several runs is one value: trials of one run are more alike than runs, and would understate the uncertainty.
     """
     a, b = pair.left, pair.right
     if len(a) == len(b) == 1 and a[0].run.id == b[0].run.id and not _parts_of_one(a[0], b[0], metric):

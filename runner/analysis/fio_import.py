@@ -11,16 +11,8 @@ from typing import TYPE_CHECKING, Any
 from runner.analysis.axes import grouped
 from runner.base.errors import BadInput
 from runner.base.quantities import format_size
-from runner.results.fio_output import (
-    FORMERLY_SYNTHETIC,
-    SYNTHETIC,
-    Figures,
-    FioFailed,
-    figures_of,
-    find_json,
-    jobs_of,
-    missed_steady_states,
-)
+from runner.results import fio_output
+from runner.results.fio_output import Figures, FioFailed
 from runner.results.journal_tables import DIRECTION
 
 if TYPE_CHECKING:
@@ -64,15 +56,15 @@ class Group:
 
 def parse_groups(text: str, file: str) -> list[Group]:
     try:
-        whole = find_json(text)
-        jobs = jobs_of(whole, text)
+        whole = fio_output.find_json(text)
+        jobs = fio_output.jobs_of(whole, text)
     except FioFailed as failed:
         raise BadInput(
             f"{file}: {failed.brief}",
             details=failed.evidence[-300:],
             resolution="it reads the output of `fio --output-format=json+` (or json)",
         ) from failed
-    if whole.get("fio version") in {SYNTHETIC, FORMERLY_SYNTHETIC}:
+    if whole.get("fio version") in {fio_output.SYNTHETIC, fio_output.FORMERLY_SYNTHETIC}:
         raise BadInput(
             f"{file} is synthetic, from the dry machine, so it has no measured figures",
             resolution="import the output of fio; runs of `--on dry` are in the store already, marked as synthetic",
@@ -111,7 +103,7 @@ def _group(
 ) -> Group:
     figures, failure = None, ""
     try:
-        figures = figures_of(jobs, text)
+        figures = fio_output.figures_of(jobs, text)
     except FioFailed as failed:
         failure = failed.brief
     name = "+".join(dict.fromkeys(str(job.get("jobname") or "job") for job in jobs))
@@ -120,7 +112,9 @@ def _group(
     options = {name: "|".join(dict.fromkeys(several)) for name, several in sorted(values.items())}
     started = ended - timedelta(seconds=figures.runtime if figures else 0)
     lacks = _lacking(figures) if figures else ()
-    return Group(name, options, figures, failure, version, started, lacks, unsettled=missed_steady_states(jobs))
+    return Group(
+        name, options, figures, failure, version, started, lacks, unsettled=fio_output.missed_steady_states(jobs)
+    )
 
 
 def _lacking(figures: Figures) -> tuple[str, ...]:

@@ -157,10 +157,7 @@ def _lines(found: Sequence[Samples], phases: Mapping[str, str]) -> tuple[list[st
 
 
 def _distinguishes_lines(axis: str, found: Sequence[Samples], phases: Mapping[str, str]) -> bool:
-    """Return whether cells of one phase differ in an axis, or those that have it.
-
-    An axis that only some phases have (`new` files, a mixture) distinguishes phases.
-    """
+    """Return whether an axis separates lines. One that only some phases have (`new` files) separates phases."""
     by_phase = grouped((_phase(one, phases), one.cell.axes.get(axis)) for one in found)
     known = {value for values in by_phase.values() for value in values if value is not None}
     return len(known) > 1 or any(len({*values}) > 1 for values in by_phase.values())

@@ -38,7 +38,7 @@ from runner.reports.terminal import percent
 from runner.space.notes import few
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
     from typing import TypeAlias
 
     from runner.analysis.axes import Axes, Key, Row
@@ -68,9 +68,6 @@ class Side:
     @cached_property
     def runs(self) -> list[RunRow]:
         return list({one.run.id: one.run for one in self.found}.values())
-
-    def without(self, runs: Collection[str]) -> Side:
-        return Side(self.name, [one for one in self.found if one.run.id not in runs])
 
     @cached_property
     def kernels(self) -> set[str]:
@@ -149,10 +146,7 @@ def describe_noise_floor(done: Comparison) -> str:
 
 
 def noise_floor(ratios: Iterable[Ratio | None]) -> float | None:
-    """Return the relative difference that 95 % of the figures of two such runs stay below.
-
-    Half a run has more noise than a whole one because of fewer trials. The result is corrected for that.
-    """
+    """Return the relative difference of two whole runs that 95 % of the figures stay below; half a run has more."""
     whole_run = ((one.ratio, sqrt((2 / (one.n_a + one.n_b)) / (1 / one.n_a + 1 / one.n_b))) for one in ratios if one)
     apart = sorted(abs(log(ratio)) * correction for ratio, correction in whole_run)
     if not apart:
@@ -167,8 +161,7 @@ _MOST = 20
 
 
 def earlier_groups(a: Side, b: Side, runs: Sequence[RunRow]) -> list[list[RunRow]]:
-    """Return groups of runs, latest first, that ended well before the later side began and match the environment of A
-    or B.
+    """Return groups of runs that ended well before the later side began and match the environment of A or B.
 
     Empty unless each side is one run: several runs show their own scatter.
     """
@@ -197,10 +190,7 @@ _CELL_FACTS = ("seed", "disk", "digest.matrix")
 def explain_same_names(
     left: Sequence[CellRow], right: Sequence[CellRow], facts_apart: Iterable[tuple[str, str, str]]
 ) -> tuple[str, str]:
-    """Explain why cells of one name differ, and what to do. Their ids cover all resolved values.
-
-    Empty if that is not the reason. `facts_apart` is the differences of the runs.
-    """
+    """Explain why cells of one name have different ids, if that is the reason: ids cover all resolved values."""
     a, b = ({cell.name: cell.axes for cell in side} for side in (left, right))
     alike = sorted(a.keys() & b.keys())
     if not alike or {cell.id for cell in left} & {cell.id for cell in right}:
@@ -244,26 +234,25 @@ class Pairs:
 
 
 def pairs_of(kind: str, a: Side, b: Side, facts_apart: Iterable[tuple[str, str, str]] = ()) -> Pairs:
-    """Match the cells of two sides.
+    """Match cells by id, or if the id covers the compared axis, cells of one matrix that agree on all other axes.
 
-    Equal ids match, unless the id covers the compared axis or kernel. Then cells of one matrix match if they agree on
-    all other common axes. `facts_apart` is the differences of the runs.
+    `facts_apart` is the differences of the runs.
     """
     if kind in BY_ID:
         return _by_id(a, b, facts_apart)
     axis = axis_of(kind, (a, b))
+    left, right = (
+        grouped((one.run.matrix if axis in with_aliases(one.cell.axes) else None, one) for one in side.found)
+        for side in (a, b)
+    )
     parts: list[Pairs] = []
-    left, right = (Side(side.name, [one for one in side.found if not _has(one, axis)]) for side in (a, b))
-    if left.found or right.found:
-        parts.append(_by_id(left, right, facts_apart))
-    having = [[one for one in side.found if _has(one, axis)] for side in (a, b)]
-    matrices = list(dict.fromkeys(one.run.matrix for side in having for one in side))
+    # Cells without the axis have no matrix here, and match by id.
+    if None in left or None in right:
+        parts.append(_by_id(Side(a.name, left.pop(None, [])), Side(b.name, right.pop(None, [])), facts_apart))
+    matrices = [matrix for matrix in {**left, **right} if matrix is not None]
     for matrix in matrices:
-        one, other = (
-            Side(side.name, [cell for cell in cells if cell.run.matrix == matrix])
-            for side, cells in zip((a, b), having, strict=True)
-        )
-        parts.append(_by_axis(axis, one, other, matrix if len(matrices) > 1 else ""))
+        sides = Side(a.name, left.get(matrix, [])), Side(b.name, right.get(matrix, []))
+        parts.append(_by_axis(axis, *sides, matrix if len(matrices) > 1 else ""))
     whys = [part.why for part in parts if any(part.why)]
     return Pairs(
         [pair for part in parts for pair in part.found],
@@ -271,10 +260,6 @@ def pairs_of(kind: str, a: Side, b: Side, facts_apart: Iterable[tuple[str, str, 
         tuple(dict.fromkeys(note for part in parts for note in part.notes)),
         _of_matrices(a, b) or (whys[0] if whys else ("", "")),
     )
-
-
-def _has(one: Samples, axis: str) -> bool:
-    return axis in with_aliases(one.cell.axes)
 
 
 def _of_matrices(a: Side, b: Side) -> tuple[str, str] | None:
@@ -364,10 +349,9 @@ def _placed(
 
 
 def tied_axes(axis: str, left: Sequence[Axes], right: Sequence[Axes]) -> dict[str, tuple[str, str]]:
-    """Return the axes with one value on each side that differs.
+    """Return the axes that change with the compared one, like the level with the name of a layout.
 
-    They change with the compared axis (the level with the name of a layout) and count as part of it. A workload axis
-    never counts as part of the stack, nor the reverse: that would compare two things at once.
+    A workload axis never counts as part of the stack, nor the reverse: that would compare two things at once.
     """
     found = {}
     for name in sorted({*names_of([*left, *right])} - {axis}):

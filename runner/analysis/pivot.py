@@ -49,10 +49,7 @@ Slots: TypeAlias = "Sequence[Samples | None]"
 
 
 def pivot(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
-    """Return a table for people. Rows are cells without the axis, columns its values, entries the mean of a figure.
-
-    Without `metric`, use the rates of each row: reads, writes or both, as bandwidth or IOPS as in other tables.
-    """
+    """Return a table for people, with a column for each value of the axis. Without `metric`, show the rates."""
     table = table_of(found, axis)
     several = not metric and any(len(line_figures(cells, None)) > 1 for _, cells in table.lines)
     rows: list[tuple[Value, ...]] = []
@@ -203,10 +200,9 @@ def format_mean(one: Samples | None, metric: str) -> str:
 
 
 def _along(cells: Sequence[Axes], axis: str) -> dict[str, dict[str, str]]:
-    """Return the axes that a layout or workload name determines, with their values.
+    """Return the axes that a layout or workload name determines: cells of two layouts could never share a line by them.
 
-    They distinguish no lines, because cells of two layouts could never share one. Other axes that happen to change
-    along do, because a line claims that its cells differ only in the axis.
+    Other axes that happen to change along distinguish lines: a line claims that its cells differ only in the axis.
     """
     if axis not in {"layout", "workload"}:
         return {}

@@ -208,10 +208,7 @@ def read_samples(
     *,
     histograms: bool = True,
 ) -> list[Samples]:
-    """Read the trials of these runs, and of the wanted cells. Runs keep their order, cells the declared one.
-
-    With `histograms`, percentiles cover all requests; without, only single trials have them.
-    """
+    """Read trials by run, cells in the declared order. Without `histograms`, only single trials have percentiles."""
     by_id = {run.id: run for run in runs}
     ids = None if wanted is None else wanted.ids
     known = {(one.run, one.cell.id): one.cell for one in store.cells(by_id, ids)}

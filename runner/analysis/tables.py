@@ -68,10 +68,7 @@ def trials_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
 def display_table(
     found: Sequence[Samples], metrics: Sequence[str], *, most: int | None, unread: int = 0, hint: str = HINT
 ) -> Grid:
-    """Return up to `most` rows of cells for people.
-
-    `unread` is the number of unread runs; `hint` shows how to see the rest.
-    """
+    """Return up to `most` rows of cells for people; `unread` is the number of runs that were not read."""
     several = unread > 0 or len({one.run.id for one in found}) > 1
     cut = found if most is None else found[:most]
     usual = set(metrics) == set(USUAL_RATES)

@@ -147,7 +147,7 @@ hosts = click.option(
     type=click.Path(path_type=Path, dir_okay=False),
     help="Hosts and their physical disks.  [default: hosts.yaml]",
 )
-_destroy = click.option(
+destroy = click.option(
     "--destroy",
     multiple=True,
     metavar="DISK-ID",
@@ -155,13 +155,9 @@ _destroy = click.option(
 )
 
 
-_passthrough = click.option(
+passthrough = click.option(
     "--passthrough", is_flag=True, help="Give physical disks of this host (from hosts.yaml) to virtual machines."
 )
-
-
-def disk_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    return _passthrough(hosts(_destroy(command)))
 
 
 class _Amount(click.ParamType[float]):

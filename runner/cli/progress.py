@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Self, TextIO, cast
 
 from rich.console import Console
@@ -200,12 +201,8 @@ class JsonView(View):
         elif isinstance(event, TrialHostLimited):
             beside = {"host_limited": event.overload, "beside": event.beside}
             self._print(event="host-limited", name=event.name, stack=event.stack, round=event.round, **beside)
-        elif isinstance(event, RigUp):
-            self._print(event="rig-up", stack=event.stack, seconds=event.seconds, facts=dict(event.facts))
-        elif isinstance(event, BatchStarted):
-            self._print(event="batch", round=event.round, stack=event.stack, cells=event.cells)
-        elif isinstance(event, BatchDone):
-            self._print(event="batch-done", round=event.round, stack=event.stack)
+        elif kind := {RigUp: "rig-up", BatchStarted: "batch", BatchDone: "batch-done"}.get(type(event)):
+            self._print(event=kind, **asdict(event))
 
     def notice(self, text: str) -> None:
         self._print(event="notice", text=text)

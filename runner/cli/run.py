@@ -11,19 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 
 from runner.base.errors import Exit
-from runner.cli.options import (
-    budget,
-    disk_options,
-    jobs,
-    kernel,
-    matrix_file,
-    on_host,
-    only,
-    results,
-    shard,
-    store,
-    templates,
-)
+from runner.cli import options
 from runner.cli.progress import JsonView, LiveView, PlainView, QuietView, View
 from runner.cli.screen import echo, is_live_terminal
 from runner.session.run import RunOptions, prepare, run
@@ -114,17 +102,19 @@ Examples:
 
 
 @click.command("run", epilog=_EPILOG)
-@matrix_file
-@only
-@shard
-@on_host
-@kernel
-@templates
-@results
-@store
-@jobs
-@budget
-@disk_options
+@options.matrix_file
+@options.only
+@options.shard
+@options.on_host
+@options.kernel
+@options.templates
+@options.results
+@options.store
+@options.jobs
+@options.budget
+@options.passthrough
+@options.hosts
+@options.destroy
 @click.option(
     "--until-decided",
     is_flag=True,
@@ -142,9 +132,9 @@ Examples:
 @click.option("--cold", is_flag=True, help="Boot every machine instead of restoring a saved one.")
 @click.option("--quiet", is_flag=True, help="Show only errors and the location of the reports.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line on standard output.")
-def command(*, quiet: bool, as_json: bool, **options: Any) -> None:
+def command(*, quiet: bool, as_json: bool, **values: Any) -> None:
     """Run a matrix, or resume its interrupted run. Recorded trials are not repeated."""
-    wanted = RunOptions(**options)
+    wanted = RunOptions(**values)
     views: list[View] = []
 
     def view_of(order: RunRequest, done: int) -> View:

@@ -17,12 +17,8 @@ if TYPE_CHECKING:
     from runner.results.record import Host, Revision
 
 _CPU = Path("/sys/devices/system/cpu")
-#: Programs that affect results, with the option that prints their version.
-_PROGRAMS = {
-    "qemu": ("qemu-system-x86_64", "--version"),
-    "nbdkit": ("nbdkit", "--version"),
-    "fio": ("fio", "--version"),
-}
+#: Programs that affect results.
+_PROGRAMS = {"qemu": "qemu-system-x86_64", "nbdkit": "nbdkit", "fio": "fio"}
 #: Seconds. A git that asks for a password, or a slow network file system, must not delay a run.
 _TIMEOUT = 10
 
@@ -79,7 +75,7 @@ def _query(ssh: str, script: str) -> str:
 
 
 def program_versions() -> dict[str, str]:
-    programs = {name: text for name, argv in _PROGRAMS.items() if (text := _first_line(*argv))}
+    programs = {name: text for name, program in _PROGRAMS.items() if (text := _first_line(program, "--version"))}
     return {"python": platform.python_version(), **programs}
 
 

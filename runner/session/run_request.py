@@ -76,7 +76,9 @@ class RunRequest:
     def manifest(self) -> Manifest:
         """Return the manifest of a new run."""
         matrix = self.request.space.matrix
-        disks = map(declared_facts, self.match.disks) if self.match else map(simulated_disk_facts, matrix.every_disk())
+        disks = map(simulated_disk_facts, matrix.every_disk())
+        if self.match:  # hosts.yaml declares the facts, which the lease compares with the disk
+            disks = map(_declared_facts, self.match.disks)
         return Manifest(
             id=token_hex(8),
             matrix=matrix.name,
@@ -150,7 +152,7 @@ class RunRequest:
         return disk.model_dump(mode="json", exclude={"wear", "vfio"}) | whole
 
 
-def declared_facts(disk: LabDisk) -> DiskFacts:
+def _declared_facts(disk: LabDisk) -> DiskFacts:
     return DiskFacts(size=disk.size, bus="its own", model=disk.kind or "", serial=disk.serial or disk.wwn or "")
 
 
@@ -211,7 +213,7 @@ class RunChoice:
 def choose_run(results: Path, wanted: Manifest, *, fresh: bool, retry_broken: bool) -> RunChoice:
     if retry_broken and fresh:
         raise BadInput("--fresh starts a new run, --retry-broken continues one", resolution="use one of the two")
-    if found := _run_to_continue(results, wanted, fresh=fresh, retry_broken=retry_broken):
+    if found := run_to_continue(results, wanted, fresh=fresh, retry_broken=retry_broken):
         repeats = _repeats(wanted) if _repeats(wanted) != _repeats(found.manifest) else None
         return RunChoice(found, new=False, retry=retry_broken, repeats=repeats)
     if retry_broken:
@@ -223,12 +225,8 @@ def choose_run(results: Path, wanted: Manifest, *, fresh: bool, retry_broken: bo
     return RunChoice(create(results, wanted), new=True, reason=reason)
 
 
-def starts_new_run(results: Path, wanted: Manifest, *, fresh: bool, retry_broken: bool) -> bool:
-    """Return whether a new run starts. A continued run may have left stacks on its disks that only it may remove."""
-    return _run_to_continue(results, wanted, fresh=fresh, retry_broken=retry_broken) is None
-
-
-def _run_to_continue(results: Path, wanted: Manifest, *, fresh: bool, retry_broken: bool) -> RunFolder | None:
+def run_to_continue(results: Path, wanted: Manifest, *, fresh: bool, retry_broken: bool) -> RunFolder | None:
+    """Return the latest run of the same work that is unfinished, or that a larger `repeat:` extends."""
     if fresh:
         return None
     candidates = [

@@ -84,6 +84,9 @@ class MatrixFile(pytest.File):
 
     def _measure(self) -> Outcome:
         """Return the results of this pytest session. The first worker measures, the others wait."""
+        from runner.results.journal import Journal
+        from runner.session.finish import report
+
         config = self.config
         results: Path = config.getoption("--matrix-results")
         results.mkdir(parents=True, exist_ok=True)
@@ -93,7 +96,12 @@ class MatrixFile(pytest.File):
         # One lock for all matrices, because two runs at a time would disturb each other.
         with (results / ".pytest.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            return _load_outcome(self, _run(self, self._selected_cells(), results, name))
+            folder = _run(self, self._selected_cells(), results, name)
+            with folder.locked(), Journal.existing(folder.journal) as journal:
+                guidelines = self.declared.space.matrix.guidelines
+                content = report(folder, journal, guidelines, interrupted=False).content
+        summaries = {one.cell.id: one for one in content.summaries}
+        return Outcome(folder, summaries, {one.guideline.id: one for one in content.judgements})
 
     def _selected_cells(self) -> frozenset[str]:
         from runner.guidelines.claims import ClaimScope, NotTested, questions_of
@@ -231,14 +239,3 @@ def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> R
         context = RunContext(here, journal, folder, folder.path, lambda _: None, boot_id())
         asyncio.run(Executor(Scheduler(plan), context).run())
     return folder.update_manifest(finished=True)
-
-
-def _load_outcome(file: MatrixFile, folder: RunFolder) -> Outcome:
-    from runner.results.journal import Journal
-    from runner.session.finish import report
-
-    guidelines = file.declared.space.matrix.guidelines
-    with folder.locked(), Journal.existing(folder.journal) as journal:
-        content = report(folder, journal, guidelines, interrupted=False).content
-    summaries = {one.cell.id: one for one in content.summaries}
-    return Outcome(folder, summaries, {one.guideline.id: one for one in content.judgements})

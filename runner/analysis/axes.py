@@ -48,22 +48,18 @@ def side_by_side(columns: Sequence[Sequence[tuple[Key, T]]]) -> list[Row[T]]:
     """
     keys = list(dict.fromkeys(key for column in columns for key, _ in column))
     open_places = {place for key in keys for place, value in enumerate(key) if value is None}
-    groups: dict[Key, tuple[list[Key], list[list[tuple[Key, T]]]]] = {}
 
-    def group_of(key: Key) -> tuple[list[Key], list[list[tuple[Key, T]]]]:
-        fixed = tuple(None if place in open_places else value for place, value in enumerate(key))
-        return groups.setdefault(fixed, ([], [[] for _ in columns]))
+    def fixed(key: Key) -> Key:
+        return tuple(None if place in open_places else value for place, value in enumerate(key))
 
-    for key in keys:
-        group_of(key)[0].append(key)
-    for number, column in enumerate(columns):
-        for key, item in column:
-            group_of(key)[1][number].append((key, item))
-    return [
-        Row(key, tuple(tuple(item for own, item in column if _merged(own, key) == key) for column in items))
-        for own_keys, items in groups.values()
-        for key in combinations(own_keys)
-    ]
+    # Only items of one group can agree.
+    by_group = [grouped((fixed(key), (key, item)) for key, item in column) for column in columns]
+    rows: list[Row[T]] = []
+    for group, own_keys in grouped((fixed(key), key) for key in keys).items():
+        for key in combinations(own_keys):
+            members = ([item for own, item in column.get(group, ()) if _merged(own, key) == key] for column in by_group)
+            rows.append(Row(key, tuple(map(tuple, members))))
+    return rows
 
 
 def combinations(keys: Iterable[Key]) -> list[Key]:
@@ -84,7 +80,6 @@ def combinations(keys: Iterable[Key]) -> list[Key]:
 
 
 def _merged(one: Key, other: Key) -> Key | None:
-    """Return the positions of both; None if they differ in one."""
     if any(None not in pair and pair[0] != pair[1] for pair in zip(one, other, strict=True)):
         return None
     return tuple(left if left is not None else right for left, right in zip(one, other, strict=True))
@@ -157,11 +152,10 @@ def tunables_with_default(cells: Iterable[Axes]) -> set[str]:
 
 
 def keys_of(cells: Sequence[Axes], names: Sequence[str], runs: Sequence[str]) -> list[Key]:
-    """Return the position of each cell on some axes. None means that the stack lacks the axis, which then distinguishes
-    no cells.
+    """Return the position of each cell on some axes; None if the stack lacks the axis, which then separates no cells.
 
-    A missing tunable counts as `default` if any cell has that value. Runs of a matrix may have had other axes: an axis
-    that a run lacks, and that other cells of the layout have, is unknown, not lacking.
+    A missing tunable counts as `default` if any cell has that value. An axis that a run lacks, and that other cells of
+    the layout have, is unknown, not lacking: runs of a matrix may have had other axes.
     """
     defaults = tunables_with_default(cells)
     in_run = {(run, name) for run, axes in zip(runs, cells, strict=True) for name in axes}
@@ -263,7 +257,6 @@ def naming_of(
 
 
 def parts_of(by: str, names: Iterable[str]) -> list[str]:
-    """Return the axes that the name of a layout or workload can determine."""
     return [name for name in names if is_part(name) and is_workload_axis(name) == is_workload_axis(by)]
 
 
@@ -301,7 +294,6 @@ def unrelated_runs(cells: Mapping[str, AbstractSet[str]], declared: AbstractSet[
 
 
 def differing_axes(columns: Iterable[Sequence[Axes]], names: Iterable[str]) -> dict[str, list[list[str]]]:
-    """Return the axes on which no two columns share a value, with the values of each. A layer's axis may be lacking."""
     every = list(columns)
     defaults = tunables_with_default(axes for column in every for axes in column)
     found = {}
@@ -325,7 +317,6 @@ def describe_differences(apart: Mapping[str, Sequence[Sequence[str]]]) -> str:
 def common_choice(
     axis: str, columns: Mapping[str, Sequence[Axes]], apart: Mapping[str, Sequence[Sequence[str]]]
 ) -> str:
-    """Return options that choose matching cells; empty if only another workload would help, or there are none."""
     if not apart or not all(is_part(name) and not is_workload_axis(name) for name in apart):
         return ""
     chosen = [
@@ -344,7 +335,6 @@ def common_choice(
 
 
 def share_a_row(columns: Sequence[Sequence[Axes]], axis: str) -> bool:
-    """Return whether cells of two columns agree on all axes that the compared one does not determine."""
     cells = [axes for column in columns for axes in column]
     names = varying_axes(cells, {axis})
     along = determined_axes(cells, axis, names)

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from runner.analysis.axes import grouped
-from runner.analysis.metrics import is_percentile, metrics_for, more_is_faster
+from runner.analysis.metrics import is_percentile, more_is_faster, rates_of
 from runner.analysis.pairs import Side, pairs_of
 from runner.analysis.samples import mean_over_runs
 from runner.analysis.tables import warnings
@@ -89,18 +89,14 @@ def compare_sides(
     recorded: Mapping[str, int] | None = None,
     history: Sequence[Side] = (),
 ) -> Comparison:
-    """Compare two sides. Raise BadInput if that would mix measured and synthetic trials, or if there is no common cell.
-
-    Without `metrics`, use the rate of each cell's workload. `recorded` is the number of trials of each run. `history`
-    is groups of earlier runs with the environment of one of the sides.
-    """
+    """Compare two sides; `history` is groups of earlier runs with the environment of one of them."""
     _refuse_mixture(a, b)
     a, b, shared = _apart(a, b)
     matched = pairs_of(kind, a, b, differences(a, b, with_seed=True))
     pairs = [
         (pair, metric)
         for pair in matched.found
-        for metric in metrics_for((*pair.left, *pair.right), metrics)
+        for metric in metrics or rates_of((*pair.left, *pair.right))
         if all(any(one.rounds(metric) for one in side) for side in (pair.left, pair.right))
     ]
     missing = _missing(matched)
@@ -229,7 +225,6 @@ def _precision_notes(a: Side, b: Side, matched: Pairs, ratios: Sequence[Ratio | 
 
 
 def _most_runs_of_a_cell(matched: Pairs) -> list[int]:
-    """Return the largest number of runs of each side that share a cell. Parts of a matrix share none."""
     left = [*(pair.left for pair in matched.found), *matched.alone[0]]
     right = [*(pair.right for pair in matched.found), *matched.alone[1]]
     return [max((len({one.run.id for one in several}) for several in side), default=0) for side in (left, right)]

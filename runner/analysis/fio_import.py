@@ -80,7 +80,6 @@ def parse_groups(text: str, file: str) -> list[Group]:
 
 
 def _placed(group: Group, apart: Collection[str]) -> Group:
-    """Add the place to a group only if groups of the file differ in it."""
     kept = {name: value for name, value in group.options.items() if name not in _WHERE or name in apart}
     where = [group.options[name] for name in _WHERE if name in group.options]
     return replace(group, options=kept, where=" in ".join(where))
@@ -148,7 +147,6 @@ def _number(job: Mapping[str, Any]) -> int:
 
 
 def _ended(whole: Mapping[str, Any]) -> datetime:
-    """Return the time of writing, or the epoch if it is missing or unreadable."""
     try:
         return datetime.fromtimestamp(
             float(whole.get("timestamp_ms", 0)) / 1000 or float(whole.get("timestamp", 0)), UTC

@@ -128,7 +128,6 @@ def is_odd(round_number: int) -> bool:
 
 
 def parts(name: str, found: Sequence[Samples], first: Callable[[int], bool] = is_odd) -> tuple[Side, Side]:
-    """Split a run into two sides by rounds."""
     return (
         Side(f"{name}, odd rounds", [one.in_rounds(first) for one in found]),
         Side(f"{name}, even rounds", [one.in_rounds(lambda round_number: not first(round_number)) for one in found]),
@@ -263,7 +262,6 @@ def pairs_of(kind: str, a: Side, b: Side, facts_apart: Iterable[tuple[str, str, 
 
 
 def _of_matrices(a: Side, b: Side) -> tuple[str, str] | None:
-    """Refuse to match cells of different matrices by axes."""
     names = [sorted({run.matrix for run in side.runs}) for side in (a, b)]
     if not all(names) or {*names[0]} & {*names[1]}:
         return None

@@ -126,7 +126,6 @@ def table_of(found: Sequence[Samples], axis: str) -> Table:
 
 
 def _lines(row: Row[Samples]) -> Iterator[tuple[tuple[str, ...], Slots]]:
-    """Yield lines. Cells that differ in no axis get separate lines."""
     key = tuple(value or "" for value in row.key)
     for number in range(max(map(len, row.columns))):
         yield key, [items[number] if number < len(items) else None for items in row.columns]

@@ -119,7 +119,6 @@ class Samples:
         return self.counts.get(_MEASURED, 0) - len(self._settled)
 
     def counted(self, metric: str) -> list[Row]:
-        """Return the trials that the figure is made of."""
         at = (_READ if metric.startswith("read") else _WRITE) if is_percentile(metric) else self._at(metric)
         return [row for row in self._settled if row[at] is not None]
 
@@ -227,7 +226,6 @@ def read_samples(
 
 
 def _declared(cell: CellRow) -> tuple[Any, ...]:
-    """Sort cells by position, or by name if positions are unknown."""
     return (inf if cell.position is None else cell.position, name_key(cell.name), cell.id)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.analysis.axes import grouped, name_key
-from runner.analysis.metrics import COMPARED, METRICS, metrics_for, more_is_faster
+from runner.analysis.metrics import COMPARED, METRICS, more_is_faster, rates_of
 from runner.analysis.tables import bounded_ratio, values_of, warnings
 from runner.reports.table import HINT, Grid
 from runner.reports.terminal import percent
@@ -60,7 +60,7 @@ def timelines(found: Sequence[Samples], metrics: Sequence[str]) -> list[Series]:
     by_place = grouped(((one.cell.id, one.run.machine, one.run.host, one.run.synthetic), one) for one in ordered)
     series = []
     for (_, machine, host, synthetic), several in by_place.items():
-        for metric in metrics_for(several, metrics):
+        for metric in metrics or rates_of(several):
             points = [Point(one, estimate) for one in several if (estimate := one.estimate(metric))]
             if points:
                 means = [point.estimate.mean for point in points]

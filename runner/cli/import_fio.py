@@ -96,7 +96,7 @@ def command(files: tuple[Path, ...], results: Path, store: str | None, **options
         Feed(address, folder, lambda text: echo(text, err=True)) as feed,
     ):
         for content in contents.values():
-            copy = folder.path / _folder_of(content) / _COPY
+            copy = folder.path / "imported" / _digest(content) / _COPY
             with translate_errors(copy):
                 copy.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(copy, content)
@@ -148,7 +148,6 @@ def _read_new_files(files: Iterable[Path], results: Path) -> dict[Path, bytes]:
 
 
 def _imported(results: Path) -> dict[str, str]:
-    """Return the digests of all imported files, with the names of their runs. Unfinished imports do not count."""
     return {
         _digest(_read(kept)): run.path.name
         for run in runs(results)
@@ -159,10 +158,6 @@ def _imported(results: Path) -> dict[str, str]:
 
 def _digest(content: bytes) -> str:
     return blake2b(content, digest_size=16).hexdigest()
-
-
-def _folder_of(content: bytes) -> str:
-    return f"imported/{_digest(content)}"
 
 
 def _trials(
@@ -183,7 +178,7 @@ def _trials(
             seconds=group.figures.runtime if group.figures else 0.0,
             figures=group.figures,
             notes={"imported": file.name, **{name: text for name, text in notes.items() if text}},
-            folder=_folder_of(contents[file]),
+            folder=f"imported/{_digest(contents[file])}",
         )
         yield cell, trial
 

@@ -51,31 +51,19 @@ class _Line(ProgressColumn):
         self._console = console
 
     def render(self, task: Task) -> Text:
-        room = self._console.width - _SPINNER
-        parts = [_count(task), _elapsed(task), task.fields["left"]]
+        room, seconds = self._console.width - _SPINNER, int(task.elapsed or 0)
+        total = "?" if task.total is None else str(int(task.total))
+        elapsed = f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+        parts = [f"{int(task.completed):{len(total)}}/{total}", elapsed, task.fields["left"]]
         if self._console.width >= _FOR_BAR:
-            parts.insert(1, _bar(task))
+            done = int(_BAR * task.percentage / 100) if task.total else 0
+            parts.insert(1, "━" * done + "─" * (_BAR - done))
         line = " ".join(filter(None, parts))
         line = f"{line} {shorten(task.description, max(0, room - len(line) - 1))}"
         text = Text(line[:room], no_wrap=True)
         if self._console.width >= _FOR_FIGURES and task.fields["last"]:
             text.append(f"  {task.fields['last']}"[: room - len(text)], style=GOOD)
         return text
-
-
-def _count(task: Task) -> str:
-    total = "?" if task.total is None else str(int(task.total))
-    return f"{int(task.completed):{len(total)}}/{total}"
-
-
-def _bar(task: Task) -> str:
-    done = int(_BAR * task.percentage / 100) if task.total else 0
-    return "━" * done + "─" * (_BAR - done)
-
-
-def _elapsed(task: Task) -> str:
-    seconds = int(task.elapsed or 0)
-    return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
 
 
 def shorten(text: str, width: int) -> str:

@@ -128,7 +128,6 @@ def _recommend(
 
 
 def _best_cell(row: RunRow, found: Recommendation, results: Path) -> Cell | None:
-    """Return the best cell from the matrix of the run; None if the matrix is not here, or the run was imported."""
     if not (results / row.name / "manifest.json").is_file():
         return None
     manifest = load(results / row.name).manifest

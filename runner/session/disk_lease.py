@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from runner.session.host_connection import HostConnection
     from runner.session.request import Request
     from runner.space.declared_files import Match
-    from runner.space.space import Array
 
 
 def passthrough_machine(place: str) -> str:
@@ -123,14 +122,20 @@ def lease_run_disks(
         unreturned.append(line)
         trouble(line)
 
+    def marks(disks: Sequence[LeasedDisk]) -> frozenset[str]:
+        paths = inside or host.paths(disks)
+        stacks = (view_stack(array.stack.value, paths, array.disks, zeroed=False) for array in request.arrays())
+        return frozenset(mark for stack in stacks for mark in stack.marks)
+
+    now = partial(datetime.now, UTC)
     with connect_host(found.reach, _connection_for(found.reach, place), run, notice) as host, ExitStack() as stack:
         # A killed process of this run may have left stacks on these disks.
-        counted = host.boot_id, night_of(_now())
+        counted = host.boot_id, night_of(now())
         for disk in clean(state, host.take_census, host.operations, reach=found.reach, only=run, counted=counted):
             notice(f"{disk.disk}: {disk.refusal or 'removed what an earlier process of this run left on it'}")
         lease = Lease(
             *(run, request.space.matrix.name, folder.path, state, frozenset({*destroy, *found.standing})),
-            marks=lambda disks: _marks(request.arrays(), inside or host.paths(disks)),
+            marks=marks,
             inside=inside,
             boot=host.boot_id,
             operations=host.operations,
@@ -138,7 +143,7 @@ def lease_run_disks(
             shares_nothing=found.apart,
         )
         claims = _claims(found, request.space.matrix, place)
-        leased = stack.enter_context(lease_disks(claims, host.take_census, lease, _now, notice, keep))
+        leased = stack.enter_context(lease_disks(claims, host.take_census, lease, now, notice, keep))
         for one in () if inside else leased:
             one.release()
         disks = _describe_lease(leased, host, lease, request, folder)
@@ -166,11 +171,23 @@ def _describe_lease(
 ) -> RunDisks:
     by_identity = {one.node.identity: one.declared for one in leased}
     counters, limit = partial(host.read_write_counters, leased), partial(host.limit_writes, leased)
-    write_budget = WriteBudget(lease.run, lease.state, by_identity, counters, _now, lease.boot, limit)
+    now = partial(datetime.now, UTC)
+    write_budget = WriteBudget(lease.run, lease.state, by_identity, counters, now, lease.boot, limit)
     smart, facts = _query_health(leased, host.connection), []
     for one, disk in zip(leased, request.space.matrix.every_disk(), strict=True):
         passed_through = f"{disk.bus}, {'with its controller' if one.controller else 'passed through'}"
-        facts.append(_facts(one, smart.get(one.declared.id), passed_through if lease.inside else "its own"))
+        node, own = one.node, smart.get(one.declared.id)
+        # SMART comes first: the kernel shortens names.
+        model, firmware = (own.model, own.firmware) if own else ("", "")
+        facts.append(
+            DiskFacts(
+                size=node.size,
+                bus=passed_through if lease.inside else "its own",
+                model=model or node.model,
+                serial=node.serial or node.wwn,
+                firmware=firmware or node.firmware,
+            )
+        )
     health = keep_first_health(folder.manifest.health, smart)
     return RunDisks(() if lease.inside else host.paths(leased), leased, write_budget, tuple(facts), health, host)
 
@@ -178,27 +195,6 @@ def _describe_lease(
 def _query_health(leased: Sequence[LeasedDisk], connection: Connection | None) -> dict[str, Smart]:
     found = query_health(connection, smart_script([one.node.path for one in leased]))
     return {one.declared.id: found[one.node.path] for one in leased if one.node.path in found}
-
-
-def _facts(one: LeasedDisk, smart: Smart | None, bus: str) -> DiskFacts:
-    """Describe a physical disk for the manifest. SMART comes first: the kernel shortens names."""
-    node = one.node
-    return DiskFacts(
-        size=node.size,
-        bus=bus,
-        model=(smart.model if smart else "") or node.model,
-        serial=node.serial or node.wwn,
-        firmware=(smart.firmware if smart else "") or node.firmware,
-    )
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
-def _marks(arrays: Iterable[Array], disks: tuple[str, ...]) -> frozenset[str]:
-    stacks = (view_stack(array.stack.value, disks, array.disks, zeroed=False) for array in arrays)
-    return frozenset(mark for stack in stacks for mark in stack.marks)
 
 
 def match_disks(matrix: Matrix, file: Path | None, place: Where) -> Match:

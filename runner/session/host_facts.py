@@ -113,7 +113,6 @@ def revision(folder: Path) -> Revision | None:
 
 
 def _first_line(*argv: str) -> str:
-    """Return the first line of a program's output; empty if the program is missing, fails or is slow."""
     try:
         result = run(argv, timeout=_TIMEOUT)
     except HarnessBroken:

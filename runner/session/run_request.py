@@ -74,7 +74,6 @@ class RunRequest:
         return set(specs_of(self.request.space.matrix, self.request.arrays(), self.kernel))
 
     def manifest(self) -> Manifest:
-        """Return the manifest of a new run."""
         matrix = self.request.space.matrix
         disks = map(simulated_disk_facts, matrix.every_disk())
         if self.match:  # hosts.yaml declares the facts, which the lease compares with the disk
@@ -124,10 +123,7 @@ class RunRequest:
         return {name: content for name in self._kernels if name and (content := kernel_content(name)) != name}
 
     def fingerprint(self) -> str:
-        """Return a hash of the work: two requests with the same hash may continue each other's run.
-
-        `repeat:` is left out, so that a larger one adds rounds to the run.
-        """
+        """Return a hash of the work. `repeat:` is left out, so that a larger one adds rounds to the run."""
         selection = self.request.selection
         rules = [
             [sorted((axis, sorted(values)) for axis, values in rule.items()) for rule in group]
@@ -226,7 +222,6 @@ def choose_run(results: Path, wanted: Manifest, *, fresh: bool, retry_broken: bo
 
 
 def run_to_continue(results: Path, wanted: Manifest, *, fresh: bool, retry_broken: bool) -> RunFolder | None:
-    """Return the latest run of the same work that is unfinished, or that a larger `repeat:` extends."""
     if fresh:
         return None
     candidates = [
@@ -268,7 +263,6 @@ def command_line(words: Iterable[str]) -> tuple[str, ...]:
 
 
 def _why_new(results: Path, wanted: Manifest) -> str:
-    """Return why the last run of this name is not continued; empty if it did other work and is finished."""
     last = latest(
         run for run in runs(results) if (run.manifest.matrix, run.manifest.machine) == (wanted.matrix, wanted.machine)
     )

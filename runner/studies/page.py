@@ -117,7 +117,6 @@ def _markdown(grid: Grid) -> str:
 
 
 def _reasons(held: Iterable[ComparedFigure]) -> list[str]:
-    """Return each reason with all rows that it concerns. Include undecided rows with a known reason."""
     rows: dict[tuple[str, str], list[str]] = {}
     for one in held:
         if one.said in {RatioVerdict.BEYOND, RatioVerdict.MISSING} or (one.said is RatioVerdict.UNKNOWN and one.why):
@@ -129,7 +128,6 @@ def _reasons(held: Iterable[ComparedFigure]) -> list[str]:
 
 
 def cells_text(where: Condition) -> str:
-    """Return cells in the notation of rules."""
     values = {key: one if isinstance(one, tuple) else (one,) for key, one in where.items()}
     return ", ".join(f"{key}={'|'.join(map(str, one))}" for key, one in values.items())
 

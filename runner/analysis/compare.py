@@ -303,7 +303,7 @@ def _unfinished(a: Side, b: Side, recorded: Mapping[str, int]) -> Iterator[str]:
 
 def _environment(side: Side) -> dict[str, set[str]]:
     """Return all environment values of its runs. Values that a kernel reports count only for runs on that kernel."""
-    kernels = side.kernels
+    kernels = {kernel for one in side.found for kernel in one.kernels}
     found: dict[str, set[str]] = {}
     for run in side.runs:
         for name, text in run.environment.items():

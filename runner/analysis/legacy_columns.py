@@ -182,10 +182,7 @@ def _kilobytes(size: str) -> str:
 
 #: By phase, in IOzone's order.
 _IOZONE = {
-    "write": "write",
-    "rewrite": "rewrite",
-    "read": "read",
-    "reread": "reread",
+    **{phase: phase for phase in ("write", "rewrite", "read", "reread")},
     "randread": "random read",
     "randwrite": "random write",
 }

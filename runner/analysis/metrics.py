@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
 METRICS: dict[str, str] = {
     **{f"{side}_{name}": unit for name, unit in OF_DIRECTION.items() for side in SIDES},
-    "cpu_usr": "%",
-    "cpu_sys": "%",
+    **dict.fromkeys(("cpu_usr", "cpu_sys"), "%"),
     "runtime": "s",
     **{f"{TOTAL}_{name}": OF_DIRECTION[name] for name in RATES},
     **dict.fromkeys(BESIDE.values(), "share"),

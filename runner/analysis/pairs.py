@@ -69,10 +69,6 @@ class Side:
     def runs(self) -> list[RunRow]:
         return list({one.run.id: one.run for one in self.found}.values())
 
-    @cached_property
-    def kernels(self) -> set[str]:
-        return {kernel for one in self.found for kernel in one.kernels}
-
 
 def runs_of(kind: str, word: str, runs: Sequence[RunRow]) -> list[RunRow]:
     if kind == "run":
@@ -94,10 +90,6 @@ def side_of(kind: str, word: str, found: Sequence[Samples]) -> Side:
     values = {id(one): with_aliases(one.cell.axes).get(axis, "") for one in found}
     fitting = [one for one in found if values[id(one)] == word]
     return Side(word, _some(fitting, axis, word, values.values()))
-
-
-def axis_of(kind: str, sides: Sequence[Side]) -> str:
-    return _KERNEL_AXIS if kind == "kernel" else full_name(kind, [one for side in sides for one in side.found])
 
 
 def _on_kernel(word: str, found: Sequence[Samples]) -> list[Samples]:
@@ -160,10 +152,7 @@ _MOST = 20
 
 
 def earlier_groups(a: Side, b: Side, runs: Sequence[RunRow]) -> list[list[RunRow]]:
-    """Return groups of runs that ended well before the later side began and match the environment of A or B.
-
-    Empty unless each side is one run: several runs show their own scatter.
-    """
+    """Return the earlier runs in the environments of A and B. A side of several runs shows its own scatter."""
     sides = [side.runs for side in (a, b)]
     if any(len(side) != 1 for side in sides) or sides[0] == sides[1]:
         return []
@@ -233,13 +222,10 @@ class Pairs:
 
 
 def pairs_of(kind: str, a: Side, b: Side, facts_apart: Iterable[tuple[str, str, str]] = ()) -> Pairs:
-    """Match cells by id, or if the id covers the compared axis, cells of one matrix that agree on all other axes.
-
-    `facts_apart` is the differences of the runs.
-    """
+    """Match cells by id, or if the id covers the compared axis, cells of one matrix that agree on all other axes."""
     if kind in BY_ID:
         return _by_id(a, b, facts_apart)
-    axis = axis_of(kind, (a, b))
+    axis = _KERNEL_AXIS if kind == "kernel" else full_name(kind, [*a.found, *b.found])
     left, right = (
         grouped((one.run.matrix if axis in with_aliases(one.cell.axes) else None, one) for one in side.found)
         for side in (a, b)

@@ -199,10 +199,7 @@ def format_mean(one: Samples | None, metric: str) -> str:
 
 
 def _along(cells: Sequence[Axes], axis: str) -> dict[str, dict[str, str]]:
-    """Return the axes that a layout or workload name determines: cells of two layouts could never share a line by them.
-
-    Other axes that happen to change along distinguish lines: a line claims that its cells differ only in the axis.
-    """
+    """Return the axes that a layout or workload name determines: by these, cells of two layouts never share a line."""
     if axis not in {"layout", "workload"}:
         return {}
     return determined_axes(cells, axis, parts_of(axis, varying_axes(cells, {axis})))

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from runner.analysis.axes import grouped, name_key
 from runner.analysis.metrics import COMPARED, METRICS, more_is_faster, rates_of
-from runner.analysis.tables import bounded_ratio, values_of, warnings
+from runner.analysis.tables import bounded_ratio, format_relative, values_of, warnings
 from runner.reports.table import HINT, Grid
-from runner.reports.terminal import percent
 from runner.reports.terminal_text import figure, times
 from runner.statistics.changes import find_changes
 
@@ -108,7 +107,7 @@ def _points_table(one: Series, most: int) -> Grid:
         rows.append(
             (
                 *(samples.run.started[:16].replace("T", " "), samples.run.name, ", ".join(samples.kernels)),
-                *(figure(estimate.mean, unit), _relative(estimate), str(estimate.n), "; ".join(remarks)),
+                *(figure(estimate.mean, unit), format_relative(estimate), str(estimate.n), "; ".join(remarks)),
             )
         )
     values = [point.estimate.mean for point in one.points]
@@ -137,7 +136,7 @@ def _series_table(series: Sequence[Series], most: int) -> Grid:
         rows.append(
             (
                 *(name, *((host,) if several else ()), one.metric, str(len(one.points)), one.bars),
-                *(figure(last.mean, METRICS[one.metric]), _relative(last)),
+                *(figure(last.mean, METRICS[one.metric]), format_relative(last)),
                 "; ".join(f"{times(ratio)} from {date} on" for ratio, date in dates),
             )
         )
@@ -148,10 +147,6 @@ def _series_table(series: Sequence[Series], most: int) -> Grid:
 
 def _warnings(series: Sequence[Series]) -> tuple[str, ...]:
     return warnings(point.samples.run for one in series for point in one.points)
-
-
-def _relative(estimate: Estimate) -> str:
-    return percent(estimate.relative) if estimate.relative is not None else ""
 
 
 def _describe_change(change: Change, metric: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -110,17 +110,10 @@ class _Place(click.ParamType[Where]):
 
 PLACE = _Place()
 _ON_HELP = "The machine to run on. HOST: a host of hosts.yaml; without it the first host that meets the needs."
-on_host = click.option("--on", "place", type=PLACE, default="qemu", show_default=True, help=_ON_HELP)
+_on = partial(click.option, "--on", "place", type=PLACE, default="qemu", show_default=True)
+on_host = _on(help=_ON_HELP)
 #: For commands that need no host.
-on = click.option(
-    "--on",
-    "place",
-    type=PLACE,
-    default="qemu",
-    show_default=True,
-    help="The machine to run on.",
-    callback=lambda _ctx, _param, value: value.machine,
-)
+on = _on(help="The machine to run on.", callback=lambda _ctx, _param, value: value.machine)
 kernel = click.option("--kernel", help="The kernel of the machine: debian-12, debian-13 or the path of a bzImage.")
 templates = click.option(
     "--templates",

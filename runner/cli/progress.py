@@ -6,6 +6,7 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Self, TextIO, cast
 
+import orjson
 from rich.console import Console
 from rich.progress import Progress, ProgressColumn, SpinnerColumn
 from rich.text import Text
@@ -199,8 +200,6 @@ class JsonView(View):
         self._print(event="progress", brief=brief, fraction=fraction)
 
     def _print(self, **fields: Any) -> None:
-        import orjson
-
         self.print_line(orjson.dumps(fields).decode())
 
 

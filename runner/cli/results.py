@@ -140,15 +140,13 @@ def _grid(asked: ResultsRequest, found: list[Samples], metrics: Sequence[str], o
 
 def _check_options(asked: ResultsRequest) -> None:
     if asked.pivot and (asked.by_trial or len(asked.metrics) > 1):
-        raise BadInput(
-            "--pivot shows one figure of cells", resolution="leave --trials out, and name one --metric: e.g. read_bw"
-        )
+        one_metric = "leave --trials out, and name one --metric: e.g. read_bw"
+        raise BadInput("--pivot shows one figure of cells", resolution=one_metric)
     if asked.scale and not asked.pivot:
         raise BadInput("--scale is along an axis", resolution="name it: `--pivot AXIS --scale`")
     if asked.familiar and (asked.pivot or asked.by_trial or asked.metrics):
-        raise BadInput(
-            "--as fixes the figures and their columns", resolution="leave --pivot, --trials and --metric out"
-        )
+        others = "leave --pivot, --trials and --metric out"
+        raise BadInput("--as fixes the figures and their columns", resolution=others)
 
 
 def parse_metrics(metrics: Sequence[str]) -> tuple[str, ...]:

@@ -18,7 +18,6 @@ from runner.session.run import RunOptions, prepare, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
-    from types import TracebackType
 
     from runner.session.run_request import RunRequest
 
@@ -26,10 +25,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class SignalStop:
-    """Cancels the work in `run` at the first signal, or prevents its start.
+    """Cancels the work in `run` at the first signal, and interrupts at the second; ignored ones (`nohup`) stay ignored.
 
-    Outside of `run` the first signal is only recorded, so that reports are still written; the second interrupts.
-    Signals that the parent process ignores (`nohup`) stay ignored.
+    Outside of `run` the first signal is only recorded, so that reports are still written.
     """
 
     def __init__(self, announce: Callable[[], object]) -> None:
@@ -43,9 +41,7 @@ class SignalStop:
         self._before = {one: signal.signal(one, self._ask) for one in active}
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         for one, handler in self._before.items():
             signal.signal(one, handler)
 
@@ -138,7 +134,9 @@ def command(*, quiet: bool, as_json: bool, **values: Any) -> None:
     views: list[View] = []
 
     def view_of(order: RunRequest, done: int) -> View:
-        views.append(_view(order, done, quiet=quiet, as_json=as_json))
+        kind: type[View] = LiveView if is_live_terminal(sys.stdout) else PlainView
+        kind = JsonView if as_json else QuietView if quiet else kind
+        views.append(kind(order.planned, done))
         return views[0]
 
     def announce_stop() -> None:
@@ -151,11 +149,3 @@ def command(*, quiet: bool, as_json: bool, **values: Any) -> None:
         if end.exit is Exit.INTERRUPTED:
             echo(f"interrupted; {end.path}/ holds {end.trials}; the same command continues", err=True)
     raise click.exceptions.Exit(max(end.exit, Exit.BROKEN) if views[0].output.has_failed else end.exit)
-
-
-def _view(order: RunRequest, done: int, *, quiet: bool, as_json: bool) -> View:
-    if as_json:
-        return JsonView(order.planned, done)
-    if quiet:
-        return QuietView(order.planned, done)
-    return (LiveView if is_live_terminal(sys.stdout) else PlainView)(order.planned, done)

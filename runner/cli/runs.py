@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 import sys
+from collections import Counter
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import orjson
 
 from runner.analysis.runs import ListedRun, list_table, run_document, select_by_name
 from runner.base.errors import MatrixError
@@ -50,8 +53,6 @@ one, `matrix results RUN` its results.
 @store
 def command(names: tuple[str, ...], rows: int, as_json: bool, results: Path, store: str | None) -> None:
     """List runs, the latest first: state, start time, cells and verdicts."""
-    import orjson
-
     folders, unreadable = readable_runs(results)
     notes = []
     if unreadable:
@@ -114,9 +115,6 @@ def _list_run(run: RunRow, folder: RunFolder | None, shared: SharedStore | None,
 
 def _verdicts(folder: RunFolder) -> Mapping[str, int]:
     """Count guidelines by their verdict. Verdicts of synthetic runs do not count."""
-    import csv
-    from collections import Counter
-
     if folder.manifest.synthetic:
         return {}
     try:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import orjson
 
 from runner.analysis.runs import RunStatus, status_document, status_lines
 from runner.base.errors import MatrixError
@@ -38,8 +39,6 @@ Exit codes: 0 the run (or any run) is running, 1 it is not, 2 bad input.
 @results
 def command(run: Path | None, as_json: bool, results: Path) -> None:
     """Show the progress of a running run, from another terminal; without RUN, of all running runs."""
-    import orjson
-
     if run:
         found = [_status(load(folder_of(run, results)))]
         running = found[0].running

@@ -161,15 +161,15 @@ def _write(done: StudyResult) -> None:
             resolution="name a measured run with --run, or leave --page out",
         )
     readme = done.path.with_name("README.md")
-    about = " ".join(_describe_run(run, done.samples) for run in done.runs)
+    sentences = []
+    for run in done.runs:
+        found = [one for one in done.samples if one.run.id == run.id]
+        kernels = sorted({kernel for one in found for kernel in one.kernels})
+        trials, host_limited = sum(len(one.rows) for one in found), sum(one.host_limited for one in found)
+        place = run.name, run.started[:10], run.machine, kernels
+        sentences.append(describe_run(*place, trials, len(found), host_limited))
+    about = " ".join(sentences)
     made = page(done.study.published.source, done.comparisons, done.judgements, about)
     before = text_of(readme) if readme.exists() else new_page(done.matrix.name, done.matrix.description)
     write_atomically(readme, replace_generated(before, made, str(readme)).encode())
     echo(f"written to {readme}", err=True)
-
-
-def _describe_run(run: RunRow, samples: Sequence[Samples]) -> str:
-    found = [one for one in samples if one.run.id == run.id]
-    kernels = sorted({kernel for one in found for kernel in one.kernels})
-    trials, host_limited = sum(len(one.rows) for one in found), sum(one.host_limited for one in found)
-    return describe_run(run.name, run.started[:10], run.machine, kernels, trials, len(found), host_limited)

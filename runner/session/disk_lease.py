@@ -17,10 +17,10 @@ from runner.hosts.disk_ledger import clear_controller, night_of, own_marks, stat
 from runner.hosts.exclusive import DisksRefused, report_active_run
 from runner.hosts.lease import Lease, confirm_losses, lease_disks
 from runner.hosts.listing import query_health, take_census
-from runner.hosts.operations import LOCAL
+from runner.hosts.operations import LOCAL, RemoteOperations
 from runner.hosts.recovery import clean
 from runner.hosts.vfio import check_controller, detach_controllers
-from runner.hosts.write_budget import WriteBudget
+from runner.hosts.write_budget import WriteBudget, read_write_counters
 from runner.language.hints import did_you_mean
 from runner.language.hosts import Needs
 from runner.machines import PASSTHROUGH, WITH_HOSTS
@@ -32,7 +32,7 @@ from runner.session.host_connection import connect_host, open_connection
 from runner.space.declared_files import load_lab, matched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from runner.hosts.agent.client import AgentClient
     from runner.hosts.agent.connection import Connection
@@ -78,10 +78,6 @@ class RunDisks:
     give_back: Callable[[], object] = lambda: None
     #: Why disks could not be returned, one line each.
     unreturned: list[str] = field(default_factory=list)
-
-    @property
-    def by_path(self) -> Mapping[str, LeasedDisk]:
-        return dict(zip(self.paths, self.leased, strict=False))
 
     @property
     def agent(self) -> AgentClient | None:
@@ -170,9 +166,11 @@ def _describe_lease(
     leased: tuple[LeasedDisk, ...], host: HostConnection, lease: Lease, request: Request, folder: RunFolder
 ) -> RunDisks:
     by_identity = {one.node.identity: one.declared for one in leased}
-    counters, limit = partial(host.read_write_counters, leased), partial(host.limit_writes, leased)
-    now = partial(datetime.now, UTC)
-    write_budget = WriteBudget(lease.run, lease.state, by_identity, counters, now, lease.boot, limit)
+    counters, now = partial(read_write_counters, leased), partial(datetime.now, UTC)
+    write_budget = WriteBudget(lease.run, lease.state, by_identity, counters, now, lease.boot)
+    if isinstance(remote := host.operations, RemoteOperations):
+        limit = partial(remote.limit_writes, leased)  # by the agent, while the connection is down
+        write_budget = replace(write_budget, read=partial(remote.read_write_counters, leased), limit=limit)
     smart, facts = _query_health(leased, host.connection), []
     for one, disk in zip(leased, request.space.matrix.every_disk(), strict=True):
         passed_through = f"{disk.bus}, {'with its controller' if one.controller else 'passed through'}"

@@ -298,7 +298,7 @@ def _context(this: _Run, feed: Feed) -> RunContext:
         boot_id=disks.agent.boot_id if disks.agent else boot_id(),
         own_templates=order.templates,
         kernel=order.kernel,
-        leased=disks.by_path,
+        leased=dict(zip(disks.paths, disks.leased, strict=False)),
     )
 
 

@@ -14,7 +14,7 @@ import random
 from pathlib import Path
 
 from runner.analysis.compare import Speed, compare_sides
-from runner.analysis.operands import noise_floor, parts
+from runner.analysis.pairs import noise_floor, parts
 from runner.analysis.samples import Samples, read_samples
 from runner.analysis.selectors import runs_named
 from runner.results.store import SharedStore

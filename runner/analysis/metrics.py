@@ -8,15 +8,13 @@ from runner.language.metrics import BESIDE, OF_DIRECTION, RATES, SIDES, TOTAL, i
 from runner.results.fio_output import PERCENTILES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from runner.analysis.samples import Samples
 
-#: Every figure of a trial, with its unit.
 METRICS: dict[str, str] = {
     **{f"{side}_{name}": unit for name, unit in OF_DIRECTION.items() for side in SIDES},
-    "cpu_usr": "%",
-    "cpu_sys": "%",
+    **dict.fromkeys(("cpu_usr", "cpu_sys"), "%"),
     "runtime": "s",
     **{f"{TOTAL}_{name}": OF_DIRECTION[name] for name in RATES},
     **dict.fromkeys(BESIDE.values(), "share"),
@@ -49,10 +47,6 @@ def rates_of(cells: Iterable[Samples]) -> list[str]:
     mixed = any(TOTAL in sides_of([name for name in ("read_bw", "write_bw") if one.rounds(name)]) for one in several)
     sides = (*((TOTAL,) if mixed else ()), *SIDES)
     return [f"{side}_{'bw' if any(_is_large(one, side) for one in several) else 'iops'}" for side in sides]
-
-
-def metrics_for(cells: Iterable[Samples], asked: Sequence[str]) -> Sequence[str]:
-    return asked or rates_of(cells)
 
 
 def _is_large(one: Samples, side: str) -> bool:

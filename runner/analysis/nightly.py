@@ -44,7 +44,6 @@ class Night:
     #: Why there is no comparison, and why guidelines are not judged.
     alone: str = ""
     unjudged: str = ""
-    #: The command of each run by its id, if known.
     commands: Mapping[str, Sequence[str]] | None = None
 
     @property

@@ -11,8 +11,8 @@ from operator import itemgetter
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from runner.analysis.axes import name_key
 from runner.analysis.metrics import is_percentile
-from runner.analysis.naming import name_key
 from runner.results.fio_output import PERCENTILES
 from runner.results.record import Outcome
 from runner.simdisks.server import lost_share
@@ -119,7 +119,6 @@ class Samples:
         return self.counts.get(_MEASURED, 0) - len(self._settled)
 
     def counted(self, metric: str) -> list[Row]:
-        """Return the trials that the figure is made of."""
         at = (_READ if metric.startswith("read") else _WRITE) if is_percentile(metric) else self._at(metric)
         return [row for row in self._settled if row[at] is not None]
 
@@ -208,10 +207,7 @@ def read_samples(
     *,
     histograms: bool = True,
 ) -> list[Samples]:
-    """Read the trials of these runs, and of the wanted cells. Runs keep their order, cells the declared one.
-
-    With `histograms`, percentiles cover all requests; without, only single trials have them.
-    """
+    """Read trials by run, cells in the declared order. Without `histograms`, only single trials have percentiles."""
     by_id = {run.id: run for run in runs}
     ids = None if wanted is None else wanted.ids
     known = {(one.run, one.cell.id): one.cell for one in store.cells(by_id, ids)}
@@ -230,7 +226,6 @@ def read_samples(
 
 
 def _declared(cell: CellRow) -> tuple[Any, ...]:
-    """Sort cells by position, or by name if positions are unknown."""
     return (inf if cell.position is None else cell.position, name_key(cell.name), cell.id)
 
 

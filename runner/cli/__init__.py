@@ -116,13 +116,6 @@ def show_error(error: MatrixError) -> None:
         echo(f"→ {error.resolution}", err=True)
 
 
-def _show_usage(error: click.ClickException) -> None:
-    context = error.ctx if isinstance(error, click.UsageError) else None
-    if context:
-        echo(f"{context.get_usage()}\nTry '{context.command_path} --help' for help.\n", err=True)
-    echo(f"Error: {error.format_message()}", err=True)
-
-
 def _run_command() -> int:
     """Run the command. A full disk behind standard output becomes an ordinary error."""
     try:
@@ -154,7 +147,10 @@ def main() -> None:
         show_error(unknown_option_error(error))
         sys.exit(Exit.BAD_INPUT)
     except click.ClickException as error:
-        _show_usage(error)
+        context = error.ctx if isinstance(error, click.UsageError) else None
+        if context:
+            echo(f"{context.get_usage()}\nTry '{context.command_path} --help' for help.\n", err=True)
+        echo(f"Error: {error.format_message()}", err=True)
         sys.exit(2)
     except (KeyboardInterrupt, click.exceptions.Abort):
         echo("interrupted", err=True)

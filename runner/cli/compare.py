@@ -117,7 +117,7 @@ class ComparisonRequest:
 def compare_runs(asked: ComparisonRequest) -> Comparison:
     from runner.analysis.compare import compare_sides
     from runner.analysis.metrics import USUAL_RATES
-    from runner.analysis.operands import BY_ID, Side, describe_noise_floor, earlier_groups, parts, runs_of, side_of
+    from runner.analysis.pairs import BY_ID, Side, describe_noise_floor, earlier_groups, parts, runs_of, side_of
     from runner.analysis.samples import read_samples
     from runner.analysis.selectors import default_runs, explain_passed_over, select_cells, with_hint
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import orjson
 
 from runner.base.errors import BadInput, Exit
 from runner.base.quantities import parse_size
@@ -51,7 +53,6 @@ def load_lab_file(hosts: Path | None) -> Lab | None:
 
 
 def find_host(lab: Lab | None, name: str | None) -> LabHost | None:
-    """Return a host by name; without a name the local host, if the lab has one."""
     if name is None:
         local = [one for one in (lab.hosts.values() if lab else ()) if one.reach == "local"]
         if len(local) > 1:
@@ -64,27 +65,9 @@ def find_host(lab: Lab | None, name: str | None) -> LabHost | None:
     raise BadInput(f"no host is called {name}", resolution=f"known hosts: {', '.join(lab.hosts)}")
 
 
-def as_json(found: Sequence[ListedDisk]) -> str:
-    from dataclasses import asdict
-
-    import orjson
-
-    rows = [
-        asdict(one) | {"refusals": [{"why": refusal.reason, "evidence": refusal.evidence} for refusal in one.refusals]}
-        for one in found
-    ]
-    return orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode() + "\n"
-
-
 def _row(one: ListedDisk) -> tuple[str, ...]:
-    what = (
-        one.kind,
-        one.model,
-        one.serial and f"serial {one.serial}",
-        one.wwn and f"wwn {one.wwn}",
-        one.firmware and f"firmware {one.firmware}",
-        f"health: {one.health}" if one.health else "",
-    )
+    labels = {"serial ": one.serial, "wwn ": one.wwn, "firmware ": one.firmware, "health: ": one.health}
+    what = (one.kind, one.model, *(f"{label}{text}" for label, text in labels.items() if text))
     why = "\n".join(f"{refused.reason}: {refused.evidence}" for refused in one.refusals)
     names = [one.declared] if one.declared else list(one.names)
     usable = "yes" if one.usable else why
@@ -113,7 +96,11 @@ def command(ctx: click.Context, hosts: Path | None, host: str | None, form: str)
         return
     found = _list_disks(hosts, host)
     if form == "json":
-        click.echo(as_json(found), nl=False)
+        rows = [
+            asdict(one) | {"refusals": [{"why": why.reason, "evidence": why.evidence} for why in one.refusals]}
+            for one in found
+        ]
+        click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode())
     else:
         columns = ("disk", "stable name", "size", "what", "may it be used?")
         print_sheet(Sheet(columns, [_row(one) for one in found]), sys.stdout)

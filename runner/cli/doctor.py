@@ -12,10 +12,27 @@ import click
 
 from runner.base.errors import BadInput, Exit, HarnessBroken
 from runner.base.process import run
+from runner.cli.disks import load_lab_file
 from runner.cli.options import PLACE
 from runner.cli.screen import echo
+from runner.hosts.agent.connection import connection_to
 from runner.language.matrix import SUITES, is_path, kernel_error
 from runner.machines import MACHINES, WITH_HOSTS, Where, machine
+from runner.machines.base import MachineOptions, RigSpec
+from runner.machines.qemu.host import outlook
+from runner.machines.qemu.kernel_config import inspect, lacks
+from runner.machines.requirements import (
+    OPTIONAL,
+    PACKAGES,
+    PATIENCE,
+    describe,
+    facts,
+    missing,
+    missing_optional,
+    query_command,
+)
+from runner.simdisks.disk import Disk
+from runner.simdisks.server import TOOLS
 
 if TYPE_CHECKING:
     from runner.machines.base import Refusal
@@ -28,7 +45,6 @@ def check_image(name: str) -> bool:
         return True
     if not is_path(name) and not Path(name).is_file():
         raise BadInput(f"--kernel {name}: {kernel_error(name)}")
-    from runner.machines.qemu.kernel_config import inspect, lacks
 
     kernel = inspect(Path(name).expanduser())
     click.echo(f"kernel    {kernel.image}: Linux {kernel.release}")
@@ -68,7 +84,6 @@ def _options(count: int) -> str:
     return f"{count} option{'s are' if count > 1 else ' is'}"
 
 
-#: The modules of all layers; each layout needs some of them.
 ANY_LAYOUT = (
     *("linear", "raid0", "raid1", "raid10", "raid456"),
     *("dm_mod", "dm_crypt", "dm_integrity", "dm_raid", "dm_thin_pool", "dm_cache", "dm_mirror"),
@@ -87,12 +102,6 @@ Examples:
 @click.option("--kernel", help="Check this kernel only: debian-12, debian-13 or the path of a bzImage.")
 def command(place: Where | None, kernel: str | None) -> None:
     """Show what this host can run, and what is missing for the rest. Only reads."""
-    from runner.machines.base import MachineOptions
-    from runner.machines.qemu.host import outlook
-    from runner.machines.requirements import OPTIONAL, PATIENCE, describe, query_command
-    from runner.scripts.cell import explain_missing_fio
-    from runner.simdisks.server import TOOLS
-
     if kernel:
         raise click.exceptions.Exit(0 if check_image(kernel) else Exit.BROKEN)
     no_fio = explain_missing_fio()
@@ -122,18 +131,12 @@ def command(place: Where | None, kernel: str | None) -> None:
 
 
 def _ssh_name(host: str) -> str:
-    from runner.cli.disks import load_lab_file
-
     lab = load_lab_file(None)
     found = lab.called(host) if lab else None
     return found.reach.removeprefix("ssh:") if found and found.reach != "local" else host
 
 
 def _show_host(name: str) -> None:
-    from runner.hosts.agent.connection import connection_to
-    from runner.machines.local import query_host
-    from runner.machines.requirements import OPTIONAL, PACKAGES, facts, missing
-
     connection = connection_to(name)
     if not connection.is_connected:
         return  # already printed as a refusal
@@ -150,16 +153,11 @@ def _show_host(name: str) -> None:
 
 
 def _show_optional(answer: str) -> None:
-    from runner.machines.requirements import missing_optional
-
     for what in missing_optional(answer):
         echo(f"          optional  {what}")
 
 
 def _refusals(place: Where) -> list[Refusal]:
-    from runner.machines.base import MachineOptions, RigSpec
-    from runner.simdisks.disk import Disk
-
     # On another host, only check what every trial needs: modules depend on the layout.
     modules = () if place.host else ("raid456",)
     disks = tuple(Disk(1 << 30, "sata") for _ in range(4))

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
+import orjson
 
 from runner.cli.options import budget, jobs, kernel, matrix_file, on, only, results, shard
 from runner.cli.screen import echo
@@ -162,8 +163,6 @@ def volume(count: int) -> str:
 
 def _print_json(plan: RunPlan) -> None:
     """Print one JSON object, cell by cell: a million cells must not fill the memory."""
-    import orjson
-
     request = plan.request
     head: dict[str, Any] = {
         "matrix": request.space.matrix.name,

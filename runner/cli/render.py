@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from runner.base.errors import BadInput
-from runner.cli.options import matrix_file, on, only, templates
+from runner.cli.options import Words, matrix_file, on, only, templates
 from runner.cli.screen import echo
 from runner.machines import machine
 from runner.machines.base import MachineOptions
@@ -35,13 +36,7 @@ if TYPE_CHECKING:
 )
 @click.option("--disks", help="Paths of the disks for the scripts, separated by commas.")
 def command(
-    matrix: Path,
-    cells: tuple[str, ...],
-    only: tuple[str, ...],
-    place: str,
-    templates: Path | None,
-    to: Path | None,
-    disks: str | None,
+    matrix: Path, cells: Words, only: Words, place: str, templates: Path | None, to: Path | None, disks: str | None
 ) -> None:
     """Write the scripts and fio jobs of CELLS (ids, names, patterns; default: all) without running them.
 
@@ -79,12 +74,8 @@ def _writable(to: Path) -> Iterator[None]:
         ) from None
 
 
-def _matches(cell: Cell, patterns: tuple[str, ...]) -> bool:
-    from fnmatch import fnmatchcase
-
-    return not patterns or any(
-        pattern in (cell.id, cell.name) or fnmatchcase(cell.name, pattern) for pattern in patterns
-    )
+def _matches(cell: Cell, patterns: Words) -> bool:
+    return not patterns or any(one in (cell.id, cell.name) or fnmatchcase(cell.name, one) for one in patterns)
 
 
 def _write(cell: Cell, disks: list[str], to: Path, own: Path | None, matrix: Matrix, *, zeroed: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -153,9 +154,6 @@ def _check_options(asked: ResultsRequest) -> None:
 
 
 def parse_metrics(metrics: Sequence[str]) -> tuple[str, ...]:
-    """Return metrics, written as in guidelines (`read.bw`) or tables, by their names in tables."""
-    from difflib import get_close_matches
-
     from runner.analysis.metrics import METRICS, figure_name
 
     names = [figure_name(metric) for metric in metrics]

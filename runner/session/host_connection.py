@@ -16,7 +16,6 @@ from runner.hosts.agent import connection
 from runner.hosts.agent.client import AgentClient
 from runner.hosts.agent.connection import connection_to
 from runner.hosts.checks import take_census
-from runner.hosts.disk_ledger import read_write_counters
 from runner.hosts.identity import require_lasting_identity
 from runner.hosts.operations import LOCAL, RemoteOperations
 from runner.machines.shell import guard
@@ -24,7 +23,7 @@ from runner.scripts.jinja import census_script
 from runner.session.host_facts import boot_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from runner.hosts.agent.connection import Connection
     from runner.hosts.exclusive import LeasedDisk
@@ -49,15 +48,6 @@ class HostConnection:
     @property
     def boot_id(self) -> str:
         return self.agent.boot_id if self.agent else boot_id()
-
-    def read_write_counters(self, disks: Sequence[LeasedDisk]) -> dict[str, int]:
-        if isinstance(self.operations, RemoteOperations):
-            return self.operations.read_write_counters(disks)
-        return read_write_counters(disks)
-
-    def limit_writes(self, disks: Sequence[LeasedDisk], most: Mapping[str, int]) -> bool:
-        """Let the agent enforce a write limit for each disk while the connection is down."""
-        return self.operations.limit_writes(disks, most) if isinstance(self.operations, RemoteOperations) else True
 
     def paths(self, disks: Sequence[LeasedDisk]) -> tuple[str, ...]:
         """Return the paths of disks for scripts. Paths are cached: a leased disk keeps its path."""

@@ -17,17 +17,12 @@ if TYPE_CHECKING:
     from runner.results.record import Host, Revision
 
 _CPU = Path("/sys/devices/system/cpu")
-#: Programs that affect results, with the option that prints their version.
-_PROGRAMS = {
-    "qemu": ("qemu-system-x86_64", "--version"),
-    "nbdkit": ("nbdkit", "--version"),
-    "fio": ("fio", "--version"),
-}
+#: Programs that affect results.
+_PROGRAMS = {"qemu": "qemu-system-x86_64", "nbdkit": "nbdkit", "fio": "fio"}
 #: Seconds. A git that asks for a password, or a slow network file system, must not delay a run.
 _TIMEOUT = 10
 
 
-#: Prints one fact per line.
 FACTS_SCRIPT = """\
 export LC_ALL=C
 shopt -s nullglob
@@ -80,7 +75,7 @@ def _query(ssh: str, script: str) -> str:
 
 
 def program_versions() -> dict[str, str]:
-    programs = {name: text for name, argv in _PROGRAMS.items() if (text := _first_line(*argv))}
+    programs = {name: text for name, program in _PROGRAMS.items() if (text := _first_line(program, "--version"))}
     return {"python": platform.python_version(), **programs}
 
 
@@ -118,7 +113,6 @@ def revision(folder: Path) -> Revision | None:
 
 
 def _first_line(*argv: str) -> str:
-    """Return the first line of a program's output; empty if the program is missing, fails or is slow."""
     try:
         result = run(argv, timeout=_TIMEOUT)
     except HarnessBroken:

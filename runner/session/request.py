@@ -70,7 +70,6 @@ class Request:
 class Checks:
     #: The machine that must boot the kernel images.
     place: str
-    #: The folder of the user's templates.
     own: Path | None = None
 
     def __call__(self, space: Space) -> Iterator[Flaw]:

@@ -26,19 +26,12 @@ from runner.results.run_folder import runs
 from runner.results.store_sync import Feed
 from runner.results.store_tables import address_of, is_named
 from runner.scripts.cell import explain_missing_fio
-from runner.session.disk_lease import (
-    RunDisks,
-    check_destroy,
-    check_zeroed,
-    lease_run_disks,
-    match_disks,
-    passthrough_machine,
-    precheck,
-)
+from runner.session import disk_lease
+from runner.session.disk_lease import RunDisks
 from runner.session.finish import Ending, report
 from runner.session.host_facts import boot_id, kernel_release
 from runner.session.request import Checks, check_machine, check_names, check_templates, load_request
-from runner.session.run_request import RunRequest, check_kernel, choose_run, starts_new_run
+from runner.session.run_request import RunRequest, check_kernel, choose_run, run_to_continue
 from runner.space.studies import study_beside
 
 if TYPE_CHECKING:
@@ -84,7 +77,6 @@ class RunOptions:
 class PreparedRun:
     options: RunOptions
     order: RunRequest
-    #: The number of parallel rigs.
     level: Level
     #: Why it is one although the user wants more.
     one_at_a_time: str = ""
@@ -163,7 +155,7 @@ def run(prepared: PreparedRun, observer_of: Callable[[RunRequest, int], Observer
 
 def prepare(options: RunOptions, notice: Callable[[str], None]) -> PreparedRun:
     """Check all that is known before a run exists, and remove leftovers of killed runs from this machine."""
-    place = Where(passthrough_machine(options.place.machine)) if options.passthrough else options.place
+    place = Where(disk_lease.passthrough_machine(options.place.machine)) if options.passthrough else options.place
     check_names(options.templates)
     request = load_request(options.matrix, options.only, options.shard, Checks(place.machine, options.templates))
     matrix = request.space.matrix
@@ -182,17 +174,18 @@ def prepare(options: RunOptions, notice: Callable[[str], None]) -> PreparedRun:
     order.check()
     here, specs = machine(place.machine, MachineOptions()), order.specs()
     check_machine(here, specs)
-    check_zeroed(request, here)
+    disk_lease.check_zeroed(request, here)
     for leftover in sweep(place.machine):
         notice(leftover.message)
-    match = None if here.brings_disks else match_disks(matrix, options.hosts, place)
-    check_destroy(options.destroy, match, place.machine)
+    match = None if here.brings_disks else disk_lease.match_disks(matrix, options.hosts, place)
+    disk_lease.check_destroy(options.destroy, match, place.machine)
     order = replace(order, match=match, release=kernel_release(match.ssh) if match else "")
     if match and match.ssh:
         check_machine(machine(place.machine, MachineOptions(where=match.ssh)), specs)
     choice = {"fresh": options.fresh, "retry_broken": options.retry_broken}
-    if match and starts_new_run(options.results, order.manifest(), **choice):
-        precheck(match, matrix, place.machine, options.destroy)
+    if match and not run_to_continue(options.results, order.manifest(), **choice):
+        # A run that continues may have left stacks on its disks that only it may remove.
+        disk_lease.precheck(match, matrix, place.machine, options.destroy)
     return PreparedRun(options, order, *choose_level(options.jobs, here, specs, request.arrays()))
 
 
@@ -220,8 +213,8 @@ def _lease_and_execute(this: _Run) -> Ending:
     with ExitStack() as stack:
         observer, order = this.observer, this.order
         if order.match:
-            show = observer.notice, observer.trouble
-            lease = lease_run_disks(order.match, order.request, order.machine, this.folder, this.options.destroy, *show)
+            work = order.match, order.request, order.machine, this.folder, this.options.destroy
+            lease = disk_lease.lease_run_disks(*work, observer.notice, observer.trouble)
             disks = this.disks = stack.enter_context(lease)
             for warning in disks.warnings(this.folder.manifest.disks):
                 observer.trouble(warning)
@@ -305,7 +298,7 @@ def _context(this: _Run, feed: Feed) -> RunContext:
         boot_id=disks.agent.boot_id if disks.agent else boot_id(),
         own_templates=order.templates,
         kernel=order.kernel,
-        leased=disks.by_path,
+        leased=dict(zip(disks.paths, disks.leased, strict=False)),
     )
 
 

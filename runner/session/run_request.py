@@ -74,9 +74,10 @@ class RunRequest:
         return set(specs_of(self.request.space.matrix, self.request.arrays(), self.kernel))
 
     def manifest(self) -> Manifest:
-        """Return the manifest of a new run."""
         matrix = self.request.space.matrix
-        disks = map(declared_facts, self.match.disks) if self.match else map(simulated_disk_facts, matrix.every_disk())
+        disks = map(simulated_disk_facts, matrix.every_disk())
+        if self.match:  # hosts.yaml declares the facts, which the lease compares with the disk
+            disks = map(_declared_facts, self.match.disks)
         return Manifest(
             id=token_hex(8),
             matrix=matrix.name,
@@ -122,10 +123,7 @@ class RunRequest:
         return {name: content for name in self._kernels if name and (content := kernel_content(name)) != name}
 
     def fingerprint(self) -> str:
-        """Return a hash of the work: two requests with the same hash may continue each other's run.
-
-        `repeat:` is left out, so that a larger one adds rounds to the run.
-        """
+        """Return a hash of the work. `repeat:` is left out, so that a larger one adds rounds to the run."""
         selection = self.request.selection
         rules = [
             [sorted((axis, sorted(values)) for axis, values in rule.items()) for rule in group]
@@ -150,7 +148,7 @@ class RunRequest:
         return disk.model_dump(mode="json", exclude={"wear", "vfio"}) | whole
 
 
-def declared_facts(disk: LabDisk) -> DiskFacts:
+def _declared_facts(disk: LabDisk) -> DiskFacts:
     return DiskFacts(size=disk.size, bus="its own", model=disk.kind or "", serial=disk.serial or disk.wwn or "")
 
 
@@ -183,11 +181,9 @@ def check_kernel(kernel: str | None, declared: tuple[str, ...]) -> None:
 class RunChoice:
     folder: RunFolder
     new: bool
-    #: Try broken trials again.
     retry: bool = False
     #: The repeats, if `repeat:` was changed since the run began.
     repeats: Mapping[str, Any] | None = None
-    #: Why no earlier run is continued.
     reason: str = ""
 
     def message(self, done: int) -> str:
@@ -213,7 +209,7 @@ class RunChoice:
 def choose_run(results: Path, wanted: Manifest, *, fresh: bool, retry_broken: bool) -> RunChoice:
     if retry_broken and fresh:
         raise BadInput("--fresh starts a new run, --retry-broken continues one", resolution="use one of the two")
-    if found := _run_to_continue(results, wanted, fresh=fresh, retry_broken=retry_broken):
+    if found := run_to_continue(results, wanted, fresh=fresh, retry_broken=retry_broken):
         repeats = _repeats(wanted) if _repeats(wanted) != _repeats(found.manifest) else None
         return RunChoice(found, new=False, retry=retry_broken, repeats=repeats)
     if retry_broken:
@@ -225,12 +221,7 @@ def choose_run(results: Path, wanted: Manifest, *, fresh: bool, retry_broken: bo
     return RunChoice(create(results, wanted), new=True, reason=reason)
 
 
-def starts_new_run(results: Path, wanted: Manifest, *, fresh: bool, retry_broken: bool) -> bool:
-    """Return whether a new run starts. A continued run may have left stacks on its disks that only it may remove."""
-    return _run_to_continue(results, wanted, fresh=fresh, retry_broken=retry_broken) is None
-
-
-def _run_to_continue(results: Path, wanted: Manifest, *, fresh: bool, retry_broken: bool) -> RunFolder | None:
+def run_to_continue(results: Path, wanted: Manifest, *, fresh: bool, retry_broken: bool) -> RunFolder | None:
     if fresh:
         return None
     candidates = [
@@ -272,7 +263,6 @@ def command_line(words: Iterable[str]) -> tuple[str, ...]:
 
 
 def _why_new(results: Path, wanted: Manifest) -> str:
-    """Return why the last run of this name is not continued; empty if it did other work and is finished."""
     last = latest(
         run for run in runs(results) if (run.manifest.matrix, run.manifest.machine) == (wanted.matrix, wanted.machine)
     )

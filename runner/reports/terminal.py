@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.language.metrics import LARGE, SIDES, TOTAL, is_large, sides_of
-from runner.reports.run_data import FEW, CellSummary
 from runner.reports.table import Sheet
 from runner.reports.terminal_text import BAD, DOUBT, GOOD, digits, figure
 from runner.results.record import CellRow, Outcome
@@ -13,9 +12,10 @@ from runner.results.record import CellRow, Outcome
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.reports.run_data import RunData
+    from runner.reports.run_data import CellSummary, RunData
     from runner.statistics.stopping import Estimate
 
+_FEW = 10  # figures of fewer requests are marked
 _STYLES = {Outcome.MEASURED: GOOD, Outcome.BROKEN: BAD, Outcome.SKIPPED: DOUBT, None: ""}
 
 
@@ -107,7 +107,7 @@ def outcome(summary: CellSummary) -> str:
     unsettled = unsettled_mark(summary.unsettled, summary.counts.get(Outcome.MEASURED, 0))
     ios, limited = summary.least_ios, summary.host_limited
     marks = (
-        f" (!) on {ios} request{'s' if ios != 1 else ''} only" if ios is not None and ios < FEW else "",
+        f" (!) on {ios} request{'s' if ios != 1 else ''} only" if ios is not None and ios < _FEW else "",
         f" (!) {limited} host-limited" if limited else "",
         unsettled,
         " (!) two states" if summary.states else "",

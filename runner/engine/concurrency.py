@@ -19,10 +19,7 @@ MOST_PATIENCE = 32  # the upper limit of `AdaptiveLevel.patience`
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The number of rigs that may work at once, which the result of each trial changes. `beside`: other rigs.
-
-    It rises after several trials at the full level, and falls after one host-limited trial.
-    """
+    """The number of rigs that may work at once. It rises after several trials, and falls after a host-limited one."""
 
     most: int
     now: int
@@ -111,7 +108,6 @@ class Turns:
         self._learn(self._level.host_limited(turn.beside))
 
     async def side_by_side(self, works: Iterator[Work]) -> None:
-        """Run these in order. An error of one stops the others."""
         if self._level.most == 1:
             for work in works:
                 await work
@@ -157,7 +153,6 @@ class Turns:
 
 
 async def _stop_tasks(running: list[asyncio.Task[None]]) -> BaseException | None:
-    """Cancel the running tasks, wait for their clean-up, and return its first error."""
     for task in running:
         task.cancel()
     if running:

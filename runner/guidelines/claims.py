@@ -37,8 +37,6 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Does the product of these terms lie between the bounds?"""
-
     label: str
     terms: tuple[Term, ...]
     low: float = 0.0
@@ -96,7 +94,6 @@ class ClaimScope:
 
 @singledispatch
 def questions_of(claim: Claim, scope: ClaimScope) -> ClaimQuestions:  # noqa: ARG001
-    """Return the questions of a claim for these cells. Raise NotTested."""
     raise TypeError(f"no such claim: {claim!r}")
 
 

@@ -91,7 +91,7 @@ def recommend_settings(
 
 
 def sort_by_figure(settings: Settings, metric: Metric, sure: float) -> tuple[Setting, ...]:
-    samples = {place: _together(several, metric) for place, several in settings.items()}
+    samples = {place: _combined_figure(several, metric) for place, several in settings.items()}
     samples = {place: sample for place, sample in samples.items() if sample}
     extreme = find_extreme(list(samples.values()), sure, lowest=not metric.more_is_better)
     if extreme is None:
@@ -151,7 +151,7 @@ def _describe(work: Places) -> str:
     return ", ".join(f"{axis.removeprefix('workload.')}={value}" for axis, value in work)
 
 
-def _together(several: Mapping[Places, Measured], metric: Metric) -> dict[int, float]:
+def _combined_figure(several: Mapping[Places, Measured], metric: Metric) -> dict[int, float]:
     figures = [one.rounds(metric) for one in several.values()]
     shared = set.intersection(*(set(one) for one in figures))
     return {round_number: geometric_mean(one[round_number] for one in figures) for round_number in sorted(shared)}
@@ -235,12 +235,12 @@ def _ranking(declared: Settings, confidence: float, share: float) -> Ranking | N
     ordered = sort_by_figure(settings, metric, Level(confidence, share=share).yes)
     if not ordered:
         return None
-    there = {cell for one in ordered for cell in one.cells}
+    ranked = {cell for one in ordered for cell in one.cells}
     rounds = max((one.ratio.n_a for one in ordered if one.ratio), default=0)
     return Ranking(
         metric,
         tuple(_stack(one, ordered[0], cells, metric, fastest=rounds > 0 and one is ordered[0]) for one in ordered),
-        tuple(one.cell for one in cells.values() if one.cell.id not in there),
+        tuple(one.cell for one in cells.values() if one.cell.id not in ranked),
         tuple(one.cell for place in declared if place not in settings for one in declared[place].values()),
         rounds,
         confidence,

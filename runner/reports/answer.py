@@ -49,8 +49,6 @@ SYNTHETIC = "These figures are synthetic: the dry machine invents them. They are
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Workloads that the same stacks lead."""
-
     heading: str
     lines: tuple[str, ...] = ()
     leads: tuple[float, ...] = ()  # how many times as fast as the next stack the fastest is, line by line

@@ -28,7 +28,6 @@ def join_few(names: Sequence[str]) -> str:
 
 
 def name_stacks(cells: Iterable[CellRow], of: int) -> str:
-    """List stacks, with the number of workloads unless it is `of`."""
     counts = Counter(map(stack_name, cells))
     limits = {name: "" if n == of else f" ({n} workload{'s' if n > 1 else ''})" for name, n in counts.items()}
     return join_few([f"{name}{limit}" for name, limit in limits.items()])

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -76,11 +76,7 @@ class Attempt:
     tail: str = ""
 
 
-class Host(BaseModel):
-    """The computer that was measured: the one of the runner, or the one behind ssh."""
-
-    model_config = ConfigDict(frozen=True, extra="allow")
-
+class Host(BaseModel, frozen=True, extra="allow"):
     kernel: str
     cpu: str
     cores: int
@@ -94,19 +90,13 @@ class Host(BaseModel):
     versions: dict[str, str] = Field(default_factory=dict, description="matrix, qemu, nbdkit … on the host")
 
 
-class Revision(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
+class Revision(BaseModel, frozen=True, extra="forbid"):
     commit: str
     dirty: bool = Field(description="something in its folder is not as it was committed")
     branch: str = ""
 
 
-class DiskFacts(BaseModel):
-    """A physical disk's identity, or a simulated disk's settings."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
+class DiskFacts(BaseModel, frozen=True, extra="forbid"):
     size: int
     bus: str
     model: str = Field(default="", description="as it names itself; of a modelled one, its kind")
@@ -116,9 +106,7 @@ class DiskFacts(BaseModel):
     firmware: str = ""
 
 
-class Digests(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
+class Digests(BaseModel, frozen=True, extra="forbid"):
     matrix: str = ""
     templates: str = ""
 

@@ -6,7 +6,6 @@ import difflib
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from typing import Any
 
 from runner.base.quantities import NAME
@@ -185,9 +184,7 @@ def _of_one(path: Sequence[str | int]) -> str:
 
 
 def _is_count(given: object) -> bool:
-    with suppress(ValueError):
-        return 0 < int(str(given)) <= 24
-    return False
+    return str(given).isdecimal() and 0 < int(str(given)) <= 24
 
 
 def _stack(given: object) -> str:

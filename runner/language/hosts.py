@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, mod
 
 from runner.base.quantities import Model, Size
 from runner.language.axes import as_tuple
+from runner.language.guidelines import listed
 
 
 class DiskNeeds(Model):
@@ -51,14 +52,10 @@ def _text(value: Any) -> Any:
     return value
 
 
-def _listed(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
 Told = Annotated[str, BeforeValidator(_text)]
 StableId = Annotated[Told, AfterValidator(_stable)]
-Words = Annotated[tuple[Name, ...], BeforeValidator(_listed)]
-Patterns = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_listed)]
+Words = Annotated[tuple[Name, ...], BeforeValidator(listed)]
+Patterns = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(listed)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +124,10 @@ class LabHost(Model):
         pattern=r"^(local|ssh:[A-Za-z0-9@_][A-Za-z0-9@_.:-]*)$",
         description="`local`, or `ssh:` and a name that ssh knows",
     )
-    disks: Annotated[tuple[LabDisk, ...], BeforeValidator(_listed)] = ()
-    destroy: Annotated[tuple[StableId, ...], BeforeValidator(_listed)] = Field(
+    disks: Annotated[tuple[LabDisk, ...], BeforeValidator(listed)] = ()
+    destroy: Annotated[tuple[StableId, ...], BeforeValidator(listed)] = Field(
         (), description="ids of disks whose content a run may destroy without a question, like --destroy"
     )
-
     shares: Literal["nothing"] | None = Field(
         None, description="its disks share no controller and no bus, so several runs may measure at the same time"
     )

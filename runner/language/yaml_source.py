@@ -78,7 +78,8 @@ def told(error: MarkedYAMLError) -> tuple[str, Any]:
         said += " in the same line"
     for mistake in _MISTAKES:
         if found := re.search(mistake.said, said, re.DOTALL):
-            words = mistake.meant.format(**found.groupdict(), here=_line(mark), **_indentation(error))
+            here = f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+            words = mistake.meant.format(**found.groupdict(), here=here, **_indentation(error))
             return words, error.context_mark if mistake.where_begun else mark
     return said.removesuffix(" in the same line"), mark
 
@@ -89,10 +90,6 @@ def _indentation(error: MarkedYAMLError) -> dict[str, int]:
     if not (mark and begun):
         return {}
     return {"column": mark.column + 1, "neighbours": begun.column + 1, "first": begun.line + 1}
-
-
-def _line(mark: Any) -> str:
-    return f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
 
 
 Path = tuple[str | int, ...]

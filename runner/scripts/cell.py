@@ -101,7 +101,7 @@ def stack_scripts(array: Array, disks: Sequence[str], *, zeroed: bool, own: Path
 
 
 def cell_scripts(cell: Cell, stack: StackView, own: Path | None = None, monitor: int | str = OFF) -> CellScripts:
-    tunables, place = tunables_of(cell.tune.value, stack), place_of(cell, stack)
+    tunables, place, work = tunables_of(cell.tune.value, stack), place_of(cell, stack), cell.workload.value
     values = {
         "stack": stack,
         "tunables": tunables,
@@ -111,19 +111,20 @@ def cell_scripts(cell: Cell, stack: StackView, own: Path | None = None, monitor:
         "memory": MEMORY,
         "recorded_of_memory": memory_settings_to_record(tunables),
         "governor": next((tunable.value for tunable in tunables if tunable.way == "governor"), None) or "-",
-        "work": cell.workload.value,
+        "work": work,
         "faults": cell.array.faults,
-        "samples": interval(monitor, cell.workload.value),
+        "samples": interval(monitor, work),
         "files": place.files,
-        "window": cell.workload.value.window(place.span),
-        "lay_out": _lay_out(cell, place, own),
+        "window": work.window(place.span),
+        # The job that lays out files before the measurement; empty if no file is needed.
+        "lay_out": _job("lay-out.fio", cell.workload, place, 1, own, {}) if place.files and not work.new else "",
     }
 
     def script(phase: str) -> str:
         return render(f"{phase}.sh", own, title=cell.name, **values)
 
     samples = script("samples") if values["samples"] else ""
-    course = script("profile") if cell.workload.value.profile else ""
+    course = script("profile") if work.profile else ""
     return CellScripts(script("tune"), script("verify"), script("measure"), samples, course)
 
 
@@ -133,26 +134,12 @@ def job(cell: Cell, stack: StackView, seed: int, own: Path | None = None) -> str
 
 
 def place_of(cell: Cell, stack: StackView) -> Place:
-    if stack.directory is None or cell.files is None:
+    directory, made = stack.directory, cell.files
+    if directory is None or made is None:
         return Place(stack.tops, span=cell.span)
-    return Place(
-        span=cell.span,
-        files=Files(
-            directory=stack.directory,
-            whole=f"{stack.directory}/{cell.files.name}.whole",
-            each=cell.files.each,
-            count=cell.files.count,
-            span=cell.files.span,
-            single_use=not cell.leaves_files,
-        ),
-    )
-
-
-def _lay_out(cell: Cell, place: Place, own: Path | None) -> str:
-    """Return the job that lays out files before the measurement; empty if no file is needed."""
-    if place.files is None or cell.workload.value.new:
-        return ""
-    return _job("lay-out.fio", cell.workload, place, 1, own, {})
+    marker = f"{directory}/{made.name}.whole"
+    files = Files(directory, marker, made.each, made.count, made.span, single_use=not cell.leaves_files)
+    return Place(span=cell.span, files=files)
 
 
 def workload_job(workload: Variant[Workload], place: Place, seed: int, own: Path | None = None) -> str:
@@ -203,25 +190,21 @@ def find_rejected(jobs: Mapping[str, str]) -> dict[str, str]:
     found: dict[str, str] = {}
     keys = list(jobs)
     for at in range(0, len(keys), _JOBS_PER_FILE):
-        found |= _find_rejected_in_file({key: jobs[key] for key in keys[at : at + _JOBS_PER_FILE]})
-    return found
-
-
-def _find_rejected_in_file(jobs: dict[str, str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    while jobs:
-        culprit, message = _find_first_rejected(jobs)
-        if culprit is None:
-            break
-        found[culprit] = message
-        del jobs[culprit]
+        in_file = {key: jobs[key] for key in keys[at : at + _JOBS_PER_FILE]}
+        while in_file:
+            culprit, message = _find_first_rejected(in_file)
+            if culprit is None:
+                break
+            found[culprit] = message
+            del in_file[culprit]
     return found
 
 
 def _find_first_rejected(jobs: Mapping[str, str]) -> tuple[str | None, str]:
     """Return the first job of a file that fio rejects (it stops there)."""
     # Standard input, because a file would remain if this process is killed.
-    result = run(["fio", "--parse-only", "-"], stdin="".join(_named(job, key) for key, job in jobs.items()))
+    named = "".join(job.replace("[trial]", f"[{key}]") for key, job in jobs.items())
+    result = run(["fio", "--parse-only", "-"], stdin=named)
     if result.returncode == 0:
         return None, ""
     output = result.stdout + result.stderr
@@ -238,7 +221,3 @@ def _parse_errors(output: str) -> str:
     if valid and len(errors) == 1:
         errors[0] += f"; valid values: {', '.join(valid)}"
     return "\n".join(errors)
-
-
-def _named(job: str, key: str) -> str:
-    return job.replace("[trial]", f"[{key}]")

@@ -68,10 +68,8 @@ def view_stack(stack: Stack, disks: Sequence[str], below: Below, *, zeroed: bool
     for depth, (layer, ground) in enumerate(levels(stack, below)):
         made = _with_names(layer.views(BuildContext(devices, ground, depth, zeroed, bay, prefix)), axes[depth])
         for view in made:
-            names = {
-                **dict(zip(view.tops, view.names, strict=False)),
-                **names,
-            }  # a layer that passes devices on keeps their names
+            # A layer that passes devices on keeps their names.
+            names = dict(zip(view.tops, view.names, strict=False)) | names
         devices = tops(made) or devices  # a file system leaves no device
         layers += made
         zeroed = zeroed and layer.keeps_zeros

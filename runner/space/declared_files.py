@@ -15,10 +15,10 @@ from runner.language.guidelines import Guideline, Guidelines
 from runner.language.hints import did_you_mean
 from runner.language.hosts import DiskNeeds, Lab, LabDisk, LabHost, Needs
 from runner.language.messages import from_pydantic
-from runner.language.yaml_source import Place, Source, UnreadableError, read
+from runner.language.yaml_source import Place, read
 from runner.space.guideline_references import find_unknown_axes
 from runner.space.includes import validated
-from runner.space.load import BadMatrix, load, placed, text_of, unreadable
+from runner.space.load import BadMatrix, load, placed, readable, text_of
 
 _ADAPTER: TypeAdapter[tuple[Guideline, ...]] = TypeAdapter(Guidelines)
 
@@ -35,20 +35,12 @@ def load_guidelines(path: Path) -> tuple[Guideline, ...]:
 
 
 def _all_in(path: Path) -> tuple[Guideline, ...]:
-    name, text = str(path), text_of(path)
-    try:
-        source = read(name, text)
-    except UnreadableError as error:
-        raise unreadable(Source(name, text, None, None), error) from None
+    source = readable(str(path), text_of(path), read)
     if not isinstance(source.data, list):
         found = load(path).space.matrix.guidelines
         if not found:
             raise BadInput(f"{path}: this matrix has no guidelines")
         return found
-    return _checked(source)
-
-
-def _checked(source: Source) -> tuple[Guideline, ...]:
     try:
         found = _ADAPTER.validate_python(source.data)
     except ValidationError as error:
@@ -65,10 +57,7 @@ def load_lab(path: Path) -> Lab:
 
 
 def parse_lab(name: str, text: str) -> Lab:
-    try:
-        source = read(name, text)
-    except UnreadableError as error:
-        raise unreadable(Source(name, text, None, None), error) from None
+    source = readable(name, text, read)
     if source.data is None:
         raise BadMatrix(source, [(Place(name, 1, 1), "the file is empty; `matrix help disks` has an example")])
     lab, malformed = validated(source.data, Lab)

@@ -30,38 +30,28 @@ _REST = 192 * 1024 * 1024
 
 def check_stripe_caches(space: Space, ruled: Ruled, findings: Findings) -> None:
     """Report stripe caches that do not fit into memory: the kernel allocates all of their pages at once."""
-    axes = {
-        name: values for name, values in written(space.matrix.tune).items() if split(name)[1] == "stripe_cache_size"
-    }
-    cached = [(array, count) for array in space.arrays if (count := _cached_devices(array.stack.value))]
+    tune = written(space.matrix.tune)
+    axes = {name: values for name, values in tune.items() if split(name)[1] == "stripe_cache_size"}
+    cached = [(array, count) for array in space.arrays if (count := _count_cached_devices(array.stack.value))]
     memory = space.matrix.machine.memory
     wrong: list[tuple[Path, int, int, str]] = []
     for choice in choices(axes):
         for name, pages in choice.values.items():
-            meant = [
-                (count, one.label)
-                for one, count in cached
-                if not ruled.out((*one.coords, (f"tune.{name}", str(pages))))
-            ]
-            devices, label = max(meant, key=lambda one: one[0], default=(0, ""))
+            coord = (f"tune.{name}", str(pages))
+            used = [(count, array.label) for array, count in cached if not ruled.out((*array.coords, coord))]
+            devices, label = max(used, key=lambda count_and_label: count_and_label[0], default=(0, ""))
             if isinstance(pages, int) and pages * _PAGE * devices > memory - _REST:
                 wrong.append((place_of(("tune",), choice, name), pages, devices, label))
     # One remedy for all of them: a user who follows the first must not get the next error.
-    enough = format_size(_machine_for(max((pages * devices for _, pages, devices, _ in wrong), default=0)))
+    most = max((pages * devices for _, pages, devices, _ in wrong), default=0)
+    enough = format_size(-(-(most * _PAGE + _REST) // _GIB) * _GIB)
     for path, pages, devices, label in wrong:
-        findings.flaw(
-            path,
-            f"'{pages}': {pages} pages for each of {devices} devices of {label} are "
-            f"{format_size(pages * _PAGE * devices)}, too much for a machine with {format_size(memory)} of memory; "
-            f"write machine: {{memory: {enough}}} or fewer pages",
-        )
+        need = f"{pages} pages for each of {devices} devices of {label} are {format_size(pages * _PAGE * devices)}"
+        limit = f"too much for a machine with {format_size(memory)} of memory"
+        findings.flaw(path, f"'{pages}': {need}, {limit}; write machine: {{memory: {enough}}} or fewer pages")
 
 
-def _machine_for(pages: int) -> int:
-    return -(-(pages * _PAGE + _REST) // _GIB) * _GIB
-
-
-def _cached_devices(stack: Stack) -> int:
+def _count_cached_devices(stack: Stack) -> int:
     arrays = (layer for layer in stack if isinstance(layer, Md) and layer.level in PARITY)
     return sum((array.devices or 0) * array.groups for array in arrays)
 
@@ -99,12 +89,9 @@ def _check_faults(space: Space, findings: Findings) -> None:
         for at, fault in enumerate(faults):
             if fault.at >= longest:
                 path = ("faults", *((name,) if name else ()), at, "at")
-                findings.flaw(
-                    path,
-                    f"every workload has ended by then: ramp and runtime are {format_time(longest)} at most",
-                )
+                end = f"ramp and runtime are {format_time(longest)} at most"
+                findings.flaw(path, f"every workload has ended by then: {end}")
 
 
 def spellings(array: Array, workload: Variant[Workload]) -> Iterator[Coords]:
-    for stack, work in itertools.product((array.coords, *array.also), (workload.coords, *workload.also)):
-        yield (*stack, *work)
+    return ((*stack, *work) for stack, work in itertools.product(array.spellings, workload.spellings))

@@ -15,16 +15,7 @@ from runner.language.tune import Tune, clashes, exclusive, impossible, meaningle
 from runner.language.yaml_source import Flaw, Path
 from runner.layers import Fs
 from runner.layers.geometry import Below, losses_of
-from runner.space.layouts import (
-    Findings,
-    Stack,
-    disks_of,
-    drop_idle,
-    place_of,
-    report_idle,
-    stack_variants,
-    top_of,
-)
+from runner.space.layouts import Findings, Stack, disks_of, drop_idle, place_of, report_idle, stack_variants, top_of
 from runner.space.notes import Note, few, idle_tunables
 from runner.space.variants import Coords, Variant, choices, collapsed, digest, label_of, safe, texts
 from runner.space.workloads import Workloads
@@ -33,7 +24,7 @@ if TYPE_CHECKING:
     from runner.language.fio_options import FileSet
     from runner.language.matrix import Matrix
     from runner.language.workload import Workload
-    from runner.simdisks.disk import Disk, Fault
+    from runner.simdisks.disk import Fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +50,10 @@ class Array:
     in_files: bool
     #: How many disks may fail, whichever they are, before data is lost; None if unknown.
     losses: int | None = 0
+
+    @property
+    def spellings(self) -> tuple[Coords, ...]:
+        return (self.coords, *self.also)
 
     @property
     def key(self) -> str:
@@ -121,16 +116,14 @@ class Space:
 
     def notes_on(self, layouts: Collection[str], *, simulated: bool = True) -> tuple[str, ...]:
         """Return the notes on these layouts; `simulated`: the machine makes the disks as they are declared."""
-        remarks = (remark for remark in self.remarks if simulated or not remark.simulated)
-        return tuple(filter(None, (remark.told(layouts) for remark in remarks)))
+        remarks = (remark.told(layouts) for remark in self.remarks if simulated or not remark.simulated)
+        return tuple(filter(None, remarks))
 
     def pairs(self, array: Array) -> Iterator[tuple[Variant[Tune], Variant[Workload]]]:
         return itertools.product(array.tunes, array.workloads)
 
     def cells(self) -> Iterator[Cell]:
-        for array in self.arrays:
-            for tune, workload in self.pairs(array):
-                yield Cell(array, tune, workload)
+        return (Cell(array, *pair) for array in self.arrays for pair in self.pairs(array))
 
     def count(self) -> int:
         return sum(len(array.tunes) * len(array.workloads) for array in self.arrays)
@@ -144,15 +137,12 @@ def expand(matrix: Matrix) -> tuple[Space, Findings]:
     workloads = Workloads(matrix, stacks, findings)
     tunes = _Tunes(matrix, stacks, findings)
     faulty = _faults(matrix)
-    findings.notes += map(Note, _same_faults(faulty))
-    findings.notes += map(Note, _same("layout", stacks))
+    findings.notes += map(Note, (*_same_faults(faulty), *_same("layout", stacks)))
     findings.notes += idle_tunables(matrix, workloads.every)
     findings.notes += map(Note, _same("workload", [work for work, _ in workloads.every]))
     arrays = tuple(
         _array(matrix, kernel, stack, faults, tunes.of(stack), workloads.of(stack))
-        for kernel in _kernels(matrix)
-        for stack in stacks
-        for faults in faulty
+        for kernel, stack, faults in itertools.product(_kernels(matrix), stacks, faulty)
     )
     impossible = tuple(coords for coords, _ in findings.impossible)
     return Space(matrix, arrays, tuple(findings.notes), workloads.every, impossible), findings
@@ -185,18 +175,18 @@ def _faults(matrix: Matrix) -> tuple[Variant[tuple[Fault, ...]], ...]:
 
 def _same_faults(variants: Iterable[Variant[tuple[Fault, ...]]]) -> Iterator[str]:
     """Report sets of faults with several names: they are measured once."""
-    for one in variants:
-        first, *others = [dict(coords).get("faults", UNNAMED) for coords in (one.coords, *one.also)]
+    for variant in variants:
+        first, *others = [dict(coords).get("faults", UNNAMED) for coords in variant.spellings]
         if others:
-            verbs = ("are", "count") if len(others) > 1 else ("is", "counts")
-            yield f"faults: {' and '.join(others)} {verbs[0]} the same as {first}, and {verbs[1]} once"
+            be, count = ("are", "count") if len(others) > 1 else ("is", "counts")
+            yield f"faults: {' and '.join(others)} {be} the same as {first}, and {count} once"
 
 
 def _same(axis: str, variants: Iterable[Variant[Any]]) -> Iterator[str]:
     """Report names that resolve to the same variant: it is measured once, under the first name."""
     pairs: Counter[tuple[str, str]] = Counter()
     for one in variants:
-        first, *others = dict.fromkeys(dict(coords)[axis] for coords in (one.coords, *one.also))
+        first, *others = dict.fromkeys(dict(coords)[axis] for coords in one.spellings)
         pairs.update((first, other) for other in others)
     for (first, other), times in pairs.items():
         where = f" {times} times" if times > 1 else ""
@@ -211,10 +201,15 @@ def _array(
     tunes: tuple[Variant[Tune], ...],
     workloads: tuple[Variant[Workload], ...],
 ) -> Array:
-    disks = [_content(disk) for disk in matrix.every_disk()]
+    # `file`: disks had this content before there were models, and cell ids must not change.
+    disks = [
+        (disk.size, disk.bus, disk.physics.content() if disk.physics else "file")
+        + ((disk.link.name, disk.link.rate) if disk.link else ())
+        for disk in matrix.every_disk()
+    ]
     coords, *also = (
         tuple(itertools.chain(*spelling))
-        for spelling in itertools.product(*((part.coords, *part.also) for part in (kernel, stack, faults)))
+        for spelling in itertools.product(*(part.spellings for part in (kernel, stack, faults)))
     )
     top = top_of(stack.value, matrix)
     return Array(
@@ -233,14 +228,6 @@ def _array(
         in_files=any(shape.files for shape in top),
         losses=losses_of(top, 0),
     )
-
-
-def _content(disk: Disk) -> list[object]:
-    # `file`: disks had this content before there were models, and cell ids must not change.
-    return [
-        *(disk.size, disk.bus, disk.physics.content() if disk.physics else "file"),
-        *((disk.link.name, disk.link.rate) if disk.link else ()),
-    ]
 
 
 class _Tunes:
@@ -279,8 +266,8 @@ class _Tunes:
             for pair in clashes(self._meant(stack), stack.value):
                 found.setdefault(pair, []).append(dict(stack.coords)["layout"])
         for (later, earlier), where in found.items():
-            told = f"'{later}' and '{earlier}' set the same file of the same devices of {few(where)}; keep one"
-            findings.flaw(_path_of(later), told)
+            message = f"'{later}' and '{earlier}' set the same file of the same devices of {few(where)}; keep one"
+            findings.flaw(_path_of(later), message)
 
     def _meant(self, stack: Variant[Stack]) -> list[str]:
         return [name for name in self.axes if not meaningless(name, stack.value, self.disks)]

@@ -29,6 +29,10 @@ class Variant(Generic[T]):
     #: The coordinates of other spellings of the same value.
     also: tuple[Coords, ...] = ()
 
+    @property
+    def spellings(self) -> tuple[Coords, ...]:
+        return (self.coords, *self.also)
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:

@@ -61,9 +61,8 @@ class Workloads:
     def _variants(self, name: str, kind: bool) -> Iterator[Variant[Workload]]:
         for told in _told(written(self._matrix.workloads[name])):
             if told.amiss:
-                self._findings.flaw_of(
-                    told.coords(name), place_of(("workloads", name), told.choice, "phase"), told.amiss
-                )
+                place = place_of(("workloads", name), told.choice, "phase")
+                self._findings.flaw_of(told.coords(name), place, told.amiss)
             elif kind or not told.not_on_devices:
                 yield from self._variant(name, told, kind)
 
@@ -75,29 +74,25 @@ class Workloads:
         if not told.preset:  # a program has no default runtime: it ends when its work is done
             workload = workload.settled()
         coords = (*told.coords(name), *_coords(workload, [key for key in values if key in told.shown]))
-        if not self._flawed(name, coords, told, workload):
-            if not kind and workload.ioengine == "mmap" and workload.rw not in {"read", "randread"}:
-                self._mention(Note(f"workload {name}: {_CLEARED}"))
+        problems = [*told.problems()] or [*workload.problems()]
+        for problem in problems:
+            self._findings.flaw_of(coords, place_of(("workloads", name), told.choice, problem.field), problem.message)
+        if not problems:
+            cleared = Note(f"workload {name}: {_CLEARED}")
+            overwrites = not kind and workload.ioengine == "mmap" and workload.rw not in {"read", "randread"}
+            if overwrites and cleared not in self._findings.notes:
+                self._findings.notes.append(cleared)
             label = "/".join(filter(None, (name, label_of(coords, told.several))))
             sized = workload.on(self._matrix.machine.memory)
             yield Variant(sized, coords, label, digest(sized.model_dump(mode="json", exclude_defaults=True)))
-
-    def _mention(self, note: Note) -> None:
-        if note not in self._findings.notes:
-            self._findings.notes.append(note)
-
-    def _flawed(self, name: str, coords: Coords, told: _WrittenWorkload, workload: Workload) -> bool:
-        problems = [*told.problems()] or [*workload.problems()]
-        for problem in problems:
-            place = place_of(("workloads", name), told.choice, problem.field)
-            self._findings.flaw_of(coords, place, problem.message)
-        return bool(problems)
 
     def _report(self, name: str) -> None:
         """Report keys without effect: an error if everywhere, a note if somewhere."""
         axes = written(self._matrix.workloads[name])
         told = [one for one in _told(axes) if not one.amiss]
-        idle = [_named(one.meant(in_files=False)[1], axes) for one in told]
+        reasons = [one.meant(in_files=False)[1] for one in told]
+        # Values that only the preset set need no note.
+        idle = [{key: why for key, why in each.items() if key in axes} for each in reasons]
         report_idle(("workloads", name), axes, idle, self._findings, Note(f"workload {name}"))
         self._report_lacking(name, [one for one in told if one.not_on_devices])
         for kind in (False, True):
@@ -129,11 +124,6 @@ def _foreign(kind: bool) -> Callable[[Mapping[str, Any]], dict[str, str]]:
 
 def _coords(workload: Workload, fields: Iterable[str]) -> Coords:
     return tuple((f"workload.{field}", text) for field, text in texts(workload, fields).items())
-
-
-def _named(idle: Mapping[str, str], axes: Iterable[str]) -> dict[str, str]:
-    # Values that only the preset set need no note.
-    return {name: why for name, why in idle.items() if name in axes}
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,8 +59,8 @@ from runner.machines.vagrant.passthrough import Passthrough, refuse_large_sector
 from runner.machines.vagrant.rig import enter_command, missing_modules, serve_disks
 from runner.simdisks.disk import Disk, Physics
 from runner.simdisks.server import device_command
-from tests.engine.test_run import Bench
-from tests.engine.test_side_by_side import Bearing, BearingRig
+from tests.support.bearing import Bearing, BearingRig
+from tests.support.engine import Bench
 from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:

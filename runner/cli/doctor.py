@@ -19,6 +19,7 @@ from runner.hosts.agent.connection import connection_to
 from runner.language.matrix import SUITES, is_path, kernel_error
 from runner.machines import MACHINES, WITH_HOSTS, Where, machine
 from runner.machines.base import MachineOptions, RigSpec
+from runner.machines.local import query_host
 from runner.machines.qemu.host import outlook
 from runner.machines.qemu.kernel_config import inspect, lacks
 from runner.machines.requirements import (
@@ -31,6 +32,7 @@ from runner.machines.requirements import (
     missing_optional,
     query_command,
 )
+from runner.scripts.cell import explain_missing_fio
 from runner.simdisks.disk import Disk
 from runner.simdisks.server import TOOLS
 

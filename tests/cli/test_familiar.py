@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.cli.conftest import Said
+    from tests.support.command import Said
 
     Call = Callable[..., Said]
     #: Cells, and how many bytes a second they do.

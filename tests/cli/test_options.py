@@ -16,7 +16,7 @@ from runner.cli.help_format import _OTHER_NAMES, DANGEROUS, suggest_option
 from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Said
+    from tests.support.command import Said
 
 Call = Callable[..., "Said"]
 

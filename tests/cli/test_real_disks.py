@@ -14,7 +14,7 @@ from runner.cli.clean import list_hosts, reach_for
 from runner.hosts.agent.connection import connection_to
 from runner.hosts.disk_ledger import LeaseRecord, write_record
 from runner.machines import requirements
-from tests.cli.conftest import Said
+from tests.support.command import Said
 
 Call = Callable[..., Said]
 

@@ -28,7 +28,7 @@ from tests.results import past
 from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Said
+    from tests.support.command import Said
 
 DATA = Path(__file__).parents[1] / "data"
 Call = Callable[..., "Said"]

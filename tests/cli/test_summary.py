@@ -14,7 +14,7 @@ from runner.results.record import CellRow, Host, Outcome, Revision, Trial
 from tests.results import past
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Said
+    from tests.support.command import Said
 
 Call = Callable[..., "Said"]
 CELL = CellRow("c1", "raid5/chunk=64KiB/seq", {"layout": "raid5", "md.chunk": "64KiB", "workload": "seq"})

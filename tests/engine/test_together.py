@@ -14,7 +14,7 @@ from runner.machines.base import MachineOptions, RigSpec
 from runner.machines.dry import Dry
 from runner.machines.qemu import Qemu
 from runner.simdisks.disk import Disk, Physics
-from tests.engine.test_run import FAULTY
+from tests.support.engine import FAULTY
 from tests.support.matrices import SMALL, space
 
 COUNTS = st.integers(1, 40)

@@ -13,7 +13,7 @@ from runner.machines.base import KeepsRig
 from runner.machines.dry import Dry
 from runner.results.journal import Journal
 from runner.space.select import select
-from tests.engine.test_run import Shelf
+from tests.support.engine import Shelf
 from tests.support.execution import executor
 from tests.support.matrices import space
 

@@ -60,8 +60,8 @@ from runner.machines.vagrant.rig import (
 )
 from runner.simdisks.disk import Disk, Physics
 from runner.simdisks.server import device_command
-from tests.engine.test_run import Bench
-from tests.engine.test_side_by_side import Bearing, BearingRig
+from tests.support.bearing import Bearing, BearingRig
+from tests.support.engine import Bench
 from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from syrupy.assertion import SnapshotAssertion
 from runner.layers.fs import FsView
 from runner.scripts.cell import stack_scripts
 from runner.scripts.stack import bay_of
-from tests.scripts.test_scripts import DISKS, _Text, rendered
 from tests.support.matrices import space
+from tests.support.scripts import DISKS, _Text, rendered
 from tests.support.shell import complaints
 
 TEXT = """\

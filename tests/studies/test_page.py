@@ -25,19 +25,10 @@ from runner.studies.page import (
     summary_line,
 )
 from tests.guidelines.world import run
-from tests.reports.test_verdicts import FAILS, HOLDS
-from tests.studies.test_compare import PAIR, published, times
+from tests.support.studies import INVENTED, MISSED, PAIR, STUDY, published, times
+from tests.support.verdicts import FAILS, HOLDS
 
-STUDY = published(
-    {"where": {"layout": "single"}, "value": 80},
-    {"where": {"layout": "raid0"}, "value": 160, "remark": "one run", "why": "it was <long> ago"},
-    {"value": 240, "unmeasured": "a card that nobody has"},
-    title="Sequential read",
-    at="Table 1",
-)
 MET = compare_published(STUDY, run(PAIR, times(2.0)))
-MISSED = compare_published(STUDY, run(PAIR, times(1.0)))
-INVENTED = compare_published(STUDY, run(PAIR, times(2.0)), synthetic=True)
 ABOUT = describe_run("study-qemu-1", "2026-03-04", "qemu", ("6.1.0",), 10, 2, 0)
 
 

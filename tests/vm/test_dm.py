@@ -1,22 +1,18 @@
 """dm-crypt, dm-integrity and preconditioning, for real: built, read back, written through, taken apart, spoiled."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from runner.engine.trial import ArrayOnRig, SetUpFailed
-from runner.machines.base import Rig, Step
+from runner.machines.base import Rig
 from runner.machines.qemu import Qemu
 from runner.results.record import Outcome
-from runner.scripts.jinja import render
-from runner.space.layouts import top_of
-from runner.space.space import Array, Cell, Space
+from runner.space.space import Array
 from tests.support.matrices import space
-from tests.support.rigs import rig_of, spec_of
+from tests.support.stacks_on_rigs import CLOSE, _cell, _measured, _round, _say, _with_rig
 
 #: Tens of set-ups in one boot: how long that takes is the business of the host.
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(0)]
@@ -84,74 +80,7 @@ workloads: {work: {rw: read, bs: 64KiB, size: 1MiB}}
 repeat: 1
 """
 
-#: On every rig here, so that all are clones of one template.
-MODULES = ("dm_crypt", "dm_integrity")
 Batch = Callable[[ArrayOnRig, Array, Rig], Awaitable[None]]
-
-
-async def _with_rig(found: Space, scratch: Path, batch: Callable[[Rig, Qemu], Awaitable[None]]) -> None:
-    """One machine with all that any of the arrays needs."""
-    machine, spec = Qemu(), spec_of(found)
-    async with rig_of(replace(spec, modules=(*{*spec.modules, *MODULES},)), scratch, machine) as rig:
-        await batch(rig, machine)
-
-
-async def _say(rig: Rig, text: str) -> str:
-    (result,) = await rig.run([Step("say", text)], expected=0, deadline=120)
-    assert result.status == 0, result.output
-    return result.output.strip()
-
-
-def _cell(found: Space, array: Array) -> Cell:
-    return next(cell for cell in found.cells() if cell.array is array)
-
-
-async def _measured(built: ArrayOnRig, cell: Cell) -> None:
-    finding = (await built.measure(cell, 1)).finding
-    assert finding.outcome is Outcome.MEASURED, (cell.name, finding.reason)
-
-
-def _activation(built: ArrayOnRig) -> str:
-    return render("activate.sh", None, title="again", stack=built._scripts.stack)
-
-
-async def _round(found: Space, array: Array, rig: Rig, machine: Qemu) -> str:
-    """Built, closed, started again, written through, built anew over itself, taken apart twice; how long it took."""
-    clock = time.monotonic()
-    built = await ArrayOnRig.build(found.matrix, array, rig, machine, None)
-    took = time.monotonic() - clock
-    tops = built._scripts.stack.tops
-    sizes = [int(size) for size in (await _say(rig, f"blockdev --getsize64 {' '.join(tops)}")).split()]
-    least = [shape.size for shape in top_of(array.stack.value, found.matrix)]
-    assert all(low <= size < low * 1.1 + (4 << 20) for low, size in zip(least, sizes, strict=True)), (
-        array.label,
-        sizes,
-    )
-    await _closed_and_started_again(built, rig)
-    await _measured(built, _cell(found, array))
-    built = await ArrayOnRig.build(found.matrix, array, rig, machine, None)
-    await _measured(built, _cell(found, array))
-    clock = time.monotonic()
-    await built.tear_down()
-    gone = time.monotonic() - clock
-    await built.tear_down()
-    assert await _say(rig, "dmsetup ls") == "No devices found"
-    return f"{array.label}: up {took:.1f} s, down {gone:.1f} s, {sizes[0]} bytes, {least[0]} computed\n"
-
-
-#: As a reboot does it: everything from the top down, nothing wiped.
-CLOSE = """\
-for _ in 1 2 3 4; do
-  for node in /sys/class/block/md*/md; do [[ -e $node ]] && mdadm --stop -q /dev/$(basename ${node%/md}) 2>/dev/null; done
-  dmsetup remove_all 2>/dev/null
-done
-[[ $(dmsetup ls) == 'No devices found' ]]
-"""
-
-
-async def _closed_and_started_again(built: ArrayOnRig, rig: Rig) -> None:
-    again = f"({_activation(built)}\n)\n"
-    await _say(rig, f"{CLOSE}\n{again}{again}")
 
 
 @pytest.mark.exhaustive

@@ -15,7 +15,7 @@ from runner.results.record import Outcome
 from runner.simdisks.disk import Fault
 from tests.support.matrices import space
 from tests.support.rigs import rig_of
-from tests.vm.test_lvm import done
+from tests.support.stacks_on_rigs import done
 
 if TYPE_CHECKING:
     from runner.machines.qemu.rig import QemuRig

@@ -14,8 +14,8 @@ from runner.results.record import Outcome, Reading
 from runner.scripts.jinja import render
 from runner.space.space import Array, Cell, Space
 from tests.support.matrices import space
+from tests.support.meddling import Meddled
 from tests.support.rigs import rig_of, spec_of
-from tests.vm.test_pipeline import _Meddled
 
 pytestmark = pytest.mark.vm
 
@@ -178,7 +178,7 @@ async def _sabotaged(found: Space, array: Array, scratch: Path) -> dict[str, str
         built = await ArrayOnRig.build(found.matrix, array, rig, Qemu(), None)
         assert (await built.measure(cell, 1)).finding.outcome is Outcome.MEASURED
         for what, text in MEDDLING[array.label].items():
-            built._rig = _Meddled(rig, text)  # type: ignore[assignment]
+            built._rig = Meddled(rig, text)
             finding = (await built.measure(cell, 1)).finding
             assert finding.outcome is Outcome.BROKEN
             reasons[what] = finding.reason

@@ -15,8 +15,8 @@ from runner.results.record import Outcome, Reading
 from runner.space.layouts import top_of
 from runner.space.space import Array, Cell, Space
 from tests.support.matrices import space
+from tests.support.meddling import MeddledMeanwhile
 from tests.support.rigs import rig_of, spec_of
-from tests.vm.test_tune import MeddledMeanwhile
 
 #: Some build dozens of arrays on one machine, and a busy host emulates slowly.
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(3000)]

@@ -11,8 +11,7 @@ from runner.machines.qemu import Qemu
 from runner.scripts.cell import cell_scripts, stack_scripts
 from runner.space.space import Array, Space
 from tests.support.matrices import space
-from tests.vm.test_dm import _cell, _round, _say, _with_rig
-from tests.vm.test_lvm import _rebooted, read
+from tests.support.stacks_on_rigs import _cell, _rebooted, _round, _say, _with_rig, read
 
 #: Tens of set-ups in one boot: how long that takes is the business of the host.
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(0)]

@@ -22,7 +22,7 @@ from runner.results.record import Outcome
 from runner.simdisks.disk import Bus, Disk
 from runner.space.select import select
 from tests.hosts.loops import SIZE, Bay, bay, why_not
-from tests.machines.test_local import Place, placed
+from tests.support.local_place import Place, placed
 from tests.support.matrices import space
 
 if TYPE_CHECKING:

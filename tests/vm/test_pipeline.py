@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from runner.engine.trial import ArrayOnRig, Measured
-from runner.machines.base import Rig, RigSpec, Step
+from runner.machines.base import RigSpec, Step
 from runner.machines.qemu import Qemu
 from runner.results.record import Outcome
 from runner.results.run_folder import run_folders
@@ -24,6 +24,7 @@ from runner.simdisks.disk import Disk
 from runner.space.space import Space
 from tests.support.amounts import times
 from tests.support.matrices import space
+from tests.support.meddling import Meddled
 from tests.support.rigs import rig_of, spec_of
 
 pytestmark = pytest.mark.vm
@@ -215,7 +216,7 @@ async def _sabotaged(scratch: Path, found: Space, sabotage: dict[str, str]) -> d
     async with rig_of(spec_of(found), scratch, machine) as rig:
         built = await ArrayOnRig.build(found.matrix, cell.array, rig, machine, None)
         for name, text in sabotage.items():
-            built._rig = _Meddled(rig, text)  # type: ignore[assignment]
+            built._rig = Meddled(rig, text)
             finding = (await built.measure(cell, 1)).finding
             assert finding.figures is None
             assert finding.outcome is Outcome.BROKEN
@@ -223,22 +224,6 @@ async def _sabotaged(scratch: Path, found: Space, sabotage: dict[str, str]) -> d
         built._rig = rig
         assert (await built.measure(cell, 1)).finding.outcome is Outcome.BROKEN  # one disk is still gone
     return reasons
-
-
-class _Meddled:
-    """A rig on which somebody else is at work between two steps."""
-
-    def __init__(self, rig: Rig, text: str) -> None:
-        self._rig, self._text = rig, text
-        self.facts = rig.facts
-        self.disk_reports = rig.disk_reports
-        self.arm = rig.arm
-
-    async def run(self, steps: list[Step], *, expected: float, deadline: float) -> object:
-        tune, *rest = steps
-        meddled = [tune, Step("somebody", self._text), *rest]
-        results = await self._rig.run(meddled, expected=expected, deadline=deadline)
-        return [result for result in results if result.name != "somebody"]
 
 
 def test_a_setting_changed_behind_our_back_is_noticed(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from runner.machines.qemu import Qemu
 from runner.results.journal import Journal
 from runner.results.record import Outcome
 from runner.space.select import select
-from tests.engine.test_run import Shelf
+from tests.support.engine import Shelf
 from tests.support.execution import executor
 from tests.support.matrices import space
 

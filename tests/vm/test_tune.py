@@ -2,9 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,12 @@ from ruamel.yaml import YAML
 
 from runner.engine.trial import ArrayOnRig
 from runner.engine.trial_result import Finding
-from runner.machines.base import Rig, Step, StepResult
+from runner.machines.base import Rig, Step
 from runner.machines.qemu import Qemu
 from runner.results.record import Outcome
 from runner.space.space import Cell, Space
 from tests.support.matrices import space
+from tests.support.meddling import Meddled, MeddledMeanwhile
 from tests.support.rigs import rig_of, spec_of
 
 pytestmark = pytest.mark.vm
@@ -234,33 +234,6 @@ async def _sabotaged(scratch: Path) -> dict[str, str]:
 
 
 MEANWHILE = "of the whole machine, while it is measured"
-
-
-class Meddled:
-    """A rig on which somebody else is at work between tuning and read-back."""
-
-    def __init__(self, rig: Rig, text: str) -> None:
-        self._rig, self._text = rig, text
-        self.facts, self.disks = rig.facts, rig.disks
-        self.disk_reports = rig.disk_reports
-        self.arm = rig.arm
-
-    async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
-        tune, *rest = steps
-        steps = [tune, Step("somebody", self._text), *rest]
-        return [
-            one for one in await self._rig.run(steps, expected=expected, deadline=deadline) if one.name != "somebody"
-        ]
-
-
-class MeddledMeanwhile(Meddled):
-    """A rig on which somebody else is at work when all has been read back."""
-
-    async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
-        begin = "\ncounted before\n"
-        assert sum(step.text.count(begin) for step in steps) == 1
-        steps = [replace(step, text=step.text.replace(begin, f"\n{self._text}{begin}")) for step in steps]
-        return list(await self._rig.run(steps, expected=expected, deadline=deadline))
 
 
 def test_a_knob_turned_behind_our_back_and_one_the_kernel_will_not_turn_are_told(tmp_path: Path) -> None:

@@ -25,8 +25,8 @@ from runner.machines.vagrant.rig import command
 from runner.results.journal import Journal
 from runner.results.record import Outcome
 from tests.hosts import loops
-from tests.machines.test_local import Place as Desk
-from tests.machines.test_local import placed
+from tests.support.local_place import Place as Desk
+from tests.support.local_place import placed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

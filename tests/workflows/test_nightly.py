@@ -21,7 +21,7 @@ from runner.results.run_folder import load, runs
 from runner.session.disk_lease import match_disks
 from runner.session.request import Checks, Request, load_request
 from tests.support.matrices import SMALL
-from tests.workflows.conftest import TOP
+from tests.support.top import TOP
 from tests.workflows.emulator import Job, environment, loaded
 from tests.workflows.expressions import evaluated, expanded
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.workflows.conftest import TOP
+from tests.support.top import TOP
 
 UNITS = re.findall(r"```ini\n(.*?)```", (TOP / "docs/runner.md").read_text(), re.DOTALL)
 

@@ -23,8 +23,9 @@ from runner.engine.scheduler import Plan
 from runner.engine.trial import ArrayOnRig
 from runner.machines.base import Step
 from runner.machines.qemu import Qemu
+from runner.results.environment import Host
 from runner.results.journal import Journal
-from runner.results.record import CellRow, Host
+from runner.results.record import CellRow
 from runner.results.run_folder import Manifest, create
 from runner.scripts.cell import job, stack_scripts, trial_seed
 from runner.space.load import parse

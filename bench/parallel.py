@@ -22,8 +22,8 @@ from runner.engine.recorder import Event, TrialHostLimited
 from runner.engine.rigs import rig_spec
 from runner.engine.scheduler import Plan
 from runner.machines.qemu import Qemu
+from runner.results.environment import Host
 from runner.results.journal import Journal
-from runner.results.record import Host
 from runner.results.run_folder import Manifest, create
 from runner.space.load import parse
 from runner.space.select import select

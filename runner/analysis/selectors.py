@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from runner.analysis.axes import with_aliases
 from runner.base.errors import BadInput
-from runner.language.hints import hint
+from runner.language.suggestions import hint
 from runner.space.notes import few
 from runner.space.rules import BadRule, parse_only, rule_of
 

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, Any
-
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
 _BINARY_UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _SIZE_UNITS = _BINARY_UNITS | {"kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -149,59 +145,3 @@ def resolve_memory(length: int | str, memory: int) -> int | str:
 def resolve_share(length: int | str, whole: int) -> int:
     """Return the size, or the share of the whole, in bytes."""
     return length if isinstance(length, int) else int(whole * float(length.removesuffix("%")) / 100)
-
-
-NAME = r"^[A-Za-z][A-Za-z0-9_.+-]*$"
-#: A name in a matrix; it becomes a part of file and folder names.
-Name = Annotated[str, Field(pattern=NAME, max_length=80)]
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeSchema:
-    """Change the JSON schema of a field, if users may write it in more ways than the model shows."""
-
-    change: Callable[[Any], Any]
-
-    def __get_pydantic_json_schema__(self, core: Any, handler: Any) -> Any:
-        return self.change(handler(core))
-
-
-class Model(BaseModel):
-    """Immutable after parsing; unknown keys are errors."""
-
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
-
-
-def _schema(pattern: str, example: str) -> dict[str, Any]:
-    return {"anyOf": [{"type": "string", "pattern": pattern, "examples": [example]}, {"const": 0}]}
-
-
-_SIZE_PATTERN = r"^\s*\d+(\.\d+)?\s*(B|[KMGT]iB|[kKMGT]B)\s*$"
-_TIME_PATTERN = r"^\s*\d+(\.\d+)?\s*(us|ms|s|m|h)\s*$"
-_MEMORY_PATTERN = r"^\s*\d+(\.\d+)?\s*x\s*memory\s*$"
-_PERCENT_PATTERN = r"^\s*\d+(\.\d+)?\s*%\s*$"
-
-
-def size_schema() -> dict[str, Any]:
-    return _schema(_SIZE_PATTERN, "64KiB")
-
-
-Size = Annotated[int, BeforeValidator(parse_size), PlainSerializer(format_size), WithJsonSchema(size_schema())]
-Time = Annotated[
-    float, BeforeValidator(parse_time), PlainSerializer(format_time), WithJsonSchema(_schema(_TIME_PATTERN, "10s"))
-]
-Percent = Annotated[
-    float, BeforeValidator(parse_percent), WithJsonSchema({"type": "string", "pattern": _PERCENT_PATTERN})
-]
-Extent = Annotated[
-    int | str,
-    BeforeValidator(parse_extent),
-    PlainSerializer(lambda extent: extent if isinstance(extent, str) else format_size(extent)),
-    WithJsonSchema(_schema(f"({_SIZE_PATTERN})|({_PERCENT_PATTERN})", "25%")),
-]
-Length = Annotated[
-    int | str,
-    BeforeValidator(parse_length),
-    PlainSerializer(lambda length: length if isinstance(length, str) else format_size(length)),
-    WithJsonSchema(_schema(f"({_SIZE_PATTERN})|({_PERCENT_PATTERN})|({_MEMORY_PATTERN})", "4x memory")),
-]

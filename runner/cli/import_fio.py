@@ -20,8 +20,9 @@ from runner.base.files import write_atomically
 from runner.cli.options import results, store
 from runner.cli.screen import echo
 from runner.results.databases import translate_errors
+from runner.results.environment import Host
 from runner.results.journal import Journal
-from runner.results.record import UNSETTLED, CellRow, Host, Outcome, Trial
+from runner.results.record import UNSETTLED, CellRow, Outcome, Trial
 from runner.results.run_folder import Manifest, create, parts_of, runs
 from runner.results.store_sync import Feed
 from runner.results.store_tables import address_of

@@ -17,8 +17,8 @@ from runner.cli.options import templates
 from runner.cli.screen import echo
 from runner.cli.store_options import Output, Source, form, open_store, select_runs, source, write_grid
 from runner.guidelines.ranking import COLUMNS, headline, possible_choices, recommend_settings
-from runner.language.hints import did_you_mean
 from runner.language.metrics import KNOWN
+from runner.language.suggestions import did_you_mean
 from runner.reports.recommended import recommendation_rows, recommendation_table
 from runner.results.run_folder import load
 from runner.scripts.recommended_commands import recommended_script

@@ -13,17 +13,8 @@ from pydantic import (
     model_validator,
 )
 
-from runner.base.quantities import (
-    ChangeSchema,
-    Extent,
-    Model,
-    Percent,
-    Size,
-    Time,
-    format_rate,
-    parse_rate,
-    resolve_share,
-)
+from runner.base.model import ChangeSchema, Extent, Model, Percent, Size, Time
+from runner.base.quantities import format_rate, parse_rate, resolve_share
 from runner.simdisks.disk import Bus, Disk, Fault, Physics
 
 #: The disk server keeps a list of bad regions.

@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from runner.base.quantities import Model, Percent, Time, format_time
+from runner.base.model import Model, Percent, Time
+from runner.base.quantities import format_time
 from runner.layers import Problem
 
 _COLLECTED = "matrix collects the results"

@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
-from runner.base.quantities import ChangeSchema, Model, Name, Percent, parse_percent, parse_rate, parse_time
+from runner.base.model import ChangeSchema, Model, Name, Percent
+from runner.base.quantities import parse_percent, parse_rate, parse_time
 from runner.language.axes import Scalar, SomeCells, Where, conditions
 from runner.language.metrics import KNOWN, Metric
 
@@ -50,7 +51,7 @@ def parse_amount(value: object) -> Amount:
 
 def _metric(name: str) -> str:
     if name not in KNOWN:
-        from runner.language.hints import did_you_mean
+        from runner.language.suggestions import did_you_mean
 
         raise ValueError(f"there is no such metric; {did_you_mean(name, KNOWN)}")
     return name

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
-from runner.base.quantities import Model, Size
+from runner.base.model import Model, Size
 from runner.language.axes import as_tuple
 from runner.language.guidelines import listed
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, create_model, model_validator
 
-from runner.base.quantities import Model, Name, Percent, Size, parse_time
+from runner.base.model import Model, Name, Percent, Size
+from runner.base.quantities import parse_time
 from runner.language.axes import Condition, as_tuple, axes_of, conditions
 from runner.language.disks import UNNAMED, BusLimit, Disks, DiskSets, FaultSets
 from runner.language.guidelines import Guidelines, listed

@@ -8,24 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from runner.base.quantities import Model, format_size, format_time, parse_size, parse_time
+from runner.base.model import Model
+from runner.base.quantities import format_size, format_time, parse_size, parse_time
 from runner.language.disks import FAULTS, MODELS, Burst, Cliff, Disks, Seek, Shingled, Zone
 from runner.language.guidelines import SHAPES, Guideline
-from runner.language.hints import (
-    did_you_mean,
-    example,
-    guess_boolean,
-    guess_layer,
-    guess_time,
-    hint,
-    near,
-    of_pattern,
-    required,
-)
+from runner.language.hints import example, guess_boolean, guess_layer, guess_time, of_pattern, required
 from runner.language.hosts import DiskNeeds, LabDisk, LabHost, Needs
 from runner.language.matrix import MachineWish, Matrix, Repeat
 from runner.language.presets import WorkloadAxes
 from runner.language.published import Reason, Row, Table
+from runner.language.suggestions import did_you_mean, hint, near
 from runner.language.tunables import IOSCHED
 from runner.language.tune import OF_PARITY, OF_REDUNDANT, SCOPES, Tune, Vm
 from runner.language.yaml_source import Flaw, Path

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, create_model
 from pydantic_core import PydanticCustomError
 
-from runner.base.quantities import Model
+from runner.base.model import Model
 from runner.language.axes import axes_of, axis_type
 from runner.language.workload import Workload
 from runner.layers import Problem

@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 from pydantic_core import CoreSchema, core_schema
 
-from runner.base.quantities import Model, format_rate, format_size, parse_rate, parse_size, size_schema
+from runner.base.model import Model, size_schema
+from runner.base.quantities import format_rate, format_size, parse_rate, parse_size
 
 SYSFS_PATH = r"^[A-Za-z0-9_][A-Za-z0-9_-]*(/[A-Za-z0-9_][A-Za-z0-9_-]*)*$"
 #: Links to other devices, and folders that do not affect I/O.

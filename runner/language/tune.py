@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, create_model
 
-from runner.base.quantities import Model, format_size, parse_size, size_schema
+from runner.base.model import Model, size_schema
+from runner.base.quantities import format_size, parse_size
 from runner.language.tunables import (
     ALSO_TYPED,
     IOSCHED,

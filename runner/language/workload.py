@@ -10,17 +10,8 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from runner.base.quantities import (
-    Extent,
-    Length,
-    Model,
-    Size,
-    Time,
-    format_in_unit,
-    format_size,
-    resolve_memory,
-    resolve_share,
-)
+from runner.base.model import Extent, Length, Model, Size, Time
+from runner.base.quantities import format_in_unit, format_size, resolve_memory, resolve_share
 from runner.language.fio_options import DEFAULT_SIZE, FileSet, OpenValue, Steady, refused
 from runner.layers import Problem
 

@@ -10,7 +10,8 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from pydantic import BeforeValidator, Field
 
-from runner.base.quantities import Model, format_size
+from runner.base.model import Model
+from runner.base.quantities import format_size
 from runner.layers.geometry import Below, Shape
 
 #: `none` in YAML may be written as false.

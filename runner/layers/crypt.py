@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
-from runner.base.quantities import Size, format_size
+from runner.base.model import Size
+from runner.base.quantities import format_size
 from runner.layers.base import BuildContext, DmView, Layer, Problem, View, mappings_of
 
 if TYPE_CHECKING:

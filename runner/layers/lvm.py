@@ -10,7 +10,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field
 
-from runner.base.quantities import Extent, Size, format_size
+from runner.base.model import Extent, Size
+from runner.base.quantities import format_size
 from runner.layers.base import BuildContext, Grouped, Problem, View, mark, power_of_two
 from runner.layers.geometry import Below, Shape, common, losses_of
 from runner.layers.md import Sync, first_resync

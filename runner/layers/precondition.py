@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
-from runner.base.quantities import Percent, Size, Time, format_size, format_time
+from runner.base.model import Percent, Size, Time
+from runner.base.quantities import format_size, format_time
 from runner.layers.base import BuildContext, Layer, Problem, View
 
 if TYPE_CHECKING:

@@ -23,7 +23,8 @@ from runner.base.errors import BadInput
 from runner.base.files import remove_temporaries, sync_folder, try_lock, write_atomically, write_durably, write_whole
 from runner.results.databases import translate_errors
 from runner.results.disk_health import Health
-from runner.results.record import STEERED, Digests, DiskFacts, Host, Revision, flatten_environment
+from runner.results.environment import Digests, DiskFacts, Host, Revision, flatten_environment
+from runner.results.record import STEERED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

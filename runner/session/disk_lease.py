@@ -19,11 +19,11 @@ from runner.hosts.lease import Lease, confirm_losses, lease_disks
 from runner.hosts.operations import LOCAL, RemoteOperations
 from runner.hosts.recovery import clean
 from runner.hosts.vfio import check_controller, detach_controllers
-from runner.language.hints import did_you_mean
 from runner.language.hosts import Needs
+from runner.language.suggestions import did_you_mean
 from runner.machines import PASSTHROUGH, WITH_HOSTS
 from runner.results.disk_health import keep_first_health
-from runner.results.record import DiskFacts
+from runner.results.environment import DiskFacts
 from runner.scripts.jinja import census_script, smart_script
 from runner.scripts.stack import view_stack
 from runner.session.host_connection import connect_host, open_connection

@@ -14,7 +14,7 @@ from runner.base.process import run
 from runner.machines.requirements import processor_name
 
 if TYPE_CHECKING:
-    from runner.results.record import Host, Revision
+    from runner.results.environment import Host, Revision
 
 _CPU = Path("/sys/devices/system/cpu")
 #: Programs that affect results.
@@ -56,7 +56,7 @@ def kernel_release(ssh: str) -> str:
 def query_facts(ssh: str) -> Host:
     if not ssh:
         return host_facts()
-    from runner.results.record import Host
+    from runner.results.environment import Host
 
     facts = dict(line.partition(" ")[::2] for line in _query(ssh, FACTS_SCRIPT).splitlines())
     known = {name: text for name, text in facts.items() if name in Host.model_fields}
@@ -80,7 +80,7 @@ def program_versions() -> dict[str, str]:
 
 
 def host_facts() -> Host:
-    from runner.results.record import Host
+    from runner.results.environment import Host
 
     system = ""
     with suppress(OSError):
@@ -102,7 +102,7 @@ def host_facts() -> Host:
 
 
 def revision(folder: Path) -> Revision | None:
-    from runner.results.record import Revision
+    from runner.results.environment import Revision
 
     commit = _first_line("git", "-C", str(folder), "rev-parse", "HEAD")
     if not commit:

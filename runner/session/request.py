@@ -12,8 +12,8 @@ from runner.base.errors import BadInput
 from runner.base.process import run
 from runner.engine.scheduler import Plan
 from runner.guidelines.verdicts import undecidable_guidelines
-from runner.language.hints import did_you_mean
 from runner.language.matrix import is_path
+from runner.language.suggestions import did_you_mean
 from runner.language.yaml_source import Flaw
 from runner.machines import machine
 from runner.machines.base import MachineOptions

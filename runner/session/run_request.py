@@ -15,7 +15,8 @@ from runner.guidelines.verdicts import Steering
 from runner.machines import PASSTHROUGH, machine
 from runner.machines.base import MachineOptions
 from runner.machines.qemu.recipe import kernel_key, recipe_for
-from runner.results.record import CellRow, Digests, DiskFacts
+from runner.results.environment import Digests, DiskFacts
+from runner.results.record import CellRow
 from runner.results.run_folder import Manifest, RunFolder, create, latest, runs
 from runner.results.store_tables import without_passwords
 from runner.scripts.jinja import effective_templates

@@ -12,9 +12,9 @@ from pydantic import TypeAdapter, ValidationError
 from runner.base.errors import BadInput
 from runner.base.quantities import format_in_unit
 from runner.language.guidelines import Guideline, Guidelines
-from runner.language.hints import did_you_mean
 from runner.language.hosts import DiskNeeds, Lab, LabDisk, LabHost, Needs
 from runner.language.messages import from_pydantic
+from runner.language.suggestions import did_you_mean
 from runner.language.yaml_source import Place, read
 from runner.space.guideline_references import find_unknown_axes
 from runner.space.includes import validated

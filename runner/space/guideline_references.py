@@ -9,8 +9,8 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from runner.language.axes import Condition, constructed, model_in, written
-from runner.language.hints import did_you_mean
 from runner.language.presets import Program
+from runner.language.suggestions import did_you_mean
 from runner.language.tunables import IOSCHED
 from runner.language.tune import SCOPES, Tune
 from runner.language.workload import Workload
@@ -23,7 +23,7 @@ from runner.space.variants import texts
 from runner.space.workloads import Workloads
 
 if TYPE_CHECKING:
-    from runner.base.quantities import Model
+    from runner.base.model import Model
     from runner.language.guidelines import Claim, Guideline
     from runner.language.matrix import Matrix
     from runner.space.space import Space

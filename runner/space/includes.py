@@ -12,10 +12,10 @@ from pydantic import ValidationError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from runner.base.files import shipped
-from runner.base.quantities import Model
-from runner.language.hints import did_you_mean
+from runner.base.model import Model
 from runner.language.matrix import Matrix
 from runner.language.messages import from_pydantic
+from runner.language.suggestions import did_you_mean
 from runner.language.workload import misplaced
 from runner.language.yaml_source import Flaw, Path, Place, Source, UnreadableError, compose, plain, repeated_keys
 

@@ -74,7 +74,7 @@ def axis_named(key: str, known: Iterable[str]) -> str:
 
 
 def _did_you_mean(word: str, known: Iterable[str]) -> str:
-    from runner.language.hints import did_you_mean
+    from runner.language.suggestions import did_you_mean
 
     return did_you_mean(word, known)
 

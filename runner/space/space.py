@@ -15,8 +15,9 @@ from runner.language.tune import Tune, clashes, exclusive, impossible, meaningle
 from runner.language.yaml_source import Flaw, Path
 from runner.layers import Fs
 from runner.layers.geometry import Below, losses_of
+from runner.space.effects import idle_tunables
 from runner.space.layouts import Findings, Stack, disks_of, drop_idle, place_of, report_idle, stack_variants, top_of
-from runner.space.notes import Note, few, idle_tunables
+from runner.space.notes import Note, few
 from runner.space.variants import Coords, Variant, choices, collapsed, digest, label_of, safe, texts
 from runner.space.workloads import Workloads
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import orjson
 
 if TYPE_CHECKING:
-    from runner.base.quantities import Model
+    from runner.base.model import Model
 
 T = TypeVar("T")
 _LONGEST = 200

@@ -16,8 +16,9 @@ import pytest
 
 from runner.analysis.metrics import METRICS
 from runner.analysis.samples import read_samples
+from runner.results.environment import Host
 from runner.results.fio_output import Figures
-from runner.results.record import UNSETTLED, CellRow, Host, Outcome, Trial
+from runner.results.record import UNSETTLED, CellRow, Outcome, Trial
 from runner.results.run_folder import load
 from runner.results.store import SharedStore
 from runner.results.store_tables import address_of

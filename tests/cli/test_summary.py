@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.results.record import CellRow, Host, Outcome, Revision, Trial
+from runner.results.environment import Host, Revision
+from runner.results.record import CellRow, Outcome, Trial
 from tests.results import past
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runner.results.record import Host
+from runner.results.environment import Host
 from runner.results.run_folder import Manifest
 
 

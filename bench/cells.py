@@ -17,9 +17,9 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runner.engine.order import Plan
 from runner.engine.recorder import Event
 from runner.engine.rigs import rig_spec
-from runner.engine.scheduler import Plan
 from runner.engine.trial import ArrayOnRig
 from runner.machines.base import Step
 from runner.machines.qemu import Qemu

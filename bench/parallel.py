@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.engine.concurrency import Level
+from runner.engine.order import Plan
 from runner.engine.recorder import Event, TrialHostLimited
 from runner.engine.rigs import rig_spec
-from runner.engine.scheduler import Plan
 from runner.machines.qemu import Qemu
 from runner.results.environment import Host
 from runner.results.journal import Journal

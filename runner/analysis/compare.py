@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from math import exp, log, sqrt
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from runner.analysis.axes import grouped
-from runner.analysis.metrics import is_percentile, more_is_faster, rates_of
+from runner.analysis.axes import (
+    grouped,
+)
 from runner.analysis.pairs import Side, pairs_of
-from runner.analysis.samples import mean_over_runs
+from runner.analysis.samples import is_percentile, mean_over_runs, more_is_faster, rates_of
 from runner.analysis.tables import warnings
 from runner.base.errors import BadInput
+from runner.reports.terminal import percent
 from runner.reports.terminal_text import times
 from runner.results.record import Outcome
 from runner.space.notes import few
 from runner.statistics.ratios import Verdict, paired_ratio, predicted_ratio, ratio_by_history, unpaired_ratio, verdicts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from runner.analysis.pairs import Pair, Pairs
     from runner.analysis.samples import Samples
@@ -315,3 +318,26 @@ def _environment(side: Side) -> dict[str, set[str]]:
     if kernels:
         found["guest.kernel"] = kernels
     return found
+
+
+#: The share of figures within the noise floor.
+_SHARE = 0.95
+
+
+def describe_noise_floor(done: Comparison) -> str:
+    least = noise_floor(line.ratio for line in done.lines)
+    if least is None:
+        return ""
+    return (
+        "a run with itself: A is its odd rounds and B its even ones, so what differs is noise. Noise floor: of two "
+        f"such runs, each whole, 95 % of the figures lie within \u00b1{percent(least)} of each other"
+    )
+
+
+def noise_floor(ratios: Iterable[Ratio | None]) -> float | None:
+    """Return the relative difference of two whole runs that 95 % of the figures stay below; half a run has more."""
+    whole_run = ((one.ratio, sqrt((2 / (one.n_a + one.n_b)) / (1 / one.n_a + 1 / one.n_b))) for one in ratios if one)
+    apart = sorted(abs(log(ratio)) * correction for ratio, correction in whole_run)
+    if not apart:
+        return None
+    return exp(apart[min(len(apart) - 1, int(_SHARE * len(apart)))]) - 1

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from runner.analysis.compare import Speed, differences
 from runner.analysis.compare_table import display_table as compared_shown
-from runner.analysis.metrics import METRICS, USUAL_RATES
+from runner.analysis.samples import METRICS, USUAL_RATES
 from runner.analysis.stored_guidelines import as_measured, share_of
 from runner.analysis.tables import display_table as results_shown
 from runner.base.errors import Exit

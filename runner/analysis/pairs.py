@@ -6,7 +6,6 @@ import shlex
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from math import exp, log, sqrt
 from typing import TYPE_CHECKING, TypeVar
 
 from runner.analysis.axes import (
@@ -34,7 +33,6 @@ from runner.analysis.axes import (
 from runner.analysis.selectors import runs_named
 from runner.analysis.tables import full_name
 from runner.base.errors import BadInput
-from runner.reports.terminal import percent
 from runner.space.notes import few
 
 if TYPE_CHECKING:
@@ -42,11 +40,9 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from runner.analysis.axes import Axes, Key, Row
-    from runner.analysis.compare import Comparison
     from runner.analysis.samples import Samples
     from runner.results.record import CellRow
     from runner.results.store import RunRow
-    from runner.statistics.ratios import Ratio
 
     Several: TypeAlias = Sequence[Samples]
 
@@ -110,10 +106,6 @@ def _some(fitting: list[_T], kind: str, word: str, values: Iterable[str]) -> lis
     return fitting
 
 
-#: The share of figures within the noise floor.
-_SHARE = 0.95
-
-
 def is_odd(round_number: int) -> bool:
     """Return whether a round is odd. Alternate rounds spread drift over both parts."""
     return round_number % 2 == 1
@@ -124,25 +116,6 @@ def parts(name: str, found: Sequence[Samples], first: Callable[[int], bool] = is
         Side(f"{name}, odd rounds", [one.in_rounds(first) for one in found]),
         Side(f"{name}, even rounds", [one.in_rounds(lambda round_number: not first(round_number)) for one in found]),
     )
-
-
-def describe_noise_floor(done: Comparison) -> str:
-    least = noise_floor(line.ratio for line in done.lines)
-    if least is None:
-        return ""
-    return (
-        "a run with itself: A is its odd rounds and B its even ones, so what differs is noise. Noise floor: of two "
-        f"such runs, each whole, 95 % of the figures lie within \u00b1{percent(least)} of each other"
-    )
-
-
-def noise_floor(ratios: Iterable[Ratio | None]) -> float | None:
-    """Return the relative difference of two whole runs that 95 % of the figures stay below; half a run has more."""
-    whole_run = ((one.ratio, sqrt((2 / (one.n_a + one.n_b)) / (1 / one.n_a + 1 / one.n_b))) for one in ratios if one)
-    apart = sorted(abs(log(ratio)) * correction for ratio, correction in whole_run)
-    if not apart:
-        return None
-    return exp(apart[min(len(apart) - 1, int(_SHARE * len(apart)))]) - 1
 
 
 #: Cells are equal by their ids, for any rest of the matrix and any order.

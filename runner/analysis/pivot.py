@@ -27,7 +27,7 @@ from runner.analysis.axes import (
     varying_axes,
     with_aliases,
 )
-from runner.analysis.metrics import METRICS, is_percentile, rates_of
+from runner.analysis.samples import METRICS, is_percentile, rates_of
 from runner.analysis.tables import ENDS, bounded_ratio, values_of, warnings
 from runner.base.errors import BadInput
 from runner.guidelines.claims import number_of

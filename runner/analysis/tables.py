@@ -6,7 +6,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from runner.analysis.axes import common_aliases, names_of, with_aliases
-from runner.analysis.metrics import METRICS, USUAL_RATES
+from runner.analysis.samples import METRICS, USUAL_RATES
 from runner.base.errors import BadInput
 from runner.language.metrics import SIDES, TOTAL, headline, sides_of
 from runner.reports.table import HINT, Grid

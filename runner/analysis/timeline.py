@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.analysis.axes import grouped, name_key
-from runner.analysis.metrics import COMPARED, METRICS, more_is_faster, rates_of
+from runner.analysis.samples import COMPARED, METRICS, more_is_faster, rates_of
 from runner.analysis.tables import bounded_ratio, format_relative, values_of, warnings
 from runner.reports.table import HINT, Grid
 from runner.reports.terminal_text import figure, times

@@ -38,8 +38,7 @@ def command(
     cell: str | None, only: Words, runs: Words, metrics: Words, rows: int, output: Output, source: Source
 ) -> None:
     """Follow CELL, by its name or id, through all runs: figures, intervals and changes of level."""
-    from runner.analysis.metrics import USUAL_RATES
-    from runner.analysis.samples import read_samples
+    from runner.analysis.samples import USUAL_RATES, read_samples
     from runner.analysis.selectors import default_runs, select_cells, with_hint
     from runner.analysis.timeline import data_table, display_table, timelines
     from runner.cli.results import parse_metrics

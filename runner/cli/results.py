@@ -82,8 +82,7 @@ class ResultsRequest:
 def command(output: Output, source: Source, **options: Any) -> None:
     """Show the results of RUNS, or of all runs."""
     from runner.analysis.legacy_columns import FAMILIAR
-    from runner.analysis.metrics import USUAL_RATES
-    from runner.analysis.samples import read_few_runs, read_samples
+    from runner.analysis.samples import USUAL_RATES, read_few_runs, read_samples
     from runner.analysis.selectors import select_cells
     from runner.analysis.tables import describe_unfinished
 
@@ -154,7 +153,7 @@ def _check_options(asked: ResultsRequest) -> None:
 
 
 def parse_metrics(metrics: Sequence[str]) -> tuple[str, ...]:
-    from runner.analysis.metrics import METRICS, figure_name
+    from runner.analysis.samples import METRICS, figure_name
 
     names = [figure_name(metric) for metric in metrics]
     for metric, name in zip(metrics, names, strict=True):

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.analysis.metrics import USUAL_RATES
 from runner.analysis.nightly import Night, annotated, issue, page
-from runner.analysis.samples import read_samples
+from runner.analysis.samples import USUAL_RATES, read_samples
 from runner.analysis.selectors import good_before, runs_named
 from runner.analysis.stored_guidelines import columns_of, judged_in_store
 from runner.base.errors import BadInput, Exit

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from runner.base.errors import HarnessBroken
 from runner.base.process import run_to_end
 from runner.engine.concurrency import Level, Turn, Turns
+from runner.engine.order import Batch
 from runner.engine.recorder import (
     BatchDone,
     BatchStarted,
@@ -23,7 +24,7 @@ from runner.engine.recorder import (
     now,
 )
 from runner.engine.rigs import Teardowns, opened_exclusively, rig_spec
-from runner.engine.scheduler import TRIES, Batch, Scheduler
+from runner.engine.scheduler import TRIES, Scheduler
 from runner.engine.trial import ArrayOnRig, LostInSetUp, Measured, NotOnThisKernel, SetUpFailed
 from runner.machines.base import KeepsRig, Rig, RigLost
 from runner.results.record import HOST_LIMITED, Trial

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.analysis.metrics import METRICS
-from runner.analysis.samples import read_samples
+from runner.analysis.samples import METRICS, read_samples
 from runner.results.environment import Host
 from runner.results.fio_output import Figures
 from runner.results.record import UNSETTLED, CellRow, Outcome, Trial

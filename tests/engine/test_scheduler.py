@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.engine.budget import Cost, Spending
-from runner.engine.scheduler import TRIES, Plan, Scheduler, join_reasons
+from runner.engine.order import Plan
+from runner.engine.scheduler import TRIES, Scheduler, join_reasons
 from runner.results.record import Attempt, Outcome, Trial
 from runner.space.select import select
 from tests.support.matrices import space

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from runner.engine.concurrency import Level
 from runner.engine.executor import ONE, Executor
+from runner.engine.order import Plan
 from runner.engine.recorder import Event, Listener
-from runner.engine.scheduler import Plan
 from runner.machines.base import RigLost, Step, StepResult
 from runner.machines.dry import Dry, plausible
 from runner.results.journal import Journal

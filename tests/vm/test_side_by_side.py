@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from runner.engine.concurrency import Level
+from runner.engine.order import Plan
 from runner.engine.recorder import BatchDone, BatchStarted, Event, TrialDone, TrialHostLimited
-from runner.engine.scheduler import Plan
 from runner.machines.qemu import Qemu
 from runner.results.journal import Journal
 from runner.results.record import Outcome

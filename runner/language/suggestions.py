@@ -7,24 +7,17 @@ from collections.abc import Iterable
 
 #: Names of keys in other programs, and their names here.
 _OTHER_NAMES = {
-    "block_size": "bs",
-    "blocksize": "bs",
+    **dict.fromkeys(("block_size", "blocksize"), "bs"),
+    **dict.fromkeys(("depth", "qd", "queue_depth", "queuedepth"), "iodepth"),
+    **dict.fromkeys(("duration", "time_based"), "runtime"),
+    **dict.fromkeys(("filesystem", "fstype"), "type"),
+    **dict.fromkeys(("jobs", "threads"), "numjobs"),
     "chunk_size": "chunk",
-    "depth": "iodepth",
-    "duration": "runtime",
     "engine": "ioengine",
     "filesize": "size",
-    "filesystem": "type",
-    "fstype": "type",
-    "jobs": "numjobs",
-    "qd": "iodepth",
-    "queue_depth": "iodepth",
-    "queuedepth": "iodepth",
     "ramp_time": "ramp",
     "read_ahead_kb": "readahead",
     "readwrite": "rw",
-    "threads": "numjobs",
-    "time_based": "runtime",
 }
 
 

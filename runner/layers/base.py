@@ -231,8 +231,6 @@ def tops(built: tuple[View, ...]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class DeviceMapping:
-    """One device below and its mapping."""
-
     member: str
     #: It contains our mark, because some kinds of mappings have no other place for it.
     name: str
@@ -252,8 +250,6 @@ class DeviceMapping:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DmView(View):
-    """All mappings of one layer."""
-
     mappings: tuple[DeviceMapping, ...]
     open_options: tuple[str, ...]
 

@@ -140,8 +140,6 @@ TEST_KEY = "matrix test key, not a secret.  " + "the second half of it, for xts.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CryptView(DmView):
-    """Encrypted devices."""
-
     key: str
     format: str
     format_options: tuple[str, ...]

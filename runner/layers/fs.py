@@ -296,8 +296,6 @@ class Option:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FsView(View):
-    """One file system."""
-
     type: str
     #: The mount point.
     directory: str

@@ -124,8 +124,6 @@ class Integrity(Layer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntegrityView(DmView):
-    """Devices with checksums."""
-
     mode: str
     format_options: tuple[str, ...]
     mode_options: tuple[str, ...]

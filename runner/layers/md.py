@@ -399,8 +399,6 @@ class Md(Grouped):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MdView(View):
-    """One array."""
-
     name: str
     uuid: str
     options: tuple[str, ...]

@@ -122,8 +122,6 @@ class Precondition(Layer):
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One run of fio over all devices."""
-
     #: A description for the record.
     words: str
     options: tuple[str, ...]
@@ -133,8 +131,6 @@ class Pass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreconditionView(View):
-    """What is done to devices before they are used."""
-
     discard: bool
     passes: tuple[Pass, ...]
     #: One job for each device, all at the same time.

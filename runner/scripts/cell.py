@@ -66,8 +66,6 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class StackScripts:
-    """The scripts that run once for a stack."""
-
     stack: StackView
     set_up: str
     tear_down: str
@@ -79,8 +77,6 @@ class StackScripts:
 
 @dataclass(frozen=True, slots=True)
 class CellScripts:
-    """The scripts of a trial."""
-
     tune: str
     verify: str
     measure: str

@@ -60,23 +60,18 @@ def _cached_environment(own: Path | None, finalize: Any) -> Environment:
 
 def effective_templates(own: Path | None) -> dict[str, str]:
     """Return the text of every template by its path. The user's own templates replace shipped ones or are added."""
-    return {
-        str(path.relative_to(folder)): path.read_text(encoding="utf-8", errors="replace")
-        for folder in (SHIPPED, own)
-        if folder
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
+    return _texts(SHIPPED) | (_texts(own) if own else {})
+
+
+def _texts(folder: Path) -> dict[str, str]:
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(path.relative_to(folder)): path.read_text(encoding="utf-8", errors="replace") for path in files}
 
 
 def unused_templates(own: Path) -> list[str]:
     """Return the user's templates that replace no shipped one and that no other template of the user includes."""
-    texts = {
-        str(path.relative_to(own)): path.read_text(encoding="utf-8", errors="replace")
-        for path in sorted(own.rglob("*"))
-        if path.is_file() and path.suffix in {".sh", ".fio"}
-    }
-    names = effective_templates(None).keys()
+    texts = {name: text for name, text in _texts(own).items() if name.endswith((".sh", ".fio"))}
+    names = _texts(SHIPPED).keys()
     included = set[str | None]()
     for text in texts.values():
         with suppress(TemplateError):  # `render` reports it

@@ -34,8 +34,6 @@ _MAPS = frozenset({"iosched", "sysfs", "vm", "fio"})
 
 @dataclass(frozen=True)
 class Known:
-    """The axes of a matrix with their values."""
-
     values: Mapping[str, set[str]]
     #: Some cells are impossible, so some values belong to no cell.
     partly: bool = False

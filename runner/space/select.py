@@ -139,8 +139,6 @@ class Selection:
 
 @dataclass(frozen=True)
 class Picked(Selection):
-    """Cells selected by their ids."""
-
     ids: frozenset[str] = frozenset()
 
     def cells_of(self, array: Array) -> Iterator[Cell]:

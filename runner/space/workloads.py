@@ -73,7 +73,8 @@ class Workloads:
         workload = constructed(Workload, values)
         if not told.preset:  # a program has no default runtime: it ends when its work is done
             workload = workload.settled()
-        coords = (*told.coords(name), *_coords(workload, [key for key in values if key in told.shown]))
+        fields = texts(workload, [key for key in values if key in told.shown])
+        coords = (*told.coords(name), *((f"workload.{field}", text) for field, text in fields.items()))
         problems = [*told.problems()] or [*workload.problems()]
         for problem in problems:
             self._findings.flaw_of(coords, place_of(("workloads", name), told.choice, problem.field), problem.message)
@@ -120,10 +121,6 @@ class Workloads:
 
 def _foreign(kind: bool) -> Callable[[Mapping[str, Any]], dict[str, str]]:
     return Workload.idle_on_files if kind else Workload.idle_on_devices
-
-
-def _coords(workload: Workload, fields: Iterable[str]) -> Coords:
-    return tuple((f"workload.{field}", text) for field, text in texts(workload, fields).items())
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,13 +153,11 @@ class Repeat(Model):
         if self.min > self.max:
             raise ValueError(f"min ({self.min}) is more than max ({self.max})")
         if self.until is None and self.min < self.max:
-            raise ValueError(
-                f"without `until` it is open when {self.min} repeats are enough: add `until: 5%`, or write one number"
-            )
+            what = f"without `until` it is open when {self.min} repeats are enough"
+            raise ValueError(f"{what}: add `until: 5%`, or write one number")
         if self.until is not None and not 0 < self.until < 1:
-            raise ValueError(
-                f"`until` is a share of the mean, more than 0 and less than 1, like 5%; {self.until:.0%} is not"
-            )
+            rule = "`until` is a share of the mean, more than 0 and less than 1, like 5%"
+            raise ValueError(f"{rule}; {self.until:.0%} is not")
         if self.until is not None and self.max < 2:
             raise ValueError("`until` needs at least two repeats: a single value has no interval")
         if self.until is not None and self.min == self.max:

@@ -225,8 +225,8 @@ def _of_value(error: ErrorDetails, path: Path) -> str:
         remedy = f"; write {meant}" if meant else ", like 4" if kind == "int_type" else ""
         return f"'{_short(given)}' is not {_KINDS[kind]}{'; quotes make it a text' if _quoted(given, kind) else remedy}"
     if kind == "value_error":
-        said = _meant_otherwise(str(context["error"]), given, path)
-        return said if isinstance(given, dict | list) else f"'{_short(given)}': {said}"
+        message = _meant_otherwise(str(context["error"]), given, path)
+        return message if isinstance(given, dict | list) else f"'{_short(given)}': {message}"
     if kind in _BOUNDS:
         bound = next(iter(context.values()))
         return f"'{_short(given)}': {_BOUNDS[kind]} {_in_unit_of(given, bound)}"
@@ -237,13 +237,13 @@ def _of_value(error: ErrorDetails, path: Path) -> str:
     return f"'{_short(given)}': {error['msg'][:1].lower()}{error['msg'][1:]}"
 
 
-def _meant_otherwise(said: str, given: Any, path: Path) -> str:
-    if said.startswith("not a time") and (meant := guess_time(given)):
+def _meant_otherwise(message: str, given: Any, path: Path) -> str:
+    if message.startswith("not a time") and (meant := guess_time(given)):
         return f"not a time; did you mean {meant}?"
     is_large = (path[-1:] == ("size",) and path[:1] == ("disks",)) or path == ("machine", "memory")
-    if is_large and said.startswith("no unit") and str(given).isdecimal() and int(given) < 512:
+    if is_large and message.startswith("no unit") and str(given).isdecimal() and int(given) < 512:
         return f"no unit; did you mean {given}GiB?"
-    return said
+    return message
 
 
 def _quoted(given: Any, kind: str) -> bool:
@@ -303,8 +303,8 @@ def from_pydantic(error: ValidationError, data: Any, top: type[Model] = Matrix, 
                 path, wrong if given is not None else "this value is empty; a value or a list of values is needed"
             )
             continue
-        told = dict.fromkeys((_message(one, top, within), one["type"] == "extra_forbidden") for one in found)
-        yield from (Flaw(path, message, of_key) for message, of_key in told)
+        messages = dict.fromkeys((_message(one, top, within), one["type"] == "extra_forbidden") for one in found)
+        yield from (Flaw(path, message, of_key) for message, of_key in messages)
 
 
 def _meant(error: ErrorDetails, top: type[Model], within: Path) -> Iterator[tuple[int | str, ...]]:

@@ -102,7 +102,7 @@ def described(needs: DiskNeeds) -> str:
     words = [f"{needs.count} disk{'s' if needs.count != 1 else ''}"]
     words += [f"of kind {needs.kind}"] if needs.kind else []
     words += [f"tagged {' and '.join(needs.tag)}"] if needs.tag else []
-    words += [f"of {_told(needs.size)} or more"] if needs.size else []
+    words += [f"of {_format_disk_size(needs.size)} or more"] if needs.size else []
     return ", ".join(words)
 
 
@@ -122,12 +122,12 @@ def _unfit(disk: LabDisk, needs: DiskNeeds, matrix: str) -> Iterator[str]:
         if tag not in disk.tags:
             yield f"has no tag {tag}"
     if needs.size and disk.size < needs.size:
-        yield f"has only {_told(disk.size)}"
+        yield f"has only {_format_disk_size(disk.size)}"
     if disk.for_ and not any(fnmatchcase(matrix, one) for one in disk.for_):
         yield f"is for {', '.join(disk.for_)}"
 
 
-def _told(size: int) -> str:
+def _format_disk_size(size: int) -> str:
     # Disks are sold in decimal units. A size that is a multiple of no unit is shown in bytes.
     units = {"TB": 10**12, "TiB": 1 << 40, "GB": 10**9, "GiB": 1 << 30, "MB": 10**6, "MiB": 1 << 20}
     return format_in_unit(size, next((unit for unit, bytes_ in units.items() if size % bytes_ == 0), "B"), int)

@@ -63,11 +63,11 @@ def report_idle(
         reasons = [idle[name] for idle in seen if name in idle]
         if not reasons:
             continue
-        told = "; ".join(dict.fromkeys(reasons))
+        why = "; ".join(dict.fromkeys(reasons))
         if len(reasons) == len(seen):
-            findings.flaw((*base, *name.split(".")), f"'{name}' has no effect: {told}")
+            findings.flaw((*base, *name.split(".")), f"'{name}' has no effect: {why}")
         else:
-            findings.notes.append(replace(about, rest=f": {name} is not an axis where {told}"))
+            findings.notes.append(replace(about, rest=f": {name} is not an axis where {why}"))
 
 
 #: A layer without a possible stack below it is tried on one device and on many large ones. A flaw that both have is

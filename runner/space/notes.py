@@ -16,7 +16,7 @@ class Note:
     #: It holds only for disks that the machine makes as they are declared.
     simulated: bool = False
 
-    def told(self, wanted: Collection[str]) -> str:
+    def text_for(self, wanted: Collection[str]) -> str:
         """Return the text for these layouts; empty if it is about other layouts only."""
         named = [layout for layout in self.layouts if layout in wanted]
         return f"{self.text}{few(named)}{self.rest}" if named or not self.layouts else ""

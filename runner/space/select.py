@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from runner.base.errors import BadInput
 from runner.space.notes import few
-from runner.space.rules import BadRule, Rule, amiss, parse_only, rule_of, told
+from runner.space.rules import BadRule, Rule, amiss, format_condition, parse_only, rule_of
 from runner.space.space import Array, Cell, Space
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Selection:
                 why = "no cell has all of these values"
                 if any(_names_any(rule, array) for array in self.space.arrays):
                     why = "the cells have other names as well, and the rule does not match those"
-                yield f"`{kind}: {{{told(condition)}}}` {effect}: {why}"
+                yield f"`{kind}: {{{format_condition(condition)}}}` {effect}: {why}"
 
     def _marks(self, factor: str, spellings: tuple[Coords, ...]) -> int:
         """Return one bit per rule that matches this factor: `exclude` has to match every spelling, `only` any."""

@@ -117,7 +117,7 @@ class Space:
 
     def notes_on(self, layouts: Collection[str], *, simulated: bool = True) -> tuple[str, ...]:
         """Return the notes on these layouts; `simulated`: the machine makes the disks as they are declared."""
-        remarks = (remark.told(layouts) for remark in self.remarks if simulated or not remark.simulated)
+        remarks = (remark.text_for(layouts) for remark in self.remarks if simulated or not remark.simulated)
         return tuple(filter(None, remarks))
 
     def pairs(self, array: Array) -> Iterator[tuple[Variant[Tune], Variant[Workload]]]:

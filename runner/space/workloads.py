@@ -59,51 +59,53 @@ class Workloads:
             yield from self._variants(name, kind)
 
     def _variants(self, name: str, kind: bool) -> Iterator[Variant[Workload]]:
-        for told in _told(written(self._matrix.workloads[name])):
-            if told.amiss:
-                place = place_of(("workloads", name), told.choice, "phase")
-                self._findings.flaw_of(told.coords(name), place, told.amiss)
-            elif kind or not told.not_on_devices:
-                yield from self._variant(name, told, kind)
+        for declared in _written_workloads(written(self._matrix.workloads[name])):
+            if declared.amiss:
+                place = place_of(("workloads", name), declared.choice, "phase")
+                self._findings.flaw_of(declared.coords(name), place, declared.amiss)
+            elif kind or not declared.not_on_devices:
+                yield from self._variant(name, declared, kind)
 
-    def _variant(self, name: str, told: _WrittenWorkload, kind: bool) -> Iterator[Variant[Workload]]:
-        values, _ = told.meant(in_files=kind)
+    def _variant(self, name: str, declared: _WrittenWorkload, kind: bool) -> Iterator[Variant[Workload]]:
+        values, _ = declared.meant(in_files=kind)
         idle = _foreign(kind)(values)
         values = {key: value for key, value in values.items() if key not in idle}
         workload = constructed(Workload, values)
-        if not told.preset:  # a program has no default runtime: it ends when its work is done
+        if not declared.preset:  # a program has no default runtime: it ends when its work is done
             workload = workload.settled()
-        fields = texts(workload, [key for key in values if key in told.shown])
-        coords = (*told.coords(name), *((f"workload.{field}", text) for field, text in fields.items()))
-        problems = [*told.problems()] or [*workload.problems()]
+        fields = texts(workload, [key for key in values if key in declared.shown])
+        coords = (*declared.coords(name), *((f"workload.{field}", text) for field, text in fields.items()))
+        problems = [*declared.problems()] or [*workload.problems()]
         for problem in problems:
-            self._findings.flaw_of(coords, place_of(("workloads", name), told.choice, problem.field), problem.message)
+            self._findings.flaw_of(
+                coords, place_of(("workloads", name), declared.choice, problem.field), problem.message
+            )
         if not problems:
             cleared = Note(f"workload {name}: {_CLEARED}")
             overwrites = not kind and workload.ioengine == "mmap" and workload.rw not in {"read", "randread"}
             if overwrites and cleared not in self._findings.notes:
                 self._findings.notes.append(cleared)
-            label = "/".join(filter(None, (name, label_of(coords, told.several))))
+            label = "/".join(filter(None, (name, label_of(coords, declared.several))))
             sized = workload.on(self._matrix.machine.memory)
             yield Variant(sized, coords, label, digest(sized.model_dump(mode="json", exclude_defaults=True)))
 
     def _report(self, name: str) -> None:
         """Report keys without effect: an error if everywhere, a note if somewhere."""
         axes = written(self._matrix.workloads[name])
-        told = [one for one in _told(axes) if not one.amiss]
-        reasons = [one.meant(in_files=False)[1] for one in told]
+        declared = [one for one in _written_workloads(axes) if not one.amiss]
+        reasons = [one.meant(in_files=False)[1] for one in declared]
         # Values that only the preset set need no note.
         idle = [{key: why for key, why in each.items() if key in axes} for each in reasons]
         report_idle(("workloads", name), axes, idle, self._findings, Note(f"workload {name}"))
-        self._report_lacking(name, [one for one in told if one.not_on_devices])
+        self._report_lacking(name, [one for one in declared if one.not_on_devices])
         for kind in (False, True):
             if stacks := self._by_kind.get(kind):
-                seen = [one.meant(in_files=kind) for one in told]
+                seen = [one.meant(in_files=kind) for one in declared]
                 self._report_foreign(name, _always(axes, [_foreign(kind)(values) for values, _ in seen]), stacks)
 
-    def _report_lacking(self, name: str, told: list[_WrittenWorkload]) -> None:
+    def _report_lacking(self, name: str, declared: list[_WrittenWorkload]) -> None:
         """Report phases of programs that need files, where there are only devices."""
-        for phase, why in {one.phase: one.not_on_devices for one in told}.items():
+        for phase, why in {one.phase: one.not_on_devices for one in declared}.items():
             if True not in self._by_kind:
                 path = ("workloads", name, "phase" if "phase" in written(self._matrix.workloads[name]) else "preset")
                 self._findings.unused.append(Flaw(path, f"no layout has files for phase={phase}: {why}"))
@@ -166,7 +168,7 @@ class _WrittenWorkload:
         return (("workload", name), *((axis, text) for axis, text in program if text))
 
 
-def _told(axes: Mapping[str, tuple[Any, ...]]) -> Iterator[_WrittenWorkload]:
+def _written_workloads(axes: Mapping[str, tuple[Any, ...]]) -> Iterator[_WrittenWorkload]:
     """Yield every choice of a workload. A preset without `phase` gives one for each of its phases."""
     presets = axes.get("preset", ())
     for place, preset in enumerate(presets):
@@ -186,5 +188,5 @@ def _choices(axes: Mapping[str, tuple[Any, ...]]) -> Iterator[_WrittenWorkload]:
     return (_WrittenWorkload(choice, several) for choice in choices(axes))
 
 
-def _always(axes: Iterable[str], said: list[dict[str, str]]) -> dict[str, str]:
-    return {axis: said[0][axis] for axis in axes if said and all(axis in one for one in said)}
+def _always(axes: Iterable[str], reasons: list[dict[str, str]]) -> dict[str, str]:
+    return {axis: reasons[0][axis] for axis in axes if reasons and all(axis in one for one in reasons)}

@@ -105,15 +105,8 @@ class LabDisk(Model):
 
     @property
     def claim(self) -> DeclaredDisk:
-        return DeclaredDisk(
-            id=self.id,
-            size=self.size,
-            serial=self.serial or "",
-            wwn=self.wwn or "",
-            wipe=self.wipe == "allowed",
-            purposes=self.for_,
-            wear=self.wear,
-        )
+        wipe = self.wipe == "allowed"
+        return DeclaredDisk(self.id, self.size, self.serial or "", self.wwn or "", wipe, self.for_, self.wear)
 
 
 class LabHost(Model):

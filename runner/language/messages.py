@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from runner.base.model import Model
 from runner.base.quantities import format_size, format_time, parse_size, parse_time
 from runner.language.disks import FAULTS, MODELS, Burst, Cliff, Disks, Seek, Shingled, Zone
 from runner.language.guidelines import SHAPES, Guideline
@@ -25,6 +24,8 @@ from runner.layers import LAYERS
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
+
+    from runner.base.model import Model
 
 _KINDS = {
     "bool_type": "true or false",

@@ -255,7 +255,7 @@ class DmView(View):
 
     @property
     def marks(self) -> tuple[str, ...]:
-        return tuple(one.mark for one in self.mappings)
+        return tuple(mapping.mark for mapping in self.mappings)
 
 
 def mappings_of(layer: Layer, context: BuildContext, kind: str) -> tuple[DeviceMapping, ...]:

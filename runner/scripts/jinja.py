@@ -105,12 +105,5 @@ def smart_script(disks: Sequence[str], own: Path | None = None) -> str:
 
 def census_script(own: Path | None = None, *, by_id: str = BY_ID) -> str:
     """Return the script that lists all facts to check before a disk is used. `by_id`: the folder of stable names."""
-    return render(
-        "disks/census.sh",
-        own,
-        title="The disks of a machine",
-        by_id=by_id,
-        label_bytes=identity.BYTES,
-        label_block=identity.BLOCK,
-        label_magic=identity.MAGIC,
-    )
+    label = {"label_bytes": identity.BYTES, "label_block": identity.BLOCK, "label_magic": identity.MAGIC}
+    return render("disks/census.sh", own, title="The disks of a machine", by_id=by_id, **label)

@@ -4,8 +4,8 @@
     agent begin|again|dismiss FOLDER/RUN.TOKEN LEASE LOCKS GUARD...
     agent ask                                       run the script on standard input, which only asks
 
-Over ssh it is sent as text (`python3 -c`); for sudo it is a file of root. So it needs only the standard library of
-Python 3.9, and few modules of that: they delay the start of each session.
+Over ssh it is sent as text (`python3 -c`); for sudo it is a file of root. So it is one long module, and
+needs only the standard library of Python 3.9, and few modules of that: they delay the start of each session.
 
 One process holds locks, open disks and scripts, and sessions reach it by a socket in its folder. It releases everything
 when no request came for LEASE seconds. Scripts, started by GUARD, inherit the locks, however the agent ends.

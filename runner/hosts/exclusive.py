@@ -205,8 +205,8 @@ wipefs --all --force --quiet -- "/dev/${{name//!//}}"
 """
 
 
-def label_of(held: LeasedDisk, run: str, state: State) -> Label:
-    return Label(run, held.declared.id, held.node.wwn or held.node.serial, state)
+def label_of(disk: LeasedDisk, run: str, state: State) -> Label:
+    return Label(run, disk.declared.id, disk.node.wwn or disk.node.serial, state)
 
 
 def require_closed_partitions(disks: Iterable[LeasedDisk]) -> None:
@@ -214,71 +214,71 @@ def require_closed_partitions(disks: Iterable[LeasedDisk]) -> None:
     raise_if_refused([DiskCheck(one.declared, one.node, tuple(_open_partitions(one))) for one in disks])
 
 
-def _open_partitions(held: LeasedDisk) -> Iterator[Refusal]:
-    if not (held.node.signatures or held.parts):
+def _open_partitions(disk: LeasedDisk) -> Iterator[Refusal]:
+    if not (disk.node.signatures or disk.parts):
         return
     try:
-        _reread_partitions(held, held.opened)
+        _reread_partitions(disk, disk.opened)
     except OSError as error:
         if error.errno == errno.EBUSY:
-            users = filter(None, (held.operations.find_users(part.dev) for part in held.parts))
+            users = filter(None, (disk.operations.find_users(part.dev) for part in disk.parts))
             who = ", ".join(users) or "a process that is not visible"
-            yield Refusal(Reason.BUSY, f"a partition of {held.node.path} is open by {who}")
+            yield Refusal(Reason.BUSY, f"a partition of {disk.node.path} is open by {who}")
         else:
-            why = f"{held.node.path}: its partitions cannot be reread: {error.strerror}"
+            why = f"{disk.node.path}: its partitions cannot be reread: {error.strerror}"
             yield Refusal(Reason.UNREADABLE, why)
 
 
-def prepare_disk(held: LeasedDisk, run: str) -> None:
-    block = _label_block(held, run, "held")
-    if held.node.signatures:
-        _wipe(held)
-    _write_label(held, block)
+def prepare_disk(disk: LeasedDisk, run: str) -> None:
+    block = _label_block(disk, run, "held")
+    if disk.node.signatures:
+        _wipe(disk)
+    _write_label(disk, block)
 
 
-def give_back(held: LeasedDisk, run: str) -> None:
+def give_back(disk: LeasedDisk, run: str) -> None:
     """Label the disk as free, so that the next run may use it with the data that fio left there."""
-    _write_label(held, _label_block(held, run, "free"))
+    _write_label(disk, _label_block(disk, run, "free"))
 
 
-def wipe_marked(held: LeasedDisk, found: Iterable[Signature], ours: OwnMarks) -> None:
-    opened, mine = held.opened, [one for one in found if one.offset and is_marked(one, ours)]
+def wipe_marked(disk: LeasedDisk, found: Iterable[Signature], ours: OwnMarks) -> None:
+    opened, mine = disk.opened, [one for one in found if one.offset and is_marked(one, ours)]
     for one in mine:
-        words = f"wipefs --force --quiet --offset={quote(one.offset)} -- {quote(held.node.path)}"
-        if trouble := held.operations.run(f"PATH=$PATH:/usr/sbin:/sbin {words}", PATIENCE):
+        words = f"wipefs --force --quiet --offset={quote(one.offset)} -- {quote(disk.node.path)}"
+        if trouble := disk.operations.run(f"PATH=$PATH:/usr/sbin:/sbin {words}", PATIENCE):
             raise HarnessBroken(
-                f"{one} on {held.node.path} could not be wiped",
+                f"{one} on {disk.node.path} could not be wiped",
                 details=trouble,
-                resolution=f"`matrix disks` shows the state of {held.declared.id}",
+                resolution=f"`matrix disks` shows the state of {disk.declared.id}",
             )
     if mine:
-        with _name_disk_on_error(held):
-            _reread_partitions(held, opened)
+        with _name_disk_on_error(disk):
+            _reread_partitions(disk, opened)
 
 
-def _wipe(held: LeasedDisk) -> None:
+def _wipe(disk: LeasedDisk) -> None:
     """Wipe every signature on the disk and its partitions. It needs --force, as we have the disk open exclusively."""
-    require_closed_partitions([held])
-    opened = held.opened
-    parts = [word for one in held.parts for word in (one.name, one.number, one.start // SECTOR, one.size // SECTOR)]
-    script = WIPE.format(name=quote(held.node.name), parts=join(map(str, parts)))
-    if trouble := held.operations.run(script, PATIENCE):
+    require_closed_partitions([disk])
+    opened = disk.opened
+    parts = [word for one in disk.parts for word in (one.name, one.number, one.start // SECTOR, one.size // SECTOR)]
+    script = WIPE.format(name=quote(disk.node.name), parts=join(map(str, parts)))
+    if trouble := disk.operations.run(script, PATIENCE):
         raise HarnessBroken(
-            f"the content of {held.node.path} could not be wiped",
+            f"the content of {disk.node.path} could not be wiped",
             details=trouble,
-            resolution=f"`matrix disks` shows the state of {held.declared.id}",
+            resolution=f"`matrix disks` shows the state of {disk.declared.id}",
         )
-    with _name_disk_on_error(held):
-        _reread_partitions(held, opened)
+    with _name_disk_on_error(disk):
+        _reread_partitions(disk, opened)
 
 
-def _reread_partitions(held: LeasedDisk, opened: OpenDisk) -> None:
+def _reread_partitions(disk: LeasedDisk, opened: OpenDisk) -> None:
     """Retry until programs of udev, which open every changed partition, have closed them."""
     for left in reversed(range(OPEN_TRIES)):
         try:
             opened.reread_partitions()
         except OSError as error:
-            if error.errno in {errno.EACCES, errno.EPERM} and not held.parts:
+            if error.errno in {errno.EACCES, errno.EPERM} and not disk.parts:
                 return  # only root may reread; without partitions there is no need to
             if error.errno != errno.EBUSY or not left:
                 raise
@@ -287,24 +287,24 @@ def _reread_partitions(held: LeasedDisk, opened: OpenDisk) -> None:
             return
 
 
-def _label_block(held: LeasedDisk, run: str, state: State) -> bytes:
+def _label_block(disk: LeasedDisk, run: str, state: State) -> bytes:
     try:
-        return identity.encode(label_of(held, run, state))
+        return identity.encode(label_of(disk, run, state))
     except ValueError as error:
-        raise HarnessBroken(f"{held.declared.id} ({held.node.path}) cannot be labelled", details=str(error)) from None
+        raise HarnessBroken(f"{disk.declared.id} ({disk.node.path}) cannot be labelled", details=str(error)) from None
 
 
-def _write_label(held: LeasedDisk, block: bytes) -> None:
-    with _name_disk_on_error(held):
-        held.opened.write(block, identity.BLOCK * identity.BYTES)
+def _write_label(disk: LeasedDisk, block: bytes) -> None:
+    with _name_disk_on_error(disk):
+        disk.opened.write(block, identity.BLOCK * identity.BYTES)
 
 
 @contextmanager
-def _name_disk_on_error(held: LeasedDisk) -> Iterator[None]:
+def _name_disk_on_error(disk: LeasedDisk) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         raise HarnessBroken(
-            f"{held.declared.id} ({held.node.path}) cannot be written: {error.strerror}",
+            f"{disk.declared.id} ({disk.node.path}) cannot be written: {error.strerror}",
             resolution="`dmesg` of its host shows more; `matrix disks` shows its state now",
         ) from error

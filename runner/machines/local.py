@@ -48,7 +48,7 @@ class Local(Machine):
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def host_refusals(spec: RigSpec, ignored: str = "nothing") -> list[Refusal]:
+def host_refusals(spec: RigSpec, ignored: tuple[str, ...] = ()) -> list[Refusal]:
     try:
         answer = requirements.query((), spec, WHERE)
     except HarnessBroken as error:

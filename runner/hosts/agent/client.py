@@ -149,10 +149,9 @@ class AgentClient:
         session = self._session
         if session is None or self.lost or self._reconnecting.locked() or self._slow_reported.locked():
             return b""
-        try:
+        with suppress(_ConnectionDropped, TimeoutError):
             return session.send("\0".join(words).encode()).result(QUICK_ANSWER)
-        except (_ConnectionDropped, TimeoutError):
-            return b""
+        return b""
 
     def run_script(self, job: str, script: bytes, deadline: float) -> ScriptResult:
         """Run a script to its end, even if the connection drops. A late one is killed, and not waited for forever."""

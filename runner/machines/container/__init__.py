@@ -168,7 +168,7 @@ class Container(Machine):
         self._nodes: dict[str, DiskNode] = {}
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
-        return [*model_refusals(spec), *host_refusals(spec, ignored="no-program "), *self._engine().refusals]
+        return [*model_refusals(spec), *host_refusals(spec, ignored=("no-program ",)), *self._engine().refusals]
 
     def kernel_refusal(self, kernel: str) -> str:
         return f"containers run the kernel of the host ({os.uname().release}), not {kernel}"

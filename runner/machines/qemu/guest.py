@@ -19,7 +19,7 @@ from qemu.qmp import QMPClient, QMPError
 from runner.base.process import is_gone, kill, spawn, spawn_on_socket
 from runner.machines.base import RigLost
 from runner.machines.qemu import argv
-from runner.machines.qemu.standing_shell import OUTPUT_LOST, OrderChannel, OutputChannel, ShellGone
+from runner.machines.shell import OUTPUT_LOST, OrderChannel, OutputChannel, ShellGone
 from runner.simdisks.clib import Board, Report, build_library, load_library
 from runner.simdisks.disk import links_of
 from runner.simdisks.server import ROOM, disk_full_message, explain_exit, stdio_command

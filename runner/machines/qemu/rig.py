@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from runner.base.errors import HarnessBroken
 from runner.machines import shell
 from runner.machines.base import RigLost
-from runner.machines.qemu.standing_shell import ScriptCache
 from runner.machines.requirements import FACTS, parse_facts
+from runner.machines.shell import ScriptCache
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

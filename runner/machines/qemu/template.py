@@ -43,12 +43,11 @@ def home() -> Path:
 
 
 def is_complete(folder: Path) -> bool:
-    try:
+    with suppress(OSError, ValueError, KeyError):
         manifest = json.loads((folder / "manifest.json").read_text())
-        right_size: bool = (folder / "memory").stat().st_size == manifest["memory"]
-        return right_size and sha256(folder / "state") == str(manifest["state"])
-    except (OSError, ValueError, KeyError):
-        return False
+        is_whole: bool = (folder / "memory").stat().st_size == manifest["memory"]
+        return is_whole and sha256(folder / "state") == str(manifest["state"])
+    return False
 
 
 async def make(vm: Vm, folder: Path, scratch: Path) -> None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from runner.base.errors import HarnessBroken
 from runner.base.process import run_to_end
 from runner.engine.concurrency import Level, Turn, Turns
-from runner.engine.order import Batch
 from runner.engine.recorder import (
     BatchDone,
     BatchStarted,
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from collections import deque
     from collections.abc import Mapping
 
+    from runner.engine.order import Batch
     from runner.language.matrix import Matrix
     from runner.space.space import Array, Cell
 

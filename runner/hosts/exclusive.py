@@ -10,17 +10,17 @@ from shlex import join, quote
 from typing import TYPE_CHECKING
 
 from runner.base.errors import BadInput, HarnessBroken
-from runner.hosts import SECTOR, identity
+from runner.hosts import SECTOR, label
 from runner.hosts.checks import DiskCheck, check_disks
-from runner.hosts.identity import Label
+from runner.hosts.label import Label
 from runner.hosts.operations import LOCAL, OPEN_PAUSE, OPEN_TRIES
 from runner.hosts.reasons import NO_MARKS, Reason, Refusal, is_marked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from runner.hosts.identity import State
     from runner.hosts.inventory import Census, Node, Signature
+    from runner.hosts.label import State
     from runner.hosts.operations import DiskOperations, Lock, OpenDisk
     from runner.hosts.reasons import OwnMarks
     from runner.language.hosts import DeclaredDisk
@@ -289,14 +289,14 @@ def _reread_partitions(disk: LeasedDisk, opened: OpenDisk) -> None:
 
 def _label_block(disk: LeasedDisk, run: str, state: State) -> bytes:
     try:
-        return identity.encode(label_of(disk, run, state))
+        return label.encode(label_of(disk, run, state))
     except ValueError as error:
         raise HarnessBroken(f"{disk.declared.id} ({disk.node.path}) cannot be labelled", details=str(error)) from None
 
 
 def _write_label(disk: LeasedDisk, block: bytes) -> None:
     with _name_disk_on_error(disk):
-        disk.opened.write(block, identity.BLOCK * identity.BYTES)
+        disk.opened.write(block, label.BLOCK * label.BYTES)
 
 
 @contextmanager

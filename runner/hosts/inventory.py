@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 import orjson
 
 from runner.base.errors import HarnessBroken
-from runner.hosts import SECTOR, identity
+from runner.hosts import SECTOR
+from runner.hosts.label import decode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from runner.hosts.identity import Label
+    from runner.hosts.label import Label
 
 #: SCSI types of disks, simplified and zoned ones included; other types are tapes, CD-ROMs and the like.
 SCSI_DISKS = {"", "0", "14", "20"}
@@ -288,7 +289,7 @@ def _build_node(name: str, keys: Mapping[str, str], facts: _Facts) -> Node:
         written=int(stat[6]) * SECTOR if len(stat) > 6 else 0,
         signatures=tuple(dict.fromkeys(facts.signatures.get(name, ()))),
         filled=int(filled) if filled.isdecimal() else None,
-        label=identity.decode(first("label")),
+        label=decode(first("label")),
         unreadable=first("unreadable") or lsblk_error,
     )
 

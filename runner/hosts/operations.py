@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from runner.hosts.agent.client import AgentClient
-    from runner.hosts.exclusive import LeasedDisk
     from runner.hosts.inventory import Node
 
 
@@ -183,14 +182,14 @@ class RemoteOperations:
     def hidden_processes(self) -> str:
         return ""
 
-    def read_write_counters(self, disks: Sequence[LeasedDisk]) -> dict[str, int]:
-        answer = self.agent.ask_now("counted", *(one.node.name for one in disks)).split()
-        found = {one.node.identity: int(sectors) * SECTOR for one, sectors in zip(disks, answer, strict=False)}
+    def read_write_counters(self, disks: Sequence[Node]) -> dict[str, int]:
+        answer = self.agent.ask_now("counted", *(disk.name for disk in disks)).split()
+        found = {disk.identity: int(sectors) * SECTOR for disk, sectors in zip(disks, answer, strict=False)}
         return {identity: written for identity, written in found.items() if written >= 0}
 
-    def limit_writes(self, disks: Sequence[LeasedDisk], most: Mapping[str, int]) -> bool:
+    def limit_writes(self, disks: Sequence[Node], most: Mapping[str, int]) -> bool:
         """Make the agent stop scripts at these counters while the connection is down; return its consent."""
-        named = {one.node.name: most[one.node.identity] // SECTOR for one in disks if one.node.identity in most}
+        named = {disk.name: most[disk.identity] // SECTOR for disk in disks if disk.identity in most}
         return self.agent.limit_writes(named)
 
     def run(self, script: str, patience: float) -> str:

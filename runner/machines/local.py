@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from runner.base.errors import HarnessBroken
 from runner.hosts.agent.client import AgentLost
-from runner.hosts.agent.connection import connection_to, sudo_connection
+from runner.hosts.agent.connection import connection_to
+from runner.hosts.agent.sudo import sudo_connection
 from runner.hosts.identity import identity_check
 from runner.machines import requirements
 from runner.machines.base import Machine, Refusal, RigLost

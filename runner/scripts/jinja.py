@@ -14,7 +14,7 @@ from jinja2.meta import find_referenced_templates
 
 from runner.base.errors import BadInput
 from runner.base.files import shipped
-from runner.hosts import identity
+from runner.hosts import label
 
 SHIPPED = shipped("templates")
 
@@ -105,5 +105,5 @@ def smart_script(disks: Sequence[str], own: Path | None = None) -> str:
 
 def census_script(own: Path | None = None, *, by_id: str = BY_ID) -> str:
     """Return the script that lists all facts to check before a disk is used. `by_id`: the folder of stable names."""
-    label = {"label_bytes": identity.BYTES, "label_block": identity.BLOCK, "label_magic": identity.MAGIC}
-    return render("disks/census.sh", own, title="The disks of a machine", by_id=by_id, **label)
+    marks = {"label_bytes": label.BYTES, "label_block": label.BLOCK, "label_magic": label.MAGIC}
+    return render("disks/census.sh", own, title="The disks of a machine", by_id=by_id, **marks)

@@ -167,8 +167,9 @@ def _describe_lease(
     counters, now = partial(read_write_counters, leased), partial(datetime.now, UTC)
     write_budget = WriteBudget(lease.run, lease.state, by_identity, counters, now, lease.boot)
     if isinstance(remote := host.operations, RemoteOperations):
-        limit = partial(remote.limit_writes, leased)  # by the agent, while the connection is down
-        write_budget = replace(write_budget, read=partial(remote.read_write_counters, leased), limit=limit)
+        nodes = [one.node for one in leased]
+        limit = partial(remote.limit_writes, nodes)  # by the agent, while the connection is down
+        write_budget = replace(write_budget, read=partial(remote.read_write_counters, nodes), limit=limit)
     smart, facts = _query_health(leased, host.connection), []
     for one, disk in zip(leased, request.space.matrix.every_disk(), strict=True):
         passed_through = f"{disk.bus}, {'with its controller' if one.controller else 'passed through'}"

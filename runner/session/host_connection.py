@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.base.errors import HarnessBroken
-from runner.hosts.agent import connection
+from runner.hosts.agent import sudo
 from runner.hosts.agent.client import AgentClient
 from runner.hosts.agent.connection import connection_to
 from runner.hosts.checks import take_census
@@ -72,10 +72,10 @@ def open_connection(reach: str) -> Connection | None:
     """Return the connection to an ssh host, or to root by sudo; None if this process is root or sudo is missing."""
     if reach != "local":
         return connection_to(reach.removeprefix("ssh:"))
-    if os.geteuid() == 0 or not connection.is_installed():
+    if os.geteuid() == 0 or not sudo.is_installed():
         return None
     try:
-        return connection.sudo_connection()
+        return sudo.sudo_connection()
     except HarnessBroken as error:
         click.echo(f"continuing without root: {error.brief}; {error.resolution}", err=True)
         return None

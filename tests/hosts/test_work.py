@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.base.errors import HarnessBroken
-from runner.hosts import identity
+from runner.hosts import label
 from runner.hosts.checks import check_disk, check_disks, take_census
 from runner.hosts.disk_ledger import (
     LeaseRecord,
@@ -79,7 +79,7 @@ def test_a_disk_goes_from_run_to_run_without_being_declared_as_one_to_wipe(empty
     again = check_disk(empty.ask(), empty.declared)
     assert again.usable
     assert again.node is not None
-    assert again.node.label == identity.Label("night-1", "disk-a", str(empty.file), "free")
+    assert again.node.label == label.Label("night-1", "disk-a", str(empty.file), "free")
 
 
 @on_loops

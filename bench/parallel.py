@@ -74,7 +74,7 @@ async def once(space: Space, jobs: int, scratch: Path) -> Taken:
 
 
 async def compare(space: Space, rounds: int, scratch: Path) -> list[tuple[Taken, Taken]]:
-    async with Qemu().rig(rig_spec(space.matrix, space.arrays[0], None), scratch):
+    async with Qemu().rig(rig_spec(space.matrix, space.stacks[0], None), scratch):
         pass  # which makes the template if there is none
     return [(await once(space, 1, scratch), await once(space, RIGS, scratch)) for _ in range(rounds)]
 

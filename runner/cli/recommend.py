@@ -93,10 +93,10 @@ def command(
 
 
 def _survival(best: Cell) -> str:
-    losses = best.array.losses
+    losses = best.stack.losses
     if losses is None:
         return ""
-    return f"data on {best.array.label} survives {losses or 'no'} lost disk{'s' if losses > 1 else ''}"
+    return f"data on {best.stack.label} survives {losses or 'no'} lost disk{'s' if losses > 1 else ''}"
 
 
 def _recommend(

@@ -79,10 +79,10 @@ def _matches(cell: Cell, patterns: Words) -> bool:
 
 
 def _write(cell: Cell, disks: list[str], to: Path, own: Path | None, matrix: Matrix, *, zeroed: bool) -> None:
-    array = stack_scripts(cell.array, disks, zeroed=zeroed, own=own)
-    files = files_of(array, cell_scripts(cell, array.stack, own, matrix.monitor))
+    scripts = stack_scripts(cell.stack, disks, zeroed=zeroed, own=own)
+    files = files_of(scripts, cell_scripts(cell, scripts.stack, own, matrix.monitor))
     folder = to.joinpath(*parts_of(cell.name))
     (folder / "trial-1").mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         (folder / name).write_text(text)
-    (folder / "trial-1" / "job.fio").write_text(job(cell, array.stack, trial_seed(matrix.seed, cell.id, 1), own))
+    (folder / "trial-1" / "job.fio").write_text(job(cell, scripts.stack, trial_seed(matrix.seed, cell.id, 1), own))

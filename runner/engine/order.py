@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from runner.language.matrix import Repeat
     from runner.space.select import Selection
-    from runner.space.space import Array, Cell
+    from runner.space.space import Cell, Stack
 
 T = TypeVar("T")
 
@@ -19,12 +19,12 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class Batch:
     round: int
-    array: Array
+    stack: Stack
     cells: tuple[Cell, ...]
 
     @property
     def builds(self) -> int:
-        return len(self.cells) if self.array.faults else 1
+        return len(self.cells) if self.stack.faults else 1
 
 
 @dataclass(frozen=True)
@@ -38,17 +38,17 @@ class Plan:
         return range(1, self.repeat.max + 1)
 
     def batches(self, round_number: int) -> Iterator[Batch]:
-        for kernel, arrays in self._rigs(round_number):
-            for array in self._shuffle(arrays, round_number, "arrays", kernel or ""):
-                cells = self._shuffle(self.selection.cells_of(array), round_number, "cells", array.key)
+        for kernel, stacks in self._rigs(round_number):
+            for stack in self._shuffle(stacks, round_number, "arrays", kernel or ""):
+                cells = self._shuffle(self.selection.cells_of(stack), round_number, "cells", stack.key)
                 if cells:
-                    yield Batch(round_number, array, tuple(cells))
+                    yield Batch(round_number, stack, tuple(cells))
 
-    def _rigs(self, round_number: int) -> list[tuple[str | None, list[Array]]]:
+    def _rigs(self, round_number: int) -> list[tuple[str | None, list[Stack]]]:
         """Group the stacks by kernel, because each kernel needs its own rig."""
-        rigs: dict[str | None, list[Array]] = {}
-        for array in self.selection.space.arrays:
-            rigs.setdefault(array.kernel, []).append(array)
+        rigs: dict[str | None, list[Stack]] = {}
+        for stack in self.selection.space.stacks:
+            rigs.setdefault(stack.kernel, []).append(stack)
         return self._shuffle(rigs.items(), round_number, "rigs")
 
     def _shuffle(self, things: Iterable[T], round_number: int, *what: str) -> list[T]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from runner.engine.order import Batch, Plan
     from runner.guidelines.verdicts import Steering
-    from runner.space.space import Array, Cell
+    from runner.space.space import Cell, Stack
 
 
 TRIES = 2  # number of lost rigs after which a trial is broken and its cell is quarantined
@@ -78,15 +78,15 @@ class Scheduler:
             if self._steering:
                 self._steering.add(trial)
 
-    def charge(self, arrays: Iterable[tuple[str, float]], trials: Iterable[Trial]) -> None:
+    def charge(self, stacks: Iterable[tuple[str, float]], trials: Iterable[Trial]) -> None:
         if not self.spending.is_limited:
             return
         cells = {cell.id: cell for cell in self.plan.selection.cells()}
-        by_key = {cell.array.key: cell.array for cell in cells.values()}
-        for key, seconds in arrays:
-            if array := by_key.get(key):
-                self.spending.spend_on_array(array)
-                self.spending.record_set_up(array, seconds)
+        by_key = {cell.stack.key: cell.stack for cell in cells.values()}
+        for key, seconds in stacks:
+            if stack := by_key.get(key):
+                self.spending.spend_on_stack(stack)
+                self.spending.record_set_up(stack, seconds)
         for trial in trials:
             self.spending.add(trial, cells[trial.cell])
 
@@ -141,20 +141,20 @@ class Scheduler:
             return Trial(cell.id, round_number, Outcome.SKIPPED, f"quarantined: {reason}")
         return None
 
-    def affordable(self, array: Array | None, cells: deque[Cell], round_number: int) -> bool:
-        """Drop cells without budget; charge the first remaining one, if any, and the set-up of `array`."""
+    def affordable(self, stack: Stack | None, cells: deque[Cell], round_number: int) -> bool:
+        """Drop cells without budget; charge the first remaining one, if any, and the set-up of `stack`."""
         spending = self.spending
-        set_up = NOTHING if array is None else spending.of_array(array)
+        set_up = NOTHING if stack is None else spending.of_stack(stack)
         while cells and not spending.affords(set_up + spending.of_cell(cells[0])):
             cells.popleft()
             self.left_out += 1
             self.short += round_number <= self.plan.repeat.min
         if not cells:
             return False
-        if array is None:
+        if stack is None:
             spending.spend_on_cell(cells[0])
         else:
-            spending.spend_on_array(array)
+            spending.spend_on_stack(stack)
         return True
 
     def _wanted(self, round_number: int) -> list[Cell]:
@@ -168,8 +168,8 @@ class Scheduler:
         weights = self._weights(round_number) or {
             cell.id: relative_error(self._rates(cell), self._rule) for cell in wanted
         }
-        wishes = [Wish(cell.id, cell.array.key, weights[cell.id], self.spending.of_cell(cell)) for cell in wanted]
-        set_ups = {cell.array.key: self.spending.of_array(cell.array) for cell in wanted}
+        wishes = [Wish(cell.id, cell.stack.key, weights[cell.id], self.spending.of_cell(cell)) for cell in wanted]
+        set_ups = {cell.stack.key: self.spending.of_stack(cell.stack) for cell in wanted}
         return choose_affordable(wishes, set_ups, self.spending.left)
 
     def _weights(self, round_number: int) -> Mapping[str, float] | None:

@@ -173,7 +173,7 @@ class Standing(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Stack:
+class RankedStack:
     cell: CellRow
     level: float  # the mean over its trials, as in tables
     standing: Standing
@@ -194,26 +194,26 @@ class Stack:
 @dataclass(frozen=True, slots=True)
 class Ranking:
     metric: Metric
-    stacks: tuple[Stack, ...]
+    stacks: tuple[RankedStack, ...]
     missing: tuple[CellRow, ...]  # cells without figures
     degraded: tuple[CellRow, ...]  # cells whose arrays have lost a disk, while others have all of theirs
     trials: int  # rounds behind the comparison that has the most
     confidence: float
 
     @property
-    def fastest(self) -> Stack:
+    def fastest(self) -> RankedStack:
         return self.stacks[0]
 
     @property
-    def compared(self) -> list[Stack]:
+    def compared(self) -> list[RankedStack]:
         return [one for one in self.stacks if one.standing is not Standing.NOT_COMPARED]
 
     @property
-    def leaders(self) -> list[Stack]:
+    def leaders(self) -> list[RankedStack]:
         return [one for one in self.compared if one.standing is not Standing.SLOWER]
 
     @property
-    def slower(self) -> list[Stack]:
+    def slower(self) -> list[RankedStack]:
         return [one for one in self.stacks if one.standing is Standing.SLOWER]
 
 
@@ -255,12 +255,14 @@ def headline(cells: Iterable[Measured]) -> Metric:
     return KNOWN["total.bw"] if is_large(bw, iops) else KNOWN["total.iops"]
 
 
-def _stack(setting: Setting, best: Setting, cells: Mapping[str, Measured], metric: Metric, *, fastest: bool) -> Stack:
+def _stack(
+    setting: Setting, best: Setting, cells: Mapping[str, Measured], metric: Metric, *, fastest: bool
+) -> RankedStack:
     behind = setting.ratio.inverse if setting.ratio else None
     one, first = cells[setting.cells[0]], cells[best.cells[0]]
     standing = Standing.FASTEST if fastest else _standing(setting, one.lost_share)
     corrected = _corrected(behind, one.lost_share, first.lost_share) if behind else None
-    return Stack(one.cell, fmean(one.rounds(metric).values()), standing, behind, one.lost_share, corrected)
+    return RankedStack(one.cell, fmean(one.rounds(metric).values()), standing, behind, one.lost_share, corrected)
 
 
 def _corrected(behind: Ratio, lost: float, lost_by_fastest: float) -> tuple[float, float] | None:

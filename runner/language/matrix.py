@@ -211,7 +211,7 @@ else:
     )
 
 
-Stack = Annotated[tuple[LayerEntry, ...], BeforeValidator(listed), Field(min_length=1)]
+LayerEntries = Annotated[tuple[LayerEntry, ...], BeforeValidator(listed), Field(min_length=1)]
 
 
 class Matrix(Model):
@@ -229,7 +229,7 @@ class Matrix(Model):
     faults: FaultSets = Field(
         default_factory=dict, description="faults of simulated disks in every trial; several named sets are an axis"
     )
-    layouts: dict[Name, Stack] = Field(min_length=1)
+    layouts: dict[Name, LayerEntries] = Field(min_length=1)
     tune: TuneAxes = Field(default_factory=TuneAxes)
     workloads: dict[Name, WorkloadAxes] = Field(min_length=1)
     repeat: Repeat = Repeat()

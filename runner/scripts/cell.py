@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.language.workload import Workload
-    from runner.space.space import Array, Cell
+    from runner.space.space import Cell, Stack
     from runner.space.variants import Variant
 
 #: Devices in one line of a job: fio reads at most 4096 or 8192 characters of a line.
@@ -86,14 +86,14 @@ class CellScripts:
     profile: str
 
 
-def stack_scripts(array: Array, disks: Sequence[str], *, zeroed: bool, own: Path | None = None) -> StackScripts:
-    stack = view_stack(array.stack.value, disks, array.disks, zeroed=zeroed)
+def stack_scripts(stack: Stack, disks: Sequence[str], *, zeroed: bool, own: Path | None = None) -> StackScripts:
+    view = view_stack(stack.layers.value, disks, stack.disks, zeroed=zeroed)
 
     def script(phase: str) -> str:
-        return render(f"{phase}.sh", own, title=array.label, stack=stack)
+        return render(f"{phase}.sh", own, title=stack.label, stack=view)
 
-    aftermath = script("aftermath") if array.faults else ""
-    return StackScripts(stack, script("set-up"), script("tear-down"), script("activate"), aftermath)
+    aftermath = script("aftermath") if stack.faults else ""
+    return StackScripts(view, script("set-up"), script("tear-down"), script("activate"), aftermath)
 
 
 def cell_scripts(cell: Cell, stack: StackView, own: Path | None = None, monitor: int | str = OFF) -> CellScripts:
@@ -108,7 +108,7 @@ def cell_scripts(cell: Cell, stack: StackView, own: Path | None = None, monitor:
         "recorded_of_memory": memory_settings_to_record(tunables),
         "governor": next((tunable.value for tunable in tunables if tunable.way == "governor"), None) or "-",
         "work": work,
-        "faults": cell.array.faults,
+        "faults": cell.stack.faults,
         "samples": interval(monitor, work),
         "files": place.files,
         "window": work.window(place.span),
@@ -126,7 +126,7 @@ def cell_scripts(cell: Cell, stack: StackView, own: Path | None = None, monitor:
 
 def job(cell: Cell, stack: StackView, seed: int, own: Path | None = None) -> str:
     workload, place = cell.workload, place_of(cell, stack)
-    return _job("job.fio", workload, place, seed, own, BEGINS if cell.array.faults else {})
+    return _job("job.fio", workload, place, seed, own, BEGINS if cell.stack.faults else {})
 
 
 def place_of(cell: Cell, stack: StackView) -> Place:
@@ -154,16 +154,16 @@ def trial_seed(seed: int, cell: str, round_number: int) -> int:
     return int.from_bytes(hashlib.blake2b(f"{seed}/{cell}/{round_number}".encode(), digest_size=4).digest(), "big") >> 1
 
 
-def files_of(array: StackScripts, cell: CellScripts) -> dict[str, str]:
+def files_of(stack: StackScripts, cell: CellScripts) -> dict[str, str]:
     """Return the scripts of a cell's folder by file name. Those without a number run only on some occasions."""
     return {
-        "1-set-up.sh": array.set_up,
+        "1-set-up.sh": stack.set_up,
         "2-tune.sh": cell.tune,
         "3-verify.sh": cell.verify,
         "4-measure.sh": cell.measure,
-        "5-tear-down.sh": array.tear_down,
-        "activate.sh": array.activate,
-        **({"aftermath.sh": array.aftermath} if array.aftermath else {}),
+        "5-tear-down.sh": stack.tear_down,
+        "activate.sh": stack.activate,
+        **({"aftermath.sh": stack.aftermath} if stack.aftermath else {}),
         **({"samples.sh": cell.samples} if cell.samples else {}),
         **({"profile.sh": cell.profile} if cell.profile else {}),
     }

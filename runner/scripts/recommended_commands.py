@@ -41,8 +41,8 @@ _MARKS = {"-U": 2, "-L": 2, "-l": 2, "-q": 1, "-F": 1, "-f": 1, "--addtag": 2, "
 
 def recommended_script(cell: Cell, own: Path | None = None) -> str:
     """Return the script of a cell. The user completes its first lines and runs it as root."""
-    disks = tuple(_DISK.format(number) for number in range(1, len(cell.array.disks.devices) + 1))
-    stack = view_stack(cell.array.stack.value, disks, cell.array.disks, zeroed=False)
+    disks = tuple(_DISK.format(number) for number in range(1, len(cell.stack.disks.devices) + 1))
+    stack = view_stack(cell.stack.layers.value, disks, cell.stack.disks, zeroed=False)
     tunables = [tunable for tunable in tunables_of(cell.tune.value, stack) if tunable.value is not None]
     host = [(_host_file(tunable), str(tunable.value)) for tunable in tunables if not tunable.device]
     values = {

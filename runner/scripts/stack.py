@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from runner.layers.base import BuildContext, View, tops
 from runner.layers.fs import FsView
-from runner.space.layouts import Stack, axis_names, levels
+from runner.space.layouts import Layers, axis_names, levels
 
 if TYPE_CHECKING:
     from runner.layers.geometry import Below
@@ -58,7 +58,7 @@ class StackView:
         return tuple(dict.fromkeys((*self.tops, *made, *self.disks)))
 
 
-def view_stack(stack: Stack, disks: Sequence[str], below: Below, *, zeroed: bool) -> StackView:
+def view_stack(stack: Layers, disks: Sequence[str], below: Below, *, zeroed: bool) -> StackView:
     """Put a stack on disks. `zeroed`: the disks are known to read as zeros, so md can skip the first resync."""
     devices, layers = tuple(disks), list[View]()
     names = {disk: f"disk{number}" for number, disk in enumerate(disks)}

@@ -56,7 +56,7 @@ def passthrough_machine(place: str) -> str:
 
 
 def check_zeroed(request: Request, place: Machine) -> None:
-    labels = [array.label for array in request.arrays() if not place.zeroed and assumes_zeros(array)]
+    labels = [stack.label for stack in request.stacks() if not place.zeroed and assumes_zeros(stack)]
     if labels:
         raise BadInput(
             f"sync: assume-clean needs zeroed disks, and the disks of {place.name} may hold data",
@@ -118,7 +118,7 @@ def lease_run_disks(
 
     def marks(disks: Sequence[LeasedDisk]) -> frozenset[str]:
         paths = inside or host.paths(disks)
-        stacks = (view_stack(array.stack.value, paths, array.disks, zeroed=False) for array in request.arrays())
+        stacks = (view_stack(stack.layers.value, paths, stack.disks, zeroed=False) for stack in request.stacks())
         return frozenset(mark for stack in stacks for mark in stack.marks)
 
     now = partial(datetime.now, UTC)

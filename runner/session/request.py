@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from runner.machines.base import Machine, RigSpec
     from runner.space.load import Declared
     from runner.space.select import Selection, Shard
-    from runner.space.space import Array, Space
+    from runner.space.space import Space, Stack
     from runner.space.variants import Variant
 
 #: With more cells, the check for undecidable guidelines would take seconds, so it is skipped.
@@ -62,8 +62,8 @@ class Request:
     def space(self) -> Space:
         return self.declared.space
 
-    def arrays(self) -> Iterator[Array]:
-        return (array for array in self.space.arrays if next(self.selection.cells_of(array), None))
+    def stacks(self) -> Iterator[Stack]:
+        return (stack for stack in self.space.stacks if next(self.selection.cells_of(stack), None))
 
 
 @dataclass(frozen=True)
@@ -158,10 +158,10 @@ def check_templates(request: Request, own: Path | None) -> None:
         return
     matrix = request.space.matrix
     disks = [f"/dev/disk/by-id/matrix-{number}" for number in range(len(matrix.every_disk()))]
-    for array in {dict(array.coords)["layout"]: array for array in request.arrays()}.values():
-        cell = next(request.selection.cells_of(array))
+    for stack in {dict(stack.coords)["layout"]: stack for stack in request.stacks()}.values():
+        cell = next(request.selection.cells_of(stack))
         # Scripts for disks that may hold data have more steps.
-        scripts = stack_scripts(array, disks, zeroed=False, own=own)
+        scripts = stack_scripts(stack, disks, zeroed=False, own=own)
         for name, text in files_of(scripts, cell_scripts(cell, scripts.stack, own, matrix.monitor)).items():
             result = run(["bash", "-n"], stdin=text)
             if result.returncode:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from runner.machines.base import Machine, RigSpec
     from runner.results.run_folder import RunFolder
     from runner.space.select import Shard
-    from runner.space.space import Array
+    from runner.space.space import Stack
 
 Jobs = int | Literal["auto"]
 #: Facts of one start of a rig, not versions.
@@ -186,7 +186,7 @@ def prepare(options: RunOptions, notice: Callable[[str], None]) -> PreparedRun:
     if match and not run_to_continue(options.results, order.manifest(), **choice):
         # A run that continues may have left stacks on its disks that only it may remove.
         disk_lease.precheck(match, matrix, place.machine, options.destroy)
-    return PreparedRun(options, order, *choose_level(options.jobs, here, specs, request.arrays()))
+    return PreparedRun(options, order, *choose_level(options.jobs, here, specs, request.stacks()))
 
 
 def _notes(this: _Run, one_at_a_time: str, choice: str) -> Iterator[str]:
@@ -334,11 +334,11 @@ def _versions(facts: Mapping[str, str]) -> dict[str, str]:
     return {name: text for name, text in facts.items() if name not in _START_FACTS and not name.startswith("matrix-")}
 
 
-def choose_level(jobs: Jobs, place: Machine, specs: Collection[RigSpec], arrays: Iterable[Array]) -> tuple[Level, str]:
+def choose_level(jobs: Jobs, place: Machine, specs: Collection[RigSpec], stacks: Iterable[Stack]) -> tuple[Level, str]:
     if jobs == 1:
         return Level.of(1), ""
     kinds = set(specs)
-    why = why_one_at_a_time(place, kinds, arrays)
+    why = why_one_at_a_time(place, kinds, stacks)
     room = min(map(place.max_rigs, kinds))
     if jobs == "auto":
         why = why or ("this host has no room for a second such machine" if room == 1 else "")

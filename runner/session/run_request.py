@@ -72,7 +72,7 @@ class RunRequest:
         return self.request.selection.count() * self.request.plan.repeat.max
 
     def specs(self) -> set[RigSpec]:
-        return set(specs_of(self.request.space.matrix, self.request.arrays(), self.kernel))
+        return set(specs_of(self.request.space.matrix, self.request.stacks(), self.kernel))
 
     def manifest(self) -> Manifest:
         matrix = self.request.space.matrix
@@ -99,7 +99,7 @@ class RunRequest:
             least=matrix.repeat.min,
             most=matrix.repeat.max,
             part=readable(self.request.part),
-            losses={one.label: one.losses for one in self.request.arrays() if one.losses is not None},
+            losses={one.label: one.losses for one in self.request.stacks() if one.losses is not None},
         )
 
     def texts(self) -> dict[str, Any]:
@@ -140,7 +140,7 @@ class RunRequest:
             host = [self.match.reach] if self.match.ssh else []
             work.append([self.release, *host, *map(self._disk_identity, self.match.disks)])
         if isinstance(selection, Sharded):
-            work.append(sorted(selection.arrays))
+            work.append(sorted(selection.stacks))
         return digest(work).hex()
 
     def _disk_identity(self, disk: LabDisk) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from runner.space.variants import Choice, Coords, Variant, choices, collapsed, d
 if TYPE_CHECKING:
     from runner.language.matrix import LayerEntry, Matrix
 
-Stack = tuple[Layer, ...]
+Layers = tuple[Layer, ...]
 
 
 @dataclass
@@ -137,7 +137,7 @@ def axis_names(kinds: Iterable[str]) -> list[str]:
     return names
 
 
-def _stacks(matrix: Matrix, layout: str, findings: Findings) -> Iterator[Variant[Stack]]:
+def _stacks(matrix: Matrix, layout: str, findings: Findings) -> Iterator[Variant[Layers]]:
     entries = matrix.layouts[layout]
     axes = axis_names(entry.layer[0] for entry in entries)
     declared = [_Declared(layout, at, entry, axis) for at, (entry, axis) in enumerate(zip(entries, axes, strict=True))]
@@ -179,11 +179,11 @@ def disks_of(matrix: Matrix) -> Below:
     return Below(tuple(Shape(disk.size, queued=disk.bus in QUEUED) for disk in matrix.every_disk()))
 
 
-def stack_variants(matrix: Matrix, findings: Findings) -> tuple[Variant[Stack], ...]:
+def stack_variants(matrix: Matrix, findings: Findings) -> tuple[Variant[Layers], ...]:
     return collapsed(itertools.chain.from_iterable(_stacks(matrix, layout, findings) for layout in matrix.layouts))
 
 
-def levels(stack: Stack, disks: Below) -> Iterator[tuple[Layer, Below]]:
+def levels(stack: Layers, disks: Below) -> Iterator[tuple[Layer, Below]]:
     """Yield each layer with the devices below it, from the bottom up."""
     below = disks
     for layer in stack:
@@ -191,6 +191,6 @@ def levels(stack: Stack, disks: Below) -> Iterator[tuple[Layer, Below]]:
         below = layer.above(below)
 
 
-def top_of(stack: Stack, matrix: Matrix) -> tuple[Shape, ...]:
+def top_of(stack: Layers, matrix: Matrix) -> tuple[Shape, ...]:
     *_, (layer, below) = levels(stack, disks_of(matrix))
     return layer.devices_above(below)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from runner.base.errors import BadInput
 from runner.space.notes import few
 from runner.space.rules import BadRule, Rule, amiss, format_condition, parse_only, rule_of
-from runner.space.space import Array, Cell, Space
+from runner.space.space import Cell, Space, Stack
 
 if TYPE_CHECKING:
     from runner.language.axes import Condition
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 def values_of(space: Space) -> dict[str, set[str]]:
-    factors = [array.spellings for array in space.arrays]
-    factors += [tune.spellings for array in space.arrays for tune in array.tunes]
+    factors = [stack.spellings for stack in space.stacks]
+    factors += [tune.spellings for stack in space.stacks for tune in stack.tunes]
     factors += [workload.spellings for workload, _ in space.workloads]
     found: dict[str, set[str]] = {}
     for coords in itertools.chain(*factors, space.impossible):
@@ -73,24 +73,24 @@ class Selection:
     only: tuple[tuple[Rule, ...], ...] = ()
 
     def cells(self) -> Iterator[Cell]:
-        for array in self.space.arrays:
-            yield from self.cells_of(array)
+        for stack in self.space.stacks:
+            yield from self.cells_of(stack)
 
-    def cells_of(self, array: Array) -> Iterator[Cell]:
-        """Yield the selected cells of one array. A rule is matched once per factor, not once per cell."""
-        stack = self._marks("stack", array.spellings)
-        tunes = [(tune, self._marks("tune", tune.spellings) & stack) for tune in array.tunes]
-        workloads = [(workload, self._marks("workload", workload.spellings)) for workload in array.workloads]
+    def cells_of(self, stack: Stack) -> Iterator[Cell]:
+        """Yield the selected cells of one stack. A rule is matched once per factor, not once per cell."""
+        marks = self._marks("stack", stack.spellings)
+        tunes = [(tune, self._marks("tune", tune.spellings) & marks) for tune in stack.tunes]
+        workloads = [(workload, self._marks("workload", workload.spellings)) for workload in stack.workloads]
         for (tune, tune_marks), (workload, marks) in itertools.product(tunes, workloads):
             if self._wanted(marks & tune_marks):
-                yield Cell(array, tune, workload)
+                yield Cell(stack, tune, workload)
 
     def count(self) -> int:
         return sum(1 for _ in self.cells()) if self.exclude or self.only else self.space.count()
 
     def layouts(self) -> list[str]:
-        used = (array for array in self.space.arrays if next(self.cells_of(array), None) is not None)
-        wanted = {dict(coords)["layout"] for array in used for coords in array.spellings}
+        used = (stack for stack in self.space.stacks if next(self.cells_of(stack), None) is not None)
+        wanted = {dict(coords)["layout"] for stack in used for coords in stack.spellings}
         return [layout for layout in self.space.matrix.layouts if layout in wanted]
 
     def notes(self, *, simulated: bool = True) -> list[str]:
@@ -102,17 +102,17 @@ class Selection:
     def _idle(self) -> Iterator[str]:
         """Explain the rules of the matrix that match no cell, although each of their values exists."""
         matrix, used = self.space.matrix, 0
-        for array in self.space.arrays:
-            tunes = (self._marks("tune", tune.spellings) for tune in array.tunes)
-            workloads = (self._marks("workload", workload.spellings) for workload in array.workloads)
-            used |= self._marks("stack", array.spellings) & reduce(or_, tunes, 0) & reduce(or_, workloads, 0)
+        for stack in self.space.stacks:
+            tunes = (self._marks("tune", tune.spellings) for tune in stack.tunes)
+            workloads = (self._marks("workload", workload.spellings) for workload in stack.workloads)
+            used |= self._marks("stack", stack.spellings) & reduce(or_, tunes, 0) & reduce(or_, workloads, 0)
         written = [*(("exclude", one) for one in matrix.exclude), *(("only", one) for one in matrix.only)]
         rules = [*self.exclude, *itertools.chain.from_iterable(self.only)]  # the rules of the command line come last
         for bit, ((kind, condition), rule) in enumerate(zip(written, rules, strict=False)):
             if not used >> bit & 1 and not any(_may_match(rule, coords) for coords in self.space.impossible):
                 effect = "excludes no cell" if kind == "exclude" else "selects no cell"
                 why = "no cell has all of these values"
-                if any(_names_any(rule, array) for array in self.space.arrays):
+                if any(_names_any(rule, stack) for stack in self.space.stacks):
                     why = "the cells have other names as well, and the rule does not match those"
                 yield f"`{kind}: {{{format_condition(condition)}}}` {effect}: {why}"
 
@@ -141,8 +141,8 @@ class Selection:
 class Picked(Selection):
     ids: frozenset[str] = frozenset()
 
-    def cells_of(self, array: Array) -> Iterator[Cell]:
-        return (cell for cell in super().cells_of(array) if cell.id in self.ids)
+    def cells_of(self, stack: Stack) -> Iterator[Cell]:
+        return (cell for cell in super().cells_of(stack) if cell.id in self.ids)
 
     def count(self) -> int:
         return sum(1 for _ in self.cells())
@@ -153,11 +153,11 @@ def _matches(part: Rule, coords: Coords) -> bool:
     return all(found.get(axis) in values for axis, values in part.items())
 
 
-def _names_any(rule: Rule, array: Array) -> bool:
-    factors: dict[str, tuple[Array | Variant[Any], ...]] = {
-        "stack": (array,),
-        "tune": array.tunes,
-        "workload": array.workloads,
+def _names_any(rule: Rule, stack: Stack) -> bool:
+    factors: dict[str, tuple[Stack | Variant[Any], ...]] = {
+        "stack": (stack,),
+        "tune": stack.tunes,
+        "workload": stack.workloads,
     }
     return all(
         any(_matches(_part(rule, factor), coords) for variant in variants for coords in variant.spellings)
@@ -215,12 +215,12 @@ class Shard:
 
 @dataclass(frozen=True)
 class Sharded(Selection):
-    """The selected cells of some arrays. An array is never split: one machine measures all cells of it."""
+    """The selected cells of some stacks. A stack is never split: one machine measures all cells of it."""
 
-    arrays: frozenset[str] = frozenset()
+    stacks: frozenset[str] = frozenset()
 
-    def cells_of(self, array: Array) -> Iterator[Cell]:
-        return super().cells_of(array) if array.key in self.arrays else iter(())
+    def cells_of(self, stack: Stack) -> Iterator[Cell]:
+        return super().cells_of(stack) if stack.key in self.stacks else iter(())
 
     def count(self) -> int:
         return sum(1 for _ in self.cells())
@@ -231,25 +231,25 @@ class Sharded(Selection):
 
 
 def sharded(selection: Selection, shard: Shard) -> Sharded:
-    """Select the arrays of one shard. The same matrix and selection always give the same arrays."""
+    """Select the stacks of one shard. The same matrix and selection always give the same stacks."""
     dealt = _dealt(selection, shard.of)
     if not dealt[shard.number - 1]:
-        arrays = sum(map(len, dealt))
-        be, end = ("is", "") if arrays == 1 else ("are", "s")
+        stacks = sum(map(len, dealt))
+        be, end = ("is", "") if stacks == 1 else ("are", "s")
         raise BadInput(
-            f"--shard {shard}: there {be} {arrays} stack{end}, and this shard gets none of them",
-            resolution=f"a stack is not split: take at most {arrays} shard{end}",
+            f"--shard {shard}: there {be} {stacks} stack{end}, and this shard gets none of them",
+            resolution=f"a stack is not split: take at most {stacks} shard{end}",
         )
     return Sharded(selection.space, selection.exclude, selection.only, frozenset(dealt[shard.number - 1]))
 
 
 def _dealt(selection: Selection, shards: int) -> list[list[str]]:
-    """Deal the arrays to shards, the largest first, each to the shard with the fewest cells."""
-    counts = ((sum(1 for _ in selection.cells_of(array)), array.key) for array in selection.space.arrays)
+    """Deal the stacks to shards, the largest first, each to the shard with the fewest cells."""
+    counts = ((sum(1 for _ in selection.cells_of(stack)), stack.key) for stack in selection.space.stacks)
     dealt: list[list[str]] = [[] for _ in range(shards)]
     loads = [(0, number) for number in range(shards)]
     for minus_cells, key in sorted((-cells, key) for cells, key in counts if cells):
         load, number = loads[0]
-        heapq.heapreplace(loads, (load - minus_cells + 1, number))  # setting up an array costs about as much as a trial
+        heapq.heapreplace(loads, (load - minus_cells + 1, number))  # setting up a stack costs about as much as a trial
         dealt[number].append(key)
     return dealt

@@ -17,12 +17,12 @@ from runner.space.variants import Choice, Coords, Variant, choices, collapsed, d
 if TYPE_CHECKING:
     from runner.language.matrix import Matrix
     from runner.layers import Problem
-    from runner.space.layouts import Stack
+    from runner.space.layouts import Layers
 
-    Stacks = tuple[Variant[Stack], ...]
+    Stacks = tuple[Variant[Layers], ...]
 
 
-def in_files(stack: Stack, matrix: Matrix) -> bool:
+def in_files(stack: Layers, matrix: Matrix) -> bool:
     return any(shape.files for shape in top_of(stack, matrix))
 
 
@@ -35,7 +35,7 @@ class Workloads:
 
     def __init__(self, matrix: Matrix, stacks: Stacks, findings: Findings) -> None:
         self._matrix, self._findings = matrix, findings
-        self._by_kind: dict[bool, list[Variant[Stack]]] = {}
+        self._by_kind: dict[bool, list[Variant[Layers]]] = {}
         for stack in stacks:
             self._by_kind.setdefault(in_files(stack.value, matrix), []).append(stack)
         kinds = list(self._by_kind) or [False]
@@ -47,7 +47,7 @@ class Workloads:
     def of_kind(cls, matrix: Matrix, *, in_files: bool) -> tuple[Variant[Workload], ...]:
         return tuple(cls(matrix, (), Findings())._all(in_files))
 
-    def of(self, stack: Variant[Stack]) -> tuple[Variant[Workload], ...]:
+    def of(self, stack: Variant[Layers]) -> tuple[Variant[Workload], ...]:
         return self._known[in_files(stack.value, self._matrix)]
 
     @property
@@ -112,7 +112,7 @@ class Workloads:
             elif where := tuple(dict(stack.coords)["layout"] for stack in self._by_kind.get(False, ())):
                 self._findings.notes.append(Note(f"workload {name}: no phase={phase} for ", where, f": {why}"))
 
-    def _report_foreign(self, name: str, idle: Mapping[str, str], stacks: list[Variant[Stack]]) -> None:
+    def _report_foreign(self, name: str, idle: Mapping[str, str], stacks: list[Variant[Layers]]) -> None:
         for axis, why in idle.items():
             if len(self._by_kind) == 1:
                 self._findings.unused.append(Flaw(("workloads", name, axis), f"'{axis}' has no effect: {why}"))

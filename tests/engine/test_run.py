@@ -268,13 +268,13 @@ class SetUpKills:
     """So many rigs, at most, with the array that is built first."""
 
     def __init__(self, times: int) -> None:
-        self.times, self.array, self.tried = times, "", 0
+        self.times, self.stack, self.tried = times, "", 0
 
     def __call__(self, step: Step) -> StepResult:
         if step.name == "set-up":
-            self.array = self.array or step.text
-            self.tried += step.text == self.array
-            if step.text == self.array and self.tried <= self.times:
+            self.stack = self.stack or step.text
+            self.tried += step.text == self.stack
+            if step.text == self.stack and self.tried <= self.times:
                 raise RigLost("the guest kernel panicked", tail="Oops")
         return plausible(step)
 

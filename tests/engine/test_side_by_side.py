@@ -60,13 +60,13 @@ def test_blocks_stay_one_after_the_other_and_cells_in_their_order(bench: Bench) 
     assert rounds == sorted(rounds)
     begun = [event.stack for event in bench.events if isinstance(event, BatchStarted)]
     assert begun == [
-        batch.array.label for round_number in bench.plan.rounds for batch in bench.plan.batches(round_number)
+        batch.stack.label for round_number in bench.plan.rounds for batch in bench.plan.batches(round_number)
     ]
     done = [(event.stack, event.name) for event in bench.events if isinstance(event, TrialDone)]
     for round_number in bench.plan.rounds:
         for batch in bench.plan.batches(round_number):
             names = [
-                name for array, name in done[8 * round_number - 8 : 8 * round_number] if array == batch.array.label
+                name for array, name in done[8 * round_number - 8 : 8 * round_number] if array == batch.stack.label
             ]
             assert names == [cell.name for cell in batch.cells]
 
@@ -145,7 +145,7 @@ def test_a_cell_that_keeps_killing_its_machine_leaves_the_others_alone(bench: Be
     bench.run(machine=Bearing(9, Dying(99, lambda job: "rw=read\n" in job)), level=Level.of(4))
     assert bench.outcomes() == {Outcome.MEASURED: 8, Outcome.BROKEN: 4, Outcome.SKIPPED: 4}
     lost = [event for event in bench.events if isinstance(event, RigWasLost)]
-    assert Counter(event.stack for event in lost) == {batch.array.label: 2 for batch in bench.plan.batches(1)}
+    assert Counter(event.stack for event in lost) == {batch.stack.label: 2 for batch in bench.plan.batches(1)}
 
 
 def test_a_set_up_that_fails_breaks_its_own_array_only(bench: Bench) -> None:

@@ -895,7 +895,7 @@ def test_a_run_keeps_as_many_machines_as_arrays_are_under_way_at_a_time(
 ) -> None:
     comes, host = Comes(monkeypatch), Bearing(9)
     bench = Bench(tmp_path, SMALL.replace("[16KiB, 64KiB]", "[16KiB, 32KiB, 64KiB, 128KiB]"))
-    spec = rig_spec(bench.plan.selection.space.matrix, bench.plan.selection.space.arrays[0], None)
+    spec = rig_spec(bench.plan.selection.space.matrix, bench.plan.selection.space.stacks[0], None)
     monkeypatch.setattr(package, "VagrantRig", lambda *_: BearingRig(spec, plausible, host))
     bench.run(machine=cast("Any", Vagrant()), level=Level.of(2))
     assert {(trial.cell, trial.round) for trial in bench.trials} == bench.planned()

@@ -161,7 +161,7 @@ def test_values_without_a_form_in_a_script_are_rejected() -> None:
 def test_a_users_template_replaces_the_shipped_one(tmp_path: Path) -> None:
     (tmp_path / "measure.sh").write_text("#!/bin/sh\n# mine: {{ title }}\n")
     cell = cell_called(PINNED["disk"])
-    stack = stack_scripts(cell.array, DISKS, zeroed=True).stack
+    stack = stack_scripts(cell.stack, DISKS, zeroed=True).stack
     scripts = cell_scripts(cell, stack, tmp_path)
     assert scripts.measure == f"#!/bin/sh\n# mine: {shell_words(cell.name)}\n"
     assert scripts.tune == cell_scripts(cell, stack).tune

@@ -20,7 +20,7 @@ class _Text(SingleFileSnapshotExtension):
 
 
 def rendered(cell: Cell, *, zeroed: bool = True, disks: tuple[str, ...] = DISKS) -> dict[str, str]:
-    array = stack_scripts(cell.array, disks, zeroed=zeroed)
+    array = stack_scripts(cell.stack, disks, zeroed=zeroed)
     files = files_of(array, cell_scripts(cell, array.stack))
     return {**files, "trial-1/job.fio": job(cell, array.stack, trial_seed(1, cell.id, 1))}
 

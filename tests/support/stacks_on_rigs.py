@@ -6,14 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from runner.engine.trial import ArrayOnRig
+from runner.engine.trial import StackOnRig
 from runner.machines.base import MachineOptions, Rig, Step, StepResult
 from runner.machines.qemu import Qemu
 from runner.results.record import Outcome
 from runner.scripts.cell import cell_scripts, stack_scripts
 from runner.scripts.jinja import render
 from runner.space.layouts import top_of
-from runner.space.space import Array, Cell, Space
+from runner.space.space import Cell, Space, Stack
 from tests.support.rigs import rig_of, spec_of
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ WRITE = "dd if=/tmp/pattern of={top} bs=1M oflag=direct status=none\n"
 COMPARE = "cmp -n 8388608 /tmp/pattern {top}\n"
 
 
-def cells_of(found: Space) -> Iterator[tuple[Array, Cell]]:
-    for array in found.arrays:
-        yield array, next(cell for cell in found.cells() if cell.array is array)
+def cells_of(found: Space) -> Iterator[tuple[Stack, Cell]]:
+    for array in found.stacks:
+        yield array, next(cell for cell in found.cells() if cell.stack is array)
 
 
 async def run(rig: Rig, text: str) -> StepResult:
@@ -93,34 +93,34 @@ async def _say(rig: Rig, text: str) -> str:
     return result.output.strip()
 
 
-def _cell(found: Space, array: Array) -> Cell:
-    return next(cell for cell in found.cells() if cell.array is array)
+def _cell(found: Space, array: Stack) -> Cell:
+    return next(cell for cell in found.cells() if cell.stack is array)
 
 
-async def _measured(built: ArrayOnRig, cell: Cell) -> None:
+async def _measured(built: StackOnRig, cell: Cell) -> None:
     finding = (await built.measure(cell, 1)).finding
     assert finding.outcome is Outcome.MEASURED, (cell.name, finding.reason)
 
 
-def _activation(built: ArrayOnRig) -> str:
+def _activation(built: StackOnRig) -> str:
     return render("activate.sh", None, title="again", stack=built._scripts.stack)
 
 
-async def _round(found: Space, array: Array, rig: Rig, machine: Qemu) -> str:
+async def _round(found: Space, array: Stack, rig: Rig, machine: Qemu) -> str:
     """Built, closed, started again, written through, built anew over itself, taken apart twice; how long it took."""
     clock = time.monotonic()
-    built = await ArrayOnRig.build(found.matrix, array, rig, machine, None)
+    built = await StackOnRig.build(found.matrix, array, rig, machine, None)
     took = time.monotonic() - clock
     tops = built._scripts.stack.tops
     sizes = [int(size) for size in (await _say(rig, f"blockdev --getsize64 {' '.join(tops)}")).split()]
-    least = [shape.size for shape in top_of(array.stack.value, found.matrix)]
+    least = [shape.size for shape in top_of(array.layers.value, found.matrix)]
     assert all(low <= size < low * 1.1 + (4 << 20) for low, size in zip(least, sizes, strict=True)), (
         array.label,
         sizes,
     )
     await _closed_and_started_again(built, rig)
     await _measured(built, _cell(found, array))
-    built = await ArrayOnRig.build(found.matrix, array, rig, machine, None)
+    built = await StackOnRig.build(found.matrix, array, rig, machine, None)
     await _measured(built, _cell(found, array))
     clock = time.monotonic()
     await built.tear_down()
@@ -140,6 +140,6 @@ done
 """
 
 
-async def _closed_and_started_again(built: ArrayOnRig, rig: Rig) -> None:
+async def _closed_and_started_again(built: StackOnRig, rig: Rig) -> None:
     again = f"({_activation(built)}\n)\n"
     await _say(rig, f"{CLOSE}\n{again}{again}")

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from runner.engine.trial import ArrayOnRig, SetUpFailed
+from runner.engine.trial import SetUpFailed, StackOnRig
 from runner.machines.base import Rig
 from runner.machines.qemu import Qemu
 from runner.results.record import Outcome
-from runner.space.space import Array
+from runner.space.space import Stack
 from tests.support.matrices import space
 from tests.support.stacks_on_rigs import CLOSE, _cell, _measured, _round, _say, _with_rig
 
@@ -80,7 +80,7 @@ workloads: {work: {rw: read, bs: 64KiB, size: 1MiB}}
 repeat: 1
 """
 
-Batch = Callable[[ArrayOnRig, Array, Rig], Awaitable[None]]
+Batch = Callable[[StackOnRig, Stack, Rig], Awaitable[None]]
 
 
 @pytest.mark.exhaustive
@@ -89,14 +89,14 @@ def test_every_kind_is_built_verified_written_through_and_taken_apart(text: str,
     found, told = space(text), list[str]()
 
     async def batch(rig: Rig, machine: Qemu) -> None:
-        for array in found.arrays:
+        for array in found.stacks:
             told.append(await _round(found, array, rig, machine))
         zeros = "for disk in /sys/class/block/vd[a-z]; do [[ -e $disk/holders/dm-0 ]] && exit 1; done; true"
         await _say(rig, zeros)
 
     asyncio.run(_with_rig(found, tmp_path, batch))
     print("".join(told))  # noqa: T201 - shown with -s: what the kernel said and how long it took
-    assert len(told) == len(found.arrays)
+    assert len(told) == len(found.stacks)
 
 
 @pytest.mark.exhaustive
@@ -105,8 +105,8 @@ def test_preconditioning_writes_all_of_it_and_says_so(tmp_path: Path) -> None:
     notes: dict[str, str] = {}
 
     async def batch(rig: Rig, machine: Qemu) -> None:
-        for array in found.arrays:
-            built = await ArrayOnRig.build(found.matrix, array, rig, machine, None)
+        for array in found.stacks:
+            built = await StackOnRig.build(found.matrix, array, rig, machine, None)
             measured = await built.measure(_cell(found, array), 1)
             assert measured.finding.outcome is Outcome.MEASURED, measured.finding.reason
             notes[array.label] = f"{measured.notes['precondition']} | {measured.notes.get('resync', '')}"
@@ -177,8 +177,8 @@ def test_md_repairs_what_is_corrupted_beneath_dm_integrity(tmp_path: Path) -> No
     found = space(CORRUPTED)
 
     async def batch(rig: Rig, machine: Qemu) -> None:
-        for array in found.arrays:
-            built = await ArrayOnRig.build(found.matrix, array, rig, machine, None)
+        for array in found.stacks:
+            built = await StackOnRig.build(found.matrix, array, rig, machine, None)
             said = await _say(rig, CORRUPT.replace("DISK", rig.disks[0]))
             print(array.label, said)  # noqa: T201 - shown with -s: what the kernel said and how long it took
             repaired, counts = said.splitlines()[-2:]
@@ -234,9 +234,9 @@ def test_a_mapping_changed_behind_our_back_is_noticed(tmp_path: Path) -> None:
     found = space(SABOTAGED)
 
     async def batch(rig: Rig, machine: Qemu) -> None:
-        for array in found.arrays:
+        for array in found.stacks:
             for name, (text, wanted) in SABOTAGES[array.label].items():
-                built = await ArrayOnRig.build(found.matrix, array, rig, machine, None)
+                built = await StackOnRig.build(found.matrix, array, rig, machine, None)
                 await _measured(built, _cell(found, array))
                 await _say(rig, text.replace("DISK", rig.disks[0]))
                 finding = (await built.measure(_cell(found, array), 1)).finding
@@ -271,9 +271,9 @@ def test_what_is_not_ours_is_refused_by_name_and_never_touched(tmp_path: Path) -
         for name, text in FOREIGN.items():
             await _say(rig, text.replace("DISK", rig.disks[0]))
             before = await _say(rig, f"md5sum {rig.disks[0]}")
-            for array in found.arrays:
+            for array in found.stacks:
                 with pytest.raises(SetUpFailed) as failed:
-                    await ArrayOnRig.build(found.matrix, array, rig, machine, None)
+                    await StackOnRig.build(found.matrix, array, rig, machine, None)
                 assert SAYS[name] in failed.value.brief
             assert await _say(rig, f"md5sum {rig.disks[0]}") == before
             closed = "if [[ -e /dev/mapper/theirs ]]; then cryptsetup close theirs; fi"
@@ -298,13 +298,13 @@ def test_our_own_leftovers_are_cleared_even_where_nothing_was_assembled(tmp_path
     found = space(LEFT)
 
     async def batch(rig: Rig, machine: Qemu) -> None:
-        for array in found.arrays:
-            built = await ArrayOnRig.build(found.matrix, array, rig, machine, None)
+        for array in found.stacks:
+            built = await StackOnRig.build(found.matrix, array, rig, machine, None)
             await _say(rig, CLOSE)
             await built.tear_down()
-            built = await ArrayOnRig.build(found.matrix, array, rig, machine, None)
+            built = await StackOnRig.build(found.matrix, array, rig, machine, None)
             await _say(rig, CLOSE)
-            built = await ArrayOnRig.build(found.matrix, array, rig, machine, None)
+            built = await StackOnRig.build(found.matrix, array, rig, machine, None)
             await _measured(built, _cell(found, array))
             await built.tear_down()
 

@@ -8,7 +8,7 @@ import pytest
 from runner.machines.base import Rig, StepResult
 from runner.scripts.cell import cell_scripts, stack_scripts
 from runner.space.layouts import levels
-from runner.space.space import Array, Cell, Space
+from runner.space.space import Cell, Space, Stack
 from tests.support.matrices import space
 from tests.support.rigs import rig_of, spec_of
 from tests.support.stacks_on_rigs import COMPARE, PATTERN, WRITE, _rebooted, cells_of, done, read, run
@@ -52,7 +52,7 @@ repeat: 1
 """
 
 
-async def _one(array: Array, cell: Cell, rig: Rig) -> dict[str, tuple[str, ...]]:
+async def _one(array: Stack, cell: Cell, rig: Rig) -> dict[str, tuple[str, ...]]:
     """Built, read back, written through, taken apart twice; what was read back."""
     scripts = stack_scripts(array, rig.disks, zeroed=True)
     top = scripts.stack.tops[0]
@@ -87,8 +87,8 @@ async def _every(found: Space, scratch: Path) -> dict[str, dict[str, tuple[str, 
 def test_every_type_is_built_read_back_written_through_and_taken_apart(tmp_path: Path) -> None:
     found = space(TYPES)
     readings = asyncio.run(_every(found, tmp_path))
-    for array in found.arrays:
-        *_, (layer, below) = levels(array.stack.value, array.disks)
+    for array in found.stacks:
+        *_, (layer, below) = levels(array.layers.value, array.disks)
         (shape,) = layer.devices_above(below)
         sectors = next(got for name, (_, got) in readings[array.label].items() if name in {"lvm.size", "md.size"})
         assert shape.size <= int(sectors) * 512 < shape.size + 2 * 4 * 2**20 * 4, array.label

@@ -82,7 +82,7 @@ async def restarted(rig: Rig, layout: str) -> None:
 
 async def measured(rig: Rig, cell: Cell, top: str) -> tuple[float, Overload]:
     """Bytes per second, which the device on top must have seen; and what the host kept the disks from."""
-    stack = view_stack(cell.array.stack.value, rig.disks, cell.array.disks, zeroed=False)
+    stack = view_stack(cell.stack.layers.value, rig.disks, cell.stack.disks, zeroed=False)
     assert stack.directory is not None
     text = job(cell, stack, 1).replace(stack.directory, "/srv/data")
     read = (
@@ -102,7 +102,7 @@ async def measured(rig: Rig, cell: Cell, top: str) -> tuple[float, Overload]:
 
 async def _pasted(one: Advice, layout: str, scratch: Path) -> tuple[float, Overload]:
     found = space(RUN)
-    async with Qemu(MachineOptions(cold=True)).rig(rig_spec(found.matrix, one.cell.array, None), scratch) as rig:
+    async with Qemu(MachineOptions(cold=True)).rig(rig_spec(found.matrix, one.cell.stack, None), scratch) as rig:
         await done(rig, UDEV)
         await done(rig, "bash <best.sh", {"best.sh": one.script})  # pasting: the shell reads it as it comes
         await done(rig, f"mdadm --wait {TOP[layout]} || true\n" if layout != "striped" else "")

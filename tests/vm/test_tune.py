@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from runner.engine.trial import ArrayOnRig
+from runner.engine.trial import StackOnRig
 from runner.engine.trial_result import Finding
 from runner.machines.base import Rig, Step
 from runner.machines.qemu import Qemu
@@ -105,7 +105,7 @@ def flat(tune: dict[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
 class Bench:
     """An array on a rig, cells of several matrices measured on it, and a look at all that can be turned."""
 
-    def __init__(self, built: ArrayOnRig, rig: Rig, bus: str) -> None:
+    def __init__(self, built: StackOnRig, rig: Rig, bus: str) -> None:
         self.built, self.rig, self.bus = built, rig, bus
 
     async def shell(self, text: str) -> str:
@@ -126,7 +126,7 @@ async def bench(bus: str, scratch: Path) -> Any:
     found, cell = declared(bus, {})
     machine = Qemu()
     async with rig_of(spec_of(found), scratch, machine) as rig:
-        yield Bench(await ArrayOnRig.build(found.matrix, cell.array, rig, machine, None), rig, bus)
+        yield Bench(await StackOnRig.build(found.matrix, cell.stack, rig, machine, None), rig, bus)
 
 
 def changed(before: dict[str, str], after: dict[str, str]) -> dict[str, tuple[str, str]]:
@@ -263,7 +263,7 @@ async def _on_partitions(scratch: Path) -> list[tuple[str, str]]:
     read = []
     cells = list(found.cells())
     async with rig_of(spec_of(found), scratch, machine) as rig:
-        built = await ArrayOnRig.build(found.matrix, found.arrays[0], rig, machine, None)
+        built = await StackOnRig.build(found.matrix, found.stacks[0], rig, machine, None)
         for cell in (*cells, cells[0]):
             finding = (await built.measure(cell, 1)).finding
             assert finding.outcome is Outcome.MEASURED, finding.reason

@@ -67,6 +67,7 @@ class Module:
         self._parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
         #: Texts that an f-string shows in place of a variable.
         self._shown: set[ast.AST] = set()
+        self._open = set[str]()
 
     def messages(self) -> list[str]:
         texts = [node for node in in_order(self._tree) if self._is_message(node)]
@@ -148,9 +149,12 @@ class Module:
                 return self._text(left) + self._text(right)
             case ast.IfExp(body=body, orelse=orelse):
                 return f"({'|'.join(self._text(one) for one in (body, orelse) if not is_empty(one))})"
-            case ast.Name(id=name) if texts := self._assigned(name, node):
+            case ast.Name(id=name) if name not in self._open and (texts := self._assigned(name, node)):
                 self._shown.update(texts)
-                return "|".join(map(self._text, texts))
+                self._open.add(name)  # a text may extend itself
+                shown = "|".join(map(self._text, texts))
+                self._open.remove(name)
+                return shown
             case ast.Call(func=ast.Attribute(attr="join"), args=[inner]):
                 return self._text(inner)
             case ast.GeneratorExp(elt=inner) | ast.ListComp(elt=inner):

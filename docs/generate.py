@@ -14,7 +14,7 @@ from ruamel.yaml import YAML
 
 from runner.cli import cli
 from runner.cli.schema import schema_text
-from runner.machines.qemu import kernel_config
+from runner.machines.qemu.kernel_config import OPTIONS
 from runner.reports import csv_files
 
 if TYPE_CHECKING:
@@ -332,6 +332,11 @@ def _command(command: click.Command, context: click.Context) -> str:
     return text + (f"\n```text\n{examples}\n```\n" if examples else "")
 
 
+def kernel_options() -> str:
+    needs = {"boot": "`y`", "module": "`y` or `m`", "work": "`y` or `m`, for this work only"}
+    return table(("option", "value", "use"), ((f"`{one.text}`", needs[one.need], one.use) for one in OPTIONS))
+
+
 PARTS: Mapping[str, Callable[[], str]] = {
     "language": language,
     "models": models,
@@ -339,7 +344,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "commands": commands,
     "trials.csv": lambda: csv_files.markdown(csv_files.TRIALS),
     "summary.csv": lambda: csv_files.markdown(csv_files.SUMMARY),
-    "kernel-options": lambda: kernel_config.table() + "\n",
+    "kernel-options": kernel_options,
 }
 
 

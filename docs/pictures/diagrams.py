@@ -11,10 +11,10 @@ _PURE, _ACTS = "blue", "orange"
 def data_flow() -> Picture:
     picture = Picture(
         "Data flow of matrix",
-        "A YAML file is loaded to a matrix and expanded to cells. Cells are scheduled in batches, which are rendered to "
-        "scripts and fio jobs. These are executed on a rig, which gives fio JSON, read-back and monitor samples. They "
-        "are recorded in the journal and copied to the store. Verdicts and reports come from the journal for one run, and "
-        "from the store for many. After each batch, the journal informs the scheduler.",
+        "A YAML file is loaded to a matrix and expanded to cells. Cells are scheduled in batches, which are rendered "
+        "to scripts and fio jobs. These are executed on a rig, which gives fio JSON, read-back and monitor samples. They "
+        "are recorded in the journal and copied to the store. Verdicts and reports come from the journal for one run, "
+        "and from the store for many. After each batch, the journal informs the scheduler.",
         482,
     )
     width, height = 164, 70
@@ -85,7 +85,7 @@ def layout_stack() -> Picture:
     return picture
 
 
-#: The order of `matrix run --on dry` for the example in cells-rounds-rigs.md: stacks, and which of read and write is first.
+#: The order of `matrix run --on dry` for the example in cells-rounds-rigs.md: stacks, with reads and writes in turn.
 _ROUNDS = (
     (("5, 64K", "wr"), ("6, 512K", "wr"), ("5, 512K", "wr"), ("6, 64K", "rw"), ("single", "rw")),
     (("6, 512K", "wr"), ("5, 512K", "wr"), ("6, 64K", "rw"), ("single", "rw"), ("5, 64K", "wr")),

@@ -55,14 +55,15 @@ def number(value: float) -> str:
 
 def document(width: float, height: float, title: str, description: str, style: str, parts: Sequence[str]) -> str:
     """Return an SVG file with a ground in the colour of its mode, as pages may be in the other mode."""
+    wide, high = number(width), number(height)
     return "\n".join(
         (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {number(width)} {number(height)}" '
-            f'width="{number(width)}" height="{number(height)}" role="img" aria-labelledby="title description">',
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" width="{wide}" height="{high}"',
+            ' role="img" aria-labelledby="title description">',
             f'<title id="title">{escape(title)}</title>',
             f'<desc id="description">{escape(description)}</desc>',
             f"<style>\n{palette()}{style}\n</style>",
-            f'<rect width="{number(width)}" height="{number(height)}" rx="8" fill="var(--ground)"/>',
+            f'<rect width="{wide}" height="{high}" rx="8" fill="var(--ground)"/>',
             *parts,
             "</svg>\n",
         )
@@ -119,7 +120,8 @@ class Picture:
         dashes = ' stroke-dasharray="5 4"' if dashed else ""
         corner = 5 if line else 2
         self._parts.append(
-            f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="{corner}" fill="var(--{fill})"{stroke}{dashes}/>'
+            f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="{corner}" '
+            f'fill="var(--{fill})"{stroke}{dashes}/>'
         )
 
     def line(self, *points: Point, colour: str = "text", width: float = 2, dashed: bool = False) -> None:
@@ -144,7 +146,8 @@ class Picture:
         x, y = map(number, at)
         fill = "ground" if hollow else colour
         self._parts.append(
-            f'<circle cx="{x}" cy="{y}" r="{number(radius)}" fill="var(--{fill})" stroke="var(--{colour})" stroke-width="2"/>'
+            f'<circle cx="{x}" cy="{y}" r="{number(radius)}" '
+            f'fill="var(--{fill})" stroke="var(--{colour})" stroke-width="2"/>'
         )
 
     def interval(self, at: Point, low: float, high: float, *, colour: str = "blue", upright: bool = True) -> None:

@@ -12,7 +12,7 @@ def data_flow() -> Picture:
     picture = Picture(
         "Data flow of matrix",
         "A YAML file is loaded to a matrix and expanded to cells. Cells are scheduled in batches, which are rendered "
-        "to scripts and fio jobs. These are executed on a rig, which gives fio JSON, read-back and monitor samples. They "
+        "to scripts and fio jobs. These are executed on a rig, which gives fio JSON, read-back and monitors. They "
         "are recorded in the journal and copied to the store. Verdicts and reports come from the journal for one run, "
         "and from the store for many. After each batch, the journal informs the scheduler.",
         482,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from docs.pictures import charts, diagrams
+from docs.pictures import charts, diagrams, screenshots, terminal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,12 +25,18 @@ DRAWINGS: Mapping[str, Callable[[], object]] = {
     "statistics-percentile.svg": charts.percentile,
     "statistics-comparison.svg": charts.comparison,
     "statistics-runs.svg": charts.runs,
+    "terminal.svg": terminal.film,
 }
 
 
 def main() -> None:
+    if "--record" in sys.argv[1:]:
+        from docs.pictures.record import record
+
+        record()
     for name, draw in DRAWINGS.items():
         (FOLDER / name).write_text(str(draw()))
+    screenshots.main()
 
 
 if __name__ == "__main__":

@@ -113,6 +113,13 @@ def test_the_recording_is_of_the_matrix_in_the_readme() -> None:
     assert shown.partition("\n")[2] == (FOLDER / "which.yaml").read_text()
 
 
+def test_the_readme_shows_the_answer_of_the_recording() -> None:
+    recorded = record.CAST.read_text()
+    (shown,) = (block.text for block in blocks((ROOT / "README.md").read_text()) if "Fastest stack" in block.text)
+    answer = [line for line in shown.splitlines() if not line.startswith(("$", "…"))]
+    assert not [line for line in answer if line not in recorded]
+
+
 def test_a_progress_line_that_is_soon_replaced_is_left_out() -> None:
     redraw = "\r\x1b[2K"
     events = [

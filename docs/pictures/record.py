@@ -20,7 +20,7 @@ from runner.space.declared_files import load_guidelines
 FOLDER = Path(__file__).parent
 CAST = FOLDER / "run.cast"
 REPORT = FOLDER / "report.html"
-COLUMNS, ROWS = 100, 24
+COLUMNS, ROWS = 100, 26
 PROMPT = "$ "
 COMMAND = "matrix run which.yaml"
 #: A progress line that is replaced sooner is not kept.

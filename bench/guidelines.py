@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from runner.guidelines.adaptive import looks
 from runner.guidelines.samples import Measured, Verdict
-from runner.guidelines.verdicts import SHARE, judge_guidelines
+from runner.guidelines.verdicts import SHARE, judge_guidelines, looks
 from runner.language.guidelines import Guideline
 from runner.results.record import CellRow
 from runner.statistics.stopping import Rule, StopReason

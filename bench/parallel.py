@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.engine.concurrency import FixedLevel
+from runner.engine.concurrency import Level
 from runner.engine.recorder import Event, TrialHostLimited
 from runner.engine.rigs import rig_spec
 from runner.engine.scheduler import Plan
@@ -57,7 +57,7 @@ async def once(space: Space, jobs: int, scratch: Path) -> Taken:
     plan, seen = Plan(select(space), space.matrix.repeat, space.matrix.seed), list[Event]()
     run = create(scratch, manifest(), f"jobs-{jobs}-{time.monotonic_ns()}")
     with Journal.open(run.journal) as journal:
-        level = FixedLevel(jobs)
+        level = Level.of(jobs)
         execution = executor(plan, Qemu(), journal, run, scratch, seen.append, boot_id="bench", level=level)
         began = time.monotonic()
         await execution.run()

@@ -4,15 +4,23 @@ import subprocess
 import sys
 from pathlib import Path
 
+from docs import generate
+
 TOP = Path(__file__).parents[1]
+SITE = TOP / "build" / "docs"
 
-if __name__ == "__main__":
-    from docs import generate
 
+def main() -> int:
     if "--pictures" in sys.argv[1:]:
         from docs.pictures import draw
 
         draw.main()
     generate.main()
-    target = TOP / "build" / "docs"
-    sys.exit(subprocess.call([sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", str(TOP / "docs"), str(target)]) or print(f"{target}/index.html"))
+    status = subprocess.call([sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", str(TOP / "docs"), str(SITE)])
+    if status == 0:
+        sys.stdout.write(f"{SITE}/index.html\n")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,4 +1,4 @@
-"""Write the generated parts of the reference: `python -m docs.generate`. A part stands between two comments of a page."""
+"""Write the generated parts of the reference: `python -m docs.generate`. Two comments enclose such a part."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import click
 from ruamel.yaml import YAML
 
 from runner.cli import cli
-from runner.cli.schema import hosts_schema_text, model_schema_text, schema_text
+from runner.cli.schema import schema_text
 from runner.machines.qemu import kernel_config
 from runner.reports import csv_files
 
@@ -23,11 +23,69 @@ if TYPE_CHECKING:
 Schema = dict[str, Any]
 DOCS = Path(__file__).parent
 _PART = re.compile(r"(<!-- begin (?P<name>[\w.-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
+#: Examples of keys that no shipped matrix has in a short form, by the key above and the key.
+EXAMPLES: Mapping[str, str] = {
+    "name": "chunk-sweep",
+    "description": "chunk sizes of RAID 5",
+    "bus_limit": "{pci: {disks: [0, 1], bandwidth: 133MB/s}}",
+    "faults": "[{kind: dies, disk: 1, at: 2s}]",
+    "workloads": "{oltp: {rw: randrw, bs: 4KiB, runtime: 10s}}",
+    "monitor": "10s",
+    "exclude": "[{layout: raid0, bs: 4KiB}]",
+    "only": "[{layout: [raid5, raid6]}]",
+    "kernel": "[debian-12, debian-13]",
+    "bus_limit disks": "[0, 1, 2]",
+    "disks count": "4",
+    "layouts disk": "{number: 1}",
+    "layouts disks": "{count: 3}",
+    "pick": "{number: 2}",
+    "partition": "{count: 4}",
+    "layouts partition": "{count: 4}",
+    "layouts md": "{level: 5, chunk: 64KiB}",
+    "layouts lvm": "{stripes: 4, stripe_size: 64KiB}",
+    "layouts crypt": "{cipher: aes-xts-plain64}",
+    "layouts integrity": "{algorithm: crc32c}",
+    "layouts precondition": "{how: fill}",
+    "layouts fs": "{type: xfs}",
+    "sysfs": "{queue/nomerges: [0, 2]}",
+    "iosched": "{read_expire: 250}",
+    "vm": "{dirty_ratio: [10, 40]}",
+    "cpu_governor": "performance",
+    "tune disk": "{readahead: 256KiB}",
+    "tune partition": "{readahead: 256KiB}",
+    "tune md": "{readahead: 4MiB}",
+    "tune lvm": "{readahead: 4MiB}",
+    "tune crypt": "{readahead: 1MiB}",
+    "tune integrity": "{readahead: 1MiB}",
+    "tune precondition": "{readahead: 1MiB}",
+    "tune fs": "{readahead: 1MiB}",
+    "steady": "{within: 5%, of: bw, over: 10s}",
+    "compare": "{metric: read.bw, of: {layout: far}, to: {layout: r0}, within: 10%}",
+    "ratio": "{metric: read.bw, of: {layout: a}, to: {layout: b}, at_least: 2x}",
+    "best": "{metric: write.iops, along: md.chunk, is: 64KiB, tolerance: 5%}",
+    "monotone": "{metric: read.bw, along: bs, direction: rises}",
+    "scaling": "{metric: read.bw, along: lvm.stripes, at_least: 0.9 per stripe}",
+    "effect": "{metric: write.bw, of: {ncq_depth: 31}, over: {ncq_depth: 1}, at_least: 1.2x}",
+    "bound": "{metric: read.lat_p99, at_most: 20ms}",
+    "tag": "sas",
+    "source": "data sheet of 2006",
+    "seek": "{track: 0.8ms, full: 17ms}",
+    "shingled": "{band: 256MiB, landing: 20GiB}",
+    "sum": "{metric: read.iops, whole: {layout: three}, parts: [{layout: one}], times: 3, within: 5%}",
+    "guidelines profile": "{metric: read.bw, along: offset, follows: [72, 50, 35], within: 10%}",
+    "burst": "{iops: 3000, credits: 30s}",
+    "cipher": "aes-xts-plain64",
+    "options": "noatime",
+    "where": "{layout: raid5}",
+    "follows": "[72, 50, 35]",
+    "cliff": "{after: 20GiB, bandwidth: 200MB/s}",
+}
 #: Longer values are no examples.
 _LONGEST = 40
 _SIZES = "a size (`64KiB`)"
 #: Patterns of texts, in words.
 _TEXTS = (
+    (r"/s\s*$", "a rate (`133MB/s`)"),
     ("memory", "a size, a share (`50%`) or `4x memory`"),
     (r"%\s*$)", "a size or a share (`25%`)"),
     (r"us|ms|s|m|h", "a time (`10s`)"),
@@ -39,27 +97,33 @@ _TEXTS = (
 
 def table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> str:
     lines = [head, tuple("---" for _ in head), *rows]
-    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|').replace(chr(10), ' ') for cell in row)} |\n" for row in lines)
+    return "".join(
+        f"| {' | '.join(cell.replace('|', chr(92) + '|').replace(chr(10), ' ') for cell in row)} |\n" for row in lines
+    )
 
 
-def language() -> str:
-    """Return a table for each part of a matrix, in the order in which a matrix refers to them."""
+def parts_of_the_language() -> Iterator[tuple[str, Schema]]:
+    """Yield each part of a matrix with its path, in the order in which a matrix refers to them."""
     schema = json.loads(schema_text())
-    parts = [_keys("## The top level", schema, schema)]
+    yield "The top level", schema
     seen = set[str]()
-    queue = [(name, path) for key, value in schema["properties"].items() for name, path in _references(value, key)]
+    queue = [one for key, value in schema["properties"].items() for one in _references(value, key)]
     while queue:
         name, path = queue.pop(0)
         if name in seen:
             continue
         seen.add(name)
         part = schema["$defs"][name]
-        forms = [part, *part.get("anyOf", ())]
-        for form in forms:
+        for form in (part, *part.get("anyOf", ())):
             if "properties" in form:
-                parts.append(_keys(f"## {path}", form, schema))
-                queue += [one for key, value in form["properties"].items() for one in _references(value, _below(path, key, name))]
-    return "\n".join(parts)
+                yield path, form
+                for key, value in form["properties"].items():
+                    queue += _references(value, _below(path, key, name))
+
+
+def language() -> str:
+    schema = json.loads(schema_text())
+    return "\n".join(_keys(f"## {path}", part, schema) for path, part in parts_of_the_language())
 
 
 def _below(path: str, key: str, name: str) -> str:
@@ -67,19 +131,37 @@ def _below(path: str, key: str, name: str) -> str:
 
 
 def _keys(title: str, part: Schema, schema: Schema) -> str:
-    needed = part.get("required", ())
-    parent = {"The top level": "", "workloads": "workload "}.get(title.removeprefix("## "), title.rpartition(" ")[2])
+    needed = part.get("required") or next((one["required"] for one in part.get("anyOf", ()) if "required" in one), ())
+    parent = parent_of(title.removeprefix("## "))
     rows = (
-        (f"`{key}`", _values(value, schema), _default(value, needed=key in needed), _meaning(value, schema), f"`{_example(key, value, schema, parent)}`")
+        (
+            f"`{key}`",
+            _values(value),
+            _default(value, needed=key in needed),
+            _meaning(value, schema),
+            f"`{example(key, value, parent)}`",
+        )
         for key, value in part["properties"].items()
     )
     text = part.get("description", "")
-    return f"{title}\n\n" + (f"{text}\n\n" if text else "") + table(("key", "value", "default", "meaning", "example"), rows)
+    return (
+        f"{title}\n\n"
+        + (f"{text}\n\n" if text else "")
+        + table(("key", "value", "default", "meaning", "example"), rows)
+    )
+
+
+def parent_of(path: str) -> str:
+    """Return the key above those of a part, as in the table of examples."""
+    return {"The top level": "", "workloads": "workload "}.get(path, path.rpartition(" ")[2])
 
 
 def _references(value: Schema, path: str) -> list[tuple[str, str]]:
     found = re.findall(r'"\$ref": "#/\$defs/(\w+)"', json.dumps(value))
-    return [(name, path if len(set(found)) == 1 else f"{path}: {name.removesuffix('Axes').lower()}") for name in dict.fromkeys(found)]
+    return [
+        (name, path if len(set(found)) == 1 else f"{path}: {name.removesuffix('Axes').lower()}")
+        for name in dict.fromkeys(found)
+    ]
 
 
 def _alternatives(value: Schema) -> Iterator[Schema]:
@@ -93,7 +175,7 @@ def _alternatives(value: Schema) -> Iterator[Schema]:
             yield form
 
 
-def _values(value: Schema, schema: Schema) -> str:
+def _values(value: Schema) -> str:
     return " or ".join(dict.fromkeys(filter(None, (_form(one) for one in _alternatives(value)))))
 
 
@@ -107,7 +189,14 @@ def _form(one: Schema) -> str:
         return ", ".join(f"`{text}`" for text in texts)
     if "pattern" in one:
         return next((words for part, words in _TEXTS if part in one["pattern"]), "a text")
-    kinds: Mapping[str, str] = {"integer": "a number", "number": "a number", "boolean": "`true`, `false`", "string": "a text", "array": "a list", "object": "a map"}
+    kinds: Mapping[str, str] = {
+        "integer": "a number",
+        "number": "a number",
+        "boolean": "`true`, `false`",
+        "string": "a text",
+        "array": "a list",
+        "object": "a map",
+    }
     text = kinds.get(str(one.get("type")), "")
     low, high = one.get("minimum", one.get("exclusiveMinimum")), one.get("maximum")
     if low is not None and high is not None and high < 2**31 - 1:
@@ -179,15 +268,17 @@ def _shipped_examples() -> Mapping[tuple[str, str], str]:
     return found
 
 
-def _example(key: str, value: Schema, schema: Schema, parent: str) -> str:
+def example(key: str, value: Schema, parent: str) -> str:
+    if given := EXAMPLES.get(f"{parent} {key}".strip()) or EXAMPLES.get(key):
+        return f"{key}: {given}"
     if shipped := _shipped_examples().get((parent, key)):
         return shipped
-    given = value.get("examples") or [_example_of(one, schema, value) for one in _alternatives(value)][:1] or ["…"]
+    given = value.get("examples") or [_example_of(one, value) for one in _alternatives(value)][:1] or ["…"]
     text = given[0] if isinstance(given[0], str) else json.dumps(given[0], ensure_ascii=False).replace('"', "")
     return f"{key}: {text}"
 
 
-def _example_of(one: Schema, schema: Schema, value: Schema) -> str:
+def _example_of(one: Schema, value: Schema) -> str:
     if "examples" in one:
         return str(one["examples"][0])
     if "enum" in one:
@@ -199,17 +290,23 @@ def _example_of(one: Schema, schema: Schema, value: Schema) -> str:
         return "true"
     if one.get("type") in {"integer", "number"}:
         return str(one.get("minimum") or one.get("exclusiveMinimum") or value.get("default") or 1)
-    return next((words.partition("`")[2].partition("`")[0] for part, words in _TEXTS if part in one.get("pattern", "")), "…")
+    return next(
+        (words.partition("`")[2].partition("`")[0] for part, words in _TEXTS if part in one.get("pattern", "")), "…"
+    )
 
 
 def models() -> str:
-    schema = json.loads(model_schema_text())
-    return "\n".join(_keys(f"## {name}", part, schema) for name, part in schema["$defs"].items() if "properties" in part)
+    schema = json.loads(schema_text("model"))
+    return "\n".join(
+        _keys(f"## {name}", part, schema) for name, part in schema["$defs"].items() if "properties" in part
+    )
 
 
 def hosts() -> str:
-    schema = json.loads(hosts_schema_text())
-    return "\n".join(_keys(f"## {name}", part, schema) for name, part in schema["$defs"].items() if "properties" in part)
+    schema = json.loads(schema_text("hosts"))
+    return "\n".join(
+        _keys(f"## {name}", part, schema) for name, part in schema["$defs"].items() if "properties" in part
+    )
 
 
 def commands() -> str:
@@ -218,7 +315,7 @@ def commands() -> str:
     parts = []
     for name in cli.list_commands(root):
         command = cli.get_command(root, name)
-        assert command
+        assert command  # noqa: S101 - the group lists it
         context = click.Context(command, info_name=name, parent=root)
         parts.append(_command(command, context))
     return "\n".join(parts)
@@ -230,7 +327,8 @@ def _command(command: click.Command, context: click.Context) -> str:
     options = ((f"`{names}`", text) for names, text in rows)
     about = inspect.cleandoc(command.help or "").replace("\b\n", "")
     examples = inspect.cleandoc(command.epilog or "").replace("\b\n", "")
-    text = f"## matrix {command.name}\n\n`matrix {command.name} {usage}`\n\n{about}\n\n{table(('option', 'meaning'), options)}"
+    title = f"## matrix {command.name}\n\n`matrix {command.name} {usage}`"
+    text = f"{title}\n\n{about}\n\n{table(('option', 'meaning'), options)}"
     return text + (f"\n```text\n{examples}\n```\n" if examples else "")
 
 

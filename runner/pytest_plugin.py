@@ -11,7 +11,8 @@ with the reason. Workers of pytest-xdist share one run: the first one measures, 
 from __future__ import annotations
 
 import fcntl
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from secrets import token_hex
@@ -22,13 +23,12 @@ import pytest
 from runner.base.errors import BadInput, MatrixError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from types import TracebackType
 
     from runner.guidelines.verdicts import Judgement
     from runner.language.guidelines import Guideline
-    from runner.reports.run_data import RunData
-    from runner.reports.summary import CellSummary
+    from runner.reports.run_data import CellSummary
     from runner.results.run_folder import RunFolder
     from runner.space.load import Declared
     from runner.space.space import Cell
@@ -75,7 +75,6 @@ class MatrixFile(pytest.File):
 
     @property
     def outcome(self) -> Outcome:
-        """Return the results of the selected items. The first call measures them."""
         if isinstance(self._result, _Failure):
             raise self._result.error.with_traceback(self._result.traceback)
         return self._result
@@ -89,24 +88,33 @@ class MatrixFile(pytest.File):
             return _Failure(error, error.__traceback__)
 
     def _measure(self) -> Outcome:
-        items = [item for item in self.session.items if item.parent is self]
-        cells = {item.cell.id for item in items if isinstance(item, CellItem)}
-        for item in items:
-            if isinstance(item, GuidelineItem):
-                cells |= self._cells_of(item.guideline)
-        return _measure(self, cells)
+        """Return the results of this pytest session. The first worker measures, the others wait."""
+        config = self.config
+        results: Path = config.getoption("--matrix-results")
+        results.mkdir(parents=True, exist_ok=True)
+        worker = getattr(config, "workerinput", {})
+        session = worker.get("testrunuid", config.stash.setdefault(_SESSION, token_hex(8)))[:12]
+        name = f"{self.declared.space.matrix.name}-pytest-{session}"
+        # One lock for all matrices, because two runs at a time would disturb each other.
+        with (results / ".pytest.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            return _load_outcome(self, _run(self, self._selected_cells(), results, name))
 
-    def _cells_of(self, guideline: Guideline) -> set[str]:
+    def _selected_cells(self) -> frozenset[str]:
         from runner.guidelines.claims import ClaimScope, NotTested, questions_of
         from runner.results.record import CellRow
         from runner.space.select import select
 
         rows = [CellRow(cell.id, cell.name, cell.axes) for cell in select(self.declared.space).cells()]
-        try:
-            questions = questions_of(guideline.claimed, ClaimScope.of(rows)).questions
-        except NotTested:
-            return set()
-        return {cell for one in questions for cell in one.cells}
+        cells = set[str]()
+        for item in self.session.items:
+            if item.parent is self and isinstance(item, CellItem):
+                cells.add(item.cell.id)
+            elif item.parent is self and isinstance(item, GuidelineItem):
+                with suppress(NotTested):
+                    questions = questions_of(item.guideline.claimed, ClaimScope.of(rows)).questions
+                    cells.update(cell for one in questions for cell in one.cells)
+        return frozenset(cells)
 
 
 class _Item(pytest.Item):
@@ -117,7 +125,6 @@ class _Item(pytest.Item):
 
     @property
     def outcome(self) -> Outcome:
-        """Return the results; report an error for the user without a traceback."""
         try:
             return self.matrix.outcome
         except MatrixError as error:
@@ -137,8 +144,6 @@ def _message(error: MatrixError) -> str:
 
 
 class CellItem(_Item):
-    """A cell; broken trials are an error."""
-
     def __init__(self, *, cell: Cell, **more: object) -> None:
         super().__init__(**more)  # type: ignore[arg-type]
         self.cell = cell
@@ -157,14 +162,11 @@ class CellItem(_Item):
             pytest.skip(f"all {summary.unsettled} trials missed the wanted steady state")
 
     def runtest(self) -> None:
-        """Add the figures to the report."""
         for name, estimate in self.outcome.summaries[self.cell.id].figures.items():
             self.user_properties.append((name, estimate.mean))
 
 
 class GuidelineItem(_Item):
-    """A guideline; it fails if measurements refute it."""
-
     def __init__(self, *, guideline: Guideline, **more: object) -> None:
         super().__init__(**more)  # type: ignore[arg-type]
         self.guideline = guideline
@@ -191,12 +193,9 @@ class ClaimFailed(MatrixError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """The results of a run, by item."""
-
     folder: RunFolder
-    content: RunData
-    summaries: dict[str, CellSummary] = field(default_factory=dict)
-    judgements: dict[str, Judgement] = field(default_factory=dict)
+    summaries: dict[str, CellSummary]
+    judgements: dict[str, Judgement]
 
 
 @dataclass(frozen=True)
@@ -205,19 +204,6 @@ class _Failure:
 
     error: Exception
     traceback: TracebackType | None
-
-
-def _measure(file: MatrixFile, cells: Iterable[str]) -> Outcome:
-    """Return the results of this pytest session. The first worker measures, the others wait."""
-    config, matrix = file.config, file.declared.space.matrix
-    results: Path = config.getoption("--matrix-results")
-    results.mkdir(parents=True, exist_ok=True)
-    worker = getattr(config, "workerinput", {})
-    name = f"{matrix.name}-pytest-{worker.get('testrunuid', config.stash.setdefault(_SESSION, token_hex(8)))[:12]}"
-    # One lock for all matrices, because two runs at a time would disturb each other.
-    with (results / ".pytest.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        return _load_outcome(file, _run(file, frozenset(cells), results, name))
 
 
 def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> RunFolder:
@@ -259,9 +245,5 @@ def _load_outcome(file: MatrixFile, folder: RunFolder) -> Outcome:
     guidelines = file.declared.space.matrix.guidelines
     with folder.locked(), Journal.existing(folder.journal) as journal:
         content = report(folder, journal, guidelines, interrupted=False).content
-    return Outcome(
-        folder,
-        content,
-        {one.cell.id: one for one in content.summaries},
-        {one.guideline.id: one for one in content.judgements},
-    )
+    summaries = {one.cell.id: one for one in content.summaries}
+    return Outcome(folder, summaries, {one.guideline.id: one for one in content.judgements})

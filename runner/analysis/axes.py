@@ -6,13 +6,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
 T = TypeVar("T")
+K = TypeVar("K", bound="Hashable")
 #: A position on each of some axes; None agrees with every position.
 Key = tuple[str | None, ...]
 #: The most rows of one combination that a table can have.
 MOST = 1000
+
+
+def grouped(keyed: Iterable[tuple[K, T]]) -> dict[K, list[T]]:
+    found: dict[K, list[T]] = {}
+    for key, item in keyed:
+        found.setdefault(key, []).append(item)
+    return found
 
 
 class TooManyRows(Exception):
@@ -21,8 +29,6 @@ class TooManyRows(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Row(Generic[T]):
-    """A combination of positions, and the items that agree with it in each column."""
-
     key: Key
     columns: tuple[tuple[T, ...], ...]
 
@@ -53,7 +59,6 @@ def side_by_side(columns: Sequence[Sequence[tuple[Key, T]]]) -> list[Row[T]]:
 
 
 def combinations(keys: Iterable[Key]) -> list[Key]:
-    """Return all maximal keys from merging keys that agree."""
     given = list(dict.fromkeys(keys))
     seen, waiting, complete = set(given), list(given), []
     while waiting:
@@ -96,7 +101,6 @@ def aliases_of(axes: Axes) -> dict[str, str]:
 
 
 def with_aliases(axes: Axes) -> Axes:
-    """Return the axes of a cell, each also under its shared name."""
     return {**axes, **aliases_of(axes)}
 
 
@@ -112,7 +116,6 @@ def common_aliases(cells: Iterable[Axes]) -> list[str]:
 
 
 def under_aliases(cells: Sequence[Axes], aliases: Collection[str]) -> list[Axes]:
-    """Replace axes by their shared names."""
     renamed = {name: alias for alias in aliases for name in ALIASES.get(alias, ())}
     return [{renamed.get(name, name): value for name, value in axes.items()} for axes in cells] if renamed else [*cells]
 
@@ -125,7 +128,6 @@ def unite_axes(cells: Sequence[Axes], named: Collection[str]) -> list[Axes]:
 
 
 def is_workload_axis(axis: str) -> bool:
-    """Return whether an axis belongs to the workload."""
     return axis.partition(".")[0] == "workload"
 
 
@@ -139,17 +141,14 @@ def may_lack(axis: str) -> bool:
 
 
 def names_of(cells: Iterable[Axes]) -> list[str]:
-    """Return every axis of these cells."""
     return list(dict.fromkeys(name for axes in cells for name in axes))
 
 
 def varying_axes(cells: Sequence[Axes], but: Collection[str] = ()) -> list[str]:
-    """Return the axes by which these cells differ."""
     return [name for name in names_of(cells) if name not in but and len({axes.get(name) for axes in cells}) > 1]
 
 
 def tunables_with_default(cells: Iterable[Axes]) -> set[str]:
-    """Return the tunables that a cell leaves at the default of the kernel."""
     return {name for axes in cells for name, value in axes.items() if value == DEFAULT and is_tunable(name)}
 
 
@@ -175,7 +174,6 @@ def keys_of(cells: Sequence[Axes], names: Sequence[str], runs: Sequence[str]) ->
 
 
 def in_reading_order(names: Sequence[str]) -> list[str]:
-    """Order axes for readers: the layout, the workload, the rest of the stack, tunables."""
     return sorted(names, key=lambda name: (name != "layout", not is_workload_axis(name), is_tunable(name)))
 
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
+from statistics import fmean
 from typing import TYPE_CHECKING
 
+from runner.analysis.axes import grouped
 from runner.analysis.metrics import is_percentile, metrics_for, more_is_faster
 from runner.analysis.pairs import pairs_of
 from runner.analysis.samples import mean_over_runs
 from runner.analysis.tables import warnings
 from runner.base.errors import BadInput
+from runner.reports.terminal_text import times
 from runner.results.record import Outcome
+from runner.space.notes import few
 from runner.statistics.ratios import Verdict, paired_ratio, predicted_ratio, ratio_by_history, unpaired_ratio, verdicts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from runner.analysis.operands import Side
     from runner.analysis.pairs import Pair, Pairs
@@ -25,8 +28,6 @@ if TYPE_CHECKING:
 
 
 class Speed(StrEnum):
-    """The verdict on B against A."""
-
     SLOWER = "slower"
     FASTER = "faster"
     SAME = "same"
@@ -35,8 +36,6 @@ class Speed(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One figure of one cell on both sides."""
-
     name: str
     cells: tuple[str, str]
     metric: str
@@ -51,14 +50,15 @@ class Line:
 
     @property
     def doubtful(self) -> bool:
-        """Return whether it uses host-limited trials."""
         return any(host_limited for _, host_limited in self.host_limited)
+
+    @property
+    def interval(self) -> str:
+        return f"{times(self.ratio.low)} to {times(self.ratio.high)}" if self.ratio and self.ratio.low else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A cell with figures on one side only, and what the other side has instead."""
-
     name: str
     side: str
     why: str
@@ -66,8 +66,6 @@ class Missing:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of a comparison. Ratios are B over A."""
-
     a: Side
     b: Side
     within: float
@@ -80,13 +78,7 @@ class Comparison:
 
     @property
     def slower(self) -> int:
-        """Return the number of figures that are worse in B."""
         return sum(line.speed is Speed.SLOWER for line in self.lines)
-
-    @property
-    def counts(self) -> Mapping[Speed, int]:
-        """Return the number of figures by verdict."""
-        return Counter(line.speed for line in self.lines)
 
 
 def compare_sides(
@@ -115,97 +107,93 @@ def compare_sides(
         if all(any(one.rounds(metric) for one in side) for side in (pair.left, pair.right))
     ]
     missing = _missing(matched)
-    broken = _broken_names(matched)
+    broken = [
+        pair.name
+        for pair in matched.found
+        if _measured(pair.left) and any(one.counts.get(Outcome.BROKEN) for one in pair.right)
+    ]
     if not pairs and not broken:
         raise _nothing_in_common(a, b, matched, missing)
-    before = [_by_id(group) for group in history]
+    earlier = [grouped((one.cell.id, one) for one in group.found) for group in history]
     ratios = [
-        _ratio(
-            pair.left,
-            pair.right,
-            metric,
-            confidence,
-            [group[one] for group in before if (one := pair.left[0].cell.id) in group],
-        )
+        _ratio(pair, metric, confidence, [group[cell] for group in earlier if (cell := pair.left[0].cell.id) in group])
         for pair, metric in pairs
     ]
     lines = [
         _line(pair, metric, ratio, verdict)
         for (pair, metric), ratio, verdict in zip(pairs, ratios, verdicts(ratios, within), strict=True)
     ]
-    notes = (
-        *_notes(a, b, _most(matched), ratios),
-        *_of_percentiles(metrics),
-        *matched.notes,
-        *shared,
-        *_unfinished(a, b, recorded or {}),
-        *_broke(broken),
-    )
-    return Comparison(a, b, within, confidence, lines, missing, notes, broken)
+    notes = [*_precision_notes(a, b, matched, ratios)]
+    if any(map(is_percentile, metrics)):
+        notes.append("percentiles: of all requests of a side together; B / A and its doubt rest on each trial's own")
+    notes += [*matched.notes, *shared, *_unfinished(a, b, recorded or {})]
+    if broken:
+        reasons = "`matrix results --outcome broken` shows the reasons"
+        notes.append(f"B has broken trials where A has figures: {few(broken, 3)}; {reasons}")
+    return Comparison(a, b, within, confidence, lines, missing, tuple(notes), broken)
 
 
 def _line(pair: Pair, metric: str, ratio: Ratio | None, verdict: Verdict) -> Line:
     left, right = pair.left, pair.right
+    speeds = {Verdict.SAME: Speed.SAME, Verdict.UNKNOWN: Speed.UNKNOWN}
+    faster = (verdict is Verdict.MORE) == more_is_faster(metric)
     return Line(
         pair.name,
         (left[0].cell.id, right[0].cell.id),
         metric,
         (mean_over_runs(left, metric), mean_over_runs(right, metric)),
         ratio,
-        _speed(verdict, metric),
+        speeds.get(verdict, Speed.FASTER if faster else Speed.SLOWER),
         (_stopped(left), _stopped(right)),
         (_host_limited(left, metric), _host_limited(right, metric)),
     )
 
 
-def _most(matched: Pairs) -> list[int]:
-    """Return for each side the largest number of runs that share a cell."""
-    sides = [
-        [*(pair.left for pair in matched.found), *matched.alone[0]],
-        [*(pair.right for pair in matched.found), *matched.alone[1]],
-    ]
-    return [max((len({one.run.id for one in several}) for several in side), default=0) for side in sides]
+def _stopped(several: Sequence[Samples]) -> str:
+    return ", ".join(sorted({one.stopped.value for one in several}))
+
+
+def _host_limited(several: Sequence[Samples], metric: str) -> tuple[int, int]:
+    return sum(len(one.counted(metric)) for one in several), sum(one.host_limited_of(metric) for one in several)
 
 
 def _nothing_in_common(a: Side, b: Side, matched: Pairs, missing: Sequence[Missing]) -> BadInput:
-    """Explain why there is no common cell: other cells, or cells without figures on one side, with the reason."""
     details, resolution = ("", "") if matched.found else matched.why
-    told = [f"{one.name}: {one.why} in {one.side}" for one in missing] if matched.found else []
-    more = f"\nand {len(told) - 5:,} more" if len(told) > 5 else ""
-    cells = "; ".join(f"{side.name}: {_cells(alone)}" for side, alone in zip((a, b), matched.alone, strict=True))
+    lines = [f"{one.name}: {one.why} in {one.side}" for one in missing] if matched.found else []
+    more = f"\nand {len(lines) - 5:,} more" if len(lines) > 5 else ""
+    cells = "; ".join(
+        f"{side.name}: {few((several[0].cell.name for several in alone), 3) or 'none'}"
+        for side, alone in zip((a, b), matched.alone, strict=True)
+    )
     return BadInput(
         f"{a.name} and {b.name} have no common cell with figures on both sides",
-        details=details or "\n".join(told[:5]) + more or cells,
+        details=details or "\n".join(lines[:5]) + more or cells,
         resolution=resolution or "compare runs of one matrix; `matrix results A B` shows what there is",
     )
 
 
 def differences(a: Side, b: Side) -> list[tuple[str, str, str]]:
-    """Return the differences of the environments: the name, and its value on either side."""
     # For equal cells, the seed decides only their order.
     return [one for one in _differing(a, b) if one[0] != "seed"]
 
 
 def _differing(a: Side, b: Side) -> list[tuple[str, str, str]]:
-    there = _environment(a), _environment(b)
+    environments = _environment(a), _environment(b)
     found = []
-    for name in sorted(there[0].keys() | there[1].keys()):
-        left, right = (" | ".join(sorted(one.get(name, ()))) for one in there)
+    for name in sorted(environments[0].keys() | environments[1].keys()):
+        left, right = (" | ".join(sorted(one.get(name, ()))) for one in environments)
         if left != right:
             found.append((name, left or "not known", right or "not known"))
     return found
 
 
 def _refuse_mixture(a: Side, b: Side) -> None:
-    synthetic = {side.name: {run.synthetic for run in side.runs} for side in (a, b)}
-    if len(set().union(*synthetic.values())) > 1:
-        told = {
-            name: "synthetic" if kinds == {True} else "measured" if kinds == {False} else "partly synthetic"
-            for name, kinds in synthetic.items()
-        }
+    synthetic = {side.name: frozenset(run.synthetic for run in side.runs) for side in (a, b)}
+    if len(frozenset().union(*synthetic.values())) > 1:
+        words = {frozenset({True}): "synthetic", frozenset({False}): "measured"}
         raise BadInput(
             "synthetic figures cannot be compared with measured ones",
-            details="; ".join(f"{name}: {word}" for name, word in told.items()),
+            details="; ".join(f"{name}: {words.get(kinds, 'partly synthetic')}" for name, kinds in synthetic.items()),
             resolution="name runs of one kind; `matrix results` shows the machine of each run",
         )
 
@@ -229,96 +217,69 @@ def _apart(a: Side, b: Side) -> tuple[Side, Side, tuple[str, ...]]:
             resolution="name other runs on one of the sides; `matrix results` lists them",
         )
     kept = [side if names[at] <= shared else side.without(shared) for at, side in enumerate((a, b))]
-    told = sorted({run.name for side in (a, b) for run in side.runs if run.id in shared})
+    run_names = sorted({run.name for side in (a, b) for run in side.runs if run.id in shared})
     where = "B alone" if kept[1] is b else "A alone" if kept[0] is a else "neither"
-    few = ", ".join(told[:3]) + (f" and {len(told) - 3} more" if len(told) > 3 else "")
-    return kept[0], kept[1], (f"on both sides, so counted for {where}: {few}",)
+    return kept[0], kept[1], (f"on both sides, so counted for {where}: {few(run_names, 3)}",)
 
 
-def _notes(a: Side, b: Side, most: Sequence[int], ratios: Sequence[Ratio | None]) -> tuple[str, ...]:
-    """Return notes on precision.
-
-    `most` is the largest number of runs of a side that share a cell; parts of a matrix share none.
-    """
+def _precision_notes(a: Side, b: Side, matched: Pairs, ratios: Sequence[Ratio | None]) -> Iterator[str]:
     runs = {run.id: run for run in (*a.runs, *b.runs)}
-    notes = list(warnings(runs.values()))
-    counts = sorted(most)
-    if counts == [1, 1] and len(runs) > 1 and ratios:
-        notes += _of_single_runs([ratio.foreseen for ratio in ratios if ratio])
-    if counts[0] == 1 < counts[1]:
-        notes.append(
-            "one run against several: it differs if it is farther off than another run of the other side would be"
-            + ("; two runs give a poor estimate of that" if counts[1] == 2 else "")
-        )
-    if counts[0] > 1:
-        notes.append("several runs a side: each run counts as one value, because trials of one run are more alike")
-    return tuple(notes)
+    yield from warnings(runs.values())
+    fewest, most = sorted(_most_runs_of_a_cell(matched))
+    if fewest == most == 1 and len(runs) > 1 and ratios:
+        yield from _single_run_notes([ratio.foreseen for ratio in ratios if ratio])
+    if fewest == 1 < most:
+        rule = "it differs if it is farther off than another run of the other side would be"
+        yield f"one run against several: {rule}{'; two runs give a poor estimate of that' * (most == 2)}"
+    if fewest > 1:
+        yield "several runs a side: each run counts as one value, because trials of one run are more alike"
 
 
-def _of_single_runs(earlier: Sequence[int]) -> list[str]:
-    """Note whether the scatter of single runs is known. `earlier` is the number of earlier runs for each figure."""
+def _most_runs_of_a_cell(matched: Pairs) -> list[int]:
+    """Return the largest number of runs of each side that share a cell. Parts of a matrix share none."""
+    left = [*(pair.left for pair in matched.found), *matched.alone[0]]
+    right = [*(pair.right for pair in matched.found), *matched.alone[1]]
+    return [max((len({one.run.id for one in several}) for several in side), default=0) for side in (left, right)]
+
+
+def _single_run_notes(earlier: Sequence[int]) -> Iterator[str]:
+    """Describe whether the scatter of single runs is known. `earlier` counts the earlier runs of each figure."""
     known = [count for count in earlier if count]
     caveat = (
         "one run a side: an effect that is constant in a run but differs between runs (other load on the host) is "
         "part of the ratio"
     )
     if not known:
-        return [caveat]
+        yield caveat
+        return
     count = str(max(known)) if min(known) == max(known) else f"{min(known)} to {max(known)}"
-    told = [
-        f"one run a side: {count} earlier runs in the same environment show the difference between whole runs",
-    ]
+    yield f"one run a side: {count} earlier runs in the same environment show the difference between whole runs"
     if len(known) < len(earlier):
-        told.append(
-            f"of {len(earlier) - len(known):,} of {len(earlier):,} figures there are too few earlier runs: {caveat}"
-        )
-    return told
+        yield f"of {len(earlier) - len(known):,} of {len(earlier):,} figures there are too few earlier runs: {caveat}"
 
 
-def _of_percentiles(metrics: Sequence[str]) -> tuple[str, ...]:
-    """Note that the ratio of percentiles is not the ratio of the shown values of A and B."""
-    if not any(map(is_percentile, metrics)):
-        return ()
-    return ("percentiles: of all requests of a side together; B / A and its doubt rest on each trial's own",)
-
-
-def _by_id(side: Side) -> dict[str, list[Samples]]:
-    found: dict[str, list[Samples]] = {}
-    for one in side.found:
-        found.setdefault(one.cell.id, []).append(one)
-    return found
-
-
-def _values(several: Sequence[Samples], metric: str) -> list[float]:
-    return [value for one in several for value in one.rounds(metric).values()]
-
-
-def _ratio(
-    a: Sequence[Samples],
-    b: Sequence[Samples],
-    metric: str,
-    confidence: float,
-    history: Sequence[Sequence[Samples]] = (),
-) -> Ratio | None:
+def _ratio(pair: Pair, metric: str, confidence: float, history: Sequence[Sequence[Samples]]) -> Ratio | None:
     """Return the ratio, round by round if one run has both sides in its rounds, else from two samples.
 
     With several runs on a side, each run is one value: trials of one run are more alike than runs, and would understate
     the uncertainty. A single run is compared by the scatter of the other side's runs, and two single runs by that of
     earlier runs.
     """
+    a, b = pair.left, pair.right
     if len(a) == len(b) == 1 and a[0].run.id == b[0].run.id and not _parts_of_one(a[0], b[0], metric):
         return paired_ratio(a[0].rounds(metric), b[0].rounds(metric), confidence)
-    runs = [[list(values.values()) for one in side if (values := one.rounds(metric))] for side in (a, b)]
-    if min(map(len, runs)) > 1:
-        left, right = ([sum(values) / len(values) for values in side] for side in runs)
-        return unpaired_ratio(left, right, confidence)
-    if max(map(len, runs)) > 1:
-        return predicted_ratio(runs[0], runs[1], confidence)
-    before = [[list(values.values()) for one in group if (values := one.rounds(metric))] for group in history]
-    if known := ratio_by_history(_values(a, metric), _values(b, metric), before, confidence):
+
+    def values_by_run(several: Sequence[Samples]) -> list[list[float]]:
+        return [list(values.values()) for one in several if (values := one.rounds(metric))]
+
+    left, right = values_by_run(a), values_by_run(b)
+    if len(left) > 1 and len(right) > 1:
+        return unpaired_ratio([fmean(values) for values in left], [fmean(values) for values in right], confidence)
+    if len(left) > 1 or len(right) > 1:
+        return predicted_ratio(left, right, confidence)
+    if known := ratio_by_history(left[0], right[0], [values_by_run(group) for group in history], confidence):
         return known
-    early = any(one.rule.is_adaptive for one in (*a, *b))
-    return unpaired_ratio(_values(a, metric), _values(b, metric), confidence, early=early)
+    return unpaired_ratio(left[0], right[0], confidence, early=any(one.rule.is_adaptive for one in (*a, *b)))
 
 
 def _parts_of_one(a: Samples, b: Samples, metric: str) -> bool:
@@ -326,27 +287,12 @@ def _parts_of_one(a: Samples, b: Samples, metric: str) -> bool:
     return a.cell.id == b.cell.id and not a.rounds(metric).keys() & b.rounds(metric).keys()
 
 
-def _speed(verdict: Verdict, metric: str) -> Speed:
-    if verdict in {Verdict.SAME, Verdict.UNKNOWN}:
-        return Speed.SAME if verdict is Verdict.SAME else Speed.UNKNOWN
-    return Speed.FASTER if (verdict is Verdict.MORE) == more_is_faster(metric) else Speed.SLOWER
-
-
-def _stopped(several: Sequence[Samples]) -> str:
-    return ", ".join(sorted({one.stopped.value for one in several}))
-
-
-def _host_limited(several: Sequence[Samples], metric: str) -> tuple[int, int]:
-    return sum(len(one.counted(metric)) for one in several), sum(one.host_limited_of(metric) for one in several)
-
-
 def _missing(matched: Pairs) -> list[Missing]:
-    """Return the cells with figures on one side only."""
     found = []
     for lacking, at in (("B", 0), ("A", 1)):
         for pair in matched.found:
-            there, other = (pair.left, pair.right) if at == 0 else (pair.right, pair.left)
-            if _measured(there) and not _measured(other):
+            having, other = (pair.left, pair.right) if at == 0 else (pair.right, pair.left)
+            if _measured(having) and not _measured(other):
                 reasons = "; ".join(dict.fromkeys(reason for one in other for reason in one.reasons))
                 why = f"{other[0].outcome}: {reasons}" if reasons else "no trial reached its steady state"
                 found.append(Missing(pair.name, lacking, why))
@@ -356,39 +302,17 @@ def _missing(matched: Pairs) -> list[Missing]:
     return found
 
 
-def _broken_names(matched: Pairs) -> list[str]:
-    return [pair.name for pair in matched.found if _measured(pair.left) and _broken(pair.right)]
-
-
 def _measured(several: Sequence[Samples]) -> bool:
     """Return whether there are figures. Trials without a steady state have none."""
     return any(one.counts.get(Outcome.MEASURED, 0) > one.unsettled for one in several)
 
 
-def _broken(several: Sequence[Samples]) -> bool:
-    return any(one.counts.get(Outcome.BROKEN) for one in several)
-
-
-def _broke(cells: Sequence[str]) -> tuple[str, ...]:
-    if not cells:
-        return ()
-    few = ", ".join(cells[:3]) + (f" and {len(cells) - 3:,} more" if len(cells) > 3 else "")
-    return (f"B has broken trials where A has figures: {few}; `matrix results --outcome broken` shows the reasons",)
-
-
-def _unfinished(a: Side, b: Side, recorded: Mapping[str, int]) -> tuple[str, ...]:
-    return tuple(
-        f"{name} is not finished: {recorded.get(run.id, 0):,} of {run.planned:,} trials"
-        + (f" of {run.name}" if len(side.runs) > 1 else "")
-        for name, side in (("A", a), ("B", b))
-        for run in side.runs
-        if not run.finished
-    )
-
-
-def _cells(found: Sequence[Sequence[Samples]]) -> str:
-    names = [several[0].cell.name for several in found]
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "") or "none"
+def _unfinished(a: Side, b: Side, recorded: Mapping[str, int]) -> Iterator[str]:
+    for name, side in (("A", a), ("B", b)):
+        for run in side.runs:
+            if not run.finished:
+                which = f" of {run.name}" if len(side.runs) > 1 else ""
+                yield f"{name} is not finished: {recorded.get(run.id, 0):,} of {run.planned:,} trials{which}"
 
 
 def _environment(side: Side) -> dict[str, set[str]]:

@@ -2,49 +2,36 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
+from runner.analysis.axes import grouped
 from runner.analysis.compare import Speed, differences
 from runner.analysis.metrics import METRICS
+from runner.analysis.tables import bounded_ratio
 from runner.reports.table import HINT, Grid
 from runner.reports.terminal import percent
 from runner.reports.terminal_text import figure, times
 from runner.space.notes import few
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from runner.analysis.compare import Comparison, Line, Missing
+    from runner.analysis.compare import Comparison, Line
     from runner.reports.table import Value
-    from runner.statistics.ratios import Ratio
-
 
 #: The largest difference between the ratio of geometric means and that of shown means without a note.
 _APART = 0.02
 
 
 def data_table(done: Comparison) -> Grid:
-    """Return plain numbers in base units."""
     head = ("name", "cell_a", "cell_b", "metric", "a", "b", "ratio", "ratio_low", "ratio_high", "p", "verdict")
-    columns = (
-        *head,
-        "within",
-        "confidence",
-        "paired",
-        "earlier_runs",
-        "trials_a",
-        "trials_b",
-        "values_a",
-        "values_b",
-        "stopped_a",
-        "stopped_b",
-        "host_limited_a",
-        "host_limited_b",
-    )
+    by_side = [f"{name}_{side}" for name in ("trials", "values", "stopped", "host_limited") for side in "ab"]
+    columns = (*head, "within", "confidence", "paired", "earlier_runs", *by_side)
     rows: list[tuple[Value, ...]] = [
         (
             *(line.name, *line.cells, line.metric, *line.means),
-            *_ratio_values(line.ratio),
+            *(*bounded_ratio(line.ratio), line.ratio.p if line.ratio else None),
             *(line.speed.value, done.within, done.confidence),
             *((line.ratio.paired, line.ratio.foreseen) if line.ratio else (None, None)),
             *(trials for trials, _ in line.host_limited),
@@ -58,11 +45,10 @@ def data_table(done: Comparison) -> Grid:
     rows += [
         (one.name, *blank * 9, f"{one.why} in {one.side}", *blank * (len(columns) - len(head))) for one in done.missing
     ]
-    return Grid(columns, rows, (*done.notes, *_doubts(done), *_told(differences(done.a, done.b))))
+    return Grid(columns, rows, (*done.notes, *_caveats(done)))
 
 
 def display_table(done: Comparison, *, most: int | None, hint: str = HINT) -> Grid:
-    """Return a table for people: slower figures first, then faster ones, then others if there is room."""
     order = list(Speed)
     lines = sorted(done.lines, key=lambda line: (order.index(line.speed), -_distance(line)))
     cut = lines if most is None else lines[:most]
@@ -71,76 +57,53 @@ def display_table(done: Comparison, *, most: int | None, hint: str = HINT) -> Gr
             *(line.name, line.metric),
             *(figure(mean, METRICS[line.metric]) for mean in line.means),
             times(line.ratio.ratio) if line.ratio else "",
-            f"{times(line.ratio.low)} to {times(line.ratio.high)}" if line.ratio and line.ratio.low else "",
+            line.interval,
             f"{line.speed.value}{' (!)' if line.doubtful else ''}",
         )
         for line in cut
     ]
     columns = ("cell", "figure", f"A: {done.a.name}", f"B: {done.b.name}", "B / A", "interval", "B is")
-    notes = [_sentence(done)]
-    if len(cut) < len(lines):
-        notes.append(f"{len(lines) - len(cut):,} more lines; {hint}")
-    notes += [*_of_means(done.lines), *_without_ratio(done.missing)]
-    told = _told(differences(done.a, done.b))
-    return Grid(columns, rows, (*done.notes, *notes, *_doubts(done), *told), frozenset(columns[2:6]))
+    more = f"{len(lines) - len(cut):,} more lines; {hint}" if len(cut) < len(lines) else ""
+    notes = filter(None, (*done.notes, _summary(done), more, *_ratio_notes(done), *_caveats(done)))
+    return Grid(columns, rows, tuple(notes), frozenset(columns[2:6]))
 
 
-def _of_means(lines: Sequence[Line]) -> Iterator[str]:
-    """Note that the ratio is not that of the shown means, if they differ."""
-    quotients = [(*line.means, line.ratio.ratio) for line in lines if line.ratio and all(line.means)]
-    differing = sum(abs(b / a / ratio - 1) > _APART for a, b, ratio in quotients if a and b)
-    if differing:
+def _ratio_notes(done: Comparison) -> Iterator[str]:
+    quotients = [(*line.means, line.ratio.ratio) for line in done.lines if line.ratio]
+    if differing := sum(abs(b / a / ratio - 1) > _APART for a, b, ratio in quotients if a and b):
         yield (
             "B / A is of geometric means, over the rounds of both where these are compared: in "
-            f"{differing:,} of {len(lines):,} lines more than {percent(_APART)} from that of the columns' means"
+            f"{differing:,} of {len(done.lines):,} lines more than {percent(_APART)} from that of the columns' means"
         )
+    for (why, side), cells in grouped(((one.why, one.side), one.name) for one in done.missing).items():
+        yield f"no ratio of {few(cells)}: {why} in {side}"
 
 
-def _without_ratio(missing: Sequence[Missing]) -> Iterator[str]:
-    """Report cells with figures on one side only, one line for each reason. Tidy data has a row for each."""
-    names: dict[tuple[str, str], list[str]] = {}
-    for one in missing:
-        names.setdefault((one.why, one.side), []).append(one.name)
-    return (f"no ratio of {few(cells)}: {why} in {side}" for (why, side), cells in names.items())
-
-
-def _ratio_values(ratio: Ratio | None) -> tuple[Value, ...]:
-    if ratio is None:
-        return (None, None, None, None)
-    bounds = (ratio.low, ratio.high) if ratio.low else (None, None)  # a single value has no interval
-    return (ratio.ratio, *bounds, ratio.p)
-
-
-def _sentence(done: Comparison) -> str:
+def _summary(done: Comparison) -> str:
     if not done.lines:
         return "B against A: no cell has figures on both sides"
-    counts = ", ".join(f"{done.counts.get(speed, 0)} {speed}" for speed in Speed)
+    counts = Counter(line.speed for line in done.lines)
     return (
-        f"B against A: {counts}; same is within ±{percent(done.within)}; intervals of {done.confidence * 100:g} %, "
+        f"B against A: {', '.join(f'{counts[speed]} {speed}' for speed in Speed)}; same is within "
+        f"±{percent(done.within)}; intervals of {done.confidence * 100:g} %, "
         f"verdicts corrected for {len(done.lines)} comparison{'s' if len(done.lines) > 1 else ''}"
     )
 
 
-def _doubts(done: Comparison) -> tuple[str, ...]:
-    """Return the number of host-limited trials of each side."""
+def _caveats(done: Comparison) -> Iterator[str]:
     sides = [[line.host_limited[at] for line in done.lines] for at in (0, 1)]
-    said = [
+    doubts = [
         f"{name} ({side.name}) in {sum(some for _, some in counts):,} of {sum(of for of, _ in counts):,} trials"
         for name, side, counts in zip("AB", (done.a, done.b), sides, strict=True)
         if any(some for _, some in counts)
     ]
-    if not said:
-        return ()
-    lines = sum(line.doubtful for line in done.lines)
-    rest = f"{lines:,} of {len(done.lines):,} verdicts use such trials, and may describe the host"
-    return (f"(!) host-limited trials (too slow for the simulated disks): {'; '.join(said)}; {rest}",)
-
-
-def _told(differing: Sequence[tuple[str, str, str]]) -> tuple[str, ...]:
-    if not differing:
-        return ()
-    lines = [f"  {name}: {left} → {right}" for name, left, right in differing]
-    return ("the environments differ, which may be the reason for a difference:", *lines)
+    if doubts:
+        lines = sum(line.doubtful for line in done.lines)
+        rest = f"{lines:,} of {len(done.lines):,} verdicts use such trials, and may describe the host"
+        yield f"(!) host-limited trials (too slow for the simulated disks): {'; '.join(doubts)}; {rest}"
+    if differing := differences(done.a, done.b):
+        yield "the environments differ, which may be the reason for a difference:"
+        yield from (f"  {name}: {left} → {right}" for name, left, right in differing)
 
 
 def _distance(line: Line) -> float:

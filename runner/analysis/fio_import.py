@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from runner.analysis.axes import grouped
 from runner.base.errors import BadInput
 from runner.results.fio_output import (
     FORMERLY_SYNTHETIC,
@@ -22,25 +23,18 @@ from runner.results.fio_output import (
 from runner.results.journal_tables import DIRECTION
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 _SIZE = re.compile(r"(\d+)([kmgt]?)(i?b)?", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _SIZES = {"bs", "size", "io_size", "filesize", "offset"}
-_CALLED = {"readwrite": "rw", "blocksize": "bs"}
+_SYNONYMS = {"readwrite": "rw", "blocksize": "bs"}
 #: Options about places and output, not about the workload.
-_ASIDE = frozenset(
+_NO_WORKLOAD = frozenset(
     {
         *("name", "description", "randseed", "group_reporting", "stonewall", "new_group"),
-        *(
-            "lat_percentiles",
-            "clat_percentiles",
-            "slat_percentiles",
-            "percentile_list",
-            "log_avg_msec",
-            "log_hist_msec",
-        ),
-        *("write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log", "allow_file_create", "disk_util"),
+        *("lat_percentiles", "clat_percentiles", "slat_percentiles", "percentile_list", "log_avg_msec", "disk_util"),
+        *("write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log", "allow_file_create", "log_hist_msec"),
     }
 )
 #: Places. They distinguish jobs of one file, but files from different places have the same workload.
@@ -68,7 +62,6 @@ class Group:
 
 
 def parse_groups(text: str, file: str) -> list[Group]:
-    """Parse a file of fio's JSON. Raise BadInput if it has no results."""
     try:
         whole = find_json(text)
         jobs = jobs_of(whole, text)
@@ -121,7 +114,9 @@ def _group(
     except FioFailed as failed:
         failure = failed.brief
     name = "+".join(dict.fromkeys(str(job.get("jobname") or "job") for job in jobs))
-    options = _merged([{**common, **_options(job.get("job options"))} for job in jobs])
+    # If values differ, list all.
+    values = grouped(item for job in jobs for item in {**common, **_options(job.get("job options"))}.items())
+    options = {name: "|".join(dict.fromkeys(several)) for name, several in sorted(values.items())}
     started = ended - timedelta(seconds=figures.runtime if figures else 0)
     lacks = _lacking(figures) if figures else ()
     return Group(name, options, figures, failure, version, started, lacks, unsettled=missed_steady_states(jobs))
@@ -138,12 +133,13 @@ def _lacking(figures: Figures) -> tuple[str, ...]:
     return ()
 
 
-def _options(told: Any) -> dict[str, str]:
-    """Return the options of a job, with one name for each and one spelling of sizes."""
-    if not isinstance(told, dict):
+def _options(written: Any) -> dict[str, str]:
+    if not isinstance(written, dict):
         return {}
-    named = {_CALLED.get(str(key), str(key)): str(value) for key, value in told.items()}
-    return {name: _size(value) if name in _SIZES else value for name, value in named.items() if name not in _ASIDE}
+    named = {_SYNONYMS.get(str(key), str(key)): str(value) for key, value in written.items()}
+    return {
+        name: _size(value) if name in _SIZES else value for name, value in named.items() if name not in _NO_WORKLOAD
+    }
 
 
 def _size(text: str) -> str:
@@ -151,15 +147,6 @@ def _size(text: str) -> str:
 
     found = _SIZE.fullmatch(text.strip())
     return format_size(int(found[1]) * 1024 ** _POWERS[found[2].lower()]) if found else text
-
-
-def _merged(several: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Merge maps. If values differ, list all."""
-    found: dict[str, list[str]] = {}
-    for options in several:
-        for name, value in options.items():
-            found.setdefault(name, []).append(value)
-    return {name: "|".join(dict.fromkeys(values)) for name, values in sorted(found.items())}
 
 
 def _number(job: Mapping[str, Any]) -> int:

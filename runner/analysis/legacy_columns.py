@@ -5,11 +5,13 @@ Any workload with the same I/O qualifies, by its preset or by its `rw`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
+from runner.analysis.axes import grouped, names_of
 from runner.analysis.naming import value_key
-from runner.analysis.tables import axes_of, warnings
+from runner.analysis.tables import distinct_axes, warnings
 from runner.base.errors import BadInput
 from runner.base.quantities import parse_size
 from runner.reports.table import Grid
@@ -34,54 +36,32 @@ _CPU = ("cpu_usr", "cpu_sys")
 
 @dataclass(frozen=True, slots=True)
 class LegacyFormat:
-    """The output format of a program."""
-
     #: The presets of this program.
     presets: tuple[str, ...]
     #: Its phase names for workloads without a preset, by `rw`.
     phases: Mapping[str, str]
     metrics: tuple[str, ...]
-    #: The program's own output.
-    shown: Callable[[Sequence[Samples]], Grid]
-    #: Numbers for programs.
-    plain: Callable[[Sequence[Samples]], Grid]
+    #: The program's own output for people, or numbers for programs.
+    tabulate: Callable[[Sequence[Samples], bool], Grid]
 
 
-def display_as(name: str, found: Sequence[Samples]) -> Grid:
-    """Return cells in the format of a program."""
-    meant, notes = _meant(name, found)
-    return FAMILIAR[name].shown(meant).with_notes(*notes)
-
-
-def data_as(name: str, found: Sequence[Samples]) -> Grid:
-    """Return cells in the columns of a program, as numbers."""
-    meant, notes = _meant(name, found)
-    return FAMILIAR[name].plain(meant).with_notes(*notes)
-
-
-def _meant(name: str, found: Sequence[Samples]) -> tuple[list[Samples], tuple[str, ...]]:
-    """Return the cells of a program's presets, or without any, those with the same I/O; and notes."""
+def legacy_table(name: str, found: Sequence[Samples], *, people: bool) -> Grid:
+    """Return the cells of a program's presets in its columns, or without any, those with the same I/O."""
     program = FAMILIAR[name]
-    ours = [one for one in found if one.cell.axes.get("workload.preset") in program.presets]
-    meant = ours or [one for one in found if one.cell.axes.get("workload.rw") in program.phases]
-    if not meant:
+    with_preset = [one for one in found if one.cell.axes.get("workload.preset") in program.presets]
+    chosen = with_preset or [one for one in found if one.cell.axes.get("workload.rw") in program.phases]
+    if not chosen:
         raise BadInput(
             f"no selected cell has the workload of {name}",
             resolution=f"`preset: {program.presets[0]}` makes a workload that does; "
             f"so does `rw: {' or '.join(program.phases)}`",
         )
-    left = len(found) - len(meant)
-    notes = (
-        *warnings(one.run for one in meant),
-        "" if ours else f"no workload is a preset of {name}: these are similar, but not the same",
+    left = len(found) - len(chosen)
+    return program.tabulate(chosen, people).with_notes(
+        *warnings(one.run for one in chosen),
+        "" if with_preset else f"no workload is a preset of {name}: these are similar, but not the same",
         f"{left:,} of {len(found):,} cells are not workloads of {name}" if left else "",
     )
-    return meant, notes
-
-
-def _phase(one: Samples, phases: Mapping[str, str]) -> str:
-    axes = one.cell.axes
-    return axes.get("workload.phase") or phases[axes["workload.rw"]]
 
 
 def _mean(one: Samples | None, metric: str) -> float | None:
@@ -89,63 +69,42 @@ def _mean(one: Samples | None, metric: str) -> float | None:
     return found.mean if found else None
 
 
-def _doubt(several: Iterable[tuple[Samples, str]]) -> float | None:
-    """Return the widest relative interval in a line."""
-    found = [one.estimate(metric) for one, metric in several]
+def _widest_interval(figures: Iterable[tuple[Samples, str]]) -> float | None:
+    found = [one.estimate(metric) for one, metric in figures]
     return max((one.relative for one in found if one and one.relative is not None), default=None)
 
 
-def _in_percent(share: float | None) -> str:
+def _format_doubt(share: float | None) -> str:
     return "" if share is None else percent(share)
 
 
-@dataclass(frozen=True, slots=True)
-class _Copy:
-    """The copy that dd would have made: one direction only."""
-
-    metric: str
-    size: float
-    rate: float
-    records: float
-    trials: int
-
-
-def _copy(one: Samples) -> _Copy | None:
-    side = "write" if one.estimate("write_bw") else "read"
-    size, rate, ios = (_mean(one, f"{side}_{name}") for name in ("bytes", "bw", "ios"))
-    metric = f"{side}_bw"
-    return _Copy(metric, size, rate, ios, len(one.counted(metric))) if size and rate and ios else None
-
-
-def _dd_shown(found: Sequence[Samples]) -> Grid:
+def _dd_table(found: Sequence[Samples], people: bool) -> Grid:
     several = len({one.run.id for one in found}) > 1
     rows: list[tuple[Value, ...]] = []
     for one in found:
-        who = (one.run.name, one.cell.name) if several else (one.cell.name,)
-        if copy := _copy(one):
-            records, line = f"{copy.records:.0f}+0", dd_summary(round(copy.size), copy.size / copy.rate)
-            rows.append((*who, records, records, line, _in_percent(_doubt([(one, copy.metric)])), str(copy.trials)))
+        # dd copies in one direction only.
+        side = "write" if one.estimate("write_bw") else "read"
+        size, rate, ios = (_mean(one, f"{side}_{name}") for name in ("bytes", "bw", "ios"))
+        trials = len(one.counted(f"{side}_bw")) if size and rate and ios else 0
+        name = (one.run.name, one.cell.name) if several or not people else (one.cell.name,)
+        if not (size and rate and ios):
+            rows.append((*name, *(None,) * (4 if people else 3), str(trials) if people else trials))
+        elif people:
+            records, doubt = f"{ios:.0f}+0", _format_doubt(_widest_interval([(one, f"{side}_bw")]))
+            rows.append((*name, records, records, dd_summary(round(size), size / rate), doubt, str(trials)))
         else:
-            rows.append((*who, *(None,) * 4, "0"))
+            rows.append((*name, size, size / rate, rate, trials))
+    if not people:
+        return Grid(("run", "cell", "bytes", "seconds", "bytes_per_second", "trials"), rows)
     heads = ("records in", "records out", "copied", "±", "trials")
-    names = ("run", "cell") if several else ("cell",)
-    return Grid((*names, *heads), rows, right=frozenset(heads) - {"copied"})
-
-
-def _dd_plain(found: Sequence[Samples]) -> Grid:
-    rows: list[tuple[Value, ...]] = []
-    for one in found:
-        copy = _copy(one)
-        told = (copy.size, copy.size / copy.rate, copy.rate, copy.trials) if copy else (None, None, None, 0)
-        rows.append((one.run.name, one.cell.name, *told))
-    return Grid(("run", "cell", "bytes", "seconds", "bytes_per_second", "trials"), rows)
+    return Grid((*(("run",) if several else ()), "cell", *heads), rows, right=frozenset(heads) - {"copied"})
 
 
 def dd_summary(size: int, seconds: float) -> str:
     """Return the last line of dd's output."""
     sizes = [_with_unit(size, 1000), _with_unit(size, 1024)]
-    told = f" ({', '.join(sizes)})" if size >= 1024 else f" ({sizes[0]})" if size >= 1000 else ""
-    return f"{size} byte{'s' if size != 1 else ''}{told} copied, {seconds:.6g} s, {_with_unit(size / seconds, 1000)}/s"
+    units = f" ({', '.join(sizes)})" if size >= 1024 else f" ({sizes[0]})" if size >= 1000 else ""
+    return f"{size} byte{'s' if size != 1 else ''}{units} copied, {seconds:.6g} s, {_with_unit(size / seconds, 1000)}/s"
 
 
 def _with_unit(value: float, base: int) -> str:
@@ -172,11 +131,17 @@ class _Line:
     cells: Mapping[str, Samples]
 
 
+def _phase(one: Samples, phases: Mapping[str, str]) -> str:
+    axes = one.cell.axes
+    return axes.get("workload.phase") or phases[axes["workload.rw"]]
+
+
 def _lines(found: Sequence[Samples], phases: Mapping[str, str]) -> tuple[list[str], list[_Line]]:
     """Return the axes that distinguish lines, and the cells of each line."""
     with_preset = all("workload.phase" in one.cell.axes for one in found)
-    apart = [name for name in axes_of(found) if name not in (*_COLUMNS, *(() if with_preset else ("workload",)))]
-    varying = [name for name in apart if _tells_apart(name, found, phases)]
+    columns = _COLUMNS if with_preset else (*_COLUMNS, "workload")
+    names = [name for name in names_of(distinct_axes(found)) if name not in columns]
+    varying = [name for name in names if _distinguishes_lines(name, found, phases)]
     several = len({one.run.id for one in found}) > 1
     lines: dict[tuple[str, ...], dict[str, Samples]] = {}
     for one in found:
@@ -193,20 +158,27 @@ def _lines(found: Sequence[Samples], phases: Mapping[str, str]) -> tuple[list[st
     return names, [_Line(key[:-3], key[-3], key[-2], cells) for key, cells in ordered]
 
 
-def _tells_apart(axis: str, found: Sequence[Samples], phases: Mapping[str, str]) -> bool:
-    """Return whether an axis distinguishes lines.
+def _distinguishes_lines(axis: str, found: Sequence[Samples], phases: Mapping[str, str]) -> bool:
+    """Return whether cells of one phase differ in an axis, or those that have it.
 
     An axis that only some phases have (`new` files, a mixture) distinguishes phases.
     """
-    of_phases: dict[str, set[str | None]] = {}
-    for one in found:
-        of_phases.setdefault(_phase(one, phases), set()).add(one.cell.axes.get(axis))
-    told = set[str | None]().union(*of_phases.values()) - {None}
-    return len(told) > 1 or any(len(values) > 1 for values in of_phases.values())
+    by_phase = grouped((_phase(one, phases), one.cell.axes.get(axis)) for one in found)
+    known = {value for values in by_phase.values() for value in values if value is not None}
+    return len(known) > 1 or any(len({*values}) > 1 for values in by_phase.values())
 
 
-def _whole(figure: float | None) -> str | None:
-    return None if figure is None else f"{figure:.0f}"
+def _table_of_lines(
+    columns: Sequence[str], rows: Iterable[tuple[tuple[str, ...], Sequence[float | None], float | None]], people: bool
+) -> Grid:
+    """Return a row for each label, its figures and their uncertainty: whole numbers for people."""
+    if not people:
+        return Grid((*columns, "rel"), [(*label, *figures, doubt) for label, figures, doubt in rows])
+    shown = [
+        (*label, *(None if one is None else f"{one:.0f}" for one in figures), _format_doubt(doubt))
+        for label, figures, doubt in rows
+    ]
+    return Grid((*columns, "±"), shown)
 
 
 def _kilobytes(size: str) -> str:
@@ -226,40 +198,19 @@ _IOZONE = {
     "randread": "random read",
     "randwrite": "random write",
 }
-_AS_IOZONE = {phase: phase for phase in _IOZONE}
 
 
-@dataclass(frozen=True, slots=True)
-class _Iozone:
-    """Rates in IOzone's units: KB/s, or operations per second with -O."""
-
-    end: str
-    of: float
-
-    def shown(self, found: Sequence[Samples]) -> Grid:
-        names, lines = _lines(found, _AS_IOZONE)
-        rows = [(*self._where(line), *map(_whole, self._rates(line)), _in_percent(self._doubt(line))) for line in lines]
-        heads = ("KB", "reclen", *_IOZONE.values(), "±")
-        return Grid((*names, *heads), rows, right=frozenset(heads))
-
-    def plain(self, found: Sequence[Samples]) -> Grid:
-        names, lines = _lines(found, _AS_IOZONE)
-        rows = [(*self._where(line), *self._rates(line), self._doubt(line)) for line in lines]
-        heads = ("KB", "reclen", *_IOZONE.values(), "rel")
-        return Grid((*names, *heads), rows, right=frozenset(heads))
-
-    def _where(self, line: _Line) -> tuple[str, ...]:
-        return *line.key, _kilobytes(line.size), _kilobytes(line.bs)
-
-    def _rates(self, line: _Line) -> list[float | None]:
-        means = [_mean(line.cells.get(phase), self._metric(phase)) for phase in _IOZONE]
-        return [None if mean is None else mean / self.of for mean in means]
-
-    def _doubt(self, line: _Line) -> float | None:
-        return _doubt((one, self._metric(phase)) for phase, one in line.cells.items())
-
-    def _metric(self, phase: str) -> str:
-        return f"{_SIDES[phase]}_{self.end}"
+def _iozone_table(found: Sequence[Samples], people: bool, *, suffix: str, unit: float) -> Grid:
+    """Return rates in IOzone's units: KB/s, or operations per second with -O."""
+    names, lines = _lines(found, {phase: phase for phase in _IOZONE})
+    rows = []
+    for line in lines:
+        means = [_mean(line.cells.get(phase), f"{_SIDES[phase]}_{suffix}") for phase in _IOZONE]
+        doubt = _widest_interval((one, f"{_SIDES[phase]}_{suffix}") for phase, one in line.cells.items())
+        label = (*line.key, _kilobytes(line.size), _kilobytes(line.bs))
+        rows.append((label, [None if mean is None else mean / unit for mean in means], doubt))
+    heads = ("KB", "reclen", *_IOZONE.values())
+    return replace(_table_of_lines((*names, *heads), rows, people), right=frozenset({*heads, "±", "rel"}))
 
 
 #: By phase: the name here, and the name in bonnie++'s CSV.
@@ -269,49 +220,35 @@ _BONNIE = {
     "read": ("input block K/sec", "get_block"),
     "seeks": ("random seeks /sec", "seeks"),
 }
-_DONE_BY_BONNIE = {"write": "write", "rw": "rewrite", "read": "read", "randrw": "seeks"}
+_BONNIE_PHASES = {"write": "write", "rw": "rewrite", "read": "read", "randrw": "seeks"}
 _SEEKERS = 5
 
 
-def _bonnie_shown(found: Sequence[Samples]) -> Grid:
-    names, lines = _lines(found, _DONE_BY_BONNIE)
-    rows = [
-        (*_size_of(line), *(_whole(one) or "" for one in _figures(line)), _in_percent(_doubt_of(line)))
-        for line in lines
+def _bonnie_table(found: Sequence[Samples], people: bool) -> Grid:
+    names, lines = _lines(found, _BONNIE_PHASES)
+    rows = []
+    for line in lines:
+        size = line.size if line.bs in {"", "8KiB"} else f"{line.size}:{line.bs}"
+        figures = [figure for phase in _BONNIE for figure in _rate_and_cpu(line.cells.get(phase), phase)]
+        doubt = _widest_interval((one, _bonnie_metric(phase)) for phase, one in line.cells.items())
+        rows.append(((*line.key, size), figures, doubt))
+    columns = [
+        column for shown, name in _BONNIE.values() for column in ((shown, "%CP") if people else (name, f"{name}_cpu"))
     ]
-    heads = ("Size", *(one for head, _ in _BONNIE.values() for one in (head, "%CP")), "±")
-    return Grid((*names, *heads), rows, right=frozenset(heads))
+    heads = ("Size", *columns)
+    return replace(_table_of_lines((*names, *heads), rows, people), right=frozenset({*heads, "±", "rel"}))
 
 
-def _bonnie_plain(found: Sequence[Samples]) -> Grid:
-    names, lines = _lines(found, _DONE_BY_BONNIE)
-    rows = [(*_size_of(line), *_figures(line), _doubt_of(line)) for line in lines]
-    heads = ("Size", *(one for _, name in _BONNIE.values() for one in (name, f"{name}_cpu")), "rel")
-    return Grid((*names, *heads), rows, right=frozenset(heads))
-
-
-def _size_of(line: _Line) -> tuple[str, ...]:
-    return *line.key, line.size if line.bs in {"", "8KiB"} else f"{line.size}:{line.bs}"
-
-
-def _figures(line: _Line) -> list[float | None]:
-    return [figure for phase in _BONNIE for figure in _of_bonnie(line.cells.get(phase), phase)]
-
-
-def _doubt_of(line: _Line) -> float | None:
-    return _doubt((one, _metric(phase)) for phase, one in line.cells.items())
-
-
-def _metric(phase: str) -> str:
+def _bonnie_metric(phase: str) -> str:
     return f"{_SIDES[phase]}_{'iops' if phase == 'seeks' else 'bw'}"
 
 
-def _of_bonnie(one: Samples | None, phase: str) -> tuple[float | None, float | None]:
+def _rate_and_cpu(one: Samples | None, phase: str) -> tuple[float | None, float | None]:
     """Return the rate of a phase, and the CPU time of all processes as a share of one processor."""
-    rate = _mean(one, _metric(phase))
-    busy = [_mean(one, metric) for metric in _CPU]
+    rate = _mean(one, _bonnie_metric(phase))
     if one is None or rate is None:
         return None, None
+    busy = [_mean(one, metric) for metric in _CPU]
     seekers = _SEEKERS if phase == "seeks" and "workload.preset" in one.cell.axes else 1
     jobs = int(one.cell.axes.get("workload.numjobs", seekers))
     cpu = sum(part for part in busy if part is not None) * jobs if None not in busy else None
@@ -319,17 +256,15 @@ def _of_bonnie(one: Samples | None, phase: str) -> tuple[float | None, float | N
 
 
 _RATES = tuple(f"{side}_{name}" for side in ("read", "write") for name in ("bw", "iops"))
-_OF_IOZONE = ("iozone",), {phase: phase for phase in ("write", "read", "randread", "randwrite")}, _RATES
-_BY_BYTES, _BY_REQUESTS = _Iozone("bw", _KIB), _Iozone("iops", 1)
+_IOZONE_WORK = ("iozone",), {phase: phase for phase in ("write", "read", "randread", "randwrite")}, _RATES
 FAMILIAR: dict[str, LegacyFormat] = {
     "dd": LegacyFormat(
         ("dd-read", "dd-write"),
         {rw: rw for rw in ("read", "write")},
         (*_RATES, "read_bytes", "write_bytes", "read_ios", "write_ios"),
-        _dd_shown,
-        _dd_plain,
+        _dd_table,
     ),
-    "iozone": LegacyFormat(*_OF_IOZONE, _BY_BYTES.shown, _BY_BYTES.plain),
-    "iozone-ops": LegacyFormat(*_OF_IOZONE, _BY_REQUESTS.shown, _BY_REQUESTS.plain),
-    "bonnie": LegacyFormat(("bonnie",), _DONE_BY_BONNIE, (*_RATES, *_CPU), _bonnie_shown, _bonnie_plain),
+    "iozone": LegacyFormat(*_IOZONE_WORK, partial(_iozone_table, suffix="bw", unit=_KIB)),
+    "iozone-ops": LegacyFormat(*_IOZONE_WORK, partial(_iozone_table, suffix="iops", unit=1)),
+    "bonnie": LegacyFormat(("bonnie",), _BONNIE_PHASES, (*_RATES, *_CPU), _bonnie_table),
 }

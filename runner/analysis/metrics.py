@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.language.metrics import BESIDE, OF_DIRECTION, RATES, SIDES, TOTAL, is_large, sides_of
-from runner.language.metrics import RATES as SIDE_RATES
 from runner.results.fio_output import PERCENTILES
 
 if TYPE_CHECKING:
@@ -13,15 +12,13 @@ if TYPE_CHECKING:
 
     from runner.analysis.samples import Samples
 
-#: Sums over both directions.
-_TOTALS = {f"{TOTAL}_{name}": OF_DIRECTION[name] for name in RATES}
 #: Every figure of a trial, with its unit.
 METRICS: dict[str, str] = {
     **{f"{side}_{name}": unit for name, unit in OF_DIRECTION.items() for side in SIDES},
     "cpu_usr": "%",
     "cpu_sys": "%",
     "runtime": "s",
-    **_TOTALS,
+    **{f"{TOTAL}_{name}": OF_DIRECTION[name] for name in RATES},
     **dict.fromkeys(BESIDE.values(), "share"),
 }
 #: Rates: more is better.
@@ -31,7 +28,6 @@ COMPARED = tuple(name for name in METRICS if name.endswith(_RATES) or "_lat_" in
 
 
 def figure_name(metric: str) -> str:
-    """Return the name of a figure here for its name in guidelines (`read.bw`, `cpu.iowait`)."""
     return metric if metric in METRICS else BESIDE.get(metric, metric.replace(".", "_", 1))
 
 
@@ -45,19 +41,17 @@ def is_percentile(metric: str) -> bool:
 
 
 #: Figures to read if the user requests none.
-USUAL_RATES = tuple(f"{side}_{rate}" for rate in SIDE_RATES for side in (*SIDES, TOTAL))
+USUAL_RATES = tuple(f"{side}_{rate}" for rate in RATES for side in (*SIDES, TOTAL))
 
 
 def rates_of(cells: Iterable[Samples]) -> list[str]:
-    """Return the rates for these cells: of the total if work is mixed, and of each direction."""
-    there = list(cells)
-    mixed = any(TOTAL in sides_of([name for name in ("read_bw", "write_bw") if one.rounds(name)]) for one in there)
+    several = list(cells)
+    mixed = any(TOTAL in sides_of([name for name in ("read_bw", "write_bw") if one.rounds(name)]) for one in several)
     sides = (*((TOTAL,) if mixed else ()), *SIDES)
-    return [f"{side}_{'bw' if any(_is_large(one, side) for one in there) else 'iops'}" for side in sides]
+    return [f"{side}_{'bw' if any(_is_large(one, side) for one in several) else 'iops'}" for side in sides]
 
 
 def metrics_for(cells: Iterable[Samples], asked: Sequence[str]) -> Sequence[str]:
-    """Return the requested figures, or the usual rates of the workload."""
     return asked or rates_of(cells)
 
 

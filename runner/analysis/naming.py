@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from runner.analysis.axes import (
     ALIASES,
     DEFAULT,
+    grouped,
     is_part,
     is_tunable,
     is_workload_axis,
@@ -36,7 +38,6 @@ Place = tuple[int, float, str]
 
 @lru_cache(maxsize=4096)
 def value_key(value: str) -> Place:
-    """Sort sizes, times and numbers before words."""
     from runner.base.quantities import parse_size, parse_time
 
     for number in (float, parse_size, parse_time):
@@ -55,16 +56,13 @@ def declared_key(value: str) -> tuple[int, float]:
 @lru_cache(maxsize=65536)
 def name_key(name: str) -> tuple[tuple[Place, ...], ...]:
     """Sort cell names part by part: `raid5/chunk=16KiB/…` after `raid5/chunk=4KiB/…`, and before `raid10/…`."""
-    return tuple(_of_part(part) for part in name.split("/"))
+    return tuple(map(_part_key, name.split("/")))
 
 
-def _of_part(part: str) -> tuple[Place, ...]:
+def _part_key(part: str) -> tuple[Place, ...]:
     axis, equals, value = part.partition("=")
-    return (*_of_word(axis), *((value_key(value),) if equals else ()))
-
-
-def _of_word(word: str) -> tuple[Place, ...]:
-    return tuple((0, float(one), "") if one.isdecimal() else (1, 0.0, one) for one in _DIGITS.split(word) if one)
+    words = [(0, float(one), "") if one.isdecimal() else (1, 0.0, one) for one in _DIGITS.split(axis) if one]
+    return (*words, *((value_key(value),) if equals else ()))
 
 
 #: Axes whose values need no name before them.
@@ -73,8 +71,6 @@ _PLAIN = frozenset({"run", "matrix", "layout", "workload"})
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """The naming of the rows of one table."""
-
     #: The axes of a key.
     names: tuple[str, ...]
     #: Axes with one value in all rows.
@@ -83,14 +79,16 @@ class Naming:
     implied: Mapping[str, Mapping[str, Mapping[str, str]]]
 
     def label(self, key: Sequence[str | None]) -> str:
-        """Name a row as cells are named: `random/rw=randread/stripe_unit=64KiB`."""
         left_out = {*self.fixed, *(name for names in self.implied.values() for name in names)}
         shown = {name: one for name, one in zip(self.names, key, strict=True) if one and name not in left_out}
-        short = _short(self.names)
-        return "/".join(one if name in _PLAIN else f"{short[name]}={one}" for name, one in shown.items()) or "all"
+        short = {
+            name: name.removeprefix("tune.") if is_tunable(name) else name.rpartition(".")[2] for name in self.names
+        }
+        counts = Counter(short.values())
+        labels = {name: one if counts[one] == 1 else name for name, one in short.items()}
+        return "/".join(one if name in _PLAIN else f"{labels[name]}={one}" for name, one in shown.items()) or "all"
 
     def notes(self) -> Iterator[str]:
-        """Yield notes on what names leave out."""
         fixed = ", ".join(f"{name}={value}" for name, value in self.fixed.items() if name != "synthetic")
         if fixed:
             yield f"in all rows: {fixed}"
@@ -101,7 +99,6 @@ class Naming:
 def naming_of(
     cells: Sequence[Axes], names: Sequence[str], keys: Sequence[Sequence[str | None]], but: Collection[str]
 ) -> Naming:
-    """Name rows by these keys of these cells. `but` is axes that rows do not distinguish."""
     changing = {*varying_axes(cells), *but}
     fixed = {name: value for name, value in (cells[0] if cells else {}).items() if name not in changing}
     for at, name in enumerate(names):
@@ -110,17 +107,17 @@ def naming_of(
             fixed[name] = value
     implied = {}
     for by in ("layout", "workload"):
-        parts = [
-            name
-            for name in names
-            if is_part(name) and is_workload_axis(name) == is_workload_axis(by) and name not in fixed
-        ]
+        parts = [name for name in parts_of(by, names) if name not in fixed]
         implied[by] = determined_axes(cells, by, parts) if by in names and by not in fixed else {}
     return Naming(tuple(names), fixed, implied)
 
 
+def parts_of(by: str, names: Iterable[str]) -> list[str]:
+    """Return the axes that the name of a layout or workload can determine."""
+    return [name for name in names if is_part(name) and is_workload_axis(name) == is_workload_axis(by)]
+
+
 def determined_axes(cells: Sequence[Axes], by: str, names: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Return the axes with one value for each value of another axis, with these values."""
     found = {}
     for name in names:
         pairs = {(axes.get(by), axes.get(name)) for axes in cells}
@@ -130,39 +127,24 @@ def determined_axes(cells: Sequence[Axes], by: str, names: Sequence[str]) -> dic
 
 
 def describe_determined(axis: str, along: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
-    """Describe what each value of an axis determines."""
-    told = "; ".join(f"{name} {_grouped(values)}" for name, values in along.items())
-    return (f"goes with {axis}: {told}",) if told else ()
+    axes = []
+    for name, values in along.items():
+        by_value = grouped((values[by], by) for by in sorted(values, key=value_key))
+        axes.append(f"{name} " + ", ".join(f"{value} ({', '.join(names)})" for value, names in by_value.items()))
+    return (f"goes with {axis}: {'; '.join(axes)}",) if axes else ()
 
 
 def alias_notes(cells: Sequence[Axes], declared: Iterable[Axes]) -> tuple[str, ...]:
-    """Note which axes appear under a shared name."""
-    there, names = {*names_of(cells)}, {*names_of(declared)}
+    shown, names = {*names_of(cells)}, {*names_of(declared)}
     return tuple(
         f"{alias} is {' or '.join(name for name in members if name in names)}"
         for alias, members in ALIASES.items()
-        if alias in there and alias not in names
+        if alias in shown and alias not in names
     )
 
 
-def _grouped(values: Mapping[str, str]) -> str:
-    """List each value once, with the names that have it."""
-    grouped: dict[str, list[str]] = {}
-    for value, theirs in sorted(values.items(), key=lambda item: value_key(item[0])):
-        grouped.setdefault(theirs, []).append(value)
-    return ", ".join(f"{theirs} ({', '.join(names)})" for theirs, names in grouped.items())
-
-
-def _short(names: Sequence[str]) -> dict[str, str]:
-    """Shorten names as in cell names, where that is clear."""
-    short = {name: name.removeprefix("tune.") if is_tunable(name) else name.rpartition(".")[2] for name in names}
-    taken = list(short.values())
-    return {name: one if taken.count(one) == 1 else name for name, one in short.items()}
-
-
 #: Differences of runs that can change cells of the same name.
-_OF_CELLS = ("seed", "disk", "digest.matrix")
-_FEW = 4
+_CELL_FACTS = ("seed", "disk", "digest.matrix")
 
 
 def unrelated_runs(cells: Mapping[str, AbstractSet[str]], declared: AbstractSet[str]) -> list[str]:
@@ -182,22 +164,21 @@ def explain_same_names(
 
     Empty if that is not the reason. `facts_apart` is the differences of the runs.
     """
-    there = [{cell.name: cell for cell in side} for side in (left, right)]
-    alike = there[0].keys() & there[1].keys()
+    a, b = ({cell.name: cell.axes for cell in side} for side in (left, right))
+    alike = sorted(a.keys() & b.keys())
     if not alike or {cell.id for cell in left} & {cell.id for cell in right}:
         return "", ""
     axes = {
-        axis: f"{there[0][name].axes.get(axis, 'none')} → {there[1][name].axes.get(axis, 'none')}"
-        for name in sorted(alike)
-        for axis in {**there[0][name].axes, **there[1][name].axes}
-        if there[0][name].axes.get(axis) != there[1][name].axes.get(axis)
+        axis: f"{a[name].get(axis, 'none')} → {b[name].get(axis, 'none')}"
+        for name in alike
+        for axis in {**a[name], **b[name]}
+        if a[name].get(axis) != b[name].get(axis)
     }
-    facts = {name: f"{one} → {other}" for name, one, other in facts_apart if name.startswith(_OF_CELLS)}
+    facts = {name: f"{one} → {other}" for name, one, other in facts_apart if name.startswith(_CELL_FACTS)}
     if axes or len(facts) > 1:
         facts.pop("digest.matrix", None)  # it only shows that something differs
-    told = [f"{name}: {change}" for name, change in {**axes, **facts}.items()]
-    more = f" and {len(told) - _FEW} more" if len(told) > _FEW else ""
-    what = f"{', '.join(told[:_FEW])}{more}" if told else "in a value that the store does not have"
+    changes = [f"{name}: {change}" for name, change in {**axes, **facts}.items()]
+    what = few(changes, 4) if changes else "in a value that the store does not have"
     seed = "give both runs one `seed:`: simulated disks take the position of their platters from it"
     count = f"{len(alike):,} cell{'s have' if len(alike) != 1 else ' has'}"
     return (
@@ -214,19 +195,18 @@ def differing_axes(columns: Iterable[Sequence[Axes]], names: Iterable[str]) -> d
     for name in names:
         absent = DEFAULT if name in defaults else "none"
         sets = [{axes.get(name, absent) for axes in column} for column in every]
-        told = [one - {"none"} if may_lack(name) else one for one in sets]
-        some = [one for one in told if one]
+        known = [one - {"none"} if may_lack(name) else one for one in sets]
+        some = [one for one in known if one]
         if len(some) > 1 and sum(map(len, some)) == len(set().union(*some)):
-            found[name] = [sorted(one, key=value_key) for one in told]
+            found[name] = [sorted(one, key=value_key) for one in known]
     return found
 
 
 def describe_differences(apart: Mapping[str, Sequence[Sequence[str]]]) -> str:
-    """Describe the differences of columns."""
     if not apart:
         return "they share single values, but no combination"
-    told = ", ".join(f"{name} ({' → '.join(_few(one) or 'none' for one in values)})" for name, values in apart.items())
-    return f"they differ in {told}"
+    axes = (f"{name} ({' → '.join(few(one, 4) or 'none' for one in values)})" for name, values in apart.items())
+    return f"they differ in {', '.join(axes)}"
 
 
 def common_choice(
@@ -270,14 +250,10 @@ def describe_absences(placed: Iterable[tuple[str, Axes, Key]], names: Sequence[s
     """
     lacking: dict[tuple[str, bool], dict[str, None]] = {}
     for value, axes, key in placed:
-        for name, there in zip(names, key, strict=True):
-            if there and name not in axes and may_lack(name):
-                as_default = is_tunable(name) and there == DEFAULT
+        for name, position in zip(names, key, strict=True):
+            if position and name not in axes and may_lack(name):
+                as_default = is_tunable(name) and position == DEFAULT
                 lacking.setdefault((name, as_default), {})[value] = None
     for (name, as_default), values in lacking.items():
         what = f"count as {DEFAULT}" if as_default else "are in the row of each value"
         yield f"cells of {few(values)} without {name} {what}"
-
-
-def _few(values: Sequence[str]) -> str:
-    return ", ".join(values[:_FEW]) + (f" and {len(values) - _FEW} more" if len(values) > _FEW else "")

@@ -36,8 +36,6 @@ _ROWS, _ANNOTATIONS = 50, 10
 
 @dataclass(frozen=True)
 class Night:
-    """Runs, their results, and the runs that they are compared with."""
-
     runs: Sequence[RunRow]
     found: Sequence[Samples]
     recorded: Mapping[str, int]
@@ -51,38 +49,27 @@ class Night:
 
     @property
     def broken(self) -> list[Samples]:
-        """Return the cells with broken trials."""
         return [one for one in self.found if one.counts.get(Outcome.BROKEN)]
 
     @property
     def unmeasured(self) -> list[RunRow]:
-        """Return the runs that ended without a measured trial."""
         measured = {one.run.id for one in self.found if one.counts.get(Outcome.MEASURED)}
         return [run for run in self.runs if run.finished and run.id not in measured]
 
     @property
-    def host_limited(self) -> list[Samples]:
-        """Return the cells with host-limited trials."""
-        return [one for one in self.found if one.host_limited]
-
-    @property
     def failing(self) -> list[Judgement]:
-        """Return the guidelines that failed."""
         return [one for one in self.judgements if one.failed]
 
     @property
     def slower(self) -> list[Line]:
-        """Return the figures that got worse."""
         return [line for line in self.comparison.lines if line.speed is Speed.SLOWER] if self.comparison else []
 
     @property
     def unfinished(self) -> list[RunRow]:
-        """Return the runs that were cut off."""
         return [run for run in self.runs if not run.finished]
 
     @property
     def exit(self) -> Exit:
-        """Return the exit code for this summary."""
         if self.broken or self.unfinished or self.unmeasured:
             return Exit.BROKEN
         # Only the run folder knows which guideline failed.
@@ -100,9 +87,8 @@ class Night:
             (len(self.slower), "figure slower", "figures slower"),
         )
         wrong = ", ".join(f"{count:,} {one if count == 1 else many}" for count, one, many in counts if count)
-        doubtful = (
-            f", {count:,} {'cell' if count == 1 else 'cells'} host-limited" if (count := len(self.host_limited)) else ""
-        )
+        count = sum(bool(one.host_limited) for one in self.found)
+        doubtful = f", {count:,} {'cell' if count == 1 else 'cells'} host-limited" if count else ""
         synthetic = " (synthetic: not measured)" if any(run.synthetic for run in self.runs) else ""
         return f"{matrices}: {wrong or 'all measured'}{doubtful}{synthetic}"
 
@@ -115,7 +101,11 @@ def page(night: Night) -> str:
     if night.broken:
         parts += ["## What broke", _table(_of_broken(night))]
     parts.append("## Against the last run that ended well")
-    parts.append(_against(night))
+    if night.comparison:
+        shown = compared_shown(night.comparison, most=_ROWS, hint=f"`{_compare_command(night.comparison)}` shows more")
+        parts.append(_table(shown))
+    else:
+        parts.append(escape_markdown(night.alone))
     names = shlex.join(run.name for run in night.runs)
     figures = _table(
         results_shown(night.found, USUAL_RATES, most=4 * _ROWS, hint=f"`matrix results {names}` shows more")
@@ -124,45 +114,39 @@ def page(night: Night) -> str:
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 
-def _against(night: Night) -> str:
-    if not night.comparison:
-        return escape_markdown(night.alone)
-    words = _compare(night.comparison)
-    return _table(compared_shown(night.comparison, most=_ROWS, hint=f"`{words}` shows more"))
-
-
-def _compare(done: Comparison) -> str:
+def _compare_command(done: Comparison) -> str:
     return shlex.join(["matrix", "compare", done.a.name, done.b.name])
 
 
 def issue(night: Night) -> str:
-    """Return the text of an issue: what got worse, what else changed, and how to repeat it."""
     parts = [f"# {escape_markdown(night.title)}", _table(_of_runs(night))]
     if night.slower:
         parts += ["## Slower than before", _table(_of_slower(night))]
     if night.failing:
-        parts += ["## Guidelines that fail", *(f"- {escape_markdown(line)}" for line in map(_claim, night.failing))]
+        claims = map(_describe_failure, night.failing)
+        parts += ["## Guidelines that fail", *(f"- {escape_markdown(claim)}" for claim in claims)]
     if night.broken:
         parts += ["## What broke", _table(_of_broken(night))]
-    parts += ["## Other differences", _otherwise(night), "## How to repeat it", _again(night)]
+    parts += ["## Other differences", _other_differences(night), "## How to repeat it", _repeat_commands(night)]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 
 def annotated(night: Night) -> Iterator[str]:
-    """Yield annotation commands for GitHub, the first of each kind."""
     for one in night.broken[:_ANNOTATIONS]:
         yield _command("error", f"broken: {one.cell.name}", "; ".join(one.reasons))
     for claim in night.failing[: max(0, _ANNOTATIONS - len(night.broken))]:
         yield _command("error", f"guideline {claim.guideline.id} fails", explain_verdict(claim))
     for line in night.slower[:_ANNOTATIONS]:
-        yield _command("warning", f"slower: {line.name}", f"{line.metric} {_change(line)}")
+        before, now = (figure(mean, METRICS[line.metric]) for mean in line.means)
+        ratio = f", {times(line.ratio.ratio)} ({line.interval})" if line.ratio else ""
+        yield _command("warning", f"slower: {line.name}", f"{line.metric} {before} → {now}{ratio}")
 
 
 def _command(kind: str, title: str, text: str) -> str:
     """Escape characters that could end the line, a property or the text."""
-    plain = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-    named = title.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A").replace(":", "%3A").replace(",", "%2C")
-    return f"::{kind} title={named}::{plain}"
+    escapes = {ord(character): f"%{ord(character):02X}" for character in "%\r\n"}
+    property_escapes = escapes | {ord(character): f"%{ord(character):02X}" for character in ":,"}
+    return f"::{kind} title={title.translate(property_escapes)}::{text.translate(escapes)}"
 
 
 def _answers(night: Night) -> Iterator[str]:
@@ -207,7 +191,7 @@ def _of_slower(night: Night) -> Grid:
             *(line.name, line.metric),
             *(figure(mean, METRICS[line.metric]) for mean in line.means),
             times(line.ratio.ratio) if line.ratio else "",
-            _interval(line),
+            line.interval,
             "(!) host-limited" if line.doubtful else "",
         )
         for line in night.slower
@@ -216,23 +200,13 @@ def _of_slower(night: Night) -> Grid:
     return Grid(columns, rows[:_ROWS], left, frozenset(columns[2:6]))
 
 
-def _interval(line: Line) -> str:
-    return f"{times(line.ratio.low)} to {times(line.ratio.high)}" if line.ratio and line.ratio.low else ""
+def _describe_failure(judgement: Judgement) -> str:
+    guideline = judgement.guideline
+    source = f" [{guideline.source}]" if guideline.source else ""
+    return f"{guideline.id}: {guideline.claim}{source}: {verdict_text(judgement)}; {explain_verdict(judgement)}"
 
 
-def _change(line: Line) -> str:
-    before, now = (figure(mean, METRICS[line.metric]) for mean in line.means)
-    ratio = f", {times(line.ratio.ratio)} ({_interval(line)})" if line.ratio else ""
-    return f"{before} → {now}{ratio}"
-
-
-def _claim(judgement: Judgement) -> str:
-    source = f" [{judgement.guideline.source}]" if judgement.guideline.source else ""
-    claim = f"{judgement.guideline.id}: {judgement.guideline.claim}{source}"
-    return f"{claim}: {verdict_text(judgement)}; {explain_verdict(judgement)}"
-
-
-def _otherwise(night: Night) -> str:
+def _other_differences(night: Night) -> str:
     if night.comparison is None:
         return f"No comparison: {escape_markdown(night.alone)}"
     notes = "".join(f"- {escape_markdown(note)}\n" for note in night.comparison.notes)
@@ -242,12 +216,12 @@ def _otherwise(night: Night) -> str:
     return f"{notes}\n{_table(Grid(('what', 'before', 'now'), differing))}"
 
 
-def _again(night: Night) -> str:
+def _repeat_commands(night: Night) -> str:
     """Return the command as typed, in a fence longer than any inside it."""
     lines = [f"git checkout {shlex.quote(run.revision.rstrip('+'))}" for run in night.runs[:1] if run.revision]
     lines += [shlex.join(words) for run in night.runs if (words := (night.commands or {}).get(run.id))]
     if night.comparison:
-        lines.append(_compare(night.comparison))
+        lines.append(_compare_command(night.comparison))
     text = "\n".join(lines)
     fence = "`" * 4
     while fence in text:

@@ -33,28 +33,22 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Side:
-    """One side: its name and its trials."""
-
     name: str
     found: Sequence[Samples]
 
     @cached_property
     def runs(self) -> list[RunRow]:
-        """Return the runs of its trials, latest first."""
         return list({one.run.id: one.run for one in self.found}.values())
 
     def without(self, runs: Collection[str]) -> Side:
-        """Return the side without some runs."""
         return Side(self.name, [one for one in self.found if one.run.id not in runs])
 
     @cached_property
     def kernels(self) -> set[str]:
-        """Return the kernels of its trials."""
         return {kernel for one in self.found for kernel in one.kernels}
 
 
 def runs_of(kind: str, word: str, runs: Sequence[RunRow]) -> list[RunRow]:
-    """Return the runs that may contain a side, before any trial is read."""
     if kind == "run":
         return runs_named(word, runs)
     if kind == "host":
@@ -66,7 +60,6 @@ def runs_of(kind: str, word: str, runs: Sequence[RunRow]) -> list[RunRow]:
 
 
 def side_of(kind: str, word: str, found: Sequence[Samples]) -> Side:
-    """Return the side from the trials of `runs_of`."""
     if kind in BY_ID:
         return Side(word, found)
     if kind == "kernel":
@@ -92,9 +85,9 @@ def _on_kernel(word: str, found: Sequence[Samples]) -> list[Samples]:
     return _some([one for one in left if one.rows], "kernel", word, kernels)
 
 
-def _some(fitting: list[_T], kind: str, word: str, there: Iterable[str]) -> list[_T]:
+def _some(fitting: list[_T], kind: str, word: str, values: Iterable[str]) -> list[_T]:
     if not fitting:
-        known = ", ".join(sorted({*filter(None, there)}, key=value_key)[:12])
+        known = ", ".join(sorted({*filter(None, values)}, key=value_key)[:12])
         raise BadInput(f"no run in the store has {kind} '{word}'", details=f"there are: {known}" if known else "")
     return fitting
 
@@ -109,7 +102,7 @@ def is_odd(round_number: int) -> bool:
 
 
 def parts(name: str, found: Sequence[Samples], first: Callable[[int], bool] = is_odd) -> tuple[Side, Side]:
-    """Split a run into the rounds that match a predicate, and all others."""
+    """Split a run into two sides by rounds."""
     return (
         Side(f"{name}, odd rounds", [one.in_rounds(first) for one in found]),
         Side(f"{name}, even rounds", [one.in_rounds(lambda round_number: not first(round_number)) for one in found]),
@@ -117,7 +110,6 @@ def parts(name: str, found: Sequence[Samples], first: Callable[[int], bool] = is
 
 
 def describe_noise_floor(done: Comparison) -> str:
-    """Describe the noise floor."""
     least = noise_floor(line.ratio for line in done.lines)
     if least is None:
         return ""
@@ -132,18 +124,15 @@ def noise_floor(ratios: Iterable[Ratio | None]) -> float | None:
 
     Half a run has more noise than a whole one because of fewer trials. The result is corrected for that.
     """
-    apart = sorted(abs(log(one.ratio)) * _as_whole(one.n_a, one.n_b) for one in ratios if one)
+    whole_run = ((one.ratio, sqrt((2 / (one.n_a + one.n_b)) / (1 / one.n_a + 1 / one.n_b))) for one in ratios if one)
+    apart = sorted(abs(log(ratio)) * correction for ratio, correction in whole_run)
     if not apart:
         return None
     return exp(apart[min(len(apart) - 1, int(_SHARE * len(apart)))]) - 1
 
 
-def _as_whole(a: int, b: int) -> float:
-    return sqrt((2 / (a + b)) / (1 / a + 1 / b))
-
-
 #: Cells are equal by their ids, for any rest of the matrix and any order.
-_OF_NO_MATTER = frozenset({"seed", "digest.matrix"})
+_IRRELEVANT = frozenset({"seed", "digest.matrix"})
 #: The most earlier runs to use. More add little precision, and their level is older.
 _MOST = 20
 
@@ -159,14 +148,14 @@ def earlier_groups(a: Side, b: Side, runs: Sequence[RunRow]) -> list[list[RunRow
         return []
     compared = [run for (run,) in sides]
     ids, last = {run.id for run in compared}, max(run.started for run in compared)
-    groups: dict[Hashable, list[RunRow]] = {_done_with(run): [] for run in compared}
+    groups: dict[Hashable, list[RunRow]] = {_conditions(run): [] for run in compared}
     for run in runs:
-        alike = groups.get(_done_with(run))
+        alike = groups.get(_conditions(run))
         if alike is not None and run.finished and run.id not in ids and run.started < last and len(alike) < _MOST:
             alike.append(run)
     return [group for group in groups.values() if group]
 
 
-def _done_with(run: RunRow) -> Hashable:
-    facts = frozenset(one for one in run.environment.items() if one[0] not in _OF_NO_MATTER)
+def _conditions(run: RunRow) -> Hashable:
+    facts = frozenset(fact for fact in run.environment.items() if fact[0] not in _IRRELEVANT)
     return run.matrix, run.machine, run.synthetic, run.host, facts

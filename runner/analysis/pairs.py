@@ -5,11 +5,12 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from runner.analysis.axes import (
     MOST,
     TooManyRows,
+    grouped,
     in_reading_order,
     is_workload_axis,
     keys_of,
@@ -34,7 +35,7 @@ from runner.analysis.operands import BY_ID, KINDS, Side, axis_of
 from runner.base.errors import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import TypeAlias
 
     from runner.analysis.axes import Axes, Key, Row
@@ -43,13 +44,12 @@ if TYPE_CHECKING:
     #: One cell, in one run or several.
     Several: TypeAlias = Sequence[Samples]
 
-_K = TypeVar("_K", bound="Hashable")
+
+_OTHER_CELLS = "compare by one of these axes, or choose cells with --only"
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One cell of each side; `name` is their common part."""
-
     name: str
     left: Several
     right: Several
@@ -57,8 +57,6 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """All pairs, and the cells of each side without a partner."""
-
     found: Sequence[Pair]
     alone: tuple[Sequence[Several], Sequence[Several]]
     notes: tuple[str, ...] = ()
@@ -105,12 +103,12 @@ def _of_matrices(a: Side, b: Side) -> tuple[str, str] | None:
     names = [sorted({run.matrix for run in side.runs}) for side in (a, b)]
     if not all(names) or {*names[0]} & {*names[1]}:
         return None
-    told = "; ".join(f"{side.name}: {', '.join(name)}" for side, name in zip((a, b), names, strict=True))
-    return f"they are of different matrices: {told}", "name runs of one matrix with --runs"
+    sides = "; ".join(f"{side.name}: {', '.join(name)}" for side, name in zip((a, b), names, strict=True))
+    return f"they are of different matrices: {sides}", "name runs of one matrix with --runs"
 
 
 def _by_id(a: Side, b: Side, facts_apart: Iterable[tuple[str, str, str]]) -> Pairs:
-    left, right = (_grouped((one.cell.id, one) for one in side.found) for side in (a, b))
+    left, right = (grouped((one.cell.id, one) for one in side.found) for side in (a, b))
     found = [Pair(side[0].cell.name, side, right[key]) for key, side in left.items() if key in right]
     alone = (
         [side for key, side in left.items() if key not in right],
@@ -123,7 +121,6 @@ def _by_id(a: Side, b: Side, facts_apart: Iterable[tuple[str, str, str]]) -> Pai
 
 
 def _other_runs(a: Side, b: Side) -> tuple[str, str]:
-    """Describe how cells of two runs differ, and which axis could be compared."""
     sides = [[one.cell.axes for one in side.found] for side in (a, b)]
     apart = differing_axes(sides, names_of([*sides[0], *sides[1]]))
     if not apart:
@@ -132,21 +129,27 @@ def _other_runs(a: Side, b: Side) -> tuple[str, str]:
         if len(left) == len(right) == 1 and may_lack(axis) and share_a_row(sides, axis):
             words = ("matrix", "compare", "--by", axis, left[0], right[0], "--runs", f"{a.name},{b.name}")
             return describe_differences(apart), f"compare by the axis:  {shlex.join(words)}"
-    return describe_differences(apart), "compare by one of these axes, or choose cells with --only"
+    return describe_differences(apart), _OTHER_CELLS
 
 
 def _by_axis(axis: str, a: Side, b: Side, matrix: str) -> Pairs:
-    """Match cells of one matrix with different values of an axis."""
     every, middle = [*a.found, *b.found], len(a.found)
     cells = unite_axes([one.cell.axes for one in every], {axis})
     bound = tied_axes(axis, cells[:middle], cells[middle:])
     places = in_reading_order([name for name in varying_axes(cells, {axis}) if name not in bound])
     keys = keys_of(cells, places, [one.run.id for one in every])
     columns = [
-        [*_grouped(zip(keys[:middle], a.found, strict=True)).items()],
-        [*_grouped(zip(keys[middle:], b.found, strict=True)).items()],
+        [*grouped(zip(keys[:middle], a.found, strict=True)).items()],
+        [*grouped(zip(keys[middle:], b.found, strict=True)).items()],
     ]
-    rows = [row for row in _rows_of(columns, places) if all(row.columns)]
+    try:
+        rows = [row for row in side_by_side(columns) if all(row.columns)]
+    except TooManyRows:
+        raise BadInput(
+            f"more than {MOST:,} pairs of cells",
+            details=f"not all cells have {', '.join(name for name in places if may_lack(name))}",
+            resolution="choose some cells with --only",
+        ) from None
     naming = naming_of(cells, places, [row.key for row in rows], but={axis, *bound})
     pairs: dict[tuple[int, int], Pair] = {}
     for row in rows:
@@ -156,50 +159,29 @@ def _by_axis(axis: str, a: Side, b: Side, matrix: str) -> Pairs:
     used = {key for pair in pairs for key in pair}
     alone = [[several for _, several in column if id(several) not in used] for column in columns]
     if not pairs:
-        return Pairs((), (alone[0], alone[1]), why=_why(axis, {a.name: cells[:middle], b.name: cells[middle:]}, places))
-    axes = {id(one): there for one, there in zip(every, cells, strict=True)}
+        sides = {a.name: cells[:middle], b.name: cells[middle:]}
+        apart = differing_axes(sides.values(), places)
+        choice = common_choice(axis, sides, apart)
+        resolution = f"choose cells with  {choice}" if choice else _OTHER_CELLS
+        return Pairs((), (alone[0], alone[1]), why=(describe_differences(apart), resolution))
+    changes = ", ".join(f"{name} ({one or 'none'} → {other or 'none'})" for name, (one, other) in bound.items())
+    along = f"changes along with {axis}, and is compared with it: {changes}" if changes and axis not in KINDS else ""
+    axes_of = {id(one): axes for one, axes in zip(every, cells, strict=True)}
     notes = (
-        *_bound_note(axis, bound),
+        along,
         *naming.notes(),
         *alias_notes(cells, (one.cell.axes for one in every)),
-        *describe_absences(_placed(rows, (a.name, b.name), axes), places),
+        *describe_absences(_placed(rows, (a.name, b.name), axes_of), places),
     )
-    return Pairs([*pairs.values()], (alone[0], alone[1]), notes)
-
-
-def _rows_of(columns: Sequence[Sequence[tuple[Key, Several]]], places: Sequence[str]) -> list[Row[Several]]:
-    try:
-        return side_by_side(columns)
-    except TooManyRows:
-        raise BadInput(
-            f"more than {MOST:,} pairs of cells",
-            details=f"not all cells have {', '.join(name for name in places if may_lack(name))}",
-            resolution="choose some cells with --only",
-        ) from None
-
-
-def _bound_note(axis: str, bound: Mapping[str, tuple[str, str]]) -> tuple[str, ...]:
-    changes = ", ".join(f"{name} ({one or 'none'} → {other or 'none'})" for name, (one, other) in bound.items())
-    return (f"changes along with {axis}, and is compared with it: {changes}",) if changes and axis not in KINDS else ()
+    return Pairs([*pairs.values()], (alone[0], alone[1]), tuple(filter(None, notes)))
 
 
 def _placed(
-    rows: Iterable[Row[Several]], names: tuple[str, str], axes: Mapping[int, Axes]
+    rows: Iterable[Row[list[Samples]]], names: tuple[str, str], axes_of: Mapping[int, Axes]
 ) -> Iterator[tuple[str, Axes, Key]]:
-    """Yield each cell with its side and the key of its row."""
     for row in rows:
         for name, column in zip(names, row.columns, strict=True):
-            yield from ((name, axes[id(several[0])], row.key) for several in column)
-
-
-def _why(axis: str, sides: Mapping[str, Sequence[Axes]], places: Sequence[str]) -> tuple[str, str]:
-    """Describe how the sides differ, and what would match."""
-    apart = differing_axes(sides.values(), places)
-    choice = common_choice(axis, sides, apart)
-    resolution = (
-        f"choose cells with  {choice}" if choice else "compare by one of these axes, or choose cells with --only"
-    )
-    return describe_differences(apart), resolution
+            yield from ((name, axes_of[id(several[0])], row.key) for several in column)
 
 
 def tied_axes(axis: str, left: Sequence[Axes], right: Sequence[Axes]) -> dict[str, tuple[str, str]]:
@@ -213,11 +195,4 @@ def tied_axes(axis: str, left: Sequence[Axes], right: Sequence[Axes]) -> dict[st
         one, other = ({axes.get(name, "") for axes in side} for side in (left, right))
         if is_workload_axis(name) == is_workload_axis(axis) and len(one) == len(other) == 1 and one != other:
             found[name] = (one.pop(), other.pop())
-    return found
-
-
-def _grouped(keyed: Iterable[tuple[_K, Samples]]) -> dict[_K, list[Samples]]:
-    found: dict[_K, list[Samples]] = {}
-    for key, one in keyed:
-        found.setdefault(key, []).append(one)
     return found

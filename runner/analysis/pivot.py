@@ -10,8 +10,6 @@ from runner.analysis.axes import (
     MOST,
     TooManyRows,
     in_reading_order,
-    is_part,
-    is_workload_axis,
     keys_of,
     may_lack,
     side_by_side,
@@ -30,8 +28,9 @@ from runner.analysis.naming import (
     determined_axes,
     differing_axes,
     naming_of,
+    parts_of,
 )
-from runner.analysis.tables import ENDS, values_of, warnings
+from runner.analysis.tables import ENDS, bounded_ratio, values_of, warnings
 from runner.base.errors import BadInput
 from runner.guidelines.claims import number_of
 from runner.reports.table import Grid
@@ -51,9 +50,6 @@ if TYPE_CHECKING:
 
 Slots: TypeAlias = "Sequence[Samples | None]"
 
-_SIDES = ("read", "write")
-_MEANS = "means over trials: MB/s for requests of 64 KiB and more, IOPS for smaller ones"
-
 
 def pivot(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
     """Return a table for people. Rows are cells without the axis, columns its values, entries the mean of a figure.
@@ -72,25 +68,25 @@ def pivot(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
         for name in line_figures(cells, metric)
     ]
     columns = ("cell", *(("figure",) if several else ()), *table.heads)
-    return Grid(columns, rows, notes_of(table, metric), frozenset(table.heads))
+    return Grid(columns, rows, tuple(notes_of(table, metric)), frozenset(table.heads))
 
 
 def plain_pivot(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
-    """Return the same for programs: numbers with bounds and trials."""
     table = table_of(found, axis)
     rows: list[tuple[Value, ...]] = []
     for key, cells in table.lines:
         for name in line_figures(cells, metric):
-            host_limited = sum(one.host_limited_of(name) for one in cells if one)
-            rows.append((*key, name, *(value for one in cells for value in _with_trials(one, name)), host_limited))
+            row: list[Value] = [*key, name]
+            for one in cells:
+                estimate = one.estimate(name) if one else None
+                row += [*values_of(estimate), estimate.n if estimate else None]
+            rows.append((*row, sum(one.host_limited_of(name) for one in cells if one)))
     places = [*(f"{head}{end}" for head in table.heads for end in (*ENDS, "_trials")), "host_limited"]
-    return Grid((*table.naming.names, "metric", *places), rows, notes_of(table, metric), frozenset(places))
+    return Grid((*table.naming.names, "metric", *places), rows, tuple(notes_of(table, metric)), frozenset(places))
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Cells by the value of one axis and by all other differing axes."""
-
     axis: str
     #: The number of selected cells; `among` has those with the axis.
     asked: int
@@ -106,39 +102,38 @@ class Table:
 
     @property
     def heads(self) -> list[str]:
-        """Return the names of the columns."""
         return [f"{self.axis}={value}" for value in self.values]
 
 
 def table_of(found: Sequence[Samples], axis: str) -> Table:
-    """Put cells that differ only in an axis into one line."""
     among = [one for one in found if axis in with_aliases(one.cell.axes)]
     cells = unite_axes([one.cell.axes for one in among], {axis})
     along = _along(cells, axis)
     names = in_reading_order([name for name in varying_axes(cells, {axis}) if name not in along])
     runs = [one.run.id for one in among]
-    keys = keys_of(cells, names, runs)
-    first: dict[str, tuple[str, ...]] = {
-        **({"run": tuple(one.run.name for one in among)} if len({*runs}) > 1 else {}),
-        **({"synthetic": tuple(str(one.run.synthetic).lower() for one in among)} if _some_synthetic(among) else {}),
-    }
-    whole = [(*(column[at] for column in first.values()), *key) for at, key in enumerate(keys)]
+    first: dict[str, list[str]] = {}
+    if len({*runs}) > 1:
+        first["run"] = [one.run.name for one in among]
+    if any(one.run.synthetic for one in among):
+        first["synthetic"] = [str(one.run.synthetic).lower() for one in among]
+    keys = [(*run, *key) for *run, key in zip(*first.values(), keys_of(cells, names, runs), strict=True)]
     values = sorted(dict.fromkeys(axes[axis] for axes in cells), key=declared_key)
     columns: dict[str, list[tuple[Key, Samples]]] = {value: [] for value in values}
-    for key, one, axes in zip(whole, among, cells, strict=True):
+    for key, one, axes in zip(keys, among, cells, strict=True):
         columns[axes[axis]].append((key, one))
     try:
         rows = side_by_side([*columns.values()])
     except TooManyRows:
-        raise _too_many(cells, names, axis) from None
+        lacked = [name for name in names if may_lack(name) and any(name not in axes for axes in cells)]
+        raise BadInput(
+            f"--pivot {axis}: more than {MOST:,} combinations of what only some of the cells have",
+            details=f"not all have {', '.join(lacked)}",
+            resolution="choose some of them with --only",
+        ) from None
     lines = [line for row in rows for line in _lines(row)]
     every = (*first, *names)
     naming = naming_of(cells, every, [key for key, _ in lines], but={axis, *along})
     return Table(axis, len(found), among, cells, naming, along, values, _sorted(lines, every, cells))
-
-
-def _some_synthetic(among: Sequence[Samples]) -> bool:
-    return any(one.run.synthetic for one in among)
 
 
 def _lines(row: Row[Samples]) -> Iterator[tuple[tuple[str, ...], Slots]]:
@@ -160,98 +155,59 @@ def _sorted(
     return sorted(lines, key=lambda line: tuple(rank[value] for rank, value in zip(ranks, line[0], strict=True)))
 
 
-def _too_many(cells: Sequence[Axes], names: Sequence[str], axis: str) -> BadInput:
-    lacked = [name for name in names if may_lack(name) and any(name not in axes for axes in cells)]
-    return BadInput(
-        f"--pivot {axis}: more than {MOST:,} combinations of what only some of the cells have",
-        details=f"not all have {', '.join(lacked)}",
-        resolution="choose some of them with --only",
-    )
-
-
 def line_figures(cells: Slots, metric: str | None) -> list[str]:
-    """Return the figures of a line that any of its cells has."""
-    there = [one for one in cells if one]
-    return [name for name in ([metric] if metric else rates_of(there)) if any(one.estimate(name) for one in there)]
+    filled = [one for one in cells if one]
+    return [name for name in ([metric] if metric else rates_of(filled)) if any(one.estimate(name) for one in filled)]
 
 
-def notes_of(table: Table, metric: str | None) -> tuple[str, ...]:
-    """Return the notes beside a table along an axis."""
+def notes_of(table: Table, metric: str | None) -> Iterator[str]:
     among, axis = table.among, table.axis
-    columns: dict[str, list[Axes]] = {value: [] for value in table.values}
-    for axes in table.cells:
-        columns[axes[axis]].append(axes)
-    return (
-        *warnings(one.run for one in among),
-        f"{metric}: {_what(metric)}, in {METRICS[metric] or 'requests'}" if metric else _MEANS,
-        *(
-            (f"{table.asked - len(among):,} of {table.asked:,} cells have no {axis}",)
-            if len(among) < table.asked
-            else ()
-        ),
-        *_lacking(among, metric),
-        *_host_limited(among, metric),
-        *table.naming.notes(),
-        *describe_determined(axis, table.along),
-        *alias_notes(table.cells, (one.cell.axes for one in among)),
-        *describe_absences(_placed(table), table.naming.names),
-        *_alone(table, columns),
-    )
+    yield from warnings(one.run for one in among)
+    if metric:
+        kind = "of the requests of all trials together" if is_percentile(metric) else "mean over trials"
+        yield f"{metric}: {kind}, in {METRICS[metric] or 'requests'}"
+    else:
+        yield "means over trials: MB/s for requests of 64 KiB and more, IOPS for smaller ones"
+    if len(among) < table.asked:
+        yield f"{table.asked - len(among):,} of {table.asked:,} cells have no {axis}"
+    metrics = [metric] if metric else ["read_bw", "write_bw"]
+    if lacking := sum(not any(map(one.estimate, metrics)) for one in among):
+        yield f"{lacking:,} of {len(among):,} cells have no {metric or 'figures'}"
+    if host_limited := sum(max(map(one.host_limited_of, metrics)) for one in among):
+        trials = sum(max(len(one.counted(name)) for name in metrics) for one in among)
+        yield (
+            f"(!) {host_limited:,} of {trials:,} trials are host-limited: the host was too slow for the simulated disks"
+        )
+    yield from table.naming.notes()
+    yield from describe_determined(axis, table.along)
+    yield from alias_notes(table.cells, (one.cell.axes for one in among))
+    yield from describe_absences(_placed(table), table.naming.names)
+    yield from _explain_disjoint_columns(table)
 
 
 def _placed(table: Table) -> Iterator[tuple[str, Axes, Key]]:
-    """Yield each cell with the key of its line."""
-    axes = {id(one): there for one, there in zip(table.among, table.cells, strict=True)}
+    axes_of = {id(one): axes for one, axes in zip(table.among, table.cells, strict=True)}
     for key, cells in table.lines:
-        yield from ((value, axes[id(one)], key) for value, one in zip(table.values, cells, strict=True) if one)
+        yield from ((value, axes_of[id(one)], key) for value, one in zip(table.values, cells, strict=True) if one)
 
 
-def _alone(table: Table, columns: Mapping[str, Sequence[Axes]]) -> Iterator[str]:
-    """Describe why no line has figures in two columns, and how to align them."""
+def _explain_disjoint_columns(table: Table) -> Iterator[str]:
     if len(table.values) < 2 or any(sum(one is not None for one in cells) > 1 for _, cells in table.lines):
         return
+    columns = {value: [axes for axes in table.cells if axes[table.axis] == value] for value in table.values}
     apart = differing_axes(columns.values(), table.naming.names)
     yield f"no two columns have a row in common: {describe_differences(apart)}"
     if table.axis == "layout" and (choice := common_choice(table.axis, columns, apart)):
         yield f"to see some side by side, choose cells with  {choice}"
 
 
-def _what(metric: str) -> str:
-    return "of the requests of all trials together" if is_percentile(metric) else "mean over trials"
-
-
-def _with_trials(one: Samples | None, metric: str) -> tuple[Value, ...]:
-    found = one.estimate(metric) if one else None
-    return (*values_of(found), found.n if found else None)
-
-
-def _lacking(found: Sequence[Samples], metric: str | None) -> tuple[str, ...]:
-    """Note how many cells lack the figure."""
-    wanted_ = [metric] if metric else [f"{side}_bw" for side in _SIDES]
-    lacking = sum(not any(one.estimate(name) for name in wanted_) for one in found)
-    if not lacking:
-        return ()
-    return (f"{lacking:,} of {len(found):,} cells have no {metric or 'figures'}",)
-
-
 def format_mean(one: Samples | None, metric: str) -> str:
-    """Return mean and uncertainty as text; empty without figures."""
     found = one.estimate(metric) if one else None
     if found is None:
         return ""
     doubt = f" ± {percent(found.relative)}" if found.relative is not None else ""
     host_limited = " (!)" if one and one.host_limited_of(metric) else ""
     return f"{figure(found.mean, METRICS[metric])}{doubt}{host_limited}"
-
-
-def _host_limited(found: Sequence[Samples], metric: str | None) -> tuple[str, ...]:
-    """Note that some trials are host-limited."""
-    metrics = [metric] if metric else [f"{side}_bw" for side in _SIDES]
-    host_limited = sum(max(one.host_limited_of(name) for name in metrics) for one in found)
-    of = sum(max(len(one.counted(name)) for name in metrics) for one in found)
-    if not host_limited:
-        return ()
-    return (f"(!) {host_limited:,} of {of:,} trials are host-limited: the host was too slow for the simulated disks",)
 
 
 def _along(cells: Sequence[Axes], axis: str) -> dict[str, dict[str, str]]:
@@ -262,52 +218,46 @@ def _along(cells: Sequence[Axes], axis: str) -> dict[str, dict[str, str]]:
     """
     if axis not in {"layout", "workload"}:
         return {}
-    parts = [
-        name
-        for name in varying_axes(cells, {axis})
-        if is_workload_axis(name) == is_workload_axis(axis) and is_part(name)
-    ]
-    return determined_axes(cells, axis, parts)
+    return determined_axes(cells, axis, parts_of(axis, varying_axes(cells, {axis})))
 
 
-_NOTES = (
+_SCALING_NOTES = (
     "\u00d7: multiple of the first of its line, over their common rounds",
     "power: the figure is proportional to the axis to that power (1: linear, 0: constant)",
 )
 
 
 def display_scaling(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
-    """Return a table for people: the first figure of a line, then multiples of it."""
     table = table_of(found, axis)
     rows: list[tuple[Value, ...]] = []
     for key, cells in table.lines:
         for name in line_figures(cells, metric):
             base = _base(cells, name)
             places = (
-                format_mean(one, name) if one is base else _told(one, _times(one, base, name), name) for one in cells
+                format_mean(one, name) if one is base else _format_times(one, _times(one, base, name), name)
+                for one in cells
             )
-            rows.append((table.naming.label(key), name, *places, _told_power(_power(table.values, cells, name))))
-    notes = (*notes_of(table, metric), *_NOTES)
+            power = _power(table.values, cells, name)
+            shown = f"{digits(power.mean)} ({digits(power.low)} to {digits(power.high)})" if power else ""
+            rows.append((table.naming.label(key), name, *places, shown))
+    notes = (*notes_of(table, metric), *_SCALING_NOTES)
     return Grid(("cell", "figure", *table.heads, "power"), rows, notes, frozenset({*table.heads, "power"}))
 
 
 def data_scaling(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
-    """Return the same for programs, as numbers."""
     table = table_of(found, axis)
     rows: list[tuple[Value, ...]] = []
     for key, cells in table.lines:
         for name in line_figures(cells, metric):
-            base = _base(cells, name)
-            ratios = (value for one in cells for value in _bounded(_times(one, base, name)))
-            power = _power(table.values, cells, name)
+            base, power = _base(cells, name), _power(table.values, cells, name)
+            ratios = (value for one in cells for value in bounded_ratio(_times(one, base, name)))
             rows.append((*key, name, *ratios, *((power.mean, power.low, power.high) if power else (None,) * 3)))
     ends = ("", "_low", "_high")
     places = [f"{head}{end}" for head in (*(f"{one}_times" for one in table.heads), "power") for end in ends]
-    return Grid((*table.naming.names, "metric", *places), rows, notes_of(table, metric), frozenset(places))
+    return Grid((*table.naming.names, "metric", *places), rows, tuple(notes_of(table, metric)), frozenset(places))
 
 
 def _base(cells: Slots, metric: str) -> Samples | None:
-    """Return the first cell of a line with the figure."""
     return next((one for one in cells if one and one.rounds(metric)), None)
 
 
@@ -324,18 +274,8 @@ def _power(values: Sequence[str], cells: Slots, metric: str) -> Interval | None:
     return scaling_exponent(places, [rounds for _, rounds in known])
 
 
-def _told(one: Samples | None, ratio: Ratio | None, metric: str) -> str:
+def _format_times(one: Samples | None, ratio: Ratio | None, metric: str) -> str:
     if ratio is None:
         return ""
     doubt = f" ({times(ratio.low)} to {times(ratio.high)})" if ratio.low else ""
     return f"{times(ratio.ratio)}{doubt}{' (!)' if one and one.host_limited_of(metric) else ''}"
-
-
-def _bounded(ratio: Ratio | None) -> tuple[Value, ...]:
-    if ratio is None:
-        return (None, None, None)
-    return (ratio.ratio, *((ratio.low, ratio.high) if ratio.low else (None, None)))
-
-
-def _told_power(power: Interval | None) -> str:
-    return f"{digits(power.mean)} ({digits(power.low)} to {digits(power.high)})" if power else ""

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ListedRun:
-    """One run of the list."""
-
     run: RunRow
     state: State
     #: None: the journal is unreadable.
@@ -37,25 +35,21 @@ class ListedRun:
 
 
 def select_by_name(runs: Sequence[RunRow], names: Sequence[str]) -> list[RunRow]:
-    """Return the runs by names or patterns of their matrices or folders. Without names, return all."""
-    chosen = {name: [run for run in runs if _is_called(run, name)] for name in names}
-    if strange := [name for name, found in chosen.items() if not found]:
-        there = ", ".join(dict.fromkeys(run.matrix for run in runs))
-        raise BadInput(
-            f"there is no run of '{strange[0]}'",
-            details=f"there are runs of {there}" if there else "there is no run at all",
-            resolution="name a matrix, a folder, or a pattern of either: `matrix runs 'nightly-*'`",
-        )
-    wanted = {id(run) for found in chosen.values() for run in found}
+    wanted: set[int] = set()
+    for name in names:
+        chosen = {id(run) for run in runs if fnmatchcase(run.matrix, name) or fnmatchcase(run.name, name)}
+        if not chosen:
+            matrices = ", ".join(dict.fromkeys(run.matrix for run in runs))
+            raise BadInput(
+                f"there is no run of '{name}'",
+                details=f"there are runs of {matrices}" if matrices else "there is no run at all",
+                resolution="name a matrix, a folder, or a pattern of either: `matrix runs 'nightly-*'`",
+            )
+        wanted |= chosen
     return [run for run in runs if not names or id(run) in wanted]
 
 
-def _is_called(run: RunRow, name: str) -> bool:
-    return any(fnmatchcase(one, name) for one in (run.matrix, run.name))
-
-
 def list_table(listed: Sequence[ListedRun]) -> Grid:
-    """Return a row for each run."""
     hosts = len({one.run.host for one in listed}) > 1
     verdicts = any(one.verdicts for one in listed)
     columns = ("run", "state", "matrix", "machine", *(("host",) * hosts), "started (UTC)", "cells", "trials")
@@ -64,41 +58,25 @@ def list_table(listed: Sequence[ListedRun]) -> Grid:
             *(one.run.name, one.state.value, one.run.matrix, one.run.machine),
             *((one.run.host,) * hosts),
             one.run.started[:16].replace("T", " "),
-            _cells(one.progress),
-            _trials(one),
-            *((_counts(one.verdicts),) * verdicts),
+            *_count_cells_and_trials(one),
+            *((", ".join(f"{count} {verdict}" for verdict, count in one.verdicts.items()),) * verdicts),
         )
         for one in listed
     ]
     return Grid((*columns, *(("verdicts",) * verdicts)), rows)
 
 
-def _cells(progress: Progress | None) -> str:
+def _count_cells_and_trials(one: ListedRun) -> tuple[str, str]:
+    progress = one.progress
     if progress is None:
-        return "?"
-    told = (
-        f"{progress.cells:,}" if progress.measured == progress.cells else f"{progress.measured:,} of {progress.cells:,}"
-    )
-    return f"{told}, {len(progress.broken):,} broken" if progress.broken else told
+        return "?", "?"
+    measured = "" if progress.measured == progress.cells else f"{progress.measured:,} of "
+    broken = f", {len(progress.broken):,} broken" if progress.broken else ""
+    planned = "" if one.run.finished else f" of {one.run.planned:,}"
+    return f"{measured}{progress.cells:,}{broken}", f"{progress.trials:,}{planned}"
 
 
-def _trials(one: ListedRun) -> str:
-    """Return the recorded trials, with the planned number if more follow."""
-    if one.progress is None:
-        return "?"
-    return f"{one.progress.trials:,}" + ("" if one.run.finished else f" of {one.run.planned:,}")
-
-
-def _counts(verdicts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
-
-
-def list_document(listed: Sequence[ListedRun], left_out: int, notes: Sequence[str]) -> dict[str, Any]:
-    """Return the list as JSON data."""
-    return {"runs": [_row(one) for one in listed], "left_out": left_out, "notes": list(notes)}
-
-
-def _row(one: ListedRun) -> dict[str, Any]:
+def run_document(one: ListedRun) -> dict[str, Any]:
     run, progress = one.run, one.progress
     return {
         "run": run.name,
@@ -126,8 +104,6 @@ _FEW = 5
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
-    """The state of a run at a moment."""
-
     folder: RunFolder
     state: State
     holder: Holder | None
@@ -140,12 +116,10 @@ class RunStatus:
 
     @property
     def seconds_a_trial(self) -> float | None:
-        """Return the mean time of a trial of the current process, or None before its first."""
         return self._elapsed / self.progress.recent if self.holder and self.progress.recent else None
 
     @property
     def seconds_left(self) -> float | None:
-        """Return the remaining time, estimated as by the process itself; None if unknown."""
         manifest, recent = self.folder.manifest, self.progress.recent
         left = max(0, manifest.planned - self.progress.trials)
         if self.holder is None or not (recent or manifest.expected):
@@ -158,12 +132,10 @@ class RunStatus:
 
     @property
     def at_most(self) -> bool:
-        """Return whether the run may end before all planned trials are recorded."""
         return self.folder.manifest.until is not None or self.folder.manifest.steered
 
 
 def status_lines(status: RunStatus) -> Iterator[tuple[str, str]]:
-    """Yield name and text of each line."""
     manifest, progress = status.folder.manifest, status.progress
     at_most = "at most " if status.at_most else ""
     yield "state", status.state.value
@@ -175,7 +147,8 @@ def status_lines(status: RunStatus) -> Iterator[tuple[str, str]]:
         yield "process", f"{status.holder.pid}{host}, for {_since(status.holder.since, status.now)}"
     elif manifest.ended:
         yield "ended", _moment(manifest.ended)
-    yield "trials", f"{progress.trials:,} of {at_most}{manifest.planned:,}{_outcomes(progress)}"
+    outcomes = ", ".join(f"{count:,} {one}" for one in Outcome if (count := progress.outcomes.get(one, 0)))
+    yield "trials", f"{progress.trials:,} of {at_most}{manifest.planned:,}{f': {outcomes}' if outcomes else ''}"
     yield "cells", f"{progress.measured:,} of {progress.cells:,} measured"
     for name, why in list(progress.broken.items())[:_FEW]:
         yield "broken", f"{name}: {why}"
@@ -207,7 +180,6 @@ def _now(status: RunStatus) -> Iterator[tuple[str, str]]:
 
 
 def status_document(status: RunStatus) -> dict[str, Any]:
-    """Return the status as JSON data."""
     manifest, progress, holder = status.folder.manifest, status.progress, status.holder
     return {
         "run": status.folder.path.name,
@@ -228,28 +200,18 @@ def status_document(status: RunStatus) -> dict[str, Any]:
         "cells_measured": progress.measured,
         "cells_broken": dict(progress.broken),
         "lost_machines": progress.lost,
-        "now": [_underway(one) for one in progress.underway],
-        "last": _last(progress.last) if progress.last else None,
+        "now": [_trial_document(one, attempt=one.attempt) for one in progress.underway],
+        "last": _trial_document(progress.last, outcome=progress.last.outcome) if progress.last else None,
         "seconds_a_trial": status.seconds_a_trial,
         "seconds_left": status.seconds_left,
     }
 
 
-def _underway(one: ActiveTrial) -> dict[str, Any]:
-    return {"cell": one.name, "trial": one.round, "attempt": one.attempt, "started": one.started}
-
-
-def _last(one: LastTrial) -> dict[str, Any]:
-    return {"cell": one.name, "trial": one.round, "outcome": one.outcome, "started": one.started}
-
-
-def _outcomes(progress: Progress) -> str:
-    told = ", ".join(f"{count:,} {one}" for one in Outcome if (count := progress.outcomes.get(one, 0)))
-    return f": {told}" if told else ""
+def _trial_document(one: ActiveTrial | LastTrial, **more: Any) -> dict[str, Any]:
+    return {"cell": one.name, "trial": one.round, **more, "started": one.started}
 
 
 def _rate(seconds: float) -> str:
-    """Return trials per unit of time, in the smallest unit with at least one."""
     for unit, length in (("second", 1), ("minute", 60), ("hour", 3600)):
         if seconds <= length:
             return f"{digits(length / seconds) if seconds else 'many'} trials a {unit}"

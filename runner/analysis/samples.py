@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import groupby
@@ -35,26 +36,12 @@ _rule = lru_cache(Rule)
 
 
 class Sample(NamedTuple):
-    """One trial. `values` are the requested figures; None if not measured."""
-
     round: int
     outcome: str
     reason: str
     host_limited: bool
     unsettled: bool
     values: tuple[float | None, ...]
-
-
-class _Seen(NamedTuple):
-    """Summary of the trials of a cell, independent of figures."""
-
-    counts: Mapping[str, int]
-    reasons: Sequence[str]
-    kernels: Sequence[str]
-    #: The trials that count for figures.
-    settled: Sequence[Row]
-    host_limited: int
-    unsettled: int
 
 
 @dataclass(frozen=True)
@@ -85,92 +72,58 @@ class Samples:
         ]
 
     def of_outcome(self, outcome: str) -> Samples:
-        """Return only the trials with this outcome."""
         return replace(self, rows=[row for row in self.rows if row[_OUTCOME] == outcome], among=self.among or self)
 
     def in_rounds(self, meant: Callable[[int], bool]) -> Samples:
-        """Return only the trials of these rounds."""
         return replace(self, rows=[row for row in self.rows if meant(row[_ROUND])], among=self.among or self)
 
     def under(self, meant: Callable[[str], bool]) -> Samples:
-        """Return only the trials on these kernels."""
         return replace(self, rows=[row for row in self.rows if meant(row[_KERNEL])])
 
     @property
     def identities(self) -> Iterator[tuple[str, int]]:
-        """Yield the identities of its trials within the run."""
         return ((row[_CELL], row[_ROUND]) for row in self.rows)
 
     @cached_property
-    def _seen(self) -> _Seen:
-        """Summarise all rows in one pass."""
-        counts: dict[str, int] = {}
-        reasons: dict[str, None] = {}
-        kernels: set[str] = set()
-        settled: list[Row] = []
-        host_limited = unsettled = 0
-        for row in self.rows:
-            outcome = row[_OUTCOME]
-            counts[outcome] = counts.get(outcome, 0) + 1
-            if row[_REASON]:
-                reasons[row[_REASON]] = None
-            if row[_KERNEL]:
-                kernels.add(row[_KERNEL])
-            if row[_HOST_LIMITED]:
-                host_limited += 1
-            if outcome == _MEASURED:
-                if row[_UNSETTLED]:
-                    unsettled += 1
-                else:
-                    settled.append(row)
-        return _Seen(counts, list(reasons), sorted(kernels), settled, host_limited, unsettled)
-
-    @property
     def counts(self) -> Mapping[str, int]:
-        """Return the number of trials by outcome."""
-        return self._seen.counts
+        return Counter(row[_OUTCOME] for row in self.rows)
 
     @property
     def outcome(self) -> str:
-        """Return the worst outcome."""
         order = (Outcome.BROKEN, Outcome.MEASURED, Outcome.SKIPPED)
         return next((outcome for outcome in order if self.counts.get(outcome)), "")
 
-    @property
+    @cached_property
     def reasons(self) -> Sequence[str]:
-        """Return the distinct reasons of broken or skipped trials."""
-        return self._seen.reasons
+        return list(dict.fromkeys(row[_REASON] for row in self.rows if row[_REASON]))
 
-    @property
+    @cached_property
     def kernels(self) -> Sequence[str]:
-        return self._seen.kernels
+        return sorted({row[_KERNEL] for row in self.rows if row[_KERNEL]})
 
-    @property
+    @cached_property
     def host_limited(self) -> int:
-        """Return the number of host-limited trials."""
-        return self._seen.host_limited
+        return sum(bool(row[_HOST_LIMITED]) for row in self.rows)
 
     @property
     def lost_share(self) -> float:
         """Return the share of the time that host-limited trials lost to the host, as a mean over all trials."""
-        return (
-            sum(lost_share(row[_HOST_LIMITED]) for row in self.rows) / max(1, len(self.rows))
-            if self.host_limited
-            else 0.0
-        )
+        return fmean(lost_share(row[_HOST_LIMITED]) for row in self.rows) if self.host_limited else 0.0
+
+    @cached_property
+    def _settled(self) -> Sequence[Row]:
+        return [row for row in self.rows if row[_OUTCOME] == _MEASURED and not row[_UNSETTLED]]
 
     @property
     def unsettled(self) -> int:
-        """Return the number of measured trials that did not reach their steady state."""
-        return self._seen.unsettled
+        return self.counts.get(_MEASURED, 0) - len(self._settled)
 
     def counted(self, metric: str) -> list[Row]:
-        """Return the trials that count for a figure."""
+        """Return the trials that the figure is made of."""
         at = (_READ if metric.startswith("read") else _WRITE) if is_percentile(metric) else self._at(metric)
-        return [row for row in self._seen.settled if row[at] is not None]
+        return [row for row in self._settled if row[at] is not None]
 
     def host_limited_of(self, metric: str) -> int:
-        """Return how many of these are host-limited."""
         return sum(bool(row[_HOST_LIMITED]) for row in self.counted(metric)) if self.host_limited else 0
 
     def _at(self, metric: str) -> int:
@@ -178,31 +131,27 @@ class Samples:
 
     @property
     def rule(self) -> Rule:
-        """Return the stopping rule."""
         run = self.run
         most = len((self.among or self).rows) if run.most is None else run.most
         return _rule(run.least, most, run.until, run.confidence, run.finished, run.steered)
 
     @cached_property
     def stopped(self) -> StopReason:
-        """Return why there are no more trials."""
         return self.stopped_by(self.rule)
 
     def stopped_by(self, rule: Rule) -> StopReason:
-        """Return the same for another stopping rule."""
         if self.among:
             return self.among.stopped_by(rule)
         rates: list[float] = []
         if rule.until is not None:  # without a target, the precision is not needed
-            rates = [(row[_READ] or 0.0) + (row[_WRITE] or 0.0) for row in self._seen.settled]
+            rates = [(row[_READ] or 0.0) + (row[_WRITE] or 0.0) for row in self._settled]
         return stop_reason(rates, len(self.rows), rule)
 
     def rounds(self, metric: str) -> Mapping[int, float]:
-        """Return a figure of single trials by round."""
         found = self._rounds.get(metric)
         if found is None:
             at = self._at(metric)
-            found = self._rounds[metric] = {row[_ROUND]: row[at] for row in self._seen.settled if row[at] is not None}
+            found = self._rounds[metric] = {row[_ROUND]: row[at] for row in self._settled if row[at] is not None}
         return found
 
     def estimate(self, metric: str) -> Estimate | None:
@@ -234,12 +183,10 @@ class Samples:
 
 @lru_cache
 def _columns(metrics: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the columns that these metrics need."""
     return (*_HEAD, *(metric for metric in metrics if metric not in _HEAD))
 
 
 def mean_over_runs(several: Sequence[Samples], metric: str) -> float | None:
-    """Return a figure over several runs of a cell, or None if unknown."""
     values = [value for one in several for value in one.rounds(metric).values()]
     if not is_percentile(metric):
         return fmean(values) if values else None
@@ -290,7 +237,6 @@ def _declared(cell: CellRow) -> tuple[Any, ...]:
 def _latencies(
     store: SharedStore, metrics: Sequence[str], runs: Collection[str], cells: Collection[str] | None
 ) -> Mapping[tuple[str, str], Mapping[tuple[str, int], bytes]]:
-    """Read histograms by run and cell, for directions with requested percentiles."""
     sides = sorted({one.partition("_")[0] for one in metrics if is_percentile(one)})
     found: dict[tuple[str, str], dict[tuple[str, int], bytes]] = {}
     if sides:

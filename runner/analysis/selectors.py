@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.analysis.axes import with_aliases
 from runner.base.errors import BadInput
 from runner.language.hints import hint
+from runner.space.notes import few
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,20 +44,20 @@ def runs_named(text: str, runs: Sequence[RunRow]) -> list[RunRow]:
         return [run for run in runs if run.id in meant]
     if name.endswith(_GOOD):
         return [_good(run, runs) for run in runs_named(name.removesuffix(_GOOD), runs)]
-    found = [run for run in runs if name in {run.name, run.id}] or _matching(name, runs) or _counted(name, runs)
+    found = [run for run in runs if name in {run.name, run.id}]
+    if not found and set("*?[") & set(name):
+        found = [run for run in runs if fnmatchcase(run.name, name)]
+    found = found or _counted(name, runs)
     if not found and len(name) >= _LEAST:
         found = [run for run in runs if run.id.startswith(name)]
     if not found:
+        names = dict.fromkeys([LATEST, *(name for run in runs for name in (run.matrix, run.name))])
         raise BadInput(
-            f"no run in the store matches '{text}'{hint(text, _names_of(runs))}",
-            details=_there(runs),
+            f"no run in the store matches '{text}'{hint(text, list(names))}",
+            details=f"it holds {few(run.name for run in runs) or 'no run at all'}",
             resolution="name a folder below results/, a pattern of names, `latest`, `latest~1`, MATRIX or MATRIX~1",
         )
     return found
-
-
-def _names_of(runs: Sequence[RunRow]) -> list[str]:
-    return list(dict.fromkeys(["latest", *(name for run in runs for name in (run.matrix, run.name))]))
 
 
 def good_before(run: RunRow, runs: Sequence[RunRow]) -> RunRow | None:
@@ -62,12 +65,9 @@ def good_before(run: RunRow, runs: Sequence[RunRow]) -> RunRow | None:
 
     It finished, no trial broke, and no guideline failed. `runs` has the latest first.
     """
+    alike = attrgetter("matrix", "machine", "host", "synthetic", "part")
     before = runs[[one.id for one in runs].index(run.id) + 1 :]
-    return next((one for one in before if one.finished and one.exit == 0 and _place(one) == _place(run)), None)
-
-
-def _place(run: RunRow) -> tuple[str, str, str, bool, str]:
-    return run.matrix, run.machine, run.host, run.synthetic, run.part
+    return next((one for one in before if one.finished and one.exit == 0 and alike(one) == alike(run)), None)
 
 
 def _good(run: RunRow, runs: Sequence[RunRow]) -> RunRow:
@@ -84,23 +84,18 @@ def _good(run: RunRow, runs: Sequence[RunRow]) -> RunRow:
 
 
 def runs_on(where: str, runs: Sequence[RunRow]) -> list[RunRow]:
-    """Return the runs on a machine (`qemu`), a host, or of a matrix, by name or pattern."""
     found = [run for run in runs if any(fnmatchcase(name, where) for name in (run.machine, run.host, run.matrix))]
     if not found:
-        there = {f"{run.matrix} on {run.machine} of {run.host or 'a host without a name'}": None for run in runs}
+        places = {f"{run.matrix} on {run.machine} of {run.host or 'a host without a name'}": None for run in runs}
         raise BadInput(
             f"--on {where}: these runs were on other machines",
-            details="they are: " + ", ".join(list(there)[:8]),
+            details="they are: " + ", ".join(list(places)[:8]),
             resolution="name a machine (qemu, local), a host, a matrix, or a pattern of either",
         )
     return found
 
 
 def default_runs(runs: Sequence[RunRow]) -> tuple[list[RunRow], str]:
-    """Return the default runs, and a note on the others.
-
-    Synthetic runs count only if there are no measured ones.
-    """
     measured = [run for run in runs if not run.synthetic]
     left = len(runs) - len(measured)
     if not measured or not left:
@@ -119,7 +114,6 @@ def explain_passed_over(words: Sequence[str], runs: Sequence[RunRow]) -> str:
 
 
 def explain_later_run(name: str, *, measured: bool) -> str:
-    """Explain why `latest` is not this later run: it has no results, or they are synthetic."""
     return f"{name} is later, but {'synthetic' if measured else 'has no results yet'}; name it to see it"
 
 
@@ -131,7 +125,6 @@ def with_results(runs: Sequence[RunRow]) -> list[RunRow]:
 
 @contextmanager
 def with_hint(hint: str) -> Iterator[None]:
-    """Add a hint to errors in the block."""
     try:
         yield
     except BadInput as problem:
@@ -139,10 +132,6 @@ def with_hint(hint: str) -> Iterator[None]:
             raise
         details = f"{problem.details}\n{hint}" if problem.details else hint
         raise BadInput(problem.brief, details=details, resolution=problem.resolution) from None
-
-
-def _matching(pattern: str, runs: Sequence[RunRow]) -> list[RunRow]:
-    return [run for run in runs if fnmatchcase(run.name, pattern)] if set("*?[") & set(pattern) else []
 
 
 def _counted(text: str, runs: Sequence[RunRow]) -> list[RunRow]:
@@ -163,25 +152,18 @@ def _counted(text: str, runs: Sequence[RunRow]) -> list[RunRow]:
     return alike[back : back + 1]
 
 
-def _there(runs: Sequence[RunRow]) -> str:
-    if not runs:
-        return "it holds no run at all"
-    more = f" and {len(runs) - 5} more" if len(runs) > 5 else ""
-    return f"it holds {', '.join(run.name for run in runs[:5])}{more}"
-
-
 @dataclass(frozen=True, slots=True)
 class CellSelection:
     """Selected cells: their ids, and rules on the axes as a run has them, of which one must match."""
 
-    ids: frozenset[str]
+    ids: set[str]
     rules: Sequence[Mapping[str, frozenset[str]]] = ()
 
     def takes(self, cell: CellRow) -> bool:
-        """Return whether it selects a cell of a run."""
-        if cell.id not in self.ids:
-            return False
-        return not self.rules or any(_fits(cell.axes, rule) for rule in self.rules)
+        if cell.id not in self.ids or not self.rules:
+            return cell.id in self.ids
+        axes = with_aliases(cell.axes)
+        return any(all(axes.get(axis) in allowed for axis, allowed in rule.items()) for rule in self.rules)
 
 
 def select_cells(word: str | None, only: Sequence[str], cells: Sequence[CellRow]) -> CellSelection | None:
@@ -189,10 +171,8 @@ def select_cells(word: str | None, only: Sequence[str], cells: Sequence[CellRow]
     if word is None and not only:
         return None
     rules = _rules(only, cells)
-    named = cell_named(word, cells) if word is not None else {cell.id for cell in cells}
-    return CellSelection(
-        frozenset({cell.id for cell in cells if CellSelection(frozenset(named), rules).takes(cell)}), rules
-    )
+    named = CellSelection(cell_named(word, cells) if word is not None else {cell.id for cell in cells}, rules)
+    return CellSelection({cell.id for cell in cells if named.takes(cell)}, rules)
 
 
 def _rules(only: Sequence[str], cells: Iterable[CellRow]) -> list[Mapping[str, frozenset[str]]]:
@@ -215,20 +195,12 @@ def _rules(only: Sequence[str], cells: Iterable[CellRow]) -> list[Mapping[str, f
     return rules
 
 
-def _fits(axes: Mapping[str, str], rule: Mapping[str, frozenset[str]]) -> bool:
-    there = with_aliases(axes)
-    return all(there.get(axis) in allowed for axis, allowed in rule.items())
-
-
 def cell_named(text: str, cells: Iterable[CellRow]) -> set[str]:
-    """Return the ids of the cells with this name or prefix of an id."""
     known = {cell.id: cell.name for cell in cells}
     found = {key for key, name in known.items() if text in {key, name}}
     if not found and len(text) >= _LEAST:
         found = {key for key in known if key.startswith(text)}
     if not found:
-        from difflib import get_close_matches
-
         near = get_close_matches(text, known.values(), n=3, cutoff=0.4)
         raise BadInput(
             f"no cell in the store is called '{text}'",

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from typing import TYPE_CHECKING
 
 from runner.base.errors import BadInput
-from runner.guidelines.adaptive import UNWATCHED
 from runner.guidelines.samples import Measured
-from runner.guidelines.verdicts import SHARE, judge_guidelines
+from runner.guidelines.verdicts import SHARE, UNWATCHED, judge_guidelines
 from runner.results.record import Outcome
 from runner.space.load import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from runner.analysis.samples import Samples
     from runner.guidelines.verdicts import Judgement
@@ -23,12 +23,10 @@ if TYPE_CHECKING:
 
 
 def columns_of(guidelines: Iterable[Guideline]) -> list[str]:
-    """Return the figures of these guidelines."""
     return list(dict.fromkeys(column for one in guidelines for column in one.claimed.figure.columns))
 
 
 def judged_in_store(guidelines: Sequence[Guideline], found: Sequence[Samples]) -> list[Judgement]:
-    """Judge guidelines over runs. Raise BadInput for a mix of measured and synthetic runs."""
     synthetic = {one.run.synthetic for one in found}
     if len(synthetic) > 1:
         raise BadInput(
@@ -60,23 +58,15 @@ def as_measured(samples: Samples) -> Measured:
 
 
 def declared_by(manifest: Manifest) -> Declared:
-    """Return the matrix of a run, as of its start, with all files that it used."""
-    return parse("matrix.yaml", manifest.text, lambda name: _used(name, manifest.used))
+    return parse("matrix.yaml", manifest.text, lambda name: _used_file(name, manifest.used))
 
 
-def _used(name: str, there: Mapping[str, str]) -> str:
+def _used_file(name: str, files: Mapping[str, str]) -> str:
     """Return the content of a used file. The end of its path identifies it."""
-    for ending in _endings(name):
-        for path, text in there.items():
+    plain = re.sub(r"^(\.\./)+", "", posixpath.normpath(name))
+    # Shipped files may have another path today.
+    for ending in (plain, "/".join(plain.split("/")[-2:])):
+        for path, text in files.items():
             if path == ending or path.endswith(f"/{ending}"):
                 return text
     raise FileNotFoundError(name)
-
-
-def _endings(name: str) -> Iterator[str]:
-    plain = posixpath.normpath(name)
-    while plain.startswith("../"):
-        plain = plain.removeprefix("../")
-    yield plain
-    # Shipped files may have another path today.
-    yield "/".join(plain.split("/")[-2:])

@@ -12,14 +12,15 @@ from runner.language.metrics import SIDES, TOTAL, headline, sides_of
 from runner.reports.table import HINT, Grid
 from runner.reports.terminal import percent, rate, unsettled_mark
 from runner.reports.terminal_text import figure
-from runner.results.record import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from runner.analysis.samples import Sample, Samples
+    from runner.analysis.axes import Axes
+    from runner.analysis.samples import Samples
     from runner.reports.table import Value
     from runner.results.store import RunRow
+    from runner.statistics.ratios import Ratio
     from runner.statistics.stopping import Estimate
 
 _CELL = ("run", "cell", "name", "machine", "synthetic", "host", "kernel", "revision", "started")
@@ -28,7 +29,6 @@ _BECAME = (*_OUTCOMES, "reason", "host_limited", "unsettled", "stopped")
 
 
 def cells_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
-    """Return a row for each cell of a run, for programs: plain numbers in base units."""
     axes = _columns_of(found)
     columns = (*_CELL, *_BECAME, *_named(axes), *(f"{one}{end}" for one in metrics for end in ENDS))
     # Compute once for each distinct cell, because many runs share cells.
@@ -50,7 +50,6 @@ ENDS = ("", "_low", "_high", "_rel")
 
 
 def trials_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
-    """Return a row for each trial, for programs."""
     axes = _columns_of(found)
     columns = (*_CELL, "trial", "outcome", "reason", "host_limited", "unsettled", *_named(axes), *metrics)
     rows: list[tuple[Value, ...]] = [
@@ -80,16 +79,14 @@ def display_table(
     totals = (TOTAL,) if mixed else ()
     heads = (*totals, *SIDES, "±") if usual else tuple(head for one in metrics for head in (one, "±"))
     columns = (*(("run",) if several else ()), "cell", *heads, "trials", "outcome")
-    rows = [
-        (
-            *((one.run.name,) if several else ()),
-            one.cell.name,
-            *(_usual(one, mixed=mixed) if usual else _asked(one, metrics)),
-            str(one.counts.get("measured", 0)),
-            _became(one),
-        )
-        for one in cut
-    ]
+    rows: list[tuple[Value, ...]] = []
+    for one in cut:
+        name = (one.run.name, one.cell.name) if several else (one.cell.name,)
+        measured = one.counts.get("measured", 0)
+        host_limited = f" (!) {one.host_limited} host-limited" if one.host_limited else ""
+        reason = f": {'; '.join(one.reasons)}" if one.reasons else ""
+        outcome = f"{one.outcome}{host_limited}{unsettled_mark(one.unsettled, measured)}{reason}"
+        rows.append((*name, *(_usual(one, mixed=mixed) if usual else _asked(one, metrics)), str(measured), outcome))
     rest = (
         f"{len(found) - len(cut):,} more cells" if len(cut) < len(found) else "",
         f"{unread} more runs" if unread else "",
@@ -100,33 +97,24 @@ def display_table(
 
 
 def display_trials(found: Sequence[Samples], metrics: Sequence[str], *, most: int) -> Grid:
-    """Return up to `most` rows of trials for people."""
     several = len({one.run.id for one in found}) > 1
     columns = (*(("run",) if several else ()), "cell", "trial", *metrics, "outcome")
-    rows: list[tuple[Value, ...]] = [
-        (
-            *((one.run.name,) if several else ()),
-            *(one.cell.name, str(trial.round)),
-            *(figure(value, METRICS[metric]) for metric, value in zip(metrics, trial.values, strict=True)),
-            _of_trial(trial),
-        )
-        for one in found
-        for trial in one.trials
-    ]
+    rows: list[tuple[Value, ...]] = []
+    for one in found:
+        for trial in one.trials:
+            run = (one.run.name,) if several else ()
+            figures = (figure(value, METRICS[metric]) for metric, value in zip(metrics, trial.values, strict=True))
+            marks = " (!) host-limited" * trial.host_limited + " (!) unsettled" * trial.unsettled
+            reason = f": {trial.reason}" if trial.reason else ""
+            rows.append((*run, one.cell.name, str(trial.round), *figures, f"{trial.outcome}{marks}{reason}"))
     left = (f"{len(rows) - most:,} more trials; {HINT}",) if len(rows) > most else ()
     notes = (*warnings(one.run for one in found), *left)
     return Grid(columns, rows[:most], notes, frozenset({*metrics, "trial"}))
 
 
-def _of_trial(trial: Sample) -> str:
-    marks = (" (!) host-limited" if trial.host_limited else "") + (" (!) unsettled" if trial.unsettled else "")
-    return f"{trial.outcome}{marks}{f': {trial.reason}' if trial.reason else ''}"
-
-
 def full_name(axis: str, found: Iterable[Samples]) -> str:
     """Return the full name of an axis. A short one (`chunk` for `md.chunk`) is valid if it is unambiguous."""
-    cells = {id(one.cell): one.cell.axes for one in found}.values()
-    names = names_of(map(with_aliases, cells))
+    names = names_of(map(with_aliases, distinct_axes(found)))
     fitting = [axis] if axis in names else [name for name in names if name.endswith(f".{axis}")]
     if len(fitting) != 1:
         raise BadInput(
@@ -137,20 +125,18 @@ def full_name(axis: str, found: Iterable[Samples]) -> str:
 
 
 def warnings(runs: Iterable[RunRow]) -> tuple[str, ...]:
-    """Return the warnings for any figures of these runs."""
     different = {run.id: run for run in runs}.values()
     synthetic = sorted({run.machine for run in different if run.synthetic})
     if not synthetic:
         return ()
-    told = f"synthetic, from the {' and '.join(synthetic)} machine: no figure was measured"
+    origin = f"synthetic, from the {' and '.join(synthetic)} machine: no figure was measured"
     if all(run.synthetic for run in different):
-        return (f"figures are {told}",)
+        return (f"figures are {origin}",)
     names = ", ".join(run.name for run in different if run.synthetic)
-    return (f"measured and synthetic figures are mixed: those of {names} are {told}",)
+    return (f"measured and synthetic figures are mixed: those of {names} are {origin}",)
 
 
 def describe_unfinished(runs: Iterable[RunRow], recorded: Mapping[str, int]) -> tuple[str, ...]:
-    """Describe the unfinished runs. `recorded` is the number of trials of each."""
     return tuple(
         f"{run.name} is not finished: {recorded.get(run.id, 0):,} of {'at most ' if run.until else ''}"
         f"{run.planned:,} trials"
@@ -159,15 +145,13 @@ def describe_unfinished(runs: Iterable[RunRow], recorded: Mapping[str, int]) -> 
     )
 
 
-def axes_of(found: Iterable[Samples]) -> list[str]:
-    """Return every axis of these cells."""
-    different = {id(one.cell): one.cell.axes for one in found}
-    return names_of(different.values())
+def distinct_axes(found: Iterable[Samples]) -> list[Axes]:
+    """Return the axes of each distinct cell: many runs share cells."""
+    return list({id(one.cell): one.cell.axes for one in found}.values())
 
 
 def _columns_of(found: Iterable[Samples]) -> list[str]:
-    """Return every axis, and the shared names that unite some of them."""
-    cells = [cell.axes for cell in {id(one.cell): one.cell for one in found}.values()]
+    cells = distinct_axes(found)
     return [*names_of(cells), *common_aliases(cells)]
 
 
@@ -190,8 +174,14 @@ def values_of(estimate: Estimate | None) -> tuple[Value, ...]:
     return (estimate.mean, *estimate.bounds, estimate.relative)
 
 
+def bounded_ratio(ratio: Ratio | None) -> tuple[Value, ...]:
+    """Return a ratio with its bounds. A single value has no interval."""
+    if ratio is None:
+        return (None, None, None)
+    return (ratio.ratio, *((ratio.low, ratio.high) if ratio.low else (None, None)))
+
+
 def _usual(one: Samples, *, mixed: bool) -> tuple[str, ...]:
-    """Return the rates, and the uncertainty of the headline. With `mixed`, there is a column for totals."""
     means = _means(one)
     sides = sides_of(means)
     rates = [
@@ -211,10 +201,3 @@ def _asked(one: Samples, metrics: Iterable[str]) -> Iterable[str]:
         found = one.estimate(metric)
         yield figure(found.mean, METRICS[metric]) if found else ""
         yield percent(found.relative) if found and found.relative is not None else ""
-
-
-def _became(one: Samples) -> str:
-    host_limited = f" (!) {one.host_limited} host-limited" if one.host_limited else ""
-    reason = f": {'; '.join(one.reasons)}" if one.reasons else ""
-    unsettled = unsettled_mark(one.unsettled, one.counts.get(Outcome.MEASURED, 0))
-    return f"{one.outcome}{host_limited}{unsettled}{reason}"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from runner.analysis.axes import grouped
 from runner.analysis.metrics import COMPARED, METRICS, metrics_for, more_is_faster
 from runner.analysis.naming import name_key
-from runner.analysis.tables import warnings
+from runner.analysis.tables import bounded_ratio, values_of, warnings
 from runner.reports.table import HINT, Grid
 from runner.reports.terminal import percent
 from runner.reports.terminal_text import figure, times
@@ -29,8 +30,6 @@ _WIDTH = 60
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The value of one run."""
-
     samples: Samples
     estimate: Estimate
 
@@ -49,7 +48,6 @@ class Series:
 
     @property
     def bars(self) -> str:
-        """Return a line of bars between minimum and maximum, with a stroke at each change."""
         values = [point.estimate.mean for point in self.points]
         least, span = min(values), max(values) - min(values)
         steps = {change.at for change in self.changes}
@@ -59,11 +57,9 @@ class Series:
 
 
 def timelines(found: Sequence[Samples], metrics: Sequence[str]) -> list[Series]:
-    """Return all histories of these trials by cell name. Without `metrics`, use the rates of the workloads."""
-    by_place: dict[tuple[str, str, str, bool], list[Samples]] = {}
-    for one in sorted(found, key=lambda one: (one.run.started, one.run.id)):
-        by_place.setdefault((one.cell.id, one.run.machine, one.run.host, one.run.synthetic), []).append(one)
-    told = []
+    ordered = sorted(found, key=lambda one: (one.run.started, one.run.id))
+    by_place = grouped(((one.cell.id, one.run.machine, one.run.host, one.run.synthetic), one) for one in ordered)
+    series = []
     for (_, machine, host, synthetic), several in by_place.items():
         for metric in metrics_for(several, metrics):
             points = [Point(one, estimate) for one in several if (estimate := one.estimate(metric))]
@@ -71,122 +67,97 @@ def timelines(found: Sequence[Samples], metrics: Sequence[str]) -> list[Series]:
                 means = [point.estimate.mean for point in points]
                 steps = find_changes(means) if min(means) > 0 else []
                 cell = several[-1].cell  # the latest name
-                told.append(Series(cell, metric, machine, host, synthetic, points, steps))
-    return sorted(told, key=lambda one: (name_key(one.cell.name), one.cell.id, one.machine, one.host, one.metric))
+                series.append(Series(cell, metric, machine, host, synthetic, points, steps))
+    return sorted(series, key=lambda one: (name_key(one.cell.name), one.cell.id, one.machine, one.host, one.metric))
 
 
-def data_table(told: Sequence[Series]) -> Grid:
-    """Return a row for each run of every history."""
-    who = ("cell", "name", "machine", "host", "synthetic", "figure", "run", "started", "kernel", "revision")
+def data_table(series: Sequence[Series]) -> Grid:
+    cell = ("cell", "name", "machine", "host", "synthetic", "figure", "run", "started", "kernel", "revision")
     step = ("change", "change_low", "change_high", "change_p")
     rows: list[tuple[Value, ...]] = []
-    for one in told:
+    for one in series:
         steps = {change.at: change for change in one.changes}
-        rows += [
-            (
-                *(one.cell.id, one.cell.name, one.machine, one.host, one.synthetic, one.metric),
-                *_run(point),
-                *(point.estimate.n, *_bounds(point.estimate)),
-                *_step(steps.get(at)),
+        for at, point in enumerate(one.points):
+            run, change = point.samples.run, steps.get(at)
+            rows.append(
+                (
+                    *(one.cell.id, one.cell.name, one.machine, one.host, one.synthetic, one.metric),
+                    *(run.name, run.started, ", ".join(point.samples.kernels), run.revision),
+                    *(point.estimate.n, *values_of(point.estimate)),
+                    *((*bounded_ratio(change.ratio), change.p) if change else (None,) * 4),
+                )
             )
-            for at, point in enumerate(one.points)
-        ]
-    columns = (*who, "trials", "value", "value_low", "value_high", "value_rel", *step)
-    return Grid(columns, rows, warnings(point.samples.run for one in told for point in one.points))
+    columns = (*cell, "trials", "value", "value_low", "value_high", "value_rel", *step)
+    return Grid(columns, rows, _warnings(series))
 
 
-def display_table(told: Sequence[Series], *, most: int) -> Grid:
+def display_table(series: Sequence[Series], *, most: int) -> Grid:
     """Return one history in full, or a line for each of several."""
-    return _in_full(told[0], most) if len(told) == 1 else _in_short(told, most)
+    return _points_table(series[0], most) if len(series) == 1 else _series_table(series, most)
 
 
-def _in_full(one: Series, most: int) -> Grid:
+def _points_table(one: Series, most: int) -> Grid:
     steps = {change.at: change for change in one.changes}
     begin = max(0, len(one.points) - most)
+    unit = METRICS[one.metric]
     rows: list[tuple[Value, ...]] = []
     for at, point in enumerate(one.points[begin:], start=begin):
-        started, run = point.samples.run.started[:16].replace("T", " "), point.samples.run.name
-        doubt = percent(point.estimate.relative) if point.estimate.relative is not None else ""
-        words = _words(steps[at], one.metric) if at in steps else ""
-        marks = [
-            f"(!) {count} {word}"
-            for count, word in ((point.samples.host_limited, "host-limited"), (point.samples.unsettled, "unsettled"))
-            if count
-        ]
-        kernel = ", ".join(point.samples.kernels)
-        value = figure(point.estimate.mean, METRICS[one.metric])
+        samples, estimate = point.samples, point.estimate
+        remarks = [_describe_change(steps[at], one.metric)] if at in steps else []
+        counts = ((samples.host_limited, "host-limited"), (samples.unsettled, "unsettled"))
+        remarks += [f"(!) {count} {word}" for count, word in counts if count]
         rows.append(
-            (started, run, kernel, value, doubt, str(point.estimate.n), "; ".join(filter(None, (words, *marks))))
+            (
+                *(samples.run.started[:16].replace("T", " "), samples.run.name, ", ".join(samples.kernels)),
+                *(figure(estimate.mean, unit), _relative(estimate), str(estimate.n), "; ".join(remarks)),
+            )
         )
+    values = [point.estimate.mean for point in one.points]
+    count = len(one.changes)
     notes = [
         f"{one.cell.name}: {one.metric} on {one.host or 'an unknown host'} ({one.machine})",
-        f"{one.bars}  {_range(one)}",
-        f"{len(one.points)} run{'s' if len(one.points) > 1 else ''}, {_count(one.changes)}"
+        f"{one.bars}  from {figure(min(values), unit)} to {figure(max(values), unit)}",
+        f"{len(one.points)} run{'s' if len(one.points) > 1 else ''}, "
+        f"{count or 'no'} change{'s' if count > 1 else ''} of level"
         + (f"; the first {begin} are not shown" if begin else ""),
     ]
     columns = ("started", "run", "kernel", one.metric, "±", "trials", "")
-    warned = warnings(point.samples.run for point in one.points)
-    return Grid(columns, rows, (*warned, *notes), frozenset({one.metric, "±", "trials"}))
+    return Grid(columns, rows, (*_warnings([one]), *notes), frozenset({one.metric, "±", "trials"}))
 
 
-def _in_short(told: Sequence[Series], most: int) -> Grid:
-    several = len({(one.host, one.machine) for one in told}) > 1
-    cut = told[:most]
-    ids: dict[str, set[str]] = {}
-    for one in told:
-        ids.setdefault(one.cell.name, set()).add(one.cell.id)
-    columns = ("cell", *(("host",) if several else ()), "figure", "runs", "history", "latest", "±", "changes")
+def _series_table(series: Sequence[Series], most: int) -> Grid:
+    several = len({(one.host, one.machine) for one in series}) > 1
+    ids = grouped((name, cell) for cell, name in {one.cell.id: one.cell.name for one in series}.items())
     rows: list[tuple[Value, ...]] = []
-    for one in cut:
+    for one in series[:most]:
         last = one.points[-1].estimate
-        marked = f"{one.machine}, synthetic" if one.synthetic else one.machine
+        # Different cells with one name: other seeds or other disks.
+        name = f"{one.cell.name} ({one.cell.id[:8]})" if len(ids[one.cell.name]) > 1 else one.cell.name
+        host = f"{one.host} ({one.machine}{', synthetic' if one.synthetic else ''})"
+        dates = [(change.ratio.ratio, one.points[change.at].samples.run.started[:10]) for change in one.changes]
         rows.append(
             (
-                # Different cells with one name: other seeds or other disks.
-                f"{one.cell.name} ({one.cell.id[:8]})" if len(ids[one.cell.name]) > 1 else one.cell.name,
-                *(*((f"{one.host} ({marked})",) if several else ()), one.metric, str(len(one.points))),
-                *(one.bars, figure(last.mean, METRICS[one.metric])),
-                percent(last.relative) if last.relative is not None else "",
-                "; ".join(_dated(one, change) for change in one.changes),
+                *(name, *((host,) if several else ()), one.metric, str(len(one.points)), one.bars),
+                *(figure(last.mean, METRICS[one.metric]), _relative(last)),
+                "; ".join(f"{times(ratio)} from {date} on" for ratio, date in dates),
             )
         )
-    left = (f"{len(told) - len(cut):,} more; {HINT}",) if len(told) > len(cut) else ()
-    warned = warnings(point.samples.run for one in told for point in one.points)
-    return Grid(columns, rows, (*warned, *left), frozenset({"runs", "latest", "±"}))
+    columns = ("cell", *(("host",) if several else ()), "figure", "runs", "history", "latest", "±", "changes")
+    left = (f"{len(series) - most:,} more; {HINT}",) if len(series) > most else ()
+    return Grid(columns, rows, (*_warnings(series), *left), frozenset({"runs", "latest", "±"}))
 
 
-def _run(point: Point) -> tuple[Value, ...]:
-    run = point.samples.run
-    return (run.name, run.started, ", ".join(point.samples.kernels), run.revision)
+def _warnings(series: Sequence[Series]) -> tuple[str, ...]:
+    return warnings(point.samples.run for one in series for point in one.points)
 
 
-def _bounds(estimate: Estimate) -> tuple[Value, ...]:
-    return (estimate.mean, *estimate.bounds, estimate.relative)
+def _relative(estimate: Estimate) -> str:
+    return percent(estimate.relative) if estimate.relative is not None else ""
 
 
-def _step(change: Change | None) -> tuple[Value, ...]:
-    if change is None:
-        return (None, None, None, None)
-    return (change.ratio.ratio, change.ratio.low, change.ratio.high, change.p)
-
-
-def _words(change: Change, metric: str) -> str:
+def _describe_change(change: Change, metric: str) -> str:
     more = change.ratio.ratio > 1
     faster = more == more_is_faster(metric)
     word = ("faster" if faster else "slower") if metric in COMPARED else "more" if more else "less"
     bounds = f"{times(change.ratio.low)} to {times(change.ratio.high)}"
     return f"{word} from here on: {times(change.ratio.ratio)} ({bounds})"
-
-
-def _dated(one: Series, change: Change) -> str:
-    return f"{times(change.ratio.ratio)} from {one.points[change.at].samples.run.started[:10]} on"
-
-
-def _range(one: Series) -> str:
-    values = [point.estimate.mean for point in one.points]
-    unit = METRICS[one.metric]
-    return f"from {figure(min(values), unit)} to {figure(max(values), unit)}"
-
-
-def _count(changes: Sequence[Change]) -> str:
-    return f"{len(changes)} change{'s' if len(changes) != 1 else ''} of level" if changes else "no change of level"

@@ -8,17 +8,13 @@ import fcntl
 import hashlib
 import os
 import shutil
-from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import platformdirs
 
 from runner.base.errors import HarnessBroken, file_errors
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-    from contextlib import AbstractAsyncContextManager
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -54,7 +50,6 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def remove_temporaries(folder: Path) -> None:
-    """Remove temporary files of killed writers."""
     for temporary in folder.glob(".*.new"):
         temporary.unlink(missing_ok=True)
 
@@ -73,7 +68,6 @@ _PARTIAL = ".half"
 
 
 def cache_dir() -> Path:
-    """Return the cache folder; `MATRIX_CACHE` overrides the default."""
     chosen = os.environ.get("MATRIX_CACHE")
     return Path(chosen).absolute() if chosen else Path(platformdirs.user_cache_dir("matrix"))
 
@@ -93,7 +87,6 @@ def open_lock_file(path: Path) -> Iterator[int]:
 
 
 def try_lock(descriptor: int, kind: int) -> bool:
-    """Take a lock if that needs no waiting."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except OSError as error:
@@ -104,7 +97,6 @@ def try_lock(descriptor: int, kind: int) -> bool:
 
 
 def exclusive_lock(path: Path) -> AbstractAsyncContextManager[None]:
-    """Hold a lock alone; the kernel releases it if we are killed."""
     return _hold_lock(path, fcntl.LOCK_EX)
 
 
@@ -139,12 +131,10 @@ def _explain_unwritable(folder: Path) -> Iterator[None]:
 
 
 def use_lock(folder: Path) -> Path:
-    """Return the lock that all users of the folder share."""
     return folder.with_name(f".{folder.name}.use")
 
 
 def remove_unused(folder: Path) -> None:
-    """Remove a folder unless a process uses it."""
     with open_lock_file(use_lock(folder)) as descriptor:
         if try_lock(descriptor, fcntl.LOCK_EX):
             shutil.rmtree(folder, ignore_errors=True)
@@ -163,7 +153,6 @@ def remove_partial(home: Path) -> None:
 
 
 def _build_lock(target: Path) -> Path:
-    """Return the lock of the process that builds the folder."""
     return target.with_name(f".{target.name}.lock")
 
 

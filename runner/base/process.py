@@ -7,13 +7,11 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from runner.base.errors import HarnessBroken
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator, Mapping, Sequence
 
 
 class TimedOut(HarnessBroken):
@@ -85,12 +83,10 @@ async def spawn(
 async def spawn_on_socket(
     argv: Sequence[str], connection: int, *, pass_fds: Sequence[int] = (), complaints: int = subprocess.DEVNULL
 ) -> asyncio.subprocess.Process:
-    """Spawn with one end of a connection as its standard input and output."""
     return await _spawn(argv, pass_fds, connection, connection, complaints)
 
 
 async def spawn_with_pipes(argv: Sequence[str]) -> asyncio.subprocess.Process:
-    """Spawn with pipes for standard input, output and error (see `send` and `hang_up`)."""
     return await _spawn(argv, (), subprocess.PIPE, subprocess.PIPE, subprocess.PIPE)
 
 
@@ -143,7 +139,6 @@ async def hang_up(child: asyncio.subprocess.Process, patience: float) -> None:
 
 
 async def kill(child: asyncio.subprocess.Process) -> None:
-    """Kill a program unless it has ended, and wait for it."""
     if child.returncode is None:
         # Not `child.kill()`: that would reap the child, and the event loop would report an error.
         with suppress(ProcessLookupError):

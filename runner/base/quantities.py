@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _SIZE_UNITS = {
     "B": 1,
@@ -50,7 +49,6 @@ def _parse(text: str) -> tuple[Fraction, str] | None:
 
 
 def _likely_units(unit: str) -> list[str]:
-    """Return units that the author of `64k` may have meant."""
     letter = unit[:1].upper()
     return [known for known in _SIZE_UNITS if known[0].upper() == letter and known != "kB"] if letter else ["KiB"]
 
@@ -167,6 +165,16 @@ def resolve_share(length: int | str, whole: int) -> int:
 NAME = r"^[A-Za-z][A-Za-z0-9_.+-]*$"
 #: A name in a matrix; it becomes a part of file and folder names.
 Name = Annotated[str, Field(pattern=NAME, max_length=80)]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSchema:
+    """Change the JSON schema of a field, if users may write it in more ways than the model shows."""
+
+    change: Callable[[Any], Any]
+
+    def __get_pydantic_json_schema__(self, core: Any, handler: Any) -> Any:
+        return self.change(handler(core))
 
 
 class Model(BaseModel):

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import errno
 import importlib
+import platform
 import sys
+import traceback
+from difflib import get_close_matches
 
 import click
 
@@ -57,8 +60,6 @@ class _LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
-            from difflib import get_close_matches
-
             near = get_close_matches(args[0], _COMMANDS, n=1)
             ctx.fail(f"no command '{args[0]}'" + (f"; did you mean {near[0]}?" if near else ""))
         return super().resolve_command(ctx, args)
@@ -92,7 +93,8 @@ def _version(context: click.Context, _option: click.Parameter, wanted: bool) -> 
         return
     from runner.session.host_facts import program_versions
 
-    click.echo("\n".join([f"matrix {__version__}", *(f"{name} {text}" for name, text in program_versions().items())]))
+    versions = {"matrix": __version__, "kernel": platform.release(), **program_versions()}
+    click.echo("\n".join(f"{name} {text}" for name, text in versions.items()))
     context.exit()
 
 
@@ -105,7 +107,6 @@ def cli() -> None:
 
 
 def show_error(error: MatrixError) -> None:
-    """Print an error: what happened, the evidence, what to do."""
     click.secho(wrap_text(f"matrix: {error.brief}", columns_of(sys.stderr)), err=True, bold=True)
     if error.details:
         echo(error.details, err=True)
@@ -159,16 +160,11 @@ def main() -> None:
         sys.stderr.close()  # the reader is gone, so an error message has no reader either
         sys.exit(141)
     except Exception as error:  # noqa: BLE001 - Python would exit with 1, which means that a guideline fails
-        show_error(_internal_error(error))
+        show_error(
+            MatrixError(
+                f"a mistake in matrix itself: {type(error).__name__}: {error}",
+                details="".join(traceback.format_exception(error)).rstrip(),
+                resolution="please report it with all of the above; recorded trials are safe",
+            )
+        )
         sys.exit(Exit.BROKEN)
-
-
-def _internal_error(error: Exception) -> MatrixError:
-    """Turn an unexpected exception into an error with its traceback."""
-    import traceback
-
-    return MatrixError(
-        f"a mistake in matrix itself: {type(error).__name__}: {error}",
-        details="".join(traceback.format_exception(error)).rstrip(),
-        resolution="please report it with all of the above; recorded trials are safe",
-    )

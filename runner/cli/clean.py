@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.base.errors import Exit, MatrixError
+from runner.cli.disks import find_host, load_lab_file
 from runner.cli.options import hosts
 from runner.cli.screen import echo
+from runner.hosts.disk_ledger import lease_records, night_of, state_dir
+from runner.hosts.recovery import clean, is_idle, unreturned_disks
+from runner.machines import SWEEPERS, sweep
+from runner.session.host_connection import connect_host, open_connection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    from runner.session.host_connection import HostConnection
 
 _EPILOG = """\b
 Examples:
@@ -42,18 +45,12 @@ scripts of that run remove stacks with its UUIDs, then the disk is labelled as f
 )
 @hosts
 @click.option("--host", help="A host of hosts.yaml.  [default: this machine]")
-@click.option(
-    "--every-host",
-    is_flag=True,
-    help="Clean all ssh hosts. An unreachable host does not stop the others.",
-)
+@click.option("--every-host", is_flag=True, help="Clean all ssh hosts. An unreachable host does not stop the others.")
 def command(dry_run: bool, labelled: tuple[str, ...], hosts: Path | None, host: str | None, every_host: bool) -> None:
     """Remove what a killed run left on the disks of a host; on this machine, also containers and virtual machines.
 
     Exit code 3 if something could not be removed, or a host is not reachable.
     """
-    from runner.hosts.disk_ledger import lease_records, state_dir
-
     if every_host and host:
         raise click.UsageError("--every-host includes --host: use one of the two")
     if every_host:
@@ -66,7 +63,10 @@ def command(dry_run: bool, labelled: tuple[str, ...], hosts: Path | None, host: 
         echo(text)
 
     # First: a leftover machine keeps its disks open.
-    remains = _sweep(notice, dry=dry_run) if reach == "local" else False
+    leftovers = [one for name in SWEEPERS for one in sweep(name, dry=dry_run)] if reach == "local" else []
+    for leftover in leftovers:
+        notice(leftover.message)
+    remains = any(leftover.remains for leftover in leftovers)
     remains |= _clean_disks(state, reach, labelled, notice, dry_run=dry_run)
     for one in lease_records(state):
         if host is None and one.reach != reach:
@@ -79,26 +79,11 @@ def command(dry_run: bool, labelled: tuple[str, ...], hosts: Path | None, host: 
 
 def reach_for(hosts: Path | None, host: str | None) -> str:
     """Return how a host is reached. Without a host, hosts.yaml is not read: it may be a broken file of a checkout."""
-    from runner.cli.disks import load_lab_file, reach_of
-
-    return reach_of(load_lab_file(hosts), host) if host else "local"
-
-
-def _sweep(notice: Callable[[str], None], *, dry: bool) -> bool:
-    """Remove leftover machines; report whether some remain."""
-    from runner.machines import SWEEPERS, sweep
-
-    found = [one for name in SWEEPERS for one in sweep(name, dry=dry)]
-    for one in found:
-        notice(one.message)
-    return any(one.remains for one in found)
+    found = find_host(load_lab_file(hosts), host) if host else None
+    return found.reach if found else "local"
 
 
 def list_hosts(hosts: Path | None, state: Path) -> dict[str, str]:
-    """Return the ssh hosts of hosts.yaml and of recorded leases: their names by reach."""
-    from runner.cli.disks import load_lab_file
-    from runner.hosts.disk_ledger import lease_records
-
     lab = load_lab_file(hosts)
     declared = {one.reach: name for name, one in lab.hosts.items()} if lab else {}
     recorded = {one.reach: one.reach.removeprefix("ssh:") for one in lease_records(state)}
@@ -112,12 +97,19 @@ def _clean_all_hosts(hosts: Path | None, state: Path, labelled: tuple[str, ...],
     """
     names, remains = list_hosts(hosts, state), dict[str, bool]()
 
-    def clean_one(reach: str) -> None:
-        remains[reach] = _clean_host(state, reach, names[reach], labelled, dry=dry)
+    def clean_host(reach: str) -> None:
+        def notice(text: str) -> None:
+            echo(f"{names[reach]}: {text}")
+
+        try:
+            remains[reach] = _clean_disks(state, reach, labelled, notice, dry_run=dry)
+        except MatrixError as error:
+            notice(f"not cleaned: {error.brief}{f' ({error.details.strip()})' if error.details else ''}")
+            remains[reach] = True
 
     if not names:
         echo("no ssh host in hosts.yaml or in recorded leases", err=True)
-    threads = [Thread(target=clean_one, args=(reach,), daemon=True) for reach in names]
+    threads = [Thread(target=clean_host, args=(reach,), daemon=True) for reach in names]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -125,31 +117,15 @@ def _clean_all_hosts(hosts: Path | None, state: Path, labelled: tuple[str, ...],
     return any(remains.get(reach, True) for reach in names)
 
 
-def _clean_host(state: Path, reach: str, name: str, labelled: tuple[str, ...], *, dry: bool) -> bool:
-    """Clean one of several hosts, with its name before each message."""
-
-    def notice(text: str) -> None:
-        echo(f"{name}: {text}")
-
-    try:
-        return _clean_disks(state, reach, labelled, notice, dry_run=dry)
-    except MatrixError as error:
-        notice(f"not cleaned: {error.brief}{f' ({error.details.strip()})' if error.details else ''}")
-        return True
-
-
 def _clean_disks(
     state: Path, reach: str, labelled: tuple[str, ...], notice: Callable[[str], None], *, dry_run: bool
 ) -> bool:
-    """Return the disks of a host; report whether some remain leased."""
-    from runner.hosts.disk_ledger import night_of
-    from runner.hosts.recovery import clean
-    from runner.session.host_connection import connect_host, open_connection
-
     remains = False
     with connect_host(reach, open_connection(reach), f"clean-{token_hex(4)}", partial(echo, err=True)) as host:
         if dry_run:
-            _list_leases(host, state, notice)
+            for one in unreturned_disks(host.take_census(), lease_records(state, reach), reach):
+                activity = "" if is_idle(one, host.operations) else ", which uses it now"
+                notice(f"{one.disk}: leased by the run {one.run}{activity}")
             return False
         counted = host.boot_id, night_of(datetime.now(UTC))
         for found in clean(state, host.take_census, host.operations, reach=reach, labelled=labelled, counted=counted):
@@ -157,12 +133,3 @@ def _clean_disks(
             done = f"returned from the run {found.run}; {found.scripts} tear-down scripts were run"
             notice(f"{found.disk}: {f'not returned: {found.refusal}' if found.refusal else done}")
     return remains
-
-
-def _list_leases(host: HostConnection, state: Path, notice: Callable[[str], None]) -> None:
-    from runner.hosts.disk_ledger import lease_records
-    from runner.hosts.recovery import is_idle, unreturned_disks
-
-    for one in unreturned_disks(host.take_census(), lease_records(state, host.reach), host.reach):
-        activity = "" if is_idle(one, host.operations) else ", which uses it now"
-        notice(f"{one.disk}: leased by the run {one.run}{activity}")

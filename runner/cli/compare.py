@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from runner.cli.options import only, results, store
+from runner.base.errors import BadInput, Exit
+from runner.cli.options import only
 from runner.cli.screen import echo
-from runner.cli.store_options import TEXT_FORMATS, form, open_store, select_runs, to, write_grid
+from runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
 
 if TYPE_CHECKING:
     from runner.analysis.compare import Comparison
@@ -71,49 +71,30 @@ class _Percent(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 )
 @click.option("--confidence", type=_Percent(), default="95%", show_default=True, help="Of intervals and verdicts.")
 @click.option("--rows", type=click.IntRange(min=1), default=50, show_default=True, help="At most, in a table.")
-@form
-@to
-@results
-@store
-def command(
-    a: str,
-    b: str,
-    among: tuple[str, ...],
-    by: str,
-    runs: tuple[str, ...],
-    only: tuple[str, ...],
-    metrics: tuple[str, ...],
-    within: float,
-    confidence: float,
-    rows: int,
-    form: str,
-    to: Path | None,
-    results: Path,
-    store: str | None,
-) -> None:
+@output
+@source
+def command(among: tuple[str, ...], runs: tuple[str, ...], rows: int, output: Output, **options: Any) -> None:
     """Compare every cell of B with A: faster, slower, same or inconclusive."""
     from runner.analysis.compare_table import data_table, display_table
     from runner.analysis.metrics import COMPARED
-    from runner.base.errors import BadInput, Exit
     from runner.cli.results import parse_metrics
 
-    if not 0 < confidence < 1:
-        raise BadInput(f"--confidence {confidence:g}: must lie between 0% and 100%")
-    runs = (*among, *runs)
-    if by == "run" and runs:
+    asked = ComparisonRequest(runs=(*among, *runs), **options)
+    if not 0 < asked.confidence < 1:
+        raise BadInput(f"--confidence {asked.confidence:g}: must lie between 0% and 100%")
+    if asked.by == "run" and asked.runs:
         raise BadInput(
-            f"--runs {', '.join(runs)}: needs --by kernel, host, revision or an axis",
+            f"--runs {', '.join(asked.runs)}: needs --by kernel, host, revision or an axis",
             resolution="leave it out: A and B name the runs",
         )
-    asked = parse_metrics(metrics)
-    if others := [one for one in asked if one not in COMPARED]:
+    asked = replace(asked, metrics=parse_metrics(asked.metrics))
+    if others := [one for one in asked.metrics if one not in COMPARED]:
         raise BadInput(
-            f"--metric {', '.join(others)}: not a figure of speed",
-            resolution=f"use one of {', '.join(COMPARED)}",
+            f"--metric {', '.join(others)}: not a figure of speed", resolution=f"use one of {', '.join(COMPARED)}"
         )
-    done = compare_runs(ComparisonRequest(a, b, by, runs, only, asked, within, confidence), results, store)
-    most = rows if form == "table" else None
-    write_grid(display_table(done, most=most) if form in TEXT_FORMATS else data_table(done), form, to)
+    done = compare_runs(asked)
+    most = rows if output.is_table else None
+    write_grid(display_table(done, most=most) if output.is_text else data_table(done), output)
     if done.broken:
         raise click.exceptions.Exit(Exit.BROKEN)
     if done.slower:
@@ -124,15 +105,16 @@ def command(
 class ComparisonRequest:
     a: str
     b: str
-    by: str
-    runs: tuple[str, ...]
-    only: tuple[str, ...]
-    metrics: tuple[str, ...]
-    within: float
-    confidence: float
+    source: Source
+    by: str = "run"
+    runs: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+    within: float = 0.05
+    confidence: float = 0.95
 
 
-def compare_runs(asked: ComparisonRequest, results: Path, store: str | None) -> Comparison:
+def compare_runs(asked: ComparisonRequest) -> Comparison:
     from runner.analysis.compare import compare_sides
     from runner.analysis.metrics import USUAL_RATES
     from runner.analysis.operands import BY_ID, Side, describe_noise_floor, earlier_groups, parts, runs_of, side_of
@@ -141,43 +123,33 @@ def compare_runs(asked: ComparisonRequest, results: Path, store: str | None) -> 
 
     kind = {"git": "revision"}.get(asked.by, asked.by)
     left_out = ""
-    with open_store(store, results) as shared:
+    with open_store(asked.source) as shared:
         among = select_runs(shared, asked.runs)
         if kind != "run" and not asked.runs:
             among, left_out = default_runs(among)
         if kind == "run" and (over := explain_passed_over((asked.a, asked.b), among)):
             echo(f"note: {over}", err=True)
         with with_hint(left_out):
-            of = {word: runs_of(kind, word, among) for word in (asked.a, asked.b)}
-        every = list({run.id: run for several in of.values() for run in several}.values())
+            runs_by_side = [runs_of(kind, word, among) for word in (asked.a, asked.b)]
+        every = list({run.id: run for runs in runs_by_side for run in runs}.values())
         recorded = shared.trial_counts([run.id for run in every if not run.finished])
-        there = shared.different_cells() if asked.only else ()
-        chosen = select_cells(None, asked.only, there)
-        found = read_samples(shared, every, asked.metrics or USUAL_RATES, chosen)
+        chosen = select_cells(None, asked.only, shared.different_cells() if asked.only else ())
+        metrics = asked.metrics or USUAL_RATES
+        found = read_samples(shared, every, metrics, chosen)
         with with_hint(left_out):
-            sides = []
-            for word in (asked.a, asked.b):
-                ids = {run.id for run in of[word]}
-                sides.append(side_of(kind, word, [one for one in found if one.run.id in ids]))
+            ids = [{run.id for run in runs} for runs in runs_by_side]
+            a, b = (
+                side_of(kind, word, [one for one in found if one.run.id in those])
+                for word, those in zip((asked.a, asked.b), ids, strict=True)
+            )
         alone = kind == "run" and len(every) == 1
         if alone:
-            sides = list(parts(asked.a, found))
+            a, b = parts(asked.a, found)
         # Values of an axis have no earlier groups: ids do not identify them in earlier runs.
-        groups = earlier_groups(sides[0], sides[1], shared.runs()) if kind in BY_ID else []
-        history = [
-            Side("", read_samples(shared, group, asked.metrics or USUAL_RATES, chosen, histograms=False))
-            for group in groups
-        ]
+        groups = earlier_groups(a, b, shared.runs()) if kind in BY_ID else []
+        history = [Side("", read_samples(shared, group, metrics, chosen, histograms=False)) for group in groups]
+    settings = {"within": asked.within, "confidence": asked.confidence}
     with with_hint(left_out):
-        done = compare_sides(
-            sides[0],
-            sides[1],
-            kind,
-            asked.metrics,
-            within=asked.within,
-            confidence=asked.confidence,
-            recorded=recorded,
-            history=history,
-        )
-    null = describe_noise_floor(done) if alone else ""
-    return replace(done, notes=(*done.notes, *filter(None, (left_out, null))))
+        done = compare_sides(a, b, kind, asked.metrics, recorded=recorded, history=history, **settings)
+    noise_floor = describe_noise_floor(done) if alone else ""
+    return replace(done, notes=(*done.notes, *filter(None, (left_out, noise_floor))))

@@ -10,8 +10,19 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.base.errors import BadInput, Exit
+from runner.base.quantities import parse_size
 from runner.cli.screen import echo, print_sheet
 from runner.hosts import HOSTS_FILE
+from runner.hosts.disk_ledger import own_marks, state_dir
+from runner.hosts.listing import list_disks, query_health, take_census
+from runner.reports.table import Sheet
+from runner.scripts.jinja import census_script, smart_script
+from runner.session.host_connection import open_connection
+from runner.simdisks.check import refuse_small, run_probes
+from runner.simdisks.disk import Disk
+from runner.space.declared_files import load_lab
+from runner.space.includes import models as names
+from runner.space.load import disk_model
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,15 +30,9 @@ if TYPE_CHECKING:
     from runner.hosts.listing import ListedDisk
     from runner.language.hosts import Lab, LabHost
     from runner.simdisks.check import ProbeResult
-    from runner.simdisks.disk import Disk
 
 
-def show_disks(hosts: Path | None, host: str | None, form: str) -> None:
-    from runner.hosts.disk_ledger import own_marks, state_dir
-    from runner.hosts.listing import list_disks, query_health, take_census
-    from runner.scripts.jinja import census_script, smart_script
-    from runner.session.host_connection import open_connection
-
+def _list_disks(hosts: Path | None, host: str | None) -> Sequence[ListedDisk]:
     lab = load_lab_file(hosts)
     if lab is None:
         echo(f"note: there is no {HOSTS_FILE} here, so no disk may be used; `matrix help physical-disks` has an example", err=True)
@@ -35,26 +40,12 @@ def show_disks(hosts: Path | None, host: str | None, form: str) -> None:
     reach = declared.reach if declared else "local"
     connection = open_connection(reach)
     census = take_census(connection, census_script())
-    found = list_disks(
-        census,
-        declared.claims if declared else (),
-        own_marks(state_dir(), reach=reach),
-        query_health(connection, smart_script([disk.path for disk in census.disks])),
-    )
-    click.echo(as_json(found), nl=False) if form == "json" else _table(found)
+    health = query_health(connection, smart_script([disk.path for disk in census.disks]))
+    return list_disks(census, declared.claims if declared else (), own_marks(state_dir(), reach=reach), health)
 
 
 def load_lab_file(hosts: Path | None) -> Lab | None:
-    """Load a lab file; without a name hosts.yaml, if it exists."""
-    from runner.space.declared_files import load_lab
-
     return load_lab(hosts or HOSTS_FILE) if hosts or HOSTS_FILE.exists() else None
-
-
-def reach_of(lab: Lab | None, name: str | None) -> str:
-    """Return how a host is reached; `local` without a name."""
-    host = find_host(lab, name) if name else None
-    return host.reach if host else "local"
 
 
 def find_host(lab: Lab | None, name: str | None) -> LabHost | None:
@@ -81,13 +72,6 @@ def as_json(found: Sequence[ListedDisk]) -> str:
         for one in found
     ]
     return orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode() + "\n"
-
-
-def _table(found: Sequence[ListedDisk]) -> None:
-    from runner.reports.table import Sheet
-
-    columns = ("disk", "stable name", "size", "what", "may it be used?")
-    print_sheet(Sheet(columns, [_row(one) for one in found]), sys.stdout)
 
 
 def _row(one: ListedDisk) -> tuple[str, ...]:
@@ -123,20 +107,19 @@ Only reads. `matrix help physical-disk-safety` lists the checks before a disk is
 @click.pass_context
 def command(ctx: click.Context, hosts: Path | None, host: str | None, form: str) -> None:
     """Show all disks of a host, and whether each may be used; or show and check disk models."""
-    if ctx.invoked_subcommand is None:
-        from runner.cli.disks import show_disks
-
-        show_disks(hosts, host, form)
+    if ctx.invoked_subcommand is not None:
+        return
+    found = _list_disks(hosts, host)
+    if form == "json":
+        click.echo(as_json(found), nl=False)
+    else:
+        columns = ("disk", "stable name", "size", "what", "may it be used?")
+        print_sheet(Sheet(columns, [_row(one) for one in found]), sys.stdout)
 
 
 @command.command("models", epilog="Example:  matrix disks models")
 def models() -> None:
     """List the disk models that come with matrix, each with the source of its figures."""
-    from runner.cli.screen import print_sheet
-    from runner.reports.table import Sheet
-    from runner.space.includes import models as names
-    from runner.space.load import disk_model
-
     rows = [(name, model.kind, model.source or "") for name, model in ((name, disk_model(name)) for name in names())]
     print_sheet(Sheet(("model", "kind", "source of its figures"), rows), sys.stdout)
 
@@ -152,11 +135,6 @@ def check(model: str, size: str, seconds: float) -> None:
 
     Exit code 1 if they differ by more than 3 %; 3 if all such differences are host-limited.
     """
-    from runner.base.quantities import parse_size
-    from runner.simdisks.check import refuse_small
-    from runner.simdisks.disk import Disk
-    from runner.space.load import disk_model
-
     try:
         disk = Disk(parse_size(size), "virtio", disk_model(model).physics(1))
     except ValueError as error:
@@ -173,8 +151,6 @@ def check(model: str, size: str, seconds: float) -> None:
 
 
 async def _show_probes(disk: Disk, seconds: float) -> list[ProbeResult]:
-    from runner.simdisks.check import run_probes
-
     found = []
     click.echo(f"{'':<28}{'predicted':>14}{'measured':>12}{'off':>9}")
     async for one in run_probes(disk, seconds):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,6 @@ from runner.machines import MACHINES, WITH_HOSTS, Where, machine
 
 if TYPE_CHECKING:
     from runner.machines.base import Refusal
-    from runner.machines.qemu.kernel_config import Kernel, Lack
 
 
 def check_image(name: str) -> bool:
@@ -32,7 +32,9 @@ def check_image(name: str) -> bool:
 
     kernel = inspect(Path(name).expanduser())
     click.echo(f"kernel    {kernel.image}: Linux {kernel.release}")
-    click.echo(f"modules   {_modules(kernel)}")
+    click.echo(f"modules   {'' if kernel.modules else 'not '}in {kernel.image.parent / 'lib/modules' / kernel.release}")
+    if not kernel.modules:
+        click.echo(f"          - make INSTALL_MOD_PATH={kernel.image.absolute().parent} modules_install")
     if not kernel.source:
         click.echo("config    unknown: the image has no IKCONFIG, and there is no configuration beside it")
         click.echo(f"          - copy its .config to {kernel.image.parent / f'config-{kernel.release}'}")
@@ -43,32 +45,22 @@ def check_image(name: str) -> bool:
     needed = [lack for lack in found if lack.option.boots]
     for lack in needed:
         click.echo(f"          - {lack.message}")
-    _show_missing_options([lack for lack in found if not lack.option.boots])
-    click.echo(f"verdict   {_verdict(needed, found)}")
+    optional = [lack for lack in found if not lack.option.boots]
+    for lack in optional:
+        if not lack.is_module:
+            click.echo(f"          optional  {lack.message}")
+    # Modules that cannot be loaded have one cause, so they get one line.
+    if modules := sum(lack.is_module for lack in optional):
+        click.echo(f"          optional  {modules} more of `matrix help machines` are modules that cannot be loaded")
+    click.echo(f"verdict   {_verdict(len(needed), len(found))}")
     return not needed
 
 
-def _show_missing_options(found: list[Lack]) -> None:
-    """Print missing options. Modules that cannot be loaded have one cause, so they get one line."""
-    for lack in found:
-        if not lack.is_module:
-            click.echo(f"          optional  {lack.message}")
-    if modules := sum(lack.is_module for lack in found):
-        click.echo(f"          optional  {modules} more of `matrix help machines` are modules that cannot be loaded")
-
-
-def _modules(kernel: Kernel) -> str:
-    where = kernel.image.parent / "lib" / "modules" / kernel.release
-    if kernel.modules:
-        return f"in {where}"
-    return f"not in {where}\n          - make INSTALL_MOD_PATH={kernel.image.absolute().parent} modules_install"
-
-
-def _verdict(needed: list[Lack], found: tuple[Lack, ...]) -> str:
+def _verdict(needed: int, missing: int) -> str:
     if needed:
-        return f"cannot boot the appliance: {_options(len(needed))} missing"
-    if found:
-        return f"boots the appliance; {_options(len(found))} missing for the optional work above"
+        return f"cannot boot the appliance: {_options(needed)} missing"
+    if missing:
+        return f"boots the appliance; {_options(missing)} missing for the optional work above"
     return "boots the appliance, and has all that layouts need"
 
 
@@ -95,33 +87,39 @@ Examples:
 @click.option("--kernel", help="Check this kernel only: debian-12, debian-13 or the path of a bzImage.")
 def command(place: Where | None, kernel: str | None) -> None:
     """Show what this host can run, and what is missing for the rest. Only reads."""
+    from runner.machines.qemu.host import outlook
+    from runner.machines.requirements import OPTIONAL, PATIENCE, query_command
+    from runner.simdisks.server import TOOLS
+
     if kernel:
         raise click.exceptions.Exit(0 if check_image(kernel) else Exit.BROKEN)
+    try:
+        fio = run(["fio", "--version"], timeout=10).stdout.split("\n")[0] or "does not answer"
+    except HarnessBroken as broken:
+        fio = broken.brief
+    lacking = " ".join(packages for tool, packages in TOOLS.items() if shutil.which(tool) is None)
     echo(f"host      Linux {platform.release()}, Python {platform.python_version()}")
-    echo(f"fio       {_version('fio', '--version')}  (checks jobs before they run)")
+    echo(f"fio       {fio}  (checks jobs before they run)")
     echo(f"results   {shutil.disk_usage('.').free / 1e9:,.0f} GB free for {Path('results').absolute()}/")
-    echo(f"disks     {_simulated_disks()}")
-    echo(f"kvm       {_kvm()}")
+    echo(f"disks     {f'cannot be simulated: apt install {lacking}' if lacking else 'can be simulated'}")
+    echo(f"kvm       {outlook()}")
     missing = {one: _refusals(one) for one in ([place] if place else map(Where, MACHINES))}
     for one, refusals in missing.items():
-        echo(f"{one.machine:<9} {'cannot be used' if refusals else _ready(one)}")
+        hint = f"; check a host with matrix doctor --on {one.machine}:HOST"
+        ready = f"ready{hint if one.machine in WITH_HOSTS and not one.host else ''}"
+        echo(f"{one.machine:<9} {'cannot be used' if refusals else ready}")
         for refusal in refusals:
             echo(f"          - {refusal.message}")
         if one.machine == "local":
-            _show_optional(_query_local_tools())
+            with suppress(HarnessBroken):  # already printed as a refusal
+                _show_optional(run(query_command((), OPTIONAL), timeout=PATIENCE).stdout)
     if place and place.host:
         _show_host(_ssh_name(place.host))
     if all(missing.values()):
         raise click.exceptions.Exit(Exit.BROKEN)
 
 
-def _ready(place: Where) -> str:
-    many = place.machine in WITH_HOSTS and not place.host
-    return f"ready; check a host with matrix doctor --on {place.machine}:HOST" if many else "ready"
-
-
 def _ssh_name(host: str) -> str:
-    """Return the ssh name of a host of hosts.yaml; any other name is for ssh itself."""
     from runner.cli.disks import load_lab_file
 
     lab = load_lab_file(None)
@@ -130,7 +128,6 @@ def _ssh_name(host: str) -> str:
 
 
 def _show_host(name: str) -> None:
-    """Print the versions of a host, and the programs and modules that some layouts would lack there."""
     from runner.hosts.agent.connection import connection_to
     from runner.machines.requirements import OPTIONAL, PACKAGES, facts, missing
     from runner.machines.ssh import query_host
@@ -157,28 +154,6 @@ def _show_optional(answer: str) -> None:
         echo(f"          optional  {what}")
 
 
-def _query_local_tools() -> str:
-    from runner.machines.requirements import OPTIONAL, PATIENCE, query_command
-
-    try:
-        return run(query_command((), OPTIONAL), timeout=PATIENCE).stdout
-    except HarnessBroken:  # already printed as a refusal
-        return ""
-
-
-def _simulated_disks() -> str:
-    from runner.simdisks.server import TOOLS
-
-    lacking = [packages for tool, packages in TOOLS.items() if shutil.which(tool) is None]
-    return f"cannot be simulated: apt install {' '.join(lacking)}" if lacking else "can be simulated"
-
-
-def _kvm() -> str:
-    from runner.machines.qemu.host import outlook
-
-    return outlook()
-
-
 def _refusals(place: Where) -> list[Refusal]:
     from runner.machines.base import MachineOptions, RigSpec
     from runner.simdisks.disk import Disk
@@ -188,10 +163,3 @@ def _refusals(place: Where) -> list[Refusal]:
     disks = tuple(Disk(1 << 30, "sata") for _ in range(4))
     wishes = MachineOptions(where=_ssh_name(place.host) if place.host else "")
     return machine(place.machine, wishes).refusals(RigSpec(disks, modules=modules))
-
-
-def _version(*argv: str) -> str:
-    try:
-        return run(argv, timeout=10).stdout.split("\n")[0] or "does not answer"
-    except HarnessBroken as broken:
-        return broken.brief

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.base.errors import BadInput, Exit
 from runner.base.files import shipped
-from runner.cli.options import only, results, store
-from runner.cli.store_options import TEXT_FORMATS, form, open_store, select_runs, to, write_grid
+from runner.cli.options import only
+from runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
-    from runner.guidelines.verdicts import Judgement
     from runner.language.guidelines import Guideline
     from runner.results.store import RunRow
 
@@ -38,9 +38,8 @@ def command() -> None:
 
 @command.command("list", epilog="Example:  matrix guidelines list matrix/guidelines/parity.yaml")
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path))
-@form
-@to
-def list_(files: tuple[Path, ...], form: str, to: Path | None) -> None:
+@output
+def list_(files: tuple[Path, ...], output: Output) -> None:
     """Show the guidelines in FILES (guideline files or matrices); without FILES, the shipped guidelines."""
     from runner.reports.table import Grid
     from runner.space.declared_files import load_guidelines
@@ -50,16 +49,13 @@ def list_(files: tuple[Path, ...], form: str, to: Path | None) -> None:
         for path in files or sorted(_SHIPPED.glob("*.yaml"))
         for one in load_guidelines(path)
     ]
-    write_grid(Grid(("guideline", "shape", "figure", "claim", "source", "file"), rows), form, to)
+    write_grid(Grid(("guideline", "shape", "figure", "claim", "source", "file"), rows), output)
 
 
 @command.command("check", epilog=_EPILOG)
 @click.argument("runs", nargs=-1, required=True)
 @click.option(
-    "--on",
-    "where",
-    metavar="PLACE",
-    help="Only runs on this machine (qemu, local …) or host, or of this matrix.",
+    "--on", "where", metavar="PLACE", help="Only runs on this machine (qemu, local …) or host, or of this matrix."
 )
 @click.option(
     "--guidelines",
@@ -70,49 +66,28 @@ def list_(files: tuple[Path, ...], form: str, to: Path | None) -> None:
     "of the runs.",
 )
 @only
-@form
-@to
-@results
-@store
+@output
+@source
 def check(
     runs: tuple[str, ...],
     where: str | None,
     files: tuple[Path, ...],
     only: tuple[str, ...],
-    form: str,
-    to: Path | None,
-    results: Path,
-    store: str | None,
+    output: Output,
+    source: Source,
 ) -> None:
     """Judge guidelines by the results of RUNS."""
-    from runner.base.errors import Exit
-    from runner.reports.verdicts import verdict_rows, verdict_table
-
-    judgements = _judge(runs, where, files, only, results, store)
-    write_grid(verdict_table(judgements) if form in TEXT_FORMATS else verdict_rows(judgements), form, to)
-    if any(one.failed for one in judgements):
-        raise click.exceptions.Exit(Exit.CLAIM_FAILED)
-
-
-def _judge(
-    words: tuple[str, ...],
-    where: str | None,
-    files: Sequence[Path],
-    only: tuple[str, ...],
-    results: Path,
-    store: str | None,
-) -> list[Judgement]:
     from runner.analysis.samples import read_samples
     from runner.analysis.selectors import runs_on, select_cells
     from runner.analysis.stored_guidelines import columns_of, judged_in_store
-    from runner.base.errors import BadInput
+    from runner.reports.verdicts import verdict_rows, verdict_table
     from runner.space.declared_files import load_guidelines
 
     loaded = [one for path in files for one in load_guidelines(path)]
-    with open_store(store, results) as shared:
-        among = select_runs(shared, words)
+    with open_store(source) as shared:
+        among = select_runs(shared, runs)
         among = among if where is None else runs_on(where, among)
-        guidelines = loaded or declared_guidelines(among, results)
+        guidelines = loaded or declared_guidelines(among, source.results)
         if not guidelines:
             raise BadInput(
                 f"{', '.join(run.name for run in among[:3])}: the matrix has no guidelines",
@@ -120,11 +95,13 @@ def _judge(
             )
         cells = select_cells(None, only, shared.different_cells() if only else ())
         found = read_samples(shared, among, columns_of(guidelines), cells)
-    return judged_in_store(guidelines, found)
+    judgements = judged_in_store(guidelines, found)
+    write_grid(verdict_table(judgements) if output.is_text else verdict_rows(judgements), output)
+    if any(one.failed for one in judgements):
+        raise click.exceptions.Exit(Exit.CLAIM_FAILED)
 
 
 def declared_guidelines(runs: Iterable[RunRow], results: Path) -> list[Guideline]:
-    """Return the guidelines of the matrices of these runs; of guidelines with the same id, the latest."""
     from runner.analysis.stored_guidelines import declared_by
     from runner.results.run_folder import load
 

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
 from runner.base.errors import BadInput
 from runner.base.files import shipped
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _EPILOG = """\b
 Examples:
@@ -27,7 +23,7 @@ Examples:
 @click.pass_context
 def command(context: click.Context, topic: str | None) -> None:
     """Show the page on TOPIC, or the help of a command."""
-    pages = _pages()
+    pages = {path.stem: path for path in sorted(shipped("docs").glob("*/*.md"))}
     root = context.find_root()
     group = root.command
     assert isinstance(group, click.Group)  # noqa: S101 - the root is the group of all commands
@@ -41,12 +37,7 @@ def command(context: click.Context, topic: str | None) -> None:
         raise BadInput(f"no topic or command is called {topic!r}", resolution=f"topics are {', '.join(pages)}")
 
 
-def _pages() -> dict[str, Path]:
-    return {path.stem: path for path in sorted(shipped("docs").glob("*/*.md"))}
-
-
 def _show(text: str) -> None:
-    """Show Markdown: formatted and paged on a terminal, unchanged elsewhere."""
     if not sys.stdout.isatty():
         click.echo(text, nl=False)
         return

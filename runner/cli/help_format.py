@@ -44,7 +44,6 @@ class Context(click.Context):
 
 
 def fit_examples(examples: list[str], width: int, indent: int) -> list[str]:
-    """Return the examples unchanged if all fit; else with each comment below its command."""
     space = " " * indent
     if all(len(line) + indent <= width for line in examples):
         return [space + line for line in examples]
@@ -61,7 +60,6 @@ def fit_examples(examples: list[str], width: int, indent: int) -> list[str]:
 
 
 def with_fitting_help(command: click.Command) -> click.Command:
-    """Set the formatter of a command and its subcommands."""
     command.context_class = Context
     for below in command.commands.values() if isinstance(command, click.Group) else ():
         with_fitting_help(below)
@@ -88,7 +86,6 @@ _DEFAULT_BEHAVIOUR = {"--resume", "--continue"}
 
 
 def suggest_option(option: str, known: Collection[str]) -> str:
-    """Return the option that the user probably means; empty without a good guess."""
     for name, shown in _OTHER_NAMES.get(option, ()):
         if name in known:
             return shown

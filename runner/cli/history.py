@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
-from runner.cli.options import only, results, store
-from runner.cli.store_options import TEXT_FORMATS, form, open_store, select_runs, to, write_grid
+from runner.base.errors import BadInput
+from runner.cli.options import only
+from runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
 
 _EPILOG = """\b
 Examples:
@@ -33,42 +32,34 @@ Names of runs: see `matrix results --help`.
     help="Figures to follow.  [default: bandwidth of requests of 64 KiB and more, IOPS of smaller ones]",
 )
 @click.option("--rows", type=click.IntRange(min=1), default=50, show_default=True, help="At most, in a table.")
-@form
-@to
-@results
-@store
+@output
+@source
 def command(
     cell: str | None,
     only: tuple[str, ...],
     runs: tuple[str, ...],
     metrics: tuple[str, ...],
     rows: int,
-    form: str,
-    to: Path | None,
-    results: Path,
-    store: str | None,
+    output: Output,
+    source: Source,
 ) -> None:
     """Follow CELL, by its name or id, through all runs: figures, intervals and changes of level."""
     from runner.analysis.metrics import USUAL_RATES
     from runner.analysis.samples import read_samples
     from runner.analysis.selectors import default_runs, select_cells, with_hint
-    from runner.base.errors import BadInput
+    from runner.analysis.timeline import data_table, display_table, timelines
     from runner.cli.results import parse_metrics
 
     if not cell and not only:
         raise BadInput("no cell is given", resolution="name a CELL, or select cells with --only 'AXIS=VALUE'")
     asked = parse_metrics(metrics)
-    with open_store(store, results) as shared:
+    with open_store(source) as shared:
         among = select_runs(shared, runs)
         among, left_out = (among, "") if runs else default_runs(among)
         found = read_samples(shared, among, asked or USUAL_RATES, select_cells(cell, only, shared.different_cells()))
-
-    from runner.analysis.timeline import data_table, display_table, timelines
-
-    lines = timelines(found, asked)
-    if not lines:
+    series = timelines(found, asked)
+    if not series:
         with with_hint(left_out):
             raise BadInput("the selected cells have no such figures", resolution="`matrix results` lists all cells")
-    write_grid(
-        (display_table(lines, most=rows) if form in TEXT_FORMATS else data_table(lines)).with_notes(left_out), form, to
-    )
+    grid = display_table(series, most=rows) if output.is_text else data_table(series)
+    write_grid(grid.with_notes(left_out), output)

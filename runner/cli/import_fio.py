@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from runner.base.errors import BadInput, Exit
 from runner.cli.options import results, store
 from runner.cli.screen import echo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from runner.analysis.fio_import import Group
     from runner.results.record import CellRow, Trial
@@ -61,40 +64,41 @@ def _axis(context: click.Context, parameter: click.Parameter, texts: tuple[str, 
 @click.option("--kernel", default="", help="Its kernel (`uname -r`).")
 @results
 @store
-def command(
-    files: tuple[Path, ...],
-    name: str,
-    axes: Mapping[str, str],
-    host: str,
-    kernel: str,
-    results: Path,
-    store: str | None,
-) -> None:
+def command(files: tuple[Path, ...], results: Path, store: str | None, **options: Any) -> None:
     """Import fio JSON FILES from elsewhere as a run, into results/ and the store."""
     from runner.analysis.fio_import import parse_groups
-    from runner.base.errors import Exit
+    from runner.base.files import write_atomically
+    from runner.results.databases import translate_errors
     from runner.results.journal import Journal
-    from runner.results.run_folder import create
+    from runner.results.run_folder import create, runs
     from runner.results.store_sync import Feed
     from runner.results.store_tables import address_of
 
+    asked = ImportRequest(**options)
     address = address_of(store, results)
     contents = _read_new_files(files, results)
-    read = sorted(
-        ((file, group) for file, content in contents.items() for group in parse_groups(_text(content), str(file))),
-        key=lambda one: one[1].started,
-    )
+    read = [
+        (file, group)
+        for file, content in contents.items()
+        for group in parse_groups(content.decode("utf-8", "replace"), str(file))
+    ]
+    read.sort(key=lambda one: one[1].started)
     # All refusals come before the first write.
-    recorded = list(_trials(read, contents, axes, kernel))
-    manifest = _manifest(name, [group for _, group in read], map(_digest, contents.values()), axes, host, kernel)
-    folder = _unfinished_import(results, manifest) or create(results, manifest)
+    recorded = list(_trials(asked, read, contents))
+    manifest = _manifest(asked, [group for _, group in read], map(_digest, contents.values()))
+    # A killed import of the same files continues.
+    same = (run for run in runs(results) if run.manifest.fingerprint == manifest.fingerprint)
+    folder = next((run for run in same if not run.manifest.finished), None) or create(results, manifest)
     with (
         folder.locked(),
         Journal.open(folder.journal, synthetic=folder.manifest.synthetic) as journal,
         Feed(address, folder, lambda text: echo(text, err=True)) as feed,
     ):
         for content in contents.values():
-            _keep(folder, content)
+            copy = folder.path / _folder_of(content) / _COPY
+            with translate_errors(copy):
+                copy.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(copy, content)
         journal.add_cells({cell.id: cell for cell, _ in recorded}.values())
         done = journal.recorded_identities()
         for _, trial in recorded:
@@ -103,17 +107,21 @@ def command(
             feed.add(trial)
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         feed.end(folder.update_manifest(finished=True, ended=now))
-    _report(folder, recorded)
-    _report_places(read, recorded)
+    _report(folder, read, recorded)
     measured = {file for file, group in read if group.figures}
     if measured != contents.keys():
         raise click.exceptions.Exit(Exit.BROKEN)
 
 
-def _read_new_files(files: Iterable[Path], results: Path) -> dict[Path, bytes]:
-    """Return the contents of files that are not imported yet, each content once; refuse if no file remains."""
-    from runner.base.errors import BadInput
+@dataclass(frozen=True)
+class ImportRequest:
+    name: str
+    axes: Mapping[str, str]
+    host: str
+    kernel: str
 
+
+def _read_new_files(files: Iterable[Path], results: Path) -> dict[Path, bytes]:
     imported = _imported(results)
     found: dict[str, tuple[Path, bytes]] = {}
     skipped: list[str] = []
@@ -155,53 +163,35 @@ def _digest(content: bytes) -> str:
 
 
 def _folder_of(content: bytes) -> str:
-    """Return the folder of a copy, relative to the run."""
     return f"imported/{_digest(content)}"
 
 
-def _keep(folder: RunFolder, content: bytes) -> None:
-    from runner.base.files import write_atomically
-    from runner.results.databases import translate_errors
-
-    kept = folder.path / _folder_of(content) / _COPY
-    with translate_errors(kept):
-        kept.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(kept, content)
-
-
 def _trials(
-    read: Iterable[tuple[Path, Group]], contents: Mapping[Path, bytes], axes: Mapping[str, str], kernel: str
-) -> Iterable[tuple[CellRow, Trial]]:
+    asked: ImportRequest, read: Iterable[tuple[Path, Group]], contents: Mapping[Path, bytes]
+) -> Iterator[tuple[CellRow, Trial]]:
     from runner.results.record import UNSETTLED, Outcome, Trial
 
     known: dict[str, CellRow] = {}
-    rounds: dict[str, int] = {}
+    rounds = Counter[str]()
     for file, group in read:
-        cell = _cell(group, axes, known)
-        round_number = rounds[cell.id] = rounds.get(cell.id, 0) + 1
-        notes = {"imported": file.name, **({"kernel": kernel} if kernel else {})}
-        if group.unsettled:
-            notes[UNSETTLED] = group.unsettled
-        if group.lacks:
-            notes["lacks"] = "; ".join(group.lacks)
-        yield (
-            cell,
-            Trial(
-                cell=cell.id,
-                round=round_number,
-                outcome=Outcome.MEASURED if group.figures else Outcome.BROKEN,
-                reason=group.failure,
-                started=group.started.isoformat(timespec="milliseconds"),
-                seconds=group.figures.runtime if group.figures else 0.0,
-                figures=group.figures,
-                notes=notes,
-                folder=_folder_of(contents[file]),
-            ),
+        cell = _cell(group, asked.axes, known)
+        rounds[cell.id] += 1
+        notes = {"kernel": asked.kernel, UNSETTLED: group.unsettled, "lacks": "; ".join(group.lacks)}
+        trial = Trial(
+            cell=cell.id,
+            round=rounds[cell.id],
+            outcome=Outcome.MEASURED if group.figures else Outcome.BROKEN,
+            reason=group.failure,
+            started=group.started.isoformat(timespec="milliseconds"),
+            seconds=group.figures.runtime if group.figures else 0.0,
+            figures=group.figures,
+            notes={"imported": file.name, **{name: text for name, text in notes.items() if text}},
+            folder=_folder_of(contents[file]),
         )
+        yield cell, trial
 
 
 def _cell(group: Group, axes: Mapping[str, str], known: dict[str, CellRow]) -> CellRow:
-    """Return the cell of a group. Its id is a hash of its name, options and axes."""
     from runner.results.record import CellRow
     from runner.results.run_folder import parts_of
     from runner.space.variants import digest
@@ -220,38 +210,28 @@ def _cell(group: Group, axes: Mapping[str, str], known: dict[str, CellRow]) -> C
     return known[id_]
 
 
-def _manifest(
-    name: str, read: Sequence[Group], digests: Iterable[str], axes: Mapping[str, str], host: str, kernel: str
-) -> Manifest:
+def _manifest(asked: ImportRequest, read: Sequence[Group], digests: Iterable[str]) -> Manifest:
     from runner.results.record import Host
     from runner.results.run_folder import Manifest
     from runner.session.run_request import command_line
     from runner.space.variants import digest
 
     versions = sorted({group.version for group in read if group.version})
-    fingerprint = digest([MACHINE, sorted(digests), dict(axes), host, kernel]).hex()
+    fingerprint = digest([MACHINE, sorted(digests), dict(asked.axes), asked.host, asked.kernel]).hex()
     return Manifest(
         id=fingerprint[:16],  # the same files are the same run in every store
-        matrix=name,
+        matrix=asked.name,
         fingerprint=fingerprint,
         machine=MACHINE,
         synthetic=False,
         seed=0,
         command=command_line(["matrix", *sys.argv[1:]]),
         text=_TEXT,
-        versions={kernel: {"fio": ", ".join(versions)}} if versions else {},
-        host=Host(kernel="", cpu="", cores=0, memory=0, hostname=host or None),
+        versions={asked.kernel: {"fio": ", ".join(versions)}} if versions else {},
+        host=Host(kernel="", cpu="", cores=0, memory=0, hostname=asked.host or None),
         started=min(group.started for group in read).isoformat(timespec="seconds"),
         planned=len(read),
     )
-
-
-def _unfinished_import(results: Path, wanted: Manifest) -> RunFolder | None:
-    """Return a killed import of the same files, if any."""
-    from runner.results.run_folder import runs
-
-    same = (run for run in runs(results) if run.manifest.fingerprint == wanted.fingerprint)
-    return next((run for run in same if not run.manifest.finished), None)
 
 
 def _read(file: Path) -> bytes:
@@ -261,11 +241,9 @@ def _read(file: Path) -> bytes:
         return file.read_bytes()
 
 
-def _text(content: bytes) -> str:
-    return content.decode("utf-8", "replace")
+def _report(folder: RunFolder, read: Sequence[tuple[Path, Group]], recorded: Sequence[tuple[CellRow, Trial]]) -> None:
+    from runner.analysis.axes import grouped
 
-
-def _report(folder: RunFolder, recorded: Sequence[tuple[CellRow, Trial]]) -> None:
     cells = len({cell.id for cell, _ in recorded})
     echo(f"{folder.path}/: {len(recorded)} trial{'s' if len(recorded) != 1 else ''} of {cells} cells")
     for lack in sorted({trial.notes["lacks"] for _, trial in recorded if "lacks" in trial.notes}):
@@ -274,14 +252,9 @@ def _report(folder: RunFolder, recorded: Sequence[tuple[CellRow, Trial]]) -> Non
     for _, trial in recorded:
         if trial.reason:
             echo(f"note: {trial.notes['imported']}: {trial.reason}", err=True)
-
-
-def _report_places(read: Iterable[tuple[Path, Group]], recorded: Iterable[tuple[CellRow, Trial]]) -> None:
-    """Warn about cells with trials of several devices: options alone do not separate them."""
-    places: dict[str, set[str]] = {}
-    for (_, group), (cell, _) in zip(read, recorded, strict=True):
-        places.setdefault(cell.name, set()).add(group.where)
+    # Options alone do not separate trials of several devices.
+    places = grouped((cell.name, group.where) for (_, group), (cell, _) in zip(read, recorded, strict=True))
     for name, found in places.items():
-        if len(found) > 1:
-            devices = ", ".join(sorted(filter(None, found))[:3])
+        if len({*found}) > 1:
+            devices = ", ".join(sorted({*filter(None, found)})[:3])
             echo(f"note: the cell {name} has trials from {devices}: `--axis` separates imports", err=True)

@@ -46,19 +46,15 @@ def command(name: str | None, more: tuple[str, ...], kind: str | None) -> None:
             resolution="start with a letter; use letters, digits and the signs _ . + -",
         )
     path = Path(f"{name}.yaml")
+    text = (shipped("matrix") / "starters" / f"{kind}.yaml").read_text(encoding="utf-8")
+    text = text.replace("$schema=../schema.json", f"$schema={SCHEMA}", 1)
+    text = text.replace(f"name: {kind}\n", f'name: "{name}"\n', 1)
     try:
         with path.open("x", encoding="utf-8") as file:
-            file.write(_starter(name, kind))
+            file.write(text)
     except FileExistsError:
         raise BadInput(f"{path} exists already", resolution="choose another name: matrix init NAME") from None
     schema = Path(SCHEMA)
     if not schema.exists():
         schema.write_text((shipped("matrix") / "schema.json").read_text(encoding="utf-8"), encoding="utf-8")
     echo(f"wrote {path}, and {SCHEMA} for editors\nnext: matrix plan {path}; matrix run {path}")
-
-
-def _starter(name: str, kind: str) -> str:
-    text = (shipped("matrix") / "starters" / f"{kind}.yaml").read_text(encoding="utf-8")
-    return text.replace("$schema=../schema.json", f"$schema={SCHEMA}", 1).replace(
-        f"name: {kind}\n", f'name: "{name}"\n', 1
-    )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
+from functools import wraps
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,13 +13,29 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runner.machines import MACHINES, WITH_HOSTS, Where
-from runner.session.run import AUTO
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from runner.engine.budget import Cost
     from runner.session.run import Jobs
     from runner.space.select import Shard
+
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def combined(name: str, make: Callable[..., object], **options: Decorator) -> Decorator:
+    """Return a decorator that adds options, whose values reach the command as one object."""
+
+    def add_options(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def call(*args: Any, **values: Any) -> Any:
+            return command(*args, **{name: make(**{option: values.pop(option) for option in options})}, **values)
+
+        for option in reversed(options.values()):
+            option(call)
+        return call
+
+    return add_options
 
 
 class _Folder(click.Path):
@@ -49,28 +67,27 @@ only = click.option(
 )
 
 
-def _shard(_context: click.Context, _option: click.Parameter, text: str | None) -> Shard | None:
-    from runner.space.select import Shard
+class _Shard(click.ParamType["Shard"]):
+    name = "shard"
 
-    if text is None:
-        return None
-    try:
-        return Shard.parsed(text)
-    except ValueError as problem:
-        raise click.BadParameter(str(problem)) from None
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Shard:
+        from runner.space.select import Shard
+
+        try:
+            return Shard.parsed(value)
+        except ValueError as problem:
+            self.fail(str(problem), param, ctx)
 
 
 shard = click.option(
     "--shard",
     metavar="N/OF",
-    callback=_shard,
+    type=_Shard(),
     help="Only one part of the cells, e.g. 2/5, to split the work among machines. A stack is in one part only.",
 )
 
 
 class _Place(click.ParamType[Where]):
-    """A machine, such as `qemu` or `ssh:shelf`."""
-
     name = "machine"
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:  # noqa: ARG002
@@ -137,61 +154,63 @@ _destroy = click.option(
 
 
 _passthrough = click.option(
-    "--passthrough",
-    is_flag=True,
-    help="Give physical disks of this host (from hosts.yaml) to virtual machines.",
+    "--passthrough", is_flag=True, help="Give physical disks of this host (from hosts.yaml) to virtual machines."
 )
 
 
 def disk_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for physical disks."""
     return _passthrough(hosts(_destroy(command)))
 
 
-def _time(_context: click.Context, _option: click.Parameter, text: str | None) -> float:
-    from runner.base.quantities import parse_time
+class _Amount(click.ParamType[float]):
+    def __init__(self, name: str) -> None:
+        self.name = name
 
-    return _parse(text, parse_time)
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        from runner.base.quantities import parse_size, parse_time
 
-
-def _size(_context: click.Context, _option: click.Parameter, text: str | None) -> float:
-    from runner.base.quantities import parse_size
-
-    return _parse(text, parse_size)
-
-
-def _parse(text: str | None, parse: Callable[[object], float]) -> float:
-    if text is None:
-        return inf
-    try:
-        found = parse(text)
-    except ValueError as error:
-        raise click.BadParameter(f"{text!r} is {error}") from None
-    if found <= 0:
-        raise click.BadParameter(f"{text!r} must be larger than 0")
-    return found
+        parse = {"time": parse_time, "size": parse_size}[self.name]
+        try:
+            found = value if value == inf else parse(value)
+        except ValueError as error:
+            self.fail(f"{value!r} is {error}", param, ctx)
+        if found <= 0:
+            self.fail(f"{value!r} must be larger than 0", param, ctx)
+        return found
 
 
-def budget(command: Callable[..., Any]) -> Callable[..., Any]:
-    seconds = click.option(
+def _cost(seconds: float, written: float) -> Cost:
+    from runner.engine.budget import Cost
+
+    return Cost(seconds, written)
+
+
+budget = combined(
+    "budget",
+    _cost,
+    seconds=click.option(
         "--budget",
+        "seconds",
         metavar="TIME",
-        callback=_time,
+        type=_Amount("time"),
+        default=inf,
         help="Finish within this time, e.g. 2h: the minimum of every cell first, then the cells with the widest "
         "intervals.",
-    )
-    written = click.option(
+    ),
+    written=click.option(
         "--bytes-budget",
+        "written",
         metavar="SIZE",
-        callback=_size,
+        type=_Amount("size"),
+        default=inf,
         help="Write at most this much to the stacks in the whole run, e.g. 500GB (parity and mirrors write more).",
-    )
-    return seconds(written(command))
+    ),
+)
 
 
 def _parse_jobs(_context: click.Context, _option: click.Parameter, text: str) -> Jobs:
-    if text == AUTO:
-        return AUTO
+    if text == "auto":
+        return "auto"
     if not text.isdecimal() or int(text) < 1:
         raise click.BadParameter(f"{text!r} is neither a number of rigs nor auto")
     return int(text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,13 +10,22 @@ import click
 from runner.cli.options import budget, jobs, kernel, matrix_file, on, only, results, shard
 from runner.cli.screen import echo
 from runner.engine.budget import ENDLESS, Cost, repeats
+from runner.engine.estimate import QUIET, Load, estimate, pace_of
+from runner.engine.rigs import specs_of
+from runner.machines import machine
+from runner.machines.base import MachineOptions
 from runner.reports.terminal_text import duration
 from runner.session.request import Checks, Request, load_request
 from runner.session.run import choose_level
+from runner.session.run_request import check_kernel
+from runner.statistics.ratios import t_factor
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from runner.engine.concurrency import Level
     from runner.engine.estimate import Estimate, Pace
-    from runner.language.matrix import Repeat
     from runner.session.run import Jobs
     from runner.space.select import Shard
 
@@ -31,87 +40,99 @@ if TYPE_CHECKING:
 @jobs
 @budget
 @click.option(
-    "--cells",
-    "--list",
-    "all_cells",
-    is_flag=True,
-    help="List every cell with its id, in the order of the first round.",
+    "--cells", "--list", "all_cells", is_flag=True, help="List every cell with its id, in the order of the first round."
 )
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def command(
-    matrix: Path,
-    only: tuple[str, ...],
-    shard: Shard | None,
-    place: str,
-    kernel: str | None,
-    results: Path,
-    jobs: Jobs,
-    budget: float,
-    bytes_budget: float,
-    all_cells: bool,
-    form: str,
-) -> None:
+def command(all_cells: bool, form: str, **options: Any) -> None:
     """Show what a run would do: cells, stacks, rigs, time and bytes written. Starts no machine."""
-    from runner.engine.estimate import QUIET, Load, estimate, pace_of
-    from runner.engine.rigs import specs_of
-    from runner.machines import machine
-    from runner.machines.base import MachineOptions
-    from runner.session.run_request import check_kernel
-
-    request = load_request(matrix, only, shard, Checks(place))
-    check_kernel(kernel, request.space.matrix.machine.kernel or ())
-    specs = tuple(dict.fromkeys(specs_of(request.space.matrix, request.arrays(), kernel)))
-    where = machine(place, MachineOptions())
-    load = QUIET if where.synthetic else Load.now()
-    pace = pace_of(results, where, place, request.space.matrix, specs, load)
-    level, alone = choose_level(jobs, where, specs, request.arrays())
-    refused = list(dict.fromkeys(refusal.message for spec in specs for refusal in where.refusals(spec)))
-    notes = request.selection.notes(simulated=where.brings_disks)
-    notes += filter(None, [alone, "" if pace.runs else load.note])
-    notes += [f"`matrix run --on {place}` would be refused here: {reason}" for reason in refused]
-    found = estimate(request.plan, pace, level.now)
+    plan = _prepare(PlanOptions(**options))
     if form == "json":
-        _print_json(request, found, level.now, _times(Cost(budget, bytes_budget), found, request.plan.repeat), notes)
+        _print_json(plan)
         return
     if all_cells:
-        for batch in request.plan.batches(1):
+        for batch in plan.request.plan.batches(1):
             for cell in batch.cells:
                 echo(f"{cell.id}  {cell.name}")
-    start = " at first" if level.most > level.now else ""
-    parallel = f", {level.now} rigs in parallel{start}" if level.now > 1 else ""
-    _print_text(request, found, pace, place, parallel, notes)
-    if (wanted := Cost(budget, bytes_budget)) != ENDLESS:
-        echo(f"{'budget':>8}  {_describe_budget(wanted, found, request.plan.repeat, pace, place)}")
-
-
-def _print_text(request: Request, found: Estimate, pace: Pace, place: str, side_by_side: str, notes: list[str]) -> None:
-    repeat = request.plan.repeat
-    for note in notes:
+    for note in plan.notes:
         echo(f"note: {note}")
-    left_out = request.space.count() - found.cells
-    repeats = f"{repeat.min}" if repeat.min == repeat.max else f"{repeat.min} to {repeat.max}"
-    trials = _span(f"{found.trials_least:,}", f"{found.trials_most:,}")
-    basis = (
-        f"from {_describe_runs(pace.runs, place)}" if pace.runs else "a first estimate: no run of it is recorded yet"
-    )
-    rows = [
-        ("cells", f"{found.cells:,}" + (f" ({left_out:,} left out)" if left_out else "")),
-        ("stacks", f"{found.stacks:,}, {_describe_builds(found)}"),
-        ("rigs", f"{found.rigs} kind{'s' if found.rigs != 1 else ''}"),
-        ("rounds", f"{repeats}, every cell once in each, in an order drawn from seed {request.plan.seed}"),
-        ("trials", trials),
-        ("time", f"{_span(duration(found.seconds_least), duration(found.seconds_most))} ({basis}{side_by_side})"),
-        ("written", f"{_span(volume(found.bytes_least), volume(found.bytes_most))} ({_rate_basis(pace, place)})"),
-    ]
-    for name, text in rows:
+    for name, text in _rows(plan):
         echo(f"{name:>8}  {text}")
 
 
-def _describe_budget(budget: Cost, found: Estimate, repeat: Repeat, pace: Pace, place: str) -> str:
-    """Describe the trials that a budget covers, and the expected width of their intervals."""
-    from runner.statistics.ratios import t_factor
+@dataclass(frozen=True)
+class PlanOptions:
+    matrix: Path
+    only: tuple[str, ...]
+    shard: Shard | None
+    place: str
+    kernel: str | None
+    results: Path
+    jobs: Jobs
+    budget: Cost
 
-    times = _times(budget, found, repeat)
+
+@dataclass(frozen=True)
+class RunPlan:
+    options: PlanOptions
+    request: Request
+    pace: Pace
+    level: Level
+    estimate: Estimate
+    notes: list[str]
+
+    @property
+    def repeats_within_budget(self) -> int:
+        repeat, found = self.request.plan.repeat, self.estimate
+        one_round = Cost(found.seconds_least / repeat.min, found.bytes_least / repeat.min)
+        return repeats(self.options.budget, one_round, repeat.max)
+
+
+def _prepare(options: PlanOptions) -> RunPlan:
+    place = options.place
+    request = load_request(options.matrix, options.only, options.shard, Checks(place))
+    matrix = request.space.matrix
+    check_kernel(options.kernel, matrix.machine.kernel or ())
+    specs = tuple(dict.fromkeys(specs_of(matrix, request.arrays(), options.kernel)))
+    where = machine(place, MachineOptions())
+    load = QUIET if where.synthetic else Load.now()
+    pace = pace_of(options.results, where, place, matrix, specs, load)
+    level, alone = choose_level(options.jobs, where, specs, request.arrays())
+    refused = dict.fromkeys(refusal.message for spec in specs for refusal in where.refusals(spec))
+    notes = request.selection.notes(simulated=where.brings_disks)
+    notes += filter(None, [alone, "" if pace.runs else load.note])
+    notes += [f"`matrix run --on {place}` would be refused here: {reason}" for reason in refused]
+    return RunPlan(options, request, pace, level, estimate(request.plan, pace, level.now), notes)
+
+
+def _rows(plan: RunPlan) -> Iterator[tuple[str, str]]:
+    found, pace, level, repeat = plan.estimate, plan.pace, plan.level, plan.request.plan.repeat
+    left_out = plan.request.space.count() - found.cells
+    yield "cells", f"{found.cells:,}" + (f" ({left_out:,} left out)" if left_out else "")
+    builds = "each built once in every round"
+    if found.builds != found.stacks:
+        builds = f"built {found.builds:,} times in every round: again for each trial with failing disks"
+    yield "stacks", f"{found.stacks:,}, {builds}"
+    yield "rigs", f"{found.rigs} kind{'s' if found.rigs != 1 else ''}"
+    rounds = _span(str(repeat.min), str(repeat.max))
+    yield "rounds", f"{rounds}, every cell once in each, in an order drawn from seed {plan.request.plan.seed}"
+    yield "trials", _span(f"{found.trials_least:,}", f"{found.trials_most:,}")
+    basis = f"from {_runs(plan, pace.runs)}" if pace.runs else "a first estimate: no run of it is recorded yet"
+    start = " at first" if level.most > level.now else ""
+    parallel = f", {level.now} rigs in parallel{start}" if level.now > 1 else ""
+    yield "time", f"{_span(duration(found.seconds_least), duration(found.seconds_most))} ({basis}{parallel})"
+    if pace.write_rate is not None:
+        rate = f"at {pace.write_rate / 1e6:,.0f} MB/s, the mean of {_runs(plan, pace.rated)}"
+    elif pace.physics is None:
+        rate = f"at an assumed {pace.costs.bandwidth / 1e6:,.0f} MB/s at most"
+    else:
+        rate = "at the rates of the simulated disks"
+    yield "written", f"{_span(volume(found.bytes_least), volume(found.bytes_most))} ({rate})"
+    if plan.options.budget != ENDLESS:
+        yield "budget", _describe_budget(plan)
+
+
+def _describe_budget(plan: RunPlan) -> str:
+    times, repeat, pace = plan.repeats_within_budget, plan.request.plan.repeat, plan.pace
     if times < repeat.min:
         return f"enough for {times} trials of each cell; the minimum is {repeat.min}"
     enough = f"enough for {times} trials of each cell" + (", the maximum" if times == repeat.max else "")
@@ -120,31 +141,12 @@ def _describe_budget(budget: Cost, found: Estimate, repeat: Repeat, pace: Pace, 
     if times < 2:
         return f"{enough}, too few for an interval"
     half = t_factor(times - 1, repeat.confidence) * pace.scatter / times**0.5
-    scatter = f"if trials scatter by {pace.scatter:.1%} as in {_describe_runs(pace.scattered, place)}"
+    scatter = f"if trials scatter by {pace.scatter:.1%} as in {_runs(plan, pace.scattered)}"
     return f"{enough}; intervals of ±{half:.1%} {scatter}"
 
 
-def _times(budget: Cost, found: Estimate, repeat: Repeat) -> int:
-    round_number = Cost(found.seconds_least / repeat.min, found.bytes_least / repeat.min)
-    return repeats(budget, round_number, repeat.max)
-
-
-def _describe_builds(found: Estimate) -> str:
-    if found.builds == found.stacks:
-        return "each built once in every round"
-    return f"built {found.builds:,} times in every round: again for each trial with failing disks"
-
-
-def _describe_runs(count: int, place: str) -> str:
-    return f"{count} recorded run{'s' if count != 1 else ''} on {place}"
-
-
-def _rate_basis(pace: Pace, place: str) -> str:
-    if pace.write_rate is not None:
-        return f"at {pace.write_rate / 1e6:,.0f} MB/s, the mean of {_describe_runs(pace.rated, place)}"
-    if pace.physics is None:
-        return f"at an assumed {pace.costs.bandwidth / 1e6:,.0f} MB/s at most"
-    return "at the rates of the simulated disks"
+def _runs(plan: RunPlan, count: int) -> str:
+    return f"{count} recorded run{'s' if count != 1 else ''} on {plan.options.place}"
 
 
 def _span(least: str, most: str) -> str:
@@ -152,27 +154,25 @@ def _span(least: str, most: str) -> str:
 
 
 def volume(count: int) -> str:
-    """Format bytes in decimal units, as for sizes and endurance of disks."""
     for unit, size in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if count >= size:
             return f"{count / size:.3g} {unit}"
     return f"{count} bytes"
 
 
-def _print_json(request: Request, found: Estimate, jobs: int, times: int, notes: list[str]) -> None:
+def _print_json(plan: RunPlan) -> None:
     """Print one JSON object, cell by cell: a million cells must not fill the memory."""
-    import dataclasses
-
     import orjson
 
+    request = plan.request
     head: dict[str, Any] = {
         "matrix": request.space.matrix.name,
         "seed": request.plan.seed,
         "repeat": request.plan.repeat.model_dump(),
-        "jobs": jobs,
-        "repeats_within_budget": times,
-        "notes": notes,
-        **dataclasses.asdict(found),
+        "jobs": plan.level.now,
+        "repeats_within_budget": plan.repeats_within_budget,
+        "notes": plan.notes,
+        **asdict(plan.estimate),
     }
     click.echo(orjson.dumps(head).decode()[:-1] + ',"batches":[', nl=False)
     for number, batch in enumerate(request.plan.batches(1)):

@@ -3,132 +3,147 @@
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Self, TextIO, cast
+
+from rich.console import Console
+from rich.progress import Progress, ProgressColumn, SpinnerColumn
+from rich.text import Text
+from rich.theme import Theme
 
 from runner.cli.screen import WIDTH, RunOutput, columns_of, echo, print_sheet
 from runner.engine.estimate import remaining_seconds
 from runner.engine.recorder import BatchDone, BatchStarted, RigUp, RigWasLost, TrialDone, TrialHostLimited, TrialStarted
-from runner.reports.terminal_text import BAD, DOUBT, about
+from runner.reports.terminal_text import BAD, DOUBT, GOOD, about
 from runner.results.record import Outcome
+from runner.session.run import Observer
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from types import TracebackType
 
-    from rich.progress import TaskID
+    from rich.progress import Task, TaskID
 
     from runner.engine.recorder import Event
-    from runner.guidelines.verdicts import Judgement
     from runner.results.record import Trial
     from runner.session.finish import Ending
 
 
-class View(AbstractContextManager["View"], ABC):
-    """Shows the events of a run of `planned` trials, of which `done` are recorded already."""
+#: The terminal widths from which the bar, and the figures of the last trial, have room.
+_FOR_BAR, _FOR_FIGURES = 80, 140
+_BAR = 16
+#: The spinner and the space after it.
+_SPINNER = 2
+_THEME = Theme({"progress.spinner": GOOD})
 
+
+def progress_bar(stream: TextIO) -> Progress:
+    console = Console(file=stream, theme=_THEME, highlight=False)
+    # No redirection: `RunOutput` writes to sys.stdout, which must not lead back to this console.
+    # Not expanded: a padded line would wrap and leave remains when the terminal becomes narrower.
+    return Progress(
+        SpinnerColumn(), _Line(console), transient=True, console=console, redirect_stdout=False, redirect_stderr=False
+    )
+
+
+class _Line(ProgressColumn):
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self._console = console
+
+    def render(self, task: Task) -> Text:
+        room = self._console.width - _SPINNER
+        parts = [_count(task), _elapsed(task), task.fields["left"]]
+        if self._console.width >= _FOR_BAR:
+            parts.insert(1, _bar(task))
+        line = " ".join(filter(None, parts))
+        line = f"{line} {shorten(task.description, max(0, room - len(line) - 1))}"
+        text = Text(line[:room], no_wrap=True)
+        if self._console.width >= _FOR_FIGURES and task.fields["last"]:
+            text.append(f"  {task.fields['last']}"[: room - len(text)], style=GOOD)
+        return text
+
+
+def _count(task: Task) -> str:
+    total = "?" if task.total is None else str(int(task.total))
+    return f"{int(task.completed):{len(total)}}/{total}"
+
+
+def _bar(task: Task) -> str:
+    done = int(_BAR * task.percentage / 100) if task.total else 0
+    return "━" * done + "─" * (_BAR - done)
+
+
+def _elapsed(task: Task) -> str:
+    seconds = int(task.elapsed or 0)
+    return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+
+
+def shorten(text: str, width: int) -> str:
+    if len(text) <= width:
+        return text
+    tail = width // 2
+    return f"{text[: max(width - tail - 1, 0)]}…{text[len(text) - tail :]}"
+
+
+class View(Observer):
     def __init__(self, planned: int, done: int) -> None:
-        self.planned, self.done = planned, done
+        super().__init__(planned, done)
         self.output = RunOutput()
+        self.stream = cast("TextIO", self.output)
         self._expected = 0.0
 
     def print_line(self, text: str) -> None:
-        echo(text, stream=cast("TextIO", self.output))
+        echo(text, stream=self.stream)
 
     def start_run(self, folder: Path) -> None:
         self.notice(f"results go to {folder}/")
 
     def show_estimate(self, least: float, most: float) -> None:
-        """Show the remaining time in seconds."""
         self._expected = most
         if self.done < self.planned:
             text, longest = about(least), about(most)
             self.notice(f"it takes {text}" if text == longest else f"it takes {text}, or up to {longest}")
 
     def end_run(self, end: Ending) -> None:
-        """Show the table, the verdicts and the location of the reports."""
-        from runner.reports.terminal import caption, table
-
-        stream = cast("TextIO", self.output)
-        print_sheet(table(end.content), stream)
-        self.print_line(caption(end.content))
-        if end.content.judgements:
-            self._verdicts(end)
-        for line in end.lines(columns_of(stream) or WIDTH):
-            self.print_line(line)
-
-    def _verdicts(self, end: Ending) -> None:
         from runner.reports.table import as_sheet
+        from runner.reports.terminal import caption, table
         from runner.reports.verdicts import verdict_table
 
-        grid = verdict_table(end.content.judgements)
-        print_sheet(as_sheet(grid), cast("TextIO", self.output))
-        for note in grid.notes:
-            self.print_line(note)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
+        print_sheet(table(end.content), self.stream)
+        self.print_line(caption(end.content))
+        if end.content.judgements:
+            grid = verdict_table(end.content.judgements)
+            print_sheet(as_sheet(grid), self.stream)
+            for note in grid.notes:
+                self.print_line(note)
+        for line in end.lines(columns_of(self.stream) or WIDTH):
+            self.print_line(line)
 
     def _count(self) -> None:
         """Count a trial. Guidelines may add trials to the planned number."""
         self.done += 1
         self.planned = max(self.planned, self.done)
 
-    @abstractmethod
-    def event(self, event: Event) -> None:
-        pass
-
-    @abstractmethod
-    def notice(self, text: str) -> None:
-        pass
-
-    def trouble(self, text: str) -> None:
-        """Show a problem that does not stop the run."""
-        self.notice(text)
-
-    @abstractmethod
-    def progress(self, brief: str, fraction: float | None = None) -> None:
-        """Show the progress of a long step before or between trials."""
-
 
 def format_trial(trial: Trial) -> str:
     if trial.figures is None:
         return f"{trial.outcome}: {trial.reason}"
-    parts = []
-    for name, direction in (("read", trial.figures.read), ("write", trial.figures.write)):
-        if direction is not None:
-            parts.append(f"{name} {direction.bw / 1e6:,.1f} MB/s {direction.iops:,.0f} IOPS")
-    return ", ".join(parts)
+    sides = (("read", trial.figures.read), ("write", trial.figures.write))
+    return ", ".join(f"{name} {side.bw / 1e6:,.1f} MB/s {side.iops:,.0f} IOPS" for name, side in sides if side)
 
 
-def format_repeat(event: TrialHostLimited) -> str:
-    others = f"{event.beside} other{'s' if event.beside > 1 else ''}"
-    return f"host-limited beside {others}, {event.overload}; it is measured again alone"
+def format_loss(event: RigWasLost) -> str:
+    return f"{event.name}: {event.reason}; {event.next}"
 
 
 class QuietView(View):
-    """Shows errors and the location of the reports."""
-
     def event(self, event: Event) -> None:
         if isinstance(event, RigWasLost):
-            echo(f"{event.name}: {event.reason}; {event.next}", err=True)
+            echo(format_loss(event), err=True)
         elif isinstance(event, TrialDone) and event.trial.outcome is not Outcome.MEASURED:
             echo(f"{event.name}: {format_trial(event.trial)}", err=True)
 
-    def notice(self, text: str) -> None:
-        pass
-
     def trouble(self, text: str) -> None:
         echo(text, err=True)
-
-    def progress(self, brief: str, fraction: float | None = None) -> None:
-        pass
 
     def end_run(self, end: Ending) -> None:
         if end.failure:
@@ -137,13 +152,12 @@ class QuietView(View):
 
 
 class JsonView(View):
-    """Prints one JSON object per line, for programs."""
-
     def start_run(self, folder: Path) -> None:
         self._print(event="run", folder=str(folder), planned=self.planned, done=self.done)
 
     def end_run(self, end: Ending) -> None:
         from runner.reports.answer import as_objects
+        from runner.reports.verdicts import explain_verdict
         from runner.studies.compare import tally
 
         self._print(
@@ -154,7 +168,15 @@ class JsonView(View):
             planned=end.planned,
             finished=end.finished,
             until_not_reached=end.imprecise_cells,
-            guidelines=[_verdict_row(one) for one in end.content.judgements],
+            guidelines=[
+                {
+                    "id": judgement.guideline.id,
+                    "verdict": judgement.verdict.value,
+                    "synthetic": judgement.synthetic,
+                    "why": explain_verdict(judgement),
+                }
+                for judgement in end.content.judgements
+            ],
             answer=as_objects(end.content.rankings),
             published={verdict.value: count for verdict, count in tally(end.comparisons).items()},
             exit=int(end.exit),
@@ -166,8 +188,13 @@ class JsonView(View):
     def event(self, event: Event) -> None:
         if isinstance(event, TrialDone):
             self._count()
+            trial, figures = event.trial, event.trial.figures
+            row = {"cell": trial.cell, "round": trial.round, "outcome": trial.outcome.value, "reason": trial.reason}
+            for name, side in (("read", figures and figures.read), ("write", figures and figures.write)):
+                if side:
+                    row |= {f"{name}_bw": side.bw, f"{name}_iops": side.iops}
             count = {"done": self.done, "planned": self.planned}
-            self._print(event="trial", name=event.name, stack=event.stack, **count, **_row(event.trial))
+            self._print(event="trial", name=event.name, stack=event.stack, **count, **row)
         elif isinstance(event, RigWasLost):
             self._print(event="rig-lost", name=event.name, stack=event.stack, reason=event.reason, next=event.next)
         elif isinstance(event, TrialHostLimited):
@@ -192,34 +219,7 @@ class JsonView(View):
         self.print_line(orjson.dumps(fields).decode())
 
 
-def _verdict_row(judgement: Judgement) -> dict[str, Any]:
-    from runner.reports.verdicts import explain_verdict
-
-    return {
-        "id": judgement.guideline.id,
-        "verdict": judgement.verdict.value,
-        "synthetic": judgement.synthetic,
-        "why": explain_verdict(judgement),
-    }
-
-
-def _row(trial: Trial) -> dict[str, Any]:
-    figures = trial.figures
-    row: dict[str, Any] = {
-        "cell": trial.cell,
-        "round": trial.round,
-        "outcome": trial.outcome.value,
-        "reason": trial.reason,
-    }
-    for name, direction in (("read", figures and figures.read), ("write", figures and figures.write)):
-        if direction:
-            row |= {f"{name}_bw": direction.bw, f"{name}_iops": direction.iops}
-    return row
-
-
 class PlainView(View):
-    """Prints log lines."""
-
     def __init__(self, planned: int, done: int) -> None:
         super().__init__(planned, done)
         self._last_brief = ""
@@ -229,28 +229,24 @@ class PlainView(View):
             self._count()
             self.print_line(f"[{self.done}/{self.planned}] {event.name}: {format_trial(event.trial)}")
         elif isinstance(event, RigWasLost):
-            self.print_line(f"{event.name}: {event.reason}; {event.next}")
+            self.print_line(format_loss(event))
         elif isinstance(event, TrialHostLimited):
-            self.print_line(f"{event.name}: {format_repeat(event)}")
+            others = f"{event.beside} other{'s' if event.beside > 1 else ''}"
+            self.print_line(f"{event.name}: host-limited beside {others}, {event.overload}; it is measured again alone")
 
     def notice(self, text: str) -> None:
         self.print_line(text)
 
     def progress(self, brief: str, fraction: float | None = None) -> None:  # noqa: ARG002
-        """Print a line at the start of a step, not for every fraction."""
         if brief != self._last_brief:
             self._last_brief = brief
             self.print_line(f"{brief} …")
 
 
 class LiveView(View):
-    """Draws a progress line with the current trial and the remaining time; with several rigs, a line for each."""
-
     def __init__(self, planned: int, done: int) -> None:
         super().__init__(planned, done)
-        from runner.cli.screen import progress_bar
-
-        self._bar = progress_bar(cast("TextIO", self.output))
+        self._bar = progress_bar(self.stream)
         self._started, self._before = time.monotonic(), done
         self._trials: TaskID = self._bar.add_task("trials", total=planned, completed=done, left="", last="")
         self._long: TaskID | None = None
@@ -272,19 +268,14 @@ class LiveView(View):
             self._now(event.stack, f"{event.name} round {event.round}, again alone")
         elif isinstance(event, TrialDone):
             self._count()
-            self._bar.update(
-                self._trials,
-                completed=self.done,
-                total=self.planned,
-                left=self._left(),
-                last=f"last: {format_trial(event.trial)}",
-            )
+            last = f"last: {format_trial(event.trial)}"
+            self._bar.update(self._trials, completed=self.done, total=self.planned, left=self._left(), last=last)
             if event.stack in self._rigs:
                 self._bar.advance(self._rigs[event.stack])
             if event.trial.outcome is not Outcome.MEASURED:
                 self._bar.console.print(f"{event.name}: {format_trial(event.trial)}", style=BAD, markup=False)
         elif isinstance(event, RigWasLost):
-            self._bar.console.print(f"{event.name}: {event.reason}; {event.next}", style=DOUBT, markup=False)
+            self._bar.console.print(format_loss(event), style=DOUBT, markup=False)
         elif isinstance(event, BatchStarted):
             self._rigs[event.stack] = self._bar.add_task("", total=event.cells, visible=False, left="", last="")
             self._now(event.stack, f"building {event.stack}")
@@ -298,7 +289,6 @@ class LiveView(View):
         self._show()
 
     def _show(self) -> None:
-        """Show the activity of one rig on the main line; of several rigs on a line each."""
         several = len(self._activities) > 1
         if self._activities:
             one = next(iter(self._activities.values()))
@@ -310,7 +300,6 @@ class LiveView(View):
         self._bar.console.print(text, markup=False)
 
     def progress(self, brief: str, fraction: float | None = None) -> None:
-        """Show a separate bar until the step ends."""
         if self._long is None:
             self._long = self._bar.add_task(brief, total=100, left="", last="")
         total = None if fraction is None else 100

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.cli.options import results, store, templates
+from runner.base.errors import BadInput
+from runner.cli.options import templates
 from runner.cli.screen import echo
-from runner.cli.store_options import TEXT_FORMATS, form, open_store, select_runs, write_grid
+from runner.cli.store_options import Output, Source, form, open_store, select_runs, source, write_grid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from runner.analysis.samples import Samples
-    from runner.guidelines.recommend import Recommendation
+    from runner.guidelines.ranking import Recommendation
     from runner.results.store import RunRow
     from runner.space.space import Cell
 
@@ -52,8 +53,7 @@ SYNTHETIC = "# SYNTHETIC, no recommendation: the figures come from the dry machi
 @click.option("--script", type=click.Path(path_type=Path, dir_okay=False), help="Write the commands to this file.")
 @form
 @templates
-@results
-@store
+@source
 def command(
     run: str,
     wanted: tuple[str, ...],
@@ -62,22 +62,25 @@ def command(
     script: Path | None,
     form: str,
     templates: Path | None,
-    results: Path,
-    store: str | None,
+    source: Source,
 ) -> None:
     """Show the best setting of RUN, the settings that tie with it, and the commands to build it."""
     from runner.reports.recommended import recommendation_rows, recommendation_table
 
-    row, samples, left, found = _recommend(run, wanted, metric, results, store)
+    output = Output(form)
+    row, samples, left, found = _recommend(run, wanted, metric, source)
     cells = {one.cell.id: one.cell for one in samples}
-    synthetic = ("synthetic, from the dry machine: this recommends nothing",) if row.synthetic else ()
-    lost = f"left out: {left:,} cells of degraded arrays; select them with --for 'state=…'" if left else ""
-    best = _best_cell(row, found, results)
-    notes = ("" if row.finished else "this run is not finished", _survival(best) if best else "", lost)
-    grid = recommendation_table(found, cells, rows) if form in TEXT_FORMATS else recommendation_rows(found, cells)
-    write_grid(grid.with_notes(*synthetic, *filter(None, notes)), form, None)
+    best = _best_cell(row, found, source.results)
+    grid = recommendation_table(found, cells, rows) if output.is_text else recommendation_rows(found, cells)
+    notes = (
+        "synthetic, from the dry machine: this recommends nothing" if row.synthetic else "",
+        "" if row.finished else "this run is not finished",
+        _survival(best) if best else "",
+        f"left out: {left:,} cells of degraded arrays; select them with --for 'state=…'" if left else "",
+    )
+    write_grid(grid.with_notes(*notes), output)
     warning = SYNTHETIC if row.synthetic else ""
-    _write_commands(best, templates, script, warning, with_table=form in TEXT_FORMATS)
+    _write_commands(best, templates, script, warning, with_table=output.is_text)
 
 
 def _survival(best: Cell) -> str:
@@ -88,14 +91,12 @@ def _survival(best: Cell) -> str:
 
 
 def _recommend(
-    run: str, wanted: Sequence[str], metric: str | None, results: Path, store: str | None
+    run: str, wanted: Sequence[str], metric: str | None, source: Source
 ) -> tuple[RunRow, list[Samples], int, Recommendation]:
     from runner.analysis.samples import read_samples
     from runner.analysis.selectors import select_cells
     from runner.analysis.stored_guidelines import as_measured, share_of
-    from runner.base.errors import BadInput
-    from runner.guidelines.ranking import COLUMNS, headline
-    from runner.guidelines.recommend import possible_choices, recommend_settings
+    from runner.guidelines.ranking import COLUMNS, headline, possible_choices, recommend_settings
     from runner.language.hints import did_you_mean
     from runner.language.metrics import KNOWN
 
@@ -103,7 +104,7 @@ def _recommend(
         metric = metric.replace("_", ".", 1)
         if metric not in KNOWN:
             raise BadInput(f"--metric {metric} is not a figure", resolution=did_you_mean(metric, KNOWN))
-    with open_store(store, results) as shared:
+    with open_store(source) as shared:
         row, *others = select_runs(shared, [run])
         if others:
             raise BadInput(f"{run} matches {len(others) + 1} runs", resolution="name one: `latest` or its folder")
@@ -135,16 +136,12 @@ def _best_cell(row: RunRow, found: Recommendation, results: Path) -> Cell | None
     manifest = load(results / row.name).manifest
     if manifest.machine == IMPORTED:
         return None
-    declared = declared_by(manifest)
-    wanted = set(found.best.cells)
-    return next((cell for cell in declared.space.cells() if cell.id in wanted), None)
+    return next((cell for cell in declared_by(manifest).space.cells() if cell.id in found.best.cells), None)
 
 
 def _write_commands(
     cell: Cell | None, templates: Path | None, script: Path | None, warning: str, *, with_table: bool
 ) -> None:
-    """Write the commands to a file, or show them beside a table for people."""
-    from runner.base.errors import BadInput
     from runner.base.files import write_atomically
     from runner.scripts.recommended_commands import recommended_script
 

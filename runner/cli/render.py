@@ -13,6 +13,8 @@ from runner.cli.options import matrix_file, on, only, templates
 from runner.cli.screen import echo
 from runner.machines import machine
 from runner.machines.base import MachineOptions
+from runner.results.run_folder import parts_of
+from runner.scripts.cell import cell_scripts, files_of, job, stack_scripts, trial_seed
 from runner.session.request import check_names, load_request
 
 if TYPE_CHECKING:
@@ -86,9 +88,6 @@ def _matches(cell: Cell, patterns: tuple[str, ...]) -> bool:
 
 
 def _write(cell: Cell, disks: list[str], to: Path, own: Path | None, matrix: Matrix, *, zeroed: bool) -> None:
-    from runner.results.run_folder import parts_of
-    from runner.scripts.cell import cell_scripts, files_of, job, stack_scripts, trial_seed
-
     array = stack_scripts(cell.array, disks, zeroed=zeroed, own=own)
     files = files_of(array, cell_scripts(cell, array.stack, own, matrix.monitor))
     folder = to.joinpath(*parts_of(cell.name))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from runner.base.errors import BadInput
 from runner.cli.options import results
 from runner.cli.screen import WIDTH, columns_of, echo
 
@@ -40,7 +41,6 @@ def command(runs: tuple[Path, ...], junit: Path | None, results: Path) -> None:
 
 
 def folder_of(run: Path, results: Path) -> Path:
-    """Find a run by path, by name below `results`, or as `latest`."""
     if run.exists():
         return run
     return _latest(results) if str(run) == "latest" else next(filter(Path.exists, [results / run]), run)
@@ -48,7 +48,6 @@ def folder_of(run: Path, results: Path) -> Path:
 
 def _latest(results: Path) -> Path:
     from runner.analysis.selectors import explain_later_run
-    from runner.base.errors import BadInput
     from runner.results.observe import has_results, readable_runs
 
     every, _ = readable_runs(results)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from runner.cli.options import only, results, store
-from runner.cli.store_options import TEXT_FORMATS, form, open_store, select_runs, to, write_grid
+from runner.base.errors import BadInput
+from runner.cli.options import only
+from runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
+from runner.space.notes import few
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,6 +41,19 @@ if that value was measured. `stripe_unit` is md.chunk or lvm.stripe_size, `width
 """
 
 
+@dataclass(frozen=True, slots=True)
+class ResultsRequest:
+    runs: tuple[str, ...]
+    only: tuple[str, ...]
+    outcome: str | None
+    pivot: str | None
+    scale: bool
+    metrics: tuple[str, ...]
+    familiar: str | None
+    by_trial: bool
+    rows: int
+
+
 @click.command("results", epilog=_EPILOG)
 @click.argument("runs", nargs=-1)
 @only
@@ -62,88 +76,77 @@ if that value was measured. `stripe_unit` is md.chunk or lvm.stripe_size, `width
 )
 @click.option("--trials", "by_trial", is_flag=True, help="A row for every trial instead of one for every cell.")
 @click.option("--rows", type=click.IntRange(min=1), default=50, show_default=True, help="At most, in a table.")
-@form
-@to
-@results
-@store
-def command(
-    runs: tuple[str, ...],
-    only: tuple[str, ...],
-    outcome: str | None,
-    pivot: str | None,
-    scale: bool,
-    metrics: tuple[str, ...],
-    familiar: str | None,
-    by_trial: bool,
-    rows: int,
-    form: str,
-    to: Path | None,
-    results: Path,
-    store: str | None,
-) -> None:
+@output
+@source
+def command(output: Output, source: Source, **options: Any) -> None:
     """Show the results of RUNS, or of all runs."""
+    from runner.analysis.legacy_columns import FAMILIAR
     from runner.analysis.metrics import USUAL_RATES
     from runner.analysis.samples import read_few_runs, read_samples
     from runner.analysis.selectors import select_cells
-    from runner.analysis.tables import cells_grid, describe_unfinished, display_table, display_trials, trials_grid
-    from runner.base.errors import BadInput
+    from runner.analysis.tables import describe_unfinished
 
-    _check_options(pivot, familiar, metrics, scale=scale, by_trial=by_trial)
-    asked = legacy_metrics(familiar) if familiar else parse_metrics(metrics) or USUAL_RATES
-    some = form == "table" and not (pivot or outcome or by_trial or familiar)
+    asked = ResultsRequest(**options)
+    _check_options(asked)
+    metrics = FAMILIAR[asked.familiar].metrics if asked.familiar else parse_metrics(asked.metrics) or USUAL_RATES
     unread = 0
-    with open_store(store, results) as shared:
-        among = select_runs(shared, runs)
-        cells = select_cells(None, only, shared.different_cells() if only else ())
-        if some:
-            found, unread = read_few_runs(shared, among, asked, cells, rows)
+    with open_store(source) as shared:
+        among = select_runs(shared, asked.runs)
+        cells = select_cells(None, asked.only, shared.different_cells() if asked.only else ())
+        if output.is_table and not (asked.pivot or asked.outcome or asked.by_trial or asked.familiar):
+            found, unread = read_few_runs(shared, among, metrics, cells, asked.rows)
         else:
-            found = filter_outcome(read_samples(shared, among, asked, cells), outcome)
-        runs_shown = [one.run for one in found]
-        notes = describe_unfinished(runs_shown, shared.trial_counts({run.id for run in runs_shown if not run.finished}))
-    if not found and not (only or outcome):
-        from runner.space.notes import few
-
+            found = read_samples(shared, among, metrics, cells)
+            if asked.outcome:
+                found = [left for one in found if (left := one.of_outcome(asked.outcome)).rows]
+        shown = [one.run for one in found]
+        notes = describe_unfinished(shown, shared.trial_counts({run.id for run in shown if not run.finished}))
+    if not found and not (asked.only or asked.outcome):
         raise BadInput(
             f"no results yet: {few(run.name for run in among)}",
             resolution="`matrix run` with the same matrix continues the run; `matrix results` alone shows all runs",
         )
     if not found:
         raise BadInput(
-            "no trial in the store matches",
-            resolution="`matrix results` without --only and --outcome shows all trials",
+            "no trial in the store matches", resolution="`matrix results` without --only and --outcome shows all trials"
         )
-    if familiar:
-        grid = _legacy_grid(familiar, found, form, rows)
-    elif pivot:
-        along = _scale_grid if scale else _pivot_grid
-        grid = along(found, pivot, asked if metrics else (), form)
-        grid = _limit_rows(grid, rows) if form == "table" else grid
-    elif by_trial:
-        grid = display_trials(found, asked, most=rows) if form == "table" else trials_grid(found, asked)
-    elif form in TEXT_FORMATS:
-        grid = display_table(found, asked, most=rows if form == "table" else None, unread=unread)
+    write_grid(_grid(asked, found, metrics, output, unread).with_notes(*notes), output)
+
+
+def _grid(asked: ResultsRequest, found: list[Samples], metrics: Sequence[str], output: Output, unread: int) -> Grid:
+    from runner.analysis.legacy_columns import legacy_table
+    from runner.analysis.pivot import data_scaling, display_scaling, pivot, plain_pivot
+    from runner.analysis.tables import cells_grid, display_table, display_trials, full_name, trials_grid
+    from runner.reports.table import HINT
+
+    if asked.by_trial:
+        return display_trials(found, metrics, most=asked.rows) if output.is_table else trials_grid(found, metrics)
+    if asked.familiar:
+        grid = legacy_table(asked.familiar, found, people=output.is_text)
+    elif asked.pivot:
+        text, data = (display_scaling, data_scaling) if asked.scale else (pivot, plain_pivot)
+        metric = metrics[0] if asked.metrics else None
+        grid = (text if output.is_text else data)(found, full_name(asked.pivot, found), metric)
+    elif output.is_text:
+        return display_table(found, metrics, most=asked.rows if output.is_table else None, unread=unread)
     else:
-        grid = cells_grid(found, asked)
-    write_grid(grid.with_notes(*notes), form, to)
+        return cells_grid(found, metrics)
+    left = len(grid.rows) - asked.rows
+    if not output.is_table or left <= 0:
+        return grid
+    return replace(grid, rows=grid.rows[: asked.rows]).with_notes(f"{left:,} more lines; {HINT}")
 
 
-def _check_options(
-    pivot: str | None, familiar: str | None, metrics: tuple[str, ...], *, scale: bool, by_trial: bool
-) -> None:
-    """Refuse options that do not go together."""
-    from runner.base.errors import BadInput
-
-    if pivot and (by_trial or len(metrics) > 1):
+def _check_options(asked: ResultsRequest) -> None:
+    if asked.pivot and (asked.by_trial or len(asked.metrics) > 1):
         raise BadInput(
             "--pivot shows one figure of cells", resolution="leave --trials out, and name one --metric: e.g. read_bw"
         )
-    if scale and not pivot:
+    if asked.scale and not asked.pivot:
         raise BadInput("--scale is along an axis", resolution="name it: `--pivot AXIS --scale`")
-    if familiar and (pivot or by_trial or metrics):
+    if asked.familiar and (asked.pivot or asked.by_trial or asked.metrics):
         raise BadInput(
-            "--as fixes the figures and their columns",
-            resolution="leave --pivot, --trials and --metric out",
+            "--as fixes the figures and their columns", resolution="leave --pivot, --trials and --metric out"
         )
 
 
@@ -152,7 +155,6 @@ def parse_metrics(metrics: Sequence[str]) -> tuple[str, ...]:
     from difflib import get_close_matches
 
     from runner.analysis.metrics import METRICS, figure_name
-    from runner.base.errors import BadInput
 
     names = [figure_name(metric) for metric in metrics]
     for metric, name in zip(metrics, names, strict=True):
@@ -163,51 +165,3 @@ def parse_metrics(metrics: Sequence[str]) -> tuple[str, ...]:
                 resolution=f"use one of {', '.join(METRICS)}",
             )
     return tuple(dict.fromkeys(names))
-
-
-def filter_outcome(found: list[Samples], outcome: str | None) -> list[Samples]:
-    """Keep trials with this outcome, and cells that have any."""
-    if outcome is None:
-        return found
-    return [left for one in found if (left := one.of_outcome(outcome)).rows]
-
-
-def legacy_metrics(familiar: str) -> tuple[str, ...]:
-    """Return the figures that another program shows."""
-    from runner.analysis.legacy_columns import FAMILIAR
-
-    return FAMILIAR[familiar].metrics
-
-
-def _limit_rows(grid: Grid, most: int) -> Grid:
-    from runner.reports.table import HINT
-
-    left = len(grid.rows) - most
-    if left <= 0:
-        return grid
-    return replace(grid, rows=grid.rows[:most]).with_notes(f"{left:,} more lines; {HINT}")
-
-
-def _pivot_grid(found: list[Samples], axis: str, metrics: tuple[str, ...], form: str) -> Grid:
-    from runner.analysis.pivot import pivot, plain_pivot
-    from runner.analysis.tables import full_name
-
-    tabulate = pivot if form in TEXT_FORMATS else plain_pivot
-    return tabulate(found, full_name(axis, found), metrics[0] if metrics else None)
-
-
-def _scale_grid(found: list[Samples], axis: str, metrics: tuple[str, ...], form: str) -> Grid:
-    from runner.analysis.pivot import data_scaling, display_scaling
-    from runner.analysis.tables import full_name
-
-    tabulate = display_scaling if form in TEXT_FORMATS else data_scaling
-    return tabulate(found, full_name(axis, found), metrics[0] if metrics else None)
-
-
-def _legacy_grid(program: str, found: list[Samples], form: str, most: int) -> Grid:
-    from runner.analysis.legacy_columns import data_as, display_as
-
-    if form not in TEXT_FORMATS:
-        return data_as(program, found)
-    grid = display_as(program, found)
-    return _limit_rows(grid, most) if form == "table" else grid

@@ -26,7 +26,6 @@ from runner.cli.options import (
 )
 from runner.cli.progress import JsonView, LiveView, PlainView, QuietView, View
 from runner.cli.screen import echo, is_live_terminal
-from runner.engine.budget import Cost
 from runner.session.run import RunOptions, prepare, run
 
 if TYPE_CHECKING:
@@ -46,7 +45,6 @@ class SignalStop:
     """
 
     def __init__(self, announce: Callable[[], object]) -> None:
-        """`announce` tells the user that the run stops."""
         self.requested = False
         self._announce = announce
         self._cancel: Callable[[bool], object] | None = None
@@ -99,7 +97,6 @@ class SignalStop:
         self.requested = True
 
 
-_STOPPING = "stopping: the machines end, and what was recorded is kept …"
 _EPILOG = """\b
 Examples:
   matrix run matrix/chunk-sweep.yaml                    resume an interrupted run, or start one
@@ -145,17 +142,21 @@ Examples:
 @click.option("--cold", is_flag=True, help="Boot every machine instead of restoring a saved one.")
 @click.option("--quiet", is_flag=True, help="Show only errors and the location of the reports.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line on standard output.")
-def command(*, budget: float, bytes_budget: float, quiet: bool, as_json: bool, **options: Any) -> None:
+def command(*, quiet: bool, as_json: bool, **options: Any) -> None:
     """Run a matrix, or resume its interrupted run. Recorded trials are not repeated."""
-    wanted = RunOptions(budget=Cost(budget, bytes_budget), **options)
+    wanted = RunOptions(**options)
     views: list[View] = []
 
     def view_of(order: RunRequest, done: int) -> View:
         views.append(_view(order, done, quiet=quiet, as_json=as_json))
         return views[0]
 
+    def announce_stop() -> None:
+        for view in views:
+            view.notice("stopping: the machines end, and what was recorded is kept …")
+
     prepared = prepare(wanted, lambda text: echo(text, err=True))
-    with SignalStop(lambda: views and views[0].notice(_STOPPING)) as stopping:
+    with SignalStop(announce_stop) as stopping:
         end = run(prepared, view_of, stopping)
         if end.exit is Exit.INTERRUPTED:
             echo(f"interrupted; {end.path}/ holds {end.trials}; the same command continues", err=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from runner.base.errors import MatrixError
 from runner.cli.options import results, store
 from runner.cli.screen import echo, print_sheet
 
@@ -47,13 +48,17 @@ def command(names: tuple[str, ...], rows: int, as_json: bool, results: Path, sto
     """List runs, the latest first: state, start time, cells and verdicts."""
     import orjson
 
-    from runner.analysis.runs import list_document, list_table, select_by_name
+    from runner.analysis.runs import list_table, run_document, select_by_name
     from runner.reports.table import as_sheet
     from runner.results.observe import readable_runs
     from runner.results.store import describe_run
 
     folders, unreadable = readable_runs(results)
-    notes = _unreadable_notes(unreadable)
+    notes = []
+    if unreadable:
+        reasons = "; ".join(f"{name}: {why}" for name, why in list(unreadable.items())[:3])
+        more = f"; and {len(unreadable) - 3} more" if len(unreadable) > 3 else ""
+        notes.append(f"not listed, as it cannot be read: {reasons}{more}")
     with _open_store(store, results, notes) as shared:
         by_id = {folder.manifest.identity: folder for folder in folders}
         elsewhere = [(run, None) for run in shared.runs() if run.id not in by_id] if shared else []
@@ -64,53 +69,40 @@ def command(names: tuple[str, ...], rows: int, as_json: bool, results: Path, sto
         listed = [_list_run(run, folder_of[id(run)], shared, notes) for run in selection[:rows]]
     left_out = len(selection) - len(listed)
     if as_json:
-        click.echo(orjson.dumps(list_document(listed, left_out, notes), option=orjson.OPT_INDENT_2).decode())
+        document = {"runs": [run_document(one) for one in listed], "left_out": left_out, "notes": notes}
+        click.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
         return
     for note in notes:
         echo(f"note: {note}", err=True)
     if not listed:
         echo(f"there is no run below {results}/; `matrix run MATRIX` starts one")
         return
-    more = f"{left_out:,} more; `--rows` shows more" if left_out else ""
     print_sheet(replace(as_sheet(list_table(listed)), spare=_SPARE), sys.stdout)
-    if more:
-        echo(more)
-
-
-def _unreadable_notes(unreadable: Mapping[str, str]) -> list[str]:
-    if not unreadable:
-        return []
-    reasons = "; ".join(f"{name}: {why}" for name, why in list(unreadable.items())[:3])
-    more = f"; and {len(unreadable) - 3} more" if len(unreadable) > 3 else ""
-    return [f"not listed, as it cannot be read: {reasons}{more}"]
+    if left_out:
+        echo(f"{left_out:,} more; `--rows` shows more")
 
 
 @contextmanager
 def _open_store(store: str | None, results: Path, notes: list[str]) -> Iterator[SharedStore | None]:
     """Open the store for runs without a folder here. A missing or damaged default store only adds a note."""
-    from runner.base.errors import MatrixError
     from runner.results.store import SharedStore
     from runner.results.store_tables import address_of, is_named
 
     address = address_of(store, results)
-    if address.file and not address.file.exists() and not is_named(store):
-        yield None
-        return
+    opened = None
     try:
-        opened = SharedStore.existing(address)
+        if is_named(store) or not address.file or address.file.exists():
+            opened = SharedStore.existing(address)
     except MatrixError as problem:
         if is_named(store):
             raise
         notes.append(f"{problem.brief}: runs without a folder are not listed")
-        yield None
-        return
-    with opened:
+    with opened or nullcontext():
         yield opened
 
 
 def _list_run(run: RunRow, folder: RunFolder | None, shared: SharedStore | None, notes: list[str]) -> ListedRun:
     from runner.analysis.runs import ListedRun
-    from runner.base.errors import MatrixError
     from runner.results.observe import State, derive_state, observe_run, read_progress
 
     if folder is None:

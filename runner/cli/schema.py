@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import click
 
@@ -17,60 +18,29 @@ import click
 )
 def command(what: str) -> None:
     """Print the JSON Schema of the matrix language, for completion and checks in editors."""
-    texts = {
-        "matrix": schema_text,
-        "model": model_schema_text,
-        "guidelines": guidelines_schema_text,
-        "hosts": hosts_schema_text,
-        "published": published_schema_text,
-    }
-    click.echo(texts[what](), nl=False)
+    click.echo(schema_text(what), nl=False)
 
 
-def hosts_schema_text() -> str:
-    """Return the content of matrix/hosts.schema.json."""
+def schema_text(what: str = "matrix") -> str:
+    from pydantic import TypeAdapter
+
+    from runner.language.disks import DiskModel
+    from runner.language.guidelines import Guideline
     from runner.language.hosts import Lab
-
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Lab.model_json_schema()}
-    return json.dumps(schema, indent=1) + "\n"
-
-
-def published_schema_text() -> str:
-    """Return the content of matrix/published.schema.json."""
+    from runner.language.matrix import Matrix
     from runner.language.published import Published
 
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Published.model_json_schema()}
-    return json.dumps(schema, indent=1) + "\n"
-
-
-def model_schema_text() -> str:
-    """Return the content of matrix/model.schema.json."""
-    from pydantic import TypeAdapter
-
-    from runner.language.disks import AnyModel, DiskModel
-
-    adapter: TypeAdapter[AnyModel] = TypeAdapter(DiskModel)
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **adapter.json_schema()}
-    return json.dumps(schema, indent=1) + "\n"
-
-
-def guidelines_schema_text() -> str:
-    """Return the content of matrix/guidelines.schema.json."""
-    from pydantic import TypeAdapter
-
-    from runner.language.guidelines import Guideline
-
-    adapter = TypeAdapter(list[Guideline])
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **adapter.json_schema()}
-    return json.dumps(schema, indent=1) + "\n"
-
-
-def schema_text() -> str:
-    """Return the content of matrix/schema.json."""
-    from runner.language.matrix import Matrix
-
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Matrix.model_json_schema()}
-    # A library of layouts has layouts only.
-    library = {"required": ["layouts"], "properties": dict.fromkeys(["disks", "workloads"], False)}
-    schema["anyOf"] = [{"required": schema.pop("required")}, library]
+    models: dict[str, Any] = {
+        "matrix": Matrix,
+        "model": DiskModel,
+        "guidelines": list[Guideline],
+        "hosts": Lab,
+        "published": Published,
+    }
+    content = TypeAdapter(models[what]).json_schema()
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **content}
+    if what == "matrix":
+        # A library of layouts has layouts only.
+        library = {"required": ["layouts"], "properties": dict.fromkeys(["disks", "workloads"], False)}
+        schema["anyOf"] = [{"required": schema.pop("required")}, library]
     return json.dumps(schema, indent=1) + "\n"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.base.errors import MatrixError
 from runner.cli.options import results
 from runner.cli.screen import echo
 
@@ -36,9 +37,15 @@ def command(run: Path | None, as_json: bool, results: Path) -> None:
     """Show the progress of a running run, from another terminal; without RUN, of all running runs."""
     import orjson
 
-    from runner.analysis.runs import status_document
+    from runner.analysis.runs import status_document, status_lines
+    from runner.cli.report import folder_of
+    from runner.results.run_folder import load
 
-    found, running = _find_run(run, results) if run else _running_or_last(results)
+    if run:
+        found = [_status(load(folder_of(run, results)))]
+        running = found[0].running
+    else:
+        found, running = _running_or_last(results)
     if as_json:
         documents = [status_document(one) for one in found]
         click.echo(orjson.dumps({"running": running, "runs": documents}, option=orjson.OPT_INDENT_2).decode())
@@ -46,21 +53,16 @@ def command(run: Path | None, as_json: bool, results: Path) -> None:
         if not running and not run:
             echo(f"no run is running below {results}/; {'the last run:' if found else 'the folder has no runs'}")
         for one in found:
-            _show(one)
+            click.secho(one.folder.path.name, bold=True)
+            rows = list(status_lines(one))
+            width = max(len(name) for name, _ in rows)
+            for name, text in rows:
+                echo(f"{name:<{width}}  {text}")
     if not running:
         raise click.exceptions.Exit(1)
 
 
-def _find_run(run: Path, results: Path) -> tuple[list[RunStatus], bool]:
-    from runner.cli.report import folder_of
-    from runner.results.run_folder import load
-
-    found = _status(load(folder_of(run, results)))
-    return [found], found.running
-
-
 def _running_or_last(results: Path) -> tuple[list[RunStatus], bool]:
-    """Return the running runs, the latest first; without one, the last run."""
     from runner.results.observe import find_holder, readable_runs
 
     runs, unreadable = readable_runs(results)
@@ -73,7 +75,6 @@ def _running_or_last(results: Path) -> tuple[list[RunStatus], bool]:
 
 def _status(folder: RunFolder) -> RunStatus:
     from runner.analysis.runs import RunStatus
-    from runner.base.errors import MatrixError
     from runner.results.observe import Progress, derive_state, observe_run, read_progress
 
     folder, holder = observe_run(folder)
@@ -85,13 +86,3 @@ def _status(folder: RunFolder) -> RunStatus:
         echo(f"note: {problem.brief}", err=True)
         progress = Progress()
     return RunStatus(folder, state, holder, progress, datetime.now(UTC))
-
-
-def _show(status: RunStatus) -> None:
-    from runner.analysis.runs import status_lines
-
-    click.secho(status.folder.path.name, bold=True)
-    rows = list(status_lines(status))
-    width = max(len(name) for name, _ in rows)
-    for name, text in rows:
-        echo(f"{name:<{width}}  {text}")

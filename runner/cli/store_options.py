@@ -6,11 +6,14 @@ import gc
 import os
 import sys
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from runner.base.errors import BadInput
+from runner.cli.options import combined, results, store
 from runner.cli.screen import columns_of, console_for, echo, wrap_text
 
 if TYPE_CHECKING:
@@ -18,24 +21,41 @@ if TYPE_CHECKING:
 
     from runner.reports.table import Grid
     from runner.results.store import RunRow, SharedStore
-    from runner.results.store_tables import Address
 
-#: Formats for people; the others are for programs, with numbers in base units.
-TEXT_FORMATS = ("table", "md")
 FORMATS = ("table", "csv", "json", "md", "parquet")
-
 _BY_SUFFIX = {".csv": "csv", ".json": "json", ".md": "md", ".parquet": "parquet", ".txt": "table"}
 
 
+@dataclass(frozen=True)
+class Source:
+    """The store to read, and the folder of runs that are added to it."""
+
+    results: Path
+    store: str | None
+
+
+@dataclass(frozen=True)
+class Output:
+    form: str
+    #: The file to write; None for standard output.
+    to: Path | None = None
+
+    @property
+    def is_table(self) -> bool:
+        return self.form == "table"
+
+    @property
+    def is_text(self) -> bool:
+        """Return whether it is for people. The other formats have numbers in base units."""
+        return self.form in {"table", "md"}
+
+
 def _choose_format(context: click.Context, _: click.Parameter, name: str | None) -> str:
-    """Return the format by its name, or by the suffix of `--to`."""
     to: Path | None = context.params.get("to")
     if name is not None or to is None:
         return name or "table"
     found = _BY_SUFFIX.get(to.suffix.lower())
     if found is None:
-        from runner.base.errors import BadInput
-
         raise BadInput(
             f"--to {to}: no format for {f'the suffix `{to.suffix}`' if to.suffix else 'a name without a suffix'}",
             resolution=f"use {', '.join(_BY_SUFFIX)}, or name the format: --format {'|'.join(FORMATS)}",
@@ -50,54 +70,48 @@ form = click.option(
     callback=_choose_format,
     help="If not given: by the suffix of `--to`, else table.",
 )
-to = click.option(
+_to = click.option(
     "--to",
     type=click.Path(path_type=Path, dir_okay=False),
     is_eager=True,  # `--format` needs its suffix
     help="Write the table to this file (.csv, .json, .md, .parquet, .txt).",
 )
+output = combined("output", Output, form=form, to=_to)
+source = combined("source", Source, results=results, store=store)
 
 
 @contextmanager
-def open_store(name: str | None, results: Path) -> Iterator[SharedStore]:
+def open_store(source: Source) -> Iterator[SharedStore]:
     """Open the store, and add the runs below `results` that it lacks. Prints a note on runs that cannot be added."""
-    from runner.base.errors import BadInput
     from runner.results.run_folder import run_folders
+    from runner.results.store import SharedStore
     from runner.results.store_sync import bring_up_to_date
-    from runner.results.store_tables import VARIABLE, address_of, is_named
+    from runner.results.store_tables import IN_MEMORY, VARIABLE, address_of, is_named
 
     # A short-lived process with a hundred thousand rows only loses time in garbage collection.
     gc.disable()
-    address = address_of(name, results)
-    if address.file and not address.file.exists() and is_named(name):
+    address = address_of(source.store, source.results)
+    is_missing = address.file is not None and not address.file.exists()
+    if is_missing and is_named(source.store):
         raise BadInput(
-            f"there is no store at {address}" + ("" if name is not None else f", named by {VARIABLE}"),
+            f"there is no store at {address}" + ("" if source.store is not None else f", named by {VARIABLE}"),
             resolution=f"`matrix run` and `matrix import` create it; `touch {address}` creates an empty one, which is "
             "filled from the runs below `--results`",
         )
-    if address.file and not address.file.exists() and not run_folders(results):
+    if is_missing and not run_folders(source.results):
         raise BadInput(
-            f"no results: there is no store at {address}, and no run below {results}/",
+            f"no results: there is no store at {address}, and no run below {source.results}/",
             resolution="`matrix run` creates both; `--store` and `--results` name other places",
         )
-    with _open_address(address) as store:
-        for note in bring_up_to_date(store, results):
+    if address.file and is_missing and not os.access(address.file.parent, os.W_OK):
+        address = IN_MEMORY  # read-only: the journals have all runs
+    with SharedStore.open(address) if is_missing else SharedStore.existing(address) as shared:
+        for note in bring_up_to_date(shared, source.results):
             echo(f"note: {note}", err=True)
-        yield store
-
-
-def _open_address(address: Address) -> SharedStore:
-    """Open the store; in memory, from the journals, if the folder is read-only."""
-    from runner.results.store import SharedStore
-    from runner.results.store_tables import IN_MEMORY
-
-    if address.file and not address.file.exists() and not os.access(address.file.parent, os.W_OK):
-        return SharedStore.open(IN_MEMORY)
-    return SharedStore.open(address) if address.file and not address.file.exists() else SharedStore.existing(address)
+        yield shared
 
 
 def select_runs(store: SharedStore, words: Sequence[str]) -> list[RunRow]:
-    """Return the runs that match any of these words, the latest first; without words, all runs."""
     from runner.analysis.selectors import explain_passed_over, runs_named
 
     runs = store.runs()
@@ -107,20 +121,19 @@ def select_runs(store: SharedStore, words: Sequence[str]) -> list[RunRow]:
     return [run for run in runs if not words or run.id in matches]
 
 
-def write_grid(grid: Grid, form: str, to: Path | None) -> None:
-    """Print a table, or write it to a file."""
-    from runner.base.errors import BadInput
-    from runner.reports.table import FORMATS as WRITTEN
+def write_grid(grid: Grid, output: Output) -> None:
+    from runner.reports.table import FORMATS as FORMATTERS
 
-    if form == "parquet" and to is None and sys.stdout.isatty():
-        raise BadInput("parquet is binary and cannot go to a terminal", resolution="name a file with --to FILE")
-    if form == "table":
+    to = output.to
+    if output.is_table:
         _write(_table(grid, 0 if to else columns_of(sys.stdout)).encode(), to)
         return
-    if form == "csv":  # a CSV file has no place for notes
+    if output.form == "parquet" and to is None and sys.stdout.isatty():
+        raise BadInput("parquet is binary and cannot go to a terminal", resolution="name a file with --to FILE")
+    if output.form == "csv":  # a CSV file has no place for notes
         for note in grid.notes:
             echo(f"note: {note}", err=True)
-    _write(WRITTEN[form](grid), to)
+    _write(FORMATTERS[output.form](grid), to)
 
 
 def _table(grid: Grid, columns: int) -> str:
@@ -140,7 +153,6 @@ def _write(content: bytes, to: Path | None) -> None:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
         return
-    from runner.base.errors import BadInput
     from runner.base.files import write_atomically
 
     try:

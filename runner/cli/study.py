@@ -8,9 +8,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.cli.options import MatrixPath, results, store
+from runner.analysis import stored_guidelines as advice
+from runner.analysis.axes import grouped
+from runner.analysis.naming import unrelated_runs
+from runner.analysis.samples import read_samples
+from runner.base.errors import BadInput
+from runner.base.files import write_atomically
+from runner.cli.options import MatrixPath
 from runner.cli.screen import echo
-from runner.cli.store_options import TEXT_FORMATS, form, open_store, select_runs, to, write_grid
+from runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
+from runner.space.load import load, text_of
+from runner.space.studies import MATRIX, PUBLISHED, study_beside
+from runner.studies.compare import columns_of, compare_published
+from runner.studies.page import About, data_table, display_table, new_page, page, replace_generated, summary_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,38 +55,35 @@ A published ratio is met if the interval of the measured one lies within 15 % of
     help="Use these runs of its matrix together, instead of the latest finished one with measured trials.",
 )
 @click.option("--page", is_flag=True, help="Also write the comparison into the README.md of the study.")
-@form
-@to
-@results
-@store
-def command(
-    studies: tuple[Path, ...],
-    runs: tuple[str, ...],
-    page: bool,
-    form: str,
-    to: Path | None,
-    results: Path,
-    store: str | None,
-) -> None:
+@output
+@source
+def command(studies: tuple[Path, ...], runs: tuple[str, ...], page: bool, output: Output, source: Source) -> None:
     """Compare the published figures of STUDIES, folders with a matrix and published.yaml, with results."""
     declared = [_load_study(path) for path in studies]
-    with open_store(store, results) as shared:
-        _note_other_runs({space.matrix.name for _, space, _ in declared}, shared, runs)
-        found = [(one, _select_runs(one[1].matrix.name, shared, runs)) for one in declared]
+    with open_store(source) as shared:
+        selected = select_runs(shared, runs)
+        names = {space.matrix.name for _, space, _ in declared}
+        for run in selected if runs else ():
+            if run.matrix not in names:
+                echo(f"note: {run.name} left out: its matrix {run.matrix} belongs to no given study", err=True)
+        found = []
+        for one in declared:
+            among = [run for run in selected if run.matrix == one[1].matrix.name]
+            # Unnamed: the latest run that is finished and measured.
+            latest = [run for run in among if run.finished and not run.synthetic][:1]
+            found.append((one, among if runs else latest))
         _check_runs(
             [path for (path, _, _), among in found if not among], runs, refuse=not any(among for _, among in found)
         )
         done = [_compare(*one, shared, among) for one, among in found if among]
-    write_grid(_join_grids(done, people=form in TEXT_FORMATS), form, to)
+    write_grid(_join_grids(done, people=output.is_text), output)
     if page:
-        for one in done:
-            _write(one)
+        for result in done:
+            _write(result)
 
 
 @dataclass(frozen=True)
 class StudyResult:
-    """A study and its results."""
-
     path: Path
     matrix: Matrix
     study: Study
@@ -87,10 +94,6 @@ class StudyResult:
 
 
 def _load_study(path: Path) -> tuple[Path, Space, Study]:
-    from runner.base.errors import BadInput
-    from runner.space.load import load
-    from runner.space.studies import MATRIX, PUBLISHED, study_beside
-
     space = load(path).space
     study = study_beside(path, space)
     if study is None:
@@ -102,10 +105,6 @@ def _load_study(path: Path) -> tuple[Path, Space, Study]:
 
 
 def _compare(path: Path, space: Space, study: Study, shared: SharedStore, among: list[RunRow]) -> StudyResult:
-    from runner.analysis import stored_guidelines as advice
-    from runner.analysis.samples import read_samples
-    from runner.studies.compare import columns_of, compare_published
-
     matrix = space.matrix
     columns = dict.fromkeys([*columns_of(study.published), *advice.columns_of(matrix.guidelines)])
     samples = read_samples(shared, among, list(columns), histograms=False)
@@ -119,12 +118,7 @@ def _compare(path: Path, space: Space, study: Study, shared: SharedStore, among:
 
 def _check_same_matrix(path: Path, space: Space, samples: Sequence[Samples]) -> None:
     """Refuse runs of an older matrix with the same name but no cell in common: runs count together cell by cell."""
-    from runner.analysis.naming import unrelated_runs
-    from runner.base.errors import BadInput
-
-    cells: dict[str, set[str]] = {}
-    for one in samples:
-        cells.setdefault(one.run.name, set()).add(one.cell.id)
+    cells = {run: {*ids} for run, ids in grouped((one.run.name, one.cell.id) for one in samples).items()}
     others = unrelated_runs(cells, {cell.id for cell in space.cells()})
     if others:
         raise BadInput(
@@ -134,23 +128,7 @@ def _check_same_matrix(path: Path, space: Space, samples: Sequence[Samples]) -> 
         )
 
 
-def _note_other_runs(names: set[str], shared: SharedStore, words: Sequence[str]) -> None:
-    """Print a note on named runs that belong to no given study."""
-    left = [run for run in select_runs(shared, words) if run.matrix not in names] if words else []
-    for run in left:
-        echo(f"note: {run.name} left out: its matrix {run.matrix} belongs to no given study", err=True)
-
-
-def _select_runs(name: str, shared: SharedStore, words: Sequence[str]) -> list[RunRow]:
-    """Return the named runs of this matrix; without words, the latest finished one with measured trials."""
-    runs = [run for run in select_runs(shared, words) if run.matrix == name]
-    return runs if words else [run for run in runs if run.finished and not run.synthetic][:1]
-
-
 def _check_runs(without: Sequence[Path], words: Sequence[str], *, refuse: bool) -> None:
-    """Note the studies without a run; refuse if no study has one."""
-    from runner.base.errors import BadInput
-
     names = ", ".join(str(path.parent) for path in without)
     reason = f"no named run belongs to {names}" if words else f"no finished, measured run of {names}"
     if refuse:
@@ -163,10 +141,7 @@ def _check_runs(without: Sequence[Path], words: Sequence[str], *, refuse: bool) 
 
 
 def _join_grids(done: Sequence[StudyResult], *, people: bool) -> Grid:
-    """Join the comparisons of studies into one table."""
     from dataclasses import replace
-
-    from runner.studies.page import data_table, display_table, summary_line
 
     if not people:
         grids = [data_table(one.study.published.source, one.comparisons) for one in done]
@@ -181,11 +156,6 @@ def _join_grids(done: Sequence[StudyResult], *, people: bool) -> Grid:
 
 
 def _write(done: StudyResult) -> None:
-    from runner.base.errors import BadInput
-    from runner.base.files import write_atomically
-    from runner.space.load import text_of
-    from runner.studies.page import new_page, page, replace_generated
-
     if any(run.synthetic for run in done.runs):
         raise BadInput(
             f"{done.runs[0].name}: --page needs measured figures, and these are synthetic",
@@ -200,8 +170,6 @@ def _write(done: StudyResult) -> None:
 
 
 def _describe_run(run: RunRow, samples: Sequence[Samples]) -> str:
-    from runner.studies.page import About
-
     found = [one for one in samples if one.run.id == run.id]
     kernels = sorted({kernel for one in found for kernel in one.kernels})
     return str(

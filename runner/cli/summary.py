@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.cli.options import results, store
-from runner.cli.store_options import open_store, select_runs
+from runner.base.errors import BadInput, Exit
+from runner.cli.store_options import Source, open_store, select_runs, source
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.analysis.compare import Comparison
     from runner.analysis.nightly import Night
     from runner.guidelines.verdicts import Judgement
     from runner.results.store import RunRow, SharedStore
@@ -45,22 +44,15 @@ broken or a run is not finished. Names of runs: see `matrix results --help`.
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write problems to this file as GitHub workflow commands.",
 )
-@results
-@store
+@source
 def command(
-    runs: tuple[str, ...],
-    against: str | None,
-    issue_file: Path | None,
-    annotations_file: Path | None,
-    results: Path,
-    store: str | None,
+    runs: tuple[str, ...], against: str | None, issue_file: Path | None, annotations_file: Path | None, source: Source
 ) -> None:
     """Summarise RUNS in Markdown: verdicts, broken trials, and changes since the last good run."""
     from runner.analysis.nightly import annotated, issue, page
-    from runner.base.errors import Exit
     from runner.base.files import write_atomically
 
-    night = _night(runs, against, results, store)
+    night = _night(runs, against, source)
     click.echo(page(night), nl=False)
     if issue_file and night.exit is not Exit.ALL_MEASURED:
         write_atomically(issue_file, issue(night).encode())
@@ -70,14 +62,15 @@ def command(
         raise click.exceptions.Exit(night.exit)
 
 
-def _night(words: Sequence[str], against: str | None, results: Path, store: str | None) -> Night:
+def _night(words: Sequence[str], against: str | None, source: Source) -> Night:
     from runner.analysis.metrics import USUAL_RATES
     from runner.analysis.nightly import Night
     from runner.analysis.samples import read_samples
     from runner.analysis.selectors import good_before, runs_named
-    from runner.base.errors import BadInput
+    from runner.cli.compare import ComparisonRequest, compare_runs
+    from runner.results.run_folder import load
 
-    with open_store(store, results) as shared:
+    with open_store(source) as shared:
         every = shared.runs()
         among = select_runs(shared, words)
         if against:
@@ -85,22 +78,23 @@ def _night(words: Sequence[str], against: str | None, results: Path, store: str 
         before = {one.id: one for run in among if (one := good_before(run, every))}
         recorded = shared.trial_counts({run.id for run in among})
         found = read_samples(shared, among, USUAL_RATES)
-        judgements, unjudged = _judge(shared, among, results)
+        judgements, unjudged = _judge(shared, among, source.results)
     a = against or ",".join(map(_run_word, before.values()))
     comparison, alone = None, "There is no good earlier run of the same part on the same machine and host."
     if a:
         try:
-            comparison = _compare(a, ",".join(map(_run_word, among)), results, store)
+            comparison = compare_runs(ComparisonRequest(a, ",".join(map(_run_word, among)), source))
         except BadInput as problem:
             alone = " ".join(filter(None, (f"{problem.brief}.", problem.details)))
-    return Night(among, found, recorded, judgements, comparison, alone, unjudged, _commands(among, results))
+    local = [run for run in among if (source.results / run.name / "manifest.json").is_file()]
+    commands = {run.id: load(source.results / run.name).manifest.command for run in local}
+    return Night(among, found, recorded, judgements, comparison, alone, unjudged, commands)
 
 
 def _judge(shared: SharedStore, runs: Sequence[RunRow], results: Path) -> tuple[list[Judgement], str]:
     """Judge the guidelines of runs; on an error return its text, so that the summary still has the rest."""
     from runner.analysis.samples import read_samples
     from runner.analysis.stored_guidelines import columns_of, judged_in_store
-    from runner.base.errors import BadInput
     from runner.cli.guidelines import declared_guidelines
 
     try:
@@ -113,17 +107,3 @@ def _judge(shared: SharedStore, runs: Sequence[RunRow], results: Path) -> tuple[
 def _run_word(run: RunRow) -> str:
     """Return a name that can stand in a list with commas."""
     return run.id if "," in run.name else run.name
-
-
-def _compare(a: str, b: str, results: Path, store: str | None) -> Comparison:
-    from runner.cli.compare import ComparisonRequest, compare_runs
-
-    return compare_runs(ComparisonRequest(a, b, "run", (), (), (), 0.05, 0.95), results, store)
-
-
-def _commands(runs: Sequence[RunRow], results: Path) -> dict[str, Sequence[str]]:
-    """Return the commands of runs that have a folder here."""
-    from runner.results.run_folder import load
-
-    local = [run for run in runs if (results / run.name / "manifest.json").is_file()]
-    return {run.id: load(results / run.name).manifest.command for run in local}

@@ -7,9 +7,12 @@ from pathlib import Path
 import click
 
 from runner.base.errors import Exit, MatrixError
+from runner.cli import show_error
 from runner.cli.options import MatrixPath, templates
 from runner.cli.screen import echo
+from runner.scripts.cell import explain_missing_fio
 from runner.session.request import Checks, check_names, check_templates, load_request
+from runner.space.studies import study_beside
 
 
 @click.command("validate", epilog="Example:  matrix validate matrix/*.yaml")
@@ -17,10 +20,6 @@ from runner.session.request import Checks, check_names, check_templates, load_re
 @templates
 def command(matrices: tuple[Path, ...], templates: Path | None) -> None:
     """Check matrices: all errors at once, each with file, line and column. Starts no machine."""
-    from runner.cli import show_error
-    from runner.scripts.cell import explain_missing_fio
-    from runner.space.studies import study_beside
-
     check_names(templates)
     bad = False
     for path in matrices:

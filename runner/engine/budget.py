@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """A part of a budget, or what is left of one."""
-
     seconds: float = 0.0
     written: float = 0.0
 
@@ -43,26 +41,18 @@ NOTHING = Cost()
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """A trial that would narrow the interval of a cell."""
-
     cell: str
     array: str
-    #: The half-width of its rate as a part of the mean, or the weight from a guideline.
-    doubt: float
+    doubt: float  # the half-width of its rate as a part of the mean, or the weight from a guideline
     cost: Cost
 
 
 def repeats(budget: Cost, round_number: Cost, most: int) -> int:
-    times = (
-        left / one
-        for left, one in ((budget.seconds, round_number.seconds), (budget.written, round_number.written))
-        if one
-    )
-    return int(min([most, *times]))
+    pairs = ((budget.seconds, round_number.seconds), (budget.written, round_number.written))
+    return int(min([most, *(left / each for left, each in pairs if each)]))
 
 
 def choose_affordable(wishes: Iterable[Wish], set_ups: Mapping[str, Cost], left: Cost) -> set[str]:
-    """Return the cells to measure once more: the least certain ones that fit into the rest of the budget."""
     found, up = set[str](), set[str]()
     for wish in sorted(wishes, key=lambda wish: (-wish.doubt, wish.cell)):
         cost = wish.cost if wish.array in up else wish.cost + set_ups.get(wish.array, NOTHING)
@@ -74,8 +64,6 @@ def choose_affordable(wishes: Iterable[Wish], set_ups: Mapping[str, Cost], left:
 
 
 class Spending:
-    """Track a budget: seconds since this object was made, bytes over the whole run."""
-
     def __init__(
         self,
         budget: Cost = ENDLESS,
@@ -84,14 +72,12 @@ class Spending:
         write_budget: WriteBudget | None = None,
     ) -> None:
         self.budget = budget
-        #: Daily write limits of disks that wear out.
-        self._write_budget = write_budget
+        self._write_budget = write_budget  # daily write limits of disks that wear out
         self._pace, self._clock = pace or Pace(), clock
         self._began, self._written = clock(), 0.0
-        self._of_cells: dict[str, Cost] = {}
-        #: Estimated bytes of running trials.
-        self._under_way: dict[str, float] = {}
-        self._seconds_of_arrays: dict[str, float] = {}
+        self._cell_costs: dict[str, Cost] = {}
+        self._under_way: dict[str, float] = {}  # estimated bytes of running trials
+        self._set_up_seconds: dict[str, float] = {}
 
     @property
     def is_limited(self) -> bool:
@@ -106,7 +92,6 @@ class Spending:
         self._written += self._written_by(array)
 
     def spend_on_cell(self, cell: Cell) -> None:
-        """Charge the estimated bytes of a trial before it begins."""
         cost = self.of_cell(cell).written
         self._written += cost
         self._under_way[cell.id] = cost
@@ -114,10 +99,9 @@ class Spending:
             self._write_budget.begin_trial()
 
     def record_set_up(self, array: Array, seconds: float) -> None:
-        self._seconds_of_arrays[array.key] = seconds
+        self._set_up_seconds[array.key] = seconds
 
     def add(self, trial: Trial, cell: Cell) -> None:
-        """Replace the estimate of a trial by its measured cost."""
         taken = self._under_way.pop(cell.id, 0.0)
         if trial.figures is None:
             self._written += 0.0 if taken else self.of_cell(cell).written
@@ -125,18 +109,17 @@ class Spending:
         cost = Cost(trial.seconds, _written(trial.figures, cell))
         if self._write_budget:
             self._write_budget.end_trial(cost.written)
-        self._of_cells[cell.id] = cost
+        self._cell_costs[cell.id] = cost
         self._written += cost.written - taken
 
     def of_cell(self, cell: Cell) -> Cost:
-        known = self._of_cells.get(cell.id)
-        if known is not None:
+        if known := self._cell_costs.get(cell.id):
             return known
         return Cost(seconds_of(cell, self._pace), most_bytes_of(cell, self._pace) + laid_out((cell,)))
 
     def of_array(self, array: Array) -> Cost:
         guess = building_of(array, self._pace).least
-        return Cost(self._seconds_of_arrays.get(array.key, guess), self._written_by(array))
+        return Cost(self._set_up_seconds.get(array.key, guess), self._written_by(array))
 
     def affords(self, cost: Cost) -> bool:
         if self._write_budget and not self._write_budget.can_afford(cost.written):

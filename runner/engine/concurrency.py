@@ -4,81 +4,51 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-
-    from runner.layers.base import Layer
     from runner.machines.base import Machine, RigSpec
     from runner.space.space import Array
 
-#: The first level.
-FIRST_LEVEL = 2
-#: The upper limit of `AdaptiveLevel.patience`.
-MOST_PATIENCE = 32
-
-
-class Level(Protocol):
-    """The number of rigs that may work at once; the result of a trial gives the next level. `beside`: other rigs."""
-
-    @property
-    def now(self) -> int:
-        """Return the number, this rig included."""
-
-    @property
-    def most(self) -> int:
-        """Return the highest number possible."""
-
-    def kept_up(self, beside: int) -> Level: ...
-
-    def host_limited(self, beside: int) -> Level: ...
+FIRST_LEVEL = 2  # the first level
+MOST_PATIENCE = 32  # the upper limit of `AdaptiveLevel.patience`
 
 
 @dataclass(frozen=True, slots=True)
-class FixedLevel:
-    now: int = 1
+class Level:
+    """The number of rigs that may work at once, which the result of each trial changes. `beside`: other rigs.
 
-    @property
-    def most(self) -> int:
-        return self.now
-
-    def kept_up(self, beside: int) -> FixedLevel:  # noqa: ARG002
-        return self
-
-    def host_limited(self, beside: int) -> FixedLevel:  # noqa: ARG002
-        """Keep the level, because the user set it. The trial is repeated alone."""
-        return self
-
-
-@dataclass(frozen=True, slots=True)
-class AdaptiveLevel:
-    """A level that rises after several trials at the level, and falls after one host-limited trial."""
+    It rises after several trials at the full level, and falls after one host-limited trial.
+    """
 
     most: int
     now: int
-    #: Trials at the full level since the last change or host-limited trial.
-    row: int = 0
-    #: Trials needed for a rise, in multiples of the level. It doubles after each fall.
-    patience: int = 1
+    fixed: bool = False  # the user set it, so it stays; host-limited trials are repeated alone
+    row: int = 0  # trials at the full level since the last change or host-limited trial
+    patience: int = 1  # trials needed for a rise, in multiples of the level; it doubles after each fall
 
     @classmethod
-    def up_to(cls, most: int) -> AdaptiveLevel:
+    def of(cls, number: int) -> Level:
+        return cls(number, number, fixed=True)
+
+    @classmethod
+    def up_to(cls, most: int) -> Level:
         return cls(max(1, most), max(1, min(FIRST_LEVEL, most)))
 
-    def kept_up(self, beside: int) -> AdaptiveLevel:
-        """Count the trial, unless fewer rigs than the level were at work."""
+    def kept_up(self, beside: int) -> Level:
         if beside + 1 < self.now or self.now == self.most:
             return self
         if self.row + 1 < self.now * self.patience:
             return replace(self, row=self.row + 1)
         return replace(self, now=self.now + 1, row=0)
 
-    def host_limited(self, beside: int) -> AdaptiveLevel:
+    def host_limited(self, beside: int) -> Level:
         """Lower the level by one. A second trial that was limited at the same time changes no more."""
+        if self.fixed:
+            return self
         if not 0 < beside < self.now:
             return replace(self, row=0)
         return replace(self, now=beside, row=0, patience=min(MOST_PATIENCE, 2 * self.patience))
@@ -95,54 +65,44 @@ def why_one_at_a_time(machine: Machine, specs: Iterable[RigSpec], arrays: Iterab
     arrays = list(arrays)
     if any(array.faults for array in arrays):
         return "a stack whose disks fail may rebuild itself while another rig is measured alone"
-    busy_layers = [layer.title for array in arrays for layer in array.stack.value if _has_background_work(layer)]
-    return f"{busy_layers[0]} resyncs in the background while another rig is measured alone" if busy_layers else ""
-
-
-def _has_background_work(layer: Layer) -> bool:
-    """Return whether the kernel works on a layer in the background."""
-    return getattr(layer, "sync", "") == "background" or getattr(layer, "state", "") == "rebuilding"
+    for layer in (layer for array in arrays for layer in array.stack.value):
+        if getattr(layer, "sync", "") == "background" or getattr(layer, "state", "") == "rebuilding":
+            return f"{layer.title} resyncs in the background while another rig is measured alone"
+    return ""
 
 
 Work = Coroutine[Any, Any, None]
 
 
 class Turn:
-    """The right to do one piece of work (a set-up, a trial, a tear-down) with at most `most()` at work."""
+    """The right to do one piece of work (a set-up, a trial, a tear-down), `alone` or beside others."""
 
-    def __init__(self, most: Callable[[], int]) -> None:
-        self.most = most
-        #: The largest number of others at work during it.
-        self.beside = 0
+    def __init__(self, *, alone: bool) -> None:
+        self.alone = alone
+        self.beside = 0  # the largest number of others at work during it
         self.granted = asyncio.Event()
 
 
-def _one() -> int:
-    return 1
-
-
 class Turns:
-    """Gives turns, and adapts the number of rigs to the results of trials."""
-
     def __init__(self, level: Level) -> None:
         self._level = level
         self._waiting: deque[Turn] = deque()
         self._busy: list[Turn] = []
-        #: Set when more turns may be possible.
-        self._changed = asyncio.Event()
-
-    def now(self) -> int:
-        return self._level.now
+        self._changed = asyncio.Event()  # set when more turns may be possible
 
     @asynccontextmanager
-    async def together(self) -> AsyncIterator[Turn]:
-        async with self._turn(Turn(self.now)) as turn:
+    async def turn(self, *, alone: bool = False) -> AsyncIterator[Turn]:
+        turn = Turn(alone=alone)
+        self._waiting.append(turn)
+        try:
+            self._grant()
+            await turn.granted.wait()
             yield turn
-
-    @asynccontextmanager
-    async def alone(self) -> AsyncIterator[Turn]:
-        async with self._turn(Turn(_one)) as turn:
-            yield turn
+        finally:
+            for queue in (self._waiting, self._busy):  # a cancelled turn may still wait
+                if turn in queue:
+                    queue.remove(turn)
+            self._grant()
 
     def kept_up(self, turn: Turn) -> None:
         self._learn(self._level.kept_up(turn.beside))
@@ -173,37 +133,18 @@ class Turns:
             raise
 
     def _begin(self, works: Iterator[Work], running: list[asyncio.Task[None]]) -> bool:
-        """Start the work that may start now; return whether any work is running."""
-        while len(running) < self.now() and (work := next(works, None)) is not None:
+        while len(running) < self._level.now and (work := next(works, None)) is not None:
             task = asyncio.create_task(work)
             task.add_done_callback(lambda _: self._changed.set())
             running.append(task)
         return bool(running)
 
-    @asynccontextmanager
-    async def _turn(self, turn: Turn) -> AsyncIterator[Turn]:
-        try:
-            await self._take(turn)
-            yield turn
-        finally:
-            self._give_back(turn)
-
-    async def _take(self, turn: Turn) -> None:
-        self._waiting.append(turn)
-        self._call()
-        if not turn.granted.is_set():
-            await turn.granted.wait()
-
-    def _give_back(self, turn: Turn) -> None:
-        """Remove the turn; a cancelled waiter may still be in the queue."""
-        for those in (self._waiting, self._busy):
-            if turn in those:
-                those.remove(turn)
-        self._call()
-
-    def _call(self) -> None:
+    def _grant(self) -> None:
         """Give turns from the head of the queue. Work that must be alone waits there until all others have ended."""
-        while self._waiting and len(self._busy) < min(one.most() for one in (*self._busy, self._waiting[0])):
+        while self._waiting:
+            alone = any(one.alone for one in (*self._busy, self._waiting[0]))
+            if len(self._busy) >= (1 if alone else self._level.now):
+                return
             self._busy.append(self._waiting.popleft())
             self._busy[-1].granted.set()
             for one in self._busy:
@@ -212,7 +153,7 @@ class Turns:
     def _learn(self, level: Level) -> None:
         self._level = level
         self._changed.set()
-        self._call()
+        self._grant()
 
 
 async def _stop_tasks(running: list[asyncio.Task[None]]) -> BaseException | None:

@@ -7,20 +7,17 @@ from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from runner.language.workload import SYNCHRONOUS
-from runner.layers import Fs
+from runner.language.workload import SYNCHRONOUS, Workload
+from runner.layers import Fs, Layer
 from runner.layers.fs import EXT
-from runner.space.layouts import levels
+from runner.space.layouts import Stack, levels
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from runner.language.workload import Workload
-    from runner.layers import Layer
     from runner.layers.geometry import Below
     from runner.machines.base import Processor
     from runner.simdisks.disk import Disk, Fault, Physics
-    from runner.space.layouts import Stack
     from runner.space.space import Array
 
 MB = 10**6
@@ -28,34 +25,25 @@ MB = 10**6
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The cost of building one layer: seconds of programs, and serial flushed writes to each member."""
-
     seconds: float
     writes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    #: Seconds to start and stop a rig without disks; seconds more for each disk.
-    rig: float
-    disk: float
-    #: Seconds to start the set-up; costs of one layer of each kind.
-    set_up: float
+    rig: float  # seconds to start and stop a rig without disks
+    disk: float  # seconds more for each disk of a rig
+    set_up: float  # seconds to start the set-up
     layers: Mapping[str, Step]
-    #: Seconds of a trial besides the run time of fio; more for the first on a rig, for files, for laying files out.
-    trial: float
-    first: float
-    files: float
-    lay_out: float
-    #: Limits of the machine: bytes and requests per second.
-    bandwidth: float
-    requests: float
-    #: Limits of devices that compute parity, encryption or checksums, bytes per second.
-    computed: Mapping[str, float]
-    #: Seconds to start the program and to write the reports.
-    program: float = 3.0
-    #: Trials take real time.
-    waits: bool = True
+    trial: float  # seconds of a trial besides the run time of fio
+    first: float  # seconds more for the first trial on a rig
+    files: float  # seconds more for a trial on files
+    lay_out: float  # seconds to lay files out
+    bandwidth: float  # limit of the machine, bytes per second
+    requests: float  # limit of the machine, requests per second
+    computed: Mapping[str, float]  # limits of devices that compute parity, encryption or checksums, bytes per second
+    program: float = 3.0  # seconds to start the program and to write the reports
+    waits: bool = True  # trials take real time
 
     def slowed(self, factor: float) -> Costs:
         """Scale the times of programs that get only a part of the processors. Times of fio and disks stay."""
@@ -134,10 +122,8 @@ COSTS: Mapping[Processor, Costs] = MappingProxyType(
 
 
 MIB = 2**20
-#: The log of XFS, which mkfs writes.
-_XFS_LOG = 64 * MIB
-#: Bytes of one flushed write.
-_PAGE = 4096
+_XFS_LOG = 64 * MIB  # the log of XFS, which mkfs writes
+_PAGE = 4096  # bytes of one flushed write
 
 
 def disks_at_work(array: Array) -> int:
@@ -176,7 +162,6 @@ def _one_way(work: Workload, array: Array, physics: Physics | None, costs: Costs
 
 
 def _most(array: Array, costs: Costs, *, write: bool) -> float:
-    """Return the limit of the machine and its processors."""
     found = [costs.bandwidth]
     for layer in array.stack.value:
         parity = write and getattr(layer, "level", None) in {4, 5, 6}
@@ -185,7 +170,6 @@ def _most(array: Array, costs: Costs, *, write: bool) -> float:
 
 
 def flushed_write(physics: Physics | None) -> float:
-    """Return the seconds for one small flushed write, such as a superblock."""
     return _PAGE / physics.rate(_PAGE, random=True, write=False) if physics else 0.0
 
 
@@ -197,35 +181,25 @@ def mkfs_writes(layer: Layer, below: Below) -> int:
     return _XFS_LOG if layer.type == "xfs" else 0
 
 
-#: For scripts that only write and read sysfs, and for the start of fio, on a slow and loaded host.
-GRACE = 120.0
-#: Building layers starts many programs, and starts are slow on an emulated processor.
-SET_UP = 900.0
-#: The slowest rate of a workload that can be measured, bytes/s.
-_CRAWL = 10**6
-#: The longest request, unless the model of a disk has longer ones, seconds.
-_SLOWEST_REQUEST = 0.05
-#: The part of a machine's memory that may be dirty when fio ends.
-_DIRTY_SHARE = 0.25
-#: The smallest request that writes dirty memory.
-_DIRTY_PAGE = 4096
-#: Serial requests to one disk for one request to a stack.
-_IN_TURN = 4
+GRACE = 120.0  # for scripts that only write and read sysfs, and for the start of fio, on a slow and loaded host
+SET_UP = 900.0  # building layers starts many programs, and starts are slow on an emulated processor
+_CRAWL = 10**6  # the slowest rate of a workload that can be measured, bytes/s
+_SLOWEST_REQUEST = 0.05  # the longest request, unless the model of a disk has longer ones, seconds
+_DIRTY_SHARE = 0.25  # the part of a machine's memory that may be dirty when fio ends
+_DIRTY_PAGE = 4096  # the smallest request that writes dirty memory
+_IN_TURN = 4  # serial requests to one disk for one request to a stack
 
 
 def set_up(stack: Stack, disks: Below) -> float:
-    """Return the deadline for building a stack."""
     return SET_UP + sum(layer.wait_seconds + _written(layer, below) / _CRAWL for layer, below in levels(stack, disks))
 
 
 def _written(layer: Layer, below: Below) -> int:
-    """Return the bytes that building a layer writes, with a first resync."""
     resync = getattr(layer, "sync", "") in {"auto", "wait"} and "sync" not in layer.idle(dict(layer))
     return layer.bytes_written(below) + (sum(device.size for device in below.devices) if resync else 0)
 
 
 def expected(workload: Workload) -> float:
-    """Return the shortest time without output of fio."""
     return workload.ramp + (workload.runtime or 0.0)
 
 
@@ -235,11 +209,7 @@ def slowest_request(workload: Workload, disks: Iterable[Disk]) -> float:
 
 
 def deadline(workload: Workload, span: int, laid_out: int = 0, slowest: float = _SLOWEST_REQUEST) -> float:
-    """Return the deadline of a trial.
-
-    `span`: bytes of each job, for a workload without run time; `laid_out`: bytes of files that are written first;
-    `slowest`: seconds of the longest request.
-    """
+    """Return the deadline of a trial. `span`: bytes of a job without run time; `slowest`: the longest request."""
     before = laid_out / _CRAWL + GRACE
     if workload.runtime is not None:
         return expected(workload) + slowest * workload.iodepth * workload.numjobs + before
@@ -248,7 +218,6 @@ def deadline(workload: Workload, span: int, laid_out: int = 0, slowest: float = 
 
 
 def flush_seconds(workload: Workload, memory: int, slowest: float = _SLOWEST_REQUEST) -> float:
-    """Return the longest time to write dirty memory after fio ends."""
     if workload.direct or not workload.write_share:
         return 0.0
     dirty = memory * _DIRTY_SHARE

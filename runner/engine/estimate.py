@@ -8,32 +8,24 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from runner.base.errors import MatrixError
-from runner.engine.costs import COSTS, EMULATED, flushed_write, mkfs_writes, rate, sequential
-from runner.machines.base import ForecastsCost, Preparation
-from runner.results.journal import Journal
-from runner.results.run_folder import runs
+from runner.engine.costs import COSTS, EMULATED, Costs, flushed_write, mkfs_writes, rate, sequential
+from runner.machines.base import ForecastsCost, Machine, Preparation, RigSpec
+from runner.results.journal import Journal, MeanTimes
+from runner.results.run_folder import RunFolder, runs
 from runner.space.layouts import levels
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from runner.engine.costs import Costs
     from runner.engine.scheduler import Batch, Plan
     from runner.language.matrix import Matrix
     from runner.language.workload import Workload
-    from runner.layers import Layer
-    from runner.layers.geometry import Below
-    from runner.machines.base import Machine, RigSpec
-    from runner.results.journal import MeanTimes
-    from runner.results.run_folder import RunFolder
     from runner.simdisks.disk import Physics
     from runner.space.space import Array, Cell
 
-#: The part of a machine's memory that is dirty when buffered work ends.
-_DIRTY_SHARE = 0.2
-#: Bytes per second for budgets without a recorded rate.
-_FAST = 200 * 10**6
+_DIRTY_SHARE = 0.2  # the part of a machine's memory that is dirty when buffered work ends
+_FAST = 200 * 10**6  # bytes per second for budgets without a recorded rate
 #: Layers that are built once for each device below; others are built once for each group.
 _FOR_EACH = frozenset({"partition", "crypt", "integrity"})
 
@@ -43,13 +35,11 @@ class Pace:
     """The speed of a machine and its disks, from `runs` recorded runs of the matrix, else from constants."""
 
     costs: Costs = EMULATED
-    #: Model of the slowest disk.
-    physics: Physics | None = None
+    physics: Physics | None = None  # model of the slowest disk
     memory: int = 512 * 2**20
     disks: int = 0
-    #: Seconds beyond `costs`: once in a run, and for each rig.
-    once: float = 0.0
-    each: float = 0.0
+    once: float = 0.0  # seconds beyond `costs`, once in a run
+    each: float = 0.0  # seconds beyond `costs`, for each rig
     #: Means of recorded runs, None without any: seconds of a trial beyond its run time, seconds of a set-up.
     overhead: float | None = None
     set_up: float | None = None
@@ -69,8 +59,7 @@ class Estimate:
 
     cells: int
     stacks: int
-    #: Number of builds in a round.
-    builds: int
+    builds: int  # number of builds in a round
     rigs: int
     trials_least: int
     trials_most: int
@@ -81,26 +70,20 @@ class Estimate:
 
 
 def seconds_of(cell: Cell, pace: Pace) -> float:
-    """Estimate one trial without laying out files."""
     if cell.id in pace.cells:
         return pace.cells[cell.id]
-    costs = pace.costs
+    costs, work = pace.costs, cell.workload.value
     overhead = pace.overhead
     if overhead is None:
         overhead = costs.trial + (costs.files if cell.files else 0.0) + _draining(cell, pace)
-    return overhead + (_working(cell, pace) if costs.waits else 0.0)
-
-
-def _working(cell: Cell, pace: Pace) -> float:
-    """Return the declared run time, or the time to process the declared bytes."""
-    work = cell.workload.value
+    if not costs.waits:
+        return overhead
     if work.runtime is not None:
-        return work.ramp + work.runtime
-    return work.ramp + work.touched(cell.span) * work.numjobs / _rate(cell.array, work, pace)
+        return overhead + work.ramp + work.runtime
+    return overhead + work.ramp + work.touched(cell.span) * work.numjobs / _rate(cell.array, work, pace)
 
 
 def _draining(cell: Cell, pace: Pace) -> float:
-    """Return the time to drain queues and dirty memory after the run time."""
     work = cell.workload.value
     if not pace.costs.waits:
         return 0.0
@@ -119,7 +102,6 @@ def _sequential(array: Array, pace: Pace) -> float:
 
 
 def bytes_of(cell: Cell, pace: Pace) -> int:
-    """Estimate the bytes that one trial writes."""
     return int(_written(cell, pace))
 
 
@@ -139,16 +121,7 @@ def _written(cell: Cell, pace: Pace) -> float:
     return (work.ramp + work.runtime) * _rate(cell.array, work, pace) * work.write_share
 
 
-def laying_out(batch: Batch, pace: Pace) -> float:
-    """Estimate the time to lay out files for a batch; the times of recorded trials include it."""
-    sets = list(_laid_out(tuple(cell for cell in batch.cells if cell.id not in pace.cells)))
-    if not sets or pace.overhead is not None:
-        return 0.0
-    return len(sets) * pace.costs.lay_out + sum(sets) / _sequential(batch.array, pace)
-
-
 def laid_out(cells: tuple[Cell, ...]) -> int:
-    """Return the bytes written to lay out files for the cells of a batch, in their order."""
     return sum(_laid_out(cells))
 
 
@@ -164,21 +137,17 @@ def _laid_out(cells: tuple[Cell, ...]) -> Iterator[int]:
 
 
 def resync_of(array: Array) -> int:
-    """Return the bytes of a first resync that the set-up waits for."""
     return sum(layer.resync_bytes(below) for layer, below in levels(array.stack.value, array.disks))
 
 
 @dataclass(frozen=True, slots=True)
 class Building:
-    """The cost of building a stack once: bytes without metadata, and seconds at least and at most."""
-
     written: int
     least: float
     most: float
 
 
 def building_of(array: Array, pace: Pace) -> Building:
-    """Estimate starting a rig and building a stack on it, up to the first trial."""
     found = list(levels(array.stack.value, array.disks))
     written = sum(layer.bytes_written(below) for layer, below in found)
     waits = sum(layer.wait_seconds for layer, _ in found) if pace.costs.waits else 0.0
@@ -187,25 +156,22 @@ def building_of(array: Array, pace: Pace) -> Building:
         return Building(written, known, known + (0.0 if array.key in pace.stacks else waits))
     costs = pace.costs
     seconds = costs.rig + costs.disk * pace.disks + pace.each + costs.set_up + costs.first
-    seconds += sum(_layer(layer, below, pace) for layer, below in found)
+    for layer, below in found:
+        if step := costs.layers.get(layer.kind):
+            times = below.count if layer.kind in _FOR_EACH else getattr(layer, "groups", 1)
+            seconds += times * step.seconds + below.count * step.writes * flushed_write(pace.physics)
     if costs.waits:
         metadata = sum(mkfs_writes(layer, below) for layer, below in found)
         seconds += (written + metadata + resync_of(array)) / _sequential(array, pace)
     return Building(written, seconds, seconds + waits)
 
 
-def _layer(layer: Layer, below: Below, pace: Pace) -> float:
-    step = pace.costs.layers.get(layer.kind)
-    if step is None:
-        return 0.0
-    times = below.count if layer.kind in _FOR_EACH else getattr(layer, "groups", 1)
-    return times * step.seconds + below.count * step.writes * flushed_write(pace.physics)
-
-
 def batch_of(batch: Batch, pace: Pace) -> tuple[float, float, int]:
-    """Estimate one batch: seconds at least and at most, and bytes written."""
     building = building_of(batch.array, pace)
-    seconds, written = laying_out(batch, pace), float(laid_out(batch.cells))
+    seconds, written = 0.0, float(laid_out(batch.cells))
+    if pace.overhead is None:  # the times of recorded trials include the laying out of files
+        sets = list(_laid_out(tuple(cell for cell in batch.cells if cell.id not in pace.cells)))
+        seconds = len(sets) * pace.costs.lay_out + sum(sets) / _sequential(batch.array, pace)
     known: dict[bytes, tuple[float, int]] = {}  # tunables do not change the cost of a cell
     for cell in batch.cells:
         digest = cell.workload.digest
@@ -218,7 +184,6 @@ def batch_of(batch: Batch, pace: Pace) -> tuple[float, float, int]:
 
 
 def estimate(plan: Plan, pace: Pace, jobs: int = 1) -> Estimate:
-    """Estimate a plan; `jobs`: batches at a time. The plan is read batch by batch to save memory."""
     cells = stacks = built = written = 0
     total_least = total_most = longest_least = longest_most = 0.0
     rigs: set[str | None] = set()
@@ -248,10 +213,7 @@ def estimate(plan: Plan, pace: Pace, jobs: int = 1) -> Estimate:
 
 
 def remaining_seconds(expected: float, done: float, elapsed: float) -> float:
-    """Estimate the seconds left of a run. `expected`: seconds of the whole run, 0: unknown; `done`: finished share.
-
-    The estimate is corrected by the elapsed time, weighted against a tenth of the run, at least half a minute.
-    """
+    """Estimate the seconds left. `expected`: seconds of the whole run, 0: unknown; `done`: its finished share."""
     if not expected:
         return elapsed * (1 - done) / done if done else 0.0
     trust = max(30.0, expected / 10)
@@ -259,22 +221,18 @@ def remaining_seconds(expected: float, done: float, elapsed: float) -> float:
     return expected * (1 - done) * slowness
 
 
-#: The number of latest runs that count.
-_LATEST = 5
-#: Up to this load per processor, programs are not slower: one rig is two runnable programs.
-_RUNNABLE_PER_CPU = 2.0
+_LATEST = 5  # the number of latest runs that count
+_RUNNABLE_PER_CPU = 2.0  # up to this load per processor, programs are not slower: one rig is two runnable programs
+_NOTED = 1.25  # less slowness than this is not worth a note
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The number of runnable programs on this host, and of its processors."""
-
     running: float
     cpus: int
 
     @classmethod
     def now(cls) -> Load:
-        """Return the mean load of the last minute."""
         return cls(os.getloadavg()[0], os.cpu_count() or 1)
 
     @property
@@ -284,33 +242,28 @@ class Load:
 
     @property
     def note(self) -> str:
-        """Return the assumption of the estimate; empty if that is no large slowdown."""
         if self.slowness < _NOTED:
             return ""
         load = f"a load of {self.running:.1f} on {self.cpus} processors"
         return f"this host is busy ({load}): the estimate assumes that programs take {self.slowness:.1f} times as long"
 
 
-#: Less slowness than this is not worth a note.
-_NOTED = 1.25
 QUIET = Load(0.0, 1)
 
 
 def pace_of(
     results: Path, here: Machine, name: str, matrix: Matrix, specs: Collection[RigSpec], load: Load = QUIET
 ) -> Pace:
-    """Return the pace of a machine for a matrix. `name`: the machine in the manifests of recorded runs."""
     return refine_pace(results, name, matrix.name, machine_pace(here, matrix, specs, load))
 
 
 def machine_pace(here: Machine, matrix: Matrix, specs: Collection[RigSpec], load: Load = QUIET) -> Pace:
-    """Return the pace of a machine from constants. Starts no program."""
     ahead = here.preparation(specs) if isinstance(here, ForecastsCost) else Preparation()
     disks = matrix.every_disk()
     simulated = [disk.physics for disk in disks if disk.physics]
     return Pace(
         costs=COSTS[here.processor() if isinstance(here, ForecastsCost) else "native"].slowed(load.slowness),
-        physics=min(simulated, key=lambda one: one.rate(2**20, random=False, write=True), default=None),
+        physics=min(simulated, key=lambda disk: disk.rate(2**20, random=False, write=True), default=None),
         memory=matrix.machine.memory,
         disks=len(disks),
         once=ahead.once * load.slowness,
@@ -319,13 +272,9 @@ def machine_pace(here: Machine, matrix: Matrix, specs: Collection[RigSpec], load
 
 
 def refine_pace(results: Path, machine: str, matrix: str, guess: Pace) -> Pace:
-    """Refine a guess by the latest runs of this matrix on this machine.
-
-    Runs of other matrices only give the scatter of trials: their layers, disks and run times differ.
-    """
-    found = sorted(
-        (run for run in runs(results) if run.manifest.machine == machine), key=lambda run: run.manifest.started
-    )
+    """Refine a guess by past runs of this machine. Runs of other matrices only give the scatter of trials."""
+    found = [run for run in runs(results) if run.manifest.machine == machine]
+    found.sort(key=lambda run: run.manifest.started)
     alike = [run for run in found if run.manifest.matrix == matrix]
     times = list(_mean_times((alike or found)[-_LATEST:]))
     synthetic = any(run.manifest.synthetic for run in found)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import AsyncExitStack, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
 from runner.base.errors import HarnessBroken
 from runner.base.process import run_to_end
-from runner.engine.concurrency import FixedLevel, Level, Turn, Turns, Work
+from runner.engine.concurrency import Level, Turn, Turns
 from runner.engine.recorder import (
     BatchDone,
     BatchStarted,
@@ -22,23 +22,20 @@ from runner.engine.recorder import (
     TrialStarted,
     now,
 )
-from runner.engine.rigs import BareDisks, Teardowns, rig_spec
-from runner.engine.scheduler import TRIES
+from runner.engine.rigs import Teardowns, opened_exclusively, rig_spec
+from runner.engine.scheduler import TRIES, Batch, Scheduler
 from runner.engine.trial import ArrayOnRig, LostInSetUp, Measured, NotOnThisKernel, SetUpFailed
-from runner.machines.base import KeepsRig, RigLost
+from runner.machines.base import KeepsRig, Rig, RigLost
 from runner.results.record import HOST_LIMITED, Trial
 
 if TYPE_CHECKING:
     from collections import deque
-    from collections.abc import Iterator, Mapping
-    from contextlib import AbstractAsyncContextManager
+    from collections.abc import Mapping
 
-    from runner.engine.scheduler import Batch, Scheduler
     from runner.language.matrix import Matrix
-    from runner.machines.base import Rig
     from runner.space.space import Array, Cell
 
-ONE = FixedLevel(1)
+ONE = Level.of(1)
 
 
 class _TrialLost(Exception):
@@ -46,8 +43,6 @@ class _TrialLost(Exception):
 
 
 class Executor:
-    """Execute one plan on one machine, and record it in one journal."""
-
     def __init__(self, scheduler: Scheduler, context: RunContext, level: Level = ONE) -> None:
         self.scheduler, self._context = scheduler, context
         self._recorder = Recorder(scheduler, context)
@@ -55,9 +50,7 @@ class Executor:
         #: Trials to measure again alone, with the reason. After a kill, the next process finds them again.
         self._repeat_alone: dict[tuple[str, int], str] = {}
         self._teardowns = Teardowns(context.shelf)
-        self._bare_disks = BareDisks(context.leased)
-        #: The stack of the last lost rig.
-        self._lost: Array | None = None
+        self._lost: Array | None = None  # the stack of the last lost rig
 
     @property
     def _matrix(self) -> Matrix:
@@ -70,28 +63,20 @@ class Executor:
             for round_number in self.scheduler.rounds():
                 cells = (cell for batch in self.scheduler.plan.batches(round_number) for cell in batch.cells)
                 self._recorder.conclude(cells, round_number)
-                await self._turns.side_by_side(self._works(round_number))
-            await self._tear_down_the_rest()
+                batches = self.scheduler.batches(round_number)
+                await self._turns.side_by_side(self._measure_batch(batch, cells) for batch, cells in batches)
+            if self._lost and self._teardowns.leftovers:
+                with suppress(HarnessBroken):
+                    async with self._rig(self._lost) as rig:
+                        await self._teardowns.tear_down_leftovers(rig)
         finally:
             if isinstance(self._context.machine, KeepsRig):
                 await self._context.machine.shut_down()
-
-    def _works(self, round_number: int) -> Iterator[Work]:
-        for batch, cells in self.scheduler.batches(round_number):
-            yield self._measure_batch(batch, cells)
-
-    async def _tear_down_the_rest(self) -> None:
-        """Start one more rig if the last one left a stack on disks that outlive it."""
-        if self._lost and self._teardowns.has_leftovers:
-            with suppress(HarnessBroken):
-                async with self._rig(self._lost) as rig:
-                    await self._teardowns.tear_down_leftovers(rig)
 
     def _rig(self, array: Array) -> AbstractAsyncContextManager[Rig]:
         return self._context.machine.rig(rig_spec(self._matrix, array, self._context.kernel), self._context.scratch)
 
     async def _measure_batch(self, batch: Batch, cells: deque[Cell]) -> None:
-        """Measure these cells on their stack; start a fresh rig after each loss."""
         listen, record, array = self._context.listen, self._recorder, batch.array
         listen(BatchStarted(batch.round, array.label, len(cells)))
         failed_starts: list[str] = []
@@ -130,7 +115,7 @@ class Executor:
         async with AsyncExitStack() as stack:
             built = await self._build(array, round_number, stack)
             try:
-                async with self._bare_disks.opened_exclusively(built.stack):
+                async with opened_exclusively(self._context.leased, built.stack):
                     while self.scheduler.affordable(None, cells, round_number):
                         await asyncio.sleep(0)  # lets Ctrl-C in if the machine answers at once
                         await self.trial(built, cells, round_number)
@@ -138,17 +123,16 @@ class Executor:
                             break  # the disks failed: the next trial needs new ones
             except BaseException as error:
                 with suppress(RigLost):  # report the first error, such as a request to stop
-                    await self._take_apart(array, built)
+                    await run_to_end(self._take_apart(array, built))
                 if isinstance(error, _TrialLost):
                     await self._take_down_rig(stack)
                 raise
-            await self._take_apart(array, built)
+            await run_to_end(self._take_apart(array, built))
             await self._take_down_rig(stack)
 
     async def _build(self, array: Array, round_number: int, stack: AsyncExitStack) -> ArrayOnRig:
-        """Start a rig and build the stack on it."""
         context = self._context
-        async with self._turns.together():
+        async with self._turns.turn():
             clock = time.monotonic()
             rig = await stack.enter_async_context(self._rig(array))
             keep = None
@@ -164,23 +148,23 @@ class Executor:
 
     async def _take_down_rig(self, rig: AsyncExitStack) -> None:
         """Stop a rig in its own turn, so that it does not disturb a trial that must be alone."""
-        async with self._turns.together():
+        async with self._turns.turn():
             await rig.aclose()
 
     async def _take_apart(self, array: Array, built: ArrayOnRig) -> None:
-        if not self._context.machine.disposable:
-            await run_to_end(self._tear_down(array, built))
-
-    async def _tear_down(self, array: Array, built: ArrayOnRig) -> None:
-        async with self._turns.together():
+        if self._context.machine.disposable:
+            return
+        async with self._turns.turn():
             await built.tear_down()
             self._teardowns.forget(array.key)
 
     async def trial(self, built: ArrayOnRig, cells: deque[Cell], round_number: int) -> None:
         """Measure the first cell. It leaves the queue when its trial is recorded, else it stays for another attempt."""
-        cell, journal = cells[0], self._context.journal
-        async with self._turn_for(cell, round_number) as turn:
-            attempt, started, clock = self.scheduler.next_attempt(cell.id, round_number), now(), time.monotonic()
+        cell, journal, records = cells[0], self._context.journal, self.scheduler.records
+        identity = (cell.id, round_number)
+        alone = identity in self._repeat_alone or bool(records.attempts(*identity))
+        async with self._turns.turn(alone=alone) as turn:
+            attempt, started, clock = records.next_attempt(*identity), now(), time.monotonic()
             journal.begin(cell.id, round_number, attempt, self._context.boot_id, started)
             self._context.listen(TrialStarted(cell.name, round_number, cell.array.label))
             try:
@@ -198,18 +182,13 @@ class Executor:
             if not self._counts(cell, round_number, measured, turn):
                 return
             folder = self._context.shelf.put(cell.name, round_number, measured.scripts, measured.outputs)
-            beside_notes = self._notes_on_others(cell, round_number, turn)
-            self._recorder.record(cell, _trial_of(cell, round_number, attempt, measured, beside_notes, folder))
+            notes = {"beside": str(turn.beside)} if turn.beside else {}
+            if why := self._repeat_alone.pop(identity, ""):
+                notes["repeated"] = why
+            self._recorder.record(cell, _trial_of(cell, round_number, attempt, measured, notes, folder))
             cells.popleft()
 
-    def _turn_for(self, cell: Cell, round_number: int) -> AbstractAsyncContextManager[Turn]:
-        """Return a turn alone after a lost rig, or if the trial was host-limited beside others."""
-        if (cell.id, round_number) in self._repeat_alone or self.scheduler.attempts(cell.id, round_number):
-            return self._turns.alone()
-        return self._turns.together()
-
     def _counts(self, cell: Cell, round_number: int, measured: Measured, turn: Turn) -> bool:
-        """Return whether the trial may be recorded; a trial that was host-limited beside others is repeated."""
         overload = measured.notes.get(HOST_LIMITED, "")
         if overload:
             self._turns.host_limited(turn)
@@ -222,15 +201,8 @@ class Executor:
         self._context.listen(TrialHostLimited(cell.name, round_number, cell.array.label, overload, turn.beside))
         return False
 
-    def _notes_on_others(self, cell: Cell, round_number: int, turn: Turn) -> dict[str, str]:
-        """Return the notes on other rigs: their number during the trial, or why the trial was repeated alone."""
-        beside = {"beside": str(turn.beside)} if turn.beside else {}
-        why = self._repeat_alone.pop((cell.id, round_number), "")
-        return {**beside, "repeated": why} if why else beside
-
 
 def _after_loss(*, left: bool, brings_disks: bool) -> str:
-    """Describe what happens to a stack after its rig was lost; `left`: it has more cells to measure."""
     if left:
         return "trying again on a fresh one"
     consequence = "its disks are gone too" if brings_disks else "the next rig takes the stack apart"
@@ -238,7 +210,7 @@ def _after_loss(*, left: bool, brings_disks: bool) -> str:
 
 
 def _trial_of(
-    cell: Cell, round_number: int, attempt: int, measured: Measured, beside_notes: Mapping[str, str], folder: str
+    cell: Cell, round_number: int, attempt: int, measured: Measured, notes: Mapping[str, str], folder: str
 ) -> Trial:
     found = measured.finding
     return Trial(
@@ -251,6 +223,6 @@ def _trial_of(
         attempts=attempt,
         figures=found.figures,
         readings=found.readings,
-        notes={**measured.notes, **beside_notes},
+        notes={**measured.notes, **notes},
         folder=folder,
     )

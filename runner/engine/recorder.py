@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
-from runner.engine.scheduler import join_reasons
-from runner.machines.base import RigLost
+from runner.engine.scheduler import Scheduler, join_reasons
+from runner.machines.base import Machine, RigLost
 from runner.results.record import Attempt, CellRow, Outcome, Trial
 
 if TYPE_CHECKING:
     from collections import deque
-    from collections.abc import Iterable
     from pathlib import Path
 
     from runner.base.errors import HarnessBroken
-    from runner.engine.scheduler import Scheduler
     from runner.hosts.exclusive import LeasedDisk
-    from runner.machines.base import Machine
     from runner.results.journal import Journal
     from runner.space.space import Cell
 
@@ -33,8 +30,6 @@ class BatchStarted:
 
 @dataclass(frozen=True, slots=True)
 class BatchDone:
-    """A stack is measured in this round, and its rig is gone."""
-
     round: int
     stack: str
 
@@ -86,21 +81,13 @@ Listener = Callable[[Event], None]
 
 
 class Shelf(Protocol):
-    """The place for scripts and raw outputs of trials."""
-
-    def put(self, cell: str, round_number: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str:
-        """Write the files of a trial; return its folder, relative to the run."""
-
-    def keep_tear_down(self, array: str, tear_down: str) -> None:
-        """Save the tear-down script of a stack before it is built, because it may outlive this process."""
-
+    def put(self, cell: str, round_number: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str: ...
+    def keep_tear_down(self, array: str, tear_down: str) -> None: ...
     def forget_tear_down(self, array: str) -> None: ...
 
 
 @dataclass(frozen=True)
 class RunContext:
-    """The machine of a run, and the places for its records."""
-
     machine: Machine
     journal: Journal
     shelf: Shelf
@@ -114,17 +101,12 @@ class RunContext:
 
 
 class Recorder:
-    """Keep journal, run folder and scheduler consistent."""
-
     def __init__(self, scheduler: Scheduler, context: RunContext) -> None:
         self._scheduler, self._context = scheduler, context
         self._journal, self._shelf = context.journal, context.shelf
 
     def start(self) -> None:
-        """Give the records of earlier processes to the scheduler.
-
-        A trial that ran during a crash of the host counts as an attempt; a trial of a killed runner does not.
-        """
+        """Give the scheduler the records of earlier processes. A trial in a crash of the host counts as an attempt."""
         cells = self._scheduler.plan.selection.cells()
         self._journal.add_cells(CellRow(cell.id, cell.name, cell.axes) for cell in cells)
         self._scheduler.start(self._journal.trials(), self._journal.attempts(), self._journal.retry_counts())
@@ -139,22 +121,18 @@ class Recorder:
         self._context.listen(TrialDone(cell.name, trial, cell.array.label))
 
     def conclude(self, cells: Iterable[Cell], round_number: int) -> list[Cell]:
-        """Record the trials that need no measurement; return their cells."""
-        return [cell for cell in cells if self._conclude(cell, round_number)]
-
-    def _conclude(self, cell: Cell, round_number: int) -> bool:
-        trial = self._scheduler.conclusion(cell, round_number)
-        if trial is None:
-            return False
-        folders = [self._keep_log(cell, attempt) for attempt in self._scheduler.attempts(cell.id, round_number)]
-        self.record(cell, replace(trial, folder=folders[-1]) if trial.outcome is Outcome.BROKEN else trial)
-        return True
+        concluded = []
+        for cell in cells:
+            if trial := self._scheduler.conclusion(cell, round_number):
+                attempts = self._scheduler.records.attempts(cell.id, round_number)
+                logs = [self._keep_log(cell, attempt) for attempt in attempts]
+                self.record(cell, replace(trial, folder=logs[-1]) if trial.outcome is Outcome.BROKEN else trial)
+                concluded.append(cell)
+        return concluded
 
     def lose(self, cell: str, round_number: int, started: str, lost: RigLost, seconds: float = 0.0) -> Attempt:
-        """Record an attempt that lost its rig."""
-        attempt = Attempt(
-            cell, round_number, self._scheduler.next_attempt(cell, round_number), started, lost.brief, lost.tail
-        )
+        number = self._scheduler.records.next_attempt(cell, round_number)
+        attempt = Attempt(cell, round_number, number, started, lost.brief, lost.tail)
         self._scheduler.lose(attempt, seconds)
         self._journal.record_lost(attempt)
         return attempt
@@ -162,37 +140,26 @@ class Recorder:
     def lose_trial(
         self, cell: Cell, round_number: int, started: str, lost: RigLost, scripts: Mapping[str, str], seconds: float
     ) -> None:
-        """Record that a rig was lost during a trial, with the scripts that ran."""
         attempt = self.lose(cell.id, round_number, started, lost, seconds)
         self._shelf.put(cell.name, round_number, scripts, {})
         self._keep_log(cell, attempt)
 
     def lose_batch(self, cells: deque[Cell], round_number: int, started: str, lost: RigLost) -> None:
-        """Record an attempt of each cell for a rig that was lost in set-up; drop cells without attempts left."""
         for cell in tuple(cells):
             self._keep_log(cell, self.lose(cell.id, round_number, started, lost))
-            if self._conclude(cell, round_number):
+            if self.conclude([cell], round_number):
                 cells.remove(cell)
 
     def break_batch(
         self, cells: deque[Cell], round_number: int, started: str, failed: HarnessBroken, *reasons: str
     ) -> None:
-        """Record broken trials of a stack that could not be built."""
         log = {"set-up.log": f"{failed.brief}\n\n{failed.details}\n"}
         while cells:
             cell = cells.popleft()
             folder = self._shelf.put(cell.name, round_number, {}, log)
-            attempt = self._scheduler.next_attempt(cell.id, round_number)
-            trial = Trial(
-                cell.id,
-                round_number,
-                Outcome.BROKEN,
-                join_reasons(reasons),
-                started=started,
-                attempts=attempt,
-                folder=folder,
-            )
-            self.record(cell, trial)
+            attempt = self._scheduler.records.next_attempt(cell.id, round_number)
+            broken = Trial(cell.id, round_number, Outcome.BROKEN, join_reasons(reasons), started)
+            self.record(cell, replace(broken, attempts=attempt, folder=folder))
 
     def skip_batch(self, cells: deque[Cell], round_number: int, reason: str) -> None:
         while cells:
@@ -200,7 +167,6 @@ class Recorder:
             self.record(cell, Trial(cell.id, round_number, Outcome.SKIPPED, reason, started=now()))
 
     def _keep_log(self, cell: Cell, attempt: Attempt) -> str:
-        """Write the last output of a lost rig; return the trial's folder."""
         log = f"{attempt.reason}\n\n{attempt.tail}\n"
         return self._shelf.put(cell.name, attempt.round, {}, {f"lost-{attempt.number}.log": log})
 

@@ -9,25 +9,22 @@ from typing import TYPE_CHECKING
 from runner.base.process import run_to_end
 from runner.engine.trial import SetUpFailed, tear_down_remains
 from runner.hosts.agent.client import AgentLost
-from runner.hosts.exclusive import DisksRefused
+from runner.hosts.exclusive import DisksRefused, LeasedDisk
 from runner.language.axes import written
 from runner.language.tune import target_kind
-from runner.machines.base import RigLost, RigSpec
+from runner.machines.base import Rig, RigLost, RigSpec
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 
     from runner.engine.recorder import Shelf
-    from runner.hosts.exclusive import LeasedDisk
     from runner.language.matrix import Matrix
-    from runner.machines.base import Rig
     from runner.scripts.cell import StackScripts
     from runner.scripts.stack import StackView
     from runner.space.space import Array
 
 
 def rig_spec(matrix: Matrix, array: Array, kernel: str | None) -> RigSpec:
-    """Describe the rig for a stack; `kernel`: from the command line."""
     wish = matrix.machine
     modules = tuple(sorted({name for layer in array.stack.value for name in layer.modules}))
     programs = tuple(sorted({name for layer in array.stack.value for name in layer.programs}))
@@ -40,58 +37,41 @@ def specs_of(matrix: Matrix, arrays: Iterable[Array], kernel: str | None) -> Ite
 
 
 def powers_of(array: Array) -> tuple[str, ...]:
-    """Return `RigSpec.powers` for all cells of the stack."""
-    return tuple(sorted(set(_powers(array))))
+    settings = [name for tune in array.tunes for name in written(tune.value)]
+    own_cache = any(name.rpartition(".")[2] == "write_cache" for name in settings)
+    needed = {
+        "caches": own_cache or not all(workload.value.direct for workload in array.workloads),
+        "faults": bool(array.faults),
+        "host": not all(target_kind(name, top="disk") for name in settings),
+    }
+    return tuple(name for name, is_needed in needed.items() if is_needed)
 
 
-def _powers(array: Array) -> Iterator[str]:
-    if array.faults:
-        yield "faults"
-    for workload in array.workloads:
-        if not workload.value.direct:
-            yield "caches"
-    for tune in array.tunes:
-        for name in written(tune.value):
-            if not target_kind(name, top="disk"):
-                yield "host"
-            if name.rpartition(".")[2] == "write_cache":
-                yield "caches"  # the drive's own
-
-
-class BareDisks:
-    """The bare disks of a run. `leased`: by their paths in scripts; virtual machines open theirs themselves."""
-
-    def __init__(self, leased: Mapping[str, LeasedDisk]) -> None:
-        self._leased = leased
-
-    @asynccontextmanager
-    async def opened_exclusively(self, stack: StackView) -> AsyncIterator[None]:
-        """Open the bare disks of a stack. Raise SetUpFailed if another program uses one, or RigLost."""
-        disks = [self._leased[disk] for disk in stack.bare if disk in self._leased]
-        if not disks:
-            yield
-            return
-        try:
-            await run_to_end(asyncio.to_thread(_acquire, disks))
-            yield
-        finally:
-            await run_to_end(asyncio.to_thread(_release, disks))
+@asynccontextmanager
+async def opened_exclusively(leased: Mapping[str, LeasedDisk], stack: StackView) -> AsyncIterator[None]:
+    """Open the leased bare disks of a stack. Raise SetUpFailed if another program uses one, or RigLost."""
+    disks = [leased[disk] for disk in stack.bare if disk in leased]
+    if not disks:
+        yield
+        return
+    try:
+        await run_to_end(asyncio.to_thread(_acquire, disks))
+        yield
+    finally:
+        await run_to_end(asyncio.to_thread(_release, disks))
 
 
 def _acquire(disks: Sequence[LeasedDisk]) -> None:
-    try:
-        if refusals := list(_refusals(disks)):
-            raise SetUpFailed(f"other programs use disks of this stack: {'; '.join(refusals)}")
-    except AgentLost as gone:
-        raise RigLost(gone.brief, tail=gone.details) from gone
-
-
-def _refusals(disks: Sequence[LeasedDisk]) -> Iterator[str]:
+    refusals: list[str] = []
     for one in disks:
         try:
             one.reacquire()
         except DisksRefused as refused:
-            yield from (f"{one.declared.id} is {why}" for why in refused.refusals)
+            refusals += (f"{one.declared.id} is {why}" for why in refused.refusals)
+        except AgentLost as gone:
+            raise RigLost(gone.brief, tail=gone.details) from gone
+    if refusals:
+        raise SetUpFailed(f"other programs use disks of this stack: {'; '.join(refusals)}")
 
 
 def _release(disks: Sequence[LeasedDisk]) -> None:
@@ -100,12 +80,10 @@ def _release(disks: Sequence[LeasedDisk]) -> None:
 
 
 class Teardowns:
-    """The stacks that are built, and those that lost rigs left behind."""
-
     def __init__(self, shelf: Shelf) -> None:
         self._shelf = shelf
         self._built: dict[str, StackScripts] = {}
-        self._leftovers: dict[str, StackScripts] = {}
+        self.leftovers: dict[str, StackScripts] = {}  # of lost rigs
 
     def keep(self, array: str, scripts: StackScripts) -> None:
         """Save the scripts of a stack before it is built, because it may outlive its rig and this process."""
@@ -113,21 +91,16 @@ class Teardowns:
         self._built[array] = scripts
 
     def lose(self, array: str) -> None:
-        """Note that the rig is lost and its stack remains on the disks."""
         if scripts := self._built.pop(array, None):
-            self._leftovers[array] = scripts
-
-    @property
-    def has_leftovers(self) -> bool:
-        return bool(self._leftovers)
+            self.leftovers[array] = scripts
 
     def forget(self, array: str) -> None:
-        built, leftover = self._built.pop(array, None), self._leftovers.pop(array, None)
+        built, leftover = self._built.pop(array, None), self.leftovers.pop(array, None)
         if built or leftover:
             self._shelf.forget_tear_down(array)
 
     async def tear_down_leftovers(self, rig: Rig) -> None:
         """Take the remaining stacks apart; if one fails, the next set-up reports it."""
-        for array, scripts in list(self._leftovers.items()):
+        for array, scripts in list(self.leftovers.items()):
             if await tear_down_remains(rig, scripts):
                 self.forget(array)

@@ -7,16 +7,15 @@ from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from runner.engine.budget import Spending, Wish, choose_affordable
-from runner.results.record import Outcome, Trial
+from runner.engine.budget import NOTHING, Spending, Wish, choose_affordable
+from runner.results.record import Attempt, Outcome, Trial
 from runner.statistics.stopping import Rule, is_precise, relative_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from runner.guidelines.adaptive import Steering
+    from runner.guidelines.verdicts import Steering
     from runner.language.matrix import Repeat
-    from runner.results.record import Attempt
     from runner.space.select import Selection
     from runner.space.space import Array, Cell
 
@@ -25,29 +24,23 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The cells of one round that share a stack, in order."""
-
     round: int
     array: Array
     cells: tuple[Cell, ...]
 
     @property
     def builds(self) -> int:
-        """Return how often the stack is built: with faults, once for each trial."""
         return len(self.cells) if self.array.faults else 1
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All batches of a run, generated one at a time."""
-
     selection: Selection
     repeat: Repeat
     seed: int
 
     @property
     def rounds(self) -> range:
-        """Return the numbers of all possible rounds, from 1."""
         return range(1, self.repeat.max + 1)
 
     def batches(self, round_number: int) -> Iterator[Batch]:
@@ -70,8 +63,7 @@ class Plan:
         return shuffled
 
 
-#: Number of lost rigs after which a trial is broken and its cell is quarantined.
-TRIES = 2
+TRIES = 2  # number of lost rigs after which a trial is broken and its cell is quarantined
 
 
 @dataclass
@@ -101,13 +93,11 @@ class Records:
         before = self.retried.get((cell, round_number), 0)
         return [attempt for attempt in self.lost.get((cell, round_number), ()) if attempt.number > before]
 
-    def next(self, cell: str, round_number: int) -> int:
+    def next_attempt(self, cell: str, round_number: int) -> int:
         return self.retried.get((cell, round_number), 0) + len(self.attempts(cell, round_number)) + 1
 
 
 class Scheduler:
-    """Choose trials by the plan, the records, the budget and the open guidelines."""
-
     def __init__(
         self,
         plan: Plan,
@@ -116,28 +106,24 @@ class Scheduler:
         steering: Steering | None = None,
     ) -> None:
         self.plan, self.spending = plan, spending or Spending()
-        self._records = records or Records()
-        #: Chooses cells beyond the minimum; None: each cell by its own interval.
-        self._steering = steering
-        #: Trials without budget: of the minimum, and of all.
-        self.short = self.left_out = 0
+        self.records = records or Records()
+        self._steering = steering  # chooses cells beyond the minimum; None: each cell by its own interval
+        self.short = self.left_out = 0  # trials without budget: of the minimum, and of all
 
     # --- records ---
 
     def start(
         self, trials: Iterable[Trial], attempts: Iterable[Attempt], retried: Mapping[tuple[str, int], int]
     ) -> None:
-        """Add the records of earlier processes of the run."""
-        self._records = Records(retried=dict(retried))
+        self.records = Records(retried=dict(retried))
         for attempt in attempts:
-            self._records.lose(attempt)
+            self.records.lose(attempt)
         for trial in trials:
-            self._records.add(trial)
+            self.records.add(trial)
             if self._steering:
                 self._steering.add(trial)
 
     def charge(self, arrays: Iterable[tuple[str, float]], trials: Iterable[Trial]) -> None:
-        """Charge the budget with the costs of earlier processes of the run."""
         if not self.spending.is_limited:
             return
         cells = {cell.id: cell for cell in self.plan.selection.cells()}
@@ -150,28 +136,28 @@ class Scheduler:
             self.spending.add(trial, cells[trial.cell])
 
     def add(self, trial: Trial, cell: Cell) -> None:
-        self._records.add(trial)
+        self.records.add(trial)
         self.spending.add(trial, cell)
         if self._steering:
             self._steering.add(trial)
 
     def lose(self, attempt: Attempt, seconds: float = 0.0) -> None:
-        """Add an attempt that lost its rig after `seconds`."""
-        self._records.lose(attempt)
-        self._records.spent[attempt.cell, attempt.round] += seconds
+        self.records.lose(attempt)
+        self.records.spent[attempt.cell, attempt.round] += seconds
 
     # --- decisions ---
 
     def rounds(self) -> Iterator[int]:
-        """Yield rounds until no trial is wanted or affordable."""
         for round_number in self._steering.rounds if self._steering else self.plan.rounds:
             weights = self._weights(round_number)
-            if weights is not None and (not weights or self._cannot_afford(round_number)):
+            if weights is not None and not weights:
+                return
+            if weights and self._affordable_cells(round_number) == set() and (wanted := self._wanted(round_number)):
+                self.left_out += len(wanted)
                 return
             yield round_number
 
     def batches(self, round_number: int) -> Iterator[tuple[Batch, deque[Cell]]]:
-        """Yield the batches of a round with the cells that are still wanted at that moment."""
         affordable = self._affordable_cells(round_number)
         for batch in self.plan.batches(round_number):
             wanted = [cell for cell in batch.cells if self.is_wanted(cell, round_number)]
@@ -181,53 +167,30 @@ class Scheduler:
                 yield batch, cells
 
     def is_wanted(self, cell: Cell, round_number: int) -> bool:
-        """Return whether a trial is not recorded, not given up, and its cell needs it."""
-        if self.is_recorded(cell, round_number) or self.conclusion(cell, round_number):
+        if (cell.id, round_number) in self.records.finished or self.conclusion(cell, round_number):
             return False
         weights = self._weights(round_number)
         return not is_precise(self._rates(cell), self._rule) if weights is None else cell.id in weights
 
     def conclusion(self, cell: Cell, round_number: int) -> Trial | None:
-        """Return the record of a trial that needs no measurement, else None.
-
-        A trial is broken after too many lost rigs. Its cell is then quarantined: later trials are skipped.
-        """
-        if self.is_recorded(cell, round_number):
+        """Return the record of a trial that needs no measurement: broken after lost rigs, or skipped in quarantine."""
+        if (cell.id, round_number) in self.records.finished:
             return None
-        attempts = self.attempts(cell.id, round_number)
+        attempts = self.records.attempts(cell.id, round_number)
         if len(attempts) >= TRIES:
-            return Trial(
-                cell.id,
-                round_number,
-                Outcome.BROKEN,
-                join_reasons([attempt.reason for attempt in attempts]),
-                started=attempts[0].started,
-                seconds=self._records.spent[cell.id, round_number],
-                attempts=attempts[-1].number,
-            )
-        if reason := self._records.quarantined.get(cell.id):
+            reasons = join_reasons([attempt.reason for attempt in attempts])
+            spent = self.records.spent[cell.id, round_number]
+            started, number = attempts[0].started, attempts[-1].number
+            return Trial(cell.id, round_number, Outcome.BROKEN, reasons, started, spent, number)
+        if reason := self.records.quarantined.get(cell.id):
             return Trial(cell.id, round_number, Outcome.SKIPPED, f"quarantined: {reason}")
         return None
 
-    def is_recorded(self, cell: Cell, round_number: int) -> bool:
-        return (cell.id, round_number) in self._records.finished
-
-    def attempts(self, cell: str, round_number: int) -> Sequence[Attempt]:
-        """Return the attempts at a trial since the last `--retry-broken`."""
-        return self._records.attempts(cell, round_number)
-
-    def next_attempt(self, cell: str, round_number: int) -> int:
-        return self._records.next(cell, round_number)
-
     def affordable(self, array: Array | None, cells: deque[Cell], round_number: int) -> bool:
-        """Drop cells without budget, then charge the first remaining one, and the set-up of `array`.
-
-        Return whether a cell remains.
-        """
+        """Drop cells without budget; charge the first remaining one, if any, and the set-up of `array`."""
         spending = self.spending
-        while cells and not spending.affords(
-            spending.of_cell(cells[0]) if array is None else spending.of_array(array) + spending.of_cell(cells[0])
-        ):
+        set_up = NOTHING if array is None else spending.of_array(array)
+        while cells and not spending.affords(set_up + spending.of_cell(cells[0])):
             cells.popleft()
             self.left_out += 1
             self.short += round_number <= self.plan.repeat.min
@@ -239,41 +202,25 @@ class Scheduler:
             spending.spend_on_array(array)
         return True
 
-    def _cannot_afford(self, round_number: int) -> bool:
-        """Return whether the budget is too small for each wanted trial of a round; count them as left out."""
-        wanted = sum(
-            self.is_wanted(cell, round_number) for batch in self.plan.batches(round_number) for cell in batch.cells
-        )
-        if not wanted or self._affordable_cells(round_number) != set():
-            return False
-        self.left_out += wanted
-        return True
+    def _wanted(self, round_number: int) -> list[Cell]:
+        cells = (cell for batch in self.plan.batches(round_number) for cell in batch.cells)
+        return [cell for cell in cells if self.is_wanted(cell, round_number)]
 
     def _affordable_cells(self, round_number: int) -> set[str] | None:
-        """Return the cells beyond the minimum that the budget allows; None: no limit."""
         if not self.spending.is_limited or round_number <= self.plan.repeat.min:
             return None
-        wanted = [
-            cell
-            for batch in self.plan.batches(round_number)
-            for cell in batch.cells
-            if self.is_wanted(cell, round_number)
-        ]
-        weights = self._weights(round_number) or {}
-        wishes = [
-            Wish(cell.id, cell.array.key, self._weight(cell, weights), self.spending.of_cell(cell)) for cell in wanted
-        ]
+        wanted = self._wanted(round_number)
+        weights = self._weights(round_number) or {
+            cell.id: relative_error(self._rates(cell), self._rule) for cell in wanted
+        }
+        wishes = [Wish(cell.id, cell.array.key, weights[cell.id], self.spending.of_cell(cell)) for cell in wanted]
         set_ups = {cell.array.key: self.spending.of_array(cell.array) for cell in wanted}
         return choose_affordable(wishes, set_ups, self.spending.left)
 
     def _weights(self, round_number: int) -> Mapping[str, float] | None:
-        """Return the cells that open guidelines need beyond the minimum, with weights."""
         if self._steering is None or round_number <= self.plan.repeat.min:
             return None
         return self._steering.wanted(round_number)
-
-    def _weight(self, cell: Cell, weights: Mapping[str, float]) -> float:
-        return weights[cell.id] if weights else relative_error(self._rates(cell), self._rule)
 
     @property
     def _rule(self) -> Rule:
@@ -281,11 +228,10 @@ class Scheduler:
         return Rule(repeat.min, repeat.max, repeat.until, repeat.confidence)
 
     def _rates(self, cell: Cell) -> list[float]:
-        return [rates for _, rates in sorted(self._records.rates[cell.id].items())]
+        return [rates for _, rates in sorted(self.records.rates[cell.id].items())]
 
 
 def join_reasons(reasons: Sequence[str]) -> str:
-    """List the reasons of several attempts, or return the common one."""
     if len(set(reasons)) == 1:
         return reasons[0]
     return "; ".join(f"{number}. {reason}" for number, reason in enumerate(reasons, start=1))

@@ -13,9 +13,9 @@ from runner.base.process import run_to_end
 from runner.engine import costs
 from runner.engine.trial_result import Finding, evidence, finding, notes_of, sample_disks, split_outputs
 from runner.language.metrics import DECIMALS
-from runner.machines.base import RigLost, Step
+from runner.machines.base import Machine, Rig, RigLost, Step, StepResult
+from runner.results.counters import TrialUse, buses, count_cache_flushes, notes, observe_use
 from runner.results.record import HOST_LIMITED, UNSETTLED
-from runner.results.trial_monitor import buses, count_cache_flushes, notes, observe_use
 from runner.scripts.cell import CellScripts, StackScripts, cell_scripts, files_of, job, stack_scripts, trial_seed
 from runner.simdisks.server import overload_of
 
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
     from runner.language.matrix import Matrix
     from runner.language.workload import Workload
-    from runner.machines.base import Machine, Rig, StepResult
     from runner.results.fio_output import Figures
-    from runner.results.trial_monitor import TrialUse
     from runner.scripts.stack import StackView
     from runner.simdisks.clib import Report
     from runner.space.space import Array, Cell
@@ -42,13 +40,11 @@ class LostInSetUp(RigLost):
 
 
 class NotOnThisKernel(HarnessBroken):
-    """The rig works, but its kernel does not support the stack."""
+    pass
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The result, the times and the files of a trial."""
-
     finding: Finding
     started: str
     seconds: float
@@ -62,8 +58,7 @@ class ArrayOnRig:
         self, matrix: Matrix, array: Array, rig: Rig, scripts: StackScripts, own: Path | None, *, invented: bool = False
     ) -> None:
         self._matrix, self._array, self._rig, self._scripts, self._own = matrix, array, rig, scripts, own
-        #: Results of the rig are synthetic.
-        self._invented = invented
+        self._invented = invented  # the results of the rig are synthetic
         self.set_up_log = ""
 
     @property
@@ -80,10 +75,7 @@ class ArrayOnRig:
         own: Path | None,
         keep: Callable[[StackScripts], None] | None = None,
     ) -> ArrayOnRig:
-        """Run the set-up; raise NotOnThisKernel, SetUpFailed, or LostInSetUp.
-
-        Before the stack is built, `keep` receives its scripts, which can activate it again and take it apart.
-        """
+        """Run the set-up, after `keep` got its scripts. Raise NotOnThisKernel, SetUpFailed or LostInSetUp."""
         if missing := _missing_modules(array, rig.facts):
             raise NotOnThisKernel(missing)
         if not machine.zeroed and assumes_zeros(array):
@@ -107,7 +99,7 @@ class ArrayOnRig:
 
     async def _set_up(self, deadline: float) -> None:
         try:
-            (result,) = await self._rig.run([Step("set-up", self._scripts.set_up)], expected=0.0, deadline=deadline)
+            result = await _run_step(self._rig, "set-up", self._scripts.set_up, deadline)
         except RigLost as lost:
             raise LostInSetUp(f"set-up: {lost.brief}", tail=lost.tail, resolution=lost.resolution) from lost
         self.set_up_log = result.output
@@ -119,16 +111,14 @@ class ArrayOnRig:
 
     async def tear_down(self) -> None:
         """Take the stack apart on a rig that outlives it. After two failed tries, the rig is lost."""
-        step = Step("tear-down", self._scripts.tear_down)
         for last_try in (False, True):
-            (result,) = await self._rig.run([step], expected=0.0, deadline=costs.GRACE)
+            result = await _run_step(self._rig, "tear-down", self._scripts.tear_down)
             if result.status == 0:
                 return
             if last_try:
                 raise RigLost(f"tear-down failed: {evidence(result.output)}", tail=result.output[-4000:])
 
     async def measure(self, cell: Cell, round_number: int) -> Measured:
-        """Tune, read back, measure; raise RigLost."""
         scripts = cell_scripts(cell, self._scripts.stack, self._own, self._matrix.monitor)
         fio_job = job(cell, self._scripts.stack, trial_seed(self._matrix.seed, cell.id, round_number), self._own)
         work = cell.workload.value
@@ -145,7 +135,9 @@ class ArrayOnRig:
                 deadline=costs.with_faults(deadline, work, faults, slowest),
             )
         output = split_outputs(results, work, invented=self._invented)
-        aftermath = await self._aftermath() if faults and output.steps[-1].name == "measure" else ""
+        aftermath = ""  # the state of the stack after its disks failed
+        if faults and output.steps[-1].name == "measure":
+            aftermath = (await _run_step(self._rig, "aftermath", self._scripts.aftermath)).output
         found = finding(output.steps)
         done = service.since(sum(one.seconds for one in output.steps if one.name != "measure"))
         overload = host_limited(done, work, self._matrix.machine.strain)
@@ -181,64 +173,47 @@ class ArrayOnRig:
         links = buses(self._matrix.every_disk(), done, beside.seconds)
         return notes(count_cache_flushes(beside, done), figures, work, spares, links, overload)
 
-    async def _aftermath(self) -> str:
-        """Return the state of the stack after its disks failed; raise RigLost."""
-        step = Step("aftermath", self._scripts.aftermath)
-        (result,) = await self._rig.run([step], expected=0.0, deadline=costs.GRACE)
-        return result.output
-
     def _notes(self) -> dict[str, str]:
-        """Return the kernel, the notes of the set-up, and the way of the first resync."""
         ways = {layer.resync for layer in self._scripts.stack.layers if layer.resync}
         resync = {"resync": ", ".join(sorted(ways))} if ways else {}
         return {"kernel": self._rig.facts["kernel"], **notes_of(self.set_up_log), **resync}
 
     def _faults(self, results: Sequence[StepResult]) -> dict[str, str]:
-        """Return the faults of the disks, with marks on those without effect on the trial."""
         if not self._array.faults:
             return {}
         used = {self._rig.disks.index(disk) for disk in self.stack.disks}
         lasted = results[-1].seconds if results[-1].name == "measure" else 0.0
-        faults = [
-            f"{fault}{_ineffective(used=fault.disk in used, over=fault.at > lasted > 0)}"
-            for fault in self._array.faults
-        ]
+        unused, late = " (which this layout does not use)", " (after the end of the work)"
+        marks = (unused if one.disk not in used else late if one.at > lasted > 0 else "" for one in self._array.faults)
+        faults = [f"{fault}{mark}" for fault, mark in zip(self._array.faults, marks, strict=True)]
         return {"faults": "; ".join(faults)}
 
 
 def assumes_zeros(array: Array) -> bool:
-    """Return whether the stack needs disks that read as zeros."""
     return any(getattr(layer, "sync", "") == "assume-clean" for layer in array.stack.value)
 
 
 async def tear_down_remains(rig: Rig, scripts: StackScripts) -> bool:
-    """Activate the stack of a lost rig on this one and take it apart; return whether that succeeded."""
-    await rig.run([Step("activate", scripts.activate)], expected=0.0, deadline=costs.GRACE)
-    (result,) = await rig.run([Step("tear-down", scripts.tear_down)], expected=0.0, deadline=costs.GRACE)
-    return result.status == 0
+    await _run_step(rig, "activate", scripts.activate)
+    return (await _run_step(rig, "tear-down", scripts.tear_down)).status == 0
 
 
-def _ineffective(*, used: bool, over: bool) -> str:
-    if not used:
-        return " (which this layout does not use)"
-    return " (after the end of the work)" if over else ""
+async def _run_step(rig: Rig, name: str, script: str, deadline: float = costs.GRACE) -> StepResult:
+    (result,) = await rig.run([Step(name, script)], expected=0.0, deadline=deadline)
+    return result
 
 
 def _missing_modules(array: Array, facts: Mapping[str, str]) -> str:
-    """List the modules of the stack that the kernel lacks; empty if it has all."""
     without = set(facts.get("without", "").split())
-    found = [
-        f'"{module}" ({layer.title})' for layer in array.stack.value for module in layer.modules if module in without
-    ]
+    needed = ((layer, module) for layer in array.stack.value for module in layer.modules)
+    found = [f'"{module}" ({layer.title})' for layer, module in needed if module in without]
     return f"this kernel ({facts.get('kernel', '?')}) has no {', '.join(dict.fromkeys(found))}" if found else ""
 
 
 def host_limited(done: Sequence[Report], work: Workload, bound: float) -> dict[str, str]:
-    """Return the share of time lost to the host, with a note if it exceeds the bound.
-
-    A rate limit or think time lets disks wait on purpose, so their waiting does not count then.
-    """
+    """Return the share of time lost to the host, with a note if it exceeds the bound."""
     overload = overload_of(done)
+    # A rate limit or think time lets disks wait on purpose.
     if overload and any(option.startswith(("rate", "thinktime")) for option in work.fio):
         overload = replace(overload, starved=0.0)
     if overload is None:
@@ -248,7 +223,6 @@ def host_limited(done: Sequence[Report], work: Workload, bound: float) -> dict[s
 
 
 def _steps(scripts: CellScripts, fio_job: str, *, shared_shell: bool) -> list[Step]:
-    """Return the steps of a trial; `shared_shell`: a step may run in the shell of the step before."""
     return [
         Step("tune", scripts.tune),
         Step("verify", scripts.verify, continues_shell=shared_shell),

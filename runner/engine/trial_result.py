@@ -7,13 +7,16 @@ import re
 import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields, replace
+from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from runner.machines.base import StepResult
-from runner.results.counters import NODE, split_counters
+from runner.machines.base import Rig, StepResult
+from runner.results.counters import NODE, CounterSnapshot, split_counters
 from runner.results.fio_output import (
     Figures,
     FioFailed,
+    csv_text,
     figures_of,
     find_json,
     jobs_of,
@@ -31,8 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
     from runner.language.workload import Workload
-    from runner.machines.base import Rig
-    from runner.results.counters import CounterSnapshot
 
 _PREFIX = "matrix: "
 #: Lines that only refer to help or logs.
@@ -53,17 +54,12 @@ _COMPLAINT = re.compile(
     re.IGNORECASE,
 )
 _USAGE = re.compile(r"usage:", re.IGNORECASE)
-#: Lines of a usage summary.
-_SYNOPSIS = re.compile(r"\s|\[|/\*|<")
-#: Indentation of a continuation line; LVM indents all its lines by two blanks.
-_CONTINUED = re.compile(r"\t| {4}")
+_SYNOPSIS = re.compile(r"\s|\[|/\*|<")  # lines of a usage summary
+_CONTINUED = re.compile(r"\t| {4}")  # indentation of a continuation line; LVM indents all its lines by two blanks
 
 
 def evidence(output: str) -> str:
-    """Return the most informative line: the script's own message, else that of the program that failed.
-
-    If the script's message ends in a colon, append the message of the program.
-    """
+    """Return the script's own message, else that of the program that failed; both, if the first ends in a colon."""
     lines = [line.rstrip() for line in output.splitlines() if line.strip()]
     own = [line.strip().removeprefix(_PREFIX) for line in lines if line.strip().startswith(_PREFIX)]
     if own and not own[-1].endswith(":"):
@@ -73,7 +69,6 @@ def evidence(output: str) -> str:
 
 
 def complaint(lines: list[str]) -> str:
-    """Return the last error message of programs; empty without lines."""
     useful = _join_lines(_without_usage([line for line in lines if not _POINTER.search(line.strip())]))
     messages = [one for one in useful if not _WARNING.match(one)]
     complaints = [one for one in messages if _COMPLAINT.search(one)]
@@ -93,7 +88,6 @@ def _without_usage(lines: list[str]) -> list[str]:
 
 
 def _join_lines(lines: list[str]) -> list[str]:
-    """Join each line with its continuation lines."""
     joined: list[str] = []
     for line in lines:
         if joined and _CONTINUED.match(line):
@@ -103,8 +97,7 @@ def _join_lines(lines: list[str]) -> list[str]:
     return joined
 
 
-#: Seconds between two samples: short enough to see a cache fill, with little load on the host.
-INTERVAL = 0.5
+INTERVAL = 0.5  # seconds between two samples: short enough to see a cache fill, with little load on the host
 #: At this number of samples, every second one is dropped and the interval doubles.
 MOST_SAMPLES = 2000
 _NAMES = tuple(one.name for one in fields(Report))
@@ -112,20 +105,14 @@ _NAMES = tuple(one.name for one in fields(Report))
 
 @dataclass
 class Service:
-    """Samples of the disk counters; the first is the state before the trial."""
-
     samples: list[tuple[float, tuple[Report, ...]]]
 
     @property
     def done(self) -> tuple[Report, ...]:
-        """Return the work of each disk from the first sample to the last; empty if no disk is simulated."""
         return counters_between(self.samples[0][1], self.samples[-1][1])
 
     def since(self, seconds: float) -> tuple[Report, ...]:
-        """Return the work of each disk after the first `seconds`, to the precision of the samples.
-
-        This excludes the laying out of files, which may take longer than the measurement.
-        """
+        """Return the work of each disk after the first `seconds`, in which files may have been laid out."""
         began, end = self.samples[0][0] + seconds, self.samples[-1]
         if seconds <= INTERVAL:
             return self.done
@@ -136,16 +123,19 @@ class Service:
         if not self.done:
             return {}
         began = self.samples[0][0]
-        whole = [["disk", *_NAMES], *_rows(self.done)]
-        course = [["seconds", "disk", *_NAMES]]
-        for (_, before), (at, after) in zip(self.samples, self.samples[1:], strict=False):
-            course += [[f"{at - began:.3f}", *row] for row in _rows(counters_between(before, after))]
-        return {"disks.csv": _csv(whole), "disks-over-time.csv": _csv(course)}
+        course = [
+            [f"{at - began:.3f}", *row]
+            for (_, before), (at, after) in pairwise(self.samples)
+            for row in _rows(counters_between(before, after))
+        ]
+        return {
+            "disks.csv": csv_text(["disk", *_NAMES], _rows(self.done)),
+            "disks-over-time.csv": csv_text(["seconds", "disk", *_NAMES], course),
+        }
 
 
 @asynccontextmanager
 async def sample_disks(rig: Rig) -> AsyncIterator[Service]:
-    """Sample the disk counters until the end of the `with` block."""
     service = Service([(time.monotonic(), rig.disk_reports())])
 
     async def sample() -> None:
@@ -167,43 +157,31 @@ async def sample_disks(rig: Rig) -> AsyncIterator[Service]:
 
 
 def _rows(done: Sequence[Report]) -> list[list[str]]:
-    return [[str(at), *(_cell(getattr(one, name)) for name in _NAMES)] for at, one in enumerate(done)]
+    values = ([getattr(report, name) for name in _NAMES] for report in done)
+    return [[str(at), *(f"{n:.6g}" if isinstance(n, float) else str(n) for n in row)] for at, row in enumerate(values)]
 
 
-def _csv(rows: Sequence[Sequence[str]]) -> str:
-    return "".join(",".join(row) + "\n" for row in rows)
-
-
-def _cell(value: float) -> str:
-    return str(value) if isinstance(value, int) else f"{value:.6g}"
-
-
-#: Folder of the kernel's memory tunables.
-MEMORY = "/proc/sys/vm/"
+MEMORY = "/proc/sys/vm/"  # folder of the kernel's memory tunables
+#: A list of choices in sysfs, the chosen one in brackets.
+_CHOICE = re.compile(r".*?\[(.*?)\].*", re.DOTALL)
 _WHAT = {"set-up": "set-up failed", "tune": "tuning failed", "verify": "read-back failed", "measure": "fio failed"}
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The outcome of a trial and its reason, its figures and its readings."""
-
     outcome: Outcome
     reason: str = ""
     figures: Figures | None = None
-    #: The steady state that was not reached; else empty.
-    unsettled: str = ""
+    unsettled: str = ""  # the steady state that was not reached; else empty
     readings: tuple[Reading, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class TrialOutput:
-    """The output of a trial, separated into steps, counters, files and notes."""
-
     steps: tuple[StepResult, ...]
     before: CounterSnapshot | None
     after: CounterSnapshot | None
-    #: Files of the trial with details of the measurement.
-    files: Mapping[str, str]
+    files: Mapping[str, str]  # files of the trial with details of the measurement
     notes: Mapping[str, str]
 
 
@@ -246,11 +224,9 @@ def readings_of(output: str) -> tuple[Reading, ...]:
 
 
 def split_other_settings(output: str) -> tuple[str, str]:
-    """Split a measurement's output into readings of undeclared settings, and the rest.
-
-    Lines `path:content` come before fio's JSON; only the first line of each file counts.
-    """
-    before, json = _at_json(output)
+    """Split into readings of undeclared settings (the first line `path:content` of each file) and the rest."""
+    at = output.find("\n{") + 1 or len(output)
+    before, json = output[:at], output[at:]
     of = {f"/sys/class/block/{one.got}/": one.setting for one in readings_of(before) if one.setting.endswith(NODE)}
     readings, rest, seen = [], [], set[str]()
     for line in before.splitlines(keepends=True):
@@ -260,27 +236,14 @@ def split_other_settings(output: str) -> tuple[str, str]:
             readings.append(line)
         elif not (colon and folder):
             rest.append(line)
-        elif path not in seen and (got := _value_of(content)):
+        elif path not in seen and (got := _CHOICE.sub(r"\1", content.strip())):
             seen.add(path)
             name = of[folder].removesuffix(NODE) if folder in of else "vm"
             readings.append(f"reading\t{name}.{path.removeprefix(folder)}\t-\t{got}\n")
     return "".join(readings), "".join((*rest, json))
 
 
-def _at_json(output: str) -> tuple[str, str]:
-    """Split at fio's JSON, the largest part of the output."""
-    at = output.find("\n{") + 1 or len(output)
-    return output[:at], output[at:]
-
-
-def _value_of(content: str) -> str:
-    """Return the value in a sysfs file; from a list of choices, the one in brackets."""
-    choice = re.search(r"\[(.*?)\]", content)
-    return choice[1] if choice else content.strip()
-
-
 def notes_of(output: str) -> dict[str, str]:
-    """Parse the `note` lines (name and text) of a set-up."""
     notes: dict[str, str] = {}
     for line in output.splitlines():
         if line.startswith("note\t") and line.count("\t") >= 2:
@@ -290,7 +253,6 @@ def notes_of(output: str) -> dict[str, str]:
 
 
 def mismatch(readings: Sequence[Reading]) -> str:
-    """List the settings whose value differs from the declared one; empty if there are none."""
     wrong = list(dict.fromkeys(one for one in readings if one.wanted is not None and one.wanted != one.got))
     if not wrong:
         return ""
@@ -299,7 +261,6 @@ def mismatch(readings: Sequence[Reading]) -> str:
 
 
 def _beside_json(output: str) -> str:
-    """Return the lines before and after the JSON."""
     lines = output.splitlines()
     first = next((at for at, line in enumerate(lines) if line.startswith("{")), len(lines))
     last = max((at for at, line in enumerate(lines) if line.rstrip() == "}"), default=len(lines))
@@ -316,22 +277,20 @@ def _fio_failed(failed: FioFailed, result: StepResult) -> str:
 
 
 def finding(results: Sequence[StepResult]) -> Finding:
-    by_name = {result.name: result for result in results}
-    readings = readings_of(by_name["verify"].output) if "verify" in by_name else ()
+    readings = next((readings_of(result.output) for result in results if result.name == "verify"), ())
+    broken = partial(Finding, Outcome.BROKEN, readings=readings)
     if wrong := mismatch(readings):
-        return Finding(Outcome.BROKEN, wrong, readings=readings)
+        return broken(wrong)
     last = results[-1]
     if last.name != "measure":
-        return Finding(Outcome.BROKEN, f"{_WHAT[last.name]}: {evidence(last.output)}", readings=readings)
+        return broken(f"{_WHAT[last.name]}: {evidence(last.output)}")
     try:
         jobs = jobs_of(find_json(last.output), last.output)
         figures = figures_of(jobs, last.output)
     except FioFailed as failed:
-        return Finding(Outcome.BROKEN, _fio_failed(failed, last), readings=readings)
+        return broken(_fio_failed(failed, last))
     if last.status != 0:
         message = evidence(_beside_json(last.output))
-        reason = (
-            message if message.startswith("not as declared") else f"fio failed: exit status {last.status}: {message}"
-        )
-        return Finding(Outcome.BROKEN, reason, readings=readings)
+        exit_status = "" if message.startswith("not as declared") else f"fio failed: exit status {last.status}: "
+        return broken(f"{exit_status}{message}")
     return Finding(Outcome.MEASURED, figures=figures, unsettled=missed_steady_states(jobs), readings=readings)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import singledispatch
 from math import inf
 from statistics import geometric_mean
 from typing import TYPE_CHECKING
 
 from runner.base.quantities import parse_percent, parse_size, parse_time
-from runner.guidelines.samples import match_along, match_compared, matching_cells, unmatched_cells
+from runner.guidelines.samples import axis_values, match_along, match_compared, matching_cells, unmatched_cells
 from runner.language.guidelines import Best, Bound, Claim, Compare, Effect, Monotone, Profile, RatioOf, Scaling, SumOf
 from runner.space.guideline_references import intersect_rules
-from runner.space.rules import BadRule, axis_named, rule_of
+from runner.space.rules import BadRule, Rule, axis_named, rule_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from runner.guidelines.samples import Context, Matches
     from runner.language.axes import Condition
     from runner.results.record import CellRow
-    from runner.space.rules import Rule
 
 
 class NotTested(Exception):
@@ -44,12 +43,10 @@ class Question:
     terms: tuple[Term, ...]
     low: float = 0.0
     high: float = inf
-    #: It concerns one figure, not a ratio.
-    absolute: bool = False
+    absolute: bool = False  # it concerns one figure, not a ratio
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """Return the ids of all cells that it uses."""
         return tuple(dict.fromkeys(cell for term in self.terms for cell in term.cells))
 
 
@@ -60,26 +57,19 @@ class ClaimQuestions:
     questions: tuple[Question, ...]
     #: For an effect: the same question for each context. These do not affect the verdict.
     contexts: tuple[Question, ...] = ()
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimScope:
-    """The cells of a run, and all values of every axis."""
-
     cells: Sequence[CellRow]
     values: Mapping[str, set[str]]
 
     @classmethod
     def of(cls, cells: Sequence[CellRow]) -> ClaimScope:
-        values: dict[str, set[str]] = {}
-        for cell in cells:
-            for axis, value in cell.axes.items():
-                values.setdefault(axis, set()).add(value)
-        return cls(cells, values)
+        return cls(cells, axis_values(cells))
 
     def rule(self, *conditions: Condition) -> Rule:
-        """Return the rule that combines all of these rules. Raise NotTested."""
         found: Rule | None = {}
         for condition in conditions:
             try:
@@ -91,16 +81,13 @@ class ClaimScope:
         return found
 
     def chosen(self, *conditions: Condition) -> list[CellRow]:
-        """Return the cells that fit all of these rules. Raise NotTested if there are no cells."""
         found = matching_cells(self.cells, self.rule(*conditions))
         if not found:
-            raise NotTested(
-                f"no cell is {', '.join(f'{key}={one}' for part in conditions for key, one in part.items())}"
-            )
+            wanted = ", ".join(f"{key}={value}" for part in conditions for key, value in part.items())
+            raise NotTested(f"no cell is {wanted}")
         return found
 
     def axis(self, name: str) -> str:
-        """Return the full name of an axis. Raise NotTested."""
         try:
             return axis_named(name, self.values)
         except BadRule as error:
@@ -108,29 +95,28 @@ class ClaimScope:
 
 
 @singledispatch
-def questions_of(claim: Claim, field: ClaimScope) -> ClaimQuestions:  # noqa: ARG001
+def questions_of(claim: Claim, scope: ClaimScope) -> ClaimQuestions:  # noqa: ARG001
     """Return the questions of a claim for these cells. Raise NotTested."""
     raise TypeError(f"no such claim: {claim!r}")
 
 
 @questions_of.register
-def _(claim: Compare, field: ClaimScope) -> ClaimQuestions:
-    return _of_pairs(claim, claim.of, claim.to, field, 1 / (1 + claim.within), 1 + claim.within)
+def _(claim: Compare, scope: ClaimScope) -> ClaimQuestions:
+    return _of_pairs(claim, claim.of, claim.to, scope, 1 / (1 + claim.within), 1 + claim.within)
 
 
 @questions_of.register
-def _(claim: RatioOf, field: ClaimScope) -> ClaimQuestions:
-    return _of_pairs(claim, claim.of, claim.to, field, claim.at_least or 0.0, claim.at_most or inf)
+def _(claim: RatioOf, scope: ClaimScope) -> ClaimQuestions:
+    return _of_pairs(claim, claim.of, claim.to, scope, claim.at_least or 0.0, claim.at_most or inf)
 
 
 @questions_of.register
-def _(claim: Effect, field: ClaimScope) -> ClaimQuestions:
-    each = _of_pairs(claim, claim.of, claim.over, field, claim.at_least or 0.0, claim.at_most or inf)
+def _(claim: Effect, scope: ClaimScope) -> ClaimQuestions:
+    each = _of_pairs(claim, claim.of, claim.over, scope, claim.at_least or 0.0, claim.at_most or inf)
     return ClaimQuestions((mean_question(each.questions),), each.questions, each.notes)
 
 
 def mean_question(contexts: Sequence[Question]) -> Question:
-    """Return the same question about the mean of all contexts."""
     first, share = contexts[0], 1 / len(contexts)
     if len(contexts) == 1:
         return first
@@ -139,14 +125,14 @@ def mean_question(contexts: Sequence[Question]) -> Question:
 
 
 @questions_of.register
-def _(claim: Best, field: ClaimScope) -> ClaimQuestions:
-    along = field.axis(claim.along)
-    (chosen,) = field.rule({along: claim.value}).values()
+def _(claim: Best, scope: ClaimScope) -> ClaimQuestions:
+    along = scope.axis(claim.along)
+    (chosen,) = scope.rule({along: claim.value}).values()
     best, more = next(iter(chosen)), claim.figure.more_is_better
     low, high = (1 / (1 + claim.tolerance), inf) if more else (0.0, 1 + claim.tolerance)
-    rows = [row for row in _rows(claim, along, field) if best in row]
+    rows = [row for row in _rows(claim, along, scope) if best in row]
     found = [
-        Question(_told(f"{best} / {value}", label), _ratio(row[best], cell), low, high)
+        Question(_label(f"{best} / {value}", label), _ratio(row[best], cell), low, high)
         for row, label in _labelled(rows)
         for value, cell in row.items()
         if value != best
@@ -155,12 +141,12 @@ def _(claim: Best, field: ClaimScope) -> ClaimQuestions:
 
 
 @questions_of.register
-def _(claim: Monotone, field: ClaimScope) -> ClaimQuestions:
+def _(claim: Monotone, scope: ClaimScope) -> ClaimQuestions:
     back = 1 + claim.tolerance
     low, high = (1 / back, inf) if claim.direction == "rises" else (0.0, back)
-    rows = _rows(claim, field.axis(claim.along), field)
+    rows = _rows(claim, scope.axis(claim.along), scope)
     found = [
-        Question(_told(f"{after} / {before}", label), _ratio(row[after], row[before]), low, high)
+        Question(_label(f"{after} / {before}", label), _ratio(row[after], row[before]), low, high)
         for row, label in _labelled(rows)
         for before, after in zip(list(row), list(row)[1:], strict=False)
     ]
@@ -168,62 +154,59 @@ def _(claim: Monotone, field: ClaimScope) -> ClaimQuestions:
 
 
 @questions_of.register
-def _(claim: Scaling, field: ClaimScope) -> ClaimQuestions:
+def _(claim: Scaling, scope: ClaimScope) -> ClaimQuestions:
     found = list[Question]()
-    for row, label in _labelled(_rows(claim, field.axis(claim.along), field)):
+    for row, label in _labelled(_rows(claim, scope.axis(claim.along), scope)):
         (first, start), *others = [(value, number_of(value)) for value in row]
         for value, number in others:
             if not start or not number:
                 raise NotTested(f"{claim.along}={value if start else first} is not a number, so it cannot scale")
             terms = (Term(1, (row[value].id,), start / number), Term(-1, (row[first].id,)))
-            asks = _told(f"{value} / {first} for each of {number / start:g}", label)
+            asks = _label(f"{value} / {first} for each of {number / start:g}", label)
             found.append(Question(asks, terms, claim.at_least or 0.0, claim.at_most or inf))
     return _some(found, f"{claim.along} has a single value")
 
 
 @questions_of.register
-def _(claim: Bound, field: ClaimScope) -> ClaimQuestions:
+def _(claim: Bound, scope: ClaimScope) -> ClaimQuestions:
     low = claim.at_least.value if claim.at_least else 0.0
     high = claim.at_most.value if claim.at_most else inf
-    cells = field.chosen(claim.where)
+    cells = scope.chosen(claim.where)
     return ClaimQuestions(tuple(Question(one.name, (Term(1, (one.id,)),), low, high, absolute=True) for one in cells))
 
 
 @questions_of.register
-def _(claim: SumOf, field: ClaimScope) -> ClaimQuestions:
-    sides = [field.rule(claim.where, one) for one in (claim.whole, *claim.parts)]
-    among = [_some_of(matching_cells(field.cells, rule)) for rule in sides]
+def _(claim: SumOf, scope: ClaimScope) -> ClaimQuestions:
+    sides = [scope.rule(claim.where, one) for one in (claim.whole, *claim.parts)]
+    among = [matching_cells(scope.cells, rule) for rule in sides]
+    if not all(among):
+        raise NotTested("no cell is all of this")
     found = match_compared(among, _compared(sides))
     labels = _labels([context.places for context in found.contexts])
-    questions = [
-        Question(
-            _told("whole / parts", label),
-            (Term(1, (whole.id,)), Term(-1, tuple(part.id for part in parts), claim.times)),
-            1 / (1 + claim.within),
-            1 + claim.within,
-        )
-        for context, label in zip(found.contexts, labels, strict=True)
-        for whole, *parts in (context.cells,)
-    ]
+    questions = []
+    for context, label in zip(found.contexts, labels, strict=True):
+        whole, *parts = context.cells
+        terms = (Term(1, (whole.id,)), Term(-1, tuple(part.id for part in parts), claim.times))
+        asks = _label("whole / parts", label)
+        questions.append(Question(asks, terms, 1 / (1 + claim.within), 1 + claim.within))
     return _some(questions, "no position has both the whole and its parts", _notes(among, found))
 
 
 @questions_of.register
-def _(claim: Profile, field: ClaimScope) -> ClaimQuestions:
+def _(claim: Profile, scope: ClaimScope) -> ClaimQuestions:
     found, level = list[Question](), geometric_mean(claim.follows)
-    for row, label in _labelled(_rows(claim, field.axis(claim.along), field)):
+    for row, label in _labelled(_rows(claim, scope.axis(claim.along), scope)):
         if len(row) != len(claim.follows):
             raise NotTested(f"the shape has {len(claim.follows)} places, and {claim.along} {len(row)}")
         share = 1 / len(row)
         for (value, cell), wanted in zip(row.items(), claim.follows, strict=True):
             others = tuple(Term(-share, (other.id,)) for other in row.values())
             terms = (Term(1, (cell.id,), level / wanted), *others)
-            found.append(Question(_told(value, label), terms, 1 / (1 + claim.within), 1 + claim.within))
+            found.append(Question(_label(value, label), terms, 1 / (1 + claim.within), 1 + claim.within))
     return _some(found, f"{claim.along} has a single value")
 
 
 def number_of(value: str) -> float | None:
-    """Return the value of an axis as a number, or None."""
     for parse in (float, parse_size, parse_percent, parse_time):
         try:
             return float(parse(value))
@@ -232,10 +215,10 @@ def number_of(value: str) -> float | None:
     return None
 
 
-def _of_pairs(claim: Claim, of: Condition, to: Condition, field: ClaimScope, low: float, high: float) -> ClaimQuestions:
-    field.chosen(claim.where, of), field.chosen(claim.where, to)
-    sides = [field.rule(claim.where, one) for one in (of, to)]
-    among, named = [matching_cells(field.cells, rule) for rule in sides], _compared(sides)
+def _of_pairs(claim: Claim, of: Condition, to: Condition, scope: ClaimScope, low: float, high: float) -> ClaimQuestions:
+    scope.chosen(claim.where, of), scope.chosen(claim.where, to)
+    sides = [scope.rule(claim.where, one) for one in (of, to)]
+    among, named = [matching_cells(scope.cells, rule) for rule in sides], _compared(sides)
     found = match_compared(among, named)
     labels = _labels([{**context.places, **_against(context, named)} for context in found.contexts])
     questions = [
@@ -246,7 +229,6 @@ def _of_pairs(claim: Claim, of: Condition, to: Condition, field: ClaimScope, low
 
 
 def _compared(rules: Sequence[Rule]) -> set[str]:
-    """Return the axes on which the rules have different values."""
     named = {axis for rule in rules for axis in rule}
     return {axis for axis in named if len({rule.get(axis) for rule in rules}) > 1}
 
@@ -255,10 +237,10 @@ def _ratio(above: CellRow, below: CellRow) -> tuple[Term, ...]:
     return (Term(1, (above.id,)), Term(-1, (below.id,)))
 
 
-def _rows(claim: Claim, along: str, field: ClaimScope) -> list[dict[str, CellRow]]:
+def _rows(claim: Claim, along: str, scope: ClaimScope) -> list[dict[str, CellRow]]:
     """Return the cells of a claim along an axis, one row for each position on the other axes, in numeric order."""
     groups: dict[str, list[CellRow]] = {}
-    for cell in field.chosen(claim.where):
+    for cell in scope.chosen(claim.where):
         if along in cell.axes:
             groups.setdefault(cell.axes[along], []).append(cell)
     numbers = {value: number_of(value) for value in groups}
@@ -273,31 +255,24 @@ def _some(questions: Iterable[Question], lacking: str, notes: tuple[str, ...] = 
     return ClaimQuestions(found, notes=notes)
 
 
-def _some_of(cells: list[CellRow]) -> list[CellRow]:
-    if not cells:
-        raise NotTested("no cell is all of this")
-    return cells
-
-
 def _notes(sides: Sequence[Sequence[CellRow]], found: Matches) -> tuple[str, ...]:
-    """Note the axes that change along with the compared one, and named axes that do not differ."""
     tied = (
         f"{axis} differs as well: {' against '.join('|'.join(sorted(one)) for one in values)}"
         for axis, values in found.tied.items()
     )
     left = [cell.name for cell in unmatched_cells(sides, found.contexts)]
-    told = f"{left[0]}{f' and {len(left) - 1} more' if len(left) > 1 else ''}" if left else ""
-    return (*tied, *((f"left out, because the other side has no matching cell: {told}",) if left else ()))
+    if not left:
+        return tuple(tied)
+    more = f" and {len(left) - 1} more" if len(left) > 1 else ""
+    return (*tied, f"left out, because the other side has no matching cell: {left[0]}{more}")
 
 
 def _against(context: Context, named: Iterable[str]) -> dict[str, str]:
-    """Return the compared values as a position."""
     values = {axis: [cell.axes[axis] for cell in context.cells if axis in cell.axes] for axis in named}
     return {axis: " against ".join(dict.fromkeys(several)) for axis, several in values.items() if several}
 
 
 def _labels(contexts: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return the shortest labels that distinguish the contexts."""
     axes = dict.fromkeys(axis for places in contexts for axis in places)
     kept = [axis for axis in axes if len({places.get(axis) for places in contexts}) > 1]
     apart = _count(contexts, kept)
@@ -308,7 +283,6 @@ def _labels(contexts: Sequence[Mapping[str, str]]) -> list[str]:
 
 
 def _count(contexts: Sequence[Mapping[str, str]], axes: Sequence[str]) -> int:
-    """Return how many contexts these axes distinguish."""
     return len({tuple(places.get(axis) for axis in axes) for places in contexts})
 
 
@@ -317,12 +291,11 @@ def _labelled(rows: Sequence[Mapping[str, CellRow]]) -> Iterator[tuple[Mapping[s
 
 
 def _places(row: Mapping[str, CellRow]) -> dict[str, str]:
-    """Return the common position of all cells of a row."""
     *_, last = cells = list(row.values())
     return {
         axis: value for axis, value in last.axes.items() if all(one.axes.get(axis, value) == value for one in cells)
     }
 
 
-def _told(*words: str) -> str:
+def _label(*words: str) -> str:
     return ": ".join(filter(None, words))

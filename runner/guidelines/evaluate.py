@@ -1,18 +1,9 @@
 """Answers to questions from figures: yes, no or undecided, and how many more trials it would take.
 
-The computation uses logarithms, round by round, like `stats.compare.paired` and with its assumptions. Effects of a
-round on all cells cancel, and so does the bias of early stops. A single figure (`absolute`) has no such pair, so its
-interval is wider where its cell stopped early. Its geometric mean is judged, which is below the mean by half the square
-of the noise: 0.1 % at a scatter of 5 %.
-
-*Yes* requires an interval between the bounds. At 95 % confidence a false yes has a chance of at most 2.5 %, also where
-several questions must all be yes. *No* requires an interval beyond a bound. One such answer is enough, so its
-confidence is corrected (Bonferroni) for the number of questions. At the very edge of a claim, at most 5 % get a wrong
-verdict.
-
-If no run has all contexts of a mean (parts of a matrix, nights with different broken cells), the mean combines those of
-the contexts that the same runs share. Runs are no rounds, and a run may be in several parts, so the computation assumes
-no cancellation: the half-widths of the parts, with a confidence corrected for their number, add up.
+The computation uses logarithms, round by round, so that effects of a round on all cells cancel. *Yes* requires an
+interval between the bounds. *No* requires an interval beyond a bound; one such answer decides, so its confidence is
+corrected (Bonferroni) for the number of questions. The half-widths of the parts of a mean add up, because runs are no
+rounds and do not cancel.
 """
 
 from __future__ import annotations
@@ -22,108 +13,85 @@ from math import dist, exp, fsum, inf, log, log1p, sqrt
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from runner.guidelines.claims import mean_question
-from runner.guidelines.samples import Verdict
+from runner.guidelines.claims import Question, mean_question
+from runner.guidelines.samples import Measured, Verdict
 from runner.statistics.ratios import bounded_exp, t_factor
 from runner.statistics.stopping import StopReason
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from runner.guidelines.claims import Question
-    from runner.guidelines.samples import Measured
     from runner.language.metrics import Metric
 
-#: The limit for a useful number of trials. A question that needs more is at the edge.
-MOST = 10_000
+MOST = 10_000  # the limit for a useful number of trials. A question that needs more is at the edge.
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The confidence of answers."""
-
     confidence: float
-    #: The number of simultaneous questions.
-    together: int = 1
-    #: The used part of the error rate: below 1 if there are repeated looks until a verdict.
-    share: float = 1.0
+    together: int = 1  # the number of simultaneous questions
+    share: float = 1.0  # the used part of the error rate: below 1 if there are repeated looks until a verdict
 
     @property
     def yes(self) -> float:
-        """Return the confidence of intervals that must lie between the bounds."""
         return 1 - self.share * (1 - self.confidence)
 
     @property
     def no(self) -> float:
-        """Return the confidence of intervals that must lie beyond a bound."""
         return 1 - self.share * (1 - self.confidence) / self.together
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A question, its measured value, and whether the data decide it."""
-
     question: Question
     verdict: Verdict
-    #: The ratio, or the figure; None if a cell has no figures.
-    value: float | None = None
+    value: float | None = None  # the ratio, or the figure; None if a cell has no figures
     low: float = 0.0
     high: float = inf
-    #: Rounds, or runs if there are several.
-    n: int = 0
+    n: int = 0  # rounds, or runs if there are several
     #: The number of rounds that would decide it at the current scatter; None if unknown or above `MOST`.
     enough: int | None = None
     host_limited: int = 0
-    #: The number of parts of a mean, if no run has all contexts.
-    parts: int = 1
-    #: The number of runs. With several, each run is one value; with one, each round is.
-    runs: int = 1
+    parts: int = 1  # the number of parts of a mean, if no run has all contexts
+    runs: int = 1  # the number of runs. With several, each run is one value; with one, each round is.
 
     @property
     def seems(self) -> bool:
-        """Return whether the point estimate is a yes."""
         return self.value is not None and self.question.low <= self.value <= self.question.high
 
 
 def answer_question(question: Question, runs: Sequence[Mapping[str, Measured]], metric: Metric, level: Level) -> Answer:
-    """Return the answer from the runs; each maps cell ids to figures."""
     known = [run for run in runs if all(cell in run for cell in question.cells)]
     values = [found for run in known if (found := _values(question, run, metric))]
     host_limited = _host_limited(question, known)
     if not values:
         return Answer(question, Verdict.NOT_TESTED, host_limited=host_limited)
     alone = next((run[question.cells[0]] for run in known if question.absolute), None) if len(values) == 1 else None
-    said = _judged(question, _Spread.of([(1.0, values)]), level, alone)
-    return replace(said, host_limited=host_limited, runs=len(values))
+    answer = _judged(question, _Spread.of([(1.0, values)]), level, alone)
+    return replace(answer, host_limited=host_limited, runs=len(values))
 
 
 def answer_mean(
     contexts: Sequence[Question], runs: Sequence[Mapping[str, Measured]], metric: Metric, level: Level
 ) -> Answer:
-    """Return the answer for the mean of contexts, each with values in some run.
-
-    Use the runs with all contexts; without any, combine parts.
-    """
+    """Return the answer for the mean of contexts, from the runs with all contexts; without any, combine parts."""
     question = mean_question(contexts)
     whole = answer_question(question, runs, metric, level)
     if whole.value is not None:
         return whole
     parts = _parted(contexts, runs, metric)
-    values = [
-        (len(part) / len(contexts), [found for run in runs if (found := _values(mean_question(part), run, metric))])
-        for part in parts
-    ]
+    values = []
+    for part in parts:
+        found_by_run = (_values(mean_question(part), run, metric) for run in runs)
+        values.append((len(part) / len(contexts), list(filter(None, found_by_run))))
     host_limited = sum(_host_limited(one, [run for run in runs if _rounds(one, run, metric)]) for one in contexts)
-    runs_a_part = max(len(found) for _, found in values)
-    return replace(
-        _judged(question, _Spread.of(values), level), host_limited=host_limited, parts=len(parts), runs=runs_a_part
-    )
+    answer = _judged(question, _Spread.of(values), level)
+    return replace(answer, host_limited=host_limited, parts=len(parts), runs=max(len(found) for _, found in values))
 
 
 def _parted(
     contexts: Sequence[Question], runs: Sequence[Mapping[str, Measured]], metric: Metric
 ) -> list[list[Question]]:
-    """Group the contexts that the same runs have, in rounds that they share."""
     found: dict[tuple[int, ...], list[tuple[list[Question], list[set[int]]]]] = {}
     for one in contexts:
         known = {at: rounds for at, run in enumerate(runs) if (rounds := _rounds(one, run, metric))}
@@ -143,31 +111,23 @@ def _host_limited(question: Question, runs: Sequence[Mapping[str, Measured]]) ->
 
 
 def _rounds(question: Question, run: Mapping[str, Measured], metric: Metric) -> set[int]:
-    """Return the rounds of a run in which all cells were measured."""
     if not all(cell in run for cell in question.cells):
         return set()
     return set.intersection(*(set(run[cell].rounds(metric)) for cell in question.cells))
 
 
 def _values(question: Question, run: Mapping[str, Measured], metric: Metric) -> list[float]:
-    """Return the logarithm of the product in each complete round."""
-    if not all(cell in run for cell in question.cells):
-        return []
-    rounds = {cell: run[cell].rounds(metric) for cell in question.cells}
-    shared = sorted(set.intersection(*(set(one) for one in rounds.values())))
-    return [
-        sum(
-            term.power * log(term.times * sum(rounds[cell][round_number] for cell in term.cells))
-            for term in question.terms
-        )
-        for round_number in shared
-    ]
+    rounds = {cell: run[cell].rounds(metric) for cell in question.cells if cell in run}
+
+    def product(number: int) -> float:
+        sums = ((term, sum(rounds[cell][number] for cell in term.cells)) for term in question.terms)
+        return sum(term.power * log(term.times * total) for term, total in sums)
+
+    return [product(number) for number in sorted(_rounds(question, run, metric))]
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The mean and scatter of values, and their weight in the whole."""
-
     share: float
     mean: float
     deviation: float
@@ -188,13 +148,10 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class _Spread:
-    """A mean and its scatter."""
-
     parts: tuple[_Part, ...]
 
     @classmethod
     def of(cls, values: Sequence[tuple[float, Sequence[Sequence[float]]]]) -> _Spread:
-        """Combine the values of runs, part by part, each with its weight."""
         return cls(tuple(_Part.of(share, runs) for share, runs in values))
 
     @property
@@ -203,17 +160,14 @@ class _Spread:
 
     @property
     def n(self) -> int:
-        """Return the number of values of the weakest part."""
         return min(one.n for one in self.parts)
 
     def half(self, confidence: float, n: int | None = None) -> float:
-        """Return half the width of an interval with `n` values."""
         more = 0 if n is None else n - self.n
         each = 1 - (1 - confidence) / len(self.parts)
         return fsum(one.half(each, more) for one in self.parts)
 
     def enough(self, distance: float, confidence: float) -> int | None:
-        """Return the number of values at which the half-width falls below `distance`."""
         certain = not any(one.deviation for one in self.parts)
         if self.n < 2 or certain or distance <= 0 or self.half(confidence, MOST) >= distance:
             return None
@@ -239,10 +193,7 @@ def _judged(question: Question, spread: _Spread, level: Level, alone: Measured |
 
 
 def _bounds(spread: _Spread, confidence: float, alone: Measured | None) -> tuple[float, float]:
-    """Return the interval of the mean. A single figure of one cell gets a wider one for an early stop.
-
-    This is `stopping.interval_of`, but for means of logarithms.
-    """
+    """Return the interval of the mean, like `stopping.interval_of`. It is wider for a figure that stopped early."""
     if alone is None or alone.rule.until is None:
         half = spread.half(confidence)
     else:

@@ -1,35 +1,167 @@
-"""Ranking of the stacks of a run at each workload, with those that are as fast or may be."""
+"""Ranking of stacks at each workload, and recommendation of settings, with those that may be as good."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 from math import inf, isfinite
-from statistics import fmean
+from statistics import fmean, geometric_mean
 from typing import TYPE_CHECKING
 
+from runner.base.errors import BadInput
 from runner.guidelines.evaluate import Level
-from runner.guidelines.recommend import could_be_as_good, group_by_setting, possible_choices, sort_by_figure
-from runner.language.metrics import KNOWN, is_large
+from runner.guidelines.samples import Measured, kind_of
+from runner.language.metrics import KNOWN, Metric, is_large
+from runner.statistics.changes import find_extreme
+from runner.statistics.ratios import Ratio, paired_ratio
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from runner.guidelines.recommend import Places, Setting
-    from runner.guidelines.samples import Measured
-    from runner.language.metrics import Metric
     from runner.results.record import CellRow
-    from runner.statistics.ratios import Ratio
 
-#: Differences up to this size count as equal.
-EQUAL = 0.05
-#: The figures that a ranking needs.
-COLUMNS = ("read_bw", "write_bw", "read_iops", "write_iops")
+Places = tuple[tuple[str, str], ...]
+#: Cells by setting (a stack with its tunables) and by workload.
+Settings = dict[Places, dict[Places, "Measured"]]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    places: Places
+    cells: tuple[str, ...]
+    level: float  # the figure of one workload, or the geometric mean over several
+    ratio: Ratio | None  # the ratio to the best one; None for the best itself, and without a common round
+    candidate: bool  # it may be the true best
+    host_limited: int = 0  # trials that are host-limited
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    metric: Metric
+    settings: tuple[Setting, ...]
+    workloads: tuple[str, ...]
+    left_out: int
+    confidence: float
+    combined: tuple[str, ...] = ()  # several workloads, each by the axes in which they differ
+
+    @property
+    def best(self) -> Setting:
+        return self.settings[0]
+
+    @property
+    def level(self) -> list[Setting]:
+        return [one for one in self.settings[1:] if one.candidate]
+
+
+def possible_choices(found: Sequence[Measured]) -> list[Measured]:
+    """Return the cells, without degraded arrays if there are others. Raise BadInput if they differ in faults."""
+    faults = sorted({one.cell.axes["faults"] for one in found if "faults" in one.cell.axes})
+    if len(faults) > 1:
+        raise BadInput(
+            f"this was measured with different faults ({', '.join(faults)}), and a recommendation needs one of them",
+            resolution=f"choose one: --for 'faults={faults[0]}'",
+        )
+    states = [{value for axis, value in one.cell.axes.items() if axis.endswith(".state")} for one in found]
+    return [one for one, of_arrays in zip(found, states, strict=True) if of_arrays <= {"clean"}] or list(found)
+
+
+def recommend_settings(
+    found: Sequence[Measured], metric: Metric, confidence: float = 0.95, share: float = 1.0
+) -> Recommendation:
+    """Recommend settings from cells of one run. `share` is the used part of the error rate, as for guidelines."""
+    having = [one for one in found if one.has(metric)]
+    if not any(one.rounds(metric) for one in having):
+        raise BadInput(f"no selected cell has {metric.name}", resolution="--metric names another figure")
+    settings = group_by_setting(having)
+    works = {work for several in settings.values() for work in several}
+    complete = {place: several for place, several in settings.items() if works == set(several)}
+    ordered = sort_by_figure(complete, metric, Level(confidence, share=share).yes)
+    if not ordered:
+        raise BadInput(
+            f"no setting has {metric.name} of all these workloads in the same rounds",
+            details=f"work: {'; '.join(sorted(map(_describe, works)))}",
+            resolution="narrow it with --for",
+        )
+    names = tuple(sorted(set(map(_name, having))))
+    common = set.intersection(*map(set, works))
+    combined = sorted(_describe(tuple(place for place in work if place not in common)) for work in works)
+    left_out = len(settings) - len(ordered)
+    return Recommendation(metric, ordered, names, left_out, confidence, tuple(combined) if len(works) > 1 else ())
+
+
+def sort_by_figure(settings: Settings, metric: Metric, sure: float) -> tuple[Setting, ...]:
+    samples = {place: _together(several, metric) for place, several in settings.items()}
+    samples = {place: sample for place, sample in samples.items() if sample}
+    extreme = find_extreme(list(samples.values()), sure, lowest=not metric.more_is_better)
+    if extreme is None:
+        return ()
+    best = list(samples)[extreme.at]
+    found = []
+    for at, (place, sample) in enumerate(samples.items()):
+        cells = settings[place].values()
+        ratio = None if place == best else paired_ratio(samples[best], sample, sure)
+        candidate = at in extreme.candidates
+        if ratio and (lost := max(one.lost_share for one in cells)):
+            candidate |= could_be_as_good(ratio, lost, more_is_better=metric.more_is_better)
+        ids, host_limited = tuple(one.cell.id for one in cells), sum(one.host_limited for one in cells)
+        found.append(Setting(place, ids, geometric_mean(sample.values()), ratio, candidate, host_limited))
+    sign = -1 if metric.more_is_better else 1
+
+    def order(one: Setting) -> tuple[bool, bool, float]:
+        return one.places != best, one.ratio is None, sign * (one.ratio.ratio if one.ratio else one.level)
+
+    return tuple(sorted(found, key=order))
+
+
+def could_be_as_good(ratio: Ratio, lost_share: float, *, more_is_better: bool = True) -> bool:
+    """Return whether a setting may equal the best. Without lost time, it may be 1 / (1 - share) times as good."""
+    return ratio.high >= 1 - lost_share if more_is_better else ratio.low * (1 - lost_share) <= 1
+
+
+def group_by_setting(found: Sequence[Measured]) -> Settings:
+    """Group cells by setting and by workload.
+
+    Workloads on files and on devices are equal if they have one name and agree on all common axes: the number of files
+    means nothing for devices. They stay separate if one name would then cover several workloads of a setting.
+    """
+    every = {axis for one in found for axis in one.cell.axes}
+    of_work = {axis for axis in every if kind_of(axis) == "workload"}
+    common: dict[str, set[str]] = {}
+    for one in found:
+        common[_name(one)] = common.get(_name(one), of_work) & one.cell.axes.keys()
+    keys = [(_places(one, every - of_work), _places(one, common[_name(one)])) for one in found]
+    counts = Counter(keys)
+    unclear = {_name(one) for one, key in zip(found, keys, strict=True) if counts[key] > 1}
+    settings: Settings = {}
+    for one, (setting, work) in zip(found, keys, strict=True):
+        settings.setdefault(setting, {})[_places(one, of_work) if _name(one) in unclear else work] = one
+    return settings
+
+
+def _name(one: Measured) -> str:
+    return one.cell.axes.get("workload", "")
+
+
+def _places(one: Measured, axes: Collection[str]) -> Places:
+    return tuple((axis, value) for axis, value in one.cell.axes.items() if axis in axes)
+
+
+def _describe(work: Places) -> str:
+    return ", ".join(f"{axis.removeprefix('workload.')}={value}" for axis, value in work)
+
+
+def _together(several: Mapping[Places, Measured], metric: Metric) -> dict[int, float]:
+    figures = [one.rounds(metric) for one in several.values()]
+    shared = set.intersection(*(set(one) for one in figures))
+    return {round_number: geometric_mean(one[round_number] for one in figures) for round_number in sorted(shared)}
+
+
+EQUAL = 0.05  # differences up to this size count as equal
+COLUMNS = ("read_bw", "write_bw", "read_iops", "write_iops")  # the figures that a ranking needs
 
 
 class Standing(StrEnum):
-    """The comparison of a stack with the fastest one."""
-
     FASTEST = "fastest"
     EQUAL = "equal"
     UNDECIDED = "cannot tell"
@@ -42,14 +174,10 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """A stack with its tunables, and its figure."""
-
     cell: CellRow
-    #: The mean over its trials, as in tables.
-    level: float
+    level: float  # the mean over its trials, as in tables
     standing: Standing
-    #: How many times as fast the fastest one is; None for itself, and without a common round.
-    behind: Ratio | None
+    behind: Ratio | None  # how many times as fast the fastest one is; None for itself, and without a common round
     #: The share of the time that it lost to a host too slow for its simulated disks; 0 if the host kept up.
     lost_share: float = 0.0
     #: How many times as fast the fastest one would be on a host that slows down neither; None if none is slowed down.
@@ -65,31 +193,23 @@ class Stack:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The stacks that did one workload, the fastest first, those that are not compared last."""
-
     metric: Metric
     stacks: tuple[Stack, ...]
-    #: Cells without figures.
-    missing: tuple[CellRow, ...]
-    #: Cells whose arrays have lost a disk, while others have all of theirs.
-    degraded: tuple[CellRow, ...]
-    #: Rounds behind the comparison that has the most.
-    trials: int
+    missing: tuple[CellRow, ...]  # cells without figures
+    degraded: tuple[CellRow, ...]  # cells whose arrays have lost a disk, while others have all of theirs
+    trials: int  # rounds behind the comparison that has the most
     confidence: float
 
     @property
     def fastest(self) -> Stack:
-        """Return the stack with the best figure."""
         return self.stacks[0]
 
     @property
     def compared(self) -> list[Stack]:
-        """The fastest one and those with a round in common with it; empty if there are no such others."""
         return [one for one in self.stacks if one.standing is not Standing.NOT_COMPARED]
 
     @property
     def leaders(self) -> list[Stack]:
-        """The fastest one, and those that are equal or cannot be told apart from it."""
         return [one for one in self.compared if one.standing is not Standing.SLOWER]
 
     @property
@@ -98,32 +218,18 @@ class Ranking:
 
 
 def rank_stacks(found: Iterable[Measured], confidence: float = 0.95, share: float = 1.0) -> list[Ranking]:
-    """Rank the stacks of one run, workload by workload; workloads of a single stack are left out.
-
-    `share` is the used part of the error rate, as for guidelines.
-    """
-    rankings = (_ranking(several, confidence, share) for several in _by_workload(list(found)))
+    """Rank the stacks of one run by workload. `share` is the used part of the error rate, as for guidelines."""
+    workloads: dict[tuple[str, Places], Settings] = {}
+    for place, several in group_by_setting(list(found)).items():
+        for work, one in several.items():
+            workloads.setdefault((one.cell.axes.get("faults", ""), work), {})[place] = {work: one}
+    rankings = (_ranking(settings, confidence, share) for settings in workloads.values())
     return [one for one in rankings if one and len(one.stacks) + len(one.missing) > 1]
 
 
-def _by_workload(found: Sequence[Measured]) -> list[Mapping[Places, Mapping[Places, Measured]]]:
-    """Group settings with the same workload under the same faults."""
-    workloads: dict[tuple[str, Places], dict[Places, Mapping[Places, Measured]]] = {}
-    for place, several in group_by_setting(found).items():
-        for work, one in several.items():
-            workloads.setdefault((one.cell.axes.get("faults", ""), work), {})[place] = {work: one}
-    return list(workloads.values())
-
-
-def _without_lost_disks(
-    settings: Mapping[Places, Mapping[Places, Measured]],
-) -> Mapping[Places, Mapping[Places, Measured]]:
-    kept = {one.cell.id for one in possible_choices([one for several in settings.values() for one in several.values()])}
-    return {place: work for place, work in settings.items() if all(one.cell.id in kept for one in work.values())}
-
-
-def _ranking(declared: Mapping[Places, Mapping[Places, Measured]], confidence: float, share: float) -> Ranking | None:
-    settings = _without_lost_disks(declared)
+def _ranking(declared: Settings, confidence: float, share: float) -> Ranking | None:
+    kept = {one.cell.id for one in possible_choices([one for several in declared.values() for one in several.values()])}
+    settings = {place: work for place, work in declared.items() if all(one.cell.id in kept for one in work.values())}
     cells = {one.cell.id: one for several in settings.values() for one in several.values()}
     metric = headline(cells.values())
     ordered = sort_by_figure(settings, metric, Level(confidence, share=share).yes)
@@ -142,7 +248,6 @@ def _ranking(declared: Mapping[Places, Mapping[Places, Measured]], confidence: f
 
 
 def headline(cells: Iterable[Measured]) -> Metric:
-    """Return the usual figure of a workload: bandwidth for large requests, IOPS for small ones."""
     bw, iops = (
         sum(value for one in cells for value in one.rounds(metric).values())
         for metric in (KNOWN["total.bw"], KNOWN["total.iops"])

@@ -7,22 +7,18 @@ from enum import StrEnum
 from itertools import combinations, product
 from typing import TYPE_CHECKING, NamedTuple
 
-from runner.language.metrics import BESIDE
-from runner.results.record import HOST_LIMITED
+from runner.language.metrics import BESIDE, Metric
+from runner.results.record import HOST_LIMITED, CellRow, Trial
 from runner.simdisks.server import lost_share
 from runner.statistics.stopping import Rule, StopReason, stop_reason
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from runner.language.metrics import Metric
     from runner.results.fio_output import Figures
-    from runner.results.record import CellRow, Trial
 
 
 class Verdict(StrEnum):
-    """The verdict on a guideline, or on one of its questions."""
-
     HOLDS = "holds"
     FAILS = "fails"
     INCONCLUSIVE = "inconclusive"
@@ -36,32 +32,24 @@ _SILENT = {"read": "write", "randread": "write", "write": "read", "randwrite": "
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A cell in a run: its figures by column and round, and its stopping rule."""
-
     run: str
     cell: CellRow
     columns: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     rule: Rule = Rule(1, 1)  # noqa: RUF009 - frozen
     stopped: StopReason = StopReason.FIXED
-    #: The number of trials with figures.
-    trials: int = 0
-    #: Trials that are host-limited.
-    host_limited: int = 0
+    trials: int = 0  # the number of trials with figures
+    host_limited: int = 0  # trials that are host-limited
     #: The share of the time that host-limited trials lost to the host, as a mean over all trials.
     lost_share: float = 0.0
 
     def has(self, metric: Metric) -> bool:
-        """Return whether it has such a figure, or would have after a measurement.
-
-        A read workload has no write figures.
-        """
+        """Return whether it has such a figure, or may have it after a measurement."""
         if self.trials:
             return any(self.columns.get(column) for column in metric.columns)
         silent = _SILENT.get(self.cell.axes.get("workload.rw", ""), "")
         return not silent or not all(column.startswith(silent) for column in metric.columns)
 
     def rounds(self, metric: Metric) -> dict[int, float]:
-        """Return a figure by round. A direction without I/O counts as zero in sums."""
         found: dict[int, float] = {}
         for column in metric.columns:
             for round_number, value in self.columns.get(column, {}).items():
@@ -73,18 +61,17 @@ class Measured:
 def measured_cells(
     run: str, cells: Iterable[CellRow], trials: Mapping[str, Sequence[Trial]], rule: Rule, columns: Collection[str]
 ) -> Iterator[Measured]:
-    """Yield the cells of a run with the requested figures."""
     for cell in cells:
         yield measured_cell(run, cell, trials.get(cell.id, ()), rule, columns)
 
 
 def measured_cell(run: str, cell: CellRow, trials: Sequence[Trial], rule: Rule, columns: Collection[str]) -> Measured:
-    """Return one cell. Its trials are in order of rounds."""
     found = [(one, figures) for one in trials if (figures := one.counted)]
     values: dict[str, dict[int, float]] = {}
     for trial, figures in found:
         for column in columns:
-            value = _noted(trial, column) if column in _NOTED else _figure(figures, column)
+            note = trial.notes.get(column) if column in _NOTED else None
+            value = (float(note) if note else None) if column in _NOTED else _figure(figures, column)
             if value is not None:
                 values.setdefault(column, {})[trial.round] = value
     rates = [figures.total_bw for _, figures in found]
@@ -100,25 +87,14 @@ def _figure(figures: Figures, column: str) -> float | None:
     return value
 
 
-def _noted(trial: Trial, column: str) -> float | None:
-    """Return a number from the notes of a trial."""
-    text = trial.notes.get(column)
-    return float(text) if text else None
-
-
 class Context(NamedTuple):
-    """One cell of every side, and their common position."""
-
     cells: tuple[CellRow, ...]
     places: Mapping[str, str]
 
 
 class Matches(NamedTuple):
-    """All contexts, and the axes that always change along with the compared one."""
-
     contexts: list[Context]
-    #: The values of each such axis, side by side.
-    tied: Mapping[str, tuple[frozenset[str], ...]]
+    tied: Mapping[str, tuple[frozenset[str], ...]]  # the values of each such axis, side by side
 
 
 def matching_cells(cells: Iterable[CellRow], rule: Mapping[str, frozenset[str]]) -> list[CellRow]:
@@ -126,13 +102,9 @@ def matching_cells(cells: Iterable[CellRow], rule: Mapping[str, frozenset[str]])
 
 
 def match_compared(sides: Sequence[Sequence[CellRow]], named: Collection[str]) -> Matches:
-    """Return every combination of one cell of each side with equal values on the shared axes.
-
-    `named` axes are compared. Each of their values is matched on its own, because the axes of a RAID 1 differ from
-    those of a RAID 10.
-    """
+    """Return every combination of cells of all sides with equal values on the shared axes that are not `named`."""
     contexts, tied = list[Context](), dict[str, tuple[frozenset[str], ...]]()
-    for several in product(*(_by_place(side, sorted(named)) for side in sides)):
+    for several in product(*(_grouped(side, sorted(named)).values() for side in sides)):
         found = match_sides(several, named)
         contexts += found.contexts
         for axis, values in found.tied.items() if found.contexts else ():
@@ -142,7 +114,6 @@ def match_compared(sides: Sequence[Sequence[CellRow]], named: Collection[str]) -
 
 
 def unmatched_cells(sides: Sequence[Sequence[CellRow]], contexts: Iterable[Context]) -> list[CellRow]:
-    """Return the cells without a partner."""
     used = {cell.id for context in contexts for cell in context.cells}
     return [cell for side in sides for cell in side if cell.id not in used]
 
@@ -153,10 +124,8 @@ def match_sides(sides: Sequence[Sequence[CellRow]], named: Collection[str]) -> M
     An axis with different values on every side, and of the same kind (stack, tunables or workload), changes along with
     them and counts as compared: the level with the name of a layout.
     """
-    values = [_values(side) for side in sides]
-    shared = {axis for axis in values[0] if all(axis in one for one in values)} - set(named) if values else set()
-    kinds = {kind_of(axis) for axis in named}
-    tied = {axis for axis in shared if kind_of(axis) in kinds and _apart([one[axis] for one in values])}
+    values = [axis_values(side) for side in sides]
+    _, tied = _shared_axes(values, named)
     ignored = {*named, *tied}
     rows = [Context((), {})]
     for side in sides:
@@ -165,14 +134,9 @@ def match_sides(sides: Sequence[Sequence[CellRow]], named: Collection[str]) -> M
 
 
 def match_along(groups: Mapping[str, Sequence[CellRow]], along: str) -> list[dict[str, CellRow]]:
-    """Match cells along an axis; `groups` maps its values to cells.
-
-    A position that excludes one value still has the others.
-    """
-    sides = list(groups.values())
-    values = [_values(side) for side in sides]
-    shared = {axis for axis in values[0] if all(axis in one for one in values)} - {along} if values else set()
-    tied = {axis for axis in shared if kind_of(axis) == kind_of(along) and _apart([one[axis] for one in values])}
+    """Match cells along an axis, by its values. A position that excludes one value still has the others."""
+    values = [axis_values(side) for side in groups.values()]
+    shared, tied = _shared_axes(values, {along})
     tied |= _parts_of(along, values)
     kept = sorted(shared - tied)
     parts: dict[tuple[str, ...], dict[str, list[CellRow]]] = {}
@@ -187,7 +151,6 @@ def match_along(groups: Mapping[str, Sequence[CellRow]], along: str) -> list[dic
 
 
 def kind_of(axis: str) -> str:
-    """Return what an axis concerns: the workload, a tunable or the stack."""
     kind = axis.partition(".")[0]
     return kind if kind in {"tune", "workload"} else "stack"
 
@@ -200,19 +163,17 @@ def _parts_of(named: str, values: Sequence[Mapping[str, set[str]]]) -> set[str]:
     return {axis for axis in axes if all(len(one[axis]) == 1 for one in values if axis in one)}
 
 
-def _by_place(cells: Iterable[CellRow], names: Sequence[str]) -> list[list[CellRow]]:
+def _grouped(cells: Iterable[CellRow], names: Sequence[str]) -> dict[tuple[str, ...], list[CellRow]]:
     found: dict[tuple[str, ...], list[CellRow]] = {}
     for cell in cells:
         found.setdefault(_key(cell.axes, names), []).append(cell)
-    return [*found.values()]
+    return found
 
 
 def _joined(rows: Sequence[Context], side: Sequence[CellRow], ignored: Collection[str]) -> list[Context]:
-    there = {axis for row in rows for axis in row.places}
-    common = sorted(there & {axis for cell in side for axis in cell.axes})
-    by_key: dict[tuple[str, ...], list[CellRow]] = {}
-    for cell in side:
-        by_key.setdefault(_key(cell.axes, common), []).append(cell)
+    known = {axis for row in rows for axis in row.places}
+    common = sorted(known & {axis for cell in side for axis in cell.axes})
+    by_key = _grouped(side, common)
     return [
         Context((*row.cells, cell), {**row.places, **{a: v for a, v in cell.axes.items() if a not in ignored}})
         for row in rows
@@ -224,7 +185,7 @@ def _key(axes: Mapping[str, str], names: Iterable[str]) -> tuple[str, ...]:
     return tuple(axes.get(name, "") for name in names)
 
 
-def _values(cells: Iterable[CellRow]) -> dict[str, set[str]]:
+def axis_values(cells: Iterable[CellRow]) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for cell in cells:
         for axis, value in cell.axes.items():
@@ -232,6 +193,17 @@ def _values(cells: Iterable[CellRow]) -> dict[str, set[str]]:
     return found
 
 
-def _apart(values: Sequence[set[str]]) -> bool:
-    """Return whether no two sides share a value."""
-    return len(values) > 1 and not any(one & other for one, other in combinations(values, 2))
+def _shared_axes(sides: Sequence[Mapping[str, set[str]]], named: Collection[str]) -> tuple[set[str], set[str]]:
+    """Return the axes of all sides, and those among them of the same kind that have different values on every side."""
+    if not sides:
+        return set(), set()
+    shared = set.intersection(*map(set, sides)) - set(named)
+    kinds = {kind_of(axis) for axis in named}
+    tied = {
+        axis
+        for axis in shared
+        if kind_of(axis) in kinds
+        and len(sides) > 1
+        and not any(one[axis] & other[axis] for one, other in combinations(sides, 2))
+    }
+    return shared, tied

@@ -1,23 +1,24 @@
-"""Verdicts on guidelines."""
+"""Verdicts on guidelines, and the choice of cells for more trials until all are decided."""
 
 from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from math import inf
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from runner.guidelines.claims import ClaimQuestions, ClaimScope, NotTested, questions_of
-from runner.guidelines.evaluate import Level, answer_mean, answer_question
-from runner.guidelines.samples import Measured, Verdict
+from runner.guidelines.claims import ClaimQuestions, ClaimScope, NotTested, Question, questions_of
+from runner.guidelines.evaluate import Answer, Level, answer_mean, answer_question
+from runner.guidelines.samples import Measured, Verdict, measured_cell
+from runner.statistics.stopping import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from runner.guidelines.claims import Question
-    from runner.guidelines.evaluate import Answer
     from runner.language.guidelines import Claim, Guideline
-    from runner.results.record import CellRow
+    from runner.results.record import CellRow, Trial
 
 #: The part of the error rate that each look uses if looks repeat until a verdict. The distance of looks grows
 #: (`adaptive.looks`), so all of them together err no more than stated. From simulation (`bench.guidelines`).
@@ -26,16 +27,12 @@ SHARE = 0.12
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A guideline, its verdict, and the evidence."""
-
     guideline: Guideline
     verdict: Verdict
     answers: tuple[Answer, ...] = ()
-    #: Why it was not tested.
-    why: str = ""
+    why: str = ""  # why it was not tested
     notes: tuple[str, ...] = ()
-    #: The figures are synthetic, so the verdict is about no real disk.
-    synthetic: bool = False
+    synthetic: bool = False  # the figures are synthetic, so the verdict is about no real disk
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -44,15 +41,14 @@ class Judgement:
 
     @property
     def failed(self) -> bool:
-        """Return whether measurements refute the claim."""
         return self.verdict is Verdict.FAILS and not self.synthetic
 
     @property
     def telling(self) -> Answer | None:
-        """Return the answer that decides the verdict, or that is still open."""
-        order = {Verdict.HOLDS: _nearness, Verdict.FAILS: _nearness, Verdict.INCONCLUSIVE: _patience}
         fitting = [one for one in self.answers if one.value is not None and one.verdict is self.verdict]
-        return min(fitting, key=order.get(self.verdict, _nearness), default=None) if fitting else None
+        if self.verdict is Verdict.INCONCLUSIVE:
+            return max(fitting, key=lambda one: one.enough or inf, default=None)
+        return min(fitting, key=_nearness, default=None)
 
     @property
     def more(self) -> int | None:
@@ -73,7 +69,6 @@ class Judgement:
 
 
 def _needed(answer: Answer) -> int:
-    """Return the further rounds of an answer with a known number."""
     return max(1, (answer.enough or 0) - answer.n)
 
 
@@ -84,15 +79,9 @@ def _nearness(answer: Answer) -> float:
     return min(bounds)
 
 
-def _patience(answer: Answer) -> float:
-    """Sort key: the slowest answers come first."""
-    return -(answer.enough or float("inf"))
-
-
 def judge_guidelines(
     guidelines: Iterable[Guideline], found: Iterable[Measured], *, synthetic: bool = False, share: float = 1.0
 ) -> list[Judgement]:
-    """Return a judgement of each guideline. `share` is the used part of the error rate (`SHARE` for steered trials)."""
     runs: dict[str, dict[str, Measured]] = {}
     for one in found:
         runs.setdefault(one.run, {})[one.cell.id] = one
@@ -111,11 +100,7 @@ def undecidable_guidelines(guidelines: Sequence[Guideline], cells: Iterable[Cell
 
 
 def _judgement(
-    guideline: Guideline,
-    found: Mapping[str, Mapping[str, Measured]],
-    *,
-    synthetic: bool,
-    share: float,
+    guideline: Guideline, found: Mapping[str, Mapping[str, Measured]], *, synthetic: bool, share: float
 ) -> Judgement:
     claim = guideline.claimed
     runs = list(found.values())
@@ -130,33 +115,21 @@ def _judgement(
     kept = [one.question for one in contexts if one.value is not None]
     # A mean needs all of its contexts. If some are missing, use the others.
     level = Level(guideline.confidence, 1 if kept else len(wanted.questions), share)
-    answers = (
-        (answer_mean(kept, runs, claim.figure, level),)
-        if kept
-        else tuple(answer_question(one, runs, claim.figure, level) for one in wanted.questions)
-    )
+    if kept:
+        answers = [answer_mean(kept, runs, claim.figure, level)]
+    else:
+        answers = [answer_question(one, runs, claim.figure, level) for one in wanted.questions]
     verdict = _together([one.verdict for one in answers])
-    without = [one.question for one in (contexts or answers) if one.value is None]
-    return Judgement(
-        guideline,
-        verdict,
-        answers,
-        _without_cells(answers, runs, claim) if verdict is Verdict.NOT_TESTED else "",
-        (
-            *(*wanted.notes, *_untested(without, verdict), *_put_together(answers)),
-            *(*_interactions(verdict, contexts), *_host_limited(answers, verdict)),
-        ),
-        synthetic,
-    )
+    why = _without_cells(answers, runs, claim) if verdict is Verdict.NOT_TESTED else ""
+    notes = (*wanted.notes, *_notes(verdict, answers, contexts))
+    return Judgement(guideline, verdict, tuple(answers), why, notes, synthetic)
 
 
 def _field(claim: Claim, run: Mapping[str, Measured]) -> ClaimScope:
-    """Return the cells of a run that have the figure of the claim, or may have it."""
     return ClaimScope.of([one.cell for one in run.values() if one.has(claim.figure)])
 
 
 def _asked_of_all(claim: Claim, fields: Mapping[str, ClaimScope]) -> ClaimQuestions:
-    """Return the questions that any run can answer, each once. Raise NotTested."""
     found, lacking = dict[str, ClaimQuestions](), list[NotTested]()
     for run, field in fields.items():
         try:
@@ -173,7 +146,6 @@ def _asked_of_all(claim: Claim, fields: Mapping[str, ClaimScope]) -> ClaimQuesti
 
 
 def _without_figure(claim: Claim, runs: Iterable[Mapping[str, Measured]]) -> str:
-    """Report cells without the figure; empty if that is not the reason."""
     for run in runs:
         with suppress(NotTested):
             questions_of(claim, ClaimScope.of([one.cell for one in run.values()]))
@@ -182,26 +154,21 @@ def _without_figure(claim: Claim, runs: Iterable[Mapping[str, Measured]]) -> str
 
 
 def _without_cells(answers: Sequence[Answer], runs: Sequence[Mapping[str, Measured]], claim: Claim) -> str:
-    """Report the cells that every question lacks."""
     known = {id_ for run in runs for id_, one in run.items() if one.rounds(claim.figure)}
     names = {id_: one.cell.name for run in runs for id_, one in run.items()}
     wanted = dict.fromkeys(cell for one in answers for cell in one.question.cells)
     lacking = [names[cell] for cell in wanted if cell not in known]
-    if not lacking:
-        return f"its cells have {claim.metric}, but no common round"
-    more = f" and {len(lacking) - 3:,} more" if len(lacking) > 3 else ""
-    return f"no {claim.metric} of {'; '.join(lacking[:3])}{more}"
+    return f"no {claim.metric} of {_few(lacking)}" if lacking else f"its cells have {claim.metric}, but no common round"
 
 
 def _told_apart(by_run: Mapping[str, Sequence[Question]]) -> tuple[Question, ...]:
     """Remove duplicates. If questions of several runs have equal labels, add the run to the label."""
     each = {one.terms: (run, one) for run, questions in by_run.items() for one in questions}
     counts = Counter(one.label for _, one in each.values()) if len(by_run) > 1 else Counter[str]()
-    return tuple(replace(one, label=_of_run(one, run)) if counts[one.label] > 1 else one for run, one in each.values())
-
-
-def _of_run(question: Question, run: str) -> str:
-    return ", ".join(filter(None, (question.label, f"run {run[:8]}")))
+    return tuple(
+        replace(one, label=", ".join(filter(None, (one.label, f"run {run[:8]}")))) if counts[one.label] > 1 else one
+        for run, one in each.values()
+    )
 
 
 def _lacking(claim: Claim, fields: Sequence[ClaimScope], lacking: Sequence[NotTested]) -> NotTested:
@@ -218,7 +185,6 @@ def _lacking(claim: Claim, fields: Sequence[ClaimScope], lacking: Sequence[NotTe
 
 
 def _together(verdicts: Sequence[Verdict]) -> Verdict:
-    """Return fails if any answer is no, and holds if all are yes."""
     if Verdict.FAILS in verdicts:
         return Verdict.FAILS
     if all(one is Verdict.HOLDS for one in verdicts):
@@ -226,33 +192,79 @@ def _together(verdicts: Sequence[Verdict]) -> Verdict:
     return Verdict.NOT_TESTED if all(one is Verdict.NOT_TESTED for one in verdicts) else Verdict.INCONCLUSIVE
 
 
-def _untested(without: Sequence[Question], verdict: Verdict) -> list[str]:
-    """Report the parts without measurements."""
-    if not without or verdict is Verdict.NOT_TESTED:
-        return []
-    more = f" and {len(without) - 3} more" if len(without) > 3 else ""
-    return [f"no figures: {'; '.join(one.label or 'its cells' for one in without[:3])}{more}"]
-
-
-def _put_together(answers: Sequence[Answer]) -> list[str]:
-    """Report that a combined mean is less certain than one within a run."""
-    parts = max((one.parts for one in answers), default=1)
-    told = f"no run has all cells: combined from {parts} parts, whose half-widths add up"
-    return [told] if parts > 1 else []
-
-
-def _interactions(verdict: Verdict, contexts: Sequence[Answer]) -> list[str]:
-    """Report contexts in which the verdict would differ from the average."""
-    counts = Counter(one.verdict for one in contexts)
+def _notes(verdict: Verdict, answers: Sequence[Answer], contexts: Sequence[Answer]) -> Iterator[str]:
+    without = [one.question.label or "its cells" for one in (contexts or answers) if one.value is None]
+    if without and verdict is not Verdict.NOT_TESTED:
+        yield f"no figures: {_few(without)}"
+    if (parts := max((one.parts for one in answers), default=1)) > 1:
+        yield f"no run has all cells: combined from {parts} parts, whose half-widths add up"
+    # Contexts in which the verdict would differ from the average.
     decided = {Verdict.HOLDS, Verdict.FAILS} - {verdict}
-    if verdict is Verdict.INCONCLUSIVE and not all(counts[one] for one in decided):
-        return []
     against = [one for one in contexts if one.verdict in decided]
-    told = [f"{one.question.label} ({one.value:.2f}\u00d7 {one.verdict})" for one in against[:4]]
-    more = f" and {len(against) - 4} more" if len(against) > 4 else ""
-    return [f"separately, another verdict at {'; '.join(told)}{more}"] if told else []
+    if against and (verdict is not Verdict.INCONCLUSIVE or {one.verdict for one in against} == decided):
+        texts = [f"{one.question.label} ({one.value:.2f}\u00d7 {one.verdict})" for one in against]
+        yield f"separately, another verdict at {_few(texts, 4)}"
+    if verdict is not Verdict.NOT_TESTED and any(one.host_limited for one in answers):
+        yield "uses host-limited trials: the host was too slow for its simulated disks"
 
 
-def _host_limited(answers: Sequence[Answer], verdict: Verdict) -> list[str]:
-    count = 0 if verdict is Verdict.NOT_TESTED else max((one.host_limited for one in answers), default=0)
-    return ["uses host-limited trials: the host was too slow for its simulated disks"] if count else []
+def _few(texts: Sequence[str], most: int = 3) -> str:
+    return "; ".join(texts[:most]) + (f" and {len(texts) - most:,} more" if len(texts) > most else "")
+
+
+MOST = 200  # the most trials of a cell, for any budget
+UNWATCHED = Rule(1, MOST)  # the stopping rule of cells that guidelines stop, not their own precision
+
+
+def looks(least: int) -> Iterator[int]:
+    rounds = max(least, 2)
+    while rounds <= MOST:
+        yield rounds
+        rounds += max(1, rounds // 2)
+
+
+class Steering:
+    def __init__(self, guidelines: Sequence[Guideline], cells: Iterable[CellRow], least: int) -> None:
+        self._open = list(guidelines)
+        self._cells = {cell.id: cell for cell in cells}
+        self._trials: dict[str, list[Trial]] = {}
+        self._columns = {column for one in guidelines for column in one.claimed.figure.columns}
+        self._looks = frozenset(looks(least))
+        self._wanted: dict[str, float] = {}
+        #: The round before which the last look took place.
+        self._looked = 0
+
+    @property
+    def rounds(self) -> range:
+        return range(1, MOST + 1)
+
+    def add(self, trial: Trial) -> None:
+        self._trials.setdefault(trial.cell, []).append(trial)
+
+    def wanted(self, round_number: int) -> dict[str, float]:
+        """Return the cells to measure in a round, with weights. Its own trials do not count: that is one more look."""
+        if not self._looked or (round_number - 1 in self._looks and round_number != self._looked):
+            self._looked = round_number
+            found = (
+                measured_cell("", cell, self._before(round_number, id_), UNWATCHED, self._columns)
+                for id_, cell in self._cells.items()
+            )
+            judged = judge_guidelines(self._open, found, share=SHARE)
+            undecided = [one for one in judged if one.verdict is Verdict.INCONCLUSIVE]
+            self._open = [one.guideline for one in undecided]
+            self._wanted = _weighed(undecided)
+        return self._wanted
+
+    def _before(self, round_number: int, cell: str) -> list[Trial]:
+        earlier = (one for one in self._trials.get(cell, ()) if one.round < round_number)
+        return sorted(earlier, key=attrgetter("round"))
+
+
+def _weighed(undecided: Iterable[Judgement]) -> dict[str, float]:
+    weights: dict[str, float] = {}
+    for judgement in undecided:
+        weight = 1 / (judgement.more or MOST)
+        open_ = [one.question for one in judgement.answers if one.verdict is Verdict.INCONCLUSIVE]
+        for cell in (cell for question in open_ for cell in question.cells):
+            weights[cell] = max(weight, weights.get(cell, 0.0))
+    return weights

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -13,26 +13,24 @@ from runner.hosts.reasons import NO_MARKS, Reason, Refusal, foreign_content, pla
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runner.hosts.inventory import Census, Mount, Node
+    from runner.hosts.inventory import Census, Node
     from runner.hosts.reasons import OwnMarks
     from runner.language.hosts import DeclaredDisk
 
-#: Mount points of a running system.
 SYSTEM = {"/", "/boot", "/boot/efi", "/boot/firmware", "/efi", "/usr", "/var", "/etc"}
-_MAPPINGS = {
-    "LVM-": Reason.LVM_ACTIVE,
-    "CRYPT-": Reason.CRYPT_OPEN,
-    "mpath-": Reason.MULTIPATH,
-}
+_MAPPINGS = {"LVM-": Reason.LVM_ACTIVE, "CRYPT-": Reason.CRYPT_OPEN, "mpath-": Reason.MULTIPATH}
 
 
 def find_uses(census: Census, node: Node) -> Iterator[Refusal]:
-    """Yield every use of a disk, of its partitions and of what is built on them."""
     for chain in _stacks_on(census, node):
         top = chain[-1]
         words = " → ".join(one.name for one in chain)
         if len(chain) > 1 and not top.partition:
-            yield Refusal(_reason_for(top), f"{words}{f' ({top.mapping})' if top.mapping else ''}")
+            why = next((why for prefix, why in _MAPPINGS.items() if top.mapping_uuid.startswith(prefix)), Reason.MAPPED)
+            if not (top.mapping or top.name.startswith("dm-")):
+                built = Reason.BCACHE_ACTIVE if top.name.startswith("bcache") else Reason.HELD
+                why = Reason.MD_ACTIVE if top.array_state or top.name.startswith("md") else built
+            yield Refusal(why, f"{words}{f' ({top.mapping})' if top.mapping else ''}")
         if top.bcache and top.bcache != "no cache":
             yield Refusal(Reason.BCACHE_ACTIVE, f"{words}: {top.bcache}")
         yield from _mount_uses(census, top, words)
@@ -41,7 +39,9 @@ def find_uses(census: Census, node: Node) -> Iterator[Refusal]:
 
 
 def _mount_uses(census: Census, node: Node, words: str) -> Iterator[Refusal]:
-    points = list(dict.fromkeys(mount.point for mount in census.mounts if _is_mount_of(mount, node)))
+    paths = {node.path, f"/dev/mapper/{node.mapping}" if node.mapping else node.path}
+    mounts = [one for one in census.mounts if one.dev == node.dev or one.source in paths]
+    points = list(dict.fromkeys(mount.point for mount in mounts))
     if points:
         why = Reason.BOOT_DISK if SYSTEM & set(points) else Reason.MOUNTED
         more = f" and {len(points) - 3} more" if len(points) > 3 else ""
@@ -51,21 +51,6 @@ def _mount_uses(census: Census, node: Node, words: str) -> Iterator[Refusal]:
         yield Refusal(Reason.MOUNTED, f"{words} is a device of the mounted btrfs {census.btrfs[node.name]}")
 
 
-def _is_mount_of(mount: Mount, node: Node) -> bool:
-    return mount.dev == node.dev or mount.source in {
-        node.path,
-        f"/dev/mapper/{node.mapping}" if node.mapping else node.path,
-    }
-
-
-def _reason_for(node: Node) -> Reason:
-    if node.mapping or node.name.startswith("dm-"):
-        return next((why for prefix, why in _MAPPINGS.items() if node.mapping_uuid.startswith(prefix)), Reason.MAPPED)
-    if node.array_state or node.name.startswith("md"):
-        return Reason.MD_ACTIVE
-    return Reason.BCACHE_ACTIVE if node.name.startswith("bcache") else Reason.HELD
-
-
 def _stacks_on(census: Census, node: Node) -> Iterator[tuple[Node, ...]]:
     """Yield each device that is built on the disk, once, with the path to it; the disk itself first."""
     ahead: deque[tuple[Node, ...]] = deque([(node,)])
@@ -73,35 +58,18 @@ def _stacks_on(census: Census, node: Node) -> Iterator[tuple[Node, ...]]:
     while ahead:
         chain = ahead.popleft()
         yield chain
-        name = chain[-1].name
-        for above in (*census.parts.get(name, ()), *census.holders.get(name, ()), *_loop_devices(census, chain[-1])):
+        name, path = chain[-1].name, chain[-1].path
+        # The kernel keeps no list of loop devices on a device.
+        loops = (other.name for other in census.nodes.values() if other.backing == path)
+        for above in (*census.parts.get(name, ()), *census.holders.get(name, ()), *loops):
             if above not in seen and above in census.nodes:
                 seen.add(above)
                 ahead.append((*chain, census.nodes[above]))
 
 
-def _loop_devices(census: Census, node: Node) -> Iterator[str]:
-    """Yield loop devices on a device; the kernel keeps no list of them."""
-    return (other.name for other in census.nodes.values() if other.backing == node.path)
-
-
-def find_twins(census: Census, node: Node) -> Iterator[Node]:
-    """Yield other nodes of the same disk or file: two paths to one disk, two loop devices of one file."""
-    for other in census.disks:
-        if other.name == node.name:
-            continue
-        same_wwn = bool(node.wwn) and other.wwn == node.wwn
-        same_serial = not node.wwn and bool(node.serial) and (other.serial, other.model) == (node.serial, node.model)
-        if same_wwn or (same_serial and other.size == node.size) or (node.backing and other.backing == node.backing):
-            yield other
-
-
 @dataclass(frozen=True, slots=True)
 class DiskCheck:
-    """A declared disk with its refusals."""
-
     declared: DeclaredDisk
-    #: None if the disk is missing.
     node: Node | None
     refusals: tuple[Refusal, ...]
 
@@ -113,7 +81,6 @@ class DiskCheck:
 def check_disk(
     census: Census, declared: DeclaredDisk, ours: OwnMarks = NO_MARKS, purpose: str | None = None
 ) -> DiskCheck:
-    """Return everything that speaks against using this disk for the matrix named `purpose`."""
     node, refusals = _find_node(census, declared, ours)
     if node is not None:
         refusals += (
@@ -122,26 +89,26 @@ def check_disk(
             *find_uses(census, node),
             *(() if node.partition else foreign_content(node, declared, ours)),
         )
-    return DiskCheck(declared, node, (*refusals, *_wrong_matrix(declared, purpose)))
+    if purpose is not None and declared.purposes and not any(fnmatchcase(purpose, one) for one in declared.purposes):
+        wrong = Refusal(Reason.NOT_FOR_THIS, f"it is for {', '.join(declared.purposes)}, not for {purpose}")
+        refusals = (*refusals, wrong)
+    return DiskCheck(declared, node, refusals)
 
 
 def check_disks(
     census: Census, declarations: tuple[DeclaredDisk, ...], ours: OwnMarks = NO_MARKS, purpose: str | None = None
 ) -> tuple[DiskCheck, ...]:
-    """Check several disks, of which no two may be the same device."""
-    one_by_one = [check_disk(census, declared, ours, purpose) for declared in declarations]
-    return tuple(
-        DiskCheck(
-            one.declared,
-            one.node,
-            (*one.refusals, *_duplicates(one, [other for other in one_by_one if other is not one])),
-        )
-        for one in one_by_one
-    )
+    checks = [check_disk(census, declared, ours, purpose) for declared in declarations]
+    return tuple(replace(one, refusals=(*one.refusals, *_duplicates(one, checks))) for one in checks)
+
+
+def _duplicates(one: DiskCheck, checks: list[DiskCheck]) -> Iterator[Refusal]:
+    for other in checks:
+        if other is not one and one.node and other.node and other.node.dev == one.node.dev:
+            yield Refusal(Reason.TWICE, f"{other.declared.id} is {one.node.path} as well")
 
 
 def check_undeclared(census: Census, node: Node, declarations: tuple[DeclaredDisk, ...]) -> tuple[Refusal, ...]:
-    """Return why a disk that is present, but not in hosts.yaml, is not used."""
     names = census.names_of(node)
     if any(declared.id in names for declared in declarations):
         return ()
@@ -154,34 +121,24 @@ def check_undeclared(census: Census, node: Node, declarations: tuple[DeclaredDis
 
 
 def _find_node(census: Census, declared: DeclaredDisk, ours: OwnMarks) -> tuple[Node | None, tuple[Refusal, ...]]:
-    """Return the one device to which the stable name leads."""
     names = [name for name in census.names if name.name == declared.id]
-    if not names and (run := dict(ours.detached).get(declared.id)):
-        return None, (Refusal(Reason.LEFT_OVER, f"{declared.id} went with its controller to the run {run}"),)
-    if not names:
-        return None, (
-            Refusal(Reason.NOT_THERE, f"no device is called {declared.id}{_other_location(census, declared)}"),
-        )
-    if len({name.dev for name in names}) > 1:
-        return None, (Refusal(Reason.AMBIGUOUS, " and ".join(f"{one.target} is called {one.name}" for one in names)),)
-    (name, *_) = names
-    if not name.kind:
-        return None, (
-            Refusal(Reason.NOT_THERE, f"{declared.id} leads to {name.target or 'nowhere'}, which does not exist"),
-        )
-    if not name.dev:
-        return None, (Refusal(Reason.NO_BLOCK_DEVICE, f"{declared.id} leads to {name.target}, a {name.kind}"),)
-    if (node := census.by_number(name.dev)) is None:
-        return None, (
-            Refusal(Reason.NOT_THERE, f"{name.target} is device {name.dev}, which this kernel does not have"),
-        )
-    return node, ()
-
-
-def _other_location(census: Census, declared: DeclaredDisk) -> str:
-    """Return a hint if the disk is present under another name."""
-    found = [node for node in census.disks if _matches(node, declared)]
-    return "; " + ", ".join(f"a disk with its serial number is {node.path}" for node in found) if found else ""
+    name = names[0] if names else None
+    if not name and (run := dict(ours.detached).get(declared.id)):
+        why, evidence = Reason.LEFT_OVER, f"{declared.id} went with its controller to the run {run}"
+    elif not name:
+        found = [f"a disk with its serial number is {one.path}" for one in census.disks if _matches(one, declared)]
+        why, evidence = Reason.NOT_THERE, f"no device is called {declared.id}{'; ' if found else ''}{', '.join(found)}"
+    elif len({name.dev for name in names}) > 1:
+        why, evidence = Reason.AMBIGUOUS, " and ".join(f"{one.target} is called {one.name}" for one in names)
+    elif not name.kind:
+        why, evidence = Reason.NOT_THERE, f"{declared.id} leads to {name.target or 'nowhere'}, which does not exist"
+    elif not name.dev:
+        why, evidence = Reason.NO_BLOCK_DEVICE, f"{declared.id} leads to {name.target}, a {name.kind}"
+    elif node := census.by_number(name.dev):
+        return node, ()
+    else:
+        why, evidence = Reason.NOT_THERE, f"{name.target} is device {name.dev}, which this kernel does not have"
+    return None, (Refusal(why, evidence),)
 
 
 def _matches(node: Node, declared: DeclaredDisk) -> bool:
@@ -191,7 +148,6 @@ def _matches(node: Node, declared: DeclaredDisk) -> bool:
 
 
 def _mismatches(census: Census, node: Node, declared: DeclaredDisk) -> Iterator[Refusal]:
-    """Yield how the device differs from the declaration."""
     if not _matches(node, declared) and (
         others := [one for one in census.disks if one is not node and _matches(one, declared)]
     ):
@@ -213,7 +169,6 @@ def _mismatches(census: Census, node: Node, declared: DeclaredDisk) -> Iterator[
 
 
 def _unsuitable(census: Census, node: Node) -> Iterator[Refusal]:
-    """Yield why the device is not a whole, writable disk."""
     if node.partition:
         whole = next((disk for disk, parts in census.parts.items() if node.name in parts), "another disk")
         yield Refusal(Reason.PARTITION, f"{node.path} is a partition of {whole}; disks are used whole")
@@ -230,17 +185,11 @@ def _unsuitable(census: Census, node: Node) -> Iterator[Refusal]:
         yield Refusal(Reason.READ_ONLY, f"{node.path} is read-only")
     if not node.size:
         yield Refusal(Reason.NO_SIZE, f"{node.path} has size 0")
-    for twin in find_twins(census, node):
-        same = f"the file {node.backing}" if node.backing else f"the identity {node.identity}"
-        yield Refusal(Reason.TWIN, f"{twin.path} has {same} too: writing to one of them is writing to both")
-
-
-def _duplicates(one: DiskCheck, others: list[DiskCheck]) -> Iterator[Refusal]:
-    for other in others:
-        if one.node is not None and other.node is not None and one.node.dev == other.node.dev:
-            yield Refusal(Reason.TWICE, f"{other.declared.id} is {one.node.path} as well")
-
-
-def _wrong_matrix(declared: DeclaredDisk, purpose: str | None) -> Iterator[Refusal]:
-    if purpose is not None and declared.purposes and not any(fnmatchcase(purpose, one) for one in declared.purposes):
-        yield Refusal(Reason.NOT_FOR_THIS, f"it is for {', '.join(declared.purposes)}, not for {purpose}")
+    # Two paths lead to one disk, or two loop devices to one file.
+    for other in census.disks:
+        same_wwn = bool(node.wwn) and other.wwn == node.wwn
+        same_serial = not node.wwn and bool(node.serial) and (other.serial, other.model) == (node.serial, node.model)
+        is_same = same_wwn or (same_serial and other.size == node.size)
+        if other.name != node.name and (is_same or (node.backing and other.backing == node.backing)):
+            same = f"the file {node.backing}" if node.backing else f"the identity {node.identity}"
+            yield Refusal(Reason.TWIN, f"{other.path} has {same} too: writing to one of them is writing to both")

@@ -24,13 +24,10 @@ if TYPE_CHECKING:
 
     from runner.language.hosts import DeclaredDisk
 
-#: Older nights are dropped.
 KEPT = timedelta(days=400)
 
 
 class Night(BaseModel):
-    """The bytes written to one disk in one night."""
-
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     disk: str = Field(description="by what it is known for sure: its WWN, or its serial number")
@@ -63,12 +60,10 @@ def counter_increase(before: int, after: int) -> int:
 
 
 def remaining_bytes(ledger: Ledger, declared: DeclaredDisk, disk: str, night: date) -> int | None:
-    """Return bytes that may still be written in this night; None if unlimited."""
     return None if declared.wear is None else max(0, declared.wear - ledger.written_in(disk, night))
 
 
 def wear_refusal(ledger: Ledger, declared: DeclaredDisk, disk: str, night: date, ahead: int) -> str:
-    """Return why `ahead` more bytes exceed the budget of this night; empty if they do not."""
     left = remaining_bytes(ledger, declared, disk, night)
     if left is None or max(ahead, 1) <= left:
         return ""
@@ -103,20 +98,17 @@ class LeaseRecord(BaseModel):
 
 
 def state_dir() -> Path:
-    """Return the state folder; `MATRIX_STATE` overrides the default."""
     chosen = os.environ.get("MATRIX_STATE")
     return Path(chosen).absolute() if chosen else Path(platformdirs.user_state_dir("matrix"))
 
 
 def lease_records(state: Path, reach: str | None = None) -> tuple[LeaseRecord, ...]:
-    """Return all disks that runs have not released, of one host if `reach` is given."""
     texts = ((path, _read_bytes(path)) for path in sorted((state / "disks").glob("*.json")))
     found = (_parse(path, text, LeaseRecord) for path, text in texts if text is not None)
     return tuple(one for one in found if reach in {None, one.reach})
 
 
 def write_record(state: Path, one: LeaseRecord) -> None:
-    """Write the record durably, before the disk is touched."""
     path = _record_path(state, one.identity, one.reach)
     with translate_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -135,7 +127,6 @@ def delete_record(state: Path, identity: str, reach: str = "local") -> None:
 
 
 def own_marks(state: Path, run: str = "", reach: str = "local") -> OwnMarks:
-    """Return the marks of our work on a host, as the run `run` sees them."""
     found = lease_records(state, reach)
     return OwnMarks(
         run=run,
@@ -147,12 +138,9 @@ def own_marks(state: Path, run: str = "", reach: str = "local") -> OwnMarks:
 
 
 def read_ledger(state: Path) -> Ledger:
-    path = state / "wear.json"
-    return _merge_hosts(_parse(path, text, Ledger)) if (text := _read_bytes(path)) is not None else Ledger()
-
-
-def _merge_hosts(known: Ledger) -> Ledger:
-    """Drop host prefixes of older ledgers: a disk wears in the same way on every host."""
+    text = _read_bytes(state / "wear.json")
+    known = _parse(state / "wear.json", text, Ledger) if text is not None else Ledger()
+    # Older ledgers have host prefixes, but a disk wears in the same way on every host.
     plain = (one.model_copy(update={"disk": _OF_HOST.sub("", one.disk)}) for one in known.nights)
     return Ledger(nights=tuple(plain))
 
@@ -168,10 +156,7 @@ def add_written(state: Path, written: Iterable[tuple[str, int]], night: date) ->
 
 
 def count_written(state: Path, run: str, counters: Mapping[str, int], boot: str, night: date) -> None:
-    """Add what was written to the disks of a run since the last count, by the kernel's counters.
-
-    The ledger comes before the records: a kill between them counts too much, never too little.
-    """
+    """Add uncounted writes to the ledger, then to the records: a kill between counts too much, never too little."""
     more = uncounted_bytes(state, run, counters, boot)
     mine = [one for one in lease_records(state) if one.run == run]
     if any(more.values()):
@@ -185,10 +170,7 @@ def count_written(state: Path, run: str, counters: Mapping[str, int], boot: str,
 
 
 def uncounted_bytes(state: Path, run: str, counters: Mapping[str, int], boot: str) -> dict[str, int]:
-    """Return bytes that were written to the disks of a run and are not in the ledger yet, by identity.
-
-    After a reboot the counters restart, and what they count is not this run's.
-    """
+    """Return bytes that are not in the ledger yet, by identity. After a reboot the counters are not this run's."""
     mine = [one for one in lease_records(state) if one.run == run and one.identity in counters]
     return {
         one.identity: counter_increase(one.written, counters[one.identity]) if one.boot == boot else 0 for one in mine

@@ -1,8 +1,4 @@
-"""Locked and exclusively opened disks, checked a second time once they are.
-
-A disk may change between its check and its opening. So the open device is identified and everything is checked again
-before the first write: from then on the kernel gives the disk to no other exclusive user.
-"""
+"""Locked and exclusively opened disks, checked again once they are: a disk may change between check and opening."""
 
 from __future__ import annotations
 
@@ -15,10 +11,10 @@ from typing import TYPE_CHECKING
 from runner.base.errors import BadInput
 from runner.hosts.checks import DiskCheck, check_disks
 from runner.hosts.operations import LOCAL, OPEN_PAUSE, OPEN_TRIES
-from runner.hosts.reasons import ADVICE, NO_MARKS, Reason, Refusal
+from runner.hosts.reasons import NO_MARKS, Reason, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from runner.hosts.inventory import Census, Node
     from runner.hosts.operations import DiskOperations, Lock, OpenDisk
@@ -37,23 +33,19 @@ class DisksRefused(BadInput):
         super().__init__(
             f"{len(refused)} of {of} cannot be used; nothing was written",
             details="\n".join(f"  {one.declared.id}: {why}" for one in refused for why in one.refusals),
-            resolution="; ".join(dict.fromkeys(ADVICE[why.reason] for why in self.refusals)),
+            resolution="; ".join(dict.fromkeys(why.reason.advice for why in self.refusals)),
         )
 
 
 @dataclass
 class LeasedDisk:
-    """A disk that is locked by this run."""
-
     declared: DeclaredDisk
     node: Node
     operations: DiskOperations
     lock: Lock
     #: Opened for reading, exclusively; None while it is released.
     exclusive: OpenDisk | None = None
-    #: Its partitions when it was checked.
     parts: tuple[Node, ...] = ()
-    #: The PCI address of its controller, if that is passed through.
     controller: str = ""
 
     def release(self) -> None:
@@ -63,21 +55,19 @@ class LeasedDisk:
             self.exclusive = None
 
     def reacquire(self) -> None:
-        """Open it exclusively again; raise DisksRefused if it is in use or another device."""
-        if self.exclusive is not None:
-            return
+        if self.exclusive is None and (refusals := self.try_open()):
+            self.release()
+            raise DisksRefused([DiskCheck(self.declared, self.node, refusals)])
+
+    def try_open(self) -> tuple[Refusal, ...]:
         try:
             self.exclusive = _open_exclusively(self.node, self.operations)
-            changes = tuple(_identity_changes(self.node, self.exclusive))
+            return tuple(_identity_changes(self.node, self.exclusive))
         except OSError as error:
-            changes = (_open_refusal(self.node, error, self.operations),)
-        if changes:
-            self.release()
-            raise DisksRefused([DiskCheck(self.declared, self.node, changes)])
+            return (_open_refusal(self.node, error, self.operations),)
 
     @property
     def opened(self) -> OpenDisk:
-        """The open device, which may be written."""
         if self.exclusive is None:
             raise ValueError(f"{self.declared.id} is released: another process may use it")
         return self.exclusive
@@ -94,12 +84,12 @@ def acquire_disks(
 ) -> Iterator[tuple[LeasedDisk, ...]]:
     """Lock and open all of these disks, or raise DisksRefused with every refusal. Writes on none."""
     census = ask()
-    first = _raise_if_refused(check_disks(census, tuple(declarations), ours, purpose))
+    first = raise_if_refused(check_disks(census, tuple(declarations), ours, purpose))
     with ExitStack() as stack:
         taken = [_acquire(one, census, operations, stack, ours.run) for one in first]
-        _raise_if_refused([DiskCheck(one.declared, one.node, why) for one, (_, why) in zip(first, taken, strict=True)])
+        raise_if_refused([DiskCheck(one.declared, one.node, why) for one, (_, why) in zip(first, taken, strict=True)])
         second = check_disks(ask(), tuple(declarations), ours, purpose)
-        _raise_if_refused([_compare_checks(*pair) for pair in zip(first, second, strict=True)])
+        raise_if_refused([_compare_checks(*pair) for pair in zip(first, second, strict=True)])
         yield tuple(disk for disk, _ in taken if disk)
 
 
@@ -114,7 +104,7 @@ def report_active_run(one: DiskCheck, operations: DiskOperations) -> DiskCheck:
     return replace(one, refusals=(Refusal(Reason.LOCKED, f"{one.node.path} is used by {holder}"),))
 
 
-def _raise_if_refused(checks: Sequence[DiskCheck]) -> Sequence[DiskCheck]:
+def raise_if_refused(checks: Sequence[DiskCheck]) -> Sequence[DiskCheck]:
     if any(one.refusals for one in checks):
         raise DisksRefused(checks)
     return checks
@@ -123,7 +113,6 @@ def _raise_if_refused(checks: Sequence[DiskCheck]) -> Sequence[DiskCheck]:
 def _acquire(
     one: DiskCheck, census: Census, operations: DiskOperations, stack: ExitStack, run: str
 ) -> tuple[LeasedDisk | None, tuple[Refusal, ...]]:
-    """Lock and open a disk; return refusals if it is not the device that was checked."""
     node = one.node
     if node is None:
         raise ValueError(f"{one.declared.id} was not found, and is to be opened")
@@ -133,12 +122,13 @@ def _acquire(
     stack.callback(lock.close)
     disk = LeasedDisk(one.declared, node, operations, lock, parts=census.parts_of(node))
     stack.callback(disk.release)
-    try:
-        disk.exclusive = _open_exclusively(node, operations)
-        changes = tuple(_identity_changes(node, disk.exclusive))
-    except OSError as error:
-        return None, (_open_refusal(node, error, operations),)
-    return disk, (*changes, *_other_writers((node, *disk.parts), operations))
+    refusals = disk.try_open()
+    if disk.exclusive is None:
+        return None, refusals
+    # Virtual machines write to a disk or partition without an exclusive open.
+    writers = ((one.path, operations.find_users(one.dev, writing=True)) for one in (node, *disk.parts))
+    busy = (Refusal(Reason.BUSY, f"{path} is open for writing by {users}") for path, users in writers if users)
+    return disk, (*refusals, *busy)
 
 
 def _open_exclusively(node: Node, operations: DiskOperations) -> OpenDisk:
@@ -173,23 +163,15 @@ def _identity_changes(node: Node, opened: OpenDisk) -> Iterator[Refusal]:
             yield Refusal(Reason.CHANGED, f"{node.path} had the {what} {value} when it was checked, now {now}")
 
 
-def _other_writers(nodes: Iterable[Node], operations: DiskOperations) -> Iterator[Refusal]:
-    """Yield other processes that write to a disk or partition: virtual machines do so without an exclusive open."""
-    for node in nodes:
-        if writers := operations.find_users(node.dev, writing=True):
-            yield Refusal(Reason.BUSY, f"{node.path} is open for writing by {writers}")
-
-
 def _compare_checks(before: DiskCheck, after: DiskCheck) -> DiskCheck:
     """Return the second check, with a refusal if anything changed since the first."""
     was, now, name = before.node, after.node, before.declared.id
     if was is None or now is None:
-        return DiskCheck(before.declared, was, (Refusal(Reason.CHANGED, f"{name} no longer exists"), *after.refusals))
-    if was.dev != now.dev:
-        moved = f"{name} led to {was.path} ({was.dev}), and now leads to {now.path} ({now.dev})"
-        return DiskCheck(before.declared, was, (Refusal(Reason.CHANGED, moved), *after.refusals))
-    if after.refusals:
-        return DiskCheck(
-            before.declared, was, (Refusal(Reason.CHANGED, f"{name} was free at the first check"), *after.refusals)
-        )
-    return after
+        change = f"{name} no longer exists"
+    elif was.dev != now.dev:
+        change = f"{name} led to {was.path} ({was.dev}), and now leads to {now.path} ({now.dev})"
+    elif after.refusals:
+        change = f"{name} was free at the first check"
+    else:
+        return after
+    return replace(before, refusals=(Refusal(Reason.CHANGED, change), *after.refusals))

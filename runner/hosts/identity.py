@@ -9,7 +9,7 @@ from shlex import join
 from typing import TYPE_CHECKING, Literal
 
 from runner.base.errors import BadInput, HarnessBroken
-from runner.hosts.inventory import SECTOR
+from runner.hosts import SECTOR
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,7 +44,6 @@ def encode(label: Label) -> bytes:
 
 
 def decode(text: str) -> Label | None:
-    """Return the label of a block; None if there is no complete one."""
     words = text.rstrip("\0").split(" ", 3)
     if len(words) != 4 or words[:2] != [MAGIC, "1"] or words[2] != _digest(words[3]):
         return None
@@ -87,7 +86,6 @@ matrix_same() {
 
 
 def identity_check(disks: Iterable[tuple[str, Node]], sysfs: str = SYSFS) -> str:
-    """Return bash that ends if a disk, by the name that scripts use, is not the device that was checked."""
     calls = [f"{join(('matrix_same', *_arguments(path, node, sysfs)))} || exit 1\n" for path, node in disks]
     return "".join([CHECK, *calls]) if calls else ""
 
@@ -99,7 +97,6 @@ def _arguments(path: str, node: Node, sysfs: str) -> tuple[str, ...]:
 
 
 def parse_report(output: bytes, mark: str) -> tuple[str, str]:
-    """Return `gone` or `other`, and the details; two empty strings if the check passed."""
     line = output.partition(b"\n")[0].decode(errors="replace")
     word, _, said = line.removeprefix(f"{mark} ").partition(" ")
     return (word, said) if line.startswith(mark) and word in {"gone", "other"} else ("", "")
@@ -115,7 +112,6 @@ class DiskSwapped(HarnessBroken):
 
 
 def require_lasting_identity(name: str, path: str, node: Node) -> None:
-    """Raise BadInput if a disk cannot be distinguished from another one that takes its place."""
     if path == node.path and not node.sequence:
         raise BadInput(
             f"{name} is only known as {path}, a name that another disk could get",

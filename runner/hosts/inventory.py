@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -10,22 +11,19 @@ from typing import TYPE_CHECKING
 import orjson
 
 from runner.base.errors import HarnessBroken
-from runner.hosts import identity
+from runner.hosts import SECTOR, identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from runner.hosts.identity import Label
 
-SECTOR = 512
 #: SCSI types of disks, simplified and zoned ones included; other types are tapes, CD-ROMs and the like.
 SCSI_DISKS = {"", "0", "14", "20"}
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Content on a device that wipefs or blkid recognised."""
-
     type: str
     offset: str = ""
     uuid: str = ""
@@ -58,7 +56,6 @@ class Node:
     firmware: str = ""
     rotational: bool = False
     transport: str = ""
-    #: The file behind a loop device.
     backing: str = ""
     mapping: str = ""
     mapping_uuid: str = ""
@@ -66,13 +63,11 @@ class Node:
     bcache: str = ""
     #: A number that the kernel never reuses for another medium or device.
     sequence: str = ""
-    #: Bytes since boot.
     written: int = 0
     signatures: tuple[Signature, ...] = ()
     #: Non-zero bytes in the places that were read; None if unknown.
     filled: int | None = None
     label: Label | None = None
-    #: Why its content could not be read.
     unreadable: str = ""
 
     @property
@@ -81,7 +76,6 @@ class Node:
 
     @property
     def is_disk(self) -> bool:
-        """It is not made of other devices."""
         return not (self.partition or self.mapping or self.array_state or self.name.startswith(("md", "dm-", "zram")))
 
     @property
@@ -104,8 +98,6 @@ class StableName:
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A mounted file system, in this or another mount namespace."""
-
     dev: str
     source: str
     point: str
@@ -114,14 +106,11 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """All block devices of a host, and how they are stacked."""
-
     nodes: Mapping[str, Node] = field(default_factory=dict)
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     holders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     names: tuple[StableName, ...] = ()
     mounts: tuple[Mount, ...] = ()
-    #: Active swap, by device number.
     swaps: Mapping[str, str] = field(default_factory=dict)
     #: The file system's UUID, by the name of each device of a mounted btrfs.
     btrfs: Mapping[str, str] = field(default_factory=dict)
@@ -142,8 +131,6 @@ class Census:
 
 @dataclass
 class _Facts:
-    """Lines of the inventory, sorted by subject."""
-
     keys: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
     parts: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     holders: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -157,7 +144,6 @@ class _Facts:
 
 
 def parse_census(text: str) -> Census:
-    """Parse the output of the inventory script; raise HarnessBroken if it was cut short."""
     # Not splitlines(): names can contain Unicode line separators.
     lines = [line.split("\t") for line in text.removesuffix("\n").split("\n")]
     if not lines or lines[-1] != ["end"]:
@@ -170,11 +156,13 @@ def parse_census(text: str) -> Census:
     for words in lines:
         _add_line(facts, words)
     nodes = {name: _build_node(name, keys, facts) for name, keys in facts.keys.items() if "dev" in keys}
+    known = {link.name for link in facts.links}
+    without_udev = (StableName(name, one.dev, one.path) for one in nodes.values() for name in _udev_names(one))
     return Census(
         nodes=MappingProxyType(nodes),
         parts=_freeze(facts.parts),
         holders=_freeze(facts.holders),
-        names=(*facts.links, *_names_without_udev(nodes.values(), {link.name for link in facts.links})),
+        names=(*facts.links, *(one for one in without_udev if one.name not in known)),
         mounts=tuple(facts.mounts),
         swaps=MappingProxyType(facts.swaps),
         btrfs=MappingProxyType(facts.btrfs),
@@ -204,83 +192,65 @@ def _add_line(facts: _Facts, words: list[str]) -> None:
 
 
 def _add_reported(facts: _Facts, words: list[str]) -> None:
-    """Add what drivers and programs print, which can be malformed."""
     match words:
         case ["swap", dev, path]:
             facts.swaps[dev] = path
         case ["btrfs", name, uuid]:
             facts.btrfs[name] = uuid
-        case ["mdstat", line]:
-            for member, array in _md_members(line):
-                facts.holders[member].append(array)
-        case ["wipefs", name, said]:
+        case ["mdstat", line]:  # as `md0 : active raid1 sdb1[1] sda1[0](F)`
+            array, _, members = line.partition(" : ")
+            for member in re.findall(r"(\S+)\[", members):
+                facts.holders[member].append(array.strip())
+        case ["wipefs", name, output]:
             try:
-                facts.signatures[name] += _parse_wipefs(said)
+                found = orjson.loads(output)["signatures"] if output.strip() else ()
+                keys = ("type", "offset", "uuid", "label")
+                facts.signatures[name] += [Signature(*(str(one.get(key) or "") for key in keys)) for one in found]
             except (orjson.JSONDecodeError, KeyError, TypeError):
-                facts.keys[name]["unreadable"] = f"wipefs printed invalid JSON: {said[:200]}"
-        case ["blkid", name, status, *said]:
-            facts.signatures[name] += _parse_blkid(int(status), " ".join(said), facts.signatures[name])
-            facts.signatures[name] = list(_add_table_uuids(" ".join(said), facts.signatures[name]))
-        case ["lsblk", said]:
-            _add_lsblk(facts, said)
+                facts.keys[name]["unreadable"] = f"wipefs printed invalid JSON: {output[:200]}"
+        case ["blkid", name, status, *output]:
+            facts.signatures[name] += _parse_blkid(int(status), " ".join(output), facts.signatures[name])
+            facts.signatures[name] = list(_add_table_uuids(" ".join(output), facts.signatures[name]))
+        case ["lsblk", output]:
+            _add_lsblk(facts, output)
 
 
-def _add_lsblk(facts: _Facts, said: str) -> None:
+def _add_lsblk(facts: _Facts, output: str) -> None:
+    """Add facts of each device and those below it, from udev or from sysfs by lsblk itself."""
     try:
-        told = list(_parse_lsblk(said))
+        rows = orjson.loads(output)["blockdevices"]
+        while rows:
+            row = rows.pop()
+            rows += row.get("children", ())
+            for key in ("serial", "wwn", "model", "tran"):
+                if row.get(key):
+                    name = row["kname"].replace("/", "!")
+                    facts.keys[name].setdefault(f"lsblk {key}", str(row[key]).strip())
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
-        facts.lsblk_error = f"lsblk printed invalid JSON: {said[:200]}"
-        return
-    for name, key, value in told:
-        facts.keys[name].setdefault(key, value)
+        facts.lsblk_error = f"lsblk printed invalid JSON: {output[:200]}"
 
 
-def _parse_wipefs(said: str) -> Iterator[Signature]:
-    for one in orjson.loads(said)["signatures"] if said.strip() else ():
-        yield Signature(*(str(one.get(key) or "") for key in ("type", "offset", "uuid", "label")))
-
-
-def _parse_blkid(status: int, said: str, known: Iterable[Signature]) -> Iterator[Signature]:
+def _parse_blkid(status: int, output: str, known: Iterable[Signature]) -> Iterator[Signature]:
     """Yield what blkid found besides wipefs. Status 2: no signature; status 8: several, and blkid does not choose."""
     if status == 8:
-        yield Signature(f"several at once ({said or 'blkid cannot tell which'})")
+        yield Signature(f"several at once ({output or 'blkid cannot tell which'})")
     elif status == 0:
-        pairs = dict(word.partition("=")[::2] for word in said.split())
+        pairs = dict(word.partition("=")[::2] for word in output.split())
         types = {one.type for one in known}
         for key, uuid in (("TYPE", "UUID"), ("PTTYPE", "PTUUID")):
             if key in pairs and pairs[key] not in types:
                 yield Signature(pairs[key], uuid=pairs.get(uuid, ""))
     elif status != 2:
-        yield Signature(f"content at which blkid failed: {said}")
+        yield Signature(f"content at which blkid failed: {output}")
 
 
-def _add_table_uuids(said: str, known: Iterable[Signature]) -> Iterator[Signature]:
+def _add_table_uuids(output: str, known: Iterable[Signature]) -> Iterator[Signature]:
     """Add UUIDs of partition tables, which blkid knows and wipefs does not. A GPT has a protective MBR as well."""
-    pairs = dict(word.partition("=")[::2] for word in said.split())
+    pairs = dict(word.partition("=")[::2] for word in output.split())
     kind = pairs.get("PTTYPE", "")
     for one in known:
         of_it = one.type == kind or (kind == "gpt" and one.type == "PMBR")
         yield replace(one, uuid=pairs.get("PTUUID", "")) if of_it and not one.uuid else one
-
-
-def _parse_lsblk(said: str) -> Iterator[tuple[str, str, str]]:
-    """Yield facts of each device and those below it, from udev or from sysfs by lsblk itself."""
-    rows = orjson.loads(said)["blockdevices"]
-    while rows:
-        row = rows.pop()
-        rows += row.get("children", ())
-        for key in ("serial", "wwn", "model", "tran"):
-            if row.get(key):
-                yield row["kname"].replace("/", "!"), f"lsblk {key}", str(row[key]).strip()
-
-
-def _md_members(line: str) -> Iterator[tuple[str, str]]:
-    """Parse `md0 : active raid1 sdb1[1] sda1[0](F)`."""
-    array, _, rest = line.partition(" : ")
-    for word in rest.split():
-        member, bracket, _ = word.partition("[")
-        if bracket:
-            yield member, array.strip()
 
 
 def _unescape(text: str) -> str:
@@ -296,7 +266,7 @@ def _build_node(name: str, keys: Mapping[str, str], facts: _Facts) -> Node:
     stat = first("stat").split()
     # If the driver reports both, lsblk is not needed. Otherwise lsblk may be needed to detect a twin.
     serial, wwn = first("vpd_pg80", "serial", "device/serial"), first("wwid", "device/wwid")
-    unheard = "" if serial and wwn else facts.lsblk_error
+    lsblk_error = "" if serial and wwn else facts.lsblk_error
     filled = first("filled")
     return Node(
         name=name,
@@ -325,22 +295,15 @@ def _build_node(name: str, keys: Mapping[str, str], facts: _Facts) -> Node:
         signatures=tuple(dict.fromkeys(facts.signatures.get(name, ()))),
         filled=int(filled) if filled.isdecimal() else None,
         label=identity.decode(first("label")),
-        unreadable=first("unreadable") or unheard,
+        unreadable=first("unreadable") or lsblk_error,
     )
 
 
-def _names_without_udev(nodes: Iterable[Node], known: set[str]) -> Iterator[StableName]:
-    """Yield the names that udev would give, where the kernel knows enough."""
-    for node in nodes:
-        if node.partition or node.backing:
-            continue
-        for name in _udev_names(node):
-            if name not in known:
-                yield StableName(name, node.dev, node.path)
-
-
 def _udev_names(node: Node) -> Iterator[str]:
+    """Yield the names that udev would give, where the kernel knows enough."""
     wwn = node.wwn
+    if node.partition or node.backing:
+        return
     if wwn.startswith("naa."):
         yield f"wwn-0x{wwn.removeprefix('naa.')}"
     elif wwn.startswith("0x"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from runner.hosts.disk_ledger import (
     wear_refusal,
     write_record,
 )
-from runner.hosts.exclusive import DisksRefused, LeasedDisk, acquire_disks
+from runner.hosts.exclusive import DisksRefused, LeasedDisk, acquire_disks, raise_if_refused
 from runner.hosts.operations import LOCAL
 from runner.hosts.reasons import OwnMarks
 from runner.hosts.vfio import check_controller, controller_of
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from runner.hosts.inventory import Census, Node
-    from runner.hosts.operations import DiskOperations
+    from runner.hosts.inventory import Census
+    from runner.hosts.operations import DiskOperations, Lock
     from runner.hosts.reasons import Refusal
     from runner.language.hosts import DeclaredDisk
 
@@ -65,15 +65,10 @@ def _describe_loss(one: DiskCheck) -> str:
         filter(None, (node.path, node.model, f"serial {node.serial}" if node.serial else "", f"{node.size} bytes"))
     )
     written = ", ".join(map(str, node.signatures))
-    return f"{one.declared.id} ({what}): {written or _describe_content(node)}"
-
-
-def _describe_content(node: Node) -> str:
-    if node.filled is None:
-        return "its content could not be read"
+    filled = f"labelled by the run {node.label.run}" if node.label else "unrecognised data"
     if not node.filled:
-        return "zeros in the eight places that were read"
-    return f"labelled by the run {node.label.run}" if node.label else "unrecognised data"
+        filled = "zeros in the eight places that were read" if node.filled == 0 else "its content could not be read"
+    return f"{one.declared.id} ({what}): {written or filled}"
 
 
 class WearExceeded(BadInput):
@@ -82,8 +77,6 @@ class WearExceeded(BadInput):
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The run that leases disks, and the options of its user."""
-
     run: str
     matrix: str
     folder: Path
@@ -97,7 +90,6 @@ class Lease:
     marks: Callable[[Sequence[LeasedDisk]], Iterable[str]] = lambda _: ()
     #: Names of the disks in the guest, in order; empty if scripts run on the host.
     inside: tuple[str, ...] = ()
-    #: The boot id of the host that has the disks.
     boot: str = ""
     operations: DiskOperations = LOCAL
     reach: str = "local"
@@ -109,8 +101,7 @@ class Lease:
 _ANY_DISK = "any disk"
 
 
-@contextmanager
-def exclude_other_runs(operations: DiskOperations, run: str, reach: str) -> Iterator[None]:
+def exclude_other_runs(operations: DiskOperations, run: str, reach: str) -> closing[Lock]:
     """Allow one run per host to measure its disks: they may share a controller."""
     lock, holder = operations.lock(_ANY_DISK, run)
     if lock is None:
@@ -120,10 +111,7 @@ def exclude_other_runs(operations: DiskOperations, run: str, reach: str) -> Iter
             resolution="wait until that run ends; if the disks share neither controller nor bus, set "
             "`shares: nothing` for the host in hosts.yaml",
         )
-    try:
-        yield
-    finally:
-        lock.close()
+    return closing(lock)
 
 
 @contextmanager
@@ -135,10 +123,7 @@ def lease_disks(
     say: Callable[[str], None],
     warn: Callable[[str], None] | None = None,
 ) -> Iterator[tuple[LeasedDisk, ...]]:
-    """Lease the disks, or raise before the first write.
-
-    `warn` gets what cannot be released, instead of `say`.
-    """
+    """Lease the disks, or raise before the first write. `warn` gets what cannot be released, instead of `say`."""
     known = own_marks(lease.state, lease.run, lease.reach)
     with (
         nullcontext() if lease.shares_nothing else exclude_other_runs(lease.operations, lease.run, lease.reach),
@@ -149,7 +134,9 @@ def lease_disks(
             say(f"not root: cannot see whether {hidden} write to these disks without an exclusive open")
         _check_wear(disks, lease, now())
         require_closed_partitions(disks)
-        _assign_controllers(disks)
+        raise_if_refused([check_controller(DiskCheck(one.declared, one.node, ())) for one in disks])
+        for one in disks:
+            one.controller = controller_of(one.node).address if one.declared.whole else ""
         warn = warn or say
         marks, mine = tuple(sorted(lease.marks(disks))), list[LeasedDisk]()
         try:
@@ -177,15 +164,6 @@ def _check_wear(disks: Sequence[LeasedDisk], lease: Lease, now: datetime) -> Non
         )
 
 
-def _assign_controllers(disks: Sequence[LeasedDisk]) -> None:
-    """Set each disk's controller if it is passed through too; raise DisksRefused if one cannot be."""
-    checks = [check_controller(DiskCheck(one.declared, one.node, ())) for one in disks]
-    if any(one.refusals for one in checks):
-        raise DisksRefused(checks)
-    for one in disks:
-        one.controller = controller_of(one.node).address if one.declared.whole else ""
-
-
 def _lease_record(one: LeasedDisk, lease: Lease, now: datetime, marks: tuple[str, ...], inside: str) -> LeaseRecord:
     return LeaseRecord(
         disk=one.declared.id,
@@ -206,7 +184,6 @@ def _lease_record(one: LeasedDisk, lease: Lease, now: datetime, marks: tuple[str
 def _return_disks(
     disks: Sequence[LeasedDisk], marks: frozenset[str], ask: Callable[[], Census], lease: Lease, now: datetime
 ) -> Iterator[str]:
-    """Count what was written to each disk, and release the disks that are clean."""
     census = ask()
     found = [(one, census.by_number(one.node.dev)) for one in disks]
     # After a reboot of a remote host, device numbers may belong to other disks.
@@ -221,7 +198,6 @@ def _return_disks(
 
 
 def _try_return(one: LeasedDisk, mine: OwnMarks, census: Census, ask: Callable[[], Census]) -> str:
-    """Release a disk, or return why it cannot be. A dead disk must not keep the others from being released."""
     try:
         why = check_disk(census, one.declared, mine).refusals
         if not why:

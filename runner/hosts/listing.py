@@ -15,9 +15,9 @@ from runner.results.disk_health import parse_report
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from subprocess import CompletedProcess
 
     from runner.hosts.agent.connection import Connection
+    from runner.hosts.checks import DiskCheck
     from runner.hosts.inventory import Census, Node
     from runner.hosts.reasons import OwnMarks, Refusal
     from runner.language.hosts import DeclaredDisk
@@ -31,7 +31,6 @@ def local_census(script: str) -> Census:
 
 
 def take_census(connection: Connection | None, script: str) -> Census:
-    """Return the census of a host; of this one if there is no connection."""
     return parse_census(run_query(connection, script))
 
 
@@ -43,16 +42,13 @@ def query_health(connection: Connection | None, script: str) -> dict[str, Smart]
 
 
 def run_query(connection: Connection | None, script: str) -> str:
-    """Return the output of a read-only script on a host."""
     if connection is None:
-        return _check_answer(process.run(["bash", "-c", script], timeout=PATIENCE), "this machine")
-    return _check_answer(connection.query(script, PATIENCE), connection.name)
-
-
-def _check_answer(answer: CompletedProcess[str], host: str) -> str:
+        answer = process.run(["bash", "-c", script], timeout=PATIENCE)
+    else:
+        answer = connection.query(script, PATIENCE)
     if answer.returncode:
         raise HarnessBroken(
-            f"{host} cannot list its disks",
+            f"{connection.name if connection else 'this machine'} cannot list its disks",
             details=answer.stderr[-2000:].strip() or f"the inventory script ended with status {answer.returncode}",
             resolution="`matrix doctor` shows what is missing",
         )
@@ -61,8 +57,6 @@ def _check_answer(answer: CompletedProcess[str], host: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ListedDisk:
-    """One disk that is present, or that is declared and missing."""
-
     #: Empty if the disk is missing.
     path: str
     names: tuple[str, ...]
@@ -76,7 +70,6 @@ class ListedDisk:
     usable: bool
     refusals: tuple[Refusal, ...]
     firmware: str = ""
-    #: None if it was not queried.
     health: Smart | None = None
 
 
@@ -86,32 +79,22 @@ def list_disks(
     ours: OwnMarks = NO_MARKS,
     healths: Mapping[str, Smart] | None = None,
 ) -> tuple[ListedDisk, ...]:
-    """Return declared disks first, then all others."""
     checks = check_disks(census, declarations, ours)
-    declared = [
-        _listed_disk(census, one.node, one.declared.id, one.refusals)
-        if one.node
-        else ListedDisk(
-            "",
-            (one.declared.id,),
-            one.declared.size,
-            "",
-            "",
-            one.declared.serial,
-            one.declared.wwn,
-            one.declared.id,
-            False,
-            one.refusals,
-        )
+    declared = (
+        _listed_disk(census, one.node, one.declared.id, one.refusals) if one.node else _missing_disk(one)
         for one in checks
-    ]
-    there = {one.node.dev for one in checks if one.node}
-    others = [node for node in census.disks if node.dev not in there]
-    found = (
-        *declared,
-        *(_listed_disk(census, node, "", check_undeclared(census, node, declarations)) for node in others),
     )
-    return tuple(replace(one, health=(healths or {}).get(one.path)) for one in found)
+    present = {one.node.dev for one in checks if one.node}
+    others = (node for node in census.disks if node.dev not in present)
+    undeclared = (_listed_disk(census, node, "", check_undeclared(census, node, declarations)) for node in others)
+    return tuple(replace(one, health=(healths or {}).get(one.path)) for one in (*declared, *undeclared))
+
+
+def _missing_disk(check: DiskCheck) -> ListedDisk:
+    disk = check.declared
+    return ListedDisk(
+        "", (disk.id,), disk.size, "", "", disk.serial, disk.wwn, disk.id, usable=False, refusals=check.refusals
+    )
 
 
 def _listed_disk(census: Census, node: Node, declared: str, refusals: tuple[Refusal, ...]) -> ListedDisk:

@@ -1,4 +1,4 @@
-"""Disk operations: their protocols, those on this host, and those of an agent on another host."""
+"""Disk operations on this host, and those of an agent on another host."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from runner.base import process
 from runner.base.errors import HarnessBroken
+from runner.hosts import SECTOR
 from runner.hosts.agent import agent
 from runner.hosts.agent.client import LOCKS, AgentLost
-from runner.hosts.inventory import SECTOR
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,47 +24,6 @@ if TYPE_CHECKING:
     from runner.hosts.agent.client import AgentClient
     from runner.hosts.exclusive import LeasedDisk
     from runner.hosts.inventory import Node
-
-
-class Lock(Protocol):
-    def close(self) -> None:
-        """Release the lock. Never raises: an agent that cannot be reached releases it by itself."""
-
-
-class OpenDisk(Protocol):
-    """A disk that is open for reading, exclusively."""
-
-    def close(self) -> None:
-        """Close it. Never raises."""
-
-    def identify(self) -> Mapping[str, str]:
-        """Return `number`, `size` and `sequence` of the open device; the last is empty before Linux 5.15."""
-
-    def write(self, block: bytes, at: int) -> None:
-        """Write the block durably."""
-
-    def reread_partitions(self) -> None:
-        """Make the kernel read the partition table again."""
-
-
-class DiskOperations(Protocol):
-    def lock(self, identity: str, run: str) -> tuple[Lock | None, str]:
-        """Lock a disk by its identity. Return None and the holder if it is locked already."""
-
-    def open(self, node: Node) -> OpenDisk:
-        """Open it exclusively, without waiting; raise OSError."""
-
-    def find_users(self, dev: str, *, writing: bool = False) -> str:
-        """Return which visible processes, or kernel targets, have a device open (for writing)."""
-
-    def hidden_processes(self) -> str:
-        """Return whose open devices are not visible; empty if all are."""
-
-    def run(self, script: str, patience: float) -> str:
-        """Run a bash script to its end; return its error output if it failed."""
-
-    def dismiss(self, run: str) -> None:
-        """End the agent of a run whose runner is gone."""
 
 
 LOCK_FOLDER = Path("/run/lock/matrix")
@@ -88,7 +47,6 @@ class Descriptor:
         agent.write_block(self.number, at, block)
 
     def writable(self) -> int:
-        """Return another descriptor of the same device, for writing; the caller closes it."""
         return agent.reopen_for_writing(self.number)
 
     def reread_partitions(self) -> None:
@@ -97,16 +55,29 @@ class Descriptor:
 
 @dataclass(frozen=True, slots=True)
 class LocalOperations:
-    """`locks` is the folder that all runs of this host share."""
-
     locks: Path = LOCK_FOLDER
 
     def lock(self, identity: str, run: str) -> tuple[Descriptor | None, str]:
-        """Return the lock as a descriptor: a process that inherits it keeps the disk locked."""
-        return take_lock(identity, self.locks, run)
+        """Lock a disk; return None and the holder if it is locked. A process that inherits the lock keeps it."""
+        holder = ""
+        for left in reversed(range(OPEN_TRIES)):
+            try:
+                self.locks.parent.mkdir(parents=True, exist_ok=True)
+                found = agent.lock_disk(str(self.locks), lock_name(identity), run and f"the run {run}", {os.geteuid()})
+            except OSError as error:
+                raise lock_failure(error.strerror or "", str(error.filename or self.locks)) from None
+            if isinstance(found, int):
+                return Descriptor(found), ""
+            holder = read_holder(*found, self.locks)
+            process_id = re.search(r"process (\d+)$", holder)
+            # If the holder was killed, a virtual machine that inherited its lock may still be exiting.
+            if not left or not process_id or Path("/proc", process_id[1]).exists():
+                break
+            time.sleep(OPEN_PAUSE)
+        return None, holder
 
     def open(self, node: Node) -> Descriptor:
-        return Descriptor(agent.open_disk(node.path))
+        return Descriptor(os.open(node.path, os.O_RDONLY | os.O_EXCL))
 
     def find_users(self, dev: str, *, writing: bool = False) -> str:
         major, minor = map(int, dev.split(":"))
@@ -138,29 +109,6 @@ def lock_name(identity: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "_", identity)
 
 
-def take_lock(identity: str, locks: Path, run: str) -> tuple[Descriptor | None, str]:
-    holder = ""
-    for left in reversed(range(OPEN_TRIES)):
-        try:
-            locks.parent.mkdir(parents=True, exist_ok=True)
-            found = agent.lock_disk(str(locks), lock_name(identity), run and f"the run {run}", {os.geteuid()})
-        except OSError as error:
-            raise lock_failure(error.strerror or "", str(error.filename or locks)) from None
-        if isinstance(found, int):
-            return Descriptor(found), ""
-        holder = read_holder(*found, locks)
-        if not left or not _is_dead(holder):
-            break
-        time.sleep(OPEN_PAUSE)
-    return None, holder
-
-
-def _is_dead(holder: str) -> bool:
-    """The holder was killed, but a virtual machine that inherited its lock is still exiting."""
-    found = re.search(r"process (\d+)$", holder)
-    return found is not None and not Path("/proc", found[1]).exists()
-
-
 def read_holder(what: str, words: str, locks: Path | str, where: str = "") -> str:
     """Return who holds a lock that the agent did not take; raise HarnessBroken if its folder is unsafe."""
     if what == "taken":
@@ -174,7 +122,6 @@ def read_holder(what: str, words: str, locks: Path | str, where: str = "") -> st
 
 
 def find_character_device_users(file: Path) -> str:
-    """Return which processes have a character device open."""
     try:
         number = file.stat().st_rdev
     except OSError:
@@ -197,7 +144,6 @@ class RemoteLock:
     name: str
 
     def close(self) -> None:
-        """Release it. An agent that is lost has released everything already."""
         with suppress(AgentLost):
             self.agent.ask(self.release, self.name)
 
@@ -242,21 +188,16 @@ class RemoteOperations:
         return ""
 
     def read_write_counters(self, disks: Sequence[LeasedDisk]) -> dict[str, int]:
-        """Return the bytes that its kernel counted for each disk, by identity; empty while the connection is down."""
         answer = self.agent.ask_now("counted", *(one.node.name for one in disks)).split()
         found = {one.node.identity: int(sectors) * SECTOR for one, sectors in zip(disks, answer, strict=False)}
         return {identity: written for identity, written in found.items() if written >= 0}
 
     def limit_writes(self, disks: Sequence[LeasedDisk], most: Mapping[str, int]) -> bool:
-        """Make the agent stop scripts at these counters while the connection is down.
-
-        Return whether it received them.
-        """
+        """Make the agent stop scripts at these counters while the connection is down; return its consent."""
         named = {one.node.name: most[one.node.identity] // SECTOR for one in disks if one.node.identity in most}
         return self.agent.limit_writes(named)
 
     def run(self, script: str, patience: float) -> str:
-        """Run the script to its end, even if the connection drops meanwhile."""
         done = self.agent.run_script(token_hex(8), script.encode(), patience)
         if done.timed_out:
             return f"it did not end within {patience:g} s"
@@ -269,8 +210,13 @@ class RemoteOperations:
 
 
 def _raise_if_failed(answer: Sequence[bytes]) -> Sequence[bytes]:
-    """Raise the remote system's error, if the answer is one."""
     if answer[0] == b"failed":
         number, words, what = (one.decode(errors="replace") for one in answer[1:4])
         raise OSError(int(number), words, what)
     return answer
+
+
+#: `close` of these never raises. Opening raises OSError, and does not wait.
+Lock = Descriptor | RemoteLock
+OpenDisk = Descriptor | RemoteDisk
+DiskOperations = LocalOperations | RemoteOperations

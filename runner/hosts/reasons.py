@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,61 +14,75 @@ if TYPE_CHECKING:
     from runner.language.hosts import DeclaredDisk
 
 
+_WIPE = "check what it is; if it is not needed, add `wipe: allowed` to the disk in hosts.yaml"
+_IN_USE = "it is in use, and matrix does not end that; choose another disk"
+_LOOK = "compare hosts.yaml with the output of `matrix disks`"
+_OTHER = "choose another disk"
+
+
 class Reason(StrEnum):
+    advice: str
+
+    def __new__(cls, name: str, advice: str) -> Self:
+        reason = str.__new__(cls, name)
+        reason._value_, reason.advice = name, advice
+        return reason
+
     # The kind of device.
-    NOT_NAMED = "not named"
-    NOT_THERE = "not there"
-    AMBIGUOUS = "ambiguous"
-    NO_BLOCK_DEVICE = "no block device"
-    PARTITION = "partition"
-    NO_DISK = "no disk"
-    OPTICAL = "optical"
-    REMOVABLE = "removable"
-    READ_ONLY = "read-only"
-    NO_SIZE = "no size"
+    NOT_NAMED = "not named", "to allow it, add it to hosts.yaml with the values that `matrix disks` shows"
+    NOT_THERE = "not there", _LOOK
+    AMBIGUOUS = "ambiguous", _LOOK
+    NO_BLOCK_DEVICE = "no block device", _LOOK
+    PARTITION = "partition", _LOOK
+    NO_DISK = "no disk", _LOOK
+    OPTICAL = "optical", _LOOK
+    REMOVABLE = "removable", _OTHER
+    READ_ONLY = "read-only", _OTHER
+    NO_SIZE = "no size", _OTHER
     # The wrong disk.
-    ELSEWHERE = "elsewhere"
-    WRONG_SERIAL = "wrong serial"
-    WRONG_WWN = "wrong WWN"
-    WRONG_SIZE = "wrong size"
-    TWIN = "twin"
-    TWICE = "twice"
-    NOT_FOR_THIS = "not for this"
+    ELSEWHERE = "elsewhere", _LOOK
+    WRONG_SERIAL = "wrong serial", _LOOK
+    WRONG_WWN = "wrong WWN", _LOOK
+    WRONG_SIZE = "wrong size", _LOOK
+    TWIN = "twin", "keep one path to the disk and remove the other"
+    TWICE = "twice", "name each disk once"
+    NOT_FOR_THIS = "not for this", "add the matrix to `for:` of the disk, or choose another disk"
     # In use.
-    BOOT_DISK = "boot disk"
-    MOUNTED = "mounted"
-    SWAP_ACTIVE = "swap in use"
-    MD_ACTIVE = "md array"
-    LVM_ACTIVE = "LVM volume"
-    CRYPT_OPEN = "crypt mapping"
-    MULTIPATH = "multipath"
-    MAPPED = "mapped"
-    BCACHE_ACTIVE = "bcache in use"
-    HELD = "held"
+    BOOT_DISK = "boot disk", _IN_USE
+    MOUNTED = "mounted", _IN_USE
+    SWAP_ACTIVE = "swap in use", _IN_USE
+    MD_ACTIVE = "md array", _IN_USE
+    LVM_ACTIVE = "LVM volume", _IN_USE
+    CRYPT_OPEN = "crypt mapping", _IN_USE
+    MULTIPATH = "multipath", _IN_USE
+    MAPPED = "mapped", _IN_USE
+    BCACHE_ACTIVE = "bcache in use", _IN_USE
+    HELD = "held", _IN_USE
     # Content.
-    PARTITION_TABLE = "partition table"
-    RAID_MEMBER = "RAID superblock"
-    LVM_LABEL = "LVM label"
-    LUKS = "LUKS header"
-    ZFS = "zfs label"
-    BCACHE = "bcache superblock"
-    SWAP = "swap signature"
-    FILE_SYSTEM = "file system"
-    UNKNOWN_DATA = "unknown data"
-    FOREIGN_LABEL = "label of another disk"
-    LEFT_OVER = "left over"
-    UNREADABLE = "unreadable"
+    PARTITION_TABLE = "partition table", _WIPE
+    RAID_MEMBER = "RAID superblock", _WIPE
+    LVM_LABEL = "LVM label", _WIPE
+    LUKS = "LUKS header", _WIPE
+    ZFS = "zfs label", _WIPE
+    BCACHE = "bcache superblock", _WIPE
+    SWAP = "swap signature", _WIPE
+    FILE_SYSTEM = "file system", _WIPE
+    UNKNOWN_DATA = "unknown data", _WIPE
+    FOREIGN_LABEL = "label of another disk", _WIPE
+    LEFT_OVER = "left over", "if that run has ended, `matrix clean` takes apart what it left"
+    UNREADABLE = "unreadable", "only root can read disks; if you are root, check the disk for errors"
     # Found while locking and opening.
-    BUSY = "busy"
-    LOCKED = "locked"
-    CHANGED = "changed"
-    CONTROLLER = "controller"
+    BUSY = "busy", "stop what has it open, or choose another disk"
+    LOCKED = "locked", "wait until that run ends"
+    CHANGED = "changed", "find out what changes the disks of this host, then try again"
+    CONTROLLER = (
+        "controller",
+        "remove the obstacle, or `vfio:` of the disk in hosts.yaml: then QEMU emulates the controller",
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """One reason and its evidence."""
-
     reason: Reason
     evidence: str
 
@@ -76,74 +90,21 @@ class Refusal:
         return f"{self.reason}: {self.evidence}"
 
 
-_WIPE = "check what it is; if it is not needed, add `wipe: allowed` to the disk in hosts.yaml"
-_IN_USE = "it is in use, and matrix does not end that; choose another disk"
-_LOOK = "compare hosts.yaml with the output of `matrix disks`"
-
-#: Advice for each reason.
-ADVICE = {
-    Reason.NOT_NAMED: "to allow it, add it to hosts.yaml with the values that `matrix disks` shows",
-    Reason.TWICE: "name each disk once",
-    Reason.TWIN: "keep one path to the disk and remove the other",
-    Reason.LEFT_OVER: "if that run has ended, `matrix clean` takes apart what it left",
-    Reason.LOCKED: "wait until that run ends",
-    Reason.BUSY: "stop what has it open, or choose another disk",
-    Reason.CONTROLLER: "remove the obstacle, or `vfio:` of the disk in hosts.yaml: then QEMU emulates the controller",
-    Reason.CHANGED: "find out what changes the disks of this host, then try again",
-    Reason.NOT_FOR_THIS: "add the matrix to `for:` of the disk, or choose another disk",
-    **dict.fromkeys(
-        [Reason.NOT_THERE, Reason.AMBIGUOUS, Reason.NO_BLOCK_DEVICE, Reason.PARTITION, Reason.NO_DISK, Reason.OPTICAL],
-        _LOOK,
-    ),
-    **dict.fromkeys([Reason.REMOVABLE, Reason.READ_ONLY, Reason.NO_SIZE], "choose another disk"),
-    **dict.fromkeys([Reason.ELSEWHERE, Reason.WRONG_SERIAL, Reason.WRONG_WWN, Reason.WRONG_SIZE], _LOOK),
-    **dict.fromkeys(
-        [
-            Reason.BOOT_DISK,
-            Reason.MOUNTED,
-            Reason.SWAP_ACTIVE,
-            Reason.MD_ACTIVE,
-            Reason.LVM_ACTIVE,
-            Reason.CRYPT_OPEN,
-            Reason.MULTIPATH,
-        ],
-        _IN_USE,
-    ),
-    **dict.fromkeys([Reason.MAPPED, Reason.BCACHE_ACTIVE, Reason.HELD], _IN_USE),
-    **dict.fromkeys(
-        [
-            Reason.PARTITION_TABLE,
-            Reason.RAID_MEMBER,
-            Reason.LVM_LABEL,
-            Reason.LUKS,
-            Reason.ZFS,
-            Reason.BCACHE,
-            Reason.SWAP,
-        ],
-        _WIPE,
-    ),
-    **dict.fromkeys([Reason.FILE_SYSTEM, Reason.UNKNOWN_DATA, Reason.FOREIGN_LABEL], _WIPE),
-    Reason.UNREADABLE: "only root can read disks; if you are root, check the disk for errors",
-}
-
-
-_TABLES = {"gpt", "dos", "PMBR", "atari", "bsd", "sun", "sgi", "mac", "solaris_x86", "unixware", "ultrix"}
-_REASONS = {
-    "LVM2_member": Reason.LVM_LABEL,
-    "LVM1_member": Reason.LVM_LABEL,
+_TABLES = ("gpt", "dos", "PMBR", "atari", "bsd", "sun", "sgi", "mac", "solaris_x86", "unixware", "ultrix")
+#: By the type that wipefs or blkid reports.
+_SIGNATURES = {
+    **dict.fromkeys(_TABLES, Reason.PARTITION_TABLE),
+    **dict.fromkeys(("LVM2_member", "LVM1_member"), Reason.LVM_LABEL),
     "crypto_LUKS": Reason.LUKS,
     "zfs_member": Reason.ZFS,
     "bcache": Reason.BCACHE,
-    "swap": Reason.SWAP,
-    "swsuspend": Reason.SWAP,
+    **dict.fromkeys(("swap", "swsuspend"), Reason.SWAP),
     "mpath_member": Reason.MULTIPATH,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class OwnMarks:
-    """Identifiers of our own work on a disk."""
-
     #: The current run; its own lease of a disk is no obstacle.
     run: str = ""
     #: UUIDs of what our runs made (arrays, groups, file systems, tables).
@@ -170,7 +131,6 @@ def plain_wwn(wwn: str) -> str:
 
 
 def foreign_content(node: Node, declared: DeclaredDisk, ours: OwnMarks) -> Iterator[Refusal]:
-    """Yield refusals for content that is not our own, unless the disk may be wiped."""
     if node.unreadable:
         yield Refusal(Reason.UNREADABLE, node.unreadable)
         return
@@ -201,7 +161,6 @@ def is_marked(signature: Signature, ours: OwnMarks) -> bool:
 
 
 def _other_runs(node: Node, ours: OwnMarks) -> set[str]:
-    """Return runs that still have the disk, by our records and its label."""
     runs = {run for identity, run in ours.others if identity == node.identity}
     if node.label and node.label.state == "held" and _is_labelled(node):
         runs.add(node.label.run)
@@ -209,10 +168,8 @@ def _other_runs(node: Node, ours: OwnMarks) -> set[str]:
 
 
 def reason_for(signature: Signature) -> Reason:
-    kind = signature.type
-    if kind in _TABLES:
-        return Reason.PARTITION_TABLE
-    return _REASONS.get(kind, Reason.RAID_MEMBER if kind.endswith("raid_member") else Reason.FILE_SYSTEM)
+    other = Reason.RAID_MEMBER if signature.type.endswith("raid_member") else Reason.FILE_SYSTEM
+    return _SIGNATURES.get(signature.type, other)
 
 
 def _unknown_data(node: Node, ours: OwnMarks) -> Iterator[Refusal]:
@@ -228,5 +185,4 @@ def _unknown_data(node: Node, ours: OwnMarks) -> Iterator[Refusal]:
 
 
 def _is_labelled(node: Node) -> bool:
-    """The label was written for this disk."""
     return node.label is not None and node.label.serial == (node.wwn or node.serial)

@@ -1,13 +1,10 @@
-"""Recovery of disks after a kill: teardown by the run's own scripts, then release.
-
-Lease records, labels and UUIDs identify our work. A disk with anything else on it is left and reported.
-"""
+"""Recovery of disks after a kill: teardown by the run's own scripts, then release. Other content is left alone."""
 
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import join, quote
 from typing import TYPE_CHECKING
@@ -58,8 +55,6 @@ ONLY_LABELLED = (
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """A disk that a run had, and the result of its recovery."""
-
     disk: str
     run: str
     #: Why it was left as it is; empty if it was released.
@@ -68,7 +63,6 @@ class Leftover:
 
 
 def unreturned_disks(census: Census, records: Sequence[LeaseRecord], reach: str = "local") -> tuple[LeaseRecord, ...]:
-    """Return every disk that is still leased, by records, and by labels of runs without a record."""
     known = {one.identity for one in records}
     labelled = (
         LeaseRecord(
@@ -132,10 +126,7 @@ def _return_controllers(
     mine: str | None,
     boot: str,
 ) -> dict[str, str]:
-    """Return controllers of killed runs to their drivers; return the disks for which that failed, and why.
-
-    After a reboot the host has them already, and any other user of them is not ours.
-    """
+    """Return controllers to their drivers, and why that failed. After a reboot the host has them already."""
     stuck = {}
     for one in records:
         if not one.controller or one.boot != boot:
@@ -159,15 +150,13 @@ def _wait_for_lock(one: LeaseRecord, operations: DiskOperations, *, over: bool) 
     """Take the lock. A virtual machine that was killed with its run holds it until its memory is freed."""
     deadline = time.monotonic() + RELEASE_TIMEOUT
     lock, holder = operations.lock(one.identity, one.run)
-    while lock is None and (over or _is_run_over(one)) and time.monotonic() < deadline:
+    while lock is None and time.monotonic() < deadline:
+        with _block_run(one) as is_over:
+            if not (over or is_over):
+                break
         time.sleep(POLL)
         lock, holder = operations.lock(one.identity, one.run)
     return lock, holder
-
-
-def _is_run_over(one: LeaseRecord) -> bool:
-    with _block_run(one) as over:
-        return over
 
 
 def is_idle(one: LeaseRecord, operations: DiskOperations = LOCAL) -> bool:
@@ -179,10 +168,7 @@ def is_idle(one: LeaseRecord, operations: DiskOperations = LOCAL) -> bool:
 
 @contextmanager
 def _block_run(one: LeaseRecord) -> Iterator[bool]:
-    """Yield whether the run of this folder is over, and keep it from starting meanwhile.
-
-    A folder that is not here (moved, or on another machine with our records) counts as active.
-    """
+    """Yield whether the run is over, and keep it from starting. A run whose folder is not here counts as active."""
     with ExitStack() as stack:
         try:
             stack.enter_context(load(Path(one.folder)).locked())
@@ -193,45 +179,32 @@ def _block_run(one: LeaseRecord) -> Iterator[bool]:
 
 
 def _clean_disk(one: LeaseRecord, state: Path, ask: Callable[[], Census], operations: DiskOperations) -> Leftover:
-    found = Leftover(one.disk, one.run)
-    with ExitStack() as stack:
-        lock, holder = _take_lock(one, operations)
-        if lock is None:
-            return replace(found, refusal=f"it is in use by {holder}")
-        stack.callback(lock.close)
-        try:
-            scripts = teardown_scripts(one)
-        except UntrustedScript as why:
-            return replace(found, refusal=str(why))
-        room = _namespace_command(one, state, ask, operations)
-        troubles = [said for script in scripts if (said := _run_teardown(script, room, operations))]
-    return _return_cleaned(one, replace(found, scripts=len(scripts)), troubles, state, ask, operations)
-
-
-def _take_lock(one: LeaseRecord, operations: DiskOperations) -> tuple[Lock | None, str]:
-    """Take the lock, ending the agent of a run that is known to be over."""
     lock, holder = operations.lock(one.identity, one.run)
     if lock is None and one.folder:
         with _block_run(one) as over:
-            if over:
+            if over:  # only its agent has the lock
                 operations.dismiss(one.run)
                 lock, holder = operations.lock(one.identity, one.run)
-    return lock, holder
+    if lock is None:
+        return Leftover(one.disk, one.run, f"it is in use by {holder}")
+    with closing(lock):
+        try:
+            scripts = read_scripts(Path(one.folder, STANDING), trusted_users()) if one.folder else ()
+        except UntrustedScript as error:  # they would run with our rights
+            return Leftover(one.disk, one.run, str(error))
+        room = _namespace_command(one, state, ask, operations)
+        troubles = [why for script in scripts if (why := _run_teardown(script, room, operations))]
+    return Leftover(one.disk, one.run, _return_cleaned(one, troubles, state, ask, operations), len(scripts))
 
 
 def _return_cleaned(
-    one: LeaseRecord,
-    found: Leftover,
-    troubles: list[str],
-    state: Path,
-    ask: Callable[[], Census],
-    operations: DiskOperations,
-) -> Leftover:
-    """Release the disk if it has no users and no recognised content."""
+    one: LeaseRecord, troubles: list[str], state: Path, ask: Callable[[], Census], operations: DiskOperations
+) -> str:
+    """Release the disk, or return why it cannot be."""
     census = ask()
     node = next((node for node in census.disks if node.identity == one.identity and node.size == one.size), None)
     if node is None:
-        return replace(found, refusal="the disk is not present; `matrix clean` releases it once it is")
+        return "the disk is not present; `matrix clean` releases it once it is"
     declared = DeclaredDisk(_stable_name(census, node), node.size, node.serial, node.wwn)
     mine = OwnMarks(one.run, frozenset(one.marks), frozenset({one.identity}))
     try:
@@ -239,22 +212,12 @@ def _return_cleaned(
             refusals = return_disk(disk, mine, census, ask)
             if not refusals:
                 delete_record(state, one.identity, one.reach)
+                return ""
     except DisksRefused as refused:
         refusals = refused.refusals
     except HarnessBroken as error:  # a dead disk must not block the others
-        return replace(found, refusal=error.brief)
-    if not refusals:
-        return found
-    why = "; ".join([*map(str, refusals), *troubles])
-    return replace(found, refusal=f"its teardown scripts left something on it: {why}")
-
-
-def teardown_scripts(one: LeaseRecord) -> tuple[Script, ...]:
-    """Return scripts that take apart the arrays of the run, by their marks.
-
-    Raise UntrustedScript if others could have written them: they run with our rights.
-    """
-    return read_scripts(Path(one.folder, STANDING), trusted_users()) if one.folder else ()
+        return error.brief
+    return f"its teardown scripts left something on it: {'; '.join([*map(str, refusals), *troubles])}"
 
 
 def _namespace_command(

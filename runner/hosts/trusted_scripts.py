@@ -1,8 +1,4 @@
-"""Reading of scripts that no other user could have written or replaced.
-
-Who may write to a folder can replace any file in it. So every component of the path is checked from the root on, by
-descriptors: no path is looked up twice.
-"""
+"""Reading of scripts that no other user could have written, by a check of every component of their path."""
 
 from __future__ import annotations
 
@@ -20,7 +16,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-#: The most links on one path, as in the kernel.
 LINKS = 40
 #: A folder on the path need not be readable.
 PASSED = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -34,17 +29,12 @@ class UntrustedScript(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A script as it was when it was checked."""
-
     path: Path
     text: str
 
 
 def trusted_users() -> frozenset[int]:
-    """Return users whose files may run with our rights: root, this user, and the owner of this program.
-
-    The owner could change this very file; it is the one who runs `sudo` in a checkout.
-    """
+    """Return users whose files may run with our rights. The owner of this program could change this very file."""
     return frozenset({0, os.geteuid(), Path(__file__).stat().st_uid})
 
 
@@ -62,7 +52,6 @@ def read_scripts(folder: Path, trusted: Collection[int]) -> tuple[Script, ...]:
 
 @contextmanager
 def _open_folder(folder: Path, trusted: Collection[int]) -> Iterator[int]:
-    """Open the folder by a path on which no other user can change a component."""
     with ExitStack() as opened:
         way = _Walk(opened, trusted, folder.absolute())
         while way.ahead:
@@ -90,18 +79,17 @@ class _Walk:
         found, place = self.opened(name), self._place / name
         status = os.fstat(found)
         if stat.S_ISLNK(status.st_mode):
-            self._follow(place, status.st_uid, os.readlink("", dir_fd=found))
+            self._links += 1
+            if status.st_uid not in self._trusted:
+                raise UntrustedScript(
+                    f"{place} is a link that belongs to user {status.st_uid}, who could let it lead elsewhere"
+                )
+            if self._links > LINKS:
+                raise UntrustedScript(f"{place} leads in circles")
+            self.ahead += reversed(Path(os.readlink("", dir_fd=found)).parts)
             return
         _check_folder(found, place, self._trusted, passed=bool(self.ahead))
         self._at, self._place = found, place
-
-    def _follow(self, link: Path, owner: int, target: str) -> None:
-        self._links += 1
-        if owner not in self._trusted:
-            raise UntrustedScript(f"{link} is a link that belongs to user {owner}, who could let it lead elsewhere")
-        if self._links > LINKS:
-            raise UntrustedScript(f"{link} leads in circles")
-        self.ahead += reversed(Path(target).parts)
 
 
 def _check_folder(opened: int, place: Path, trusted: Collection[int], *, passed: bool) -> None:
@@ -138,19 +126,15 @@ def _others_write(opened: int, trusted: Collection[int]) -> bool:
 
 
 def _has_list(opened: int) -> bool:
-    """Query the access control list through /proc: the descriptor may be O_PATH."""
     try:
-        os.getxattr(f"/proc/self/fd/{opened}", "system.posix_acl_access")
+        os.getxattr(f"/proc/self/fd/{opened}", "system.posix_acl_access")  # the descriptor may be O_PATH
     except OSError as error:
         return error.errno not in {errno.ENODATA, errno.ENOTSUP}
     return True
 
 
 def _is_private(group: int, trusted: Collection[int]) -> bool:
-    """A user's own group, which has only that user as a member.
-
-    Membership of other groups cannot be known for sure: directories do not list all members.
-    """
+    """A user's own group. Membership of other groups cannot be known: directories do not list all members."""
     try:
         found = grp.getgrgid(group)
         user = pwd.getpwnam(found.gr_name)

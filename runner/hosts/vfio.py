@@ -1,7 +1,4 @@
-"""NVMe controllers that virtual machines get by VFIO: what prevents it, detaching and returning them.
-
-While a machine has the controller, the host has no such disk: it cannot write to it, count its writes or compare it.
-"""
+"""NVMe controllers that virtual machines get by VFIO, when the host has no such disk and cannot count its writes."""
 
 from __future__ import annotations
 
@@ -39,20 +36,14 @@ DISK_TIMEOUT, UDEV_TIMEOUT, RELEASE_TIMEOUT, POLL = 30.0, 5.0, 10.0, 0.2
 
 @dataclass(frozen=True, slots=True)
 class Controller:
-    """The controller of a disk, as sysfs describes it."""
-
     #: On the PCI bus, such as `0000:01:00.0`; empty if it is not on one.
     address: str = ""
     #: The IOMMU group, which can only be passed through as a whole; empty if there is no IOMMU.
     group: str = ""
-    #: Other devices of that group.
     group_members: tuple[str, ...] = ()
-    #: Other disks of the controller.
     other_disks: tuple[str, ...] = ()
-    #: How many controllers lead to the disk.
     path_count: int = 0
     driver_override: str = ""
-    #: How many SR-IOV functions are enabled.
     virtual_functions: int = 0
 
 
@@ -73,7 +64,11 @@ def controller_of(node: Node, sys: Path = SYS) -> Controller:
     return Controller(
         address,
         group.name if group else "",
-        tuple(one for one in members if one != address and not _is_bridge(sys, one)),
+        tuple(
+            one
+            for one in members
+            if one != address and not _read_text(sys / "bus/pci/devices" / one / "class").startswith(_BRIDGE)
+        ),
         tuple(sorted(one.name for one in disk.parent.iterdir() if _NAMESPACE.fullmatch(one.name) and one != disk)),
         1,
         _driver_override(device),
@@ -87,7 +82,6 @@ def driver_of(address: str, sys: Path = SYS) -> str:
 
 
 def controller_obstacles(found: Controller, *, root: bool, wear: int | None, vfio: bool) -> Iterator[str]:
-    """Yield why a machine cannot have the controller."""
     if not found.address:
         several = f"{found.path_count} controllers lead to it" if found.path_count > 1 else "it has none on the PCI bus"
         yield f"only an NVMe controller can be passed through, and {several}"
@@ -112,17 +106,15 @@ def controller_obstacles(found: Controller, *, root: bool, wear: int | None, vfi
 
 
 def check_controller(one: DiskCheck) -> DiskCheck:
-    """Add refusals if the controller is to be passed through and cannot be."""
     if one.node is None or not one.declared.whole:
         return one
-    said = controller_obstacles(
+    obstacles = controller_obstacles(
         controller_of(one.node), root=os.geteuid() == 0, wear=one.declared.wear, vfio=has_vfio()
     )
-    return replace(one, refusals=(*one.refusals, *(Refusal(Reason.CONTROLLER, why) for why in said)))
+    return replace(one, refusals=(*one.refusals, *(Refusal(Reason.CONTROLLER, why) for why in obstacles)))
 
 
 def has_vfio(sys: Path = SYS) -> bool:
-    """Return whether the kernel has the driver, loaded or not."""
     if (sys / "bus/pci/drivers" / VFIO).exists():
         return True
     try:
@@ -155,10 +147,7 @@ def bind_to_vfio(address: str, sys: Path = SYS) -> None:
 
 
 def return_to_driver(address: str, sys: Path = SYS, devices: Path = DEVICES) -> bool:
-    """Return a controller to its driver if we took it; return whether it was detached.
-
-    Wait for a machine that is exiting: its access cannot be revoked.
-    """
+    """Return a controller to its driver if we took it. Wait for an exiting machine: its access cannot be revoked."""
     device = sys / "bus/pci/devices" / address
     if not device.exists() or (_driver_override(device) != VFIO and driver_of(address, sys)):
         return False
@@ -200,56 +189,48 @@ def detach_controllers(
     is_back: Callable[[LeasedDisk], None],
     warn: Callable[[str], None],
 ) -> Iterator[None]:
-    """Give controllers of these disks to VFIO inside of the block.
-
-    `is_back` is called for each that returns, `warn` for each that does not: its disk stays with the run.
-    """
+    """Give controllers to VFIO. `is_back` gets each disk that returns; `warn` the others, which stay with the run."""
     gone: list[LeasedDisk] = []
+
+    def return_disk(one: LeasedDisk) -> None:
+        one.node = wait_for_disk(one.node.identity, one.declared.id, one.controller, ask)
+        one.parts = ()
+        is_back(one)
+
     try:
-        if any(one.controller for one in disks):
+        passed = [one for one in disks if one.controller]
+        if passed:
             _load_vfio(SYS)
-        for one in disks:
-            if one.controller:
-                gone.append(one)
-                try:
-                    bind_to_vfio(one.controller)
-                finally:
-                    one.release()  # not earlier: until its driver is unbound, other processes could open it
+        for one in passed:
+            gone.append(one)
+            try:
+                bind_to_vfio(one.controller)
+            finally:
+                one.release()  # not earlier: until its driver is unbound, other processes could open it
         yield
     finally:
-        _return_all(gone, ask, is_back, warn)
+        back = _warn_of_failures(gone, lambda one: return_to_driver(one.controller), warn)
+        _warn_of_failures(back, return_disk, warn)
 
 
-def _return_all(
-    gone: Sequence[LeasedDisk],
-    ask: Callable[[], Census],
-    is_back: Callable[[LeasedDisk], None],
-    warn: Callable[[str], None],
-) -> None:
-    """Return every controller; a failure of one must not affect the others."""
-    came: list[LeasedDisk] = []
-    for one in gone:
+def _warn_of_failures(
+    disks: Sequence[LeasedDisk], action: Callable[[LeasedDisk], object], warn: Callable[[str], None]
+) -> list[LeasedDisk]:
+    """Return the disks for which the action succeeded; a failure of one must not affect the others."""
+    succeeded = []
+    for one in disks:
         try:
-            return_to_driver(one.controller)
-            came.append(one)
-        except HarnessBroken as error:
-            warn(f"{one.declared.id}: {error.brief}")
-    for one in came:
-        try:
-            one.node = wait_for_disk(one.node.identity, one.declared.id, one.controller, ask)
-            one.parts = ()
-            is_back(one)
+            action(one)
+            succeeded.append(one)
         except (MatrixError, OSError) as error:
             warn(f"{one.declared.id}: {error.brief if isinstance(error, MatrixError) else error}")
+    return succeeded
 
 
 def wait_for_disk(
     identity: str, name: str, address: str, ask: Callable[[], Census], sys: Path = SYS, names: Path = NAMES
 ) -> Node:
-    """Return the node of a disk that reappears: its number and name may be new.
-
-    The census is taken only once, when the disk is there: other disks may be under measurement.
-    """
+    """Return the node of a disk that reappears. Take the census once: other disks may be under measurement."""
     device = sys / "bus/pci/devices" / address
     _wait(lambda: any((device / "nvme").glob("nvme*/nvme*n*")), DISK_TIMEOUT)
     _wait((names / name).exists, UDEV_TIMEOUT)
@@ -264,10 +245,6 @@ def _wait(there: Callable[[], bool], most: float) -> None:
     deadline = time.monotonic() + most
     while not there() and time.monotonic() < deadline:
         time.sleep(POLL)
-
-
-def _is_bridge(sys: Path, address: str) -> bool:
-    return _read_text(sys / "bus/pci/devices" / address / "class").startswith(_BRIDGE)
 
 
 def _driver_override(device: Path) -> str:

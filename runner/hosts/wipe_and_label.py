@@ -9,11 +9,10 @@ from shlex import join, quote
 from typing import TYPE_CHECKING
 
 from runner.base.errors import HarnessBroken
-from runner.hosts import identity
+from runner.hosts import SECTOR, identity
 from runner.hosts.checks import DiskCheck
-from runner.hosts.exclusive import DisksRefused
+from runner.hosts.exclusive import raise_if_refused
 from runner.hosts.identity import Label
-from runner.hosts.inventory import SECTOR
 from runner.hosts.operations import OPEN_PAUSE, OPEN_TRIES
 from runner.hosts.reasons import Reason, Refusal, is_marked
 
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from runner.hosts.operations import OpenDisk
     from runner.hosts.reasons import OwnMarks
 
-#: Seconds for a wipe.
 PATIENCE = 60.0
 #: Partitions first: without the table they cannot be found. Partitions that were only added by hand (addpart) are
 #: forgotten when the table is reread, so they are added again, unless the table now has others.
@@ -62,13 +60,8 @@ def label_of(held: LeasedDisk, run: str, state: State) -> Label:
 
 
 def require_closed_partitions(disks: Iterable[LeasedDisk]) -> None:
-    """Raise DisksRefused if a partition is open, even by a hidden process.
-
-    The kernel rereads a table only if all are closed, so this check comes before the wipe.
-    """
-    checks = [DiskCheck(one.declared, one.node, tuple(_open_partitions(one))) for one in disks]
-    if any(one.refusals for one in checks):
-        raise DisksRefused(checks)
+    """Raise DisksRefused if a partition is open, even by a hidden process: the kernel rereads tables only then."""
+    raise_if_refused([DiskCheck(one.declared, one.node, tuple(_open_partitions(one))) for one in disks])
 
 
 def _open_partitions(held: LeasedDisk) -> Iterator[Refusal]:
@@ -78,16 +71,15 @@ def _open_partitions(held: LeasedDisk) -> Iterator[Refusal]:
         _reread_partitions(held, held.opened)
     except OSError as error:
         if error.errno == errno.EBUSY:
-            having = filter(None, (held.operations.find_users(part.dev) for part in held.parts))
-            who = ", ".join(having) or "a process that is not visible"
+            users = filter(None, (held.operations.find_users(part.dev) for part in held.parts))
+            who = ", ".join(users) or "a process that is not visible"
             yield Refusal(Reason.BUSY, f"a partition of {held.node.path} is open by {who}")
         else:
-            said = f"its partitions cannot be reread: {error.strerror}"
-            yield Refusal(Reason.UNREADABLE, f"{held.node.path}: {said}")
+            why = f"{held.node.path}: its partitions cannot be reread: {error.strerror}"
+            yield Refusal(Reason.UNREADABLE, why)
 
 
 def prepare_disk(held: LeasedDisk, run: str) -> None:
-    """Wipe a checked disk if needed, and label it."""
     block = _label_block(held, run, "held")
     if held.node.signatures:
         _wipe(held)
@@ -100,41 +92,37 @@ def give_back(held: LeasedDisk, run: str) -> None:
 
 
 def wipe_marked(held: LeasedDisk, found: Iterable[Signature], ours: OwnMarks) -> None:
-    """Wipe only signatures with our marks, one by one."""
-    alone, mine = held.opened, [one for one in found if one.offset and is_marked(one, ours)]
+    opened, mine = held.opened, [one for one in found if one.offset and is_marked(one, ours)]
     for one in mine:
-        script = (
-            f"PATH=$PATH:/usr/sbin:/sbin wipefs --force --quiet --offset={quote(one.offset)} -- {quote(held.node.path)}"
-        )
-        if trouble := held.operations.run(script, PATIENCE):
+        words = f"wipefs --force --quiet --offset={quote(one.offset)} -- {quote(held.node.path)}"
+        if trouble := held.operations.run(f"PATH=$PATH:/usr/sbin:/sbin {words}", PATIENCE):
             raise HarnessBroken(f"{one} on {held.node.path} could not be wiped", details=trouble)
     if mine:
         with _name_disk_on_error(held):
-            _reread_partitions(held, alone)
+            _reread_partitions(held, opened)
 
 
 def _wipe(held: LeasedDisk) -> None:
     """Wipe every signature on the disk and its partitions. It needs --force, as we have the disk open exclusively."""
     require_closed_partitions([held])
-    alone = held.opened
+    opened = held.opened
     parts = [word for one in held.parts for word in (one.name, one.number, one.start // SECTOR, one.size // SECTOR)]
     script = WIPE.format(name=quote(held.node.name), parts=join(map(str, parts)))
-    trouble = held.operations.run(script, PATIENCE)
-    if trouble:
+    if trouble := held.operations.run(script, PATIENCE):
         raise HarnessBroken(
             f"the content of {held.node.path} could not be wiped",
             details=trouble,
             resolution=f"`matrix disks` shows the state of {held.declared.id}",
         )
     with _name_disk_on_error(held):
-        _reread_partitions(held, alone)
+        _reread_partitions(held, opened)
 
 
-def _reread_partitions(held: LeasedDisk, alone: OpenDisk) -> None:
+def _reread_partitions(held: LeasedDisk, opened: OpenDisk) -> None:
     """Retry until programs of udev, which open every changed partition, have closed them."""
     for left in reversed(range(OPEN_TRIES)):
         try:
-            alone.reread_partitions()
+            opened.reread_partitions()
         except OSError as error:
             if error.errno in {errno.EACCES, errno.EPERM} and not held.parts:
                 return  # only root may reread; without partitions there is no need to
@@ -159,7 +147,6 @@ def _write_label(held: LeasedDisk, block: bytes) -> None:
 
 @contextmanager
 def _name_disk_on_error(held: LeasedDisk) -> Iterator[None]:
-    """Raise HarnessBroken with the disk's name if a write fails."""
     try:
         yield
     except OSError as error:

@@ -1,8 +1,4 @@
-"""The nightly write budget of a run's disks: checked before each trial, and watched while it runs.
-
-It uses the kernel's counters, so parity, mirrors and journals are included. Records are updated during the run: after
-a kill, the next process counts the rest.
-"""
+"""The nightly write budget of a run's disks, by the kernel's counters: checked before each trial, and during it."""
 
 from __future__ import annotations
 
@@ -12,6 +8,7 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runner.hosts import SECTOR
 from runner.hosts.agent.agent import BLOCK_DEVICES, count_sectors_written
 from runner.hosts.disk_ledger import count_written, night_of, read_ledger, remaining_bytes, uncounted_bytes
 
@@ -27,14 +24,10 @@ if TYPE_CHECKING:
 POLL = 2.0
 #: Polls between two updates of the ledger: few, as a measurement is running.
 POLLS_PER_SAVE = 5
-SECTOR = 512
 
 
 def read_write_counters(disks: Sequence[LeasedDisk], devices: Path = Path(BLOCK_DEVICES)) -> dict[str, int]:
-    """Return the bytes that this kernel counted for each disk, by identity.
-
-    Skip disks that are gone, or went with their controller: another disk may have the name now.
-    """
+    """Return the bytes counted for each disk. Skip those that went with their controller: the name may be another's."""
     found = {}
     for one in (one for one in disks if not one.controller):
         sectors = count_sectors_written(one.node.name, str(devices))
@@ -45,11 +38,8 @@ def read_write_counters(disks: Sequence[LeasedDisk], devices: Path = Path(BLOCK_
 
 @dataclass
 class WriteBudget:
-    """The bytes that may still be written tonight to the disks of a run."""
-
     run: str
     state: Path
-    #: Declared disks by identity.
     disks: Mapping[str, DeclaredDisk]
     read: Callable[[], Mapping[str, int]]
     now: Callable[[], datetime]
@@ -64,7 +54,6 @@ class WriteBudget:
     #: By identity: the counter when last polled, and the number of that poll.
     _last_seen: dict[str, tuple[int, int]] = field(default_factory=dict)
     _polls: int = 0
-    #: The limits that the agent received last.
     _limits: Mapping[str, int] = field(default_factory=dict)
 
     def remaining(self) -> dict[str, int]:
@@ -79,14 +68,10 @@ class WriteBudget:
         return {disk: size - since.get(disk, 0) for disk, size in rooms.items() if size is not None}
 
     def save(self) -> None:
-        """Add the bytes written until now to the ledger."""
         count_written(self.state, self.run, self.read(), self.boot, night_of(self.now()))
 
     def can_afford(self, asked: float) -> bool:
-        """Return whether an array may write this many bytes; set `stop_reason` if not.
-
-        Assume that all of it can go to any one disk.
-        """
+        """Return whether an array may write this much, possibly all to one disk; set `stop_reason` if not."""
         ahead = int(asked * self.amplification)
         for disk, left in self.remaining().items() if ahead else ():
             if ahead > left:
@@ -108,17 +93,15 @@ class WriteBudget:
         self.save()
 
     def check_counters(self) -> bool:
-        """Poll the counters; return whether a disk would exceed its budget by the next poll at the current rate.
-
-        After a dropped connection, all that was written meanwhile counts at once.
-        """
+        """Poll the counters; return whether a disk would exceed its budget by the next poll at the current rate."""
         self._polls += 1
         counters = self.read()
         grown, balance = self._growth(counters), self._balance(counters)
         # Disks that are only read do not stop the run.
         full = [disk for disk, size in balance.items() if 0 < grown.get(disk, 0) >= size]
         for disk in full:
-            self.stop_reason = self._stop_message(disk, _explain_limit(balance[disk]))
+            left = f"{balance[disk]} bytes are left, less than {POLL:g} s of writing"
+            self.stop_reason = self._stop_message(disk, left if balance[disk] > 0 else "no bytes are left")
         if counters:
             self._set_limits({disk: counters[disk] + size for disk, size in balance.items() if disk in counters})
         self._last_seen |= {disk: (now, self._polls) for disk, now in counters.items()}
@@ -136,7 +119,6 @@ class WriteBudget:
             self._limits = bounds
 
     def _growth(self, counters: Mapping[str, int]) -> dict[str, int]:
-        """Return what was written to each disk per poll, on average since it was last seen."""
         found = {}
         for disk, now in counters.items():
             before, when = self._last_seen.get(disk, (now, 0))
@@ -149,12 +131,6 @@ class WriteBudget:
             f"stopped for tonight, to limit the wear of {declared.id}: {what}, of {declared.wear} a night; "
             "the same command continues after noon"
         )
-
-
-def _explain_limit(left: int) -> str:
-    if left > 0:
-        return f"{left} bytes are left, less than {POLL:g} s of writing"
-    return "no bytes are left"
 
 
 async def run_within_budget(

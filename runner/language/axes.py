@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_args, get_origin
 
-from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, create_model
+from pydantic import BeforeValidator, Field, create_model
 
-from runner.base.quantities import Model
+from runner.base.quantities import ChangeSchema, Model
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pydantic.fields import FieldInfo
-    from pydantic.json_schema import JsonSchemaValue
-    from pydantic_core import CoreSchema
 
 Scalar = str | int | float | bool
 Condition = dict[str, Scalar | tuple[Scalar, ...]]
@@ -51,21 +48,17 @@ def as_tuple(value: object) -> tuple[object, ...]:
     return values
 
 
-class _ScalarOrList:
-    """The JSON schema for one value or a list of values."""
-
-    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        items = handler(core).get("items", {})
-        return {"anyOf": [items, {"type": "array", "items": items, "minItems": 1}]}
+def _scalar_or_list(schema: Any) -> Any:
+    items = schema.get("items", {})
+    return {"anyOf": [items, {"type": "array", "items": items, "minItems": 1}]}
 
 
 def _axis(annotation: Any, metadata: list[Any]) -> Any:
     value = Annotated[annotation, *metadata] if metadata else annotation
-    return Annotated[tuple[value, ...], BeforeValidator(as_tuple), _ScalarOrList()]  # type: ignore[valid-type]
+    return Annotated[tuple[value, ...], BeforeValidator(as_tuple), ChangeSchema(_scalar_or_list)]  # type: ignore[valid-type]
 
 
 def axis_type(field: FieldInfo) -> Any:
-    """Return the type of a field as users may write it."""
     return _axis(field.annotation, field.metadata)
 
 
@@ -82,7 +75,6 @@ def _axis_field(info: FieldInfo) -> tuple[Any, Any]:
 
 
 def model_in(annotation: Any) -> type[Model] | None:
-    """Return the model in the annotation of a field, or None."""
     return next(
         (one for one in (annotation, *get_args(annotation)) if isinstance(one, type) and issubclass(one, Model)), None
     )
@@ -90,7 +82,6 @@ def model_in(annotation: Any) -> type[Model] | None:
 
 @cache
 def axes_of(model: type[Model]) -> type[Model]:
-    """Return the model of what users write for `model`."""
     fields: dict[str, Any] = {name: _axis_field(info) for name, info in model.model_fields.items()}
     return create_model(f"{model.__name__}Axes", __base__=Model, __doc__=model.__doc__, **fields)
 

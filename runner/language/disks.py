@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
-from pydantic_core import core_schema
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    WithJsonSchema,
+    model_validator,
+)
 
-from runner.base.quantities import Extent, Model, Percent, Size, Time, format_rate, parse_rate, resolve_share
+from runner.base.quantities import (
+    ChangeSchema,
+    Extent,
+    Model,
+    Percent,
+    Size,
+    Time,
+    format_rate,
+    parse_rate,
+    resolve_share,
+)
 from runner.simdisks.disk import Bus, Disk, Fault, Physics
-
-if TYPE_CHECKING:
-    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
-    from pydantic.json_schema import JsonSchemaValue
-    from pydantic_core import CoreSchema
 
 #: The disk server keeps a list of bad regions.
 LARGEST_SPOT = 2**30
@@ -23,7 +33,7 @@ MOST_FAULTS = 64
 
 
 class _Fault(Model):
-    disk: Annotated[int, Field(ge=0, description="its number, from 0")]
+    disk: int = Field(ge=0, description="its number, from 0")
     at: Annotated[Time, Field(ge=0, description="time since the start of fio, ramp included")] = 0.0
 
 
@@ -31,9 +41,9 @@ class Dies(_Fault):
     """Every command ends with an error."""
 
     kind: Literal["dies"]
-    lasts: Annotated[
-        Time | None, Field(gt=0, description="the disk returns after this time with its content; never if not given")
-    ] = None
+    lasts: Time | None = Field(
+        None, gt=0, description="the disk returns after this time with its content; never if not given"
+    )
 
     def of(self, size: int) -> Fault:  # noqa: ARG002 - this fault is not at a place
         return Fault(self.disk, "dies", self.at, self.lasts)
@@ -43,8 +53,8 @@ class Slow(_Fault):
     """Every command takes longer."""
 
     kind: Literal["slow"]
-    times: Annotated[float, Field(gt=1, le=10_000, strict=False, description="factor")]
-    lasts: Annotated[Time | None, Field(gt=0)] = None
+    times: float = Field(gt=1, le=10_000, strict=False, description="factor")
+    lasts: Time | None = Field(None, gt=0)
 
     def of(self, size: int) -> Fault:  # noqa: ARG002 - this fault is not at a place
         return Fault(self.disk, "slow", self.at, self.lasts, self.times)
@@ -76,32 +86,28 @@ FAULTS: dict[str, type[_Fault]] = {"dies": Dies, "slow": Slow, "stalls": Stalls,
 AnyFault = Annotated[Dies | Slow | Stalls | Medium, Field(discriminator="kind")]
 
 
-class _OneSetOrSeveral:
-    """A list of faults for every trial, or several lists by name, which are an axis."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_before_validator_function(self._named, handler(source))
-
-    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        several = handler(core)
-        (faults,) = several["patternProperties"].values()
-        return {"anyOf": [faults, several]}
-
-    def _named(self, value: object) -> object:
-        if isinstance(value, list):
-            return {UNNAMED: tuple(value)}
-        if isinstance(value, dict):
-            if UNNAMED in value:
-                raise ValueError("each of several sets of faults needs a name")
-            return {name: tuple(one) if isinstance(one, list) else one for name, one in value.items()}
-        return value
-
-
 #: The name of the only set.
 UNNAMED = ""
 _Name = Annotated[str, Field(pattern=r"^([A-Za-z][A-Za-z0-9_.+-]*)?$", max_length=80)]
 _Faults = Annotated[tuple[AnyFault, ...], Field(max_length=MOST_FAULTS)]
-FaultSets = Annotated[dict[_Name, _Faults], _OneSetOrSeveral()]
+
+
+def _named_sets(value: object) -> object:
+    """Accept a list of faults for every trial, or several lists by name, which are an axis."""
+    if isinstance(value, list):
+        return {UNNAMED: tuple(value)}
+    if isinstance(value, dict):
+        if UNNAMED in value:
+            raise ValueError("each of several sets of faults needs a name")
+        return {name: tuple(faults) if isinstance(faults, list) else faults for name, faults in value.items()}
+    return value
+
+
+FaultSets = Annotated[
+    dict[_Name, _Faults],
+    BeforeValidator(_named_sets),
+    ChangeSchema(lambda several: {"anyOf": [*several["patternProperties"].values(), several]}),
+]
 
 
 KIB, MIB = 1024, 1024 * 1024
@@ -128,8 +134,8 @@ class _Model(Model):
     """Keys of every disk model."""
 
     name: str | None = None
-    source: Annotated[str | None, Field(description="where the figures come from")] = None
-    interface: Annotated[Throughput | None, Field(description="to the host; no limit if not given")] = None
+    source: str | None = Field(None, description="where the figures come from")
+    interface: Throughput | None = Field(None, description="to the host; no limit if not given")
     overhead: Annotated[Time, Field(ge=0, lt=1, description="of every command on the interface")] = 0.00002
 
     def _common(self) -> dict[str, float]:
@@ -169,22 +175,21 @@ class Hdd(_Model):
     """A disk with rotating platters and an arm."""
 
     kind: Literal["hdd"]
-    rpm: Annotated[int, Field(ge=60, le=100_000)] = 7200
-    outer: Annotated[Throughput | None, Field(description="rate of the first zone")] = None
-    inner: Annotated[Throughput | None, Field(description="rate of the last zone")] = None
+    rpm: int = Field(7200, ge=60, le=100_000)
+    outer: Throughput | None = Field(None, description="rate of the first zone")
+    inner: Throughput | None = Field(None, description="rate of the last zone")
     zones: Annotated[
         Annotated[int, Field(ge=1, le=64)] | Annotated[tuple[Zone, ...], Field(min_length=1, max_length=64)],
         BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value),
-        Field(description="the number of equal zones from outer to inner, or a list with the end and the rate of each"),
-    ] = 16
+    ] = Field(
+        16, description="the number of equal zones from outer to inner, or a list with the end and the rate of each"
+    )
     seek: Seek = Seek.model_validate({"track": "0.8ms", "full": "18ms"})
     cache: Annotated[Size, Field(ge=0, le=1 << 32)] = 16 * MIB
-    write_cache: Annotated[bool, Field(description="writes go to half of the cache until a flush")] = True
-    read_ahead: Annotated[Size | None, Field(ge=0, description="4MiB if not given, or a quarter of the cache")] = None
+    write_cache: bool = Field(True, description="writes go to half of the cache until a flush")
+    read_ahead: Size | None = Field(None, ge=0, description="4MiB if not given, or a quarter of the cache")
     shingled: Shingled | None = None
-    queue: Annotated[int, Field(ge=1, le=16, description="number of commands from which the disk chooses the next")] = (
-        16
-    )
+    queue: int = Field(16, ge=1, le=16, description="number of commands from which the disk chooses the next")
 
     @model_validator(mode="after")
     def _zoned(self) -> Self:
@@ -239,10 +244,10 @@ class Ssd(_Model):
     kind: Literal["ssd"]
     read_latency: Annotated[Time, Field(gt=0, lt=1)]
     write_latency: Annotated[Time, Field(gt=0, lt=1)]
-    channels: Annotated[int, Field(ge=1, le=256, description="number of commands in parallel")]
+    channels: int = Field(ge=1, le=256, description="number of commands in parallel")
     bandwidth: Throughput
-    write_bandwidth: Annotated[Throughput | None, Field(description="as for reading if not given")] = None
-    cliff: Annotated[Cliff | None, Field(description="writing becomes slower after this amount")] = None
+    write_bandwidth: Throughput | None = Field(None, description="as for reading if not given")
+    cliff: Cliff | None = Field(None, description="writing becomes slower after this amount")
 
     def physics(self, seed: int) -> Physics:  # noqa: ARG002 - the model has no random part
         numbers = {
@@ -260,7 +265,7 @@ class Ssd(_Model):
 class Burst(Model):
     """A higher limit for a short time."""
 
-    iops: Annotated[int, Field(ge=1)]
+    iops: int = Field(ge=1)
     credits: Annotated[Time, Field(gt=0, description="how long a full burst lasts")]
 
 
@@ -268,9 +273,9 @@ class Volume(_Model):
     """A cloud volume: a limited number of requests per second."""
 
     kind: Literal["volume"]
-    iops: Annotated[int, Field(ge=1)]
+    iops: int = Field(ge=1)
     burst: Burst | None = None
-    bandwidth: Annotated[Throughput | None, Field(description="no limit if not given")] = None
+    bandwidth: Throughput | None = Field(None, description="no limit if not given")
     latency: Annotated[Time, Field(ge=0, lt=10)] = 0.0005
     io_size: Annotated[Size, Field(gt=0, description="a larger request counts several times")] = 256 * KIB
 
@@ -309,37 +314,20 @@ DiskModel = Annotated[AnyModel, Field(discriminator="kind")]
 MODELS: dict[str, type[AnyModel]] = {"hdd": Hdd, "ssd": Ssd, "volume": Volume, "ideal": Ideal}
 
 
-class _Named:
-    """The JSON schema for a model or its name. The loader has replaced the name before this model is validated."""
-
-    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return {"anyOf": [{"type": "string", "description": "the name of a shipped model, or a file"}, handler(core)]}
-
-
-class _OneOrSeveral:
-    """One set of disks, or a list of them."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_before_validator_function(self._listed, handler(source))
-
-    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        several = handler(core)
-        return {"anyOf": [several["items"], several]}
-
-    def _listed(self, value: object) -> object:
-        if value == []:
-            raise ValueError("this list is empty; write at least one item")
-        return tuple(value) if isinstance(value, list) else (value,)
+#: The loader has replaced the name of a model before this one is validated.
+_MODEL_NAME = {"type": "string", "description": "the name of a shipped model, or a file"}
 
 
 class Disks(Model):
     """Several disks of one kind."""
 
-    count: Annotated[int, Field(ge=1, le=26)]
+    count: int = Field(ge=1, le=26)
     #: A disk is a file, and files on ext4 are smaller than 16 TiB.
     size: Annotated[Size, Field(ge=16 * MIB, lt=16 * 1024**4)]
     bus: Bus = "virtio"
-    model: Annotated[DiskModel | None, _Named(), Field(description="as fast as the host, if not given")] = None
+    model: Annotated[DiskModel | None, ChangeSchema(lambda model: {"anyOf": [_MODEL_NAME, model]})] = Field(
+        None, description="as fast as the host, if not given"
+    )
 
     def each(self, seed: int) -> tuple[Disk, ...]:
         return tuple(
@@ -354,9 +342,18 @@ class BusLimit(Model):
     disks: Annotated[
         tuple[Annotated[int, Field(ge=0)], ...],
         BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value),
-        Field(min_length=1, description="their numbers, from 0"),
-    ]
+    ] = Field(min_length=1, description="their numbers, from 0")
     bandwidth: Throughput
 
 
-DiskSets = Annotated[tuple[Disks, ...], _OneOrSeveral()]
+def _listed_disks(value: object) -> object:
+    if value == []:
+        raise ValueError("this list is empty; write at least one item")
+    return tuple(value) if isinstance(value, list) else (value,)
+
+
+DiskSets = Annotated[
+    tuple[Disks, ...],
+    BeforeValidator(_listed_disks),
+    ChangeSchema(lambda several: {"anyOf": [several["items"], several]}),
+]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
 from runner.base.quantities import Model, Percent, Time, format_time
 from runner.layers import Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
 
 _COLLECTED = "matrix collects the results"
 _ENDS = "write `runtime:` or `size:` to end a workload"
@@ -101,7 +99,6 @@ class FileSet:
 
     @property
     def name(self) -> str:
-        """Return a name that differs for every shape."""
         return f"{self.jobs}x{self.count}x{self.each}"
 
 
@@ -113,15 +110,14 @@ class Steady(Model):
     """Work ends once the rate is steady. Trials that never become steady are marked."""
 
     within: Annotated[Percent, Field(gt=0, description="largest slope or deviation, as a share of the mean")]
-    of: Annotated[Literal["iops", "bw"], Field(description="the rate that has to be steady")] = "iops"
+    of: Literal["iops", "bw"] = Field("iops", description="the rate that has to be steady")
     over: Annotated[Time, Field(ge=2, description="for this time, after `ramp`")] = 10.0
-    slope: Annotated[
-        bool, Field(description="test the slope over that time; false: test the largest deviation from its mean")
-    ] = True
+    slope: bool = Field(
+        True, description="test the slope over that time; false: test the largest deviation from its mean"
+    )
 
     @property
     def option(self) -> str:
-        """Return the value for fio."""
         return f"{self.of}{'_slope' if self.slope else ''}:{self.within * 100:g}%"
 
     def problems(self, runtime: float | None, profile: str | None, options: Collection[str]) -> Iterator[Problem]:

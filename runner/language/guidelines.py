@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
-from runner.base.quantities import Model, Name, Percent, parse_percent, parse_rate, parse_time
+from runner.base.quantities import ChangeSchema, Model, Name, Percent, parse_percent, parse_rate, parse_time
 from runner.language.axes import Scalar, SomeCells, Where, conditions
 from runner.language.metrics import KNOWN, Metric
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from runner.language.axes import Condition
 
 _FACTOR = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:x|per\s+\S+)?\s*")
 _COUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:IOPS)?\s*")
@@ -97,6 +93,13 @@ class Claim(Model):
     def figure(self) -> Metric:
         return KNOWN[self.metric]
 
+    @model_validator(mode="after")
+    def _differ(self) -> Self:
+        sides = [getattr(self, side) for side in ("of", "to", "over") if hasattr(self, side)]
+        if len(sides) == 2 and sides[0] == sides[1]:
+            raise ValueError("both sides select the same cells; change one of them")
+        return self
+
 
 class _Bounded(Claim):
     """A factor between bounds."""
@@ -117,22 +120,12 @@ def _check_bounds(least: float | None, most: float | None) -> None:
         raise ValueError(f"`at_least` ({least:g}) is more than `at_most` ({most:g})")
 
 
-def _unlike(one: Condition, other: Condition) -> None:
-    if one == other:
-        raise ValueError("both sides select the same cells; change one of them")
-
-
 class Compare(Claim):
     """`of` equals `to`, within a margin."""
 
     of: SomeCells
     to: SomeCells
     within: Margin
-
-    @model_validator(mode="after")
-    def _of_two(self) -> Self:
-        _unlike(self.of, self.to)
-        return self
 
 
 class RatioOf(_Bounded):
@@ -141,11 +134,6 @@ class RatioOf(_Bounded):
     of: SomeCells
     to: SomeCells
 
-    @model_validator(mode="after")
-    def _of_two(self) -> Self:
-        _unlike(self.of, self.to)
-        return self
-
 
 class Effect(_Bounded):
     """One value of an axis divided by another, over all other axes."""
@@ -153,17 +141,12 @@ class Effect(_Bounded):
     of: SomeCells
     over: SomeCells
 
-    @model_validator(mode="after")
-    def _of_two(self) -> Self:
-        _unlike(self.of, self.over)
-        return self
-
 
 class Best(Claim):
     """The best value along an axis: no other is better by more than the tolerance."""
 
     along: str
-    value: Annotated[Scalar, Field(alias="is")]
+    value: Scalar = Field(alias="is")
     tolerance: Tolerance = 0.0
 
 
@@ -189,6 +172,14 @@ def _above_nothing(most: Amount | None) -> Amount | None:
     return most
 
 
+_EXAMPLES = {
+    "bytes/s": "bytes a second, like 200MB/s",
+    "1/s": "requests a second, like 240 IOPS",
+    "ns": "a time, like 12ms",
+    "share": "a share, like 95%",
+}
+
+
 class Bound(Claim):
     """The metric itself lies between bounds."""
 
@@ -206,20 +197,12 @@ class Bound(Claim):
         return self
 
 
-_EXAMPLES = {
-    "bytes/s": "bytes a second, like 200MB/s",
-    "1/s": "requests a second, like 240 IOPS",
-    "ns": "a time, like 12ms",
-    "share": "a share, like 95%",
-}
-
-
 class SumOf(Claim):
     """The whole is the sum of its parts, within a margin: three volumes of 80 IOPS give one of 240."""
 
     whole: SomeCells
-    parts: Annotated[tuple[Where, ...], BeforeValidator(conditions), Field(min_length=1)]
-    times: Annotated[int, Field(ge=1, description="how often each part counts")] = 1
+    parts: Annotated[tuple[Where, ...], BeforeValidator(conditions)] = Field(min_length=1)
+    times: int = Field(1, ge=1, description="how often each part counts")
     within: Margin
 
 
@@ -227,12 +210,9 @@ class Profile(Claim):
     """The profile of a metric along an axis has a shape, within a margin."""
 
     along: str
-    follows: Annotated[
-        tuple[Factor, ...],
-        BeforeValidator(listed),
-        AfterValidator(_shape),
-        Field(description="the shape, in any unit"),
-    ]
+    follows: Annotated[tuple[Factor, ...], BeforeValidator(listed), AfterValidator(_shape)] = Field(
+        description="the shape, in any unit"
+    )
     within: Margin
 
 
@@ -253,8 +233,8 @@ class Guideline(Model):
     """A tuning guideline: its source, and a claim that can be measured."""
 
     id: Name
-    claim: Annotated[str, Field(description="in words")] = ""
-    source: Annotated[str, Field(description="who recommends it")] = ""
+    claim: str = Field("", description="in words")
+    source: str = Field("", description="who recommends it")
     confidence: Annotated[Percent, Field(gt=0.5, lt=1)] = 0.95
     compare: Compare | None = None
     ratio: RatioOf | None = None
@@ -298,13 +278,10 @@ def repeated(names: Sequence[str]) -> list[str]:
     return [name for name in dict.fromkeys(names) if names.count(name) > 1]
 
 
-class _ListOrFiles:
-    """The JSON schema for guidelines and names of files among them."""
-
-    def __get_pydantic_json_schema__(self, core: Any, handler: Any) -> Any:
-        schema = handler(core)
-        file = {"type": "string", "description": "a file of guidelines, or one of them: FILE.yaml#id"}
-        return {**schema, "items": {"anyOf": [schema["items"], file]}}
-
-
-Guidelines = Annotated[tuple[Guideline, ...], BeforeValidator(listed), AfterValidator(_different), _ListOrFiles()]
+_FILE = {"type": "string", "description": "a file of guidelines, or one of them: FILE.yaml#id"}
+Guidelines = Annotated[
+    tuple[Guideline, ...],
+    BeforeValidator(listed),
+    AfterValidator(_different),
+    ChangeSchema(lambda schema: {**schema, "items": {"anyOf": [schema["items"], _FILE]}}),
+]

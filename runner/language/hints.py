@@ -5,14 +5,12 @@ from __future__ import annotations
 import difflib
 import re
 import unicodedata
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.base.quantities import NAME
 from runner.layers import LAYERS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 #: Names of keys in other programs, and their names here.
 _OTHER_NAMES = {
@@ -46,7 +44,6 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def near(word: str, names: Iterable[str]) -> list[str]:
-    """Return the one or two known words nearest to a misspelt one."""
     known = list(names)
     found = difflib.get_close_matches(word.lower(), [name.lower() for name in known], n=2, cutoff=0.6)
     return [name for name in known if name.lower() in found]
@@ -101,7 +98,6 @@ def as_name(text: str) -> str:
 
 
 def of_pattern(text: object, pattern: str) -> str:
-    """Explain why a text does not match a pattern."""
     if pattern not in PATTERNS:
         return f"does not have the form {pattern}"
     name = as_name(str(text)) if PATTERNS[pattern] == _NAME_RULE else ""
@@ -118,7 +114,6 @@ def guess_layer(word: str) -> str:
 
 
 def guess_boolean(given: object) -> str:
-    """Return `true` or `false` for another spelling of it; empty for anything else."""
     return _SPELLED.get(str(given).strip().lower(), "")
 
 
@@ -129,14 +124,12 @@ def guess_time(given: object) -> str:
 
 
 def required(key: str, path: Sequence[str | int]) -> str:
-    """Return an example of a missing key; empty if there is none."""
     if key in _REQUIRED and (key != "size" or path[:1] == ("disks",)):
         return _REQUIRED[key]
     return "type: ext4" if key == "type" and path[-1:] == ("fs",) else ""
 
 
 def example(path: Sequence[str | int], given: Any) -> str:
-    """Return an example for a place that needs a list or a map; empty if there is none."""
     match list(path):
         case ["disks"] | ["disks", int()]:
             of_host = "`; disks of a host stand in hosts.yaml, see `matrix help physical-disks" if _DEVICE.match(str(given)) else ""
@@ -194,7 +187,6 @@ def _is_count(given: object) -> bool:
 
 
 def _stack(given: object) -> str:
-    """Return a layout for a word that stands where a layout belongs."""
     word = str(given)
     if word in LAYERS and word in {"disk", "disks"}:
         return f"[{word}]"

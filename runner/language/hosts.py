@@ -14,15 +14,14 @@ from runner.language.axes import as_tuple
 class DiskNeeds(Model):
     """Number and properties of the disks. A property that is left out can have any value."""
 
-    count: Annotated[int, Field(ge=1, le=26)]
+    count: int = Field(ge=1, le=26)
     kind: DiskKind | None = None
     tag: Annotated[
         tuple[Name, ...],
         BeforeValidator(as_tuple),
         WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
-        Field(description="each disk has all of these tags"),
-    ] = ()
-    size: Annotated[Size | None, Field(gt=0, description="the minimum")] = None
+    ] = Field((), description="each disk has all of these tags")
+    size: Size | None = Field(None, gt=0, description="the minimum")
 
 
 class Needs(Model):
@@ -84,28 +83,22 @@ class DeclaredDisk:
 class LabDisk(Model):
     """One disk that may be used. All values that identify it are compared before each use."""
 
-    id: Annotated[StableId, Field(description="its name in /dev/disk/by-id")]
-    serial: Annotated[Told | None, Field(min_length=1, description="its serial number, as `matrix disks` shows it")] = (
-        None
-    )
-    wwn: Annotated[
-        Told | None, Field(pattern=r"^(0x|naa\.|eui\.|nvme\.|t10\.)?\S+$", description="its World Wide Name")
-    ] = None
+    id: StableId = Field(description="its name in /dev/disk/by-id")
+    serial: Told | None = Field(None, min_length=1, description="its serial number, as `matrix disks` shows it")
+    wwn: Told | None = Field(None, pattern=r"^(0x|naa\.|eui\.|nvme\.|t10\.)?\S+$", description="its World Wide Name")
     size: Annotated[Size, Field(gt=0, description="exactly")]
     kind: DiskKind | None = None
     tags: Words = ()
-    for_: Annotated[
-        Patterns, Field(alias="for", description="matrices that may use it, by name or pattern; all if not given")
-    ] = ()
-    wipe: Annotated[
-        Literal["allowed"] | None,
-        Field(description="any content may be overwritten; if not given, only content that matrix has written"),
-    ] = None
-    vfio: Annotated[
-        Literal["allowed"] | None,
-        Field(description="with --passthrough and `bus: nvme`, a virtual machine gets its NVMe controller, by VFIO"),
-    ] = None
-    wear: Annotated[Size | None, Field(gt=0, description="bytes that may be written to it in one night")] = None
+    for_: Patterns = Field(
+        (), alias="for", description="matrices that may use it, by name or pattern; all if not given"
+    )
+    wipe: Literal["allowed"] | None = Field(
+        None, description="any content may be overwritten; if not given, only content that matrix has written"
+    )
+    vfio: Literal["allowed"] | None = Field(
+        None, description="with --passthrough and `bus: nvme`, a virtual machine gets its NVMe controller, by VFIO"
+    )
+    wear: Size | None = Field(None, gt=0, description="bytes that may be written to it in one night")
 
     @model_validator(mode="after")
     def _known(self) -> Self:
@@ -129,24 +122,19 @@ class LabDisk(Model):
 class LabHost(Model):
     """One host with disks."""
 
-    reach: Annotated[
-        str,
-        Field(
-            pattern=r"^(local|ssh:[A-Za-z0-9@_][A-Za-z0-9@_.:-]*)$",
-            description="`local`, or `ssh:` and a name that ssh knows",
-        ),
-    ] = "local"
+    reach: str = Field(
+        "local",
+        pattern=r"^(local|ssh:[A-Za-z0-9@_][A-Za-z0-9@_.:-]*)$",
+        description="`local`, or `ssh:` and a name that ssh knows",
+    )
     disks: Annotated[tuple[LabDisk, ...], BeforeValidator(_listed)] = ()
-    destroy: Annotated[
-        tuple[StableId, ...],
-        BeforeValidator(_listed),
-        Field(description="ids of disks whose content a run may destroy without a question, like --destroy"),
-    ] = ()
+    destroy: Annotated[tuple[StableId, ...], BeforeValidator(_listed)] = Field(
+        (), description="ids of disks whose content a run may destroy without a question, like --destroy"
+    )
 
-    shares: Annotated[
-        Literal["nothing"] | None,
-        Field(description="its disks share no controller and no bus, so several runs may measure at the same time"),
-    ] = None
+    shares: Literal["nothing"] | None = Field(
+        None, description="its disks share no controller and no bus, so several runs may measure at the same time"
+    )
 
     @model_validator(mode="after")
     def _coherent(self) -> Self:
@@ -165,7 +153,7 @@ class LabHost(Model):
 class Lab(Model):
     """All hosts by name."""
 
-    hosts: Annotated[dict[Name, LabHost], Field(min_length=1)]
+    hosts: dict[Name, LabHost] = Field(min_length=1)
 
     def called(self, name: str) -> LabHost | None:
         return self.hosts.get(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -11,7 +12,6 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
-    GetJsonSchemaHandler,
     WithJsonSchema,
     create_model,
     model_validator,
@@ -20,29 +20,22 @@ from pydantic import (
 from runner.base.quantities import Model, Name, Percent, Size, parse_time
 from runner.language.axes import Condition, as_tuple, axes_of, conditions
 from runner.language.disks import UNNAMED, BusLimit, Disks, DiskSets, FaultSets
-from runner.language.guidelines import Guidelines
+from runner.language.guidelines import Guidelines, listed
 from runner.language.hosts import Needs
 from runner.language.presets import WorkloadAxes
 from runner.language.tune import Tune
 from runner.layers import LAYERS
-from runner.simdisks.disk import Disk, Link
+from runner.simdisks.disk import Disk, Fault, Link
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from pydantic.json_schema import JsonSchemaValue
-    from pydantic_core import CoreSchema
-
     from runner.language.workload import Workload
     from runner.language.yaml_source import Path
-    from runner.simdisks.disk import Fault
 
 #: Kernel names and their Debian suites.
 SUITES = {"debian-12": "bookworm", "debian-13": "trixie"}
 
 
 def is_path(kernel: str) -> bool:
-    """Return whether it can only be the path of an image."""
     return "/" in kernel or kernel.startswith(".")
 
 
@@ -105,9 +98,8 @@ class MachineWish(Model):
         tuple[Annotated[str, AfterValidator(_kernel)], ...] | None,
         BeforeValidator(as_tuple),
         WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
-        Field(description="debian-12, debian-13, or the path of a bzImage; a list is an axis"),
-    ] = None
-    cpus: Annotated[int, Field(ge=1, le=64)] = 2
+    ] = Field(None, description="debian-12, debian-13, or the path of a bzImage; a list is an axis")
+    cpus: int = Field(2, ge=1, le=64)
     memory: Annotated[Size, Field(ge=256 * 1024 * 1024)] = 512 * 1024 * 1024
     strain: Annotated[
         Percent,
@@ -132,7 +124,6 @@ def _with_room(repeat: dict[Any, Any]) -> dict[Any, Any]:
 
 
 def _meant_by(repeat: Any) -> str:
-    """Explain what to write instead of a value that is neither a number nor a map."""
     digits = re.match(r"\s*0*([1-9]\d{0,3})(?!\d)", repeat) if isinstance(repeat, str) else None
     near = f"; did you mean {digits[1]}?" if digits else ""
     return f"neither a whole number, like `repeat: 3`, nor a map, like `repeat: {{min: 3, max: 20, until: 5%}}`{near}"
@@ -141,13 +132,13 @@ def _meant_by(repeat: Any) -> str:
 class Repeat(Model):
     """How often each cell is measured, and when its interval is narrow enough."""
 
-    min: Annotated[int, Field(ge=1, le=10000)] = 3
-    max: Annotated[int, Field(ge=1, le=10000, description=f"with `until`, {PATIENCE} if not given")] = 3
-    until: Annotated[Percent | None, Field(description="half-width of the interval, relative to the mean")] = None
+    min: int = Field(3, ge=1, le=10000)
+    max: int = Field(3, ge=1, le=10000, description=f"with `until`, {PATIENCE} if not given")
+    until: Percent | None = Field(None, description="half-width of the interval, relative to the mean")
     confidence: Annotated[Percent, Field(gt=0.5, lt=1)] = 0.95
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> Any:
         return {"anyOf": [{"type": "integer", "minimum": 1}, handler(core)]}
 
     @model_validator(mode="before")
@@ -195,7 +186,7 @@ class _Entry(Model):
         return value
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> Any:
         use = {
             "type": "object",
             "properties": {"use": {"type": "string", "pattern": "^.+#.+$", "description": "a layout of another file"}},
@@ -228,11 +219,7 @@ else:
     )
 
 
-def _layers(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
-Stack = Annotated[tuple[LayerEntry, ...], BeforeValidator(_layers), Field(min_length=1)]
+Stack = Annotated[tuple[LayerEntry, ...], BeforeValidator(listed), Field(min_length=1)]
 
 
 class Matrix(Model):
@@ -242,17 +229,17 @@ class Matrix(Model):
     description: str = ""
     seed: int = 1
     machine: MachineWish = MachineWish()
-    needs: Annotated[Needs | None, Field(description="physical disks of a host in hosts.yaml")] = None
+    needs: Needs | None = Field(None, description="physical disks of a host in hosts.yaml")
     disks: DiskSets
-    bus_limit: Annotated[
-        dict[Name, BusLimit], Field(description="controllers, links and buses that simulated disks share")
-    ] = Field(default_factory=dict)
-    faults: Annotated[
-        FaultSets, Field(description="faults of simulated disks in every trial; several named sets are an axis")
-    ] = Field(default_factory=dict)
-    layouts: Annotated[dict[Name, Stack], Field(min_length=1)]
+    bus_limit: dict[Name, BusLimit] = Field(
+        default_factory=dict, description="controllers, links and buses that simulated disks share"
+    )
+    faults: FaultSets = Field(
+        default_factory=dict, description="faults of simulated disks in every trial; several named sets are an axis"
+    )
+    layouts: dict[Name, Stack] = Field(min_length=1)
     tune: TuneAxes = Field(default_factory=TuneAxes)
-    workloads: Annotated[dict[Name, WorkloadAxes], Field(min_length=1)]
+    workloads: dict[Name, WorkloadAxes] = Field(min_length=1)
     repeat: Repeat = Repeat()
     monitor: Monitor = AUTO
     exclude: Annotated[tuple[Condition, ...], BeforeValidator(conditions)] = ()
@@ -269,7 +256,6 @@ class Matrix(Model):
         return tuple(found)
 
     def fault_sets(self) -> dict[str, tuple[Fault, ...]]:
-        """Return the faults by name; one empty set if none are declared."""
         sizes = [disk.size for disk in self.every_disk()]
         sets = self.faults or {UNNAMED: ()}
         return {
@@ -278,7 +264,6 @@ class Matrix(Model):
         }
 
     def misplaced_disks(self) -> Iterator[tuple[Path, str]]:
-        """Yield errors about the disks as a whole, each with its place."""
         disks = [several for several in self.disks for _ in range(several.count)]
         if len(disks) > MOST_DISKS:
             yield ("disks",), f"{len(disks)} disks; a rig has at most {MOST_DISKS}"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from runner.base.quantities import format_size, format_time, parse_size, parse_time
+from runner.base.quantities import Model, format_size, format_time, parse_size, parse_time
 from runner.language.disks import FAULTS, MODELS, Burst, Cliff, Disks, Seek, Shingled, Zone
 from runner.language.guidelines import SHAPES, Guideline
 from runner.language.hints import (
@@ -31,11 +32,7 @@ from runner.language.yaml_source import Flaw, Path
 from runner.layers import LAYERS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from pydantic_core import ErrorDetails
-
-    from runner.base.quantities import Model
 
 _KINDS = {
     "bool_type": "true or false",
@@ -72,7 +69,6 @@ _MAPS: dict[tuple[str, ...], type[Model]] = {
 
 
 def keys_at(path: Sequence[str | int], top: type[Model] = Matrix) -> list[str]:
-    """Return the keys that the map at this path may have, in a file with the model `top`."""
     if top is not Matrix:
         return _keys_of_others(path, top)
     match list(path):
@@ -290,7 +286,6 @@ def _none_of(given: Any, expected: str) -> str:
 
 
 def _quoted(given: Any, kind: str) -> bool:
-    """Return whether the value would be valid without its quotes."""
     if not isinstance(given, str):
         return False
     word = given.strip().lower()
@@ -298,7 +293,6 @@ def _quoted(given: Any, kind: str) -> bool:
 
 
 def _in_unit_of(given: Any, bound: Any) -> str:
-    """Format a bound in the unit of the written value."""
     if isinstance(given, str):
         for parse, write in ((parse_size, format_size), (parse_time, format_time)):
             with suppress(ValueError):

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
 
 #: Figures of reading and of writing: name and unit.
 OF_DIRECTION: dict[str, str] = {

@@ -7,6 +7,7 @@ next ones (fio gives one unless `fadvise_hint` is 0, and the kernel then reads a
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -17,9 +18,6 @@ from runner.base.quantities import Model
 from runner.language.axes import axes_of, axis_type
 from runner.language.workload import Workload
 from runner.layers import Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 #: Values by field name, as `written` returns them.
 Values = dict[str, Any]
@@ -94,7 +92,6 @@ _READ_SHARE = 91
 
 
 def _sought() -> Phase:
-    """Several processes read random blocks of one file."""
     only = {"rw": ("randrw",), "ioengine": _ONE_AT_A_TIME, "rwmixread": (_READ_SHARE,), "shared": (True,)}
     usual = {**_LIKE_A_PROGRAM, "bs": 8192, "size": "2x memory", "numjobs": _SEEKERS, "fio.norandommap": 1}
     return Phase(only, usual, requests=_SEEKS * 11 // 10)
@@ -152,7 +149,6 @@ def values_of(preset: str, phase: str, told: Values, *, in_files: bool) -> Value
 
 
 def problems_of(preset: str, phase: str, told: Values) -> Iterator[Problem]:
-    """Yield the written values that differ from what the program does."""
     for name, allowed in PRESETS[preset].phases[phase].only.items():
         if name in told and told[name] not in allowed:
             yield Problem(name, _lie(preset, name, told[name]))
@@ -168,7 +164,6 @@ def _lie(preset: str, name: str, value: Any) -> str:
 
 
 def _instead(preset: str, rw: str) -> str:
-    """Suggest the phase or preset that does this `rw`."""
     known = PRESETS[preset]
     for phase, part in known.phases.items():
         if phase and rw in part.only["rw"]:
@@ -180,7 +175,6 @@ def _instead(preset: str, rw: str) -> str:
 
 
 def no_phase(preset: str, phase: str) -> str:
-    """Return why a program lacks this phase; empty if it has it."""
     phases = [name for name in PRESETS[preset].phases if name]
     if not phases:
         return f"'{phase}': {preset} has no phases; remove `phase`"
@@ -190,14 +184,12 @@ def no_phase(preset: str, phase: str) -> str:
 class Program(Model):
     """The program that fills in the fields of a workload."""
 
-    preset: Annotated[
-        Literal["dd-read", "dd-write", "iozone", "bonnie"] | None,
-        Field(description="the program whose I/O fills in the fields that are not given"),
-    ] = None
-    phase: Annotated[
-        Literal["write", "rewrite", "read", "reread", "randread", "randwrite", "seeks"] | None,
-        Field(description="a phase of the program; if not given, all of iozone -i 0 -i 1 -i 2 -+n or bonnie++ -f"),
-    ] = None
+    preset: Literal["dd-read", "dd-write", "iozone", "bonnie"] | None = Field(
+        None, description="the program whose I/O fills in the fields that are not given"
+    )
+    phase: Literal["write", "rewrite", "read", "reread", "randread", "randwrite", "seeks"] | None = Field(
+        None, description="a phase of the program; if not given, all of iozone -i 0 -i 1 -i 2 -+n or bonnie++ -f"
+    )
 
 
 def _needed(value: Any, info: ValidationInfo) -> Any:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import Annotated, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from runner.base.quantities import Model, Name
-from runner.language.axes import SomeCells, Where
+from runner.language.axes import Condition, SomeCells, Where
 from runner.language.guidelines import MetricName, listed, repeated
 from runner.language.metrics import KNOWN, Metric
-
-if TYPE_CHECKING:
-    from runner.language.axes import Condition
 
 #: Units of time: less is better.
 TIMES = frozenset({"s", "ms", "min", "h"})
@@ -22,13 +19,11 @@ class Row(Model):
     """A published figure, and the cells that correspond to it."""
 
     where: Where = Field(default_factory=dict)
-    value: Annotated[
-        float | None, Field(gt=0, description="as published; absent if it was measured and not published")
-    ] = None
-    to: Annotated[SomeCells | None, Field(description="its base, if that is not the base of the table")] = None
-    remark: Annotated[str, Field(description="a remark of the source")] = ""
-    why: Annotated[str, Field(description="why it differs by more than 15 %, if it does")] = ""
-    unmeasured: Annotated[str, Field(description="why no cell corresponds to it")] = ""
+    value: float | None = Field(None, gt=0, description="as published; absent if it was measured and not published")
+    to: SomeCells | None = Field(None, description="its base, if that is not the base of the table")
+    remark: str = Field("", description="a remark of the source")
+    why: str = Field("", description="why it differs by more than 15 %, if it does")
+    unmeasured: str = Field("", description="why no cell corresponds to it")
 
     @model_validator(mode="after")
     def _somewhere(self) -> Self:
@@ -49,12 +44,12 @@ class Table(Model):
 
     id: Name
     title: str = ""
-    at: Annotated[str, Field(description="the place in the source")] = ""
+    at: str = Field("", description="the place in the source")
     metric: MetricName
-    unit: Annotated[str, Field(description=f"unit of the published figures; {', '.join(sorted(TIMES))} are times")]
+    unit: str = Field(description=f"unit of the published figures; {', '.join(sorted(TIMES))} are times")
     where: Where = Field(default_factory=dict)
-    base: Annotated[SomeCells | None, Field(description="the base of the rows; all other coordinates are equal")] = None
-    rows: Annotated[tuple[Row, ...], BeforeValidator(listed), Field(min_length=1)]
+    base: SomeCells | None = Field(None, description="the base of the rows; all other coordinates are equal")
+    rows: Annotated[tuple[Row, ...], BeforeValidator(listed)] = Field(min_length=1)
     whys: Annotated[tuple[Reason, ...], BeforeValidator(listed)] = ()
 
     @property
@@ -85,7 +80,6 @@ class Table(Model):
         return base.value / row.value if inverse else row.value / base.value
 
     def why(self, row: Row) -> str:
-        """Return the reason for a row that differs by more than 15 %; empty without one."""
         return row.why or next((one.why for one in self.whys if _within(one.where, row.where)), "")
 
 
@@ -103,4 +97,4 @@ class Published(Model):
     """All tables from one source."""
 
     source: str
-    tables: Annotated[tuple[Table, ...], BeforeValidator(listed), AfterValidator(_different), Field(min_length=1)]
+    tables: Annotated[tuple[Table, ...], BeforeValidator(listed), AfterValidator(_different)] = Field(min_length=1)

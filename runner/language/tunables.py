@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
-from pydantic_core import core_schema
+from pydantic_core import CoreSchema, core_schema
 
 from runner.base.quantities import Model, format_rate, format_size, parse_rate, parse_size, size_schema
-
-if TYPE_CHECKING:
-    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
-    from pydantic.json_schema import JsonSchemaValue
-    from pydantic_core import CoreSchema
 
 SYSFS_PATH = r"^[A-Za-z0-9_][A-Za-z0-9_-]*(/[A-Za-z0-9_][A-Za-z0-9_-]*)*$"
 #: Links to other devices, and folders that do not affect I/O.
@@ -75,7 +70,6 @@ def path_in_sysfs(value: object) -> object:
 
 
 def text_for_sysfs(value: object) -> object:
-    """Return the text to write to the file and to compare after reading it back."""
     if isinstance(value, bool):
         return str(int(value))
     text = str(value) if isinstance(value, int | float | str) else ""
@@ -99,10 +93,10 @@ class Whole:
     low: int
     high: int
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
         return core_schema.no_info_before_validator_function(self._checked, handler(source))
 
-    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: Any) -> Any:
         return {"anyOf": [{"const": "default"}, {"type": "integer", "minimum": self.low, "maximum": self.high}]}
 
     def _checked(self, value: object) -> object:
@@ -163,29 +157,27 @@ IoschedValue = Annotated[Default | int, Whole(0, (1 << 31) - 1)]
 class ReadaheadOnly(Model):
     """A device without its own queue."""
 
-    readahead: Annotated[Readahead, Field(description="read_ahead_kb, in whole pages")] = None
+    readahead: Readahead = Field(None, description="read_ahead_kb, in whole pages")
 
 
 class BlockTunables(ReadaheadOnly):
     """Tunables of every block device."""
 
-    max_sectors_kb: Annotated[
-        Default | int | None, Whole(4, (1 << 31) - 1), Field(description="largest request, in KiB")
-    ] = None
+    max_sectors_kb: Annotated[Default | int | None, Whole(4, (1 << 31) - 1)] = Field(
+        None, description="largest request, in KiB"
+    )
     rotational: Annotated[
         Literal["default", 0, 1] | None,
         BeforeValidator(_switch),
         WithJsonSchema({"enum": ["default", 0, 1, True, False]}),
-        Field(description="whether the kernel treats it as a rotating disk"),
-    ] = None
-    nomerges: Annotated[
-        Default | int | None, Whole(0, 2), Field(description="merging of requests; 1: only simple merges, 2: off")
-    ] = None
+    ] = Field(None, description="whether the kernel treats it as a rotating disk")
+    nomerges: Annotated[Default | int | None, Whole(0, 2)] = Field(
+        None, description="merging of requests; 1: only simple merges, 2: off"
+    )
     write_cache: Annotated[
         Literal["default", "write back", "write through"] | None,
         WithJsonSchema({"enum": ["default", "write back", "write through"]}),
-        Field(description="on a disk: its cache; elsewhere: whether the kernel sends flushes"),
-    ] = None
+    ] = Field(None, description="on a disk: its cache; elsewhere: whether the kernel sends flushes")
     sysfs: dict[SysfsPath, SysfsText] = Field(
         default_factory=dict, description="any other file in the device's folder of sysfs"
     )
@@ -194,42 +186,39 @@ class BlockTunables(ReadaheadOnly):
 class MdTunables(BlockTunables):
     """Tunables of md arrays."""
 
-    stripe_cache_size: Annotated[
-        Default | int | None, Whole(17, 32768), Field(description="pages per disk; only RAID 4, 5 and 6")
-    ] = None
-    group_thread_cnt: Annotated[
-        Default | int | None, Whole(0, 8192), Field(description="threads for stripes; only RAID 4, 5 and 6")
-    ] = None
-    preread_bypass_threshold: Annotated[
-        Default | int | None, Whole(0, 32768), Field(description="at most stripe_cache_size; only RAID 4, 5 and 6")
-    ] = None
-    sync_speed_min: Annotated[Rate, Field(description="rate of resyncs, like 50MiB/s; only with redundancy")] = None
-    sync_speed_max: Annotated[Rate, Field(description="rate of resyncs, like 50MiB/s; only with redundancy")] = None
+    stripe_cache_size: Annotated[Default | int | None, Whole(17, 32768)] = Field(
+        None, description="pages per disk; only RAID 4, 5 and 6"
+    )
+    group_thread_cnt: Annotated[Default | int | None, Whole(0, 8192)] = Field(
+        None, description="threads for stripes; only RAID 4, 5 and 6"
+    )
+    preread_bypass_threshold: Annotated[Default | int | None, Whole(0, 32768)] = Field(
+        None, description="at most stripe_cache_size; only RAID 4, 5 and 6"
+    )
+    sync_speed_min: Rate = Field(None, description="rate of resyncs, like 50MiB/s; only with redundancy")
+    sync_speed_max: Rate = Field(None, description="rate of resyncs, like 50MiB/s; only with redundancy")
 
 
 class DiskTunables(BlockTunables):
     """Tunables of disks."""
 
-    ncq_depth: Annotated[
-        Default | int | None, Whole(1, 1024), Field(description="queue_depth of every disk; sata takes 1 to 32")
-    ] = None
+    ncq_depth: Annotated[Default | int | None, Whole(1, 1024)] = Field(
+        None, description="queue_depth of every disk; sata takes 1 to 32"
+    )
     scheduler: Annotated[
         Literal["default", "none", "mq-deadline", "bfq", "kyber"] | None,
         WithJsonSchema({"enum": ["default", "none", "mq-deadline", "bfq", "kyber"]}),
-        Field(description="I/O scheduler of every disk"),
-    ] = None
+    ] = Field(None, description="I/O scheduler of every disk")
     iosched: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], IoschedValue] = Field(
         default_factory=dict, description="tunables of the scheduler, by their kernel names"
     )
-    nr_requests: Annotated[Default | int | None, Whole(4, 2048), Field(description="requests in the queue")] = None
-    rq_affinity: Annotated[
-        Default | int | None, Whole(0, 2), Field(description="where requests are completed: 1 near the CPU, 2 on it")
-    ] = None
-    wbt_lat_usec: Annotated[
-        Default | int | None,
-        Whole(0, 10**9),
-        Field(description="target latency in µs; buffered writes are throttled to reach it"),
-    ] = None
+    nr_requests: Annotated[Default | int | None, Whole(4, 2048)] = Field(None, description="requests in the queue")
+    rq_affinity: Annotated[Default | int | None, Whole(0, 2)] = Field(
+        None, description="where requests are completed: 1 near the CPU, 2 on it"
+    )
+    wbt_lat_usec: Annotated[Default | int | None, Whole(0, 10**9)] = Field(
+        None, description="target latency in µs; buffered writes are throttled to reach it"
+    )
 
 
 #: Tunables of each scheduler, in the folder queue/iosched.

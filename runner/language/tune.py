@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, create_model
@@ -21,8 +22,6 @@ from runner.layers import LAYERS, Layer, Md, OneDisk, SomeDisks
 from runner.layers.md import PARITY, REDUNDANT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from runner.simdisks.disk import Disk
 
 OF_PARITY = frozenset({"stripe_cache_size", "group_thread_cnt", "preread_bypass_threshold"})
@@ -65,18 +64,16 @@ class _Plain(DiskTunables, MdTunables):
     """Kernel tunables for a measurement. A key that is not given is not set."""
 
     vm: Vm | None = None
-    cpu_governor: Annotated[
-        str | None, Field(pattern=r"^[a-z]+$", description="governor of every CPU; only where the machine has cpufreq")
-    ] = None
+    cpu_governor: str | None = Field(
+        None, pattern=r"^[a-z]+$", description="governor of every CPU; only where the machine has cpufreq"
+    )
     transparent_hugepages: Annotated[
         Literal["default", "always", "madvise", "never"] | None,
         WithJsonSchema({"enum": ["default", "always", "madvise", "never"]}),
-        Field(description="/sys/kernel/mm/transparent_hugepage/enabled"),
-    ] = None
+    ] = Field(None, description="/sys/kernel/mm/transparent_hugepage/enabled")
 
     @classmethod
     def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:
-        """Return the tunables of a scheduler that is not the chosen one, with the reason."""
         chosen = values.get("scheduler") or values.get("disk.scheduler")
         known = IOSCHED.get(str(chosen))
         if known is None:
@@ -108,7 +105,6 @@ def split(name: str) -> tuple[str, str]:
 
 
 def kinds_of(stack: tuple[Layer, ...]) -> tuple[str, ...]:
-    """Return the kinds of block devices in a stack, from the bottom up."""
     return tuple(dict.fromkeys(("disk", *(layer.kind for layer in stack if layer.tunable))))
 
 
@@ -137,13 +133,12 @@ def _is_mapped(layers: list[Layer], level: int) -> bool:
 
 
 def meaningless(tunable: str, stack: tuple[Layer, ...], disks: tuple[Disk, ...]) -> str:
-    """Return why a tunable has no effect on a stack; empty if it has one."""
     kind, key = split(tunable)
     kinds = kinds_of(stack)
     if kind and kind not in kinds:
         return f"it has no {kind}"
     levels = {layer.level for layer in stack if isinstance(layer, Md)}
-    if key in OF_PARITY and not levels & PARITY:
+    if key in OF_PARITY and not levels & PARITY.keys():
         return "it has no RAID 4, 5 or 6"
     if key in OF_REDUNDANT and not levels & REDUNDANT:
         return "it has no array with redundancy"
@@ -156,7 +151,6 @@ def meaningless(tunable: str, stack: tuple[Layer, ...], disks: tuple[Disk, ...])
 
 
 def used(stack: tuple[Layer, ...], disks: tuple[Disk, ...]) -> tuple[Disk, ...]:
-    """Return the disks under a stack."""
     match stack:
         case (OneDisk(number=number), *_):
             return disks[number : number + 1]
@@ -166,7 +160,6 @@ def used(stack: tuple[Layer, ...], disks: tuple[Disk, ...]) -> tuple[Disk, ...]:
 
 
 def impossible(values: Mapping[str, Any], disks: tuple[Disk, ...]) -> dict[str, str]:
-    """Return the values that the kernel would refuse on these disks, by the name of the tunable."""
     sata = any(disk.bus == "sata" for disk in disks)
     return {name: why for name, value in values.items() if (why := _refused(split(name), value, values, sata=sata))}
 
@@ -188,7 +181,6 @@ def _refused(name: tuple[str, str], value: object, values: Mapping[str, Any], *,
 
 
 def _beside(key: str, values: Mapping[str, Any]) -> object:
-    """Return the value of a key in any scope."""
     return next((value for name, value in values.items() if split(name)[1] == key), None)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from math import ceil, floor
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
@@ -22,9 +23,6 @@ from runner.base.quantities import (
 )
 from runner.language.fio_options import DEFAULT_SIZE, FileSet, OpenValue, Steady, refused
 from runner.layers import Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 DEFAULT_RUNTIME = 10.0
 #: fio's engines that work on devices and on files.
@@ -91,60 +89,47 @@ class Workload(Model):
         WithJsonSchema({"enum": ["read", "write", "randread", "randwrite", "rw", "readwrite", "randrw"]}),
     ]
     bs: Annotated[Size, Field(ge=512)] = 4096
-    iodepth: Annotated[int, Field(ge=1, le=65536)] = 1
-    numjobs: Annotated[int, Field(ge=1, le=1024)] = 1
-    rwmixread: Annotated[int, Field(ge=0, le=100)] = 50
-    size: Annotated[
-        Length | None,
-        Field(
-            description="on a device: the used region, all of it if not given; in a file system: the size of all files "
-            "of one job, 1GiB or half of the file system if not given; 4x memory is a multiple of the machine's memory"
-        ),
-    ] = None
-    files: Annotated[
-        int | None, Field(ge=1, le=100_000, description="in a file system: number of files of each job; 1 if not given")
-    ] = None
-    file_size: Annotated[Length | None, Field(description="in a file system: size of each file")] = None
-    shared: Annotated[bool, Field(description="in a file system: all jobs share one file")] = False
-    new: Annotated[
-        bool, Field(description="in a file system: the workload creates its files; if false, they exist before")
-    ] = False
-    offset: Annotated[Extent, Field(description="where the region begins")] = 0
-    skip: Annotated[
-        Size, Field(description="sequential work: bytes to skip after each request (fio's rw=read:64k)")
-    ] = 0
-    runtime: Annotated[
-        Annotated[Time, Field(ge=0.001)] | None,
-        Field(description="10s if neither this nor `size` is given; with `size` alone, one pass over it"),
-    ] = None
-    ramp: Annotated[Time, Field(description="time at the start that is not counted")] = 0.0
-    ioengine: Annotated[
-        Engine,
-        BeforeValidator(_engine),
-        WithJsonSchema({"enum": [*get_args(Engine)]}),
-        Field(description="how fio sends its requests to the kernel"),
-    ] = "libaio"
+    iodepth: int = Field(1, ge=1, le=65536)
+    numjobs: int = Field(1, ge=1, le=1024)
+    rwmixread: int = Field(50, ge=0, le=100)
+    size: Length | None = Field(
+        None,
+        description="on a device: the used region, all of it if not given; in a file system: the size of all files "
+        "of one job, 1GiB or half of the file system if not given; 4x memory is a multiple of the machine's memory",
+    )
+    files: int | None = Field(
+        None, ge=1, le=100_000, description="in a file system: number of files of each job; 1 if not given"
+    )
+    file_size: Length | None = Field(None, description="in a file system: size of each file")
+    shared: bool = Field(False, description="in a file system: all jobs share one file")
+    new: bool = Field(
+        False, description="in a file system: the workload creates its files; if false, they exist before"
+    )
+    offset: Extent = Field(0, description="where the region begins")
+    skip: Size = Field(0, description="sequential work: bytes to skip after each request (fio's rw=read:64k)")
+    runtime: Annotated[Time, Field(ge=0.001)] | None = Field(
+        None, description="10s if neither this nor `size` is given; with `size` alone, one pass over it"
+    )
+    ramp: Time = Field(0.0, description="time at the start that is not counted")
+    ioengine: Annotated[Engine, BeforeValidator(_engine), WithJsonSchema({"enum": [*get_args(Engine)]})] = Field(
+        "libaio", description="how fio sends its requests to the kernel"
+    )
     direct: bool = True
-    sync: Annotated[Literal["none", "sync", "dsync"], Field(description="O_SYNC or O_DSYNC on every write")] = "none"
-    fsync: Annotated[int, Field(ge=0, le=2**31 - 1, description="number of writes before each fsync; 0: never")] = 0
-    profile: Annotated[
-        Literal["position", "time"] | None,
-        Field(description="also record how the rate changes: over positions in one pass over the device, or over time"),
-    ] = None
-    each: Annotated[
-        Size | None,
-        Field(gt=0, description=f"profile over positions: bytes at each of {POINTS} places; everything if not given"),
-    ] = None
-    steady: Annotated[
-        Steady | None, Field(description="end once the rate is steady, at the latest by `runtime` or `size`")
-    ] = None
+    sync: Literal["none", "sync", "dsync"] = Field("none", description="O_SYNC or O_DSYNC on every write")
+    fsync: int = Field(0, ge=0, le=2**31 - 1, description="number of writes before each fsync; 0: never")
+    profile: Literal["position", "time"] | None = Field(
+        None, description="also record how the rate changes: over positions in one pass over the device, or over time"
+    )
+    each: Size | None = Field(
+        None, gt=0, description=f"profile over positions: bytes at each of {POINTS} places; everything if not given"
+    )
+    steady: Steady | None = Field(None, description="end once the rate is steady, at the latest by `runtime` or `size`")
     fio: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], OpenValue] = Field(
         default_factory=dict, description="any other fio option, by its name in fio"
     )
 
     @classmethod
     def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:
-        """Return the fields without effect for these values, and why."""
         idle: dict[str, str] = {}
         if values["rw"] not in MIXED:
             idle["rwmixread"] = f"rw={values['rw']} does not mix reads and writes"
@@ -162,19 +147,16 @@ class Workload(Model):
 
     @staticmethod
     def idle_on_devices(values: Mapping[str, Any]) -> dict[str, str]:  # noqa: ARG004 - same signature as idle_on_files
-        """Return the fields without effect on a raw device, and why."""
         return dict.fromkeys(("files", "file_size", "shared", "new"), "there are no files on a raw device")
 
     @staticmethod
     def idle_on_files(values: Mapping[str, Any]) -> dict[str, str]:
-        """Return the fields without effect in a file system, and why."""
         idle = {"offset": "the file system decides where its files are"}
         if values.get("files") is not None and values.get("file_size") is not None:
             idle["size"] = "`files` and `file_size` give the size in a file system"
         return idle
 
     def on(self, memory: int) -> Workload:
-        """Replace multiples of the machine's memory by sizes in bytes."""
         sizes = {"size": self.size, "file_size": self.file_size}
         told = {name: resolve_memory(size, memory) for name, size in sizes.items() if size is not None}
         return self.model_copy(update=told) if told else self
@@ -208,7 +190,6 @@ class Workload(Model):
             yield from self._share_problems(_share(self.offset))
 
     def _option_problems(self) -> Iterator[Problem]:
-        """Yield options that are not allowed in the `fio:` map."""
         for option, value in self.fio.items():
             if self.runtime is None and option.startswith(("rate", "thinktime")):
                 yield Problem(f"fio.{option}", f"with `{option}` and no `runtime:` the end is open; write both")
@@ -229,7 +210,6 @@ class Workload(Model):
             yield Problem("each", f"must be a multiple of bs ({format_size(self.bs)}), at least twice")
 
     def _share_problems(self, offset: Fraction) -> Iterator[Problem]:
-        """Yield shares that do not fit on a device of any size."""
         left = f"{float(1 - offset) * 100:g}%"
         if offset == 1:
             yield Problem("offset", f"no space is left after {self.offset} of a device")
@@ -245,7 +225,6 @@ class Workload(Model):
         return resolve_share(self.size, capacity)
 
     def touched(self, span: int) -> int:
-        """Return the bytes that one pass over a region reads or writes."""
         if self.each is not None:
             return self.each * max(1, span // self.window(span))
         once = span * self.bs // (self.bs + self.skip)
@@ -267,7 +246,6 @@ class Workload(Model):
 
     @property
     def course(self) -> float:
-        """Seconds over which a profile over time averages."""
         return SHORT_COURSE if self.runtime is not None and self.runtime < 10 * COURSE else COURSE
 
     def _problem_over(self, span: int) -> Problem | None:
@@ -293,7 +271,6 @@ class Workload(Model):
         return FileSet(sets, self.files or told, each)
 
     def files_misfit(self, capacity: int) -> Problem | None:
-        """Return why the files do not fit in a file system of this size; None if they do."""
         files = self.fileset(capacity)
         if self.profile == "position" and files.count > 1:
             return Problem("profile", f"a profile over positions needs one file, and there are {files.count}")
@@ -314,7 +291,6 @@ class Workload(Model):
         return Problem(field, f"{many} would take {needed}; at least {free} are free")
 
     def unaligned(self, sector: int) -> Problem | None:
-        """Return why devices with this sector size refuse the requests; None if they do not."""
         if not self.direct:
             return None
         for field, extent in (("bs", self.bs), ("skip", self.skip), ("offset", self.offset)):
@@ -350,7 +326,6 @@ class Workload(Model):
 
 
 def _needs_files(values: Mapping[str, Any]) -> str | None:
-    """Return why the workload cannot create its files; None if it can."""
     if values["rw"] != "write":
         return f"rw={values['rw']} needs existing files"
     if values.get("ioengine") == "mmap":
@@ -376,7 +351,6 @@ def _told(length: int | str, share: int) -> int:
 
 
 def misplaced(option: str, value: object) -> str | None:
-    """Return why an option is not allowed in the `fio:` map; None if it is."""
     if option in Workload.model_fields and refused(option, value) is None:
         return f"`{option}` is a key of the workload; write `{option}:` outside of `fio:`"
     return refused(option, value)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import StringIO
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 
 class _Mistake(NamedTuple):
@@ -74,7 +72,6 @@ _MISTAKES = (
 
 
 def told(error: MarkedYAMLError) -> tuple[str, Any]:
-    """Return the message, and the mark of its place."""
     said = " ".join(filter(None, (error.context, error.problem)))
     mark = error.problem_mark or error.context_mark
     if mark and error.context_mark and mark.line == error.context_mark.line:
@@ -179,7 +176,6 @@ class Source:
 
 
 def _child(node: Node | None, step: str | int) -> tuple[Node, Node] | None:
-    """Return the node that names a child, and the child."""
     if isinstance(node, MappingNode):
         return next(((key, value) for key, value in node.value if key.value == str(step)), None)
     if isinstance(node, SequenceNode) and isinstance(step, int) and step < len(node.value):
@@ -188,7 +184,6 @@ def _child(node: Node | None, step: str | int) -> tuple[Node, Node] | None:
 
 
 def _unfolded(node: Node, known: dict[int, int]) -> int:
-    """Count the nodes with every alias expanded."""
     if id(node) in known:
         return known[id(node)]
     known[id(node)] = MAX_NODES  # a node may contain itself
@@ -255,7 +250,6 @@ def repeated_keys(root: Node | None) -> list[tuple[Place, str]]:
 
 
 def read(name: str, text: str) -> Source:
-    """Parse a text that includes no files."""
     root = compose(name, text)
     for place, message in repeated_keys(root):
         raise UnreadableError(place, message)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Self
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from pydantic import Field
 
 from runner.layers.base import BuildContext, Layer, Problem, View
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from runner.layers.geometry import Below, Shape
 
 
@@ -28,7 +27,7 @@ class OneDisk(Layer):
     kind: ClassVar[str] = "disk"
     selects: ClassVar[bool] = True
     noun: ClassVar[str] = "disks"
-    number: Annotated[int, Field(ge=0, description="which of the declared disks, counted from 0")] = 0
+    number: int = Field(0, ge=0, description="which of the declared disks, counted from 0")
 
     def problems(self, below: Below) -> Iterator[Problem]:
         if below.noun != self.noun:
@@ -51,7 +50,7 @@ class SomeDisks(Layer):
     selects: ClassVar[bool] = True
     noun: ClassVar[str] = "disks"
     tunable: ClassVar[bool] = False
-    count: Annotated[int | None, Field(ge=1, description="the number of disks, from the first; default all")] = None
+    count: int | None = Field(None, ge=1, description="the number of disks, from the first; default all")
 
     def problems(self, below: Below) -> Iterator[Problem]:
         if below.noun != self.noun:
@@ -77,7 +76,7 @@ class Pick(Layer):
     selects: ClassVar[bool] = True
     noun: ClassVar[str] = "devices"
     tunable: ClassVar[bool] = False
-    number: Annotated[int, Field(ge=1, description="which of the devices below, counted from 1")]
+    number: int = Field(ge=1, description="which of the devices below, counted from 1")
 
     def problems(self, below: Below) -> Iterator[Problem]:
         if self.number > below.count:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from runner.base.quantities import Model, format_size
-from runner.layers.geometry import Below
+from runner.layers.geometry import Below, Shape
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from runner.layers.geometry import Shape
+#: `none` in YAML may be written as false.
+NoneIfFalse = BeforeValidator(lambda value: "none" if value is False else value)
 
 
 class Problem(NamedTuple):
@@ -43,12 +42,11 @@ class Layer(Model):
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """Return the kernel modules that it needs."""
         return ()
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """Return the programs that it needs, without those of every system."""
+        """Return the programs that it needs beside those of every system."""
         return ()
 
     @property
@@ -67,11 +65,9 @@ class Layer(Model):
 
     @property
     def title(self) -> str:
-        """Return the name that people use for it."""
         return self.kind
 
     def noun_above(self, below: Below) -> str:  # noqa: ARG002
-        """Return what a message calls the devices on top of it."""
         return self.noun
 
     @classmethod
@@ -98,18 +94,13 @@ class Layer(Model):
     def devices_above(self, below: Below) -> tuple[Shape, ...]: ...
 
     def above(self, below: Below) -> Below:
-        """Return what the next layer finds below it."""
-        selected_by = self.kind if self.selects else ""
-        return Below(self.devices_above(below), self.noun_above(below), selected_by)
+        return Below(self.devices_above(below), self.noun_above(below), self.kind if self.selects else "")
 
 
 class Grouped(Layer):
     """A layer that makes one device of several. With `groups`, it makes one of each group of neighbours."""
 
-    groups: Annotated[
-        int,
-        Field(ge=1, description="the number of equal groups of neighbouring devices, one device from each"),
-    ] = 1
+    groups: int = Field(1, ge=1, description="the number of equal groups of neighbouring devices, one device from each")
 
     def problems(self, below: Below) -> Iterator[Problem]:
         if below.count % self.groups or below.count < self.groups:
@@ -129,9 +120,16 @@ class Grouped(Layer):
     @abstractmethod
     def resolve_part(self, below: Below) -> Self: ...
 
+    def views(self, context: BuildContext) -> tuple[View, ...]:
+        parts = context.parts(self.groups)
+        return tuple(self.group_view(part, context.name(at, self.groups)) for at, part in enumerate(parts))
+
     @abstractmethod
     def group_shape(self, below: Below) -> Shape:
         """Return the device that one group becomes."""
+
+    @abstractmethod
+    def group_view(self, context: BuildContext, name: str) -> View: ...
 
 
 def power_of_two(field: str, value: int, least: int, what: str) -> Iterator[Problem]:
@@ -206,12 +204,10 @@ class View:
 
     @property
     def device(self) -> str:
-        """Return its first device; most have only one."""
         return self.tops[0]
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """Return the UUIDs or labels on its members. Some formats have no place for one."""
         return ()
 
 
@@ -262,23 +258,21 @@ class DmView(View):
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """Return the marks in the headers, if the format has a place for one."""
         return tuple(one.mark for one in self.mappings)
 
 
 def mappings_of(layer: Layer, context: BuildContext, kind: str) -> tuple[DeviceMapping, ...]:
-    return tuple(_mapping(layer, context, at, kind) for at in range(len(context.devices)))
-
-
-def _mapping(layer: Layer, context: BuildContext, at: int, kind: str) -> DeviceMapping:
-    member = context.devices[at]
-    digits = mark(layer, (member,))
-    name = f"{context.name(at, len(context.devices))}-{digits[:8]}"
-    if kind.startswith("LUKS"):
-        written = as_uuid(digits)
-        owner = f"CRYPT-{kind}-{written.replace('-', '')}-"
-        uuid = owner + name
-    else:
-        written = f"matrix {digits}"
-        owner = uuid = f"CRYPT-{kind}-{name}"
-    return DeviceMapping(member, name, written, owner, uuid, context.below.devices[at].full_stripe or 0)
+    found = []
+    for at, member in enumerate(context.devices):
+        digits = mark(layer, (member,))
+        name = f"{context.name(at, len(context.devices))}-{digits[:8]}"
+        if kind.startswith("LUKS"):
+            written = as_uuid(digits)
+            owner = f"CRYPT-{kind}-{written.replace('-', '')}-"
+            uuid = owner + name
+        else:
+            written = f"matrix {digits}"
+            owner = uuid = f"CRYPT-{kind}-{name}"
+        stripe = context.below.devices[at].full_stripe or 0
+        found.append(DeviceMapping(member, name, written, owner, uuid, stripe))
+    return tuple(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
@@ -11,8 +12,6 @@ from runner.base.quantities import Size, format_size
 from runner.layers.base import BuildContext, DmView, Layer, Problem, View, mappings_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from runner.layers.geometry import Below, Shape
 
 
@@ -41,26 +40,25 @@ class Crypt(Layer):
     maps: ClassVar[bool] = True
     #: Zeros below read as noise above.
     keeps_zeros: ClassVar[bool] = False
-    format: Annotated[
-        Literal["luks2", "luks1", "plain"], Field(description="plain has no header on disk; luks1 has one of 2MiB")
-    ] = "luks2"
-    cipher: Annotated[
-        str,
-        Field(
-            pattern=r"^[a-z0-9_]+(,[a-z0-9_]+)?(-[a-z0-9_:]+)+$", description="a cipher in the notation of cryptsetup"
-        ),
-    ] = "aes-xts-plain64"
-    key_size: Annotated[
-        Literal[128, 192, 256, 384, 512] | None, Field(description="bits; 512 for xts, which halves it, else 256")
-    ] = None
-    sector_size: Annotated[Sector, Field(description="unit of encryption; luks1 has only 512B")] = 512
-    allow_discards: Annotated[bool, Field(description="pass discards on to the devices below")] = False
-    same_cpu_crypt: Annotated[bool, Field(description="encrypt on the CPU that sent the request")] = False
-    submit_from_crypt_cpus: Annotated[
-        bool, Field(description="submit writes directly, without a separate thread that sorts them")
-    ] = False
-    no_read_workqueue: Annotated[bool, Field(description="decrypt where the request ended")] = False
-    no_write_workqueue: Annotated[bool, Field(description="encrypt where the request came from")] = False
+    format: Literal["luks2", "luks1", "plain"] = Field(
+        "luks2", description="plain has no header on disk; luks1 has one of 2MiB"
+    )
+    cipher: str = Field(
+        "aes-xts-plain64",
+        pattern=r"^[a-z0-9_]+(,[a-z0-9_]+)?(-[a-z0-9_:]+)+$",
+        description="a cipher in the notation of cryptsetup",
+    )
+    key_size: Literal[128, 192, 256, 384, 512] | None = Field(
+        None, description="bits; 512 for xts, which halves it, else 256"
+    )
+    sector_size: Sector = Field(512, description="unit of encryption; luks1 has only 512B")
+    allow_discards: bool = Field(False, description="pass discards on to the devices below")
+    same_cpu_crypt: bool = Field(False, description="encrypt on the CPU that sent the request")
+    submit_from_crypt_cpus: bool = Field(
+        False, description="submit writes directly, without a separate thread that sorts them"
+    )
+    no_read_workqueue: bool = Field(False, description="decrypt where the request ended")
+    no_write_workqueue: bool = Field(False, description="encrypt where the request came from")
 
     @classmethod
     def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:
@@ -72,8 +70,7 @@ class Crypt(Layer):
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """Return the target. The kernel loads ciphers on demand."""
-        return ("dm_mod", "dm_crypt")
+        return ("dm_mod", "dm_crypt")  # the kernel loads ciphers on demand
 
     def resolve(self, below: Below) -> Self:  # noqa: ARG002
         return self.model_copy(update={"key_size": self.key_size or (512 if self._is_xts else 256)})
@@ -88,11 +85,8 @@ class Crypt(Layer):
         if not self._is_xts and self.key_size is not None and self.key_size > 256:
             yield Problem("key_size", "only xts, which halves the key, takes more than 256 bits")
         if self._header_size(below.devices[0]) + MIB > below.smallest:
-            taken = format_size(HEADERS[self.format])
-            yield Problem(
-                "format",
-                f"the header of {self.format} takes {taken}, but the smallest device has {format_size(below.smallest)}",
-            )
+            header = f"the header of {self.format} takes {format_size(HEADERS[self.format])}"
+            yield Problem("format", f"{header}, but the smallest device has {format_size(below.smallest)}")
 
     def devices_above(self, below: Below) -> tuple[Shape, ...]:
         return tuple(
@@ -105,15 +99,38 @@ class Crypt(Layer):
         )
 
     def _header_size(self, device: Shape) -> int:
-        """Return an upper bound.
-
-        Data begins at a full stripe as the kernel sees it; over nested arrays that is several stripes.
-        """
+        # An upper bound: data begins at a full stripe as the kernel sees it; over nested arrays that is several.
         header = HEADERS[self.format]
         return header + 8 * (device.full_stripe or 0) if header else 0
 
     def views(self, context: BuildContext) -> tuple[View, ...]:
-        return _views(self, context)
+        mappings = mappings_of(self, context, self.format.upper())
+        key_size = self.key_size or 0
+        cipher = (f"--cipher={self.cipher}", f"--key-size={key_size}")
+        sector = () if self.format == "luks1" else (f"--sector-size={self.sector_size}",)
+        flags = {flag: getattr(self, flag) for flag in FLAGS}
+        options = ("--allow-discards", *(f"--perf-{flag}" for flag in FLAGS[1:]))
+        # 1000 iterations: the default strength would take an emulated processor minutes.
+        derivation = (*(("--pbkdf=pbkdf2",) if self.format == "luks2" else ()), "--pbkdf-force-iterations=1000")
+        view = CryptView(
+            kind="crypt",
+            members=context.devices,
+            tops=tuple(mapping.path for mapping in mappings),
+            mappings=mappings,
+            key=TEST_KEY[: key_size // 8] if self.format == "plain" else TEST_KEY,
+            format=self.format,
+            format_options=(f"--type={self.format}", *cipher, *sector, *derivation),
+            open_options=(
+                f"--type={self.format}",
+                *((*cipher, *sector) if self.format == "plain" else ()),
+                *(option for option, wanted in zip(options, flags.values(), strict=True) if wanted),
+            ),
+            cipher=self.cipher,
+            key_size=key_size,
+            sector_size=self.sector_size,
+            flags=tuple((flag, "on" if wanted else "off") for flag, wanted in flags.items()),
+        )
+        return (view,)
 
 
 #: The test key. It protects no data: it is the same everywhere, and every script shows it.
@@ -131,41 +148,3 @@ class CryptView(DmView):
     key_size: int
     sector_size: int
     flags: tuple[tuple[str, str], ...]
-
-
-def _views(layer: Crypt, context: BuildContext) -> tuple[View, ...]:
-    mappings = mappings_of(layer, context, layer.format.upper())
-    key_size = layer.key_size or 0
-    how = (f"--cipher={layer.cipher}", f"--key-size={key_size}")
-    sector = () if layer.format == "luks1" else (f"--sector-size={layer.sector_size}",)
-    flags = tuple((flag, "on" if getattr(layer, flag) else "off") for flag in FLAGS)
-    return (
-        CryptView(
-            kind="crypt",
-            members=context.devices,
-            tops=tuple(one.path for one in mappings),
-            mappings=mappings,
-            key=TEST_KEY[: key_size // 8] if layer.format == "plain" else TEST_KEY,
-            format=layer.format,
-            format_options=(f"--type={layer.format}", *how, *sector, *_derivation(layer)),
-            open_options=(
-                f"--type={layer.format}",
-                *((*how, *sector) if layer.format == "plain" else ()),
-                *(_flag_option(flag) for flag, wanted in flags if wanted == "on"),
-            ),
-            cipher=layer.cipher,
-            key_size=key_size,
-            sector_size=layer.sector_size,
-            flags=flags,
-        ),
-    )
-
-
-def _derivation(layer: Crypt) -> tuple[str, ...]:
-    """Use 1000 iterations. The default strength would take an emulated processor minutes."""
-    function = ("--pbkdf=pbkdf2",) if layer.format == "luks2" else ()
-    return (*function, "--pbkdf-force-iterations=1000")
-
-
-def _flag_option(flag: str) -> str:
-    return "--allow-discards" if flag == "allow_discards" else f"--perf-{flag}"

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from runner.base.quantities import Size, format_size, parse_size
-from runner.layers.base import BuildContext, Layer, Problem, View, as_uuid, mark, power_of_two
-from runner.layers.geometry import Shape, losses_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from runner.layers.geometry import Below
-
+from runner.layers.base import BuildContext, Layer, NoneIfFalse, Problem, View, as_uuid, mark, power_of_two
+from runner.layers.geometry import Below, Shape, losses_of
 
 MIB = 2**20
 #: The largest block size that every kernel accepts: one page of memory.
@@ -36,13 +31,9 @@ TOLERATED = {"raid1": 1, "raid10": 1, "raid5": 1, "raid6": 2}
 #: Mount options that a layout may not set, and why.
 NOT_OPTIONS = {
     "ro": "a workload must be able to write its files",
-    "remount": "it is mounted once",
-    "bind": "it is mounted once",
-    "loop": "devices come from the layers below",
-    "offset": "devices come from the layers below",
-    "device": "devices come from the layers below",
-    "noauto": "it is an option for /etc/fstab",
-    "nofail": "it is an option for /etc/fstab",
+    **dict.fromkeys(("remount", "bind"), "it is mounted once"),
+    **dict.fromkeys(("loop", "offset", "device"), "devices come from the layers below"),
+    **dict.fromkeys(("noauto", "nofail"), "it is an option for /etc/fstab"),
 }
 _OPTIONS = r"^[A-Za-z0-9_.:/+=-]+(,[A-Za-z0-9_.:/+=-]+)*$"
 _ALIGN = re.compile(r"\s*(\S+)\s+x\s+([1-9][0-9]*)\s*")
@@ -55,9 +46,8 @@ def _options(value: object) -> object:
     for option in options:
         key = option.partition("=")[0]
         if key in NOT_OPTIONS or key.startswith("x-"):
-            raise ValueError(
-                f"'{option}' is no option for a layout: {NOT_OPTIONS.get(key, 'the kernel never sees it')}"
-            )
+            why = NOT_OPTIONS.get(key, "the kernel never sees it")
+            raise ValueError(f"'{option}' is no option for a layout: {why}")
     if options and not re.fullmatch(_OPTIONS, ",".join(options)):
         raise ValueError("mount options are words separated by commas: noatime,data=writeback")
     return ",".join(options)
@@ -73,8 +63,6 @@ def _align(value: object) -> object:
 
 
 Profile = Literal["single", "dup", "raid0", "raid1", "raid10", "raid5", "raid6"]
-
-
 #: Programs that show the geometry of a file system.
 READ_BACK = {**dict.fromkeys(EXT, ("dumpe2fs",)), "xfs": ("xfs_spaceman",), "btrfs": ("btrfs",)}
 
@@ -85,32 +73,27 @@ class Fs(Layer):
     kind: ClassVar[str] = "fs"
     noun: ClassVar[str] = "file systems"
     type: Literal["ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs"]
-    block_size: Annotated[Size | None, Field(description="4KiB if not given")] = None
-    options: Annotated[
-        str,
-        BeforeValidator(_options),
-        WithJsonSchema({"type": "string"}),
-        Field(description="mount options: noatime,data=writeback"),
-    ] = ""
+    block_size: Size | None = Field(None, description="4KiB if not given")
+    options: Annotated[str, BeforeValidator(_options), WithJsonSchema({"type": "string"})] = Field(
+        "", description="mount options: noatime,data=writeback"
+    )
     align: Annotated[
         str,
         BeforeValidator(_align),
         WithJsonSchema(
             {"anyOf": [{"enum": ["auto", "off", False]}, {"type": "string", "pattern": r"^\s*\S+\s+x\s+\d+"}]}
         ),
-        Field(
-            description="to the stripes below (auto), to none (off), or to a unit and its count in a stripe: 64KiB x 3"
-        ),
-    ] = "auto"
+    ] = Field(
+        "auto",
+        description="to the stripes below (auto), to none (off), or to a unit and its count in a stripe: 64KiB x 3",
+    )
     journal: Annotated[
         Literal["internal", "none"],
-        BeforeValidator(lambda value: "none" if value is False else value),
+        NoneIfFalse,
         WithJsonSchema({"enum": ["internal", "none", False]}),
     ] = "internal"
-    data: Annotated[Profile | None, Field(description="btrfs: how data lie on the devices; single if not given")] = None
-    metadata: Annotated[
-        Profile | None, Field(description="btrfs: the same for metadata; dup on one device, else raid1")
-    ] = None
+    data: Profile | None = Field(None, description="btrfs: how data lie on the devices; single if not given")
+    metadata: Profile | None = Field(None, description="btrfs: the same for metadata; dup on one device, else raid1")
 
     @classmethod
     def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:
@@ -131,12 +114,11 @@ class Fs(Layer):
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """Return the driver. The driver of ext4 also mounts ext2 and ext3."""
+        # The driver of ext4 also mounts ext2 and ext3.
         return ("ext4",) if self.type in EXT else (self.type,)
 
     @property
     def in_place(self) -> bool:
-        """Return whether an overwrite keeps the place of a file on the disk."""
         return self.type not in COPY_ON_WRITE
 
     @property
@@ -166,11 +148,8 @@ class Fs(Layer):
 
     def problems(self, below: Below) -> Iterator[Problem]:
         if below.count > 1 and self.type != "btrfs":
-            yield Problem(
-                "type",
-                f"{self.type} uses one device, but {below.description}: put md or lvm between them, or `pick` one; "
-                "only btrfs takes several",
-            )
+            several = "put md or lvm between them, or `pick` one; only btrfs takes several"
+            yield Problem("type", f"{self.type} uses one device, but {below.description}: {several}")
         least = LEAST[self.type]
         if self.type == "xfs" and below.devices[0].chunk is not None:
             least = XFS_ON_STRIPES
@@ -199,41 +178,86 @@ class Fs(Layer):
                 yield Problem(field, f"{profile} needs at least {least} devices; {below.description}")
 
     def devices_above(self, below: Below) -> tuple[Shape, ...]:
-        room = {"xfs": _xfs_room, "btrfs": self._btrfs_room, "f2fs": _f2fs_room}.get(self.type, _ext_room)
         # Buffered work may have any size.
         sector = max(device.sector for device in below.devices) if self.bypasses_memory else 512
-        losses = losses_of(
-            below.devices, min(TOLERATED.get(profile or "", 0) for profile in (self.data, self.metadata))
-        )
-        return (Shape(max(0, room(below)), files=True, sector=sector, losses=losses),)
+        tolerated = min(TOLERATED.get(profile or "", 0) for profile in (self.data, self.metadata))
+        losses = losses_of(below.devices, tolerated)
+        return (Shape(max(0, self._estimate_room(below)), files=True, sector=sector, losses=losses),)
 
-    def _btrfs_room(self, below: Below) -> int:
-        """Return an estimate. btrfs allocates chunks for data and metadata, so the exact size is unknown."""
-        devices, profile = below.count, self.data or "single"
-        lost = {"raid5": 1, "raid6": 2}.get(profile, 0)
-        copies = 2 if profile in {"dup", "raid1", "raid10"} else 1
+    def _estimate_room(self, below: Below) -> int:
         size = below.smallest
-        each = size - size // 100 - min(640 * MIB, max(96 * MIB, size // 6))
-        return each * (devices - lost) // copies
+        if self.type == "xfs":  # the log takes at least 64 MiB, and the indices of free space some percent
+            return size - size // 16 - 96 * MIB
+        if self.type == "f2fs":  # a part is reserved for moves
+            return size - size // 24 - 48 * MIB
+        if self.type == "btrfs":  # it allocates chunks for data and metadata, so the exact size is unknown
+            each = size - size // 100 - min(640 * MIB, max(96 * MIB, size // 6))
+            parity = {"raid5": 1, "raid6": 2}.get(self.data or "", 0)
+            return each * (below.count - parity) // (2 if self.data in {"dup", "raid1", "raid10"} else 1)
+        # Inodes take 1/16 below 512 MiB, else 1/64; the journal takes up to 1 GiB.
+        return size - size // (14 if size < 600 * MIB else 48) - min(2**30, max(17 * MIB, size // 24))
 
     def views(self, context: BuildContext) -> tuple[View, ...]:
-        return _views(self, context)
+        digits = mark(self, context.devices)
+        uuid, label = as_uuid(digits), f"matrix-{digits}"
+        directory = f"/run/matrix/mnt-{context.bay}-{context.depth}"
+        options = [option for option in self.options.split(",") if option]
+        sets_discard = any(option.partition("=")[0] in {"discard", "nodiscard"} for option in options)
+        # Usually udev finds the further devices, but it may be missing.
+        mount = [f"device={device}" for device in context.devices[1:]]
+        mount += ["nodiscard"] if self.type in DISCARDING and not sets_discard else []
+        mount += options
+        view = FsView(
+            kind="fs",
+            members=context.devices,
+            tops=(),
+            type=self.type,
+            directory=directory,
+            mark=label if self.type == "f2fs" else uuid,
+            mkfs=(f"mkfs.{self.type}", *self._mkfs_options(context.below, uuid, label), *context.devices),
+            mount=("-t", self.type, *(("-o", ",".join(mount)) if mount else ()), context.devices[0], directory),
+            options=tuple(map(_option, options)),
+            facts=self._facts(context.below, uuid),
+            keeps_deleted=not sets_discard,
+            in_place=self.in_place,
+            bypasses_memory=self.bypasses_memory,
+        )
+        return (view,)
 
+    def _mkfs_options(self, below: Below, uuid: str, label: str) -> tuple[str, ...]:
+        """Return options that avoid questions and discards. The matrix decides about discards, not mkfs."""
+        if self.type == "btrfs":
+            return ("-q", "-f", "-K", "-U", uuid, "-L", label, "-d", str(self.data), "-m", str(self.metadata))
+        if self.type == "f2fs":
+            return ("-q", "-f", "-t", "0", "-l", label)
+        if self.type == "xfs":
+            found = self.alignment(below)
+            align = "noalign" if found is None else f"su={found[0]},sw={found[1]}"
+            named = ("-m", f"uuid={uuid}", "-L", label[:12])
+            return ("-q", "-f", "-K", *named, "-b", f"size={self.block_size or PAGE}", "-d", align)
+        stride, width = self._stripe(below)
+        # Lazy initialisation would write tables during the measurement.
+        extended = f"nodiscard,lazy_itable_init=0,lazy_journal_init=0,stride={stride},stripe_width={width}"
+        journal = ("-O", "^has_journal") if self.journal == "none" else ()
+        named = ("-U", uuid, "-L", label[:16])
+        return ("-q", "-F", *named, "-b", str(self.block_size or PAGE), "-E", extended, *journal)
 
-def _ext_room(below: Below) -> int:
-    """Return an estimate: inodes take 1/16 below 512 MiB, else 1/64; the journal takes up to 1 GiB."""
-    size = below.smallest
-    return size - size // (14 if size < 600 * MIB else 48) - min(2**30, max(17 * MIB, size // 24))
+    def _stripe(self, below: Below) -> tuple[int, int]:
+        unit, count = self.alignment(below) or (0, 0)
+        block = self.block_size or PAGE
+        return unit // block, unit * count // block
 
-
-def _xfs_room(below: Below) -> int:
-    """Return an estimate: the log takes at least 64 MiB, and the indices of free space some percent."""
-    return below.smallest - below.smallest // 16 - 96 * MIB
-
-
-def _f2fs_room(below: Below) -> int:
-    """Return an estimate: f2fs reserves a part for moves."""
-    return below.smallest - below.smallest // 24 - 48 * MIB
+    def _facts(self, below: Below, uuid: str) -> dict[str, str]:
+        stride, width = map(str, self._stripe(below))
+        block = str(self.block_size or PAGE)
+        if self.type == "xfs":
+            return {"block_size": block, "sunit": stride, "swidth": width}
+        if self.type == "btrfs":
+            return {"data": str(self.data), "metadata": str(self.metadata), "devices": str(below.count)}
+        if self.type not in EXT:
+            return {}
+        journal = "none" if self.type == "ext2" else self.journal
+        return {"uuid": uuid, "block_size": block, "stride": stride, "stripe_width": width, "journal": journal}
 
 
 #: Options that the kernel shows in another spelling, with all spellings of the same meaning.
@@ -295,118 +319,14 @@ class FsView(View):
         return (self.mark,)
 
 
-def _views(layer: Fs, context: BuildContext) -> tuple[View, ...]:
-    digits = mark(layer, context.devices)
-    made = _Mkfs(layer, context, as_uuid(digits), f"matrix-{digits}")
-    directory = f"/run/matrix/mnt-{context.bay}-{context.depth}"
-    return (
-        FsView(
-            kind="fs",
-            members=context.devices,
-            tops=(),
-            type=layer.type,
-            directory=directory,
-            mark=made.label if layer.type == "f2fs" else made.uuid,
-            mkfs=(f"mkfs.{layer.type}", *made.arguments(), *context.devices),
-            mount=(*_mount_options(layer, context.devices), context.devices[0], directory),
-            options=tuple(_option(text) for text in layer.options.split(",") if text),
-            facts=made.facts(),
-            keeps_deleted=not _sets_discard(layer),
-            in_place=layer.in_place,
-            bypasses_memory=layer.bypasses_memory,
-        ),
-    )
-
-
-def _mount_options(layer: Fs, devices: tuple[str, ...]) -> tuple[str, ...]:
-    """Name further devices in a mount option, because the usual way, udev, may be missing."""
-    still = ["nodiscard"] if layer.type in DISCARDING and not _sets_discard(layer) else []
-    options = [*(f"device={device}" for device in devices[1:]), *still, *filter(None, [layer.options])]
-    return ("-t", layer.type, *(("-o", ",".join(options)) if options else ()))
-
-
-def _sets_discard(layer: Fs) -> bool:
-    return any(option.partition("=")[0] in {"discard", "nodiscard"} for option in layer.options.split(","))
-
-
-@dataclass(frozen=True, slots=True)
-class _Mkfs:
-    """Arguments of mkfs, and the geometry that must result."""
-
-    layer: Fs
-    context: BuildContext
-    uuid: str
-    label: str
-
-    @property
-    def block(self) -> int:
-        return self.layer.block_size or PAGE
-
-    @property
-    def stripe(self) -> tuple[int, int]:
-        """Return stride (unit) and width of a stripe in blocks, or zeros if it is not aligned."""
-        found = self.layer.alignment(self.context.below)
-        return (0, 0) if found is None else (found[0] // self.block, found[0] * found[1] // self.block)
-
-    def arguments(self) -> tuple[str, ...]:
-        """Return options that avoid questions and discards. The matrix decides about discards, not mkfs."""
-        kind = self.layer.type
-        if kind == "xfs":
-            return self._xfs()
-        if kind == "btrfs":
-            profiles = ("-d", str(self.layer.data), "-m", str(self.layer.metadata))
-            return ("-q", "-f", "-K", "-U", self.uuid, "-L", self.label, *profiles)
-        return ("-q", "-f", "-t", "0", "-l", self.label) if kind == "f2fs" else self._ext()
-
-    def _ext(self) -> tuple[str, ...]:
-        """Switch lazy initialisation off, because the kernel would write tables during the measurement."""
-        stride, width = self.stripe
-        extended = f"nodiscard,lazy_itable_init=0,lazy_journal_init=0,stride={stride},stripe_width={width}"
-        journal = ("-O", "^has_journal") if self.layer.journal == "none" else ()
-        return ("-q", "-F", "-U", self.uuid, "-L", self.label[:16], "-b", str(self.block), "-E", extended, *journal)
-
-    def _xfs(self) -> tuple[str, ...]:
-        found = self.layer.alignment(self.context.below)
-        align = "noalign" if found is None else f"su={found[0]},sw={found[1]}"
-        return (
-            *("-q", "-f", "-K", "-m", f"uuid={self.uuid}", "-L", self.label[:12]),
-            *("-b", f"size={self.block}", "-d", align),
-        )
-
-    def facts(self) -> dict[str, str]:
-        stride, width = (str(blocks) for blocks in self.stripe)
-        if self.layer.type == "xfs":
-            return {"block_size": str(self.block), "sunit": stride, "swidth": width}
-        if self.layer.type == "btrfs":
-            return {
-                "data": str(self.layer.data),
-                "metadata": str(self.layer.metadata),
-                "devices": str(len(self.context.devices)),
-            }
-        if self.layer.type not in EXT:
-            return {}
-        journal = "none" if self.layer.type == "ext2" else self.layer.journal
-        return {
-            "uuid": self.uuid,
-            "block_size": str(self.block),
-            "stride": stride,
-            "stripe_width": width,
-            "journal": journal,
-        }
-
-
 def _option(text: str) -> Option:
     key, _, value = text.partition("=")
-    ways = [text, *SAME.get(text, ()), *(f"{key}={one}" for one in _spellings(value))]
+    ways = [text, *SAME.get(text, ())]
+    if match := _SIZED.fullmatch(value):
+        # File systems show 256k as 262144 or as 256k.
+        size = int(match[1]) * _UNITS[match[2].lower()]
+        units = [(letter, unit) for letter, unit in _UNITS.items() if size % unit == 0 and size >= unit]
+        ways += [f"{key}={size // unit}{letter}" for letter, unit in units]
     if key in {"compress", "compress-force"} and ":" not in value:
-        ways += [f"{key}={value}:{level}" for level in (3,)]
+        ways.append(f"{key}={value}:3")
     return Option(text, key, tuple(dict.fromkeys(ways)), UNSHOWN.get(text, ()))
-
-
-def _spellings(value: str) -> list[str]:
-    """Return both forms: file systems show 256k as 262144 or as 256k."""
-    match = _SIZED.fullmatch(value)
-    if match is None:
-        return []
-    size = int(match[1]) * _UNITS[match[2].lower()]
-    return [f"{size // unit}{letter}" for letter, unit in _UNITS.items() if size % unit == 0 and size >= unit]

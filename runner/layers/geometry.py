@@ -46,7 +46,6 @@ class Below:
 
     @property
     def smallest(self) -> int:
-        """Return the size of the smallest device."""
         return min((device.size for device in self.devices), default=0)
 
     @property
@@ -58,7 +57,6 @@ class Below:
         return f"{counted} {are} {'declared' if self.noun == 'disks' else 'below'}"
 
     def grouped(self, groups: int) -> tuple[Below, ...]:
-        """Split the devices into equal groups of neighbours."""
         each = self.count // groups
         return tuple(replace(self, devices=self.devices[at * each : (at + 1) * each]) for at in range(groups))
 

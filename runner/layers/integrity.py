@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
 from runner.base.quantities import Size, format_size
 from runner.layers.base import BuildContext, DmView, Layer, Problem, View, mappings_of, power_of_two
 from runner.layers.crypt import Sector
-from runner.layers.geometry import Shape
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from runner.layers.geometry import Below
-
+from runner.layers.geometry import Below, Shape
 
 KIB = 1024
 MIB = 2**20
@@ -29,6 +24,7 @@ LARGEST_JOURNAL = 64 * MIB
 PAGE = 4 * KIB
 #: A journal consists of whole sections, each smaller than this.
 SECTION = 256 * KIB
+MODE_OPTIONS = {"journal": (), "bitmap": ("--integrity-bitmap-mode",), "direct": ("--integrity-no-journal",)}
 
 
 class Integrity(Layer):
@@ -38,20 +34,16 @@ class Integrity(Layer):
     noun: ClassVar[str] = "integrity devices"
     maps: ClassVar[bool] = True
     algorithm: Literal["crc32", "crc32c", "xxhash64", "sha1", "sha256", "sha512"] = "crc32c"
-    mode: Annotated[
-        Literal["journal", "bitmap", "direct"],
-        Field(description="data and tags through a journal, regions marked in a bitmap, or neither (not crash safe)"),
-    ] = "journal"
-    sector_size: Annotated[Sector, Field(description="bytes of data with one tag")] = 512
-    tag_size: Annotated[
-        int | None, Field(ge=1, le=64, description="bytes of a tag; the whole checksum if not given")
-    ] = None
-    interleave: Annotated[Size, Field(description="bytes of data before each area of tags; 16MiB if not given")] = (
-        DEFAULT_INTERLEAVE
+    mode: Literal["journal", "bitmap", "direct"] = Field(
+        "journal",
+        description="data and tags through a journal, regions marked in a bitmap, or neither (not crash safe)",
     )
-    journal_size: Annotated[
-        Size | None, Field(description="journal: a 128th of the device, at most 64MiB, if not given")
-    ] = None
+    sector_size: Sector = Field(512, description="bytes of data with one tag")
+    tag_size: int | None = Field(None, ge=1, le=64, description="bytes of a tag; the whole checksum if not given")
+    interleave: Size = Field(
+        DEFAULT_INTERLEAVE, description="bytes of data before each area of tags; 16MiB if not given"
+    )
+    journal_size: Size | None = Field(None, description="journal: a 128th of the device, at most 64MiB, if not given")
 
     @classmethod
     def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:
@@ -65,15 +57,13 @@ class Integrity(Layer):
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """Return the target. The kernel loads checksums on demand."""
-        return ("dm_mod", "dm_integrity")
+        return ("dm_mod", "dm_integrity")  # the kernel loads checksums on demand
 
     def resolve(self, below: Below) -> Self:  # noqa: ARG002
         return self.model_copy(update={"tag_size": self.tag_bytes})
 
     @property
     def tag_bytes(self) -> int:
-        """Return the bytes of a tag, one for each sector."""
         return self.tag_size or ALGORITHMS[self.algorithm]
 
     def bytes_written(self, below: Below) -> int:
@@ -105,7 +95,30 @@ class Integrity(Layer):
         return max(0, size - PAGE - journal - areas * area - SECTION) // PAGE * PAGE
 
     def views(self, context: BuildContext) -> tuple[View, ...]:
-        return _views(self, context)
+        mappings = mappings_of(self, context, "INTEGRITY")
+        journal = "" if self.journal_size is None else str(self.journal_size)
+        view = IntegrityView(
+            kind="integrity",
+            members=context.devices,
+            tops=tuple(mapping.path for mapping in mappings),
+            mappings=mappings,
+            mode=self.mode,
+            format_options=(
+                f"--integrity={self.algorithm}",
+                f"--sector-size={self.sector_size}",
+                f"--tag-size={self.tag_bytes}",
+                f"--interleave-sectors={self.interleave // 512}",
+                *((f"--journal-size={journal}",) if journal else ()),
+            ),
+            open_options=(f"--integrity={self.algorithm}",),
+            mode_options=MODE_OPTIONS[self.mode],
+            algorithm=self.algorithm,
+            sector_size=self.sector_size,
+            tag_size=self.tag_bytes,
+            interleave=self.interleave,
+            journal_size=journal,
+        )
+        return (view,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,34 +134,3 @@ class IntegrityView(DmView):
     interleave: int
     #: The declared size; empty if the kernel decides.
     journal_size: str
-
-
-MODE_OPTIONS = {"journal": (), "bitmap": ("--integrity-bitmap-mode",), "direct": ("--integrity-no-journal",)}
-
-
-def _views(layer: Integrity, context: BuildContext) -> tuple[View, ...]:
-    mappings = mappings_of(layer, context, "INTEGRITY")
-    journal = "" if layer.journal_size is None else str(layer.journal_size)
-    return (
-        IntegrityView(
-            kind="integrity",
-            members=context.devices,
-            tops=tuple(one.path for one in mappings),
-            mappings=mappings,
-            mode=layer.mode,
-            format_options=(
-                f"--integrity={layer.algorithm}",
-                f"--sector-size={layer.sector_size}",
-                f"--tag-size={layer.tag_bytes}",
-                f"--interleave-sectors={layer.interleave // 512}",
-                *((f"--journal-size={journal}",) if journal else ()),
-            ),
-            open_options=(f"--integrity={layer.algorithm}",),
-            mode_options=MODE_OPTIONS[layer.mode],
-            algorithm=layer.algorithm,
-            sector_size=layer.sector_size,
-            tag_size=layer.tag_bytes,
-            interleave=layer.interleave,
-            journal_size=journal,
-        ),
-    )

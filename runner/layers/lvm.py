@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field
 
 from runner.base.quantities import Extent, Size, format_size
 from runner.layers.base import BuildContext, Grouped, Problem, View, mark, power_of_two
-from runner.layers.geometry import Shape, common, losses_of
-from runner.layers.md import Sync
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from runner.layers.geometry import Below
-
+from runner.layers.geometry import Below, Shape, common, losses_of
+from runner.layers.md import Sync, first_resync
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 DEFAULT_STRIPE = 64 * KIB
@@ -45,50 +40,44 @@ def _order(value: object) -> object:
     return " ".join(str(int(number)) for number in value.split())
 
 
-def _kind_of(declared: str | None, stripes: int | None) -> str:
-    return declared or ("striped" if (stripes or 1) > 1 else "linear")
-
-
 class Lvm(Grouped):
     """A volume group over the devices below, with one logical volume or several equal ones."""
 
     kind: ClassVar[str] = "lvm"
     noun: ClassVar[str] = "volumes"
     maps: ClassVar[bool] = True
-    type: Annotated[Type | None, Field(description="striped if stripes > 1, else linear, if not given")] = None
-    volumes: Annotated[int, Field(ge=1, le=256, description="the number of equal logical volumes")] = 1
-    stripes: Annotated[
-        int | None, Field(ge=1, description="data stripes (lvcreate -i); parity and copies come on top of them")
-    ] = None
-    stripe_size: Annotated[Size | None, Field(description="64KiB if not given (lvcreate -I)")] = None
-    mirrors: Annotated[
-        int | None, Field(ge=1, description="mirror, raid1, raid10: copies beyond the first; 1 if not given")
-    ] = None
-    devices: Annotated[
-        int | None,
-        Field(ge=1, description="the number of devices below to use; default: as many as `stripes` needs, else all"),
-    ] = None
-    extent_size: Annotated[Size, Field(description="4MiB if not given (vgcreate -s)")] = 4 * MIB
-    alignment: Annotated[
-        Size | None, Field(ge=512, description="data begins at a multiple of it; LVM decides if not given")
-    ] = None
-    size: Annotated[
-        Extent, Field(description="of each volume: bytes, or a share of what is free, or of its equal part of that")
-    ] = "100%"
-    order: Annotated[
-        Annotated[str, BeforeValidator(_order)] | None,
-        Field(description='order in which the devices are used, counted from 1, like "4 3 1 2"'),
-    ] = None
+    type: Type | None = Field(None, description="striped if stripes > 1, else linear, if not given")
+    volumes: int = Field(1, ge=1, le=256, description="the number of equal logical volumes")
+    stripes: int | None = Field(
+        None, ge=1, description="data stripes (lvcreate -i); parity and copies come on top of them"
+    )
+    stripe_size: Size | None = Field(None, description="64KiB if not given (lvcreate -I)")
+    mirrors: int | None = Field(
+        None, ge=1, description="mirror, raid1, raid10: copies beyond the first; 1 if not given"
+    )
+    devices: int | None = Field(
+        None, ge=1, description="the number of devices below to use; default: as many as `stripes` needs, else all"
+    )
+    extent_size: Size = Field(4 * MIB, description="4MiB if not given (vgcreate -s)")
+    alignment: Size | None = Field(
+        None, ge=512, description="data begins at a multiple of it; LVM decides if not given"
+    )
+    size: Extent = Field(
+        "100%", description="of each volume: bytes, or a share of what is free, or of its equal part of that"
+    )
+    order: Annotated[str, BeforeValidator(_order)] | None = Field(
+        None, description='order in which the devices are used, counted from 1, like "4 3 1 2"'
+    )
     sync: Sync = "auto"
-    chunk: Annotated[Size | None, Field(description="thin, cache: unit of allocation; 64KiB if not given")] = None
-    fast: Annotated[
-        int | None, Field(ge=1, description="cache: the number of devices, from the last, that hold it; default 1")
-    ] = None
+    chunk: Size | None = Field(None, description="thin, cache: unit of allocation; 64KiB if not given")
+    fast: int | None = Field(
+        None, ge=1, description="cache: the number of devices, from the last, that hold it; default 1"
+    )
     cache_mode: Literal["writethrough", "writeback", "passthrough"] | None = None
 
     @classmethod
     def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:
-        kind = _kind_of(values["type"], values["stripes"])
+        kind = values["type"] or ("striped" if (values["stripes"] or 1) > 1 else "linear")
         idle: dict[str, str] = {}
         if kind in {"linear", "raid1"}:
             idle["stripe_size"] = f"a {kind} volume has no stripes"
@@ -121,42 +110,44 @@ class Lvm(Grouped):
 
     @property
     def segment(self) -> str:
-        """Return the declared type, or the default."""
-        kind = _kind_of(self.type, self.stripes)
+        """Return the declared type, or the default. One stripe is linear."""
+        kind = self.type or ("striped" if (self.stripes or 1) > 1 else "linear")
         return "linear" if kind == "striped" and self.stripes == 1 else kind
 
     @property
     def copies(self) -> int:
-        """Return the number of copies of each block."""
         return 1 + (self.mirrors or 1) if self.segment in COPIED else 1
 
     @property
+    def parity(self) -> int:
+        return PARITY.get(self.segment, 0)
+
+    @property
+    def chunk_size(self) -> int:
+        return self.chunk or 64 * KIB
+
+    @property
     def cache_devices(self) -> int:
-        """Return the number of devices that hold the cache."""
         return (self.fast or 1) if self.segment == "cache" else 0
 
     def images(self, stripes: int) -> int:
-        """Return the number of devices for this many data stripes."""
-        return stripes * self.copies + PARITY.get(self.segment, 0)
+        return stripes * self.copies + self.parity
 
     def used_devices(self, count: int) -> int:
-        """Return how many of the devices below become physical volumes."""
         if self.devices is not None:
             return self.devices
         return count if self.stripes is None else self.images(self.stripes) + self.cache_devices
 
     def stripe_count(self, count: int) -> int:
-        """Return the number of data stripes."""
         if self.stripes is not None:
             return self.stripes
         if self.segment in {"striped", "raid0", "raid10", *PARITY}:
-            return (self.used_devices(count) - PARITY.get(self.segment, 0)) // self.copies
+            return (self.used_devices(count) - self.parity) // self.copies
         return 1
 
     def resolve_part(self, below: Below) -> Self:
         stripes, used = self.stripe_count(below.count), self.used_devices(below.count)
         segment = "linear" if self.segment == "striped" and stripes == 1 else self.segment
-        cache = segment == "cache"
         return self.model_copy(
             update={
                 "type": segment,
@@ -165,29 +156,35 @@ class Lvm(Grouped):
                 "mirrors": self.copies - 1 or None,
                 "devices": used,
                 "order": self.order or " ".join(str(number) for number in range(1, used + 1)),
-                "chunk": (self.chunk or 64 * KIB) if segment in CHUNKS else None,
+                "chunk": self.chunk_size if segment in CHUNKS else None,
                 "fast": self.cache_devices or None,
-                "cache_mode": (self.cache_mode or "writethrough") if cache else None,
+                "cache_mode": (self.cache_mode or "writethrough") if segment == "cache" else None,
             }
         )
 
     def part_problems(self, below: Below) -> Iterator[Problem]:
         counting = list(self._count_problems(below))
-        basic = [*counting, *self._size_problems(), *([] if counting else self._order_problems(below.count))]
-        yield from (*basic, *self._sync_problems())
+        basic = [*counting, *self._size_problems()]
+        used = self.used_devices(below.count)
+        if not counting and self.order and sorted(map(int, self.order.split())) != list(range(1, used + 1)):
+            basic.append(Problem("order", f"must name each of the {used} devices once, by its number counted from 1"))
+        yield from basic
+        if self.segment == "raid6" and self.sync == "assume-clean":
+            yield Problem("sync", "LVM always synchronises raid6; write wait, background or auto")
+        if self.segment == "mirror" and self.sync == "background":
+            yield Problem("sync", "a mirror cannot be synchronised again for every trial; use raid1")
         if not basic:
             yield from self._room_problems(below)
 
     def _count_problems(self, below: Below) -> Iterator[Problem]:
         used, stripes = self.used_devices(below.count), self.stripe_count(below.count)
         needed, least = self.images(stripes), LEAST_STRIPES.get(self.segment, 1)
+        most = MOST_IMAGES.get(self.segment, 64)
         blamed = "stripes" if self.stripes is not None else "devices" if self.devices is not None else "type"
         what = f"a {self.segment} volume"
         if stripes < least:
-            wanted = f"at least {least} stripes, on {self.images(least)} devices"
-            yield Problem(
-                blamed, f"{what} needs {wanted}; {below.description}" if blamed == "type" else f"{what} needs {wanted}"
-            )
+            found = f"; {below.description}" if blamed == "type" else ""
+            yield Problem(blamed, f"{what} needs at least {least} stripes, on {self.images(least)} devices{found}")
         elif used > below.count:
             blamed = "devices" if self.devices is not None else "stripes"
             yield Problem(blamed, f"{used} devices are too many: {below.description}")
@@ -196,12 +193,10 @@ class Lvm(Grouped):
             yield Problem(blamed, f"{what} needs {needed} devices{extra} for this; it has {used}")
         elif (used - self.cache_devices) % needed:
             blamed = "mirrors" if self.segment in COPIED and self.mirrors else blamed
-            yield Problem(
-                blamed,
-                f"{used - self.cache_devices} devices cannot be used evenly by {what} that takes {needed} at a time",
-            )
-        elif needed > MOST_IMAGES.get(self.segment, 64):
-            yield Problem(blamed, f"{what} has at most {MOST_IMAGES.get(self.segment, 64)} images, not {needed}")
+            slow = used - self.cache_devices
+            yield Problem(blamed, f"{slow} devices cannot be used evenly by {what} that takes {needed} at a time")
+        elif needed > most:
+            yield Problem(blamed, f"{what} has at most {most} images, not {needed}")
 
     def _size_problems(self) -> Iterator[Problem]:
         extent = self.extent_size
@@ -215,23 +210,10 @@ class Lvm(Grouped):
             yield Problem("alignment", "data begins at whole sectors of 512B")
         least = CHUNKS.get(self.segment, 1)
         if self.chunk is not None and not (least <= self.chunk <= GIB and self.chunk % least == 0):
-            yield Problem(
-                "chunk", f"chunks of a {self.segment} volume are a multiple of {format_size(least)}, up to 1GiB"
-            )
-
+            unit = format_size(least)
+            yield Problem("chunk", f"chunks of a {self.segment} volume are a multiple of {unit}, up to 1GiB")
         if self.volumes > 1 and self.segment == "cache":
             yield Problem("volumes", "a cache serves one volume; for several, use `groups`")
-
-    def _order_problems(self, count: int) -> Iterator[Problem]:
-        used = self.used_devices(count)
-        if self.order is not None and sorted(map(int, self.order.split())) != list(range(1, used + 1)):
-            yield Problem("order", f"must name each of the {used} devices once, by its number counted from 1")
-
-    def _sync_problems(self) -> Iterator[Problem]:
-        if self.segment == "raid6" and self.sync == "assume-clean":
-            yield Problem("sync", "LVM always synchronises raid6; write wait, background or auto")
-        if self.segment == "mirror" and self.sync == "background":
-            yield Problem("sync", "a mirror cannot be synchronised again for every trial; use raid1")
 
     def _room_problems(self, below: Below) -> Iterator[Problem]:
         extent, devices = self.extent_size, self._devices(below)
@@ -239,33 +221,27 @@ class Lvm(Grouped):
         if room <= 0:
             yield self._no_room(below)
         elif isinstance(self.size, int) and not 0 < self.size <= room:
-            each = " each" if self.volumes > 1 else ""
-            yield Problem(
-                "size",
-                f"there is room for {format_size(room)}{each}" if self.size else "too little space for one extent",
-            )
+            room_text = f"there is room for {format_size(room)}" + (" each" if self.volumes > 1 else "")
+            yield Problem("size", room_text if self.size else "too little space for one extent")
         elif self.group_shape(below).size <= 0:
             yield Problem("size", f"less than one extent ({format_size(extent)}) for each stripe")
         elif self.cache_devices:
             cache = sum(self._usable(device) for device in devices[-self.cache_devices :])
             if cache < 2 * extent or cache < 8 * MIB:
                 yield Problem("fast", "too small to hold a cache")
-            elif cache // (self.chunk or 64 * KIB) > MOST_CACHE_CHUNKS:
-                yield Problem(
-                    "chunk", f"too small for a cache of {format_size(cache)}: LVM takes a million chunks at most"
-                )
+            elif cache // self.chunk_size > MOST_CACHE_CHUNKS:
+                what = f"a cache of {format_size(cache)}"
+                yield Problem("chunk", f"too small for {what}: LVM takes a million chunks at most")
 
     def _no_room(self, below: Below) -> Problem:
         smallest, extent = min(device.size for device in self._devices(below)), format_size(self.extent_size)
         if self.volumes > 1 and self.model_copy(update={"volumes": 1}).room(below) > 0:
-            return Problem(
-                "volumes", f"less than one extent ({extent}) a stripe would be left for each of {self.volumes}"
-            )
-        told = f"too large for devices of {format_size(smallest)}: no extent would be left to use"
-        return Problem("extent_size", f"{extent} is {told}")
+            left = f"less than one extent ({extent}) a stripe"
+            return Problem("volumes", f"{left} would be left for each of {self.volumes}")
+        devices = f"devices of {format_size(smallest)}"
+        return Problem("extent_size", f"{extent} is too large for {devices}: no extent would be left to use")
 
     def _devices(self, below: Below) -> tuple[Shape, ...]:
-        """Return the devices in the order of use."""
         used = below.devices[: self.used_devices(below.count)]
         return tuple(used[int(number) - 1] for number in self.order.split()) if self.order else used
 
@@ -279,7 +255,7 @@ class Lvm(Grouped):
         return max(0, device.size - self.data_start(device.full_stripe)) // self.extent_size * self.extent_size
 
     def devices_above(self, below: Below) -> tuple[Shape, ...]:
-        """Return the first volume of each group, then the second of each."""
+        # The first volume of each group, then the second of each.
         return super().devices_above(below) * self.volumes
 
     def room(self, below: Below) -> int:
@@ -291,7 +267,7 @@ class Lvm(Grouped):
         """Return the step of volume sizes. Several volumes in a pool end with whole chunks."""
         row = self.extent_size * self.stripe_count(below.count)
         several = self.segment == "thin" and self.volumes > 1
-        return math.lcm(row, self.chunk or 64 * KIB) if several else row
+        return math.lcm(row, self.chunk_size) if several else row
 
     def _total_room(self, below: Below) -> int:
         """Return a lower bound of the size of all volumes if they take all space."""
@@ -308,7 +284,7 @@ class Lvm(Grouped):
 
     def pool_metadata(self, data: int) -> int:
         """Return the size of the metadata of a thin pool: about 64 bytes a chunk, in whole extents."""
-        wanted = min(max(4 * MIB, data // (self.chunk or 64 * KIB) * 64 + MIB), 15 * GIB)
+        wanted = min(max(4 * MIB, data // self.chunk_size * 64 + MIB), 15 * GIB)
         return -(-wanted // self.extent_size) * self.extent_size
 
     def requested_size(self, below: Below) -> int | None:
@@ -335,31 +311,47 @@ class Lvm(Grouped):
     @property
     def tolerated_losses(self) -> int:
         """Return how many devices may fail without loss of data, in the worst case. A lost cache can lose data."""
-        return 0 if self.cache_devices else self.copies - 1 + PARITY.get(self.segment, 0)
+        return 0 if self.cache_devices else self.copies - 1 + self.parity
 
     def group_shape(self, below: Below) -> Shape:
-        requested = self.requested_size(below)
+        devices, stripes, size = self._devices(below), self.stripe_count(below.count), self.requested_size(below)
+        if stripes > 1:
+            chunk: int | None = self.stripe_size or DEFAULT_STRIPE
+        else:
+            chunk, stripes = common(devices[: len(devices) - self.cache_devices])
+        if self.segment == "thin" and chunk and self.chunk_size % (chunk * stripes):
+            chunk, stripes = None, 1  # chunks have any position, and do not begin at full stripes
         return Shape(
-            self.room(below) if requested is None else requested,
-            *self._striping(below, self.stripe_count(below.count)),
-            sector=max(device.sector for device in self._devices(below)),
+            self.room(below) if size is None else size,
+            chunk,
+            stripes,
+            sector=max(device.sector for device in devices),
             # Several volumes of one group fail together, so the next layer cannot count them.
-            losses=losses_of(self._devices(below), self.tolerated_losses) if self.volumes == 1 else None,
+            losses=losses_of(devices, self.tolerated_losses) if self.volumes == 1 else None,
         )
 
-    def _striping(self, below: Below, stripes: int) -> tuple[int | None, int]:
-        devices = self._devices(below)
-        chunk = (self.stripe_size or DEFAULT_STRIPE) if stripes > 1 else None
-        found = (chunk, stripes) if chunk else common(devices[: len(devices) - self.cache_devices])
-        if self.segment == "thin" and found[0] and (self.chunk or 64 * KIB) % (found[0] * found[1]):
-            return None, 1  # chunks have any position, and do not begin at full stripes
-        return found
+    def group_view(self, context: BuildContext, name: str) -> View:
+        group = _Group(self, context, name)
+        tag, prefix = f"matrix-{mark(self, group.members)}", f"{name.replace('-', '--')}-"
+        volumes = tuple(Volume(prefix + volume, group.readings(at)) for at, volume in enumerate(group.names))
+        return LvmView(
+            kind="lvm",
+            members=context.devices[: self.devices],
+            tops=tuple(f"/dev/mapper/{volume.mapped}" for volume in volumes),
+            name=name,
+            tag=tag,
+            volumes=volumes,
+            config=config(group.members),
+            sees_all=CONFIG.format(filter='"a|.*|"'),
+            commands=(group.create_group(tag), *group.create_volumes()),
+            cache=f"{prefix}fast_cvol" if self.type == "cache" else "",
+            redundant=self.type in REDUNDANT,
+            resync=group.resync,
+            under_way="resync" if group.resync == "background" else "",
+            stands_on_layers=context.depth > 0,
+        )
 
-    def views(self, context: BuildContext) -> tuple[View, ...]:
-        return _views(self, context)
 
-
-VOLUME = "volume"
 #: Do not wait for udev, leave no work to daemons, do not write below /etc/lvm, and skip the checks of metadata without
 #: value. Other settings of the system's lvm.conf stay in force.
 CONFIG = (
@@ -370,26 +362,20 @@ CONFIG = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """The value that the device mapper must show for a volume (None: record only). Templates use `key`."""
-
-    setting: str
-    key: str
-    wanted: str | None
+def config(devices: tuple[str, ...]) -> str:
+    """Return an LVM configuration that shows these devices only, on any host."""
+    # Special characters of a regular expression become `.`.
+    patterns = (re.sub(r"[^A-Za-z0-9/_:-]", ".", device) for device in devices)
+    seen = ", ".join(f'"a|^{pattern}$|"' for pattern in patterns)
+    return CONFIG.format(filter=f'{seen}, "r|.*|"')
 
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """One logical volume: its name in LVM, its device mapper name and the values to read back."""
+    """One logical volume, by its device mapper name, and the values to read back from the device mapper."""
 
-    name: str
     mapped: str
-    readings: tuple[Reading, ...]
-
-    @property
-    def path(self) -> str:
-        return f"/dev/mapper/{self.mapped}"
+    readings: dict[str, str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -412,189 +398,115 @@ class LvmView(View):
     stands_on_layers: bool
 
 
-def _views(layer: Lvm, context: BuildContext) -> tuple[View, ...]:
-    return tuple(
-        _group(layer, part, context.name(at, layer.groups)) for at, part in enumerate(context.parts(layer.groups))
-    )
+class _Group:
+    """One volume group on given devices: the commands that make it, and the values that the kernel must show."""
 
-
-def _group(layer: Lvm, context: BuildContext, name: str) -> LvmView:
-    members = tuple(context.devices[int(number) - 1] for number in (layer.order or "").split())
-    resync = _resync(layer, zeroed=context.zeroed)
-    tag = f"matrix-{mark(layer, members)}"
-    prefix = f"{name.replace('-', '--')}-"
-    volumes = tuple(
-        Volume(one, prefix + one, tuple(_readings(layer, context, resync, number)))
-        for number, one in enumerate(_volume_names(layer))
-    )
-    return LvmView(
-        kind="lvm",
-        members=context.devices[: layer.devices],
-        tops=tuple(one.path for one in volumes),
-        name=name,
-        tag=tag,
-        volumes=volumes,
-        config=config(members),
-        sees_all=CONFIG.format(filter='"a|.*|"'),
-        commands=(_vgcreate(layer, name, tag, members), *_volumes(layer, context, name, members, resync)),
-        cache=f"{prefix}fast_cvol" if layer.type == "cache" else "",
-        redundant=layer.type in REDUNDANT,
-        resync=resync,
-        under_way="resync" if resync == "background" else "",
-        stands_on_layers=context.depth > 0,
-    )
-
-
-def _volume_names(layer: Lvm) -> tuple[str, ...]:
-    return (VOLUME,) if layer.volumes == 1 else tuple(f"{VOLUME}{number + 1}" for number in range(layer.volumes))
-
-
-def config(devices: tuple[str, ...]) -> str:
-    """Return an LVM configuration that shows these devices only, on any host."""
-    seen = ", ".join(f'"a|^{_pattern(device)}$|"' for device in devices)
-    return CONFIG.format(filter=f'{seen}, "r|.*|"')
-
-
-def _pattern(path: str) -> str:
-    """Return a path as a regular expression. A special character becomes `.`."""
-    return "".join(char if char.isascii() and (char.isalnum() or char in "/_-:") else "." for char in path)
-
-
-def _resync(layer: Lvm, *, zeroed: bool) -> str:
-    if layer.type not in REDUNDANT:
-        return ""
-    if layer.sync == "auto":
-        return "assume-clean" if zeroed and layer.type != "raid6" else "waited for"
-    return "waited for" if layer.sync == "wait" else layer.sync
-
-
-def _vgcreate(layer: Lvm, name: str, tag: str, members: tuple[str, ...]) -> tuple[str, ...]:
-    align = ("--dataalignment", f"{layer.alignment}b") if layer.alignment is not None else ()
-    extent = ("--physicalextentsize", f"{layer.extent_size}b")
-    return ("vgcreate", "--addtag", tag, "--setautoactivation", "n", *extent, *align, name, *members)
-
-
-def _volumes(
-    layer: Lvm, context: BuildContext, name: str, members: tuple[str, ...], resync: str
-) -> list[tuple[str, ...]]:
-    slow = members[: len(members) - (layer.fast or 0)]
-    heads = [("lvcreate", "--name", one) for one in _volume_names(layer)]
-    head = heads[0]
-    if layer.type == "thin":
-        virtual = (
-            "--type",
-            "thin",
-            "--thinpool",
-            "pool",
-            "--virtualsize",
-            f"{layer.group_shape(context.below).size}b",
-            name,
+    def __init__(self, layer: Lvm, context: BuildContext, name: str) -> None:
+        self.layer, self.below, self.name = layer, context.below, name
+        self.order = (layer.order or "").split()
+        self.members = tuple(context.devices[int(number) - 1] for number in self.order)
+        #: Number of members without those of the cache.
+        self.slow = len(self.members) - layer.cache_devices
+        self.names = [f"volume{number + 1}" for number in range(layer.volumes)] if layer.volumes > 1 else ["volume"]
+        self.resync = first_resync(
+            layer.sync, redundant=layer.type in REDUNDANT, zeroed=context.zeroed and layer.type != "raid6"
         )
-        return [(*head, *_thin(layer, context), name, *slow), *((*more, *virtual) for more in heads[1:])]
-    if layer.type == "cache":
-        return [(*head, *_plain(layer), *_size(layer, context, "PVS"), name, *slow), *_cache(layer, name, members)]
-    how = (*_plain(layer), *_copies(layer), *(("--nosync",) if resync == "assume-clean" else ()))
-    if _is_whole(layer) and len({shape.size for shape in context.below.devices}) > 1:
-        # LVM would begin with the largest device.
-        first, *more = ((*head, *how, "--extents", "100%PVS", name, slow[0]), *slow[1:])
-        return [first, *(("lvextend", "--extents", "+100%PVS", f"{name}/{VOLUME}", str(one)) for one in more)]
-    if layer.type == "linear" and not _is_whole(layer):
-        return [command for number in range(len(heads)) for command in _linear(layer, context, name, members, number)]
-    return [(*one, *how, *_size(layer, context, "FREE"), name, *slow) for one in heads]
+        self.size = layer.requested_size(context.below)
+        #: A linear volume that takes all of each device in turn.
+        self.is_whole = layer.type == "linear" and layer.size == "100%" and layer.volumes == 1
 
+    def create_group(self, tag: str) -> tuple[str, ...]:
+        layer = self.layer
+        align = ("--dataalignment", f"{layer.alignment}b") if layer.alignment is not None else ()
+        options = ("--setautoactivation", "n", "--physicalextentsize", f"{layer.extent_size}b", *align)
+        return ("vgcreate", "--addtag", tag, *options, self.name, *self.members)
 
-def _linear(
-    layer: Lvm, context: BuildContext, name: str, members: tuple[str, ...], number: int
-) -> list[tuple[str, ...]]:
-    """Return commands that name the extents, so that LVM keeps the order of the devices."""
-    volume = _volume_names(layer)[number]
-    head: tuple[str, ...] = ("lvcreate", "--name", volume, "--type", "linear")
-    found, sign, of = list[tuple[str, ...]](), "", name
-    for place, first, last in layer.pieces(context.below, number):
-        # A colon or at sign in the path needs an escape, because extents follow a colon.
-        path = members[place].replace(":", "\\:").replace("@", "\\@")
-        found.append((*head, "--extents", f"{sign}{last - first + 1}", of, f"{path}:{first}-{last}"))
-        head, sign, of = ("lvextend",), "+", f"{name}/{volume}"
-    return found
+    def create_volumes(self) -> list[tuple[str, ...]]:
+        layer, target = self.layer, (self.name, *self.members[: self.slow])
+        heads = [("lvcreate", "--name", volume) for volume in self.names]
+        if layer.type == "thin":
+            thin = ("--type", "thin", "--thinpool", "pool")
+            virtual = ("--virtualsize", f"{layer.group_shape(self.below).size}b")
+            first = (*heads[0], *thin, *self._pool_options(), *virtual, *target)
+            return [first, *((*head, *thin, *virtual, self.name) for head in heads[1:])]
+        if layer.type == "cache":
+            return [(*heads[0], *self._type_options(), *self._size_options("PVS"), *target), *self._add_cache()]
+        options = (*self._type_options(), *self._copy_options())
+        if self.is_whole and len({shape.size for shape in self.below.devices}) > 1:
+            # LVM would begin with the largest device.
+            extend = ("lvextend", "--extents", "+100%PVS", f"{self.name}/{self.names[0]}")
+            first = (*heads[0], *options, "--extents", "100%PVS", *target[:2])
+            return [first, *((*extend, device) for device in target[2:])]
+        if layer.type == "linear" and not self.is_whole:
+            return [command for number in range(layer.volumes) for command in self._create_linear(number)]
+        return [(*head, *options, *self._size_options("FREE"), *target) for head in heads]
 
+    def _create_linear(self, number: int) -> Iterator[tuple[str, ...]]:
+        """Name the extents, so that LVM keeps the order of the devices."""
+        volume = self.names[number]
+        head: tuple[str, ...] = ("lvcreate", "--name", volume, "--type", "linear")
+        sign, target = "", self.name
+        for place, first, last in self.layer.pieces(self.below, number):
+            # A colon or at sign in the path needs an escape, because extents follow a colon.
+            path = self.members[place].replace(":", "\\:").replace("@", "\\@")
+            yield (*head, "--extents", f"{sign}{last - first + 1}", target, f"{path}:{first}-{last}")
+            head, sign, target = ("lvextend",), "+", f"{self.name}/{volume}"
 
-def _is_whole(layer: Lvm) -> bool:
-    """Return whether it is a linear volume that takes all of each device in turn."""
-    return layer.type == "linear" and layer.size == "100%" and layer.volumes == 1
+    def _type_options(self) -> tuple[str, ...]:
+        layer = self.layer
+        plain = "linear" if layer.type in CHUNKS else str(layer.type)
+        if layer.stripe_size is None:
+            return ("--type", plain)
+        kind = "striped" if plain == "linear" else plain
+        return ("--type", kind, "--stripes", str(layer.stripes), "--stripesize", f"{layer.stripe_size}b")
 
+    def _copy_options(self) -> tuple[str, ...]:
+        mirrors = () if self.layer.mirrors is None else ("--mirrors", str(self.layer.mirrors))
+        log = ("--mirrorlog", "core") if self.layer.type == "mirror" else ()
+        return (*mirrors, *log, *(("--nosync",) if self.resync == "assume-clean" else ()))
 
-def _plain(layer: Lvm) -> tuple[str, ...]:
-    plain = {"thin": "linear", "cache": "linear"}.get(str(layer.type), str(layer.type))
-    if layer.stripe_size is None:
-        return ("--type", plain)
-    kind = "striped" if plain == "linear" else plain
-    return ("--type", kind, "--stripes", str(layer.stripes), "--stripesize", f"{layer.stripe_size}b")
+    def _size_options(self, space: str) -> tuple[str, str]:
+        return ("--extents", f"100%{space}") if self.size is None else ("--size", f"{self.size}b")
 
+    def _pool_options(self) -> tuple[str, ...]:
+        """Make a pool that takes all space."""
+        layer = self.layer
+        whole = layer.model_copy(update={"size": "100%", "volumes": 1}).group_shape(self.below).size
+        metadata = ("--poolmetadatasize", f"{layer.pool_metadata(whole)}b", "--poolmetadataspare", "n")
+        return (*self._type_options()[2:], "--chunksize", f"{layer.chunk}b", *metadata, "--size", f"{whole}b")
 
-def _copies(layer: Lvm) -> tuple[str, ...]:
-    if layer.mirrors is None:
-        return ()
-    log = ("--mirrorlog", "core") if layer.type == "mirror" else ()
-    return ("--mirrors", str(layer.mirrors), *log)
+    def _add_cache(self) -> list[tuple[str, ...]]:
+        layer, fast = self.layer, self.members[self.slow :]
+        mode = ("--cachemode", str(layer.cache_mode), "--cachepolicy", "smq", "--chunksize", f"{layer.chunk}b")
+        return [
+            ("lvcreate", "--name", "fast", "--type", "linear", "--extents", "100%PVS", self.name, *fast),
+            ("lvconvert", "--type", "cache", "--cachevol", "fast", *mode, f"{self.name}/{self.names[0]}"),
+        ]
 
-
-def _size(layer: Lvm, context: BuildContext, of: str) -> tuple[str, str]:
-    requested = layer.requested_size(context.below)
-    return ("--extents", f"100%{of}") if requested is None else ("--size", f"{requested}b")
-
-
-def _thin(layer: Lvm, context: BuildContext) -> tuple[str, ...]:
-    """Return arguments for a pool that takes all space, with one volume in it."""
-    whole = layer.model_copy(update={"size": "100%", "volumes": 1}).group_shape(context.below).size
-    return (
-        "--type", "thin", "--thinpool", "pool", *_plain(layer)[2:], "--chunksize", f"{layer.chunk}b",
-        "--poolmetadatasize", f"{layer.pool_metadata(whole)}b", "--poolmetadataspare", "n",
-        "--size", f"{whole}b", "--virtualsize", f"{layer.group_shape(context.below).size}b",
-    )  # fmt: skip
-
-
-def _cache(layer: Lvm, name: str, members: tuple[str, ...]) -> list[tuple[str, ...]]:
-    fast = members[-(layer.fast or 0) :]
-    return [
-        ("lvcreate", "--name", "fast", "--type", "linear", "--extents", "100%PVS", name, *fast),
-        (
-            "lvconvert", "--type", "cache", "--cachevol", "fast", "--cachemode", str(layer.cache_mode),
-            "--cachepolicy", "smq", "--chunksize", f"{layer.chunk}b", f"{name}/{VOLUME}",
-        ),
-    ]  # fmt: skip
-
-
-def _readings(layer: Lvm, context: BuildContext, resync: str, number: int) -> list[Reading]:
-    """Return the values to read back from the device mapper. Only the first volume begins at the start of data."""
-    order = (layer.order or "").split()
-    slow, fast = order[: len(order) - (layer.fast or 0)], order[len(order) - (layer.fast or 0) :]
-    even = len({shape.size for shape in context.below.devices[: layer.devices]}) == 1
-    # If an image has several devices, or they differ in size, LVM chooses among them and may not need all.
-    if layer.type == "linear" and not _is_whole(layer):
-        slow = [slow[place] for place, _, _ in layer.pieces(context.below, number)]
-    fixed = layer.type == "linear" or (even and len(slow) == layer.images(layer.stripes or 1))
-    plain = number == 0 and layer.type in {"linear", "striped"}
-    start = layer.data_start(None) if layer.alignment is not None and plain else None
-    found = [
-        Reading("type", "type", layer.type),
-        Reading("stripes", "stripes", str(layer.stripes)),
-        Reading("stripe_size", "stripe_size", _text(layer.stripe_size)),
-        Reading("order", "order", " ".join(slow) if fixed else None),
-        Reading("mirrors", "mirrors", _text(layer.mirrors)),
-        Reading("extent_size", "extent_size", str(layer.extent_size)),
-        Reading("data_start", "data_start", _text(start)),
-        Reading("bytes", "size", _text(layer.requested_size(context.below))),
-    ]
-    if layer.type in {"thin", "cache"}:
-        found.append(Reading("chunk", "chunk", str(layer.chunk)))
-    if layer.type == "cache":
-        found.append(Reading("cache_mode", "cache_mode", layer.cache_mode))
-        found.append(Reading("fast", "fast", " ".join(fast)))
-    if layer.type in REDUNDANT:
-        found.append(Reading("degraded", "degraded", "0"))
-        found.append(Reading("sync_action", "sync_action", "resync" if resync == "background" else "idle"))
-    return found
-
-
-def _text(value: int | None) -> str | None:
-    return None if value is None else str(value)
+    def readings(self, number: int) -> dict[str, str | None]:
+        """Return the value that the device mapper must show for each setting; None: record only."""
+        layer, slow = self.layer, self.order[: self.slow]
+        # If an image has several devices, or they differ in size, LVM chooses among them and may not need all.
+        if layer.type == "linear" and not self.is_whole:
+            slow = [slow[place] for place, _, _ in layer.pieces(self.below, number)]
+        even = len({shape.size for shape in self.below.devices[: layer.devices]}) == 1
+        fixed = layer.type == "linear" or (even and len(slow) == layer.images(layer.stripes or 1))
+        # Only the first volume begins at the start of data.
+        at_start = layer.alignment is not None and number == 0 and layer.type in {"linear", "striped"}
+        found = {
+            "type": layer.type,
+            "stripes": layer.stripes,
+            "stripe_size": layer.stripe_size,
+            "order": " ".join(slow) if fixed else None,
+            "mirrors": layer.mirrors,
+            "extent_size": layer.extent_size,
+            "data_start": layer.data_start(None) if at_start else None,
+            "bytes": self.size,
+        }
+        if layer.type in CHUNKS:
+            found["chunk"] = layer.chunk
+        if layer.type == "cache":
+            found |= {"cache_mode": layer.cache_mode, "fast": " ".join(self.order[self.slow :])}
+        if layer.type in REDUNDANT:
+            found |= {"degraded": 0, "sync_action": "resync" if self.resync == "background" else "idle"}
+        return {setting: None if value is None else str(value) for setting, value in found.items()}

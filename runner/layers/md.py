@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from runner.base.quantities import Size, format_size
-from runner.layers.base import BuildContext, Expectation, Grouped, Problem, View, mark, power_of_two
-from runner.layers.geometry import Shape, common, losses_of, usable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from runner.layers.geometry import Below
-
+from runner.layers.base import BuildContext, Expectation, Grouped, NoneIfFalse, Problem, View, mark, power_of_two
+from runner.layers.geometry import Below, Shape, common, losses_of, usable
 
 DEFAULT_CHUNK = 512 * 1024
 #: The kernel's numbers of the parity layouts of RAID 5 and 6.
@@ -43,18 +38,14 @@ RAID6_LAYOUTS = {
 #: A mirror has no chunks, but mdadm rounds its size to a multiple of this.
 _MIRRORED = 64 * 1024
 STRIPED = frozenset({0, 4, 5, 6, 10})
-PARITY = frozenset({4, 5, 6})
+#: Number of parity devices.
+PARITY: dict[int | str, int] = {4: 1, 5: 1, 6: 2}
 REDUNDANT = frozenset({1, 4, 5, 6, 10})
 
 
 def _level(value: object) -> object:
     match = re.fullmatch(r"raid-?(\d+)", value, re.IGNORECASE) if isinstance(value, str) else None
     return int(match[1]) if match else value
-
-
-def _metadata(value: object) -> object:
-    """Accept numbers: YAML reads 1.2 as a number and 0.90 as 0.9."""
-    return {0.9: "0.90", 1.0: "1.0", 1.1: "1.1", 1.2: "1.2"}.get(value, value) if isinstance(value, float) else value
 
 
 _LAYOUT = (
@@ -69,10 +60,6 @@ def _layout(value: object) -> object:
             f"RAID 6 alone has {', '.join(name for name in RAID6_LAYOUTS if name not in PARITY_LAYOUTS)}"
         )
     return value
-
-
-def _off(value: object) -> object:
-    return "none" if value is False else value
 
 
 def _ppl(value: object) -> object:
@@ -104,7 +91,8 @@ Level = Annotated[
 ]
 Metadata = Annotated[
     Literal["0.90", "1.0", "1.1", "1.2"],
-    BeforeValidator(_metadata),
+    # YAML reads 1.2 as a number, and 0.90 as 0.9.
+    BeforeValidator(lambda value: {0.9: "0.90"}.get(value, str(value)) if isinstance(value, float) else value),
     WithJsonSchema({"enum": ["0.90", "1.0", "1.1", "1.2", 0.9, 1.0, 1.1, 1.2]}),
 ]
 Sync = Annotated[
@@ -134,45 +122,46 @@ State = Annotated[
 ]
 
 
+def first_resync(sync: str, *, redundant: bool, zeroed: bool) -> str:
+    """Return the treatment of the first resync; empty without one."""
+    if not redundant:
+        return ""
+    return {"auto": "assume-clean" if zeroed else "waited for", "wait": "waited for"}.get(sync, sync)
+
+
 class Md(Grouped):
     """A Linux software RAID array over the devices below."""
 
     kind: ClassVar[str] = "md"
     noun: ClassVar[str] = "arrays"
     level: Level
-    chunk: Annotated[
-        Size | None,
-        Field(description="stripe chunk: a power of two, with RAID 0 any multiple of 4KiB; 512KiB if not given"),
-    ] = None
-    devices: Annotated[
-        int | None, Field(ge=1, description="active devices; default: all without spares and journal")
-    ] = None
-    layout: Annotated[
-        Annotated[str, BeforeValidator(_layout), WithJsonSchema({"type": "string", "pattern": _LAYOUT})] | None,
+    chunk: Size | None = Field(
+        None, description="stripe chunk: a power of two, with RAID 0 any multiple of 4KiB; 512KiB if not given"
+    )
+    devices: int | None = Field(None, ge=1, description="active devices; default: all without spares and journal")
+    layout: Annotated[str, BeforeValidator(_layout), WithJsonSchema({"type": "string", "pattern": _LAYOUT})] | None = (
         Field(
+            None,
             description="RAID 10: n2, f2, o2 …: near, far or offset, and the number of copies; "
             "RAID 5 and 6: left-symmetric, right-asymmetric, parity-first …; "
-            "RAID 6 also ddf-N-restart, left-symmetric-6 …"
-        ),
-    ] = None
+            "RAID 6 also ddf-N-restart, left-symmetric-6 …",
+        )
+    )
     metadata: Metadata = "1.2"
     bitmap: Annotated[
-        Literal["none", "internal"], BeforeValidator(_off), WithJsonSchema({"enum": ["none", "internal", False]})
+        Literal["none", "internal"], NoneIfFalse, WithJsonSchema({"enum": ["none", "internal", False]})
     ] = "none"
-    ppl: Annotated[
-        bool, BeforeValidator(_ppl), Field(description="RAID 5: partial parity log, which closes the write hole")
-    ] = False
-    journal: Annotated[
-        int,
-        BeforeValidator(_journal),
-        Field(ge=0, le=1, description="RAID 4, 5, 6: the number of devices, from the last, that hold a write journal"),
-    ] = 0
-    spare: Annotated[int, Field(ge=0)] = 0
-    write_mostly: Annotated[
-        int,
-        Field(ge=0, description="RAID 1: the number of active devices, from the last, that are only read if they must"),
-    ] = 0
-    size: Annotated[Size | None, Field(description="bytes used of every device; all if not given")] = None
+    ppl: Annotated[bool, BeforeValidator(_ppl)] = Field(
+        False, description="RAID 5: partial parity log, which closes the write hole"
+    )
+    journal: Annotated[int, BeforeValidator(_journal)] = Field(
+        0, ge=0, le=1, description="RAID 4, 5, 6: the number of devices, from the last, that hold a write journal"
+    )
+    spare: int = Field(0, ge=0)
+    write_mostly: int = Field(
+        0, ge=0, description="RAID 1: the number of active devices, from the last, that are only read if they must"
+    )
+    size: Size | None = Field(None, description="bytes used of every device; all if not given")
     sync: Sync = "auto"
     state: State = "clean"
 
@@ -201,7 +190,11 @@ class Md(Grouped):
 
     @property
     def modules(self) -> tuple[str, ...]:
-        return ({"linear": "linear", 0: "raid0", 1: "raid1", 10: "raid10"}.get(self.level, "raid456"),)
+        return ("raid456" if self.level in PARITY else self.kernel_level,)
+
+    @property
+    def kernel_level(self) -> str:
+        return "linear" if self.level == "linear" else f"raid{self.level}"
 
     @property
     def title(self) -> str:
@@ -209,35 +202,28 @@ class Md(Grouped):
 
     @property
     def copies(self) -> int:
-        """Return the number of copies of each block in RAID 10."""
         return int(self.layout[1:]) if self.layout and self.layout[1:].isdigit() else 2
 
     @property
     def lost_count(self) -> int:
-        """Return the number of disks that fail before measurement."""
         if self.state == "clean":
             return 0
         return int(self.state.removeprefix("degraded-")) if self.state.startswith("degraded-") else 1
 
     @property
     def tolerated_losses(self) -> int:
-        """Return how many disks may fail without loss of data, in the worst case."""
         if self.level == 1:
             return (self.devices or 2) - 1
-        return {4: 1, 5: 1, 6: 2, 10: self.copies - 1}.get(self.level if self.level != "linear" else 0, 0)
+        return self.copies - 1 if self.level == 10 else PARITY.get(self.level, 0)
 
     def active(self, count: int) -> int:
-        """Return the number of devices with data."""
         return self.devices if self.devices is not None else count - self.spare - self.journal
 
     def resolve_part(self, below: Below) -> Self:
-        layouts = {10: "n2", 5: "left-symmetric", 6: "left-symmetric"}
-        open_fields = {
-            "chunk": self.chunk or DEFAULT_CHUNK if self.level in STRIPED else None,
-            "devices": self.active(below.count),
-            "layout": self.layout or layouts.get(self.level) if self.level != "linear" else None,
-        }
-        return self.model_copy(update=open_fields)
+        layouts: dict[int | str, str] = {10: "n2", 5: "left-symmetric", 6: "left-symmetric"}
+        chunk = self.chunk or DEFAULT_CHUNK if self.level in STRIPED else None
+        layout = (self.layout or layouts.get(self.level)) if self.level != "linear" else None
+        return self.model_copy(update={"chunk": chunk, "devices": self.active(below.count), "layout": layout})
 
     def part_problems(self, below: Below) -> Iterator[Problem]:
         flaws = [
@@ -256,22 +242,19 @@ class Md(Grouped):
             yield Problem(field, f"{what} need more space than {below.noun} of {format_size(below.smallest)} have")
 
     def _count_problems(self, below: Below) -> Iterator[Problem]:
-        count, active = below.count, self.active(below.count)
+        active = self.active(below.count)
         least = max(4 if self.level == 6 else 2, self.copies if self.level == 10 else 0)
-        taken = "".join(
-            f", {number} of them {what}"
-            for number, what in ((self.spare, "spare"), (self.journal, "journal"))
-            if number
-        )
+        taken = {"spare": self.spare, "journal": self.journal}
         what = self.title + (f" with {self.copies} copies" if self.copies > 2 else "")
-        if active + self.spare + self.journal > count:
+        if active + self.spare + self.journal > below.count:
             blamed = "spare" if self.devices is None else "devices"
             wanted = f"{active} devices" + (f" and {self.spare} spare" if self.spare else "")
             yield Problem(blamed, f"{wanted} are too many: {below.description}")
         elif active < least and self.devices is not None:
             yield Problem("devices", f"{what} needs at least {least} devices, not {active}")
         elif active < least:
-            yield Problem("level", f"{what} needs at least {least} {below.noun}; {below.description}{taken}")
+            found = below.description + "".join(f", {number} of them {use}" for use, number in taken.items() if number)
+            yield Problem("level", f"{what} needs at least {least} {below.noun}; {found}")
 
     def _chunk_problems(self, size: int) -> Iterator[Problem]:
         if self.chunk is None or self.level not in STRIPED:
@@ -281,25 +264,23 @@ class Md(Grouped):
         elif self.chunk % 4096 or not self.chunk:
             yield Problem("chunk", "a chunk of RAID 0 must be a multiple of 4KiB")
         if self.chunk * 4 > size:
-            yield Problem(
-                "chunk", f"larger than a quarter of a disk ({format_size(size)}): no stripe would be left to measure"
-            )
+            disk = f"a disk ({format_size(size)})"
+            yield Problem("chunk", f"larger than a quarter of {disk}: no stripe would be left to measure")
 
     def _layout_problems(self) -> Iterator[Problem]:
-        known = {5: PARITY_LAYOUTS, 6: RAID6_LAYOUTS}.get(self.level if self.level != "linear" else 0)
         if self.layout is None or self.level not in {5, 6, 10}:
             return
-        if (self.layout in RAID6_LAYOUTS) if known is None else self.layout not in known:
-            right = "n2, f2, o2 …" if known is None else ", ".join(known)
+        known = RAID6_LAYOUTS if self.level == 6 else PARITY_LAYOUTS if self.level == 5 else ()
+        if (self.layout not in known) if known else (self.layout in RAID6_LAYOUTS):
+            right = ", ".join(known) or "n2, f2, o2 …"
             yield Problem("layout", f"'{self.layout}' is no layout of {self.title}; it has {right}")
 
     def _metadata_problems(self, below: Below) -> Iterator[Problem]:
         if self.metadata != "0.90":
             return
         if self.level == 0:
-            yield Problem(
-                "metadata", "0.90 cannot store the layout of RAID 0, so mdadm refuses it; use 1.0, 1.1 or 1.2"
-            )
+            why = "cannot store the layout of RAID 0, so mdadm refuses it"
+            yield Problem("metadata", f"0.90 {why}; use 1.0, 1.1 or 1.2")
         if self.ppl or self.journal:
             yield Problem("metadata", "0.90 cannot store a partial parity log or a journal")
         if self.active(below.count) + self.spare > 27:
@@ -329,14 +310,11 @@ class Md(Grouped):
         if self.level not in REDUNDANT or self.state == "clean":
             return
         whole = self.model_copy(update={"devices": self.active(below.count)})
-        if self.lost_count > whole.tolerated_losses:
-            possible = whole.tolerated_losses
+        possible = whole.tolerated_losses
+        if self.lost_count > possible:
             state = {0: "clean", 1: "degraded"}.get(possible, f"{{degraded: {possible}}}")
-            yield Problem(
-                "state",
-                f"{self.title} cannot lose {self.lost_count} disks: on {whole.devices} devices it can lose {possible}; "
-                f"write state: {state}",
-            )
+            limit = f"on {whole.devices} devices it can lose {possible}; write state: {state}"
+            yield Problem("state", f"{self.title} cannot lose {self.lost_count} disks: {limit}")
         if self.spare:
             yield Problem("state", "a spare would replace a lost disk at once; remove `spare`")
         if self.sync == "background":
@@ -363,18 +341,14 @@ class Md(Grouped):
         """Return the redundant bytes, if set-up always waits for the resync."""
         if self.sync != "wait":
             return 0
-        data = sum(array.size for array in self.devices_above(below))
+        size = sum(array.size for array in self.devices_above(below))
         active = self.active(below.count // self.groups)
         if self.level in {1, 10}:
-            return data * ((active if self.level == 1 else self.copies) - 1)
-        return data * (active - self._data(active)) // self._data(active)
-
-    def component_size(self) -> int | None:
-        """Return the declared bytes of each member, if any."""
-        return None if self.size is None else self.size // (self.chunk or 1024) * (self.chunk or 1024)
+            return size * ((active if self.level == 1 else self.copies) - 1)
+        data = self._data(active)
+        return size * (active - data) // data
 
     def _chunks(self, each: int, active: int) -> int:
-        """Return the chunks of data for this many chunks of each member."""
         if self.level != 10:
             return each * self._data(active)
         if (self.layout or "n2").startswith("n"):
@@ -393,10 +367,33 @@ class Md(Grouped):
         if self.level == 10:
             near = self.copies if (self.layout or "n2").startswith("n") else 1
             return active // near if active % near == 0 else active
-        return active - {4: 1, 5: 1, 6: 2}.get(self.level if self.level != "linear" else 0, 0)
+        return active - PARITY.get(self.level, 0)
 
-    def views(self, context: BuildContext) -> tuple[View, ...]:
-        return _views(self, context)
+    def group_view(self, context: BuildContext, name: str) -> View:
+        active = self.active(len(context.devices))
+        members = context.devices[: active + self.spare + self.journal]
+        digits = mark(self, members)
+        resync = first_resync(self.sync, redundant=self.level in REDUNDANT, zeroed=context.zeroed)
+        under_way = "recover" if self.state == "rebuilding" else "resync" if resync == "background" else ""
+        return MdView(
+            kind="md",
+            members=members,
+            tops=(f"/dev/md/{name}",),
+            expects=tuple(_expectations(self, under_way)),
+            name=name,
+            uuid=":".join(digits[at : at + 8] for at in range(0, 32, 8)),
+            options=_options(self, members),
+            arguments=members[: active + self.spare],
+            roles=tuple(_roles(self, members, active)),
+            write_mostly=members[active - self.write_mostly : active],
+            stripe_width=str(self.group_shape(context.below).full_stripe) if self.level in STRIPED else "",
+            redundant=self.level in REDUNDANT,
+            level=self.kernel_level,
+            resync=resync,
+            state=self.state,
+            under_way=under_way,
+            lost=members[active - self.lost_count : active],
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -425,41 +422,7 @@ class MdView(View):
         return (self.uuid,)
 
 
-def _views(layer: Md, context: BuildContext) -> tuple[View, ...]:
-    return tuple(
-        _array(layer, part, context.name(at, layer.groups)) for at, part in enumerate(context.parts(layer.groups))
-    )
-
-
-def _array(layer: Md, context: BuildContext, name: str) -> MdView:
-    active = layer.active(len(context.devices))
-    members = context.devices[: active + layer.spare + layer.journal]
-    digits = mark(layer, members)
-    resync = _resync(layer, zeroed=context.zeroed)
-    under_way = "recover" if layer.state == "rebuilding" else "resync" if resync == "background" else ""
-    return MdView(
-        kind="md",
-        members=members,
-        tops=(f"/dev/md/{name}",),
-        expects=tuple(_expectations(layer, under_way)),
-        name=name,
-        uuid=":".join(digits[at : at + 8] for at in range(0, 32, 8)),
-        options=_options(layer, members),
-        arguments=members[: active + layer.spare],
-        roles=tuple(_roles(layer, members, active)),
-        write_mostly=members[active - layer.write_mostly : active] if layer.write_mostly else (),
-        stripe_width=str(layer.group_shape(context.below).full_stripe) if layer.level in STRIPED else "",
-        redundant=layer.level in REDUNDANT,
-        level=_level_word(layer),
-        resync=resync,
-        state=layer.state,
-        under_way=under_way,
-        lost=members[active - layer.lost_count : active] if layer.lost_count else (),
-    )
-
-
 def _roles(layer: Md, members: tuple[str, ...], active: int) -> Iterator[tuple[str, str, str]]:
-    """Return the expected `state/slot` of each member in sysfs."""
     for number, member in enumerate(members):
         setting = f"member{number + 1}"
         if active - layer.lost_count <= number < active:
@@ -471,18 +434,6 @@ def _roles(layer: Md, members: tuple[str, ...], active: int) -> Iterator[tuple[s
         if state and active - layer.write_mostly <= number < active:
             state = "in_sync,write_mostly" if state == "in_sync" else f"write_mostly,{state}"
         yield setting, member, f"{state}/{slot}" if state else "absent"
-
-
-def _resync(layer: Md, *, zeroed: bool) -> str:
-    if layer.level not in REDUNDANT:
-        return ""
-    if layer.sync == "auto":
-        return "assume-clean" if zeroed else "waited for"
-    return "waited for" if layer.sync == "wait" else layer.sync
-
-
-def _level_word(layer: Md) -> str:
-    return "linear" if layer.level == "linear" else f"raid{layer.level}"
 
 
 def _options(layer: Md, members: tuple[str, ...]) -> tuple[str, ...]:
@@ -505,8 +456,7 @@ def _options(layer: Md, members: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _expectations(layer: Md, under_way: str) -> Iterator[Expectation]:
-    """Return the expected content of /sys/block/mdX."""
-    yield Expectation("level", "md/level", _level_word(layer))
+    yield Expectation("level", "md/level", layer.kernel_level)
     yield Expectation("devices", "md/raid_disks", str(layer.devices))
     yield Expectation("metadata", "md/metadata_version", layer.metadata)
     yield Expectation("size", "size", None)
@@ -515,21 +465,16 @@ def _expectations(layer: Md, under_way: str) -> Iterator[Expectation]:
     if layer.layout is not None:
         yield Expectation("layout", "md/layout", str(layout_number(layer.layout)))
     if layer.level in REDUNDANT:
-        component = layer.component_size()
+        unit = layer.chunk or 1024
+        component = None if layer.size is None else str(layer.size // unit * unit // 1024)
         yield Expectation("degraded", "md/degraded", str(layer.lost_count))
         yield Expectation("sync_action", "md/sync_action", under_way or "idle")
         yield Expectation("bitmap", "md/bitmap/location", layer.bitmap)
-        yield Expectation("consistency_policy", "md/consistency_policy", _policy(layer))
-        yield Expectation("component_size", "md/component_size", None if component is None else str(component // 1024))
-
-
-def _policy(layer: Md) -> str:
-    """Return how the array becomes consistent after a crash."""
-    if layer.journal:
-        return "journal"
-    if layer.ppl:
-        return "ppl"
-    return "resync" if layer.bitmap == "none" else "bitmap"
+        policy = (
+            "journal" if layer.journal else "ppl" if layer.ppl else "bitmap" if layer.bitmap != "none" else "resync"
+        )
+        yield Expectation("consistency_policy", "md/consistency_policy", policy)
+        yield Expectation("component_size", "md/component_size", component)
 
 
 def layout_number(layout: str) -> int:
@@ -540,6 +485,5 @@ def layout_number(layout: str) -> int:
     if layout in RAID6_LAYOUTS:
         return RAID6_LAYOUTS[layout]
     copies = int(layout[1:])
-    near = copies if layout[0] == "n" else 1
-    far = copies if layout[0] != "n" else 1
+    near, far = (copies, 1) if layout[0] == "n" else (1, copies)
     return near | far << 8 | (0x10000 if layout[0] == "o" else 0)

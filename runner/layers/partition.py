@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
@@ -11,12 +12,12 @@ from runner.base.quantities import Extent, Size, format_size, resolve_share
 from runner.layers.base import BuildContext, Layer, Problem, View, as_uuid, mark
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from runner.layers.geometry import Below, Shape
 
 
 MIB = 2**20
+#: The kernel counts in units of 512 bytes, for any sector size.
+SECTOR = 512
 #: The second copy of the table, and losses by rounding.
 TAIL = MIB
 #: Bytes of the table: it has a fixed number of entries.
@@ -31,14 +32,10 @@ def table_end(sector: int) -> int:
 class _Fields(Layer):
     """One partition of every device below, or `count` equal ones."""
 
-    count: Annotated[int | None, Field(ge=1, le=128, description="the number of equal partitions on every device")] = (
-        None
-    )
-    to: Annotated[Extent | None, Field(description="where the partition ends: a place, or a share of the device")] = (
-        None
-    )
-    at: Annotated[Extent | None, Field(description="where the partition begins; the same as `from`")] = None
-    size: Annotated[Extent | None, Field(description="how large the partition is")] = None
+    count: int | None = Field(None, ge=1, le=128, description="the number of equal partitions on every device")
+    to: Extent | None = Field(None, description="where the partition ends: a place, or a share of the device")
+    at: Extent | None = Field(None, description="where the partition begins; the same as `from`")
+    size: Extent | None = Field(None, description="how large the partition is")
     align: Annotated[
         Size, Field(ge=512, description="partitions begin at a multiple of it; 1MiB if not given, 512B to misalign")
     ] = MIB
@@ -51,12 +48,7 @@ else:
     _Ranged = create_model(
         "_Ranged",
         __base__=_Fields,
-        **{
-            "from": (
-                Annotated[Extent | None, Field(description="where the partition begins: a place, or a share")],
-                None,
-            )
-        },
+        **{"from": (Extent | None, Field(None, description="where the partition begins: a place, or a share"))},
     )
 
 
@@ -78,8 +70,7 @@ class Partition(_Ranged):
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """Return the program that writes tables. The script checks for `kpartx`, which only mappings need."""
-        return ("sfdisk",)
+        return ("sfdisk",)  # the script checks for `kpartx`, which only mappings need
 
     @property
     def start(self) -> int | str:
@@ -93,10 +84,8 @@ class Partition(_Ranged):
 
     def problems(self, below: Below) -> Iterator[Problem]:
         if below.noun == self.noun:
-            yield Problem(
-                "count",
-                "partitions cannot be partitioned: the kernel ignores tables on them; make more of them below",
-            )
+            why = "the kernel ignores tables on them; make more of them below"
+            yield Problem("count", f"partitions cannot be partitioned: {why}")
         if self.at is not None and getattr(self, "from") is not None:
             yield Problem("at", "`at` and `from` mean the same; write one of them")
         if self.size is not None and self.to is not None:
@@ -117,11 +106,8 @@ class Partition(_Ranged):
         begin, end = self.ranges(device)[0]
         field = next((name for name in ("size", "to", "at") if getattr(self, name) is not None), "from")
         if end <= begin:
-            where = f"between {format_size(begin)} and {format_size(end)}"
-            yield Problem(
-                field,
-                f"the partition of a device of {format_size(size)} is empty: {where}; its end must be after its start",
-            )
+            where = f"between {format_size(begin)} and {format_size(end)}; its end must be after its start"
+            yield Problem(field, f"the partition of a device of {format_size(size)} is empty: {where}")
         elif self._requested_end(size) > size:
             yield Problem(field, f"the partition ends beyond the device, which has {format_size(size)}")
 
@@ -153,7 +139,34 @@ class Partition(_Ranged):
         return tuple(shape for several in zip(*per_device, strict=True) for shape in several)
 
     def views(self, context: BuildContext) -> tuple[View, ...]:
-        return _views(self, context)
+        """Return the table of each device; `tops` are in the device's own order."""
+        devices = zip(context.devices, context.below.devices, strict=True)
+        return tuple(self._table(path, shape) for path, shape in devices)
+
+    def _table(self, path: str, device: Shape) -> TableView:
+        ranges, sector, uuid = self.ranges(device), device.sector, as_uuid(mark(self, (path,)))
+        paths = tuple(partition_path(path, number) for number in range(1, len(ranges) + 1))
+        sizes = [(begin, end - begin) for begin, end in ranges]
+        return TableView(
+            kind="partition",
+            members=(path,),
+            tops=paths,
+            holds=False,
+            uuid=uuid,
+            sector=sector,
+            lines=(
+                "label: gpt",
+                # Without it, sfdisk begins at 1MiB at the earliest, and misalignment would be impossible.
+                f"first-lba: {table_end(sector) // sector}",
+                f"label-id: {uuid}",
+                *(f"start={begin // sector}, size={size // sector}, name=matrix" for begin, size in sizes),
+            ),
+            parts=tuple(
+                Part(part, str(begin // SECTOR), str(size // SECTOR))
+                for part, (begin, size) in zip(paths, sizes, strict=True)
+            ),
+            mapped=path.startswith("/dev/mapper/"),
+        )
 
 
 def partition_path(disk: str, number: int) -> str:
@@ -161,10 +174,6 @@ def partition_path(disk: str, number: int) -> str:
     if disk.startswith(("/dev/disk/", "/dev/mapper/")):
         return f"{disk}-part{number}"
     return f"{disk}p{number}" if disk[-1].isdigit() else f"{disk}{number}"
-
-
-#: The kernel counts in units of 512 bytes, for any sector size.
-SECTOR = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,33 +201,3 @@ class TableView(View):
     @property
     def marks(self) -> tuple[str, ...]:
         return (self.uuid,)
-
-
-def _views(layer: Partition, context: BuildContext) -> tuple[View, ...]:
-    """Return the table of each device; `tops` are in the device's own order."""
-    return tuple(_table(layer, path, shape) for path, shape in zip(context.devices, context.below.devices, strict=True))
-
-
-def _table(layer: Partition, path: str, device: Shape) -> TableView:
-    ranges = layer.ranges(device)
-    paths = tuple(partition_path(path, number) for number in range(1, len(ranges) + 1))
-    uuid, sector = as_uuid(mark(layer, (path,))), device.sector
-    # Without `first-lba`, sfdisk begins at 1MiB at the earliest, and misalignment would be impossible.
-    head = ("label: gpt", f"first-lba: {table_end(sector) // sector}", f"label-id: {uuid}")
-    return TableView(
-        kind="partition",
-        members=(path,),
-        tops=paths,
-        holds=False,
-        uuid=uuid,
-        sector=sector,
-        lines=(
-            *head,
-            *(f"start={begin // sector}, size={(end - begin) // sector}, name=matrix" for begin, end in ranges),
-        ),
-        parts=tuple(
-            Part(one, str(begin // SECTOR), str((end - begin) // SECTOR))
-            for one, (begin, end) in zip(paths, ranges, strict=True)
-        ),
-        mapped=path.startswith("/dev/mapper/"),
-    )

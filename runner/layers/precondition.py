@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
@@ -11,8 +12,6 @@ from runner.base.quantities import Percent, Size, Time, format_size, format_time
 from runner.layers.base import BuildContext, Layer, Problem, View
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from runner.layers.geometry import Below, Shape
 
 
@@ -28,20 +27,17 @@ class Precondition(Layer):
     noun: ClassVar[str] = "devices"
     #: A precondition without effect is no layer at all (see `is_absent`).
     keeps_zeros: ClassVar[bool] = False
-    how: Annotated[
-        Literal["none", "fill", "random-fill", "until-steady"],
-        Field(
-            description="all of it in order, all of it once in random order, or filled and then written at random "
-            "until that is steady"
-        ),
-    ] = "none"
-    discard: Annotated[bool, Field(description="discard the whole device before")] = False
-    block_size: Annotated[Size | None, Field(ge=512, description="written at once; 1MiB for fill, else 4KiB")] = None
-    iodepth: Annotated[int, Field(ge=1, le=65536, description="requests under way on each device")] = 32
-    criterion: Annotated[
-        Literal["iops_slope", "iops", "bw_slope", "bw"],
-        Field(description="steady: the slope over the window, or the largest deviation from its mean"),
-    ] = "iops_slope"
+    how: Literal["none", "fill", "random-fill", "until-steady"] = Field(
+        "none",
+        description="all of it in order, all of it once in random order, or filled and then written at random "
+        "until that is steady",
+    )
+    discard: bool = Field(False, description="discard the whole device before")
+    block_size: Size | None = Field(None, ge=512, description="written at once; 1MiB for fill, else 4KiB")
+    iodepth: int = Field(32, ge=1, le=65536, description="requests under way on each device")
+    criterion: Literal["iops_slope", "iops", "bw_slope", "bw"] = Field(
+        "iops_slope", description="steady: the slope over the window, or the largest deviation from its mean"
+    )
     within: Annotated[Percent, Field(gt=0, description="steady: how large slope or deviation may be, of the mean")] = (
         0.05
     )
@@ -52,9 +48,8 @@ class Precondition(Layer):
     def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:
         idle: dict[str, str] = {}
         if values["how"] != "until-steady":
-            idle |= dict.fromkeys(
-                ("criterion", "within", "window", "limit"), f"how: {values['how']} does not wait for a steady state"
-            )
+            why = f"how: {values['how']} does not wait for a steady state"
+            idle |= dict.fromkeys(("criterion", "within", "window", "limit"), why)
         if values["how"] == "none":
             idle |= dict.fromkeys(("block_size", "iodepth"), "how: none does not write")
         return idle
@@ -89,7 +84,39 @@ class Precondition(Layer):
         return below.devices
 
     def views(self, context: BuildContext) -> tuple[View, ...]:
-        return _views(self, context)
+        escaped = [path.replace(":", "\\:") for path in context.devices]
+        jobs = [(f"--name=device{at}", f"--filename={path}") for at, path in enumerate(escaped)]
+        view = PreconditionView(
+            kind="precondition",
+            members=context.devices,
+            tops=context.devices,
+            holds=False,
+            discard=self.discard,
+            passes=self._passes(),
+            jobs=tuple(option for job in jobs for option in job),
+        )
+        return (view,)
+
+    def _passes(self) -> tuple[Pass, ...]:
+        depth = f"--iodepth={self.iodepth}"
+        if self.how == "none" or self.block_size is None:
+            return ()
+        size = format_size(self.block_size)
+        if self.how != "until-steady":
+            rw = "write" if self.how == "fill" else "randwrite"
+            return (Pass(f"{self.how}, blocks of {size}", (f"--rw={rw}", f"--bs={self.block_size}", depth)),)
+        within = f"{self.within * 100:g}%"
+        words = (
+            f"random writes of {size} until {self.criterion} is within {within} over {format_time(self.window)}, "
+            f"at most {format_time(self.limit)}"
+        )
+        steady = (f"--steadystate={self.criterion}:{within}", f"--steadystate_duration={self.window:g}s")
+        end = (*steady, "--time_based", f"--runtime={self.limit:g}s")
+        return (
+            # On an unwritten device, the first writes are fast and do not show a steady state.
+            Pass("fill, blocks of 1MiB", ("--rw=write", "--bs=1048576", depth)),
+            Pass(words, ("--rw=randwrite", f"--bs={self.block_size}", depth, *end), steady=True),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,48 +138,3 @@ class PreconditionView(View):
     passes: tuple[Pass, ...]
     #: One job for each device, all at the same time.
     jobs: tuple[str, ...]
-
-
-def _views(layer: Precondition, context: BuildContext) -> tuple[View, ...]:
-    escaped = [path.replace(":", "\\:") for path in context.devices]
-    return (
-        PreconditionView(
-            kind="precondition",
-            members=context.devices,
-            tops=context.devices,
-            holds=False,
-            discard=layer.discard,
-            passes=_passes(layer),
-            jobs=tuple(
-                option for at, path in enumerate(escaped) for option in (f"--name=device{at}", f"--filename={path}")
-            ),
-        ),
-    )
-
-
-def _passes(layer: Precondition) -> tuple[Pass, ...]:
-    depth = f"--iodepth={layer.iodepth}"
-    if layer.how == "none" or layer.block_size is None:
-        return ()
-    if layer.how == "until-steady":
-        # On an unwritten device, the first writes are fast and do not show a steady state.
-        return (Pass("fill, blocks of 1MiB", ("--rw=write", "--bs=1048576", depth)), _until_steady(layer, depth))
-    rw = "write" if layer.how == "fill" else "randwrite"
-    words = f"{layer.how}, blocks of {format_size(layer.block_size)}"
-    return (Pass(words, (f"--rw={rw}", f"--bs={layer.block_size}", depth)),)
-
-
-def _until_steady(layer: Precondition, depth: str) -> Pass:
-    size = layer.block_size or 0
-    within = f"{layer.within * 100:g}%"
-    words = (
-        f"random writes of {format_size(size)} until {layer.criterion} is within {within} over "
-        f"{format_time(layer.window)}, at most {format_time(layer.limit)}"
-    )
-    steady = (
-        f"--steadystate={layer.criterion}:{within}",
-        f"--steadystate_duration={layer.window:g}s",
-        "--time_based",
-        f"--runtime={layer.limit:g}s",
-    )
-    return Pass(words, ("--rw=randwrite", f"--bs={size}", depth, *steady), steady=True)

@@ -29,10 +29,7 @@ _PASSTHROUGH_CLASSES = {
 #: Classes that replace a machine's class for users other than root.
 _BY_SUDO = {"local": "runner.machines.ssh:Sudo"}
 #: Functions that report leftovers of dead runs and, unless `dry`, remove them.
-SWEEPERS = {
-    "vagrant": "runner.machines.vagrant.libvirt:sweep",
-    "container": "runner.machines.container:sweep",
-}
+SWEEPERS = {"vagrant": "runner.machines.vagrant.libvirt:sweep", "container": "runner.machines.container:sweep"}
 
 #: Machines that need the name of a host.
 WITH_HOSTS = frozenset({"ssh"})
@@ -40,8 +37,6 @@ WITH_HOSTS = frozenset({"ssh"})
 
 @dataclass(frozen=True)
 class Where:
-    """A machine and, if it is one of many hosts, the name of the host."""
-
     machine: str
     host: str = ""
 

@@ -1,7 +1,4 @@
-"""The interface of machines: a machine brings up rigs, and a rig runs steps.
-
-A step is a bash script with its files, so machines do not depend on RAID, fio or the matrix.
-"""
+"""The interface of machines, which bring up rigs. A rig runs steps: bash scripts with their files."""
 
 from __future__ import annotations
 
@@ -64,16 +61,12 @@ def _silent(brief: str, fraction: float | None = None) -> None: ...
 
 @dataclass(frozen=True, slots=True)
 class MachineOptions:
-    """The options of the command line for a machine, and its channels to the user."""
-
     cold: bool = False
     progress: Progress = _silent
     notice: Callable[[str], None] = _silent
-    #: Paths of the leased physical disks, for a machine that does not bring its disks.
     disks: tuple[str, ...] = ()
     #: The leases of these disks in this process, for a machine that passes descriptors on or checks identities.
     held: tuple[LeasedDisk, ...] = ()
-    #: The name of the host for ssh.
     where: str = ""
     #: The lease of these disks on the other host.
     agent: AgentClient | None = None
@@ -83,8 +76,6 @@ class MachineOptions:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The reason why a machine cannot start, and the remedy."""
-
     brief: str
     resolution: str = ""
 
@@ -96,10 +87,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """Something of a machine that a dead run left behind."""
-
     message: str
-    #: It could not be removed.
     remains: bool = False
 
 
@@ -118,10 +106,7 @@ class Rig(Protocol):
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Return versions and settings of the machine, for the manifest; `kernel` is the running kernel.
-
-        `without` lists the wanted modules that the kernel has not and cannot load, separated by blanks.
-        """
+        """Return facts for the manifest; `kernel` runs, and `without` has the modules that it lacks."""
 
     def disk_reports(self) -> tuple[Report, ...]:
         """Return the work of each disk since the rig came up; empty if no disk is simulated."""
@@ -130,11 +115,7 @@ class Rig(Protocol):
         """Plan faults of the disks. Their clock starts when fio writes to $MATRIX_BELL."""
 
     async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
-        """Run the steps in order and stop after the first that fails.
-
-        A machine may wait `expected` seconds before it asks for results. Raise RigLost without an answer after
-        `deadline` seconds.
-        """
+        """Run the steps until one fails, which may take `expected` seconds. Raise RigLost after `deadline`."""
 
 
 class Machine(Protocol):
@@ -170,8 +151,6 @@ Processor = Literal["emulated", "virtual", "native", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """Seconds of preparation: once for a run, and for each rig."""
-
     once: float = 0.0
     each: float = 0.0
 
@@ -186,9 +165,36 @@ class ForecastsCost(Protocol):
         """Return the time beyond cloning an existing machine."""
 
 
+NO_OPTIONS = MachineOptions()
+
+
+class ConfiguredMachine:
+    """A machine with the options of the user. It uses physical disks, one rig at a time, unless it says otherwise."""
+
+    disposable: ClassVar[bool] = False
+    zeroed: ClassVar[bool] = False
+    brings_disks: ClassVar[bool] = False
+    synthetic: ClassVar[bool] = False
+
+    def __init__(self, options: MachineOptions = NO_OPTIONS) -> None:
+        self.options = options
+        #: Messages that the user has seen. Those about the host are the same for every rig.
+        self._notices: set[str] = set()
+
+    @classmethod
+    def from_options(cls, options: MachineOptions) -> Self:
+        return cls(options)
+
+    def max_rigs(self, spec: RigSpec) -> int:  # noqa: ARG002
+        return 1
+
+    def notice_once(self, message: str) -> None:
+        if message and message not in self._notices:
+            self._notices.add(message)
+            self.options.notice(message)
+
+
 @runtime_checkable
 class KeepsRig(Protocol):
-    """A machine that keeps an expensive rig up between trials."""
-
     async def shut_down(self) -> None:
         """Stop all rigs that are still up. No trial follows."""

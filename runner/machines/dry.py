@@ -1,7 +1,4 @@
-"""The machine `dry`: it records steps and returns plausible synthetic results.
-
-Tests pass another `answer` to simulate a hung guest or a wrong read-back.
-"""
+"""The machine `dry`: it records steps and returns plausible synthetic results, or those of a test."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import orjson
 
 from runner.language.matrix import kernel_error
-from runner.machines.base import MachineOptions, Preparation, Refusal, RigSpec, Step, StepResult
+from runner.machines.base import ConfiguredMachine, MachineOptions, Preparation, Refusal, RigSpec, Step, StepResult
 from runner.results.fio_output import SYNTHETIC
 
 if TYPE_CHECKING:
@@ -37,29 +34,19 @@ _PLACES = 100
 
 def plausible(step: Step) -> StepResult:
     """Return the result of a successful step. The same step always has the same result."""
+    output = ""
     if step.name == "verify":
-        return StepResult(step.name, 0, _readings(step.text), 0.0)
+        for words in _READ_BACK.findall(step.text):
+            setting, wanted, *_ = shlex.split(words)
+            output += f"reading\t{setting}\t{wanted}\t{_ANY if wanted == '-' else wanted}\n"
     if step.name == "measure":
-        return StepResult(step.name, 0, _recorded_readings(step.text) + _fio_json(step.files["job.fio"]), 0.0)
+        for words in _RECORDS.findall(step.text):
+            name, _, *files = shlex.split(words)
+            output += "".join(f"reading\t{name}.{file}\t-\t{_ANY}\n" for file in ("node", *files))
+        output += _fio_json(step.files["job.fio"])
     if step.name == "profile":
-        return StepResult(step.name, 0, _profile(step), 0.0)
-    return StepResult(step.name, 0, "", 0.0)
-
-
-def _readings(script: str) -> str:
-    lines = []
-    for words in _READ_BACK.findall(script):
-        setting, wanted, *_ = shlex.split(words)
-        lines.append(f"reading\t{setting}\t{wanted}\t{_ANY if wanted == '-' else wanted}\n")
-    return "".join(lines)
-
-
-def _recorded_readings(script: str) -> str:
-    lines = []
-    for words in _RECORDS.findall(script):
-        name, _, *files = shlex.split(words)
-        lines += [f"reading\t{name}.{file}\t-\t{_ANY}\n" for file in ("node", *files)]
-    return "".join(lines)
+        output = _profile(step)
+    return StepResult(step.name, 0, output, 0.0)
 
 
 def _fio_json(job: str) -> str:
@@ -145,7 +132,7 @@ class DryRig:
         return results
 
 
-class Dry:
+class Dry(ConfiguredMachine):
     name: ClassVar[str] = "dry"
     disposable: ClassVar[bool] = True
     zeroed: ClassVar[bool] = True
@@ -153,6 +140,7 @@ class Dry:
     synthetic: ClassVar[bool] = True
 
     def __init__(self, answer: Callable[[Step], StepResult] = plausible) -> None:
+        super().__init__()
         self._answer = answer
         self.rigs: list[DryRig] = []
 

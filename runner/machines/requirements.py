@@ -56,32 +56,18 @@ def parse_facts(output: str) -> dict[str, str]:
     return {name: text.strip() for name, _, text in lines if text.strip()}
 
 
-#: Programs of every trial.
 ALWAYS = ("bash", "blkid", "blockdev", "fio", "unshare", "wipefs")
 #: Debian package of each program; other distributions mostly use the same names.
 PACKAGES = {
-    "bash": "bash",
-    "blkid": "util-linux",
-    "blockdev": "util-linux",
-    "btrfs": "btrfs-progs",
-    "cryptsetup": "cryptsetup-bin",
-    "dmsetup": "dmsetup",
-    "dumpe2fs": "e2fsprogs",
-    "fio": "fio",
-    "integritysetup": "cryptsetup-bin",
+    **{name: name for name in ("bash", "dmsetup", "fio", "mdadm", "python3")},
+    **dict.fromkeys(("blkid", "blockdev", "unshare", "wipefs"), "util-linux"),
+    **dict.fromkeys(("btrfs", "mkfs.btrfs"), "btrfs-progs"),
+    **dict.fromkeys(("cryptsetup", "integritysetup"), "cryptsetup-bin"),
+    **dict.fromkeys(("dumpe2fs", "mkfs.ext2", "mkfs.ext3", "mkfs.ext4"), "e2fsprogs"),
+    **dict.fromkeys(("mkfs.xfs", "xfs_spaceman"), "xfsprogs"),
     "lvm": "lvm2",
-    "mdadm": "mdadm",
-    "mkfs.btrfs": "btrfs-progs",
-    "mkfs.ext2": "e2fsprogs",
-    "mkfs.ext3": "e2fsprogs",
-    "mkfs.ext4": "e2fsprogs",
     "mkfs.f2fs": "f2fs-tools",
-    "mkfs.xfs": "xfsprogs",
-    "python3": "python3",
     "sfdisk": "fdisk",
-    "unshare": "util-linux",
-    "wipefs": "util-linux",
-    "xfs_spaceman": "xfsprogs",
 }
 #: Programs that no trial needs: the package of each, and its use.
 OPTIONAL = {"smartctl": ("smartmontools", "disks are asked how well they are, before a run and after it")}
@@ -127,7 +113,6 @@ def query_command(modules: Iterable[str], programs: Iterable[str]) -> list[str]:
 
 
 def query(enter: Sequence[str], spec: RigSpec, where: str) -> str:
-    """Ask a host. Raise HarnessBroken if it does not answer."""
     return check_answer(process.run([*enter, *query_command(spec.modules, spec.programs)], timeout=PATIENCE), where)
 
 
@@ -141,14 +126,13 @@ def check_answer(answer: CompletedProcess[str], where: str) -> str:
     return answer.stdout
 
 
-def refusals(said: str, where: str) -> Iterator[Refusal]:
-    kernel = facts(said).get("kernel", "?")
-    for line in said.splitlines():
+def refusals(answer: str, where: str) -> Iterator[Refusal]:
+    kernel = facts(answer).get("kernel", "?")
+    for line in answer.splitlines():
         what, _, name = line.partition(" ")
         if what == "no-program":
-            yield Refusal(
-                f"{where} has no {WITH_VERSION.get(name, name)}", f"apt install {PACKAGES.get(name, name)} there"
-            )
+            program, package = WITH_VERSION.get(name, name), PACKAGES.get(name, name)
+            yield Refusal(f"{where} has no {program}", f"apt install {package} there")
         if what == "no-module":
             yield Refusal(
                 f"the kernel of {where} ({kernel}) has no {name}, neither built in nor as a module",
@@ -161,23 +145,22 @@ def refusals(said: str, where: str) -> Iterator[Refusal]:
             )
 
 
-def missing(said: str) -> list[str]:
+def missing(answer: str) -> list[str]:
     found = []
-    for line in said.splitlines():
+    for line in answer.splitlines():
         what, _, name = line.partition(" ")
         if what == "no-program" and name not in OPTIONAL:
             found.append(f"{WITH_VERSION.get(name, name)} (apt install {PACKAGES.get(name, name)})")
         if what == "no-module":
-            found.append(f"the module {name}, for its kernel {facts(said).get('kernel', '?')}")
+            found.append(f"the module {name}, for its kernel {facts(answer).get('kernel', '?')}")
     return found
 
 
-def missing_optional(said: str) -> list[str]:
-    names = [line.removeprefix("no-program ") for line in said.splitlines()]
-    return [
-        f"{name} (apt install {OPTIONAL[name][0]}): by it {OPTIONAL[name][1]}" for name in names if name in OPTIONAL
-    ]
+def missing_optional(answer: str) -> list[str]:
+    names = [line.removeprefix("no-program ") for line in answer.splitlines()]
+    found = [(name, *OPTIONAL[name]) for name in names if name in OPTIONAL]
+    return [f"{name} (apt install {package}): by it {use}" for name, package, use in found]
 
 
-def facts(said: str) -> Mapping[str, str]:
-    return {name: text for name, text in parse_facts(said).items() if not name.startswith("no-")}
+def facts(answer: str) -> Mapping[str, str]:
+    return {name: text for name, text in parse_facts(answer).items() if not name.startswith("no-")}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from runner.base import process
 from runner.base.errors import HarnessBroken
 from runner.base.process import PID_NAMESPACE
-from runner.hosts import identity as same
+from runner.hosts.identity import DiskSwapped, parse_report
 from runner.machines.base import RigLost, StepResult
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from runner.simdisks.clib import Report
     from runner.simdisks.disk import Fault
 
-#: Working directories that are created at a time.
 WORK_FOLDERS = 8
 #: Steps run by `eval` in a subshell, which starts faster than a new bash and also contains syntax errors, `exit` and
 #: `set -e`. Descriptor 3 of this shell carries orders and is closed for steps. Lines with an unguessable word separate
@@ -50,29 +49,20 @@ _END = re.compile(rb" end (?P<status>\d+) (?P<us>\d+)\n")
 
 
 def pack(steps: Sequence[Step], mark: str, enter: str, words: Callable[[str], str] = quote) -> str:
-    """Return the script that runs the steps after the command `enter`, such as `enter_empty_folder`.
-
-    `words` quotes the text of a step as one word for `eval`. A step must not be part of a `&&` or `||` list, where bash
-    ignores `set -e`.
-    """
+    """Return the script that runs the steps after the command `enter`; `words` quotes a text as one word for `eval`."""
     shells = list[str]()
     for number, step in enumerate(steps):
-        files = "".join(f"{file} || exit\n" for file in _files(step))
-        body = f"{files}matrix_begins {number}\nset --\neval {words(step.text)}\n"
+        body = f"{_write_files(step)}matrix_begins {number}\nset --\neval {words(step.text)}\n"
         if shells and step.continues_shell:
             shells[-1] += f"matrix_goes_on\n{body}"
         else:
             shells.append(body)
-    bodies = "".join(map(_shell, shells))
+    bodies = "".join(map(_SUBSHELL.format, shells))
     return f"matrix_mark={quote(mark)}\neval {words(PRELUDE)}\nmatrix_go=\n{enter} &&\nmatrix_go=1\n{bodies}"
 
 
 def enter_empty_folder(folder: str, remove: str = "rm") -> str:
-    """Return shell text that enters an empty working directory.
-
-    Several are created at a time, because creating and emptying one costs two processes. They are emptied when all are
-    used.
-    """
+    """Return shell text that enters an empty folder. Several are made at a time, as that costs two processes."""
     where = quote(folder)
     return f"""\
 matrix_enter() {{
@@ -86,30 +76,27 @@ matrix_enter() {{
 shopt -s nullglob dotglob && matrix_enter && shopt -u nullglob dotglob"""
 
 
-def _files(step: Step) -> list[str]:
-    texts = [step.text, *step.files, *step.files.values()]
-    if any("\0" in text for text in texts):
+def _write_files(step: Step) -> str:
+    if any("\0" in text for text in (step.text, *step.files, *step.files.values())):
         raise HarnessBroken(f"step {step.name} contains a null byte, which a shell cannot read")
-    return [write_file_command(name, text) for name, text in step.files.items()]
+    lines = []
+    for name, text in step.files.items():
+        parent = f"mkdir -p -- {quote(name.rpartition('/')[0])} && " if "/" in name else ""
+        # The prefix ./ protects names that begin with a dash.
+        lines.append(f"{parent}printf %s {quote(text)} >{quote('./' + name)} || exit\n")
+    return "".join(lines)
 
 
-def _shell(inside: str) -> str:
-    """Return one subshell. A step without a begin line could not write its files."""
-    return f"""\
+#: One subshell. A step without a begin line could not write its files.
+_SUBSHELL = """\
 if [ -n "$matrix_go" ]; then
 (
-{inside}) </dev/null 2>&1 3>&-
+{}) </dev/null 2>&1 3>&-
 matrix_status=$?
 matrix_ends "$matrix_status"
 [ "$matrix_status" = 0 ] || matrix_go=
 fi
 """
-
-
-def write_file_command(name: str, text: str) -> str:
-    parent = f"mkdir -p -- {quote(name.rpartition('/')[0])} && " if "/" in name else ""
-    # The prefix ./ protects names that begin with a dash.
-    return f"{parent}printf %s {quote(text)} >{quote('./' + name)}"
 
 
 def unpack(steps: Sequence[Step], mark: str, output: bytes, complaint: str = "") -> list[StepResult]:
@@ -147,7 +134,6 @@ set -- "$1/envelope"
 {GUARD}"""
 #: Seconds for a shell to end after its input is closed.
 LAST_BREATH = 10.0
-#: Bytes of error output that are kept.
 TAIL = 4000
 
 
@@ -157,16 +143,11 @@ def keeper(folder: str, length: int, alone: Sequence[str] = PID_NAMESPACE) -> li
 
 
 def guard() -> list[str]:
-    """Return the command that runs a script file; the caller appends its path."""
     return [*PID_NAMESPACE, "bash", "-c", GUARD, "guard"]
 
 
 class ShellRig:
-    """A rig that runs each call in a new shell; the command prefix `enter` leads there.
-
-    `alone` is the prefix that kills all children with the keeper. `before` precedes every script and checks that the
-    disks are the leased ones.
-    """
+    """A rig of new shells, entered by `enter` and killed by `alone`; the script `before` checks the leased disks."""
 
     def __init__(
         self,
@@ -193,18 +174,15 @@ class ShellRig:
         enter = enter_empty_folder(f"{self._folder}/rooms")
         script = f"matrix_mark={mark}\n{self._before}{pack(steps, mark, enter)}"
         output, complaint = await self._enact(script.encode(), deadline)
-        self._check_disks(*same.parse_report(output, mark))
-        try:
-            results = unpack(steps, mark, output, complaint)
-        except HarnessBroken as error:
-            raise RigLost(error.brief, tail=error.details) from error
-        return results
-
-    def _check_disks(self, found: str, disk: str) -> None:
+        found, disk = parse_report(output, mark)
         if found == "gone":
             raise RigLost(f"{disk} is gone")
         if found:
-            raise same.DiskSwapped(disk, self._where)
+            raise DiskSwapped(disk, self._where)
+        try:
+            return unpack(steps, mark, output, complaint)
+        except HarnessBroken as error:
+            raise RigLost(error.brief, tail=error.details) from error
 
     async def _enact(self, script: bytes, deadline: float) -> tuple[bytes, str]:
         child = await process.spawn_with_pipes([*self._enter, *keeper(self._folder, len(script), self._alone)])

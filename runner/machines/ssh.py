@@ -7,13 +7,13 @@ import shutil
 from contextlib import asynccontextmanager, suppress
 from secrets import token_hex
 from shlex import join
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar
 
 from runner.base.errors import HarnessBroken
 from runner.hosts.agent.client import AgentLost
 from runner.hosts.agent.connection import connection_to, sudo_connection
 from runner.machines import requirements
-from runner.machines.base import MachineOptions, Refusal, RigLost
+from runner.machines.base import ConfiguredMachine, Refusal, RigLost
 from runner.machines.local import Local, identity_script, model_refusals
 from runner.machines.shell import TAIL, ShellRig
 
@@ -27,46 +27,31 @@ if TYPE_CHECKING:
 
 #: Programs that the lease over there needs.
 PROGRAMS = ("python3",)
-NO_OPTIONS = MachineOptions()
 
 
-class Ssh:
+class Ssh(ConfiguredMachine):
     name: ClassVar[str] = "ssh"
-    disposable: ClassVar[bool] = False
-    zeroed: ClassVar[bool] = False
-    brings_disks: ClassVar[bool] = False
-    synthetic: ClassVar[bool] = False
-
-    def __init__(self, options: MachineOptions = NO_OPTIONS) -> None:
-        self.options = options
-
-    @classmethod
-    def from_options(cls, options: MachineOptions) -> Self:
-        return cls(options)
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
         found = model_refusals(spec)
         if shutil.which("ssh") is None:
             found.append(Refusal("ssh is not installed", "apt install openssh-client"))
         elif self.options.where:
-            found += self._unfit(spec)
+            found += self._host_refusals(spec)
         return found
 
-    def _line(self) -> Connection:
+    def _connection(self) -> Connection:
         return connection_to(self.options.where)
 
-    def _unfit(self, spec: RigSpec) -> list[Refusal]:
+    def _host_refusals(self, spec: RigSpec) -> list[Refusal]:
         try:
-            line = self._line()
-            return list(requirements.refusals(query_host(line, spec.modules, spec.programs), line.name))
+            host = self._connection()
+            return list(requirements.refusals(query_host(host, spec.modules, spec.programs), host.name))
         except HarnessBroken as error:
             return [Refusal(": ".join(filter(None, (error.brief, error.details))), error.resolution)]
 
     def kernel_refusal(self, kernel: str) -> str:
         return f"a host behind ssh runs its own kernel, not {kernel}"
-
-    def max_rigs(self, spec: RigSpec) -> int:  # noqa: ARG002
-        return 1
 
     @asynccontextmanager
     async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[SshRig]:  # noqa: ARG002
@@ -79,10 +64,14 @@ class Ssh:
                 details=agent.lost.details,
                 resolution="results are kept; run the same command again to clean up that host and resume",
             )
-        said = await asyncio.to_thread(_query_agent, agent, spec)
-        yield SshRig(
-            agent, self.options.disks[: len(spec.disks)], requirements.facts(said), identity_script(self.options)
-        )
+        # The agent waits while the connection is down.
+        query = join(requirements.query_command(spec.modules, (*spec.programs, *PROGRAMS))).encode()
+        try:
+            done = await asyncio.to_thread(agent.run_script, token_hex(8), query, requirements.PATIENCE)
+        except AgentLost as gone:
+            raise RigLost(gone.brief, tail=gone.details) from gone
+        facts = requirements.facts(done.output.decode(errors="replace"))
+        yield SshRig(agent, self.options.disks[: len(spec.disks)], facts, identity_script(self.options))
 
 
 class SshRig(ShellRig):
@@ -115,19 +104,9 @@ class SshRig(ShellRig):
         return done.output, complaint
 
 
-def query_host(line: Connection, modules: Iterable[str], programs: Iterable[str]) -> str:
-    """Ask a host for facts and missing requirements. Raise HarnessBroken if it does not answer."""
+def query_host(host: Connection, modules: Iterable[str], programs: Iterable[str]) -> str:
     query = join(requirements.query_command(modules, (*programs, *PROGRAMS)))
-    return requirements.check_answer(line.query(query, requirements.PATIENCE), line.name)
-
-
-def _query_agent(agent: AgentClient, spec: RigSpec) -> str:
-    """Ask through the lease of the disks, which waits while the line is down."""
-    query = join(requirements.query_command(spec.modules, (*spec.programs, *PROGRAMS)))
-    try:
-        return agent.run_script(token_hex(8), query.encode(), requirements.PATIENCE).output.decode(errors="replace")
-    except AgentLost as gone:
-        raise RigLost(gone.brief, tail=gone.details) from gone
+    return requirements.check_answer(host.query(query, requirements.PATIENCE), host.name)
 
 
 class Sudo(Ssh):
@@ -138,10 +117,10 @@ class Sudo(Ssh):
             sudo_connection()
         except HarnessBroken as error:
             return [*Local().refusals(spec), Refusal(error.brief, error.resolution)]
-        return [*model_refusals(spec), *self._unfit(spec)]
+        return [*model_refusals(spec), *self._host_refusals(spec)]
 
     def kernel_refusal(self, kernel: str) -> str:
         return Local().kernel_refusal(kernel)
 
-    def _line(self) -> Connection:
+    def _connection(self) -> Connection:
         return sudo_connection()

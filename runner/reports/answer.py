@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from runner.guidelines.ranking import Standing
+from runner.guidelines.ranking import Ranking, Stack, Standing
 from runner.reports.ranking_terms import (
     FIRM,
     WITHIN,
@@ -30,17 +30,14 @@ from runner.reports.terminal_text import times
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from runner.guidelines.ranking import Ranking, Stack
     from runner.results.record import CellRow
 
 #: Lines of the short answer before wrapping; lines of workloads if some are left out.
 MOST_LINES, _SHORT = 12, 9
 #: Groups of the short answer; slower stacks that a line names.
 _GROUPS, _NAMED = 4, 2
-#: Trials that make an interval.
-_ENOUGH = 2
-#: Bounds of larger differences (1: twice as fast) are not shown.
-_FAR = 1.0
+_ENOUGH = 2  # trials that make an interval
+_FAR = 1.0  # bounds of larger differences (1: twice as fast) are not shown
 _CUT, _MORE = "…", "more trials needed"
 _PAIRWISE = (
     "Each interval applies to its own pair only.",
@@ -56,11 +53,9 @@ class Group:
 
     heading: str
     lines: tuple[str, ...] = ()
-    #: How many times as fast as the next stack the fastest is, line by line.
-    leads: tuple[float, ...] = ()
+    leads: tuple[float, ...] = ()  # how many times as fast as the next stack the fastest is, line by line
 
     def shorten(self, room: int) -> Group:
-        """Keep this number of lines; the last one summarises the rest."""
         left = len(self.lines) - (room - 1)
         if left < 2:  # a summary takes a line too
             return self
@@ -88,10 +83,7 @@ def summarize_rankings(
     over: bool,
     most: int = MOST_LINES,
 ) -> ShortAnswer | None:
-    """Summarise rankings in about `most` lines; return None if there is no comparison yet.
-
-    `losses`: by stack, how many disks may fail before data is lost.
-    """
+    """Summarise rankings in about `most` lines. `losses`: by stack, how many disks may fail before data is lost."""
     if not rankings or not (over or any(one.slower for one in rankings)):
         return None
     groups = tuple(_shorten(list(_groups(rankings)), most))
@@ -104,7 +96,6 @@ def summarize_rankings(
 
 
 def _groups(rankings: Sequence[Ranking]) -> Iterator[Group]:
-    """Group the workloads by the stacks that lead them, the largest group first and ties of all stacks last."""
     leading: dict[tuple[str, ...], list[Ranking]] = {}
     alone = [one for one in rankings if not one.compared]
     for one in (one for one in rankings if one.compared):
@@ -118,11 +109,13 @@ def _groups(rankings: Sequence[Ranking]) -> Iterator[Group]:
         works = f"{_name_workloads(limited, len(rankings))} (up to {percent(lost)} of the time lost)"
         yield Group(f"This host is too slow to tell which stack is fastest for {works}.")
     if alike := [one for one in alike if one not in limited]:
-        yield (
-            _single_trials(alike)
-            if all(one.trials < _ENOUGH for one in alike)
-            else _tied_everywhere(alike, len(rankings))
-        )
+        if all(one.trials < _ENOUGH for one in alike):
+            yield _single_trials(alike)
+        else:
+            difference = _difference(alike)
+            are = f"are {difference}" if difference == WITHIN else "cannot be told apart"
+            why = "" if difference == WITHIN else f" ({difference})"
+            yield Group(f"The stacks {are} for {_name_workloads(alike, len(rankings))}{why}.")
     if alone:
         why = "the stack with the highest figure cannot be compared with another"
         yield Group(f"No answer for {_name_workloads(alone, len(rankings))}: {why}.")
@@ -137,7 +130,6 @@ def _has_intervals(rankings: Sequence[Ranking]) -> bool:
 
 
 def _shorten(groups: Sequence[Group], most: int) -> Iterator[Group]:
-    """Yield the first groups with their first lines, as far as they fit."""
     if sum(1 + len(group.lines) for group in groups) <= most:
         yield from groups
         return
@@ -149,7 +141,6 @@ def _shorten(groups: Sequence[Group], most: int) -> Iterator[Group]:
 
 
 def answer_lines(words: ShortAnswer, width: int) -> Iterator[str]:
-    """Yield the lines of the terminal."""
     yield from _wrap(words.title, "", width)
     for group in words.groups:
         yield from _wrap(group.heading, "  ", width)
@@ -160,12 +151,9 @@ def answer_lines(words: ShortAnswer, width: int) -> Iterator[str]:
 
 
 def _wrap(text: str, indent: str, width: int) -> list[str]:
+    hanging = f"{indent}  "
     lines = textwrap.wrap(
-        text,
-        max(20, width),
-        initial_indent=indent,
-        subsequent_indent=f"{indent}  ",
-        break_on_hyphens=False,
+        text, max(20, width), initial_indent=indent, subsequent_indent=hanging, break_on_hyphens=False
     )
     return [line.replace(FIRM, " ") for line in lines]
 
@@ -182,14 +170,14 @@ def full_answer(
     rankings: Sequence[Ranking], losses: Mapping[str, int] = UNKNOWN_LOSSES, *, synthetic: bool, over: bool
 ) -> str:
     confidence = f"{rankings[0].confidence * 100:g} % confidence"
-    lines = [f"The stacks of each workload, the fastest first{'' if over else ', so far'}."]
-    lines.append(f"A ratio is how many times as fast the fastest one is ({confidence}).")
-    lines += _PAIRWISE if _has_intervals(rankings) else ()
-    lines += [SYNTHETIC] * synthetic
+    lines = [
+        f"The stacks of each workload, the fastest first{'' if over else ', so far'}.",
+        f"A ratio is how many times as fast the fastest one is ({confidence}).",
+        *(_PAIRWISE if _has_intervals(rankings) else ()),
+        *[SYNTHETIC] * synthetic,
+    ]
     for one in rankings:
-        rows = [
-            (marked_name(stack), figure_of(one, stack), ratio_of(stack), standing_of(stack)) for stack in one.stacks
-        ]
+        rows = [(marked_name(s), figure_of(one, s), ratio_of(s), standing_of(s)) for s in one.stacks]
         rows += [(stack_name(cell), "no figures", "", "") for cell in one.missing]
         rows += [(stack_name(cell), "", "", "not ranked: degraded") for cell in one.degraded]
         name, level, ratio = (max(len(row[at]) for row in rows) for at in range(3))
@@ -239,7 +227,6 @@ def _contender(one: Ranking) -> Callable[[CellRow], str]:
 
 
 def _group_of_leaders(names: Sequence[str], several: Sequence[Ranking], of: int) -> Group:
-    """Group the workloads that these layouts or stacks lead, the largest lead first."""
     leads = "is fastest" if len(names) == 1 else "cannot be told apart"
     heading = f"{join_few(names)} {leads} for"
     ordered = sorted(several, key=lambda one: -_lead(one))
@@ -260,7 +247,6 @@ def _share(some: int, of: int) -> str:
 
 
 def _lead(one: Ranking) -> float:
-    """Return how many times as fast as the next contender the winner is."""
     ratio = _rivals(one)[0].behind
     return ratio.ratio if ratio else 1.0
 
@@ -276,17 +262,16 @@ def _rivals(one: Ranking) -> list[Stack]:
 
 
 def _describe_lead(one: Ranking) -> str:
-    """Return the highest figure, the stacks that may have reached it, and the slower ones."""
     rivals = _rivals(one)
     than = [f"{ratio_of(stack)} as fast as {marked_name(stack)}" for stack in rivals[:_NAMED]]
     more = len(rivals) - len(than)
     than += [f"faster than {more} more"] if more else []
-    who = _winning_stacks(one) if len(_contenders(one)) == 1 else _describe_tie(one)
+    tied = len(_contenders(one)) > 1
+    who = f" ({marked_name(one.fastest)}; {_difference([one])})" if tied else _winning_stacks(one)
     return f"{figure_of(one, one.fastest)}{who}, {join(than)}"
 
 
 def _winning_stacks(one: Ranking) -> str:
-    """Name the stacks of the winning layout that lead."""
     limited = mark(one.fastest)
     layout = layout_name(one.fastest.cell)
     own = [stack_name(stack.cell).removeprefix(layout).strip("/") for stack in one.leaders]
@@ -298,13 +283,7 @@ def _winning_stacks(one: Ranking) -> str:
     return f" with {' or '.join(own)}{limited}"
 
 
-def _describe_tie(one: Ranking) -> str:
-    """Name the stack with the highest figure, and bound the distance to the others."""
-    return f" ({marked_name(one.fastest)}; {_difference([one])})"
-
-
 def _difference(several: Sequence[Ranking]) -> str:
-    """Bound the differences between the stacks that lead together."""
     if any(map(_is_host_limited, several)):
         return "this host is too slow to tell"
     if all(stack.standing is not Standing.UNDECIDED for one in several for stack in one.leaders):
@@ -314,15 +293,7 @@ def _difference(several: Sequence[Ranking]) -> str:
     return _MORE if len(known) < len(bounds) else f"at most {percent(max(known))} apart"
 
 
-def _tied_everywhere(several: Sequence[Ranking], of: int) -> Group:
-    works = _name_workloads(several, of)
-    if (difference := _difference(several)) == WITHIN:
-        return Group(f"The stacks are {difference} for {works}.")
-    return Group(f"The stacks cannot be told apart for {works} ({difference}).")
-
-
 def _single_trials(several: Sequence[Ranking]) -> Group:
-    """List the highest figures if there are no intervals."""
     lines, leads = [], []
     for one in several:
         first, second = (f"{marked_name(stack)}, {figure_of(one, stack)}" for stack in one.stacks[:2])
@@ -340,10 +311,14 @@ def _notes(rankings: Sequence[Ranking], losses: Mapping[str, int], *, synthetic:
             "faster host the figure would be higher, so a ratio is given as a range. A quieter host, longer trials or "
             "KVM help."
         )
+    uncompared = [stack.cell for one in rankings for stack in one.stacks[1:] if stack.standing is Standing.NOT_COMPARED]
+    # Stacks with too few rounds for an interval while other stacks have enough.
+    compared = [stack for one in rankings if one.trials >= _ENOUGH for stack in one.stacks]
+    without_interval = [stack.cell for stack in compared if stack.behind and stack.behind.n_a < _ENOUGH]
     for why, cells in (
         ("Without figures, so not compared", [cell for one in rankings for cell in one.missing]),
-        ("No round in common with the fastest, so not compared", list(_uncompared(rankings))),
-        ("One round in common with the fastest, so no interval", list(_without_interval(rankings))),
+        ("No round in common with the fastest, so not compared", uncompared),
+        ("One round in common with the fastest, so no interval", without_interval),
         ("Degraded arrays are not ranked", [cell for one in rankings for cell in one.degraded]),
     ):
         if cells:
@@ -355,7 +330,6 @@ def _notes(rankings: Sequence[Ranking], losses: Mapping[str, int], *, synthetic:
 
 
 def _survival(rankings: Sequence[Ranking], losses: Mapping[str, int]) -> Iterator[str]:
-    """Yield the number of lost disks that each layout survives, if layouts differ."""
     counts = dict[str, set[int | None]]()
     for cell in (stack.cell for one in rankings for stack in one.stacks):
         counts.setdefault(layout_name(cell), set()).add(_losses_of(cell, losses))
@@ -364,7 +338,10 @@ def _survival(rankings: Sequence[Ranking], losses: Mapping[str, int]) -> Iterato
         if count is not None and not others:
             layouts.setdefault(count, []).append(name)
     if len(layouts) > 1:
-        parts = (f"{_lost_disks(count)} on {join_few(names)}" for count, names in sorted(layouts.items()))
+        parts = (
+            f"{count or 'no'} lost disk{'s' if count > 1 else ''} on {join_few(names)}"
+            for count, names in sorted(layouts.items())
+        )
         yield f"Data survives {'; '.join(parts)}."
 
 
@@ -372,19 +349,3 @@ def _losses_of(cell: CellRow, losses: Mapping[str, int]) -> int | None:
     """Look up the stack by the longest label that begins the cell's name."""
     known = [label for label in losses if cell.name == label or cell.name.startswith(f"{label}/")]
     return losses[max(known, key=len)] if known else None
-
-
-def _lost_disks(count: int) -> str:
-    return f"{count or 'no'} lost disk{'s' if count > 1 else ''}"
-
-
-def _uncompared(rankings: Sequence[Ranking]) -> Iterator[CellRow]:
-    for one in rankings:
-        yield from (stack.cell for stack in one.stacks[1:] if stack.standing is Standing.NOT_COMPARED)
-
-
-def _without_interval(rankings: Sequence[Ranking]) -> Iterator[CellRow]:
-    """Yield the stacks with too few rounds for an interval while other stacks have enough."""
-    for one in rankings:
-        if one.trials >= _ENOUGH:
-            yield from (stack.cell for stack in one.stacks if stack.behind and stack.behind.n_a < _ENOUGH)

@@ -8,21 +8,18 @@ from math import floor, log10
 from typing import TYPE_CHECKING
 
 from runner.reports.terminal_text import figure
-from runner.results.fio_output import parse_pieces
+from runner.results.fio_output import Piece, parse_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from runner.reports.run_data import RunData
-    from runner.results.fio_output import Piece
     from runner.statistics.stopping import Estimate
 
-#: Per cent of the width that the axis takes; its last label needs the rest.
-_WIDTH = 96.0
+_WIDTH = 96.0  # per cent of the width that the axis takes; its last label needs the rest
 #: Intervals are cut at this multiple of the largest value; longer ones would make all others too small.
 _REACH = 2.0
-#: The smallest end of an axis, in any unit.
-_NOTHING = 1e-9
+_NOTHING = 1e-9  # the smallest end of an axis, in any unit
 #: Heights in pixels: of a label, of a line below it, of the axis.
 _LABEL, _LINE, _AXIS = 22, 16, 24
 
@@ -35,15 +32,12 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """A value with its interval; a single trial has no interval."""
-
     side: str
     y: int
     x: float
     low: float | None
     high: float | None
-    #: The interval continues beyond the end of the chart.
-    beyond: bool
+    beyond: bool  # the interval continues beyond the end of the chart
     text: str
 
 
@@ -60,8 +54,7 @@ class Chart:
     rows: tuple[Row, ...]
     ticks: tuple[Tick, ...]
     height: int
-    #: Number of rows that are not drawn.
-    left: int = 0
+    left: int = 0  # number of rows that are not drawn
 
     @property
     def sides(self) -> list[str]:
@@ -73,7 +66,6 @@ Line = tuple[str, "Mapping[str, Estimate]"]
 
 
 def chart(title: str, unit: str, lines: Sequence[Line], *, most: int) -> Chart | None:
-    """Draw the first `most` lines; return None if they have no estimates."""
     shown = [line for line in lines[:most] if line[1]]
     if not shown:
         return None
@@ -82,11 +74,10 @@ def chart(title: str, unit: str, lines: Sequence[Line], *, most: int) -> Chart |
     for label, measured in shown:
         rows.append(Row(label, y + _LABEL - 6, tuple(_dots(y + _LABEL, measured, unit, end))))
         y += _LABEL + _LINE * len(measured)
-    return Chart(title, tuple(rows), tuple(_ticks(end, unit)), y + _AXIS, len(lines) - len(lines[:most]))
+    return Chart(title, tuple(rows), _ticks(end, unit), y + _AXIS, len(lines) - len(lines[:most]))
 
 
 def interval(estimate: Estimate, unit: str) -> str:
-    """Format the bounds; empty for a single trial."""
     low, high = estimate.bounds
     if low is None:
         return ""
@@ -97,7 +88,6 @@ def interval(estimate: Estimate, unit: str) -> str:
 
 
 def step(end: float) -> float:
-    """Return a round distance that divides the axis into at most four parts."""
     rough = end / 4
     power = 10.0 ** floor(log10(rough))
     return next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough * 0.999)
@@ -110,13 +100,10 @@ def _end(estimates: Iterable[Estimate]) -> float:
     return end if end > _NOTHING else 1.0
 
 
-def _ticks(end: float, unit: str) -> Iterator[Tick]:
+def _ticks(end: float, unit: str, width: float = _WIDTH) -> tuple[Tick, ...]:
     apart = step(end)
-    for number in count():
-        value = number * apart
-        if value > end * 1.001:
-            return
-        yield Tick(_place(value, end), figure(value, unit) if value else "0")
+    values = takewhile(lambda value: value <= end * 1.001, (number * apart for number in count()))
+    return tuple(Tick(round(width * value / end, 2), figure(value, unit) if value else "0") for value in values)
 
 
 def _dots(y: int, measured: Mapping[str, Estimate], unit: str, end: float) -> Iterator[Dot]:
@@ -139,16 +126,13 @@ def _place(value: float, end: float) -> float:
     return round(_WIDTH * value / end, 2)
 
 
-#: Points of a curve; a pass over a device has as many.
-PLACES = 100
+PLACES = 100  # points of a curve; a pass over a device has as many
 #: Title and unit of the axis, by the name of its column.
 _ALONG = {"offset": ("over the device", "bytes"), "seconds": ("over time", "s")}
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A line for each direction, with the ticks of both axes."""
-
     title: str
     lines: tuple[tuple[str, str], ...]
     across: tuple[Tick, ...]
@@ -156,7 +140,6 @@ class Curve:
 
 
 def curves(recorded: RunData) -> Iterator[Curve]:
-    """Yield the curves of the cells with a profile, in the order of the cells."""
     for one in recorded.summaries:
         pieces = [piece for table in recorded.courses.get(one.cell.id, ()) for piece in parse_pieces(table)]
         if made := _curve(one.cell.name, pieces, "write" if "read_bw" not in one.figures else "read"):
@@ -164,9 +147,10 @@ def curves(recorded: RunData) -> Iterator[Curve]:
 
 
 def _curve(name: str, pieces: Sequence[Piece], usual: str) -> Curve | None:
-    """`usual`: the direction of a table that does not name it."""
     end = max((one.at + one.length for one in pieces), default=0.0)
-    rates = {side: _rates(several, end) for side, several in _by_side(pieces, usual).items()}
+    sides = dict.fromkeys(one.side for one in pieces)
+    by_side = {side: _rates((one for one in pieces if one.side == side), end) for side in sides}
+    rates = {side or usual: along for side, along in by_side.items() if any(along.values())}
     top = max((rate for along in rates.values() for rate in along.values()), default=0.0)
     if not end or not top:
         return None
@@ -174,16 +158,9 @@ def _curve(name: str, pieces: Sequence[Piece], usual: str) -> Curve | None:
     return Curve(
         f"{name}: bandwidth {what}",
         tuple((side, _points(along, top)) for side, along in rates.items()),
-        tuple(_marks(end, unit)),
-        tuple(_marks(top, "bytes/s")),
+        _ticks(end, unit, 100),
+        _ticks(top, "bytes/s", 100),
     )
-
-
-def _by_side(pieces: Iterable[Piece], usual: str) -> Mapping[str, list[Piece]]:
-    found: dict[str, list[Piece]] = {}
-    for one in pieces:
-        found.setdefault(one.side or usual, []).append(one)
-    return {side: several for side, several in found.items() if any(one.moved for one in several)}
 
 
 def _rates(pieces: Iterable[Piece], end: float) -> dict[int, float]:
@@ -200,9 +177,3 @@ def _points(along: Mapping[int, float], top: float) -> str:
     return " ".join(
         f"{(place + 0.5) * 100 / PLACES:g},{round(100 - 100 * rate / top, 2):g}" for place, rate in along.items()
     )
-
-
-def _marks(end: float, unit: str) -> Iterator[Tick]:
-    apart = step(end)
-    values = takewhile(lambda value: value <= end * 1.001, (number * apart for number in range(PLACES)))
-    return (Tick(round(100 * value / end, 2), figure(value, unit) if value else "0") for value in values)

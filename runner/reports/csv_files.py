@@ -7,19 +7,16 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.language.metrics import TOTAL
-from runner.reports.summary import LATENCIES, METRICS
-from runner.results.fio_output import PERCENTILES
-from runner.results.record import Outcome
+from runner.reports.run_data import LATENCIES, METRICS, CellSummary
+from runner.reports.table import BOOLS
+from runner.results.fio_output import PERCENTILES, Figures
+from runner.results.record import CellRow, Outcome, Trial
 from runner.statistics.percentile import needs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from runner.reports.run_data import RunData
-    from runner.reports.summary import CellSummary
-    from runner.results.fio_output import Direction, Figures
-    from runner.results.record import CellRow, Trial
-    from runner.statistics.changes import States
     from runner.statistics.stopping import Estimate
 
 
@@ -122,11 +119,7 @@ SUMMARY_HEAD = (
         "fewest requests, of reads or writes, in a measured trial; figures of fewer than 10 are unreliable",
     ),
     Column("host_limited", "", "measured trials in which the host could not keep up with simulated disks"),
-    Column(
-        "unsettled",
-        "",
-        "measured trials that did not reach the wanted steady state; figures exclude them",
-    ),
+    Column("unsettled", "", "measured trials that did not reach the wanted steady state; figures exclude them"),
     Column(
         "until", "", "half width that `until:` asks for, as a part of the mean (0.05: ± 5 %); empty without `until:`"
     ),
@@ -183,38 +176,31 @@ def markdown(columns: Iterable[Column]) -> str:
 
 
 _direction_values = attrgetter("bw", "iops", *LATENCIES, "ios", "bytes")
-_NO_DIRECTION = ("",) * (len(LATENCIES) + 4)
+_NO_DIRECTION = (None,) * (len(LATENCIES) + 4)
 _NOTES = ("evenness", "iowait", "bottleneck", "host_limited_share", "host_limited", "unsettled")
-_NO_FIGURES = ("",) * len(TRIAL_FIGURES)
+_NO_FIGURES = (None,) * len(TRIAL_FIGURES)
 
 
 def trials_csv(recorded: RunData) -> str:
     axes = axis_names(recorded.cells)
-    shared = (recorded.machine, _format_bool(recorded.synthetic))
-    head = _header(TRIAL_HEAD, axes, (*TRIAL_FIGURES, *TRIAL_TAIL), TRIALS)
-    return _table(
-        head,
-        (
-            _trial_row(cell, trial, shared, places)
-            for cell in recorded.cells
-            for places in ([cell.axes.get(axis, "") for axis in axes],)
-            for trial in recorded.by_cell[cell.id]
-        ),
+    shared = (recorded.machine, BOOLS[recorded.synthetic])
+    rows = (
+        _trial_row(cell, trial, shared, places)
+        for cell in recorded.cells
+        for places in ([cell.axes.get(axis, "") for axis in axes],)
+        for trial in recorded.by_cell[cell.id]
     )
+    return _table(_header(TRIAL_HEAD, axes, (*TRIAL_FIGURES, *TRIAL_TAIL), TRIALS), rows)
 
 
 def summary_csv(recorded: RunData) -> str:
-    """Write one row per cell, also for cells without a trial yet."""
     axes = axis_names(recorded.cells)
-    shared = (recorded.machine, _format_bool(recorded.synthetic))
-    head = _header(SUMMARY_HEAD, axes, SUMMARY[len(SUMMARY_HEAD) + 1 :], SUMMARY)
-    until = recorded.until
-    rows = (_summary_row(one, shared, axes, recorded.confidence, until) for one in recorded.summaries)
-    return _table(head, rows)
+    shared = (recorded.machine, BOOLS[recorded.synthetic])
+    rows = (_summary_row(one, shared, axes, recorded.confidence, recorded.until) for one in recorded.summaries)
+    return _table(_header(SUMMARY_HEAD, axes, SUMMARY[len(SUMMARY_HEAD) + 1 :], SUMMARY), rows)
 
 
 def axis_names(cells: Iterable[CellRow]) -> list[str]:
-    """Return the axes of all cells, in the order of their first use."""
     return list(dict.fromkeys(axis for cell in cells for axis in cell.axes))
 
 
@@ -239,34 +225,25 @@ def _trial_row(cell: CellRow, trial: Trial, shared: tuple[str, str], places: lis
 
 
 def _figures(figures: Figures) -> tuple[Any, ...]:
-    read, write = _direction(figures.read), _direction(figures.write)
+    read, write = (_direction_values(side) if side else _NO_DIRECTION for side in (figures.read, figures.write))
     rest = (figures.runtime, figures.cpu_usr, figures.cpu_sys, figures.errors)
     sums = (read[-2], write[-2], read[-1], write[-1])
     return (read[0], write[0], read[1], write[1], *read[2:-2], *write[2:-2], *sums, *rest)
 
 
-def _direction(direction: Direction | None) -> tuple[Any, ...]:
-    return _NO_DIRECTION if direction is None else _direction_values(direction)
-
-
-def _aim(summary: CellSummary, until: float | None) -> tuple[Any, Any]:
-    reached = summary.reaches(until)
-    return ("" if until is None else until, "" if reached is None else _format_bool(reached))
-
-
 def _summary_row(
     summary: CellSummary, shared: tuple[str, str], axes: Iterable[str], confidence: float, until: float | None
 ) -> list[Any]:
+    states = "; ".join(
+        f"{name}: {one.n_low} around {one.low:.0f}, {one.n_high} around {one.high:.0f}"
+        for name, one in summary.states.items()
+    )
     return [
         *(summary.cell.id, summary.cell.name),
         *(summary.counts.get(outcome, 0) for outcome in Outcome),
         "; ".join(summary.reasons),
-        "" if summary.least_ios is None else summary.least_ios,
-        summary.host_limited,
-        summary.unsettled,
-        *_aim(summary, until),
-        str(summary.stopped),
-        _states(summary.states),
+        *(summary.least_ios, summary.host_limited, summary.unsettled),
+        *(until, BOOLS.get(summary.reaches(until)), str(summary.stopped), states),
         *shared,
         *(summary.cell.axes.get(axis, "") for axis in axes),
         confidence,
@@ -274,28 +251,12 @@ def _summary_row(
     ]
 
 
-def _estimate(estimate: Estimate | None) -> tuple[Any, ...]:
-    if estimate is None:
-        return ("", "", "", "")
-    figures = (estimate.mean, *estimate.bounds, estimate.relative)
-    return tuple("" if value is None else value for value in figures)
-
-
-def _states(states: Mapping[str, States]) -> str:
-    return "; ".join(
-        f"{name}: {one.n_low} around {one.low:.0f}, {one.n_high} around {one.high:.0f}" for name, one in states.items()
-    )
-
-
-def _format_bool(value: bool) -> str:
-    return "true" if value else "false"
+def _estimate(estimate: Estimate | None) -> tuple[float | None, ...]:
+    return (estimate.mean, *estimate.bounds, estimate.relative) if estimate else (None,) * 4
 
 
 class _Lines(list[str]):
-    """Collect rows.
-
-    The writer ends them with CR LF, because only then it quotes a lone CR inside a field.
-    """
+    """Collects rows. The writer ends them with CR LF, because only then it quotes a lone CR inside a field."""
 
     def write(self, row: str) -> None:
         self.append(row[:-2])

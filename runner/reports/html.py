@@ -1,8 +1,4 @@
-"""A run as one HTML page without scripts, fonts or network access.
-
-The template environment escapes all text. As a second defence, the page forbids the browser to load or run anything
-(`Content-Security-Policy`). The page depends only on recorded data, so a second rendering gives the same bytes.
-"""
+"""A run as one HTML page without scripts, fonts or network access. A second rendering gives the same bytes."""
 
 from __future__ import annotations
 
@@ -23,29 +19,24 @@ from runner.reports.charts import curves
 from runner.reports.junit import strip_illegal
 from runner.reports.sections import MOST_CHARTS, MOST_ROWS, sections
 from runner.reports.terminal import drift_note, precision_note
-from runner.results.record import HOST_LIMITED, UNSETTLED, Outcome
+from runner.results.record import HOST_LIMITED, UNSETTLED, Outcome, Trial
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
     from runner.reports.run_data import RunData
     from runner.reports.table import Grid
-    from runner.results.record import CellRow, Trial
     from runner.results.run_folder import Manifest
 
     #: Return why a trial needs attention; None if it does not.
     _Why = Callable[[Trial], str | None]
 
-#: Cells to list for each kind of concern.
-MOST_CONCERNS = 50
-#: Cells and answers to list for each guideline.
-MOST_GROUNDS = 50
+MOST_CONCERNS = 50  # cells to list for each kind of concern
+MOST_GROUNDS = 50  # cells and answers to list for each guideline
 
 
 @dataclass(frozen=True, slots=True)
 class Concern:
-    """Trials of a cell that need attention, and why."""
-
     cell: str
     trials: str
     why: str
@@ -59,20 +50,15 @@ class Concerns:
 
     @property
     def left(self) -> int:
-        """Return how many cells are not listed."""
         return max(0, len(self.found) - MOST_CONCERNS)
 
 
 @dataclass(frozen=True, slots=True)
 class Grounds:
-    """The answers and cells that a verdict rests on."""
-
     guideline: str
-    #: None if the guideline asks only one thing.
-    answers: Grid | None
+    answers: Grid | None  # None if the guideline asks only one thing
     cells: tuple[str, ...]
-    #: Some cells or answers are not listed.
-    is_cut: bool
+    is_cut: bool  # some cells or answers are not listed
 
 
 def page(
@@ -80,27 +66,24 @@ def page(
 ) -> bytes:
     """Render the page; `name` is the run folder. Rows and charts beyond the limits are only in the CSV files."""
     shown = list(sections(recorded, rows=rows, charts=charts))
-    text = (
-        _environment()
-        .get_template("report.html.j2")
-        .render(
-            run=recorded,
-            manifest=manifest,
-            name=name,
-            facts=dict(_facts(recorded, manifest)),
-            environment=dict(_environment_of(manifest)),
-            answer=summarize_rankings(recorded.rankings, recorded.losses, synthetic=False, over=recorded.over),
-            remarks=[remark for remark in (precision_note(recorded), drift_note(recorded)) if remark],
-            concerns=list(_concerns(recorded)),
-            most_concerns=MOST_CONCERNS,
-            verdicts=_verdicts(recorded),
-            grounds=list(_grounds(recorded)),
-            most_grounds=MOST_GROUNDS,
-            sections=shown,
-            left=len(recorded.summaries) - sum(len(one.rows) for one in shown),
-            undrawn=sum(one.undrawn for one in shown),
-            curves=list(islice(curves(recorded), charts)),
-        )
+    template = _environment().get_template("report.html.j2")
+    text = template.render(
+        run=recorded,
+        manifest=manifest,
+        name=name,
+        facts=dict(_facts(recorded, manifest)),
+        environment=dict(_environment_of(manifest)),
+        answer=summarize_rankings(recorded.rankings, recorded.losses, synthetic=False, over=recorded.over),
+        remarks=[remark for remark in (precision_note(recorded), drift_note(recorded)) if remark],
+        concerns=list(_concerns(recorded)),
+        most_concerns=MOST_CONCERNS,
+        verdicts=verdicts.verdict_table(recorded.judgements) if recorded.judgements else None,
+        grounds=list(_grounds(recorded)),
+        most_grounds=MOST_GROUNDS,
+        sections=shown,
+        left=len(recorded.summaries) - sum(len(one.rows) for one in shown),
+        undrawn=sum(one.undrawn for one in shown),
+        curves=list(islice(curves(recorded), charts)),
     )
     return text.encode()
 
@@ -118,7 +101,6 @@ def _environment() -> Environment:
 
 
 def _plain(value: object) -> object:
-    """Remove terminal colours and control characters."""
     if value is None:
         raise TypeError("a value of the page is None")
     return value if isinstance(value, Markup) else strip_illegal(str(value))
@@ -176,8 +158,12 @@ def _concerns(recorded: RunData) -> Iterator[Concerns]:
         ),
     )
     for title, meaning, why in kinds:
-        by_cell = ((cell, recorded.by_cell[cell.id]) for cell in recorded.cells)
-        found = [one for cell, trials in by_cell if (one := _concern(cell, trials, why))]
+        found = []
+        for cell in recorded.cells:
+            trials = recorded.by_cell[cell.id]
+            if whys := [text for trial in trials if (text := why(trial)) is not None]:
+                reasons = "; ".join(dict.fromkeys(filter(None, whys)))
+                found.append(Concern(cell.name, f"{len(whys):,} of {len(trials):,}", reasons))
         if found:
             yield Concerns(title, meaning, tuple(found))
 
@@ -188,17 +174,6 @@ def _ended(outcome: Outcome) -> _Why:
 
 def _noted(note: str) -> _Why:
     return lambda trial: trial.notes.get(note) if trial.outcome is Outcome.MEASURED else None
-
-
-def _concern(cell: CellRow, trials: Sequence[Trial], why: _Why) -> Concern | None:
-    """Count the affected trials, and list each reason once."""
-    whys = [text for trial in trials if (text := why(trial)) is not None]
-    reasons = "; ".join(dict.fromkeys(filter(None, whys)))
-    return Concern(cell.name, f"{len(whys):,} of {len(trials):,}", reasons) if whys else None
-
-
-def _verdicts(recorded: RunData) -> Grid | None:
-    return verdicts.verdict_table(recorded.judgements) if recorded.judgements else None
 
 
 def _grounds(recorded: RunData) -> Iterator[Grounds]:

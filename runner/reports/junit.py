@@ -1,10 +1,7 @@
 """Recorded trials as JUnit XML: a suite per cell, a test case per trial.
 
-The common schema (Jenkins' junit-10.xsd) allows properties only on suites. So the id, axes and mean figures of a cell
-are properties of its suite. The values of one trial are in its output, as `[[PROPERTY|name=value]]` lines, which
-several tools read as properties.
-
-One more suite has a test case for each guideline. Only there, a failure is a result about the storage.
+The common schema (Jenkins' junit-10.xsd) allows properties only on suites. So the values of one trial are in its
+output, as `[[PROPERTY|name=value]]` lines, which several tools read. One more suite has a test case for each guideline.
 """
 
 from __future__ import annotations
@@ -16,9 +13,9 @@ from typing import TYPE_CHECKING
 from junitparser import Error, Failure, JUnitXml, Properties, Property, Skipped, SystemOut, TestCase, TestSuite
 
 from runner.guidelines.samples import Verdict
-from runner.reports.summary import LATENCIES
+from runner.reports.run_data import LATENCIES, CellSummary
 from runner.reports.verdicts import explain_verdict, verdict_text
-from runner.results.record import Outcome
+from runner.results.record import Outcome, Trial
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,9 +24,7 @@ if TYPE_CHECKING:
 
     from runner.guidelines.verdicts import Judgement
     from runner.reports.run_data import RunData
-    from runner.reports.summary import CellSummary
     from runner.results.fio_output import Direction
-    from runner.results.record import Trial
 
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
@@ -50,21 +45,20 @@ def junit(recorded: RunData) -> bytes:
     root.failures = sum(one.failed for one in recorded.judgements)
     root.errors = _count(recorded.trials, Outcome.BROKEN)
     root.time = _seconds(recorded.trials)
-    written = BytesIO()
-    root.write(written)
-    return written.getvalue()
+    return _content(root)
 
 
 def merge_documents(documents: Sequence[bytes]) -> bytes:
-    """Merge the documents of several runs, such as the parts of one matrix."""
     several = [JUnitXml.fromstring(document) for document in documents]
     root = JUnitXml(", ".join(dict.fromkeys(one.name for one in several)))
     for one in several:
         _put(root, list(one))
-    root.tests = sum(one.tests for one in several)
-    root.failures = sum(one.failures for one in several)
-    root.errors = sum(one.errors for one in several)
-    root.time = round(sum(one.time for one in several), 3)
+    for name in ("tests", "failures", "errors", "time"):
+        setattr(root, name, round(sum(getattr(one, name) for one in several), 3))
+    return _content(root)
+
+
+def _content(root: JUnitXml) -> bytes:
     written = BytesIO()
     root.write(written)
     return written.getvalue()
@@ -87,49 +81,50 @@ def split_name(name: str, axes: Mapping[str, str]) -> tuple[str, str]:
 
 def _suite(recorded: RunData, summary: CellSummary, tails: Tails) -> TestSuite:
     cell, trials = summary.cell, recorded.by_cell[summary.cell.id]
-    suite = TestSuite(strip_illegal(_with_warning(recorded, f"{recorded.matrix} on {recorded.machine}: {cell.name}")))
     properties = Properties()  # type: ignore[no-untyped-call]
-    _put(
-        properties,
-        [Property(strip_illegal(name), strip_illegal(value)) for name, value in _cell_properties(recorded, summary)],
-    )
-    _put(suite, [properties])
+    pairs = _cell_properties(recorded, summary)
+    _put(properties, [Property(strip_illegal(name), strip_illegal(value)) for name, value in pairs])
     where, what = split_name(cell.name, cell.axes)
     # Dots separate packages, so a value such as 0.5 must not have one.
-    classname = ".".join(part.replace(".", "_") for part in (recorded.matrix, *where.split("/")))
-    _put(suite, [_case(strip_illegal(classname), what, trial, tails) for trial in trials])
-    suite.tests = len(trials)
-    suite.failures = 0
-    suite.errors = _count(trials, Outcome.BROKEN)
-    suite.skipped = _count(trials, Outcome.SKIPPED)
-    suite.time = _seconds(trials)
+    classname = strip_illegal(".".join(part.replace(".", "_") for part in (recorded.matrix, *where.split("/"))))
+    suite = _filled_suite(
+        _with_warning(recorded, f"{recorded.matrix} on {recorded.machine}: {cell.name}"),
+        [properties, *(_case(classname, what, trial, tails) for trial in trials)],
+        tests=len(trials),
+        failures=0,
+        errors=_count(trials, Outcome.BROKEN),
+        skipped=_count(trials, Outcome.SKIPPED),
+        time=_seconds(trials),
+    )
     if trials[0].started:
         suite.timestamp = strip_illegal(trials[0].started)
     return suite
 
 
 def _guideline_suite(recorded: RunData) -> TestSuite:
-    """Return a suite with a test case for each guideline. Synthetic verdicts count as skipped."""
-    suite = TestSuite(strip_illegal(_with_warning(recorded, f"{recorded.matrix} on {recorded.machine}: guidelines")))
-    classname = f"{recorded.matrix.replace('.', '_')}.guidelines"
+    classname = strip_illegal(f"{recorded.matrix.replace('.', '_')}.guidelines")
     names = {cell.id: cell.name for cell in recorded.cells}
-    _put(
-        suite,
-        [
-            _guideline_case(strip_illegal(classname), one, [names.get(cell, cell) for cell in one.cells])
-            for one in recorded.judgements
-        ],
+    judgements = recorded.judgements
+    return _filled_suite(
+        _with_warning(recorded, f"{recorded.matrix} on {recorded.machine}: guidelines"),
+        [_guideline_case(classname, one, [names.get(cell, cell) for cell in one.cells]) for one in judgements],
+        tests=len(judgements),
+        failures=sum(one.failed for one in judgements),
+        errors=0,
+        skipped=sum(_is_open(one) for one in judgements),
+        time=0.0,
     )
-    suite.tests = len(recorded.judgements)
-    suite.failures = sum(one.failed for one in recorded.judgements)
-    suite.errors = 0
-    suite.skipped = sum(_is_open(one) for one in recorded.judgements)
-    suite.time = 0.0
+
+
+def _filled_suite(title: str, children: Sequence[Element], **counts: float) -> TestSuite:
+    suite = TestSuite(strip_illegal(title))
+    _put(suite, children)
+    for name, count in counts.items():
+        setattr(suite, name, count)
     return suite
 
 
 def _guideline_case(classname: str, judgement: Judgement, cells: Sequence[str]) -> TestCase:
-    """Return the test case of a guideline; the verdict rests on `cells`."""
     case = TestCase(judgement.guideline.id, classname, 0.0)
     why = strip_illegal(f"{verdict_text(judgement)}: {explain_verdict(judgement)}")
     if judgement.failed:
@@ -138,11 +133,8 @@ def _guideline_case(classname: str, judgement: Judgement, cells: Sequence[str]) 
         _put(case, [failure])
     elif _is_open(judgement):
         _put(case, [Skipped(why)])
-    facts = {
-        "verdict": verdict_text(judgement),
-        "claim": judgement.guideline.claim,
-        "source": judgement.guideline.source,
-    }
+    guideline = judgement.guideline
+    facts = {"verdict": verdict_text(judgement), "claim": guideline.claim, "source": guideline.source}
     lines = [_line(name, _one_line(value)) for name, value in facts.items() if value]
     _put(case, [SystemOut(strip_illegal("\n".join((*lines, why, *(f"rests on {name}" for name in cells)))))])
     return case

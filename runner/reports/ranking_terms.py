@@ -6,20 +6,17 @@ from collections import Counter
 from math import ceil, isfinite
 from typing import TYPE_CHECKING
 
-from runner.guidelines.ranking import EQUAL, Standing
+from runner.guidelines.ranking import EQUAL, Ranking, Stack, Standing
 from runner.reports.junit import split_name
 from runner.reports.terminal_text import digits, figure, times
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from runner.guidelines.ranking import Ranking, Stack
     from runner.results.record import CellRow
 
-#: The longest list of stacks or workloads.
-_NAMES = 4
-#: Narrower intervals have one digit more.
-_FINE = 0.02
+_NAMES = 4  # the longest list of stacks or workloads
+_FINE = 0.02  # narrower intervals have one digit more
 #: A space without a line break.
 FIRM = "\u00a0"
 WITHIN = f"equal within {EQUAL * 100:g}{FIRM}%"
@@ -33,22 +30,15 @@ def join_few(names: Sequence[str]) -> str:
 def name_stacks(cells: Iterable[CellRow], of: int) -> str:
     """List stacks, with the number of workloads unless it is `of`."""
     counts = Counter(map(stack_name, cells))
-    return join_few(
-        [
-            name if count == of else f"{name} ({count} workload{'s' if count > 1 else ''})"
-            for name, count in counts.items()
-        ]
-    )
+    limits = {name: "" if n == of else f" ({n} workload{'s' if n > 1 else ''})" for name, n in counts.items()}
+    return join_few([f"{name}{limit}" for name, limit in limits.items()])
 
 
 def standing_of(stack: Stack) -> str:
-    if stack.standing is Standing.EQUAL:
-        return WITHIN
-    return stack.standing.value
+    return WITHIN if stack.standing is Standing.EQUAL else stack.standing.value
 
 
 def ratio_of(stack: Stack) -> str:
-    """Format how many times as fast the fastest stack is, with the interval."""
     ratio = stack.behind
     if ratio is None:
         return ""
@@ -79,7 +69,6 @@ def percent(share: float) -> str:
 
 
 def stack_name(cell: CellRow) -> str:
-    """Return the stack's part of a cell's name, without faults."""
     parts = split_name(cell.name, cell.axes)[0].split("/")
     return "/".join(part for part in parts if not part.startswith("faults="))
 
@@ -89,7 +78,6 @@ def layout_name(cell: CellRow) -> str:
 
 
 def workload_name(one: Ranking) -> str:
-    """Return the workload's part of the fastest cell's name, with faults."""
     cell = one.fastest.cell
     faults = f" under faults={cell.axes['faults']}" if "faults" in cell.axes else ""
     return f"{split_name(cell.name, cell.axes)[1] or 'the workload'}{faults}"

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.reports.junit import split_name
-from runner.reports.table import Grid
+from runner.reports.table import Grid, Value
 from runner.reports.terminal import percent
 from runner.reports.terminal_text import figure, times
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from runner.guidelines.recommend import Recommendation, Setting
-    from runner.reports.table import Value
+    from runner.guidelines.ranking import Recommendation, Setting
     from runner.results.record import CellRow
 
 
@@ -21,15 +20,8 @@ def recommendation_rows(found: Recommendation, cells: Mapping[str, CellRow]) -> 
     columns = ("setting", "best", "may_be_best", "metric", "unit", "value", "ratio", "ratio_low", "ratio_high", "cells")
     rows: list[tuple[Value, ...]] = [
         (
-            *(
-                setting_name(one, cells),
-                one is found.best,
-                one.candidate,
-                found.metric.name,
-                found.metric.unit,
-                one.level,
-            ),
-            *_ratio_values(one),
+            *(setting_name(one, cells), one is found.best, one.candidate),
+            *(found.metric.name, found.metric.unit, one.level, *_ratio_values(one)),
             " ".join(one.cells),
         )
         for one in found.settings
@@ -38,7 +30,6 @@ def recommendation_rows(found: Recommendation, cells: Mapping[str, CellRow]) -> 
 
 
 def recommendation_table(found: Recommendation, cells: Mapping[str, CellRow], most: int | None) -> Grid:
-    """List the best setting, then those that may equal it, then the others with their cost."""
     rows: list[tuple[Value, ...]] = [
         (setting_name(one, cells), figure(one.level, found.metric.unit), *_against(one), _remark(one, found))
         for one in found.settings[:most]

@@ -1,27 +1,114 @@
-"""The recorded data of one run, from which all reports are made."""
+"""The recorded data of one run, with the summary of each cell, from which all reports are made."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from runner.guidelines.ranking import COLUMNS, rank_stacks
+from runner.guidelines.ranking import COLUMNS, Ranking, rank_stacks
 from runner.guidelines.samples import measured_cells
-from runner.guidelines.verdicts import SHARE
-from runner.reports.summary import summarize_cell
-from runner.statistics.changes import drift
-from runner.statistics.stopping import Rule
+from runner.guidelines.verdicts import SHARE, Judgement
+from runner.language.metrics import RATES, SIDES, TOTAL, headline
+from runner.results.fio_output import PERCENTILES, Direction, Figures
+from runner.results.record import HOST_LIMITED, UNSETTLED, CellRow, Outcome, Trial
+from runner.statistics.changes import Drift, States, drift, find_two_states
+from runner.statistics.percentile import estimated_percentiles
+from runner.statistics.stopping import Estimate, Rule, StopReason, estimate_mean, stop_reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from runner.guidelines.ranking import Ranking
-    from runner.guidelines.verdicts import Judgement
-    from runner.reports.summary import CellSummary
     from runner.reports.table import Grid
-    from runner.results.record import Attempt, CellRow, Trial
-    from runner.statistics.changes import Drift
+    from runner.results.record import Attempt
+
+LATENCIES: tuple[str, ...] = ("lat_mean", *PERCENTILES, "lat_max")  # the latencies of a direction
+MEASURES: tuple[str, ...] = ("bw", "iops", "lat_mean")  # figures that are summarised by their mean over trials
+METRICS: tuple[str, ...] = (
+    *(f"{side}_{rate}" for rate in RATES for side in (*SIDES, TOTAL)),
+    *(f"{side}_{measure}" for measure in ("lat_mean", *PERCENTILES) for side in SIDES),
+)
+_measures_of = attrgetter(*MEASURES)
+FEW = 10  # figures of fewer requests are marked
+
+
+@dataclass(frozen=True, slots=True)
+class CellSummary:
+    cell: CellRow
+    counts: Mapping[Outcome, int]
+    reasons: tuple[str, ...]  # of broken and skipped trials, each once
+    figures: Mapping[str, Estimate]  # by METRICS; without the directions that did no I/O
+    least_ios: int | None = None  # fewest requests of a direction in a trial; None without measurements
+    host_limited: int = 0  # trials in which the host could not keep up with its simulated disks
+    unsettled: int = 0  # measured trials that did not reach the wanted steady state; the figures exclude them
+    stopped: StopReason = StopReason.UNFINISHED  # why no more trials follow
+    #: Bandwidths whose trials fall into two separate groups.
+    states: Mapping[str, States] = field(default_factory=dict)
+
+    @property
+    def outcome(self) -> Outcome | None:
+        order = (Outcome.BROKEN, Outcome.MEASURED, Outcome.SKIPPED)
+        return next((outcome for outcome in order if self.counts.get(outcome)), None)
+
+    @property
+    def headline(self) -> str | None:
+        return headline({name: one.mean for name, one in self.figures.items()})
+
+    def reaches(self, until: float | None) -> bool | None:
+        """Return whether the interval is as narrow as wanted; None: unknown. The rule for stopping is stricter."""
+        total = self.figures.get("total_bw")
+        if until is None or total is None:
+            return None
+        return self.stopped is StopReason.PRECISE or (total.relative is not None and total.relative <= until)
+
+
+def summarize_cell(cell: CellRow, trials: Sequence[Trial], rule: Rule) -> CellSummary:
+    measured = [figures for trial in trials if (figures := trial.counted)]
+    how = stop_reason([figures.total_bw for figures in measured], len(trials), rule)
+    values = _values(measured)
+    known = {name: estimate_mean(several, rule, how) for name, several in values.items()}
+    known |= _percentiles(measured, rule, how)
+    return CellSummary(
+        cell=cell,
+        counts=Counter(trial.outcome for trial in trials),
+        reasons=tuple(dict.fromkeys(trial.reason for trial in trials if trial.reason)),
+        figures={name: known[name] for name in METRICS if name in known},
+        host_limited=sum(HOST_LIMITED in trial.notes for trial in trials if trial.outcome is Outcome.MEASURED),
+        unsettled=sum(UNSETTLED in trial.notes for trial in trials if trial.outcome is Outcome.MEASURED),
+        stopped=how,
+        states={name: found for name in ("read_bw", "write_bw") if (found := find_two_states(values.get(name, ())))},
+        least_ios=min((side.ios for one in measured for side in (one.read, one.write) if side), default=None),
+    )
+
+
+def _values(measured: Iterable[Figures]) -> dict[str, list[float]]:
+    values: dict[str, list[float]] = {}
+    for figures in measured:
+        values.setdefault("total_bw", []).append(figures.total_bw)
+        values.setdefault("total_iops", []).append(figures.total_iops)
+        for side, direction in (("read", figures.read), ("write", figures.write)):
+            if direction is not None:
+                for measure, value in zip(MEASURES, _measures_of(direction), strict=True):
+                    if value is not None:
+                        values.setdefault(f"{side}_{measure}", []).append(value)
+    return values
+
+
+def _percentiles(measured: Sequence[Figures], rule: Rule, how: StopReason) -> dict[str, Estimate]:
+    """Estimate percentiles. Several trials without all histograms have no common percentile."""
+    found: dict[str, Estimate | None] = {}
+    for side in SIDES:
+        directions: list[Direction] = list(filter(None, (getattr(figures, side) for figures in measured)))
+        histograms = [one.latencies for one in directions if one.latencies]
+        if histograms and len(histograms) == len(directions):
+            estimates = estimated_percentiles(histograms, [*PERCENTILES.values()], rule, how)
+            found |= {f"{side}_{name}": one for name, one in zip(PERCENTILES, estimates, strict=True)}
+        elif len(directions) == 1:
+            own = ((name, getattr(directions[0], name)) for name in PERCENTILES)
+            found |= {f"{side}_{name}": Estimate(value, 1, None) for name, value in own if value is not None}
+    return {name: one for name, one in found.items() if one}
 
 
 @dataclass(frozen=True)
@@ -31,38 +118,29 @@ class Section:
     title: str
     source: str
     table: Grid
-    #: Content by the name of the file.
-    files: Mapping[str, bytes]
+    files: Mapping[str, bytes]  # content by the name of the file
 
 
 @dataclass(frozen=True)
 class RunData:
-    """The current records of one run, as plain values."""
-
     matrix: str
     machine: str
     synthetic: bool
     cells: Sequence[CellRow]
     trials: Sequence[Trial]
     attempts: Sequence[Attempt] = ()
-    #: Confidence of the intervals.
-    confidence: float = 0.95
-    #: Wanted half width of the intervals, as a part of the mean.
-    until: float | None = None
-    #: Trials of a cell, at least and at most; None: unknown.
-    least: int = 2
-    most: int | None = None
+    confidence: float = 0.95  # confidence of the intervals
+    until: float | None = None  # wanted half width of the intervals, as a part of the mean
+    least: int = 2  # least trials of a cell
+    most: int | None = None  # most trials of a cell; None: unknown
     #: By stack: how many disks may fail before data is lost; unknown stacks are left out.
     losses: Mapping[str, int] = field(default_factory=dict)
-    #: The run is finished.
-    over: bool = False
-    #: Open guidelines chose the cells of later trials.
-    steered: bool = False
+    over: bool = False  # the run is finished
+    steered: bool = False  # open guidelines chose the cells of later trials
     judgements: Sequence[Judgement] = ()
     #: By cell: the text of `profile.csv` of each trial.
     courses: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    #: Sections of other rooms, such as the figures of a published study.
-    added: Sequence[Section] = ()
+    added: Sequence[Section] = ()  # sections of other rooms, such as the figures of a published study
 
     @cached_property
     def summaries(self) -> Sequence[CellSummary]:
@@ -70,13 +148,11 @@ class RunData:
 
     @cached_property
     def rule(self) -> Rule:
-        """Return the stopping rule of the run."""
         most = max((len(trials) for trials in self.by_cell.values()), default=0) if self.most is None else self.most
         return Rule(self.least, most, self.until, self.confidence, self.over, self.steered)
 
     @cached_property
     def by_cell(self) -> Mapping[str, list[Trial]]:
-        """Return the trials of each cell in the order of rounds, also for cells without a trial."""
         found: dict[str, list[Trial]] = {cell.id: [] for cell in self.cells}
         for trial in self.trials:
             found[trial.cell].append(trial)
@@ -86,8 +162,11 @@ class RunData:
 
     @cached_property
     def drift(self) -> Drift | None:
-        """Return the change of all rates from round to round; None if there are too few trials."""
-        return None if self.synthetic else drift(_rates_by_round(self.by_cell.values()), self.confidence)
+        if self.synthetic:
+            return None
+        cells = self.by_cell.values()
+        rates = ({one.round: figures.total_bw for one in trials if (figures := one.counted)} for trials in cells)
+        return drift(rates, self.confidence)
 
     @cached_property
     def rankings(self) -> Sequence[Ranking]:
@@ -96,10 +175,4 @@ class RunData:
 
     @property
     def warning(self) -> str:
-        """Return the warning to show with the figures; empty for measurements."""
         return f"synthetic, from the {self.machine} machine" if self.synthetic else ""
-
-
-def _rates_by_round(cells: Iterable[Sequence[Trial]]) -> Iterator[Mapping[int, float]]:
-    for trials in cells:
-        yield {one.round: figures.total_bw for one in trials if (figures := one.counted)}

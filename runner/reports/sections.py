@@ -1,7 +1,4 @@
-"""The figures of a run as sections of the page, each a table and charts.
-
-A section compares the layouts under one workload. If one chart cannot hold them, each layout gets its own section.
-"""
+"""The figures of a run as sections of the page: a table and charts of each workload, or of each layout under it."""
 
 from __future__ import annotations
 
@@ -10,19 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.language.metrics import SIDES, TOTAL, sides_of
-from runner.reports.charts import Line, chart, interval
+from runner.reports.charts import Chart, Line, chart, interval
 from runner.reports.junit import split_name, strip_illegal
 from runner.reports.terminal import displayed_rate, outcome
 from runner.reports.terminal_text import figure
-from runner.results.record import Outcome
+from runner.results.record import CellRow, Outcome, Trial
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from runner.reports.charts import Chart
-    from runner.reports.run_data import RunData
-    from runner.reports.summary import CellSummary
-    from runner.results.record import CellRow, Trial
+    from runner.reports.run_data import CellSummary, RunData
     from runner.statistics.stopping import Estimate
 
 #: Limits of the page: rows of all tables, charts, rows of one chart. The CSV files have all.
@@ -32,31 +26,24 @@ _NONE = ("", "")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The figures of a cell by column, each with its interval."""
-
     label: str
     name: str
     texts: tuple[tuple[str, str], ...]
     trials: int
     outcome: str
-    #: Folder of its scripts and raw outputs, or empty.
-    folder: str
+    folder: str  # folder of its scripts and raw outputs, or empty
     bottleneck: str
     broken: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Cells of one workload, on one layout or on all of them."""
-
     title: str
-    #: Axes that all cells share.
-    same: str
+    same: str  # axes that all cells share
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
     charts: tuple[Chart, ...]
-    #: Number of charts that are not drawn.
-    undrawn: int = 0
+    undrawn: int = 0  # number of charts that are not drawn
 
     @property
     def has_bottlenecks(self) -> bool:
@@ -64,7 +51,6 @@ class Section:
 
 
 def sections(recorded: RunData, *, rows: int = MOST_ROWS, charts: int = MOST_CHARTS) -> Iterator[Section]:
-    """Yield the sections in the order of the cells, up to the limits."""
     for title, summaries in _groups(recorded.summaries).items():
         if not rows:
             return
@@ -76,7 +62,6 @@ def sections(recorded: RunData, *, rows: int = MOST_ROWS, charts: int = MOST_CHA
 
 
 def _groups(summaries: Sequence[CellSummary]) -> Mapping[str, list[CellSummary]]:
-    """Group the cells by the title of their section."""
     layouts, cells = dict[str, set[str]](), Counter[str]()
     for layout, workload in (_place(one.cell) for one in summaries):
         layouts.setdefault(workload, set()).add(layout)
@@ -90,7 +75,6 @@ def _groups(summaries: Sequence[CellSummary]) -> Mapping[str, list[CellSummary]]
 
 
 def _place(cell: CellRow) -> tuple[str, str]:
-    """Return the layout and the workload; from the name, if the cell has no such axes."""
     where, what = split_name(cell.name, cell.axes)
     return cell.axes.get("layout", where), cell.axes.get("workload", what)
 
@@ -98,21 +82,18 @@ def _place(cell: CellRow) -> tuple[str, str]:
 def _section(recorded: RunData, title: str, summaries: Sequence[CellSummary], room: int) -> Section:
     labels, same = _labels([one.cell for one in summaries])
     columns = _columns([sides_of(one.figures) for one in summaries])
+    # A total has no latency.
+    headings = {TOTAL: (TOTAL,), "rate": ("rate", "p99"), **{side: (side, f"{side} p99") for side in SIDES}}
     named = list(zip(labels, summaries, strict=True))
     drawn = [one for one in _charts(named, title) if one]
     return Section(
         title,
         same,
-        tuple(text for column in columns for text in _headings(column)),
+        tuple(heading for column in columns for heading in headings[column]),
         tuple(_row(label, one, recorded.by_cell[one.cell.id], columns) for label, one in named),
         tuple(drawn[:room]),
         len(drawn[room:]),
     )
-
-
-def _headings(column: str) -> tuple[str, ...]:
-    """Name the columns of a rate and its latency; a total has no latency."""
-    return (TOTAL,) if column == TOTAL else (column, f"{column} p99" if column in SIDES else "p99")
 
 
 def _columns(sides: Sequence[Sequence[str]]) -> list[str]:
@@ -160,7 +141,6 @@ def _row(label: str, summary: CellSummary, trials: Sequence[Trial], columns: Seq
 
 
 def _texts(summary: CellSummary, column: str) -> tuple[tuple[str, str], ...]:
-    """Return a rate and its latency, each with its interval."""
     sides = sides_of(summary.figures)
     if column == TOTAL:
         return (_rate(summary, TOTAL) if TOTAL in sides else _NONE,)
@@ -192,9 +172,11 @@ def _charts(named: Sequence[tuple[str, CellSummary]], about: str) -> Iterator[Ch
     """Draw bandwidths, request rates and latencies in separate charts, because their units differ."""
     for unit, what in (("bytes/s", "bandwidth"), ("1/s", "requests per second")):
         yield chart(f"{about}: {what}", unit, _lines(named, unit), most=CHART_ROWS)
-    tails = [(label, _of_sides(one, "lat_p99")) for label, one in named]
-    found = [line for line in tails if line[1]]
-    yield chart(f"{about}: 99 % of the requests took at most", "ns", found, most=CHART_ROWS)
+    tails: list[Line] = []
+    for label, summary in named:
+        if found := {side: one for side in SIDES if (one := summary.figures.get(f"{side}_lat_p99"))}:
+            tails.append((label, found))
+    yield chart(f"{about}: 99 % of the requests took at most", "ns", tails, most=CHART_ROWS)
 
 
 def _lines(named: Sequence[tuple[str, CellSummary]], unit: str) -> list[Line]:
@@ -204,7 +186,3 @@ def _lines(named: Sequence[tuple[str, CellSummary]], unit: str) -> list[Line]:
         if here := {side: one for side, (of, one) in rates.items() if of == unit}:
             found.append((label, here))
     return found
-
-
-def _of_sides(summary: CellSummary, measure: str) -> dict[str, Estimate]:
-    return {side: one for side in SIDES if (one := summary.figures.get(f"{side}_{measure}"))}

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
 Value = str | float | int | bool | None
-#: Note below a table that has more rows.
-HINT = "`--rows` shows more, `--format csv` all"
+HINT = "`--rows` shows more, `--format csv` all"  # note below a table that has more rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +32,13 @@ class Grid:
     columns: tuple[str, ...]
     rows: Sequence[tuple[Value, ...]]
     notes: tuple[str, ...] = ()
-    #: Columns that are aligned to the right.
-    right: frozenset[str] = frozenset()
+    right: frozenset[str] = frozenset()  # columns that are aligned to the right
 
     def with_notes(self, *notes: str) -> Grid:
-        """Add notes; skip empty ones."""
         return replace(self, notes=(*self.notes, *filter(None, notes)))
 
 
-_BOOLS = {True: "true", False: "false"}
+BOOLS: dict[bool | None, str] = {True: "true", False: "false", None: ""}
 
 
 def as_csv(grid: Grid) -> bytes:
@@ -49,7 +46,7 @@ def as_csv(grid: Grid) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(grid.columns)
-    writer.writerows([_BOOLS[value] if value.__class__ is bool else value for value in row] for row in grid.rows)
+    writer.writerows([BOOLS[value] if value.__class__ is bool else value for value in row] for row in grid.rows)
     return text.getvalue().encode()
 
 
@@ -77,24 +74,18 @@ def as_parquet(grid: Grid) -> bytes:
             resolution="`.venv/bin/pip install pyarrow`, or use --format csv",
         ) from None
     columns = list(zip(*grid.rows, strict=True)) or [() for _ in grid.columns]
-    arrays = [pa.array(column) for column in columns]
-    table = pa.Table.from_arrays(arrays, names=list(grid.columns), metadata={"notes": "\n".join(grid.notes)})
+    table = pa.Table.from_arrays(
+        [pa.array(column) for column in columns], names=list(grid.columns), metadata={"notes": "\n".join(grid.notes)}
+    )
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink)
     return bytes(sink.getvalue().to_pybytes())
 
 
-FORMATS: dict[str, Callable[[Grid], bytes]] = {
-    "csv": as_csv,
-    "json": as_json,
-    "md": as_markdown,
-    "parquet": as_parquet,
-}
+FORMATS: dict[str, Callable[[Grid], bytes]] = {"csv": as_csv, "json": as_json, "md": as_markdown, "parquet": as_parquet}
 
 
 def as_sheet(grid: Grid) -> Sheet:
-    from runner.reports.table import Sheet
-
     rows = [tuple("" if value is None else str(value) for value in row) for row in grid.rows]
     return Sheet(grid.columns, rows, right=grid.right)
 
@@ -113,10 +104,8 @@ def escape_markdown(text: str) -> str:
 
 _GAP = 2
 _INDENT = 2
-#: Columns of text are at least this wide.
-_LEAST = 12
-#: Long words are broken after these characters.
-_PARTS = re.compile(r"[^/,|;]*[/,|;]+|[^/,|;]+")
+_LEAST = 12  # columns of text are at least this wide
+_PARTS = re.compile(r"[^/,|;]*[/,|;]+|[^/,|;]+")  # long words are broken after these characters
 
 
 @dataclass(frozen=True)
@@ -125,18 +114,13 @@ class Sheet:
 
     columns: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
-    #: Columns of figures: aligned to the right, never folded.
-    right: frozenset[str] = frozenset()
+    right: frozenset[str] = frozenset()  # columns of figures: aligned to the right, never folded
     title: str = ""
-    #: By row: the part of its first cell that becomes the heading of rows that share it.
-    groups: Sequence[str] = ()
-    #: Columns to leave out first.
-    spare: tuple[str, ...] = ()
-    #: A column that may move below its row; the usual text is then left out.
-    remark: str = ""
-    usual: str = ""
-    #: By row: the style of its remark.
-    styles: Sequence[str] = ()
+    groups: Sequence[str] = ()  # by row: the part of its first cell that becomes the heading of rows that share it
+    spare: tuple[str, ...] = ()  # columns to leave out first
+    remark: str = ""  # a column that may move below its row
+    usual: str = ""  # the remark that is left out there
+    styles: Sequence[str] = ()  # by row: the style of its remark
 
     def column(self, name: str) -> list[str]:
         place = self.columns.index(name)
@@ -158,8 +142,6 @@ class Sheet:
 
 
 class Fitted:
-    """A sheet that rich prints in the widest form that fits."""
-
     def __init__(self, sheet: Sheet) -> None:
         self.sheet = sheet
 
@@ -211,7 +193,6 @@ def boxed_table(sheet: Sheet) -> Table:
 
 
 def with_headings(sheet: Sheet) -> Sheet:
-    """Turn the text columns before the first figure into headings of rows."""
     leading = next((number for number, name in enumerate(sheet.columns) if name in sheet.right), 0)
     names = sheet.columns[:leading]
     headings = [" · ".join((row[0], *_name_values(names[1:], row[1:leading]))) for row in sheet.rows]
@@ -223,19 +204,19 @@ def _name_values(names: Sequence[str], texts: Sequence[str]) -> list[str]:
 
 
 def plain_width(sheet: Sheet) -> int:
-    """Return the width without boxes and without folds."""
     widths = _widths(_without_side_lines(sheet))
     return sum(widths) + _GAP * (len(widths) - 1)
 
 
 def plain_widths(sheet: Sheet, width: int) -> list[int]:
-    """Return the width of each column without boxes; empty if they do not fit."""
     bare = _without_side_lines(sheet)
     most = _widths(bare)
-    least = [
-        size if name in bare.right else min(size, max(_LEAST, *map(_longest_word, (name, *bare.column(name)))))
-        for name, size in zip(bare.columns, most, strict=True)
-    ]
+    least = list(most)
+    for place, name in enumerate(bare.columns):
+        if name not in bare.right:
+            words = " ".join((name, *bare.column(name))).split()
+            parts = [cell_len(part) for word in words for part in _PARTS.findall(word)]
+            least[place] = min(most[place], max(_LEAST, *parts))
     return divide_width(least, most, width - _GAP * (len(most) - 1))
 
 
@@ -251,22 +232,21 @@ def divide_width(least: Sequence[int], most: Sequence[int], room: int) -> list[i
 
 
 def plain(sheet: Sheet, widths: Sequence[int], width: int) -> Iterator[Text]:
-    """Yield rows without boxes, below shared headings, with remarks below their rows."""
     bare = _without_side_lines(sheet)
     names = [fold(name, size) for name, size in zip(bare.columns, widths, strict=True)]
-    yield from (Text(line, style="bold") for line in _align(names, widths, _rights(bare)))
+    right = [name in bare.right for name in bare.columns]
+    yield from (Text(line, style="bold") for line in _align(names, widths, right))
     heading = None
     for number, row in enumerate(bare.rows):
         if bare.groups and bare.groups[number] != heading:
             heading = bare.groups[number]
             yield from (Text(line, style="bold") for line in fold(heading, width))
         cells = [fold(text, size) for text, size in zip(row, widths, strict=True)]
-        yield from map(Text, _align(cells, widths, _rights(bare)))
+        yield from map(Text, _align(cells, widths, right))
         yield from _remark(sheet, number, width)
 
 
 def records(sheet: Sheet, width: int) -> Iterator[Text]:
-    """Yield each row as a heading, then its figures with their names."""
     bare = sheet.without(sheet.remark)
     for number, row in enumerate(bare.rows):
         yield from (Text(line, style="bold") for line in fold(row[0], width))
@@ -295,17 +275,12 @@ def _break_word(word: str, width: int) -> Iterator[str]:
     yield line
 
 
-def _longest_word(text: str) -> int:
-    return max((cell_len(part) for word in text.split() for part in _PARTS.findall(word)), default=0)
-
-
 def _widths(sheet: Sheet) -> list[int]:
     texts = [[name, *sheet.column(name)] for name in sheet.columns]
     return [max(cell_len(line) for text in column for line in text.splitlines() or [""]) for column in texts]
 
 
 def _without_side_lines(sheet: Sheet) -> Sheet:
-    """Remove the headings and remarks, which have their own lines."""
     if sheet.remark:
         sheet = sheet.without(sheet.remark)
     if not sheet.groups:
@@ -325,16 +300,11 @@ def _remark(sheet: Sheet, number: int, width: int) -> Iterator[Text]:
     yield from (Text(" " * indent + line, style=style) for line in fold(text, width - indent))
 
 
-def _rights(sheet: Sheet) -> list[bool]:
-    return [name in sheet.right for name in sheet.columns]
-
-
 def _align(cells: Sequence[Sequence[str]], widths: Sequence[int], right: Sequence[bool]) -> Iterator[str]:
-    """Yield the lines of one row; each cell has one or more lines."""
     for number in range(max(map(len, cells), default=0)):
-        line = [cell[number] if number < len(cell) else "" for cell in cells]
-        padded = [
-            " " * (size - cell_len(text)) + text if to_right else text + " " * (size - cell_len(text))
-            for text, size, to_right in zip(line, widths, right, strict=True)
-        ]
-        yield (" " * _GAP).join(padded).rstrip()
+        line = []
+        for cell, size, to_right in zip(cells, widths, right, strict=True):
+            text = cell[number] if number < len(cell) else ""
+            space = " " * (size - cell_len(text))
+            line.append(space + text if to_right else text + space)
+        yield (" " * _GAP).join(line).rstrip()

@@ -5,24 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.language.metrics import LARGE, SIDES, TOTAL, is_large, sides_of
-from runner.reports.summary import FEW
+from runner.reports.run_data import FEW, CellSummary
 from runner.reports.table import Sheet
 from runner.reports.terminal_text import BAD, DOUBT, GOOD, digits, figure
-from runner.results.record import Outcome
+from runner.results.record import CellRow, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from runner.reports.run_data import RunData
-    from runner.reports.summary import CellSummary
-    from runner.results.record import CellRow
     from runner.statistics.stopping import Estimate
 
 _STYLES = {Outcome.MEASURED: GOOD, Outcome.BROKEN: BAD, Outcome.SKIPPED: DOUBT, None: ""}
 
 
 def table(recorded: RunData, *, rows: int = 50) -> Sheet:
-    """Show the first `rows` cells, broken cells first."""
     shown = _shown(recorded, rows)
     title = f"{recorded.matrix} on {recorded.machine}"
     mixed = _is_mixed(shown)
@@ -45,11 +42,17 @@ def _is_mixed(shown: Sequence[CellSummary]) -> bool:
 
 
 def caption(recorded: RunData, *, rows: int = 50, pointer: str = "summary.csv") -> str:
-    """Explain the units; the file `pointer` has the cells beyond `rows`."""
     everything, shown = recorded.summaries, _shown(recorded, rows)
     reordered = shown != list(everything[: len(shown)])
     left_out = len(everything) - len(shown)
-    text = _caption(left_out, pointer, recorded.confidence, mixed=_is_mixed(shown)) + _key(shown)
+    text = f"{left_out} more cells in {pointer}. " if left_out else ""
+    text += (
+        f"MB/s: 10⁶ bytes per second; ±: {recorded.confidence * 100:g} % confidence"
+        f"{', of the total of mixed work' * _is_mixed(shown)}; "
+        "p99: latency of all trials' requests, the larger of read and write."
+    )
+    if any(_rate(one, side) for one in shown for side in SIDES):
+        text += f" MB/s where requests have {LARGE // 1024} KiB and more, IOPS where they are smaller."
     return text + (" Broken cells come first." if reordered else "")
 
 
@@ -58,27 +61,18 @@ def _shown(recorded: RunData, rows: int) -> list[CellSummary]:
 
 
 def _stack(cell: CellRow) -> str:
-    """The part of a cell's name before its workload."""
     parts = cell.name.split("/")
     work = cell.axes.get("workload", "")
     return "/".join(parts[: parts.index(work, 1)]) if work in parts[1:] else ""
 
 
-def _key(shown: Sequence[CellSummary]) -> str:
-    """Explain when rates are in MB/s and when in IOPS."""
-    rates = {_rate(one, side).rpartition(" ")[2] for one in shown for side in ("read", "write")} - {""}
-    return f" MB/s where requests have {LARGE // 1024} KiB and more, IOPS where they are smaller." if rates else ""
-
-
 def rate(bw: float | None, iops: float | None) -> str:
-    """Format a rate: MB/s for large requests, IOPS for small ones."""
     if bw is None or iops is None:
         return ""
     return f"{digits(bw / 1e6)} MB/s" if is_large(bw, iops) else f"{digits(iops)} IOPS"
 
 
 def displayed_rate(bw: Estimate | None, iops: Estimate | None) -> Estimate | None:
-    """Return the estimate that `rate` shows."""
     if bw is None or iops is None:
         return None
     return bw if is_large(bw.mean, iops.mean) else iops
@@ -93,7 +87,6 @@ def percent(share: float) -> str:
 
 
 def _numbers(summary: CellSummary, *, mixed: bool) -> tuple[str, ...]:
-    """Return the values of the columns; `mixed`: the first is the total, which cells of one direction leave empty."""
     sides = sides_of(summary.figures)
     rates = [_rate(summary, side) if side in sides else "" for side in (*((TOTAL,) if mixed else ()), *SIDES)]
     known = summary.figures[name].relative if (name := summary.headline) else None
@@ -103,47 +96,29 @@ def _numbers(summary: CellSummary, *, mixed: bool) -> tuple[str, ...]:
 
 
 def _rate(summary: CellSummary, side: str) -> str:
-    return rate(_mean(summary.figures.get(f"{side}_bw")), _mean(summary.figures.get(f"{side}_iops")))
-
-
-def _mean(estimate: Estimate | None) -> float | None:
-    return None if estimate is None else estimate.mean
+    bw, iops = (summary.figures.get(f"{side}_{measure}") for measure in ("bw", "iops"))
+    return rate(bw.mean, iops.mean) if bw and iops else ""
 
 
 def outcome(summary: CellSummary) -> str:
-    """Describe the outcomes of the trials, with marks on doubtful figures, and the reasons."""
     counts = [f"{count} {one}" for one in Outcome if (count := summary.counts.get(one, 0))]
     words = str(summary.outcome or "not yet run") if len(counts) < 2 else ", ".join(counts)
     reason = f": {'; '.join(summary.reasons)}" if summary.reasons else ""
     unsettled = unsettled_mark(summary.unsettled, summary.counts.get(Outcome.MEASURED, 0))
-    states = " (!) two states" if summary.states else ""
-    marks = (_few_requests_mark(summary.least_ios), _host_limited_mark(summary.host_limited), unsettled, states)
+    ios, limited = summary.least_ios, summary.host_limited
+    marks = (
+        f" (!) on {ios} request{'s' if ios != 1 else ''} only" if ios is not None and ios < FEW else "",
+        f" (!) {limited} host-limited" if limited else "",
+        unsettled,
+        " (!) two states" if summary.states else "",
+    )
     return words + "".join(marks) + reason
 
 
-def _few_requests_mark(ios: int | None) -> str:
-    if ios is None or ios >= FEW:
-        return ""
-    return f" (!) on {ios} request{'s' if ios != 1 else ''} only"
-
-
-def _host_limited_mark(trials: int) -> str:
-    return f" (!) {trials} host-limited" if trials else ""
-
-
 def unsettled_mark(trials: int, measured: int) -> str:
-    """Mark trials that did not reach the wanted steady state."""
     if not trials:
         return ""
     return " (!) none settled" if trials == measured else f" (!) {trials} unsettled"
-
-
-def _caption(left_out: int, pointer: str, confidence: float, *, mixed: bool) -> str:
-    note = (
-        f"MB/s: 10⁶ bytes per second; ±: {confidence * 100:g} % confidence{', of the total of mixed work' * mixed}; "
-        "p99: latency of all trials' requests, the larger of read and write."
-    )
-    return f"{left_out} more cells in {pointer}. {note}" if left_out else note
 
 
 def precision_note(recorded: RunData) -> str:
@@ -157,8 +132,7 @@ def precision_note(recorded: RunData) -> str:
     )
 
 
-#: A drift below this part of the narrowest interval is not reported.
-_SEEN = 0.5
+_SEEN = 0.5  # a drift below this part of the narrowest interval is not reported
 
 
 def drift_note(recorded: RunData) -> str:
@@ -179,13 +153,11 @@ def drift_note(recorded: RunData) -> str:
 
 
 def _narrowest(recorded: RunData) -> float:
-    """Return the half width of the narrowest interval of a bandwidth, as a part of its mean."""
     figures = (figure for one in recorded.summaries for figure in one.figures.items())
     widths = [estimate.relative for name, estimate in figures if name.endswith("_bw")]
     return min((width for width in widths if width is not None), default=0.0)
 
 
 def _stopped_early(recorded: RunData) -> bool:
-    """Return whether cells have different numbers of trials because some stopped early."""
     may_stop = recorded.until is not None or recorded.steered
     return may_stop and len({len(trials) for trials in recorded.by_cell.values()}) > 1

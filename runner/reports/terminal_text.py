@@ -7,29 +7,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_UNITS = {"bytes/s": (1e6, "MB/s"), "1/s": (1.0, "IOPS"), "bytes": (1e6, "MB")}
 _TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 
 
 def figure(value: float | None, unit: str) -> str:
-    """Format a value with its unit; empty for None."""
     if value is None:
         return ""
-    if unit == "bytes/s":
-        return f"{digits(value / 1e6)} MB/s"
-    if unit == "1/s":
-        return f"{digits(value)} IOPS"
-    if unit == "ns":
-        size, name = next(((size, name) for size, name in _TIMES if value >= size), _TIMES[-1])
-        return f"{digits(value / size)} {name}"
     if unit == "share":
         return f"{digits(value * 100)} %"
-    if unit == "bytes":
-        return f"{digits(value / 1e6)} MB"
-    return f"{digits(value)} {unit}".strip()
+    if unit == "ns":
+        size, name = next(((size, name) for size, name in _TIMES if value >= size), _TIMES[-1])
+    else:
+        size, name = _UNITS.get(unit, (1.0, unit))
+    return f"{digits(value / size)} {name}".strip()
 
 
 def digits(value: float) -> str:
-    """Format a number with at least three significant digits and no exponent."""
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"

@@ -7,7 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from runner.guidelines.samples import Verdict
-from runner.reports.table import Grid
+from runner.reports.table import Grid, Value
 from runner.reports.terminal_text import figure, times
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from runner.guidelines.evaluate import Answer
     from runner.guidelines.verdicts import Judgement
-    from runner.reports.table import Value
 
 _COLUMNS = (
     *("guideline", "verdict", "synthetic", "shape", "metric", "unit", "claim", "source", "asked", "answer"),
@@ -25,12 +24,10 @@ _ORDER = (Verdict.FAILS, Verdict.INCONCLUSIVE, Verdict.NOT_TESTED, Verdict.HOLDS
 
 
 def verdict_rows(judgements: Sequence[Judgement]) -> Grid:
-    """Return a row for each question of a guideline, in plain numbers."""
     return Grid(_COLUMNS, [row for one in judgements for row in _rows(one)])
 
 
 def verdict_table(judgements: Sequence[Judgement]) -> Grid:
-    """Return a row for each guideline, failed ones first, with the answer that decides its verdict."""
     ordered = sort_by_verdict(judgements)
     rows: list[tuple[Value, ...]] = [
         (one.guideline.id, verdict_text(one), *_measured(one), _rests_on(one), remaining_effort(one)) for one in ordered
@@ -40,16 +37,13 @@ def verdict_table(judgements: Sequence[Judgement]) -> Grid:
 
 
 def sort_by_verdict(judgements: Iterable[Judgement]) -> list[Judgement]:
-    """Put failed guidelines first."""
     return sorted(judgements, key=lambda one: _ORDER.index(one.verdict))
 
 
 def answer_table(judgement: Judgement) -> Grid:
+    mark = "synthetic: " * judgement.synthetic
     rows: list[tuple[Value, ...]] = [
-        (
-            *(one.question.label, _verdict_text(one.verdict, synthetic=judgement.synthetic)),
-            *(*_figures(judgement, one), str(one.n) if one.n else ""),
-        )
+        (one.question.label, f"{mark}{one.verdict}", *_figures(judgement, one), str(one.n) if one.n else "")
         for one in judgement.answers
     ]
     columns = ("asked", "answer", "measured", "interval", "wanted", "trials")
@@ -57,16 +51,10 @@ def answer_table(judgement: Judgement) -> Grid:
 
 
 def verdict_text(judgement: Judgement) -> str:
-    """Return the verdict, with a mark if it is synthetic."""
-    return _verdict_text(judgement.verdict, synthetic=judgement.synthetic)
-
-
-def _verdict_text(verdict: Verdict, *, synthetic: bool) -> str:
-    return f"synthetic: {verdict}" if synthetic else str(verdict)
+    return f"{'synthetic: ' * judgement.synthetic}{judgement.verdict}"
 
 
 def explain_verdict(judgement: Judgement) -> str:
-    """Explain the verdict in one line."""
     if judgement.verdict is Verdict.NOT_TESTED:
         return judgement.why
     value, interval, wanted = _measured(judgement)
@@ -80,7 +68,6 @@ def explain_verdict(judgement: Judgement) -> str:
 
 
 def remaining_effort(judgement: Judgement) -> str:
-    """Estimate the trials that would decide the guideline."""
     if judgement.verdict is not Verdict.INCONCLUSIVE:
         return judgement.why
     if (deciding := judgement.deciding) is None or judgement.more is None:
@@ -99,14 +86,12 @@ def _measured(judgement: Judgement) -> tuple[str, str, str]:
 def _figures(judgement: Judgement, answer: Answer) -> tuple[str, str, str]:
     unit = judgement.guideline.claimed.figure.unit if answer.question.absolute else ""
     interval = "" if answer.value is None else _between(answer.low, answer.high, unit)
-    return _in(answer.value, unit), interval, format_target(answer, unit)
-
-
-def format_target(answer: Answer, unit: str) -> str:
     low, high = answer.question.low, answer.question.high
     if high == inf:
-        return f"at least {_in(low, unit)}"
-    return _between(low, high, unit) if low else f"at most {_in(high, unit)}"
+        wanted = f"at least {_in(low, unit)}"
+    else:
+        wanted = _between(low, high, unit) if low else f"at most {_in(high, unit)}"
+    return _in(answer.value, unit), interval, wanted
 
 
 def _between(low: float, high: float, unit: str) -> str:
@@ -144,10 +129,8 @@ def _unit(answer: Answer, count: int) -> str:
 def _notes(judgements: Sequence[Judgement]) -> list[str]:
     counts = Counter(one.verdict for one in judgements)
     counted = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
-    synthetic = (
-        "; figures are synthetic, so these verdicts do not count" if any(one.synthetic for one in judgements) else ""
-    )
-    notes = [f"guidelines: {counted}{synthetic}"]
+    synthetic = any(one.synthetic for one in judgements)
+    notes = [f"guidelines: {counted}{'; figures are synthetic, so these verdicts do not count' * synthetic}"]
     for one in judgements:
         telling = one.telling
         where = [f"at {telling.question.label}"] if telling and telling.question.label else []
@@ -177,5 +160,4 @@ def _rows(judgement: Judgement) -> list[tuple[Value, ...]]:
 
 
 def _finite(low: float, high: float) -> tuple[float | None, float | None]:
-    """Replace open bounds by None."""
     return low or None, None if high == inf else high

@@ -37,28 +37,14 @@ def _without_gc() -> Iterator[None]:
 
 @_without_gc()
 def load_run_data(run: RunFolder, journal: Journal, *, over: bool) -> RunData:
-    """Load the current records of a run; `over`: the run is finished."""
     cells, trials = journal.cells(), list(journal.trials())
-    return RunData(
-        matrix=run.manifest.matrix,
-        machine=run.manifest.machine,
-        synthetic=run.manifest.synthetic,
-        cells=cells,
-        trials=trials,
-        attempts=journal.attempts(),
-        confidence=run.manifest.confidence,
-        until=run.manifest.until,
-        least=run.manifest.least,
-        most=run.manifest.most,
-        steered=run.manifest.steered,
-        losses=run.manifest.losses,
-        over=over,
-        courses=_courses(run.path, cells, trials),
-    )
+    courses = _courses(run.path, cells, trials)
+    fields = ("matrix", "machine", "synthetic", "confidence", "until", "least", "most", "steered", "losses")
+    from_manifest = {name: getattr(run.manifest, name) for name in fields}
+    return RunData(**from_manifest, cells=cells, trials=trials, attempts=journal.attempts(), over=over, courses=courses)
 
 
 def _courses(folder: Path, cells: Sequence[CellRow], trials: Sequence[Trial]) -> dict[str, list[str]]:
-    """Read the profiles that are still in the folder."""
     found: dict[str, list[str]] = {cell.id: [] for cell in cells if "workload.profile" in cell.axes}
     for trial in trials:
         path = folder / trial.folder / "profile.csv"
@@ -69,24 +55,22 @@ def _courses(folder: Path, cells: Sequence[CellRow], trials: Sequence[Trial]) ->
 
 @_without_gc()
 def render_reports(content: RunData) -> dict[str, bytes]:
-    """Return the reports for programs, by file name."""
     verdicts = {"verdicts.csv": as_csv(verdict_rows(content.judgements))} if content.judgements else {}
+    answer = {}
+    if content.rankings:
+        text = full_answer(content.rankings, content.losses, synthetic=content.synthetic, over=content.over)
+        answer = {"answer.txt": text.encode()}
     return {
         "junit.xml": junit(content),
         "trials.csv": trials_csv(content).encode(),
         "summary.csv": summary_csv(content).encode(),
         **verdicts,
-        **({"answer.txt": _answer(content)} if content.rankings else {}),
+        **answer,
         **{name: text for one in content.added for name, text in one.files.items()},
     }
 
 
-def _answer(content: RunData) -> bytes:
-    return full_answer(content.rankings, content.losses, synthetic=content.synthetic, over=content.over).encode()
-
-
 def write_reports(run: RunFolder, content: RunData) -> list[Path]:
-    """Write all reports into the run folder, also for an interrupted run."""
     from runner.reports.html import page  # brings templates and tables along
 
     paths = [_put(run.path / name, text) for name, text in render_reports(content).items()]

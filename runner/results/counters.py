@@ -1,22 +1,26 @@
-"""Kernel counters of block devices, processors and memory during a trial, and the bottleneck they show. Pure."""
+"""Kernel counters during a trial: of devices, processors and memory; and the bottleneck that they show. Pure."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+
+from runner.language.metrics import DECIMALS
+from runner.results.fio_output import Figures, csv_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from runner.language.workload import Workload
     from runner.results.record import Reading
+    from runner.simdisks.clib import Report
+    from runner.simdisks.disk import Disk
 
 _WORD, _BEFORE, _AFTER = "counted", "before", "after"
-#: The unit of `/proc/diskstats` in bytes, for any block size of a device.
-_SECTOR = 512
+_SECTOR = 512  # the unit of `/proc/diskstats` in bytes, for any block size of a device
 #: Columns of the first line of `/proc/stat`, in order. `user` includes guests.
 KINDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
-#: The reading with the kernel's name of a device.
-NODE = ".node"
+NODE = ".node"  # the reading with the kernel's name of a device
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,6 @@ class Use:
 
     @property
     def moved(self) -> int:
-        """Return the bytes read and written."""
         return self.read_bytes + self.written_bytes
 
 
@@ -51,8 +54,6 @@ class Processors:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The use of memory at a moment, in bytes."""
-
     available: int  # available without swapping
     dirty: int  # waiting for write-back
     writeback: int  # under write-back
@@ -60,8 +61,6 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class CounterSnapshot:
-    """The lines of these files, and the time of the read."""
-
     clock: float
     disks: Mapping[str, tuple[int, ...]]
     stat: Mapping[str, tuple[int, ...]]
@@ -70,9 +69,10 @@ class CounterSnapshot:
     @property
     def memory(self) -> Memory | None:
         """Return the use of memory; None if a user's template does not print it."""
-        told = [self.meminfo.get(name) for name in ("MemAvailable:", "Dirty:", "Writeback:")]
-        known = [1024 * one for one in told if one is not None]
-        return Memory(*known) if len(known) == len(told) else None
+        try:
+            return Memory(*(1024 * self.meminfo[name] for name in ("MemAvailable:", "Dirty:", "Writeback:")))
+        except KeyError:
+            return None
 
 
 def split_counters(output: str) -> tuple[str, CounterSnapshot | None, CounterSnapshot | None]:
@@ -143,16 +143,12 @@ def processor_use(before: CounterSnapshot, after: CounterSnapshot) -> Processors
     return Processors(after.clock - before.clock, shares, once["intr"], once["ctxt"])
 
 
-#: A device that is busy for this share of the time is saturated.
-FULL = 0.9
-#: A machine with less idle time than this cannot process more requests.
-NO_IDLE = 0.05
+FULL = 0.9  # a device that is busy for this share of the time is saturated
+NO_IDLE = 0.05  # a machine with less idle time than this cannot process more requests
 
 
 @dataclass(frozen=True, slots=True)
 class Bus:
-    """A link that disks share, and its throughput in bytes per second."""
-
     name: str
     moved: float
     limit: float
@@ -160,8 +156,6 @@ class Bus:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The observations of a trial besides its figures."""
-
     seconds: float  # run time of fio
     disks: tuple[Use, ...]
     processors: Processors | None
@@ -172,10 +166,7 @@ class Evidence:
 
 
 def evenness(disks: Sequence[Use], spares: int = 0) -> float | None:
-    """Return the bytes of the least used disk relative to the most used one; None without I/O, or for one disk.
-
-    The least used `spares` disks do not count.
-    """
+    """Return the bytes of the least used disk (without spares) as a part of those of the most used; None: unknown."""
     moved = sorted(disk.moved for disk in disks)[spares:]
     return moved[0] / moved[-1] if len(moved) > 1 and moved[-1] else None
 
@@ -191,7 +182,10 @@ def bottleneck(found: Evidence) -> str:
     if busy and min(busy.values()) >= FULL:
         return f"disks: each busy for at least {min(busy.values()):.0%} of the time"
     if busy and max(busy.values()) >= FULL:
-        return _some_disks(busy)
+        full_disks = {name: share for name, share in busy.items() if share >= FULL}
+        rest = max(share for share in busy.values() if share < FULL)
+        least = min(full_disks.values())
+        return f"{_words([*full_disks])}: busy for {least:.0%} of the time, no other disk for more than {rest:.0%}"
     if found.fio >= FULL:
         return f"processor: each of fio's jobs used {min(found.fio, 1):.0%} of one"
     if found.processors and found.processors.shares["idle"] + found.processors.shares["iowait"] < NO_IDLE:
@@ -204,12 +198,101 @@ def bottleneck(found: Evidence) -> str:
     return f"unclear: {most}"
 
 
-def _some_disks(busy: dict[str, float]) -> str:
-    full = [name for name, share in busy.items() if share >= FULL]
-    rest = max(share for share in busy.values() if share < FULL)
-    least = min(busy[name] for name in full)
-    return f"{_words(full)}: busy for {least:.0%} of the time, no other disk for more than {rest:.0%}"
-
-
 def _words(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+@dataclass(frozen=True, slots=True)
+class TrialUse:
+    """The use of devices and processors during a trial. `seconds` is the run time of fio."""
+
+    devices: tuple[Use, ...]
+    processors: Processors
+    seconds: float
+    #: Before and after; None if the script did not print it.
+    memory: tuple[Memory | None, Memory | None] = (None, None)
+
+    @property
+    def disks(self) -> tuple[Use, ...]:
+        return tuple(one for one in self.devices if one.device.startswith("disk"))
+
+    def files(self) -> dict[str, str]:
+        whole = self.processors
+        shares = [f"{whole.shares.get(kind, 0):.4f}" for kind in KINDS]
+        files = {
+            "devices.csv": _devices(self.devices, self.seconds),
+            "processors.csv": csv_text(
+                ("seconds", *KINDS, "interrupts", "context_switches"),
+                [(f"{whole.seconds:.3f}", *shares, whole.interrupts, whole.switches)],
+            ),
+        }
+        memory = zip(("before", "after"), self.memory, strict=True)
+        if rows := [(when, one.available, one.dirty, one.writeback) for when, one in memory if one]:
+            files["memory.csv"] = csv_text(("when", "available", "dirty", "writeback"), rows)
+        return files
+
+
+def observe_use(
+    before: CounterSnapshot | None,
+    after: CounterSnapshot | None,
+    readings: Sequence[Reading],
+    figures: Figures | None,
+    work: Workload,
+) -> TrialUse | None:
+    if before is None or after is None:
+        return None
+    at_work = figures.runtime + work.ramp if figures else after.clock - before.clock
+    memory = (before.memory, after.memory)
+    return TrialUse(device_use(before, after, readings), processor_use(before, after), at_work, memory)
+
+
+def count_cache_flushes(beside: TrialUse, done: Sequence[Report]) -> TrialUse:
+    """Count a disk as busy while it writes back its own cache, which the kernel cannot see."""
+    media = {f"disk{number}": report.busy for number, report in enumerate(done)}
+    devices = (replace(one, busy=max(one.busy, media.get(one.device, 0.0))) for one in beside.devices)
+    return replace(beside, devices=tuple(devices))
+
+
+def notes(
+    beside: TrialUse, figures: Figures, work: Workload, spares: int, buses: tuple[Bus, ...], host_limited: str
+) -> dict[str, str]:
+    found = bottleneck(
+        Evidence(
+            seconds=beside.seconds,
+            disks=beside.disks,
+            processors=beside.processors,
+            fio=(figures.cpu_usr + figures.cpu_sys) / 100,
+            in_flight=in_flight(work),
+            buses=buses,
+            host_limited=host_limited,
+        )
+    )
+    shares = {"evenness": evenness(beside.disks, spares), "iowait": beside.processors.shares.get("iowait", 0.0)}
+    written = {name: f"{share:.{DECIMALS[name]}f}" for name, share in shares.items() if share is not None}
+    return {**written, "bottleneck": found}
+
+
+def in_flight(work: Workload) -> int | None:
+    return work.iodepth * work.numjobs if work.direct else None
+
+
+def buses(declared: Sequence[Disk], done: Sequence[Report], seconds: float) -> tuple[Bus, ...]:
+    moved: dict[tuple[str, float], float] = {}
+    for disk, report in zip(declared, done, strict=False):
+        if disk.link and seconds:
+            key = (disk.link.name, disk.link.rate)
+            moved[key] = moved.get(key, 0.0) + (report.read_bytes + report.written_bytes) / seconds
+    return tuple(Bus(name, rate, limit) for (name, limit), rate in moved.items())
+
+
+def _devices(devices: Sequence[Use], seconds: float) -> str:
+    rows = [
+        (
+            *(one.device, one.node, one.reads, one.writes, one.read_bytes, one.written_bytes),
+            f"{one.waited / max(1, one.reads + one.writes):.6g}",
+            *(f"{total / seconds if seconds else 0:.4g}" for total in (one.queued, one.busy)),
+        )
+        for one in devices
+    ]
+    head = ("device", "node", "reads", "writes", "read_bytes", "written_bytes", "await", "queue", "utilisation")
+    return csv_text(head, rows)

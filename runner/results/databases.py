@@ -7,20 +7,19 @@ import sqlite3
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from urllib.parse import quote
 
 import orjson
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from runner.base.errors import ERRNO, FULL, READ_ONLY, UNREACHABLE, BadInput, Cause, HarnessBroken
+from runner.base.errors import ERRNO, FULL, READ_ONLY, UNREACHABLE, BadInput, Cause, HarnessBroken, MatrixError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
 
-    from runner.base.errors import MatrixError
 
 _DAMAGED = Cause(
     HarnessBroken,
@@ -68,7 +67,7 @@ _SQLITE = {
 _AWAY = Cause(HarnessBroken, "{path} does not answer", "check that the server is up and reachable")
 _NOT_ALLOWED = Cause(BadInput, "{path} refuses the login", "check user, password and rights in `--store URL`")
 # Keyed by the prefix of PostgreSQL's codes: https://www.postgresql.org/docs/current/errcodes-appendix.html
-_POSTGRESQL_ERRORS = {
+_POSTGRESQL = {
     "53100": FULL,
     "53": Cause(HarnessBroken, "{path} has too many connections", "try again, or ask who runs the server"),
     "25006": READ_ONLY,
@@ -85,7 +84,6 @@ _POSTGRESQL_ERRORS = {
 
 
 def damage_error(path: Path | str, details: str) -> MatrixError:
-    """Return the error for a journal whose content contradicts itself."""
     return _DAMAGED.error(path, details)
 
 
@@ -94,45 +92,39 @@ def translate_errors(path: Path | str, *, store: bool = False) -> Iterator[None]
     """Turn database errors of the block into a MatrixError about `path`. Other errors pass through."""
     try:
         yield
-    except DBAPIError as problem:
-        code, trouble = _of_database(problem)
-        if trouble is None:
+    except (DBAPIError, OSError) as problem:
+        if isinstance(problem, OSError):
+            cause, details = ERRNO.get(problem.errno or 0), str(problem)
+        else:
+            cause, details = _database_cause(problem)
+        if cause is None:
             raise
-        trouble = _OF_STORE.get(trouble, trouble) if store else trouble
-        raise trouble.error(path, f"{problem.orig} ({code})" if code else str(problem.orig).strip()) from problem
-    except OSError as problem:
-        trouble = ERRNO.get(problem.errno or 0)
-        if trouble is None:
-            raise
-        trouble = _OF_STORE.get(trouble, trouble) if store else trouble
-        raise trouble.error(path, str(problem)) from problem
+        raise (_OF_STORE.get(cause, cause) if store else cause).error(path, details) from problem
 
 
-def _of_database(problem: DBAPIError) -> tuple[str, Cause | None]:
-    """Return the error code of the database, and its cause."""
-    if name := getattr(problem.orig, "sqlite_errorname", ""):
-        return name, next((trouble for prefix, trouble in _SQLITE.items() if name.startswith(prefix)), None)
-    code = getattr(problem.orig, "sqlstate", None) or ""
-    known = next((trouble for prefix, trouble in _POSTGRESQL_ERRORS.items() if code and code.startswith(prefix)), None)
-    if known is None and not code and isinstance(problem, OperationalError):
-        return "", _refused(str(problem.orig))  # no server answered, so there is no code
-    return code, known
+def _database_cause(problem: DBAPIError) -> tuple[Cause | None, str]:
+    """Return the cause of an error, and its text with the code of the database."""
+    text = str(problem.orig)
+    code = getattr(problem.orig, "sqlite_errorname", "") or getattr(problem.orig, "sqlstate", None) or ""
+    if code:
+        causes = _SQLITE if code.startswith("SQLITE_") else _POSTGRESQL
+        return next((cause for prefix, cause in causes.items() if code.startswith(prefix)), None), f"{text} ({code})"
+    return _connection_cause(text) if isinstance(problem, OperationalError) else None, text.strip()
 
 
-def _refused(said: str) -> Cause:
+def _connection_cause(text: str) -> Cause:
     """Guess the cause from the text. The server sends a code, but the library does not pass it on."""
-    if "authentication failed" in said or "no password supplied" in said or "pg_hba.conf" in said:
+    if "authentication failed" in text or "no password supplied" in text or "pg_hba.conf" in text:
         return _NOT_ALLOWED
-    if 'database "' in said and "does not exist" in said:
-        return _POSTGRESQL_ERRORS["3D"]
+    if 'database "' in text and "does not exist" in text:
+        return _POSTGRESQL["3D"]
     return _AWAY
 
 
-#: Seconds. An unreachable server must not delay a run for long.
-_CONNECT = 5
+_CONNECT = 5  # seconds. An unreachable server must not delay a run for long.
 #: Seconds between checks for a file that another process is creating.
 _GLANCE = 0.01
-_POSTGRESQL = {
+_CONNECTION = {
     "connect_timeout": _CONNECT,
     "tcp_user_timeout": _CONNECT * 1000,
     "application_name": "matrix",
@@ -141,22 +133,16 @@ _POSTGRESQL = {
 
 
 def sqlite_engine(path: Path, *, busy_ms: int, durable: bool) -> sa.Engine:
-    """Open a file for writing.
-
-    With `durable`, commits survive a power loss of the host; without, the last may be lost.
-    """
+    """Open a file for writing. Only with `durable`, all commits survive a power loss of the host."""
     engine = _engine(sa.URL.create("sqlite", database=str(path)), poolclass=sa.NullPool if durable else sa.StaticPool)
 
     def configure(connection: Any, _record: object) -> None:
         connection.isolation_level = None  # we begin transactions ourselves, because the driver begins them late
         connection.execute(f"PRAGMA busy_timeout = {busy_ms}")
         switch_to_wal(connection, busy_ms / 1000)
-        for pragma in (
-            # In WAL mode, less than FULL may lose the last transactions at a power loss.
-            f"synchronous = {'FULL' if durable else 'NORMAL'}",
-            "foreign_keys = ON",
-        ):
-            connection.execute(f"PRAGMA {pragma}")
+        # In WAL mode, less than FULL may lose the last transactions at a power loss.
+        connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+        connection.execute("PRAGMA foreign_keys = ON")
 
     sa.event.listen(engine, "connect", configure)
     sa.event.listen(engine, "begin", _begin)
@@ -178,10 +164,7 @@ def switch_to_wal(connection: Any, patience: float) -> None:
 
 
 def sqlite_reader(path: Path) -> sa.Engine:
-    """Open a file read-only, without a log beside it.
-
-    If a log exists (another process writes, or was killed), read its content, too.
-    """
+    """Open a file read-only, with the content of a log beside it, but without creating one."""
     log, shared = (path.with_name(f"{path.name}-{name}") for name in ("wal", "shm"))
     unchanging = {} if log.exists() and (log.stat().st_size or shared.exists()) else {"immutable": "1"}
     url = sa.URL.create(
@@ -198,7 +181,7 @@ def memory_engine() -> sa.Engine:
 
 def postgresql_engine(url: sa.URL) -> sa.Engine:
     """Connect to a server. Parameters in the URL take precedence over our defaults."""
-    ours = {name: value for name, value in _POSTGRESQL.items() if name not in url.query}
+    ours = {name: value for name, value in _CONNECTION.items() if name not in url.query}
     return _engine(url.set(drivername="postgresql+psycopg"), pool_size=1, pool_pre_ping=True, connect_args=ours)
 
 
@@ -218,12 +201,8 @@ def upsert(engine: sa.Engine, table: sa.Table, columns: Collection[str]) -> Any:
 
 
 def _engine(url: sa.URL, **how: Any) -> sa.Engine:
-    return sa.create_engine(
-        url,
-        json_serializer=lambda value: orjson.dumps(value).decode(),
-        json_deserializer=orjson.loads,
-        **how,
-    )
+    serialize = {"json_serializer": lambda value: orjson.dumps(value).decode(), "json_deserializer": orjson.loads}
+    return sa.create_engine(url, **serialize, **how)
 
 
 def _begin(connection: sa.Connection) -> None:
@@ -232,10 +211,45 @@ def _begin(connection: sa.Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
 
 
+class Database:
+    """A database that is closed after a `with` block, or if it cannot be used."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def _closed_on_error(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
+
+
+def keys(**types: Any) -> list[sa.Column[Any]]:
+    return [sa.Column(name, kind, primary_key=True) for name, kind in types.items()]
+
+
+def required(**types: Any) -> list[sa.Column[Any]]:
+    return [sa.Column(name, kind, nullable=False) for name, kind in types.items()]
+
+
+def optional(**types: Any) -> list[sa.Column[Any]]:
+    return [sa.Column(name, kind) for name, kind in types.items()]
+
+
 Step: TypeAlias = "Callable[[sa.Connection], None]"
 
-#: An arbitrary lock number, so that two processes do not create the tables at once.
-_PREPARING = 0x6D617472
+_PREPARING = 0x6D617472  # an arbitrary lock number, so that two processes do not create the tables at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +265,6 @@ class Versioned:
 
     @property
     def version(self) -> int:
-        """Return the version that this program writes."""
         return len(self.steps) + 1
 
     def prepare(self, connection: sa.Connection, name: Path | str) -> None:
@@ -284,23 +297,29 @@ class Versioned:
         return version
 
 
+def execute(*statements: str) -> Step:
+    def step(connection: sa.Connection) -> None:
+        for one in statements:
+            connection.execute(sa.text(one))
+
+    return step
+
+
 def rename_columns(names: Mapping[str, str], *tables: str) -> Step:
     """Return a step that renames columns. Tables from an earlier step of the same migration have the new names."""
 
     def step(connection: sa.Connection) -> None:
         inspector = sa.inspect(connection)
         for table in tables:
-            there = {column["name"] for column in inspector.get_columns(table)}
+            columns = {column["name"] for column in inspector.get_columns(table)}
             for old, new in names.items():
-                if old in there:
+                if old in columns:
                     connection.execute(sa.text(f'ALTER TABLE {table} RENAME COLUMN "{old}" TO "{new}"'))
 
     return step
 
 
 def rename_notes(names: Mapping[str, str]) -> Step:
-    """Return a step that renames the keys of `trials.notes`, which are JSON."""
-
     def step(connection: sa.Connection) -> None:
         trials = sa.table("trials", sa.column("notes", sa.JSON))
         text = sa.cast(trials.c.notes, sa.Text)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasPath, BaseModel, ConfigDict, Field, ValidationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 _REALLOCATED, _PENDING, _WRITTEN = 5, 197, 241
+_NVME = "nvme_smart_health_information_log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,18 +24,14 @@ class Smart:
     hours: int | None = None
     reallocated: int | None = None
     pending: int | None = None
-    #: Bytes over its lifetime.
-    written: int | None = None
-    #: Percentage of the rated endurance.
-    used: int | None = None
+    written: int | None = None  # bytes over its lifetime
+    used: int | None = None  # percentage of the rated endurance
     model: str = ""
     serial: str = ""
     firmware: str = ""
-    #: Why there are no values.
-    absent: str = ""
+    absent: str = ""  # why there are no values
 
     def worse_than(self, before: Smart) -> tuple[str, ...]:
-        """Return the changes that need attention."""
         return () if before.absent or self.absent else tuple(_worse(before, self))
 
     def __str__(self) -> str:
@@ -42,8 +39,6 @@ class Smart:
 
 
 class Health(BaseModel):
-    """The SMART values of a disk before and after a run."""
-
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     disk: str = Field(description="its stable name")
@@ -59,7 +54,6 @@ class Health(BaseModel):
 
     @property
     def alarm(self) -> str:
-        """Return a warning, or an empty text."""
         now = self.after or self.before
         failing = ["it reports that it is failing"] if now.passed is False else []
         words = dict.fromkeys([*failing, *self.worse])
@@ -83,86 +77,57 @@ def describe_missing_health(health: Sequence[Health]) -> str:
     return "; ".join(f"the health of {', '.join(disks)} is unknown: {why}" for why, disks in whys.items())
 
 
-def parse_report(said: str) -> dict[str, Smart]:
+def parse_report(output: str) -> dict[str, Smart]:
     """Parse the output of `templates/disks/smart.sh`; keys are the paths of disks."""
-    lines = (line.split("\t", 2) for line in said.split("\n"))
+    lines = (line.split("\t", 2) for line in output.split("\n"))
     return {words[1]: parse(words[2]) for words in lines if len(words) == 3 and words[0] == "smart"}
 
 
-class _Reading(BaseModel):
-    """Accepts unknown keys: smartctl reports much more, and each version differs."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-class _Passed(_Reading):
-    passed: bool | None = None
-
-
-class _Celsius(_Reading):
-    current: int | None = None
-
-
-class _Hours(_Reading):
-    hours: int | None = None
-
-
-class _Raw(_Reading):
-    value: int = 0
-
-
-class _Attribute(_Reading):
+class _Attribute(BaseModel):
     id: int
-    raw: _Raw = _Raw()
+    value: int = Field(default=0, validation_alias=AliasPath("raw", "value"))
 
 
-class _Attributes(_Reading):
-    table: tuple[_Attribute, ...] = ()
+class _Answer(BaseModel):
+    """The part of smartctl's report that matters, which has the same keys in all versions."""
 
-
-class _Nvme(_Reading):
-    data_units_written: int | None = None
-    percentage_used: int | None = None
-    media_errors: int | None = None
-
-
-class _Answer(_Reading):
     model_name: str = ""
     scsi_model_name: str = ""
     serial_number: str = ""
     firmware_version: str = ""
     scsi_revision: str = ""
-    smart_status: _Passed = _Passed()
-    temperature: _Celsius = _Celsius()
-    power_on_time: _Hours = _Hours()
+    passed: bool | None = Field(default=None, validation_alias=AliasPath("smart_status", "passed"))
+    celsius: int | None = Field(default=None, validation_alias=AliasPath("temperature", "current"))
+    hours: int | None = Field(default=None, validation_alias=AliasPath("power_on_time", "hours"))
     logical_block_size: int = 512
-    attributes: _Attributes = Field(default=_Attributes(), alias="ata_smart_attributes")
-    nvme: _Nvme | None = Field(default=None, alias="nvme_smart_health_information_log")
+    attributes: tuple[_Attribute, ...] = Field(default=(), validation_alias=AliasPath("ata_smart_attributes", "table"))
+    units_written: int | None = Field(default=None, validation_alias=AliasPath(_NVME, "data_units_written"))
+    percentage_used: int | None = Field(default=None, validation_alias=AliasPath(_NVME, "percentage_used"))
+    media_errors: int | None = Field(default=None, validation_alias=AliasPath(_NVME, "media_errors"))
     grown_defects: int | None = Field(default=None, alias="scsi_grown_defect_list")
 
 
-def parse(said: str) -> Smart:
+def parse(output: str) -> Smart:
     """Parse `smartctl --json --all`. Other output becomes the reason for missing values."""
     try:
-        data: Any = orjson.loads(said)
-        answer = _Answer.model_validate(data)
+        answer = _Answer.model_validate(orjson.loads(output))
     except (orjson.JSONDecodeError, ValidationError):
-        return Smart(absent=said.strip()[:200] or "smartctl said nothing")
-    raw = {one.id: one.raw.value for one in answer.attributes.table}
-    units = answer.nvme.data_units_written if answer.nvme else None
+        return Smart(absent=output.strip()[:200] or "smartctl said nothing")
+    raw = {one.id: one.value for one in answer.attributes}
+    # NVMe counts units of 512,000 bytes, ATA logical blocks.
+    units, blocks = answer.units_written, raw.get(_WRITTEN)
+    ata_written = None if blocks is None else blocks * answer.logical_block_size
     found = Smart(
-        passed=answer.smart_status.passed,
-        celsius=answer.temperature.current,
-        hours=answer.power_on_time.hours,
+        passed=answer.passed,
+        celsius=answer.celsius,
+        hours=answer.hours,
         reallocated=raw.get(_REALLOCATED, answer.grown_defects),
-        pending=answer.nvme.media_errors if answer.nvme else raw.get(_PENDING),
-        # NVMe counts units of 512,000 bytes, ATA logical blocks.
-        written=units * 512_000 if units is not None else _in_bytes(raw.get(_WRITTEN), answer.logical_block_size),
-        used=answer.nvme.percentage_used if answer.nvme else None,
+        pending=raw.get(_PENDING, answer.media_errors),
+        written=ata_written if units is None else units * 512_000,
+        used=answer.percentage_used,
     )
-    told = found != Smart()
     return replace(
-        found if told else Smart(absent="the disk reports no health"),
+        found if found != Smart() else Smart(absent="the disk reports no health"),
         model=answer.model_name or answer.scsi_model_name,
         serial=answer.serial_number,
         firmware=answer.firmware_version or answer.scsi_revision,
@@ -172,19 +137,16 @@ def parse(said: str) -> Smart:
 def _words(smart: Smart) -> Iterator[str]:
     if smart.passed is not None:
         yield "passed" if smart.passed else "FAILING"
-    for value, words in (
-        (smart.celsius, "{} °C"),
-        (smart.hours, "{} h"),
-        (smart.reallocated or None, "{} sectors reallocated"),
-        (smart.pending or None, "{} sectors that it could not read"),
-        (smart.used, "{} % used"),
-    ):
-        if value is not None:
-            yield words.format(value)
-
-
-def _in_bytes(blocks: int | None, size: int) -> int | None:
-    return None if blocks is None else blocks * size
+    if smart.celsius is not None:
+        yield f"{smart.celsius} °C"
+    if smart.hours is not None:
+        yield f"{smart.hours} h"
+    if smart.reallocated:
+        yield f"{smart.reallocated} sectors reallocated"
+    if smart.pending:
+        yield f"{smart.pending} sectors that it could not read"
+    if smart.used is not None:
+        yield f"{smart.used} % used"
 
 
 def _worse(before: Smart, after: Smart) -> Iterator[str]:

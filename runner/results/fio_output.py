@@ -20,14 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 #: Percentiles by the names of their figures.
-PERCENTILES: dict[str, float] = {
-    "lat_p50": 50,
-    "lat_p90": 90,
-    "lat_p95": 95,
-    "lat_p99": 99,
-    "lat_p999": 99.9,
-    "lat_p9999": 99.99,
-}
+PERCENTILES = {"lat_p50": 50.0, "lat_p90": 90.0, "lat_p95": 95.0, "lat_p99": 99.0, "lat_p999": 99.9, "lat_p9999": 99.99}
 #: The fio version of a synthetic trial, and the one that older versions of matrix wrote.
 SYNTHETIC, FORMERLY_SYNTHETIC = "synthetic, from the dry machine", "made up by the dry machine"
 _EVIDENCE = 2000  # characters of output in an error
@@ -36,8 +29,7 @@ _EVIDENCE = 2000  # characters of output in an error
 class FioFailed(HarnessBroken):
     """fio gave no usable result; `evidence` is its output."""
 
-    #: There is no JSON at all, so the output is the only evidence.
-    silent = False
+    silent = False  # fio printed no JSON at all, so the output is the only evidence
 
     def __init__(self, brief: str, *, evidence: str = "", resolution: str = "") -> None:
         super().__init__(brief, details=evidence, resolution=resolution)
@@ -52,11 +44,7 @@ class NoJson(FioFailed):
 
 @dataclass(frozen=True, slots=True)
 class Direction:
-    """fio's figures of one direction. Rates are per second of fio's own run time.
-
-    Latencies are total ones in nanoseconds. They are None if fio did not measure them (`gtod_reduce`, plain `json`, no
-    `lat_percentiles`).
-    """
+    """fio's figures of one direction. Latencies are total ones in nanoseconds; None: fio did not measure them."""
 
     bw: float  # bytes/s
     iops: float
@@ -70,8 +58,7 @@ class Direction:
     lat_p999: float | None
     lat_p9999: float | None
     lat_max: float | None
-    #: The latency histogram; None if fio did not print one.
-    latencies: Histogram | None = None
+    latencies: Histogram | None = None  # the latency histogram; None if fio did not print one
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +103,8 @@ def figures_of(jobs: Sequence[Mapping[str, Any]], text: str) -> Figures:
 
 
 def missed_steady_states(jobs: Iterable[Mapping[str, Any]]) -> str:
-    """Return the steady states (fio's `steadystate`) that jobs did not reach, as text."""
-    told = [found for job in jobs if isinstance(found := job.get("steadystate"), dict) and not found.get("attained")]
-    words = (f"{one.get('ss')} over {one.get('duration')} s not reached: {one.get('criterion')}" for one in told)
+    missed = [found for job in jobs if isinstance(found := job.get("steadystate"), dict) and not found.get("attained")]
+    words = (f"{one.get('ss')} over {one.get('duration')} s not reached: {one.get('criterion')}" for one in missed)
     return "; ".join(dict.fromkeys(words))
 
 
@@ -132,7 +118,6 @@ def merge_histograms(histograms: Iterable[Mapping[str, int]]) -> Counter[int]:
 
 
 def jobs_of(whole: Any, text: str) -> list[dict[str, Any]]:
-    """Return the jobs of a document. Raise FioFailed."""
     jobs = whole.get("jobs") if isinstance(whole, dict) else None
     if not isinstance(jobs, list) or not jobs or not all(isinstance(job, dict) for job in jobs):
         raise FioFailed("fio's JSON names no jobs", evidence=_clip(text))
@@ -140,7 +125,6 @@ def jobs_of(whole: Any, text: str) -> list[dict[str, Any]]:
 
 
 def find_json(text: str) -> Any:
-    """Return the JSON object between the first line with an opening brace and the last with a closing one."""
     lines = text.splitlines()
     first = next((number for number, line in enumerate(lines) if line.startswith("{")), None)
     if first is None:
@@ -186,7 +170,9 @@ def _direction(sides: Iterable[Mapping[str, Any]]) -> Direction | None:
     busy = [side for side in sides if _completed(side)]
     if not busy:
         return None
-    longest = max((float(side["lat_ns"]["max"]) for side in busy if _counted(side)), default=None)
+    # If fio did not measure latencies, its zeros have no meaning.
+    counted = [side["lat_ns"] for side in busy if side.get("lat_ns", {}).get("N")]
+    longest = max((float(one["max"]) for one in counted), default=None)
     bins = merge_histograms(side.get("lat_ns", {}).get("bins", {}) for side in busy)
     histogram = Histogram.of(bins) if bins else None
     return Direction(
@@ -194,7 +180,7 @@ def _direction(sides: Iterable[Mapping[str, Any]]) -> Direction | None:
         iops=float(sum(_iops(side) for side in busy)),
         bytes=sum(side["io_bytes"] for side in busy),
         ios=sum(map(_completed, busy)),
-        lat_mean=_mean_latency(busy),
+        lat_mean=_weighted([one["mean"] for one in counted], [one["N"] for one in counted]),
         **_percentiles(busy, histogram, longest),
         lat_max=longest,
         latencies=histogram,
@@ -202,11 +188,7 @@ def _direction(sides: Iterable[Mapping[str, Any]]) -> Direction | None:
 
 
 def _completed(side: Mapping[str, Any]) -> int:
-    """Return the completed requests.
-
-    fio counts requests at submission, but bytes and times at completion. Requests in flight at the end of a ramp (up to
-    the queue depth) are in the latter only.
-    """
+    """Return the completed requests. Those in flight at the end of a ramp are only in fio's count of latencies."""
     return max(int(side["total_ios"]), int(side.get("lat_ns", {}).get("N", 0)))
 
 
@@ -224,27 +206,16 @@ def _percentiles(
     if histogram:
         found = percentiles(histogram.unpack(), [*PERCENTILES.values()])
     elif len(busy) == 1:  # plain `json` has no histogram; for one job, fio's own percentiles are equivalent
-        told = busy[0].get("lat_ns", {}).get("percentile", {})
+        own = busy[0].get("lat_ns", {}).get("percentile", {})
         count = _completed(busy[0])
-        found = [told.get(f"{one:.6f}") if count >= needs(one) else None for one in PERCENTILES.values()]
+        found = [own.get(f"{one:.6f}") if count >= needs(one) else None for one in PERCENTILES.values()]
     else:
         found = [None] * len(PERCENTILES)
     values = (one if one is None else float(one if longest is None else min(one, longest)) for one in found)
     return dict(zip(PERCENTILES, values, strict=True))
 
 
-def _mean_latency(busy: Iterable[Mapping[str, Any]]) -> float | None:
-    counted = [side["lat_ns"] for side in busy if _counted(side)]
-    return _weighted([latency["mean"] for latency in counted], [latency["N"] for latency in counted])
-
-
-def _counted(side: Mapping[str, Any]) -> bool:
-    """Return whether fio measured latencies. If not, its zeros have no meaning."""
-    return bool(side.get("lat_ns", {}).get("N"))
-
-
 def _weighted(values: Sequence[float], weights: Sequence[float]) -> float | None:
-    """Return the weighted mean, or None if all weights are zero."""
     total = sum(weights)
     return sum(value * weight for value, weight in zip(values, weights, strict=True)) / total if total else None
 
@@ -258,19 +229,18 @@ _READ, _WRITE = 0, 1
 _POSITIONS = ("offset", "bytes", "seconds", "bw")
 
 
-def table_by_position(told: str) -> str:
+def table_by_position(output: str) -> str:
     """Return a CSV table of a full pass: offset and rate. Each place ends where the next begins."""
-    rows, before = [], 0
-    for offset, moved, _, last in sorted(_numbers(told, 4)):
-        rows.append(_row(offset, moved, last - before))
-        before = last
-    return _csv(_POSITIONS, rows)
+    places = sorted(_numbers(output, 4))
+    starts = [0, *(last for *_, last in places[:-1])]
+    rows = [_row(at, moved, last - start) for (at, moved, _, last), start in zip(places, starts, strict=False)]
+    return csv_text(_POSITIONS, rows)
 
 
-def table_by_sample(told: str, bs: int) -> str:
+def table_by_sample(output: str, bs: int) -> str:
     """Return the same table for samples: the rate from the first to the last completion at each place."""
-    rows = [_row(offset, moved - bs, last - first) for offset, moved, first, last in sorted(_numbers(told, 4))]
-    return _csv(_POSITIONS, rows)
+    places = sorted(_numbers(output, 4))
+    return csv_text(_POSITIONS, [_row(at, moved - bs, last - first) for at, moved, first, last in places])
 
 
 def _row(offset: int, moved: int, milliseconds: int) -> tuple[int, int, str, str]:
@@ -278,62 +248,49 @@ def _row(offset: int, moved: int, milliseconds: int) -> tuple[int, int, str, str
     return offset, moved, f"{seconds:.3f}", f"{moved / seconds:.0f}" if seconds > 0 else ""
 
 
-def table_by_time(told: str, stretch: float) -> str:
-    """Return a CSV table of rates at the end of each stretch, in seconds from the start of the workload."""
-    rates = {(number, direction): rate * 1024 for number, direction, rate in _numbers(told, 3)}
+def table_by_time(output: str, stretch: float) -> str:
+    rates = {(number, direction): rate * 1024 for number, direction, rate in _numbers(output, 3)}
     numbers = sorted({number for number, _ in rates})
-    rows = [
-        (f"{number * stretch:g}", rates.get((number, _READ), 0), rates.get((number, _WRITE), 0)) for number in numbers
-    ]
-    return _csv(("seconds", "read_bw", "write_bw"), rows)
+    rows = [(f"{at * stretch:g}", rates.get((at, _READ), 0), rates.get((at, _WRITE), 0)) for at in numbers]
+    return csv_text(("seconds", "read_bw", "write_bw"), rows)
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The data moved at one place of a device, or in one stretch of time."""
-
-    #: The column of the position: `offset` or `seconds`.
-    along: str
+    along: str  # the column of the position: `offset` or `seconds`
     at: float
     length: float
-    #: The direction; empty if the table has only one.
-    side: str
+    side: str  # the direction; empty if the table has only one
     moved: float
     seconds: float
 
 
 def parse_pieces(table: str) -> Iterator[Piece]:
-    """Parse a table. Skip rows that users have edited into something else."""
     for row in csv.DictReader(StringIO(table)):
         with suppress(KeyError, TypeError, ValueError):
-            yield from _over_a_device(row) if "offset" in row else _in_time(row)
-
-
-def _over_a_device(row: Mapping[str, str]) -> list[Piece]:
-    moved = float(row["bytes"])
-    return [Piece("offset", float(row["offset"]), moved, "", moved, float(row["seconds"]))]
-
-
-def _in_time(row: Mapping[str, str]) -> list[Piece]:
-    at = float(row["seconds"])
-    return [Piece("seconds", at, 0.0, side, float(row[f"{side}_bw"]), 1.0) for side in ("read", "write")]
+            seconds = float(row["seconds"])
+            if "offset" in row:
+                moved = float(row["bytes"])
+                yield Piece("offset", float(row["offset"]), moved, "", moved, seconds)
+            else:
+                sides = [(side, float(row[f"{side}_bw"])) for side in ("read", "write")]
+                yield from (Piece("seconds", seconds, 0.0, side, rate, 1.0) for side, rate in sides)
 
 
 def mark_synthetic(table: str) -> str:
-    """Mark every row of a table as synthetic."""
     head, *rows = table.splitlines()
     return "".join(f"{line}\n" for line in (f"{head},synthetic", *(f"{row},true" for row in rows)))
 
 
-def _numbers(told: str, count: int) -> Iterator[tuple[int, ...]]:
+def _numbers(output: str, count: int) -> Iterator[tuple[int, ...]]:
     """Return the lines with exactly `count` whole numbers."""
-    for line in told.splitlines():
+    for line in output.splitlines():
         words = line.split("\t")
         if len(words) == count and all(word.isdecimal() for word in words):
             yield tuple(int(word) for word in words)
 
 
-def _csv(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+def csv_text(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     text = StringIO()
     csv.writer(text, lineterminator="\n").writerows((head, *rows))
     return text.getvalue()

@@ -1,14 +1,13 @@
 """The journal of a run: trials, durable before the next one begins.
 
-A journal belongs to one thread at a time. Several processes may open it: writers wait for each other, readers never
-wait.
+A journal belongs to one thread at a time. If several processes open it, writers wait for each other, readers never.
 """
 
 from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from math import sqrt
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -18,14 +17,21 @@ from sqlalchemy.exc import IntegrityError
 
 from runner.base.errors import BadInput, HarnessBroken
 from runner.results import journal_tables as schema
-from runner.results.databases import damage_error, memory_engine, sqlite_engine, sqlite_reader, translate_errors, upsert
+from runner.results.databases import (
+    Database,
+    damage_error,
+    memory_engine,
+    sqlite_engine,
+    sqlite_reader,
+    translate_errors,
+    upsert,
+)
 from runner.results.journal_tables import COLUMNS, latencies_of, row_of, trial_of
 from runner.results.record import Attempt, CellRow, Outcome, Trial
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
-    from types import TracebackType
 
 #: Outcome, attempts and start.
 State = tuple[Any, ...]
@@ -34,7 +40,7 @@ _BUSY_MS = 30_000
 
 
 class AlreadyRecorded(HarnessBroken):
-    """The trial or the lost attempt is in the journal already."""
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,24 +66,20 @@ class MeanTimes:
     stacks: Mapping[str, float] = field(default_factory=dict)  # seconds of the fastest build
 
 
-def _pairs(rows: Iterable[Sequence[Any]]) -> dict[str, float]:
-    return {row[0]: row[1] for row in rows}
-
-
-class Journal:
+class Journal(Database):
     """A journal file. Create it with `open` or `existing`, then close it or use it as a context manager."""
 
     def __init__(self, engine: sa.Engine, name: Path | str) -> None:
-        self._engine = engine
+        super().__init__(engine)
         self._name = name
-        with self._closed_on_trouble(), translate_errors(name):
+        with self._closed_on_error(), translate_errors(name):
             self._connection = engine.connect()
 
     @classmethod
     def open(cls, path: Path, *, synthetic: bool | None = None) -> Self:
         """Open a journal for recording, and create it if it is missing. `synthetic` marks its figures."""
         journal = cls(_engine(path), path)
-        with journal._closed_on_trouble():
+        with journal._closed_on_error():
             journal._prepare(synthetic)
         return journal
 
@@ -88,7 +90,7 @@ class Journal:
             raise BadInput(f"there is no journal at {path}", resolution="name the folder of a run")
         fixed = not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
         journal = cls(sqlite_reader(path) if fixed else _engine(path), path)
-        with journal._closed_on_trouble():
+        with journal._closed_on_error():
             if journal._understood() < schema.JOURNAL.version:
                 if fixed:
                     journal._copy_to_memory()
@@ -96,7 +98,6 @@ class Journal:
         return journal
 
     def _copy_to_memory(self) -> None:
-        """Migrate a copy in memory, because the file is read-only."""
         engine = memory_engine()
         connection = engine.connect()
         with translate_errors(self._name):
@@ -106,26 +107,10 @@ class Journal:
         self.close()
         self._engine, self._connection = engine, connection
 
-    @contextmanager
-    def _closed_on_trouble(self) -> Iterator[None]:
-        try:
-            yield
-        except BaseException:
-            self.close()
-            raise
-
     def close(self) -> None:
         if connection := getattr(self, "_connection", None):
             connection.close()
-        self._engine.dispose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        super().close()
 
     def add_cells(self, cells: Iterable[CellRow]) -> None:
         """Add cells; repeats are harmless. Cells must be known before their trials."""
@@ -134,28 +119,25 @@ class Journal:
             with self._transaction() as connection:
                 last = connection.scalar(sa.select(sa.func.max(schema.cells.c.position)))
                 numbered = [row | {"position": place} for place, row in enumerate(batch, start=(last or 0) + 1)]
-                connection.execute(self._upsert(schema.cells, "name", "axes"), numbered)
+                connection.execute(upsert(self._engine, schema.cells, ["name", "axes"]), numbered)
 
     def begin(self, cell: str, round_number: int, attempt: int, boot_id: str, started: str = "") -> None:
         """Record the start of an attempt durably. If it crashes the host, the next run can see that."""
         row = {"cell": cell, "round": round_number, "attempt": attempt, "boot_id": boot_id, "started": started}
         with self._transaction() as connection:
-            connection.execute(self._upsert(schema.begun, "boot_id", "started"), row)
+            connection.execute(upsert(self._engine, schema.begun, ["boot_id", "started"]), row)
 
     def withdraw(self, cell: str, round_number: int) -> None:
         """Remove a started attempt that the user interrupted. That is no failure of the cell."""
         with self._transaction() as connection:
-            connection.execute(
-                sa.delete(schema.begun).where(schema.begun.c.cell == cell, schema.begun.c.round == round_number)
-            )
+            connection.execute(sa.delete(schema.begun).filter_by(cell=cell, round=round_number))
 
     def record(self, trial: Trial) -> None:
         """Record a trial durably. Raise AlreadyRecorded for a second trial of the same cell and round."""
-        ended = sa.delete(schema.begun).where(schema.begun.c.cell == trial.cell, schema.begun.c.round == trial.round)
         try:
             with self._transaction() as connection:
                 connection.execute(sa.insert(schema.trials), row_of(trial) | latencies_of(trial))
-                connection.execute(ended)
+                connection.execute(sa.delete(schema.begun).filter_by(cell=trial.cell, round=trial.round))
         except IntegrityError as problem:
             if (trial.cell, trial.round) in self.recorded_identities():
                 raise AlreadyRecorded(f"trial {trial.round} of cell {trial.cell} is recorded already") from problem
@@ -179,71 +161,55 @@ class Journal:
     def retry_counts(self) -> dict[tuple[str, int], int]:
         """Return the attempts that each trial had when it was last taken back."""
         table = schema.retried.c
-        with self._transaction() as connection:
-            most = sa.select(table.cell, table.round, sa.func.max(table.attempts)).group_by(table.cell, table.round)
-            return {(cell, round_number): attempts for cell, round_number, attempts in connection.execute(most).all()}
+        most = sa.select(table.cell, table.round, sa.func.max(table.attempts)).group_by(table.cell, table.round)
+        return {(cell, round_number): attempts for cell, round_number, attempts in self._rows(most)}
 
     def record_lost(self, attempt: Attempt) -> None:
-        """Record an attempt that lost its rig."""
-        row = {name: getattr(attempt, name) for name in ("cell", "round", "number", "started", "reason", "tail")}
-        begun = schema.begun.c
-        ended = sa.delete(schema.begun).where(
-            begun.cell == attempt.cell, begun.round == attempt.round, begun.attempt == attempt.number
-        )
+        identity = {"cell": attempt.cell, "round": attempt.round, "attempt": attempt.number}
         try:
             with self._transaction() as connection:
-                connection.execute(sa.insert(schema.attempts), row)
-                connection.execute(ended)
+                connection.execute(sa.insert(schema.attempts), asdict(attempt))
+                connection.execute(sa.delete(schema.begun).filter_by(**identity))
         except IntegrityError as problem:
             which = f"attempt {attempt.number} at trial {attempt.round} of cell {attempt.cell}"
             raise AlreadyRecorded(f"{which} is recorded already") from problem
 
     def record_set_up(self, round_number: int, stack: str, seconds: float) -> None:
-        """Record the seconds that a stack took to build."""
         with self._transaction() as connection:
             connection.execute(sa.insert(schema.batches), {"round": round_number, "stack": stack, "seconds": seconds})
 
     def set_up_times(self) -> list[tuple[str, float]]:
-        """Return the name and build time of every stack, once for each build."""
         table = schema.batches.c
-        return [(key, seconds) for key, seconds in self._rows(sa.select(table.stack, table.seconds).order_by(table.id))]
+        return list(self._rows(sa.select(table.stack, table.seconds).order_by(table.id)))
 
     def recorded_identities(self) -> set[tuple[str, int]]:
-        """Return the identities (cell, round) of all recorded trials."""
-        rows = self._rows(sa.select(schema.trials.c.cell, schema.trials.c.round))
-        return {(row[0], row[1]) for row in rows}
+        return set(self._rows(sa.select(schema.trials.c.cell, schema.trials.c.round)))
 
     def states(self) -> dict[tuple[str, int], State]:
-        """Return a state of each recorded trial, to detect changes."""
         table = schema.trials.c
         query = sa.select(table.cell, table.round, table.outcome, table.attempts, table.started)
         return {(row[0], row[1]): tuple(row[2:]) for row in self._rows(query)}
 
     def trials_of(self, identities: Collection[tuple[str, int]]) -> list[Trial]:
-        """Return some of the trials in order of recording."""
         table = schema.trials.c
         cells = sorted({cell for cell, _ in identities})
         rows = self._rows(sa.select(*COLUMNS).where(table.cell.in_(cells)).order_by(table.id))
         return [trial_of(row) for row in rows if (row[0], row[1]) in identities]
 
     def trials(self) -> Iterator[Trial]:
-        """Yield all trials in order of recording."""
-        query = sa.select(*COLUMNS).order_by(schema.trials.c.id)
-        return map(trial_of, self._rows(query))
+        return map(trial_of, self._rows(sa.select(*COLUMNS).order_by(schema.trials.c.id)))
 
     def cells(self) -> list[CellRow]:
-        """Return all cells in the order in which they were added."""
         table = schema.cells.c
         query = sa.select(table.id, table.name, table.axes, table.position).order_by(table.position, table.id)
         return [CellRow(*row) for row in self._rows(query)]
 
     def attempts(self) -> list[Attempt]:
-        """Return all attempts that lost their rig."""
-        return [Attempt(*row) for row in self._rows(_sorted(schema.attempts, "cell", "round", "number"))]
+        return [Attempt(*row) for row in self._rows(sa.select(schema.attempts).order_by("cell", "round", "number"))]
 
     def unended_attempts(self) -> list[UnendedAttempt]:
-        """Return all attempts without an end."""
-        return [UnendedAttempt(*row) for row in self._rows(_sorted(schema.begun, "cell", "round", "attempt"))]
+        query = sa.select(schema.begun).order_by("cell", "round", "attempt")
+        return [UnendedAttempt(*row) for row in self._rows(query)]
 
     def cell(self, id_: str) -> CellRow:
         table = schema.cells.c
@@ -251,7 +217,6 @@ class Journal:
         return CellRow(id_, name, axes, position)
 
     def record_trouble(self, at: str, what: str) -> None:
-        """Record trouble outside of measurements."""
         with self._transaction() as connection:
             connection.execute(sa.insert(schema.troubles), {"at": at, "what": what})
 
@@ -259,16 +224,14 @@ class Journal:
         return [what for (what,) in self._rows(sa.select(schema.troubles.c.what).order_by(schema.troubles.c.id))]
 
     def mean_times(self) -> MeanTimes:
-        """Return mean durations so far, for estimates."""
-        trials = schema.trials.c
-        means = sa.select(sa.func.avg(trials.seconds - trials.runtime), sa.func.avg(trials.write_bw))
-        ((overhead, written),) = self._rows(means.where(trials.outcome == Outcome.MEASURED.value))
-        ((setup,),) = self._rows(sa.select(sa.func.avg(schema.batches.c.seconds)))
+        trials, batches = schema.trials.c, schema.batches.c
         measured = trials.outcome == Outcome.MEASURED.value
+        means = sa.select(sa.func.avg(trials.seconds - trials.runtime), sa.func.avg(trials.write_bw))
+        ((overhead, written),) = self._rows(means.where(measured))
+        ((setup,),) = self._rows(sa.select(sa.func.avg(batches.seconds)))
         cells = self._rows(sa.select(trials.cell, sa.func.avg(trials.seconds)).where(measured).group_by(trials.cell))
-        batches = schema.batches.c
         stacks = self._rows(sa.select(batches.stack, sa.func.min(batches.seconds)).group_by(batches.stack))
-        return MeanTimes(setup, overhead, written, tuple(self._scatter()), _pairs(cells), _pairs(stacks))
+        return MeanTimes(setup, overhead, written, tuple(self._scatter()), dict(cells), dict(stacks))
 
     def _scatter(self) -> Iterator[float]:
         trials = schema.trials.c
@@ -280,13 +243,12 @@ class Journal:
                 yield sqrt(max(0.0, of_squares - mean * mean) * count / (count - 1)) / mean
 
     def _prepare(self, synthetic: bool | None = None) -> None:
-        """Create the tables in an empty file, or migrate older ones."""
         with self._transaction(immediate=True) as connection:
             self._check(connection)
             schema.JOURNAL.prepare(connection, self._name)
             if synthetic is not None:
                 row = {"key": schema.SYNTHETIC, "value": str(synthetic).lower()}
-                connection.execute(self._upsert(schema.meta, "value"), row)
+                connection.execute(upsert(self._engine, schema.meta, ["value"]), row)
 
     def _understood(self) -> int:
         """Return the schema version. Raise for a damaged, foreign or newer file."""
@@ -299,9 +261,6 @@ class Journal:
         if verdict != "ok":
             raise damage_error(self._name, str(verdict))
 
-    def _upsert(self, table: sa.Table, *columns: str) -> Any:
-        return upsert(self._engine, table, columns)
-
     @contextmanager
     def _transaction(self, *, immediate: bool = False) -> Iterator[sa.Connection]:
         with translate_errors(self._name):
@@ -313,10 +272,6 @@ class Journal:
         """Fetch all rows at once: an open cursor would block the checkpoint of the log."""
         with self._transaction() as connection:
             return cast("Sequence[tuple[Any, ...]]", connection.execute(query).all())
-
-
-def _sorted(table: sa.Table, *columns: str) -> sa.Executable:
-    return sa.select(table).order_by(*columns)
 
 
 def _engine(path: Path) -> sa.Engine:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from runner.base.errors import Exit, MatrixError
+from runner.base.files import try_lock
 from runner.results.databases import sqlite_reader, translate_errors
 from runner.results.journal_tables import attempts, begun, cells, trials
 from runner.results.record import Outcome
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 
 class State(StrEnum):
-    """The state of a run."""
-
     RUNNING = "running"
     INTERRUPTED = "interrupted"
     FINISHED = "finished"
@@ -36,8 +35,6 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The process that holds the lock of a run."""
-
     pid: str
     host: str
     since: datetime
@@ -45,8 +42,6 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class ActiveTrial:
-    """A trial in progress."""
-
     name: str
     round: int
     attempt: int
@@ -55,8 +50,6 @@ class ActiveTrial:
 
 @dataclass(frozen=True, slots=True)
 class LastTrial:
-    """The latest recorded trial."""
-
     name: str
     round: int
     outcome: str
@@ -65,19 +58,12 @@ class LastTrial:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The recorded part of a run."""
-
     cells: int = 0
-    #: Cells with a measured trial.
-    measured: int = 0
-    #: Broken cells by name, with reasons.
-    broken: Mapping[str, str] = field(default_factory=dict)
-    #: Trials by outcome.
-    outcomes: Mapping[str, int] = field(default_factory=dict)
-    #: Trials that the current process recorded.
-    recent: int = 0
-    #: Attempts that lost their rig.
-    lost: int = 0
+    measured: int = 0  # cells with a measured trial
+    broken: Mapping[str, str] = field(default_factory=dict)  # broken cells by name, with reasons
+    outcomes: Mapping[str, int] = field(default_factory=dict)  # trials by outcome
+    recent: int = 0  # trials that the current process recorded
+    lost: int = 0  # attempts that lost their rig
     underway: Sequence[ActiveTrial] = ()
     last: LastTrial | None = None
 
@@ -94,7 +80,6 @@ def derive_state(*, finished: bool, exit: int | None, held: bool) -> State:  # n
 
 
 def progress_by_cell(names: Mapping[str, str], by_cell: Sequence[tuple[Any, ...]]) -> Progress:
-    """Sum up rows of cell, outcome, number of trials, and reason."""
     outcomes = Counter[str]()
     for _, outcome, count, _ in by_cell:
         outcomes[outcome] += count
@@ -107,11 +92,7 @@ def progress_by_cell(names: Mapping[str, str], by_cell: Sequence[tuple[Any, ...]
 
 
 def find_holder(folder: Path) -> Holder | None:
-    """Return the process that holds the lock of a run, or None.
-
-    A process signs the lock and removes the signature at its end. A signature without a lock means that the process was
-    killed. To find out, take a shared lock for an instant; `RunFolder.locked` retries that long.
-    """
+    """Return the process that holds the lock of a run, or None. A signature without a lock is of a killed process."""
     try:
         file = (folder / LOCK).open()
     except FileNotFoundError:
@@ -120,18 +101,13 @@ def find_holder(folder: Path) -> Holder | None:
         pid, _, host = file.read().strip().partition(" on ")
         if not pid:
             return None
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not try_lock(file.fileno(), fcntl.LOCK_SH):  # for an instant; `RunFolder.locked` retries that long
             return Holder(pid, host, datetime.fromtimestamp((folder / LOCK).stat().st_mtime, UTC))
     return None
 
 
 def observe_run(folder: RunFolder) -> tuple[RunFolder, Holder | None]:
-    """Return the current state of a run, and the process that holds its lock.
-
-    Read both again without a lock: a run that ended or began after the first read would look interrupted.
-    """
+    """Return a run and its holder. Both are read again without a lock, as the run may have ended or begun meanwhile."""
     if folder.manifest.finished:
         return folder, None
     if holder := find_holder(folder.path):
@@ -155,7 +131,6 @@ def readable_runs(results: Path) -> tuple[list[RunFolder], dict[str, str]]:
 
 
 def has_results(folder: RunFolder) -> bool:
-    """Return whether at least one trial was measured. A damaged journal has no results."""
     measured = sa.select(trials.c.id).where(trials.c.outcome == Outcome.MEASURED.value).limit(1)
     with suppress(MatrixError), _reading(folder.journal) as connection:
         return connection is not None and bool(_rows(connection, measured))
@@ -170,12 +145,17 @@ def read_progress(folder: RunFolder, since: datetime | None = None) -> Progress:
         names = dict(_rows(connection, sa.select(cells.c.id, cells.c.name)))
         found = progress_by_cell(names, _rows(connection, _BY_CELL))
         now = since.isoformat(timespec="milliseconds") if since else ""
+        active = sa.select(begun.c.cell, _round(connection, begun), begun.c.attempt, begun.c.started)
+        active = active.where(begun.c.started >= now).order_by(begun.c.started)
+        last = sa.select(trials.c.cell, _round(connection, trials), trials.c.outcome, trials.c.started)
+        last = last.order_by(trials.c.id.desc())
         return replace(
             found,
             recent=len(_rows(connection, sa.select(trials.c.id).where(trials.c.started >= now))) if now else 0,
             lost=len(_rows(connection, sa.select(attempts.c.cell))),
-            underway=[ActiveTrial(names[cell], *rest) for cell, *rest in _begun(connection, now)] if now else (),
-            last=next((LastTrial(names[cell], *rest) for cell, *rest in _last(connection)), None),
+            # Attempts of killed processes stay in the journal until the run repeats them.
+            underway=[ActiveTrial(names[cell], *rest) for cell, *rest in _rows(connection, active)] if now else (),
+            last=next((LastTrial(names[cell], *rest) for cell, *rest in _rows(connection, last.limit(1))), None),
         )
 
 
@@ -202,19 +182,7 @@ def _rows(connection: sa.Connection, query: sa.Executable) -> list[tuple[Any, ..
     return [tuple(row) for row in connection.execute(query)]
 
 
-def _last(connection: sa.Connection) -> list[tuple[Any, ...]]:
-    """Return the latest recorded trial, if there is one."""
-    query = sa.select(trials.c.cell, _round(connection, trials), trials.c.outcome, trials.c.started)
-    return _rows(connection, query.order_by(trials.c.id.desc()).limit(1))
-
-
-def _begun(connection: sa.Connection, since: str) -> list[tuple[Any, ...]]:
-    """Return the active attempts. Those of killed processes stay in the journal until the run repeats them."""
-    query = sa.select(begun.c.cell, _round(connection, begun), begun.c.attempt, begun.c.started)
-    return _rows(connection, query.where(begun.c.started >= since).order_by(begun.c.started))
-
-
 def _round(connection: sa.Connection, table: sa.Table) -> sa.ColumnElement[Any]:
     """Return the column of the round. It has another name in a journal that was not migrated yet."""
-    there = {column["name"] for column in sa.inspect(connection).get_columns(table.name)}
-    return table.c.round if table.c.round.name in there else sa.column("block")
+    columns = {column["name"] for column in sa.inspect(connection).get_columns(table.name)}
+    return table.c.round if table.c.round.name in columns else sa.column("block")

@@ -13,19 +13,14 @@ if TYPE_CHECKING:
 
     from runner.results.fio_output import Figures
 
-#: The note of a trial that did not reach its steady state.
-UNSETTLED = "unsettled"
+UNSETTLED = "unsettled"  # the note of a trial that did not reach its steady state
 #: The note of a trial whose host could not keep up with its simulated disks: by how much.
 HOST_LIMITED = "host_limited"
-#: The environment key of a run that chose its trials by open guidelines.
-STEERED = "until-decided"
+STEERED = "until-decided"  # the environment key of a run that chose its trials by open guidelines
 
 
 class Outcome(StrEnum):
-    """The outcome of a trial.
-
-    Only `measured` has figures. `broken` means the harness or the set-up, never low speed.
-    """
+    """The outcome of a trial. `broken` means the harness or the set-up, never low speed."""
 
     MEASURED = "measured"
     BROKEN = "broken"
@@ -39,14 +34,11 @@ class CellRow:
     id: str
     name: str
     axes: Mapping[str, str]
-    #: Its position in the matrix; None in old records.
-    position: int | None = field(default=None, compare=False)
+    position: int | None = field(default=None, compare=False)  # its position in the matrix; None in old records
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One setting: the declared value (None: record only) and the value in the kernel."""
-
     setting: str
     wanted: str | None
     got: str
@@ -76,8 +68,6 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt at a trial that lost its rig. A later attempt may have succeeded."""
-
     cell: str
     round: int
     number: int
@@ -105,8 +95,6 @@ class Host(BaseModel):
 
 
 class Revision(BaseModel):
-    """The git revision of the folder of the matrix."""
-
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     commit: str
@@ -129,8 +117,6 @@ class DiskFacts(BaseModel):
 
 
 class Digests(BaseModel):
-    """Digests of the input files."""
-
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     matrix: str = ""
@@ -147,7 +133,7 @@ def flatten_environment(
     for number, disk in enumerate(disks):
         found |= {f"disk{number}.{name}": _text(value) for name, value in disk.model_dump().items()}
     found |= {f"digest.{name}": value for name, value in digests.model_dump().items()}
-    found |= {f"{kernel}: {name}": text for kernel, told in versions.items() for name, text in told.items()}
+    found |= {f"{kernel}: {name}": text for kernel, tools in versions.items() for name, text in tools.items()}
     return {name: text for name, text in found.items() if text}
 
 

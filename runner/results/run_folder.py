@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from runner.base.errors import BadInput
-from runner.base.files import remove_temporaries, sync_folder, write_atomically, write_durably, write_whole
+from runner.base.files import remove_temporaries, sync_folder, try_lock, write_atomically, write_durably, write_whole
 from runner.results.databases import translate_errors
 from runner.results.disk_health import Health
 from runner.results.record import STEERED, Digests, DiskFacts, Host, Revision, flatten_environment
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MANIFEST = "manifest.json"
-#: Suffix of a run folder under construction. Its name begins with a dot.
-HALF = ".half"
+HALF = ".half"  # suffix of a run folder under construction; its name begins with a dot
 
 
 def run_folders(results: Path) -> list[Path]:
@@ -43,10 +42,8 @@ def run_folders(results: Path) -> list[Path]:
 
 
 def _is_run(folder: Path) -> bool:
-    if folder.name.startswith(".") and folder.name.endswith(HALF):
-        return False
     try:
-        return (folder / MANIFEST).is_file()
+        return not (folder.name.startswith(".") and folder.name.endswith(HALF)) and (folder / MANIFEST).is_file()
     except OSError:
         return True  # permission denied: the error appears when someone opens it
 
@@ -59,12 +56,10 @@ def state_of(folder: Path) -> str:
         return ""
 
 
-#: The lock of the process that runs. It contains its process id and host.
-LOCK = ".lock"
+LOCK = ".lock"  # the lock of the process that runs, with its process id and host
 #: Retries: an observer may take the lock of a killed run for an instant to test it.
 _TRIES, _INSTANT = 20, 0.005
-#: The folder of tear-down scripts of stacks that may be up.
-STANDING = "standing"
+STANDING = "standing"  # the folder of tear-down scripts of stacks that may be up
 #: Errors of a rename to a name in use: a folder with content, or a file.
 _TAKEN = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR})
 _PART = re.compile(r"[A-Za-z0-9._=,+@%-]{1,255}")
@@ -72,12 +67,10 @@ _FOREIGN = re.compile(r"[^A-Za-z0-9._=,+@%-]+")
 
 
 class InUse(BadInput):
-    """Another process uses the run, or adds it to a store."""
+    pass
 
 
 class Manifest(BaseModel):
-    """The description of a run, complete enough to interpret its numbers years later."""
-
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     format: Literal[2, 3] = 3
@@ -130,12 +123,8 @@ class Manifest(BaseModel):
 
     @property
     def environment(self) -> dict[str, str]:
-        steered = {STEERED: "yes"} if self.steered else {}
-        return {
-            "seed": str(self.seed),
-            **steered,
-            **flatten_environment(self.host, self.disks, self.digests, self.versions),
-        }
+        found = {"seed": str(self.seed)} | ({STEERED: "yes"} if self.steered else {})
+        return found | flatten_environment(self.host, self.disks, self.digests, self.versions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,12 +143,9 @@ class RunFolder:
         return self.path.joinpath("cells", *parts_of(name))
 
     def put(self, cell: str, round_number: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str:
-        """Save the scripts of a cell and the outputs of one trial. Return the folder of the trial, relative to the run.
-
-        A script that differs from earlier trials of the cell goes to the folder of the trial. Files are not synced,
-        which would cost as much as a short trial; the journal is. But each file is complete or absent, because half a
-        script may pass when run by hand.
-        """
+        """Save the scripts of a cell and the outputs of a trial. Return its folder, relative to the run."""
+        # Files are not synced, which would cost as much as a short trial. But each is complete or absent, because half
+        # a script may pass when run by hand. A script that differs from earlier trials goes to the trial's folder.
         folder = self.cell(cell)
         trial = folder / f"trial-{round_number}"
         with translate_errors(trial):
@@ -168,9 +154,9 @@ class RunFolder:
             except FileExistsError:  # an earlier attempt, perhaps killed here
                 remove_temporaries(folder)
                 remove_temporaries(trial)
-            there = {name: _content(folder / name) for name in scripts}
-            other = {name: text for name, text in scripts.items() if there[name] not in {None, _encoded(text)}}
-            _write_texts(folder, {name: text for name, text in scripts.items() if there[name] is None})
+            known = {name: _content(folder / name) for name in scripts}
+            other = {name: text for name, text in scripts.items() if known[name] not in {None, _encoded(text)}}
+            _write_texts(folder, {name: text for name, text in scripts.items() if known[name] is None})
             _write_texts(trial, {**other, **outputs})
         return str(trial.relative_to(self.path))
 
@@ -195,22 +181,16 @@ class RunFolder:
                 trial.rename(trial.with_name(f"{trial.name}-attempt-{attempts}"))
 
     def update_manifest(self, **changes: object) -> RunFolder:
-        """Replace fields of the manifest, also on disk."""
         manifest = Manifest.model_validate(self.manifest.model_dump() | changes)
         write_atomically(self.path / MANIFEST, _json(manifest))
         return RunFolder(self.path, manifest)
 
     def state(self) -> str:
-        """Return a text that changes with the manifest."""
         return state_of(self.path)
 
     @contextmanager
     def feeding(self, *, wait: bool) -> Iterator[None]:
-        """Hold the lock for writing this run to shared stores. Measurement has a separate lock.
-
-        With `wait`, wait for another holder; without, raise InUse. On a read-only file system there is no lock, because
-        no run can write there.
-        """
+        """Hold the lock for writing this run to shared stores. A read-only file system needs none."""
         if not os.access(self.path, os.W_OK):
             yield
             return
@@ -218,10 +198,10 @@ class RunFolder:
         with translate_errors(lock):
             file = lock.open("a+")
         with file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            except BlockingIOError:
-                raise InUse(f"{self.path} is being added to a store by another process") from None
+            if wait:
+                fcntl.flock(file, fcntl.LOCK_EX)
+            elif not try_lock(file.fileno(), fcntl.LOCK_EX):
+                raise InUse(f"{self.path} is being added to a store by another process")
             yield
 
     @contextmanager
@@ -232,9 +212,15 @@ class RunFolder:
             file = lock.open("a+")
         with file:
             if not _locks(file):
-                raise _taken(self.path, lock.read_text().strip())
+                signature = lock.read_text().strip()
+                raise InUse(
+                    f"{self.path} is in use by {f'process {signature}' if signature else 'another process'}",
+                    resolution="wait for it to end, stop it, or start another run with `--fresh`",
+                )
             with translate_errors(lock):
-                _sign(file)
+                file.truncate(0)
+                file.write(f"{os.getpid()} on {socket.gethostname()}\n")
+                file.flush()
                 remove_temporaries(self.path)
             try:
                 yield
@@ -260,7 +246,7 @@ def create(results: Path, manifest: Manifest, name: str | None = None) -> RunFol
                 write_durably(half / "matrix.yaml", manifest.text.encode())
                 write_durably(half / MANIFEST, content)
                 sync_folder(half)
-                folder = _put_in_place(half, name or _readable_name(manifest))
+                folder = _put_in_place(half, name or _default_name(manifest))
         except BaseException:
             shutil.rmtree(half, ignore_errors=True)
             raise
@@ -281,11 +267,9 @@ def _held(folder: Path, *, wait: bool = True) -> Iterator[bool]:
     """Lock a folder. Yield False if another process has it, or the file system cannot lock folders."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        try:
+        held = False
+        with suppress(OSError):
             fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except OSError:
-            held = False
-        else:
             held = True
         yield held
     finally:
@@ -293,7 +277,6 @@ def _held(folder: Path, *, wait: bool = True) -> Iterator[bool]:
 
 
 def load(folder: Path) -> RunFolder:
-    """Load the run in a folder. Raise BadInput if there is none."""
     manifest = folder / MANIFEST
     with translate_errors(manifest):
         if not manifest.is_file():
@@ -314,7 +297,6 @@ def load(folder: Path) -> RunFolder:
 
 
 def latest(found: Iterable[RunFolder]) -> RunFolder | None:
-    """Return the run with the latest start."""
     return max(found, key=lambda run: (run.manifest.started, run.path.stat().st_mtime_ns), default=None)
 
 
@@ -338,7 +320,7 @@ def _put_in_place(half: Path, name: str) -> Path:
     raise AssertionError("unreachable")
 
 
-def _readable_name(manifest: Manifest) -> str:
+def _default_name(manifest: Manifest) -> str:
     started = datetime.fromisoformat(manifest.started).astimezone(UTC)
     words = (manifest.matrix[:100], manifest.machine[:50], f"{started:%Y%m%d-%H%M%S}")
     return "-".join(_FOREIGN.sub("_", word).strip(".") for word in words)
@@ -368,31 +350,12 @@ def _encoded(text: str) -> bytes:
 
 
 def _locks(file: TextIO) -> bool:
-    """Try to take the lock. Return False if another process holds it."""
     for _ in range(_TRIES):
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(_INSTANT)
-        else:
+        if try_lock(file.fileno(), fcntl.LOCK_EX):
             return True
+        time.sleep(_INSTANT)
     return False
-
-
-def _sign(lock: TextIO) -> None:
-    """Write this process into the lock file."""
-    lock.truncate(0)
-    lock.write(f"{os.getpid()} on {socket.gethostname()}\n")
-    lock.flush()
 
 
 def _json(manifest: Manifest) -> bytes:
     return manifest.model_dump_json(indent=2).encode() + b"\n"
-
-
-def _taken(folder: Path, signature: str) -> InUse:
-    holder = f"process {signature}" if signature else "another process"
-    return InUse(
-        f"{folder} is in use by {holder}",
-        resolution="wait for it to end, stop it, or start another run with `--fresh`",
-    )

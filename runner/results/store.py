@@ -1,7 +1,6 @@
 """The shared store: trials of many runs in one database, SQLite by default, or PostgreSQL.
 
-The journals of runs are the source. Missing trials can be added again, in any order and any number of times, with the
-same result. Only the holder of `RunFolder.feeding` writes a run.
+The journals of runs are the source: missing trials can be added again, in any order and any number of times.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -19,6 +19,7 @@ from sqlalchemy.exc import DBAPIError
 from runner.base.errors import BadInput, HarnessBroken
 from runner.results import store_tables as tables
 from runner.results.databases import (
+    Database,
     memory_engine,
     postgresql_engine,
     sqlite_engine,
@@ -27,22 +28,18 @@ from runner.results.databases import (
     upsert,
 )
 from runner.results.journal_tables import LATENCIES, latencies_of, row_of
-from runner.results.observe import progress_by_cell
-from runner.results.record import HOST_LIMITED, STEERED, UNSETTLED, CellRow, Outcome
+from runner.results.observe import Progress, progress_by_cell
+from runner.results.record import HOST_LIMITED, STEERED, UNSETTLED, CellRow, Outcome, Trial
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-    from types import TracebackType
 
     from runner.results.journal import Journal, State
-    from runner.results.observe import Progress
-    from runner.results.record import Trial
     from runner.results.run_folder import RunFolder
     from runner.results.store_tables import Address
 
 _BATCH = 500
-#: Milliseconds. Other writers finish fast; a longer lock must not delay a run.
-_BUSY_MS = 5_000
+_BUSY_MS = 5_000  # milliseconds. Other writers finish fast; a longer lock must not delay a run.
 #: Up to this many values go into a condition. Beyond it, read all rows and filter here.
 _FEW = 400
 _KEY = ("run", "cell", "round")
@@ -53,8 +50,6 @@ _TRIAL_COLUMNS = tuple(column.name for column in tables.trials.columns if column
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """A run as the store knows it."""
-
     id: str
     name: str
     matrix: str
@@ -72,23 +67,24 @@ class RunRow:
     environment: Mapping[str, str]
     part: str = ""
     exit: int | None = None
-    #: At least one of its trials was measured.
-    measured: bool = True
+    measured: bool = True  # at least one of its trials was measured
 
     @property
     def steered(self) -> bool:
-        """Return whether open guidelines chose its trials."""
         return STEERED in self.environment
 
 
 @dataclass(frozen=True, slots=True)
 class CellOfRun:
-    """A cell of one run."""
-
     run: str
     cell: CellRow
 
 
+#: Columns of a run that are fields of its manifest.
+_FROM_MANIFEST = (
+    *("matrix", "machine", "synthetic", "fingerprint", "started", "finished", "planned"),
+    *("confidence", "until", "least", "most", "part", "exit"),
+)
 _MEASURED = sa.exists().where(
     tables.trials.c.run == tables.runs.c.id, tables.trials.c.outcome == Outcome.MEASURED.value
 )
@@ -98,15 +94,14 @@ _RUN_ROW = (
 )
 
 
-class SharedStore:
+class SharedStore(Database):
     """A store. Create it with `open` or `existing`, then close it or use it as a context manager."""
 
     def __init__(self, engine: sa.Engine, address: Address, *, fixed: bool = False) -> None:
-        self._engine, self.address = engine, address
-        #: The store is read-only.
-        self.fixed = fixed
-        #: Number of transactions, as a sign of progress.
-        self.turns = 0
+        super().__init__(engine)
+        self.address = address
+        self.fixed = fixed  # it is read-only
+        self.turns = 0  # number of transactions, as a sign of progress
         self._trials = upsert(engine, tables.trials, _TRIAL_COLUMNS)
         self._cells = upsert(engine, tables.cells, ("name", "axes", "position"))
         self._runs = upsert(engine, tables.runs, _RUN_COLUMNS)
@@ -127,7 +122,7 @@ class SharedStore:
             os.access(path, os.W_OK) for path in (address.file, address.file.parent)
         )
         store = cls(sqlite_reader(address.file) if address.file and fixed else _engine(address), address, fixed=fixed)
-        with store._closed_on_trouble(), store._transaction() as connection:
+        with store._closed_on_error(), store._transaction() as connection:
             empty = not fixed and not sa.inspect(connection).get_table_names()
             version = 0 if empty else tables.SHARED.understood(connection, str(address))
             if fixed and version < tables.SHARED.version:
@@ -140,49 +135,24 @@ class SharedStore:
         return store if fixed or version == tables.SHARED.version else store._prepared()
 
     def _prepared(self) -> Self:
-        with self._closed_on_trouble(), self._transaction(immediate=True) as connection:
+        with self._closed_on_error(), self._transaction(immediate=True) as connection:
             tables.SHARED.prepare(connection, str(self.address))
         return self
 
-    @contextmanager
-    def _closed_on_trouble(self) -> Iterator[None]:
-        try:
-            yield
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        self._engine.dispose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def add(self, run: str, cell: CellRow, trial: Trial) -> None:
-        """Add a trial of a run, or replace it."""
         with self._transaction(immediate=True) as connection:
             self._put(connection, run, [cell], [trial])
 
     def catch_up(self, folder: RunFolder, journal: Journal) -> int:
-        """Make the store equal to the journal of a run, and return the number of added trials. The caller holds
-        `feeding`.
-
-        Write in batches of few cells, so that other processes can write in between.
-        """
+        """Make the store equal to the journal of a run, under its `feeding` lock. Return the number of added trials."""
         run = folder.manifest.identity
         state = folder.state()
         self._put_run(folder, "")
-        there, here = journal.states(), self.states(run)
-        gone = [key for key in here if key not in there]
-        missing = sorted(key for key, one in there.items() if here.get(key) != one)
-        self._remove(run, gone)
+        recorded, stored = journal.states(), self.states(run)
+        missing = sorted(key for key, one in recorded.items() if stored.get(key) != one)
+        self._remove(run, [key for key in stored if key not in recorded])
         known = {cell.id: cell for cell in journal.cells()} if missing else {}
-        for start in range(0, len(missing), _BATCH):
+        for start in range(0, len(missing), _BATCH):  # so that other processes can write in between
             chosen = set(missing[start : start + _BATCH])
             batch = journal.trials_of(chosen)
             with self._transaction(immediate=True) as connection:
@@ -220,28 +190,28 @@ class SharedStore:
             kept = latencies_of(trial)
             if any(kept.values()):
                 latencies.append({name: row[name] for name in _KEY} | kept)
-        told = [{"digest": digest, "content": readings[digest]} for digest in sorted(readings)]
-        known = [_cell_row(run, cell) for cell in cells]
-        every = ((self._readings, told), (self._cells, known), (self._trials, rows), (self._latencies, latencies))
-        for statement, content_ in every:
-            if content_:
-                connection.execute(statement, content_)
+        contents = [{"digest": digest, "content": readings[digest]} for digest in sorted(readings)]
+        for statement, batch in (
+            (self._readings, contents),
+            (self._cells, [_cell_row(run, cell) for cell in cells]),
+            (self._trials, rows),
+            (self._latencies, latencies),
+        ):
+            if batch:
+                connection.execute(statement, batch)
 
     def _remove(self, run: str, keys: Sequence[tuple[str, int]]) -> None:
         if not keys:
             return
         gone = [{"of": cell, "at": round_number} for cell, round_number in keys]
+        which = {"run": run, "cell": sa.bindparam("of"), "round": sa.bindparam("at")}
         with self._transaction(immediate=True) as connection:
             for table in (tables.trials, tables.latencies):
-                which = sa.delete(table).where(
-                    table.c.run == run, table.c.cell == sa.bindparam("of"), table.c.round == sa.bindparam("at")
-                )
-                connection.execute(which, gone)
+                connection.execute(sa.delete(table).filter_by(**which), gone)
 
     def complete_states(self) -> set[str]:
-        """Return the states of runs that are complete in the store."""
         query = sa.select(tables.runs.c.settled).where(tables.runs.c.settled != "")
-        return {one for (one,) in self._rows(query)}
+        return {state for (state,) in self._rows(query)}
 
     def states(self, run: str) -> dict[tuple[str, int], State]:
         """Return the state of each stored trial of a run, to detect changes."""
@@ -250,25 +220,21 @@ class SharedStore:
         return {(row[0], row[1]): tuple(row[2:]) for row in self._rows(query.where(table.run == run))}
 
     def runs(self) -> list[RunRow]:
-        """Return all runs, latest first."""
         order = (tables.runs.c.started.desc(), tables.runs.c.name.desc(), tables.runs.c.id)
         return [RunRow(*row) for row in self._rows(sa.select(*_RUN_ROW).order_by(*order))]
 
     def progress(self, run: str) -> Progress:
-        """Return the progress of a run; cells without a trial are unknown here."""
         table = tables.trials.c
         counts = sa.select(table.cell, table.outcome, sa.func.count(), sa.func.max(table.reason))
         by_cell = self._rows(counts.where(table.run == run).group_by(table.cell, table.outcome))
         return progress_by_cell({one.cell.id: one.cell.name for one in self.cells({run})}, by_cell)
 
     def trial_counts(self, runs: Collection[str]) -> dict[str, int]:
-        """Return the number of trials of each run."""
         table = tables.trials.c
         query = sa.select(table.run, sa.func.count()).where(*_among({table.run: runs})).group_by(table.run)
         return {run: count for run, count in self._rows(query) if run in runs}
 
     def different_cells(self) -> list[CellRow]:
-        """Return the distinct cells of all runs."""
         table = tables.cells.c
         rows = self._rows(sa.select(table.id, table.name, sa.cast(table.axes, sa.Text)).distinct())
         return [CellRow(id_, name, orjson.loads(axes)) for id_, name, axes in rows]
@@ -279,15 +245,8 @@ class SharedStore:
         axes = sa.cast(table.axes, sa.Text)
         query = sa.select(table.run, table.id, table.name, axes, table.position)
         query = query.where(*_among({table.run: runs, table.id: ids}))
-        seen: dict[tuple[Any, ...], CellRow] = {}
-        found = []
-        for row in self._plain(query):
-            key = row[1:]
-            cell = seen.get(key)
-            if cell is None:
-                cell = seen[key] = CellRow(key[0], key[1], orjson.loads(key[2]), key[3])
-            found.append(CellOfRun(row[0], cell))
-        return found
+        cell_of = cache(lambda id_, name, axes, position: CellRow(id_, name, orjson.loads(axes), position))
+        return [CellOfRun(run, cell_of(*cell)) for run, *cell in self._plain(query)]
 
     def trials(
         self, columns: Sequence[str], runs: Collection[str] | None = None, cells: Collection[str] | None = None
@@ -334,7 +293,6 @@ class SharedStore:
 
 
 def _column(name: str) -> sa.ColumnElement[Any]:
-    """Return the expression of a column of trials, of the sum of both directions, or of a numeric note."""
     table = tables.trials.c
     if name in table:
         return table[name]
@@ -346,33 +304,19 @@ def _column(name: str) -> sa.ColumnElement[Any]:
 
 
 def describe_run(folder: RunFolder) -> RunRow:
-    """Return the row that a store would have for a run folder."""
-    known = run_row(folder, "")
-    return RunRow(**{name: known[name] for name in RunRow.__dataclass_fields__ if name in known})
+    return RunRow(**{name: value for name, value in run_row(folder, "").items() if name in RunRow.__dataclass_fields__})
 
 
 def run_row(folder: RunFolder, settled: str) -> dict[str, Any]:
     manifest = folder.manifest
     revision = manifest.revision
     return {
+        **{name: _clean(getattr(manifest, name)) for name in _FROM_MANIFEST},
         "id": manifest.identity,
         "name": _clean(folder.path.name),
-        "matrix": _clean(manifest.matrix),
-        "machine": manifest.machine,
-        "synthetic": manifest.synthetic,
-        "fingerprint": manifest.fingerprint,
         "host": _clean(manifest.host.hostname or ""),
         "revision": f"{revision.commit}{'+' if revision.dirty else ''}" if revision else "",
-        "started": manifest.started,
-        "finished": manifest.finished,
-        "planned": manifest.planned,
-        "confidence": manifest.confidence,
-        "until": manifest.until,
-        "least": manifest.least,
-        "most": manifest.most,
         "environment": _clean_map(manifest.environment),
-        "part": _clean(manifest.part),
-        "exit": manifest.exit,
         "settled": settled,
     }
 
@@ -397,11 +341,7 @@ def _among(wanted: Mapping[sa.ColumnElement[str], Collection[str] | None]) -> It
 
 
 def _clean(value: Any) -> Any:
-    """Remove NUL, which PostgreSQL refuses in text, so that both databases have the same content. Consoles may print
-    it.
-
-    File names need not be UTF-8, and databases refuse such text.
-    """
+    """Replace NUL (consoles may print it) and text that is not UTF-8 (file names): PostgreSQL refuses both."""
     if isinstance(value, str):
         text = value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
         return text.replace("\0", "␀") if "\0" in text else text

@@ -11,24 +11,20 @@ from typing import TYPE_CHECKING, Self
 
 from runner.base.errors import HarnessBroken, MatrixError
 from runner.results.journal import Journal
-from runner.results.run_folder import run_folders, state_of
+from runner.results.run_folder import InUse, RunFolder, load, run_folders, state_of
 from runner.results.store import SharedStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
-    from types import TracebackType
 
     from runner.results.record import Trial
-    from runner.results.run_folder import RunFolder
     from runner.results.store_tables import Address
 
-#: Seconds before another attempt at a failed store, so that trials do not wait for it each time.
-_PATIENCE = 30.0
+_PATIENCE = 30.0  # seconds before another attempt at a failed store, so that trials do not wait for it each time
 #: Seconds that the end of a run waits: for a store without progress, and for one with progress.
 _SILENCE, _LAST = 10.0, 60.0
-#: Capacity of the queue of trials. Beyond it, the thread reads the journal again.
-_WAITING = 1000
+_WAITING = 1000  # capacity of the queue of trials. Beyond it, the thread reads the journal again.
 
 
 class Feed:
@@ -44,19 +40,16 @@ class Feed:
     ) -> None:
         self._address, self._folder = address, folder
         self._notice, self._clock = notice, clock
-        #: Notices for the user. The thread of the run prints them.
-        self._to_say: SimpleQueue[str] = SimpleQueue()
+        self._notices: SimpleQueue[str] = SimpleQueue()  # the thread of the run prints them
         self._work: Queue[Callable[[], object] | None] = Queue(_WAITING)
-        #: The queue was full, so a trial is missing.
-        self._behind = False
+        self._behind = False  # the queue was full, so a trial is missing
         self._over = False
         # Only the feeding thread uses these:
         self._held = ExitStack()
         self._journal: Journal | None = None
         self._store: SharedStore | None = None
-        self._said = False
-        #: The time of the next attempt; None while the store works.
-        self._again: float | None = None
+        self._reported = False
+        self._next_attempt: float | None = None  # a time; None while the store works
         self._work.put(self._catch_up)
         # A daemon thread, so that the process can end while it waits for a silent server.
         self._thread = Thread(target=self._feed, name="feed", daemon=True)
@@ -64,28 +57,25 @@ class Feed:
 
     def add(self, trial: Trial) -> None:
         """Queue a trial that is in the journal. This never waits."""
-        self._do(lambda: self._one(trial))
-        self._tell()
+        self._do(lambda: self._add_trial(trial))
+        self._print_notices()
 
     def wait_until_caught_up(self, silence: float = _SILENCE, last: float = _LAST) -> bool:
-        """Wait until all queued trials were tried.
-
-        Give up after `silence` seconds without progress, or after `last` seconds.
-        """
+        """Wait until all queued trials were tried, for `last` seconds, and `silence` seconds without progress."""
         done = Event()
         until = time.monotonic() + last
         if self._do(done.set, late=True):
             turns = -1
-            while turns != (turns := self._turns()) and time.monotonic() < until and self._thread.is_alive():
+            while self._thread.is_alive() and turns != (turns := self._turns()) and time.monotonic() < until:
                 if done.wait(min(silence, max(0.0, until - time.monotonic()))):
                     break
-        self._tell()
+        self._print_notices()
         return done.is_set()
 
     def end(self, folder: RunFolder, silence: float = _SILENCE, last: float = _LAST) -> bool:
         """Add missing trials, and return whether the store is complete. `folder` has the final manifest."""
-        self._do(lambda: self._finish(folder), late=True)
-        complete = self.wait_until_caught_up(silence, last) and self._again is None
+        self._do(lambda: self._catch_up(folder), late=True)
+        complete = self.wait_until_caught_up(silence, last) and self._next_attempt is None
         self._over = True
         self._do(None, late=True)
         if complete:
@@ -100,19 +90,13 @@ class Feed:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Add no more trials if the run failed."""
+    def __exit__(self, *_: object) -> None:
         if not self._over:
             self._do(None, late=True)
             self._thread.join(_SILENCE)
 
     def _do(self, work: Callable[[], object] | None, *, late: bool = False) -> bool:
-        """Queue work.
-
-        With `late`, it runs after queued trials; if they are too many, drop them, because the journal has them.
-        """
+        """Queue work. With `late`, it runs after queued trials; too many are dropped, because the journal has them."""
         while True:
             try:
                 self._work.put_nowait(work)
@@ -125,10 +109,10 @@ class Feed:
             else:
                 return True
 
-    def _tell(self) -> None:
+    def _print_notices(self) -> None:
         with suppress(Empty):
             while True:
-                self._notice(self._to_say.get_nowait())
+                self._notice(self._notices.get_nowait())
 
     def _turns(self) -> int:
         store = self._store
@@ -137,22 +121,24 @@ class Feed:
     def _feed(self) -> None:
         with self._held:
             while work := self._work.get():
-                self._try(work)
-            self._let_go()
+                try:
+                    work()
+                except MatrixError as trouble:
+                    self._fail(trouble)
+                except Exception as trouble:  # noqa: BLE001 - after any error, the run goes on without a store
+                    self._fail(HarnessBroken(f"{type(trouble).__name__}: {trouble}"))
+            self._close_store()
 
-    def _one(self, trial: Trial) -> None:
-        if self._again is not None and self._clock() < self._again:
+    def _add_trial(self, trial: Trial) -> None:
+        if self._next_attempt is not None and self._clock() < self._next_attempt:
             return
-        if self._again is not None or self._behind or self._store is None or self._journal is None:
+        if self._next_attempt is not None or self._behind or self._store is None or self._journal is None:
             self._catch_up()
-            return
-        self._store.add(self._folder.manifest.identity, self._journal.cell(trial.cell), trial)
+        else:
+            self._store.add(self._folder.manifest.identity, self._journal.cell(trial.cell), trial)
 
-    def _finish(self, folder: RunFolder) -> None:
-        self._folder = folder
-        self._catch_up()
-
-    def _catch_up(self) -> None:
+    def _catch_up(self, folder: RunFolder | None = None) -> None:
+        self._folder = folder or self._folder
         if self._journal is None:
             with ExitStack() as held:
                 held.enter_context(self._folder.feeding(wait=True))
@@ -162,32 +148,24 @@ class Feed:
             self._store = SharedStore.open(self._address)
         self._behind = False
         self._store.catch_up(self._folder, self._journal)
-        self._again = None
-
-    def _try(self, work: Callable[[], object]) -> None:
-        try:
-            work()
-        except MatrixError as trouble:
-            self._fail(trouble)
-        except Exception as trouble:  # noqa: BLE001 - whatever it is, the run goes on without a store
-            self._fail(HarnessBroken(f"{type(trouble).__name__}: {trouble}"))
+        self._next_attempt = None
 
     def _fail(self, trouble: MatrixError) -> None:
-        self._again = self._clock() + _PATIENCE
-        self._let_go()
-        if self._said:
+        self._next_attempt = self._clock() + _PATIENCE
+        self._close_store()
+        if self._reported:
             return
-        self._said = True
-        told = f"{trouble.brief}" + (f" ({trouble.details})" if trouble.details else "")
-        self._to_say.put(
-            f"note: cannot write to the shared store: {told}; the run continues, and its journal keeps every trial"
+        self._reported = True
+        reason = f"{trouble.brief}" + (f" ({trouble.details})" if trouble.details else "")
+        self._notices.put(
+            f"note: cannot write to the shared store: {reason}; the run continues, and its journal keeps every trial"
             + (f" → {trouble.resolution}" if trouble.resolution else "")
         )
         if self._journal is not None:
             with suppress(MatrixError):  # if the journal fails, too, the run reports it
-                self._journal.record_trouble(datetime.now(UTC).isoformat(timespec="seconds"), f"shared store: {told}")
+                self._journal.record_trouble(datetime.now(UTC).isoformat(timespec="seconds"), f"shared store: {reason}")
 
-    def _let_go(self) -> None:
+    def _close_store(self) -> None:
         store, self._store = self._store, None
         if store is not None:
             with suppress(Exception):
@@ -195,43 +173,26 @@ class Feed:
 
 
 def bring_up_to_date(store: SharedStore, results: Path) -> list[str]:
-    """Add the trials of runs below a folder that the store lacks.
-
-    Return the runs that could not be added, with reasons.
-    """
+    """Add the missing trials of runs below a folder. Return the runs that could not be added, with reasons."""
     settled = store.complete_states()
     waiting = [path for path in run_folders(results) if state_of(path) not in settled]
     if store.fixed:
         which = _few([path.name for path in waiting])
         return [f"{store.address} is read-only; it may lack trials of {which}"] if waiting else []
-    return _added(store, waiting) if waiting else []
-
-
-def _added(store: SharedStore, waiting: Sequence[Path]) -> list[str]:
-    """Import late: the modules are slow to import, and usually all trials are in the store."""
-    from runner.results.run_folder import InUse
-
     failed: dict[str, list[str]] = {}
     for path in waiting:
         try:
-            _add_run(store, path)
+            folder = load(path)
+            with folder.feeding(wait=False), Journal.existing(folder.journal) as journal:
+                store.catch_up(load(path), journal)
         except InUse:
             continue  # the process that measures this run feeds the store itself
         except MatrixError as trouble:
             failed.setdefault(trouble.brief, []).append(path.name)
-        except Exception as trouble:  # noqa: BLE001 - whatever is odd about one run, the others can be answered from
+        except Exception as trouble:  # noqa: BLE001 - one odd run does not hide the others
             failed.setdefault(f"{type(trouble).__name__}: {trouble}", []).append(path.name)
     return [f"not completely in the store: {_few(names)}: {brief}" for brief, names in failed.items()]
 
 
 def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-
-
-def _add_run(store: SharedStore, path: Path) -> None:
-    from runner.results.journal import Journal
-    from runner.results.run_folder import load
-
-    folder = load(path)
-    with folder.feeding(wait=False), Journal.existing(folder.journal) as journal:
-        store.catch_up(load(path), journal)

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
-from sqlalchemy import JSON, Boolean, Column, Float, Index, Integer, LargeBinary, MetaData, String, Table, Text, text
+from sqlalchemy import JSON, Boolean, Column, Float, Index, Integer, LargeBinary, MetaData, String, Table, Text
 from sqlalchemy.exc import ArgumentError
 
 from runner.base.errors import BadInput
-from runner.results.databases import Versioned, rename_columns, rename_notes
+from runner.results.databases import Versioned, execute, keys, optional, rename_columns, rename_notes, required
 from runner.results.journal_tables import RENAMED_NOTES, direction_columns, with_more_percentiles
 
 if TYPE_CHECKING:
@@ -43,8 +43,7 @@ class Address:
         return str(self.file) if self.file else "in memory"
 
 
-#: In memory, for queries where no file can be written.
-IN_MEMORY = Address()
+IN_MEMORY = Address()  # in memory, for queries where no file can be written
 
 
 def without_passwords(text: str) -> str:
@@ -54,9 +53,9 @@ def without_passwords(text: str) -> str:
     return text
 
 
-def address_of(told: str | None, results: Path) -> Address:
+def address_of(named: str | None, results: Path) -> Address:
     """Return the address from the command line, else from the environment, else a file beside the runs."""
-    text = told if told is not None else os.environ.get(VARIABLE) or None
+    text = named if named is not None else os.environ.get(VARIABLE) or None
     if text is None:
         return Address(file=results / _FILE)
     if not text.strip():
@@ -64,9 +63,8 @@ def address_of(told: str | None, results: Path) -> Address:
     return _url(text) if "://" in text else Address(file=Path(text))
 
 
-def is_named(told: str | None) -> bool:
-    """Return whether the user named a store."""
-    return told is not None or bool(os.environ.get(VARIABLE))
+def is_named(store: str | None) -> bool:
+    return store is not None or bool(os.environ.get(VARIABLE))
 
 
 def _url(text: str) -> Address:
@@ -94,72 +92,46 @@ def _unusable(text: str, why: str) -> BadInput:
 tables = MetaData()
 
 #: Not `meta`, which identifies a journal.
-meta = Table(
-    "store",
-    tables,
-    Column("key", String, primary_key=True),
-    Column("value", Text, nullable=False),
-)
+meta = Table("store", tables, *keys(key=String), *required(value=Text))
 
 runs = Table(
     "runs",
     tables,
-    Column("id", String, primary_key=True),
-    Column("name", Text, nullable=False),  # the name of its folder
-    Column("matrix", Text, nullable=False),
-    Column("machine", Text, nullable=False),
-    Column("synthetic", Boolean, nullable=False),
-    Column("fingerprint", Text, nullable=False),
-    Column("host", Text, nullable=False),
-    Column("revision", Text, nullable=False),  # git commit, with a plus if files were changed
-    Column("started", String, nullable=False),
-    Column("finished", Boolean, nullable=False),
-    Column("planned", Integer, nullable=False),
-    Column("confidence", Float, nullable=False),
-    Column("until", Float),
+    *keys(id=String),
+    *required(name=Text, matrix=Text, machine=Text, synthetic=Boolean, fingerprint=Text, host=Text),
+    *required(revision=Text),  # git commit, with a plus if files were changed
+    *required(started=String, finished=Boolean, planned=Integer, confidence=Float),
+    *optional(until=Float),
     Column("least", Integer, nullable=False, server_default="2"),
-    Column("most", Integer),
-    Column("environment", JSON, nullable=False),
+    *optional(most=Integer),
+    *required(environment=JSON),
     Column("part", Text, nullable=False, server_default=""),  # the requested part of its matrix; empty: all
-    Column("exit", Integer),  # exit code of `matrix run` at the end
+    *optional(exit=Integer),  # exit code of `matrix run` at the end
     # Digest of the manifest at which the store was complete; empty while trials may be missing.
-    Column("settled", Text, nullable=False),
+    *required(settled=Text),
 )
 
 cells = Table(
     "cells",
     tables,
-    Column("run", String, primary_key=True),
-    Column("id", String, primary_key=True),
-    Column("name", Text, nullable=False),
-    Column("axes", JSON, nullable=False),
-    Column("position", Integer),  # position among the cells of its run
+    *keys(run=String, id=String),
+    *required(name=Text, axes=JSON),
+    *optional(position=Integer),  # position among the cells of its run
     sqlite_with_rowid=False,
 )
 
 trials = Table(
     "trials",
     tables,
-    Column("run", String, primary_key=True),
-    Column("cell", String, primary_key=True),
-    Column("round", Integer, primary_key=True, autoincrement=False),
-    Column("outcome", String, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("started", String, nullable=False),
-    Column("seconds", Float, nullable=False),
-    Column("attempts", Integer, nullable=False),
-    Column("kernel", Text, nullable=False),
-    Column("host_limited", Text, nullable=False),
+    *keys(run=String, cell=String, round=Integer),
+    *required(outcome=String, reason=Text, started=String, seconds=Float, attempts=Integer),
+    *required(kernel=Text, host_limited=Text),
     Column("unsettled", Text, nullable=False, server_default=""),
-    Column("runtime", Float),
-    Column("cpu_usr", Float),
-    Column("cpu_sys", Float),
-    Column("errors", Integer),
+    *optional(runtime=Float, cpu_usr=Float, cpu_sys=Float, errors=Integer),
     *direction_columns("read"),
     *direction_columns("write"),
-    Column("readings", String, nullable=False),  # digest of the readings
-    Column("notes", JSON, nullable=False),
-    Column("folder", Text, nullable=False),
+    *required(readings=String),  # digest of the readings
+    *required(notes=JSON, folder=Text),
     Index("trials_of_a_cell", "cell", "run"),
     sqlite_with_rowid=False,
 )
@@ -168,49 +140,30 @@ trials = Table(
 latencies = Table(
     "latencies",
     tables,
-    Column("run", String, primary_key=True),
-    Column("cell", String, primary_key=True),
-    Column("round", Integer, primary_key=True, autoincrement=False),
-    Column("read_latencies", LargeBinary),
-    Column("write_latencies", LargeBinary),
+    *keys(run=String, cell=String, round=Integer),
+    *optional(read_latencies=LargeBinary, write_latencies=LargeBinary),
     Index("latencies_of_a_cell", "cell", "run"),
     sqlite_with_rowid=False,
 )
 
-readings = Table(
-    "readings",
-    tables,
-    Column("digest", String, primary_key=True),
-    Column("content", JSON, nullable=False),
-    sqlite_with_rowid=False,
-)
+readings = Table("readings", tables, *keys(digest=String), *required(content=JSON), sqlite_with_rowid=False)
 
 
-def _with_how_long(connection: Connection) -> None:
-    """Migrate to version 2: add repeats, which only manifests have, so check all runs again."""
-    connection.execute(text("ALTER TABLE runs ADD COLUMN least INTEGER NOT NULL DEFAULT 2"))
-    connection.execute(text("ALTER TABLE runs ADD COLUMN most INTEGER"))
-    connection.execute(runs.update().values(settled=""))
+_CHECK_AGAIN = "UPDATE runs SET settled = ''"  # the new columns have values only in manifests or journals
 
 
 def _with_histograms_and_order(connection: Connection) -> None:
     """Migrate to version 3. Existing journals lack histograms but have the order of cells."""
     with_more_percentiles(connection)
-    connection.execute(text("ALTER TABLE trials ADD COLUMN unsettled TEXT NOT NULL DEFAULT ''"))
     latencies.create(connection)
-    connection.execute(text("ALTER TABLE cells ADD COLUMN position INTEGER"))
-    connection.execute(runs.update().values(settled=""))
-
-
-def _with_endings(connection: Connection) -> None:
-    """Migrate to version 4: add exit code and part of the matrix, which manifests have."""
-    connection.execute(text("ALTER TABLE runs ADD COLUMN part TEXT NOT NULL DEFAULT ''"))
-    connection.execute(text("ALTER TABLE runs ADD COLUMN exit INTEGER"))
-    connection.execute(runs.update().values(settled=""))
+    execute(
+        "ALTER TABLE trials ADD COLUMN unsettled TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE cells ADD COLUMN position INTEGER",
+        _CHECK_AGAIN,
+    )(connection)
 
 
 def _with_host_limited(connection: Connection) -> None:
-    """Migrate to version 6: rename `strained`."""
     rename_columns({"strained": "host_limited"}, "trials")(connection)
     rename_notes(RENAMED_NOTES)(connection)
 
@@ -220,9 +173,17 @@ SHARED = Versioned(
     tables,
     meta,
     (
-        _with_how_long,
+        execute(
+            "ALTER TABLE runs ADD COLUMN least INTEGER NOT NULL DEFAULT 2",
+            "ALTER TABLE runs ADD COLUMN most INTEGER",
+            _CHECK_AGAIN,
+        ),
         _with_histograms_and_order,
-        _with_endings,
+        execute(
+            "ALTER TABLE runs ADD COLUMN part TEXT NOT NULL DEFAULT ''",
+            "ALTER TABLE runs ADD COLUMN exit INTEGER",
+            _CHECK_AGAIN,
+        ),
         rename_columns({"made_up": "synthetic"}, "runs"),
         _with_host_limited,
         rename_columns({"block": "round"}, "trials", "latencies"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,6 @@ from runner.scripts.stack import StackView, view_stack
 from runner.scripts.tunables import MEMORY, host_expectations, inspections, memory_settings_to_record, tunables_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from runner.language.workload import Workload
@@ -128,7 +128,6 @@ def cell_scripts(cell: Cell, stack: StackView, own: Path | None = None, monitor:
 
 
 def job(cell: Cell, stack: StackView, seed: int, own: Path | None = None) -> str:
-    """Return the fio job of one trial. `seed` decides its random offsets."""
     workload, place = cell.workload, place_of(cell, stack)
     return _job("job.fio", workload, place, seed, own, BEGINS if cell.array.faults else {})
 
@@ -194,7 +193,6 @@ _JOBS_PER_FILE = 1000
 
 
 def explain_missing_fio() -> str:
-    """Return why fio cannot check jobs here; empty if it can."""
     return "" if shutil.which("fio") else "fio is not installed here, so jobs are checked only when they run"
 
 

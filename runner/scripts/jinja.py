@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError, Undefined
 from jinja2.meta import find_referenced_templates
@@ -15,14 +16,10 @@ from runner.base.errors import BadInput
 from runner.base.files import shipped
 from runner.hosts import identity
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 SHIPPED = shipped("templates")
 
 
 def shell_words(value: object) -> str:
-    """Quote a value as one shell word, a sequence as several."""
     if isinstance(value, Undefined):
         return str(value)  # raises the error that names the undefined value
     if isinstance(value, bool) or value is None:

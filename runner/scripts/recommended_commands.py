@@ -7,6 +7,7 @@ has variables for the disks. The templates get unique paths, which are replaced 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,16 +16,13 @@ from runner.layers.fs import FsView
 from runner.layers.integrity import IntegrityView
 from runner.layers.lvm import LvmView
 from runner.scripts.jinja import render
-from runner.scripts.stack import view_stack
-from runner.scripts.tunables import tunables_of
+from runner.scripts.stack import StackView, view_stack
+from runner.scripts.tunables import Tunable, tunables_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from runner.layers.base import View
-    from runner.scripts.stack import StackView
-    from runner.scripts.tunables import Tunable
     from runner.space.space import Cell
 
 _DISK = "/dev/disk/by-id/matrix-disk{:02}"

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runner.layers.base import BuildContext, View, tops
 from runner.layers.fs import FsView
-from runner.space.layouts import axis_names, levels
+from runner.space.layouts import Stack, axis_names, levels
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from runner.layers.geometry import Below
-    from runner.space.layouts import Stack
 
 
 #: Names of disks in a machine of this program or in a recommended script. There no other run can use the same names;
@@ -38,12 +36,10 @@ class StackView:
 
     @property
     def directory(self) -> str | None:
-        """Return the mount point of its file system, if it has one."""
         return next((layer.directory for layer in self.layers if isinstance(layer, FsView)), None)
 
     @property
     def marks(self) -> frozenset[str]:
-        """Return the marks by which its metadata on disks is recognised."""
         return frozenset(mark for layer in self.layers for mark in layer.marks)
 
     @property
@@ -58,7 +54,6 @@ class StackView:
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """Return all its block devices, from the top down."""
         made = (device for layer in reversed(self.layers) for device in layer.tops)
         return tuple(dict.fromkeys((*self.tops, *made, *self.disks)))
 
@@ -86,7 +81,6 @@ def view_stack(stack: Stack, disks: Sequence[str], below: Below, *, zeroed: bool
 
 
 def bay_of(disks: Sequence[str]) -> str:
-    """Return a hash of the disks that does not depend on their order."""
     return hashlib.blake2b(" ".join(sorted(disks)).encode(), digest_size=4).hexdigest()
 
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runner.language.axes import written
-from runner.language.tune import OF_PARITY, OF_REDUNDANT, SCOPES, split, target_kind
-from runner.layers.base import Expectation
+from runner.language.tune import OF_PARITY, OF_REDUNDANT, SCOPES, Tune, split, target_kind
+from runner.layers.base import Expectation, View
 from runner.layers.md import MdView
 from runner.layers.partition import TableView
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from runner.language.tune import Tune
-    from runner.layers.base import View
     from runner.scripts.stack import StackView
 
 #: Read with every trial: they explain surprises later. Each costs about 0.2 ms on an emulated processor, so only
@@ -74,7 +71,6 @@ class Tunable:
 
     @property
     def expects(self) -> tuple[Expectation, ...]:
-        """Return what the kernel must report."""
         found = (Expectation(self.setting, self.file, self.value, asked=self.value is None),)
         if self.way != "cache":
             return found
@@ -134,7 +130,6 @@ def _tunable(name: str, key: str, device: str, text: str | None, stack: StackVie
 
 
 def _devices(name: str, stack: StackView) -> tuple[str, ...]:
-    """Return the devices of a stack on which a tunable is set."""
     kind = target_kind(name, top="")
     if not kind:
         return _with_queues(stack.tops, stack)
@@ -214,7 +209,6 @@ def _inspection(
 
 
 def host_expectations(tunables: tuple[Tunable, ...]) -> tuple[Expectation, ...]:
-    """Return the checks of settings of the whole host."""
     set_here = tuple(one for tunable in tunables if tunable.way == "host" for one in tunable.expects)
     # A changed setting is read on every processor.
     if any(tunable.way == "governor" for tunable in tunables):

@@ -12,8 +12,24 @@ from typing import TYPE_CHECKING
 from runner.base.errors import BadInput
 from runner.engine.trial import assumes_zeros
 from runner.hosts import HOSTS_FILE
+from runner.hosts.checks import check_disks
+from runner.hosts.disk_ledger import clear_controller, night_of, own_marks, state_dir
+from runner.hosts.exclusive import DisksRefused, report_active_run
+from runner.hosts.lease import Lease, confirm_losses, lease_disks
+from runner.hosts.listing import query_health, take_census
+from runner.hosts.operations import LOCAL
+from runner.hosts.recovery import clean
+from runner.hosts.vfio import check_controller, detach_controllers
+from runner.hosts.write_budget import WriteBudget
+from runner.language.hints import did_you_mean
+from runner.language.hosts import Needs
 from runner.machines import PASSTHROUGH, WITH_HOSTS
+from runner.results.disk_health import keep_first_health
 from runner.results.record import DiskFacts
+from runner.scripts.jinja import census_script, smart_script
+from runner.scripts.stack import view_stack
+from runner.session.host_connection import connect_host, open_connection
+from runner.space.declared_files import load_lab, matched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,8 +37,6 @@ if TYPE_CHECKING:
     from runner.hosts.agent.client import AgentClient
     from runner.hosts.agent.connection import Connection
     from runner.hosts.exclusive import LeasedDisk
-    from runner.hosts.lease import Lease
-    from runner.hosts.write_budget import WriteBudget
     from runner.language.hosts import DeclaredDisk, Lab, LabHost
     from runner.language.matrix import Matrix
     from runner.machines import Where
@@ -36,7 +50,6 @@ if TYPE_CHECKING:
 
 
 def passthrough_machine(place: str) -> str:
-    """Return the variant of a machine that gets physical disks of the host."""
     if place in PASSTHROUGH:
         return PASSTHROUGH[place]
     raise BadInput(
@@ -46,7 +59,6 @@ def passthrough_machine(place: str) -> str:
 
 
 def check_zeroed(request: Request, place: Machine) -> None:
-    """Refuse `sync: assume-clean` on disks that are not known to be zeroed."""
     labels = [array.label for array in request.arrays() if not place.zeroed and assumes_zeros(array)]
     if labels:
         raise BadInput(
@@ -58,8 +70,6 @@ def check_zeroed(request: Request, place: Machine) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RunDisks:
-    """The leased disks of a run, with their facts and health."""
-
     paths: tuple[str, ...] = ()
     leased: tuple[LeasedDisk, ...] = ()
     write_budget: WriteBudget | None = None
@@ -83,13 +93,7 @@ class RunDisks:
         found = _query_health(self.leased, self.host.connection) if self.health and self.host else {}
         return tuple(one.over(found[one.disk]) if one.disk in found else one for one in self.health)
 
-    def return_disks(self) -> bool:
-        """Return the disks to their host; report whether all could be returned."""
-        self.give_back()
-        return not self.unreturned
-
     def warnings(self, known: Sequence[DiskFacts]) -> Iterator[str]:
-        """Yield alarms and changed firmware. `known`: the facts from the start of the run."""
         yield from filter(None, (one.alarm for one in self.health))
         for before, now in zip(known, self.facts, strict=False):
             if before.firmware and before.firmware != now.firmware:
@@ -110,12 +114,7 @@ def lease_run_disks(
     trouble: Callable[[str], None],
 ) -> Iterator[RunDisks]:
     """Lease disks for a run. The process keeps disks open if they are passed through."""
-    from runner.hosts.disk_ledger import clear_controller, night_of, state_dir
-    from runner.hosts.lease import Lease, lease_disks
-    from runner.hosts.recovery import clean
-    from runner.hosts.vfio import detach_controllers
     from runner.machines.qemu.rig import disk_names
-    from runner.session.host_connection import connect_host
 
     run, state = folder.manifest.identity, state_dir()
     inside = disk_names(len(found.disks)) if place in PASSTHROUGH.values() else ()
@@ -151,7 +150,6 @@ def lease_run_disks(
 
 
 def _claims(found: Match, matrix: Matrix, place: str) -> tuple[DeclaredDisk, ...]:
-    """Return the disks to claim; an NVMe disk with its controller, if hosts.yaml allows that."""
     buses = [disk.bus for disk in matrix.every_disk()]
     return tuple(
         replace(disk.claim, whole=place == PASSTHROUGH["qemu"] and disk.vfio == "allowed" and bus == "nvme")
@@ -161,38 +159,24 @@ def _claims(found: Match, matrix: Matrix, place: str) -> tuple[DeclaredDisk, ...
 
 def _connection_for(reach: str, place: str) -> Connection | None:
     """Return the way to the disks; None if this process must open them itself to pass them on to a machine."""
-    from runner.session.host_connection import open_connection
-
     return open_connection(reach) if place in {"local", "ssh"} else None
 
 
 def _describe_lease(
     leased: tuple[LeasedDisk, ...], host: HostConnection, lease: Lease, request: Request, folder: RunFolder
 ) -> RunDisks:
-    from runner.hosts.write_budget import WriteBudget
-    from runner.results.disk_health import keep_first_health
-
     by_identity = {one.node.identity: one.declared for one in leased}
     counters, limit = partial(host.read_write_counters, leased), partial(host.limit_writes, leased)
     write_budget = WriteBudget(lease.run, lease.state, by_identity, counters, _now, lease.boot, limit)
-    smart, buses = _query_health(leased, host.connection), [disk.bus for disk in request.space.matrix.every_disk()]
-    facts = tuple(
-        _facts(one, smart.get(one.declared.id), _bus(one, bus) if lease.inside else "its own")
-        for one, bus in zip(leased, buses, strict=True)
-    )
+    smart, facts = _query_health(leased, host.connection), []
+    for one, disk in zip(leased, request.space.matrix.every_disk(), strict=True):
+        passed_through = f"{disk.bus}, {'with its controller' if one.controller else 'passed through'}"
+        facts.append(_facts(one, smart.get(one.declared.id), passed_through if lease.inside else "its own"))
     health = keep_first_health(folder.manifest.health, smart)
-    return RunDisks(() if lease.inside else host.paths(leased), leased, write_budget, facts, health, host)
-
-
-def _bus(one: LeasedDisk, bus: str) -> str:
-    return f"{bus}, with its controller" if one.controller else f"{bus}, passed through"
+    return RunDisks(() if lease.inside else host.paths(leased), leased, write_budget, tuple(facts), health, host)
 
 
 def _query_health(leased: Sequence[LeasedDisk], connection: Connection | None) -> dict[str, Smart]:
-    """Return the SMART data of disks, by stable name."""
-    from runner.hosts.listing import query_health
-    from runner.scripts.jinja import smart_script
-
     found = query_health(connection, smart_script([one.node.path for one in leased]))
     return {one.declared.id: found[one.node.path] for one in leased if one.node.path in found}
 
@@ -214,18 +198,12 @@ def _now() -> datetime:
 
 
 def _marks(arrays: Iterable[Array], disks: tuple[str, ...]) -> frozenset[str]:
-    """Return the identifiers of all stacks that the run builds on these disks."""
-    from runner.scripts.stack import view_stack
-
     stacks = (view_stack(array.stack.value, disks, array.disks, zeroed=False) for array in arrays)
     return frozenset(mark for stack in stacks for mark in stack.marks)
 
 
 def match_disks(matrix: Matrix, file: Path | None, place: Where) -> Match:
     """Return physical disks that meet `needs:`; without `needs:`, as many disks as the matrix declares."""
-    from runner.language.hosts import Needs
-    from runner.space.declared_files import load_lab, matched
-
     path = file or HOSTS_FILE
     if not path.exists():
         raise BadInput(
@@ -253,8 +231,6 @@ def match_disks(matrix: Matrix, file: Path | None, place: Where) -> Match:
 
 def check_destroy(destroy: Iterable[str], found: Match | None, place: str) -> None:
     """Refuse ids of disks that the run does not use: the user probably means another disk or run."""
-    from runner.language.hints import did_you_mean
-
     ids = [disk.id for disk in found.disks] if found else []
     if not (unknown := [one for one in destroy if one not in ids]):
         return
@@ -272,15 +248,6 @@ def check_destroy(destroy: Iterable[str], found: Match | None, place: str) -> No
 
 def precheck(found: Match, matrix: Matrix, place: str, destroy: tuple[str, ...]) -> None:
     """Check the disks before the run folder exists. The lease repeats all checks."""
-    from runner.hosts.checks import check_disks
-    from runner.hosts.disk_ledger import own_marks, state_dir
-    from runner.hosts.exclusive import DisksRefused, report_active_run
-    from runner.hosts.lease import confirm_losses
-    from runner.hosts.listing import take_census
-    from runner.hosts.operations import LOCAL
-    from runner.hosts.vfio import check_controller
-    from runner.scripts.jinja import census_script
-
     claims = _claims(found, matrix, place)
     known = own_marks(state_dir(), reach=found.reach)
     census = take_census(_connection_for(found.reach, place), census_script())
@@ -291,13 +258,11 @@ def precheck(found: Match, matrix: Matrix, place: str, destroy: tuple[str, ...])
 
 
 def select_hosts(lab: Lab, path: Path, place: Where) -> Lab:
-    """Return the hosts that a machine can use: this host, all ssh hosts, or the named host."""
     is_here = place.machine not in WITH_HOSTS
     hosts: dict[str, LabHost] = {name: one for name, one in lab.hosts.items() if (one.reach == "local") == is_here}
     if not hosts:
-        what = "is this host" if is_here else "is reached by ssh"
-        how = "local" if is_here else "ssh:NAME"
-        raise BadInput(f"no host of {path} {what}", resolution=f"add a host with `reach: {how}`")
+        what, reach = ("is this host", "local") if is_here else ("is reached by ssh", "ssh:NAME")
+        raise BadInput(f"no host of {path} {what}", resolution=f"add a host with `reach: {reach}`")
     if place.host and place.host not in hosts:
         raise BadInput(f"{path} has no ssh host called {place.host}", resolution=f"known hosts: {', '.join(hosts)}")
     return lab.model_copy(update={"hosts": {place.host: hosts[place.host]} if place.host else hosts})

@@ -12,11 +12,20 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.base.errors import HarnessBroken
+from runner.hosts.agent import connection
+from runner.hosts.agent.client import AgentClient
+from runner.hosts.agent.connection import connection_to
+from runner.hosts.identity import require_lasting_identity
+from runner.hosts.listing import take_census
+from runner.hosts.operations import LOCAL, RemoteOperations
+from runner.hosts.write_budget import read_write_counters
+from runner.machines.shell import guard
+from runner.scripts.jinja import census_script
+from runner.session.host_facts import boot_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from runner.hosts.agent.client import AgentClient
     from runner.hosts.agent.connection import Connection
     from runner.hosts.exclusive import LeasedDisk
     from runner.hosts.inventory import Census
@@ -39,35 +48,24 @@ class HostConnection:
 
     @property
     def boot_id(self) -> str:
-        from runner.session.host_facts import boot_id
-
         return self.agent.boot_id if self.agent else boot_id()
 
     def read_write_counters(self, disks: Sequence[LeasedDisk]) -> dict[str, int]:
-        """Return the I/O counters of the kernel by disk identity, without disks that do not answer."""
-        from runner.hosts.operations import RemoteOperations
-        from runner.hosts.write_budget import read_write_counters
-
-        return (
-            self.operations.read_write_counters(disks)
-            if isinstance(self.operations, RemoteOperations)
-            else read_write_counters(disks)
-        )
+        if isinstance(self.operations, RemoteOperations):
+            return self.operations.read_write_counters(disks)
+        return read_write_counters(disks)
 
     def limit_writes(self, disks: Sequence[LeasedDisk], most: Mapping[str, int]) -> bool:
         """Let the agent enforce a write limit for each disk while the connection is down."""
-        from runner.hosts.operations import RemoteOperations
-
         return self.operations.limit_writes(disks, most) if isinstance(self.operations, RemoteOperations) else True
 
     def paths(self, disks: Sequence[LeasedDisk]) -> tuple[str, ...]:
         """Return the paths of disks for scripts. Paths are cached: a leased disk keeps its path."""
-        from runner.hosts.identity import require_lasting_identity
-
         if not self.path_cache:
-            self.path_cache.update({one.declared.id: self.path(one.declared.id, one.node.path) for one in disks})
+            paths = {one.declared.id: self.path(one.declared.id, one.node.path) for one in disks}
             for one in disks:
-                require_lasting_identity(one.declared.id, self.path_cache[one.declared.id], one.node)
+                require_lasting_identity(one.declared.id, paths[one.declared.id], one.node)
+            self.path_cache.update(paths)
         return tuple(self.path_cache[one.declared.id] for one in disks)
 
     def path(self, name: str, kernel: str) -> str:
@@ -82,9 +80,6 @@ class HostConnection:
 
 def open_connection(reach: str) -> Connection | None:
     """Return the connection to an ssh host, or to root by sudo; None if this process is root or sudo is missing."""
-    from runner.hosts.agent import connection
-    from runner.hosts.agent.connection import connection_to
-
     if reach != "local":
         return connection_to(reach.removeprefix("ssh:"))
     if os.geteuid() == 0 or not connection.is_installed():
@@ -100,18 +95,10 @@ def open_connection(reach: str) -> Connection | None:
 def connect_host(
     reach: str, connection: Connection | None, run: str, notice: Callable[[str], None]
 ) -> Iterator[HostConnection]:
-    """Connect to a host for a run. `notice` gets a message when the connection breaks."""
-    from runner.hosts.listing import take_census
-    from runner.hosts.operations import LOCAL
-    from runner.scripts.jinja import census_script
-
     census = partial(take_census, connection, census_script())
     if connection is None:
         yield HostConnection(reach, census, LOCAL)
         return
-    from runner.hosts.agent.client import AgentClient
-    from runner.hosts.operations import RemoteOperations
-    from runner.machines.shell import guard
 
     with AgentClient(connection, run, guard(), notice) as agent:
         yield HostConnection(reach, census, RemoteOperations(agent), agent)

@@ -8,13 +8,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runner import __version__
 from runner.base.errors import HarnessBroken
 from runner.base.process import run
 from runner.machines.requirements import processor_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from runner.results.record import Host, Revision
 
 _CPU = Path("/sys/devices/system/cpu")
@@ -56,15 +55,12 @@ def boot_id() -> str:
 
 
 def kernel_release(ssh: str) -> str:
-    """Return the running kernel of an ssh host; of this host if `ssh` is empty."""
     return _query(ssh, "uname -r").split()[-1] if ssh else os.uname().release
 
 
 def query_facts(ssh: str) -> Host:
-    """Return the facts of an ssh host; of this host if `ssh` is empty."""
     if not ssh:
         return host_facts()
-    from runner import __version__
     from runner.results.record import Host
 
     facts = dict(line.partition(" ")[::2] for line in _query(ssh, FACTS_SCRIPT).splitlines())
@@ -84,33 +80,33 @@ def _query(ssh: str, script: str) -> str:
 
 
 def program_versions() -> dict[str, str]:
-    """Return the versions of the kernel, of Python and of the programs that affect results."""
-    versions = {name: text for name, argv in _PROGRAMS.items() if (text := _first_line(*argv))}
-    return {"kernel": platform.release(), "python": platform.python_version(), **versions}
+    programs = {name: text for name, argv in _PROGRAMS.items() if (text := _first_line(*argv))}
+    return {"python": platform.python_version(), **programs}
 
 
 def host_facts() -> Host:
-    from runner import __version__
     from runner.results.record import Host
 
-    versions = {name: text for name, argv in _PROGRAMS.items() if (text := _first_line(*argv))}
+    system = ""
+    with suppress(OSError):
+        system = platform.freedesktop_os_release().get("PRETTY_NAME", "")
+    governors = {_read(file) for file in _CPU.glob("cpu[0-9]*/cpufreq/scaling_governor")}
     return Host(
         kernel=platform.release(),
         cpu=processor_name(),
         cores=len(os.sched_getaffinity(0)),
         memory=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         hostname=platform.node(),
-        system=_system(),
+        system=system,
         command_line=_read(Path("/proc/cmdline")),
-        governor=_join_values(_CPU.glob("cpu[0-9]*/cpufreq/scaling_governor")),
+        governor=", ".join(sorted(filter(None, governors))),
         turbo=_read(_CPU / "cpufreq/boost") or _read(_CPU / "intel_pstate/no_turbo").translate({48: "1", 49: "0"}),
         mitigations={file.name: _read(file) for file in sorted(_CPU.glob("vulnerabilities/*"))},
-        versions={"matrix": __version__, "python": platform.python_version(), **versions},
+        versions={"matrix": __version__, **program_versions()},
     )
 
 
 def revision(folder: Path) -> Revision | None:
-    """Return the git revision of a folder; None outside a repository or without git."""
     from runner.results.record import Revision
 
     commit = _first_line("git", "-C", str(folder), "rev-parse", "HEAD")
@@ -130,17 +126,7 @@ def _first_line(*argv: str) -> str:
     return result.stdout.strip().partition("\n")[0] if result.returncode == 0 else ""
 
 
-def _system() -> str:
-    with suppress(OSError):
-        return platform.freedesktop_os_release().get("PRETTY_NAME", "")
-    return ""
-
-
 def _read(path: Path) -> str:
     with suppress(OSError):
         return path.read_text(errors="replace").strip()
     return ""
-
-
-def _join_values(files: Iterable[Path]) -> str:
-    return ", ".join(sorted({text for file in files if (text := _read(file))}))

@@ -7,16 +7,37 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from runner.analysis.axes import grouped
 from runner.base.errors import BadInput
+from runner.base.process import run
+from runner.engine.scheduler import Plan
+from runner.guidelines.verdicts import undecidable_guidelines
+from runner.language.hints import did_you_mean
+from runner.language.matrix import is_path
+from runner.language.yaml_source import Flaw
 from runner.machines import machine
+from runner.machines.base import MachineOptions
+from runner.results.record import CellRow
+from runner.scripts.cell import (
+    Files,
+    Place,
+    cell_scripts,
+    explain_missing_fio,
+    files_of,
+    find_rejected,
+    job,
+    stack_scripts,
+    workload_job,
+)
+from runner.scripts.jinja import effective_templates, unused_templates
+from runner.space.load import load
+from runner.space.select import select, sharded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from runner.engine.scheduler import Plan
     from runner.language.workload import Workload
-    from runner.language.yaml_source import Flaw
     from runner.machines.base import Machine, RigSpec
     from runner.space.load import Declared
     from runner.space.select import Selection, Shard
@@ -30,8 +51,6 @@ _BAD_OPTION = re.compile("(?:Bad option <|failed parsing )([a-z0-9_]+)=")
 
 @dataclass(frozen=True)
 class Request:
-    """A valid matrix and its selected cells."""
-
     declared: Declared
     selection: Selection
     plan: Plan
@@ -43,21 +62,20 @@ class Request:
         return self.declared.space
 
     def arrays(self) -> Iterator[Array]:
-        """Return the stacks of selected cells."""
         return (array for array in self.space.arrays if next(self.selection.cells_of(array), None))
 
 
 @dataclass(frozen=True)
 class Checks:
-    """Checks beyond the language: kernel images, guidelines that no cells decide, jobs that fio refuses."""
-
     #: The machine that must boot the kernel images.
     place: str
     #: The folder of the user's templates.
     own: Path | None = None
 
     def __call__(self, space: Space) -> Iterator[Flaw]:
-        yield from _kernel_flaws(space, self.place)
+        for at, kernel in enumerate(space.matrix.machine.kernel or ()):
+            if is_path(kernel) and (why := machine(self.place, MachineOptions()).kernel_refusal(kernel)):
+                yield Flaw(("machine", "kernel", at), why)
         yield from _guideline_flaws(space)
         try:
             yield from _job_flaws(space, self.own)
@@ -65,22 +83,10 @@ class Checks:
             yield from _job_flaws(space, None)
 
 
-def _no_checks(_space: Space) -> Iterable[Flaw]:
-    return ()
-
-
 def load_request(
-    path: Path,
-    only: tuple[str, ...] = (),
-    shard: Shard | None = None,
-    checks: Callable[[Space], Iterable[Flaw]] = _no_checks,
+    path: Path, only: tuple[str, ...] = (), shard: Shard | None = None, checks: Checks | None = None
 ) -> Request:
-    """Load a matrix and select cells."""
-    from runner.engine.scheduler import Plan
-    from runner.space.load import load
-    from runner.space.select import select, sharded
-
-    declared = load(path, checks)
+    declared = load(path, checks or (lambda _space: ()))
     selection = select(declared.space, only)
     matrix = declared.space.matrix
     if next(selection.cells(), None) is None:
@@ -98,22 +104,7 @@ def load_request(
     return Request(declared, selection, Plan(selection, matrix.repeat, matrix.seed), part)
 
 
-def _kernel_flaws(space: Space, place: str) -> Iterator[Flaw]:
-    from runner.language.matrix import is_path
-    from runner.language.yaml_source import Flaw
-    from runner.machines.base import MachineOptions
-
-    for at, kernel in enumerate(space.matrix.machine.kernel or ()):
-        if is_path(kernel) and (why := machine(place, MachineOptions()).kernel_refusal(kernel)):
-            yield Flaw(("machine", "kernel", at), why)
-
-
 def _guideline_flaws(space: Space) -> Iterator[Flaw]:
-    """Yield guidelines that no cells of the matrix can decide."""
-    from runner.guidelines.verdicts import undecidable_guidelines
-    from runner.language.yaml_source import Flaw
-    from runner.results.record import CellRow
-
     guidelines = space.matrix.guidelines
     cells = list(islice(space.cells(), MAX_CHECKED_CELLS + 1)) if guidelines else []
     if len(cells) > MAX_CHECKED_CELLS:
@@ -124,9 +115,6 @@ def _guideline_flaws(space: Space) -> Iterator[Flaw]:
 
 
 def _job_flaws(space: Space, own: Path | None) -> Iterator[Flaw]:
-    """Yield the workloads that fio refuses."""
-    from runner.scripts.cell import explain_missing_fio, find_rejected
-
     if explain_missing_fio():
         return
     mine = f" (in a job of {own / 'job.fio'})" if own and (own / "job.fio").exists() else ""
@@ -137,9 +125,10 @@ def _job_flaws(space: Space, own: Path | None) -> Iterator[Flaw]:
         return {int(at): message for at, message in find_rejected(jobs).items()}
 
     # fio stops at the first refused job, so each set of fio options is checked once.
-    alike: dict[object, list[int]] = {}
-    for at, (work, in_files) in enumerate(works):
-        alike.setdefault((dict(work.coords)["workload"], *sorted(work.value.fio.items()), in_files), []).append(at)
+    alike = grouped(
+        ((dict(work.coords)["workload"], *sorted(work.value.fio.items()), in_files), at)
+        for at, (work, in_files) in enumerate(works)
+    )
     first = refusals(numbers[0] for numbers in alike.values())
     others = refusals(at for numbers in alike.values() if numbers[0] not in first for at in numbers[1:])
     for at, message in {**first, **others}.items():
@@ -147,17 +136,11 @@ def _job_flaws(space: Space, own: Path | None) -> Iterator[Flaw]:
 
 
 def _job(work: Variant[Workload], in_files: bool, own: Path | None) -> str:
-    """Return the fio job of a workload, with placeholder paths."""
-    from runner.scripts.cell import Files, Place, workload_job
-
     place = Place(files=Files("/", "/whole", 2**40, 1, 2**40, single_use=False)) if in_files else Place(("/dev/null",))
     return workload_job(work, place, 1, own)
 
 
 def _workload_flaws(work: Variant[Workload], message: str, mine: str) -> Iterator[Flaw]:
-    """Place each message of fio at its option, if the message names one; else at the workload."""
-    from runner.language.yaml_source import Flaw
-
     place, unplaced = ("workloads", dict(work.coords)["workload"]), []
     for line in message.splitlines():
         option = _BAD_OPTION.search(line)
@@ -171,8 +154,6 @@ def _workload_flaws(work: Variant[Workload], message: str, mine: str) -> Iterato
 
 def check_templates(request: Request, own: Path | None) -> None:
     """Render one cell of every layout and all workloads, so that faults of user templates appear before the run."""
-    from runner.scripts.cell import cell_scripts, files_of, job, stack_scripts
-
     if own is None:
         return
     matrix = request.space.matrix
@@ -182,17 +163,19 @@ def check_templates(request: Request, own: Path | None) -> None:
         # Scripts for disks that may hold data have more steps.
         scripts = stack_scripts(array, disks, zeroed=False, own=own)
         for name, text in files_of(scripts, cell_scripts(cell, scripts.stack, own, matrix.monitor)).items():
-            _check_syntax(name, text, own)
+            result = run(["bash", "-n"], stdin=text)
+            if result.returncode:
+                raise BadInput(
+                    f"the templates in {own} render {name} with a bash syntax error",
+                    details=result.stderr.strip(),
+                    resolution="`matrix render --templates` writes the script for inspection",
+                )
         job(cell, scripts.stack, 1, own)
     for work, in_files in request.space.workloads:
         _job(work, in_files, own)
 
 
 def check_names(own: Path | None) -> None:
-    """Refuse user templates that would have no effect, such as ones with a misspelled name."""
-    from runner.language.hints import did_you_mean
-    from runner.scripts.jinja import effective_templates, unused_templates
-
     if own and (names := unused_templates(own)):
         raise BadInput(
             f"unused templates: {', '.join(str(own / name) for name in names)}",
@@ -201,20 +184,7 @@ def check_names(own: Path | None) -> None:
         )
 
 
-def _check_syntax(name: str, text: str, own: Path) -> None:
-    from runner.base.process import run
-
-    result = run(["bash", "-n"], stdin=text)
-    if result.returncode:
-        raise BadInput(
-            f"the templates in {own} render {name} with a bash syntax error",
-            details=result.stderr.strip(),
-            resolution="`matrix render --templates` writes the script for inspection",
-        )
-
-
 def check_machine(place: Machine, specs: Iterable[RigSpec]) -> None:
-    """Refuse rigs that the machine cannot provide, with all reasons."""
     refusals = list(dict.fromkeys(refusal for spec in specs for refusal in place.refusals(spec)))
     if refusals:
         raise BadInput(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, Self
 from runner.base.errors import BadInput, Exit, MatrixError
 from runner.base.files import write_atomically
 from runner.engine.budget import ENDLESS, Cost, Spending
-from runner.engine.concurrency import AdaptiveLevel, FixedLevel, why_one_at_a_time
+from runner.engine.concurrency import Level, why_one_at_a_time
 from runner.engine.estimate import QUIET, Load, estimate, pace_of
 from runner.engine.executor import Executor
 from runner.engine.recorder import RigUp, RunContext, TrialDone
@@ -44,28 +44,22 @@ from runner.space.studies import study_beside
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
     from pathlib import Path
-    from types import TracebackType
     from typing import Any
 
-    from runner.engine.concurrency import Level
     from runner.engine.estimate import Pace
     from runner.engine.recorder import Event
     from runner.machines.base import Machine, RigSpec
-    from runner.results.observe import Holder
     from runner.results.run_folder import RunFolder
     from runner.space.select import Shard
     from runner.space.space import Array
 
 Jobs = int | Literal["auto"]
-AUTO: Literal["auto"] = "auto"
 #: Facts of one start of a rig, not versions.
 _START_FACTS = frozenset({"kernel", "ready", "up", "md", "without"})
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The options of `matrix run`."""
-
     matrix: Path
     place: Where
     results: Path
@@ -88,8 +82,6 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class PreparedRun:
-    """A run that passed every check, before its folder exists."""
-
     options: RunOptions
     order: RunRequest
     #: The number of parallel rigs.
@@ -98,28 +90,42 @@ class PreparedRun:
     one_at_a_time: str = ""
 
 
-class Observer(Protocol):
-    """Shows the progress of a run."""
+class Observer:
+    """Shows the progress of a run of `planned` trials, of which `done` are recorded already."""
 
-    planned: int
-    done: int
+    def __init__(self, planned: int, done: int) -> None:
+        self.planned, self.done = planned, done
 
-    def __enter__(self) -> Self: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-    def start_run(self, folder: Path) -> None: ...
-    def end_run(self, end: Ending) -> None: ...
-    def event(self, event: Event) -> None: ...
-    def notice(self, text: str) -> None: ...
-    def trouble(self, text: str) -> None: ...
-    def progress(self, brief: str, fraction: float | None = None) -> None: ...
-    def show_estimate(self, least: float, most: float) -> None: ...
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def start_run(self, folder: Path) -> None:
+        pass
+
+    def end_run(self, end: Ending) -> None:
+        pass
+
+    def event(self, event: Event) -> None:
+        pass
+
+    def notice(self, text: str) -> None:
+        pass
+
+    def trouble(self, text: str) -> None:
+        """Show a problem that does not stop the run."""
+        self.notice(text)
+
+    def progress(self, brief: str, fraction: float | None = None) -> None:
+        """Show the progress of a long step before or between trials."""
+
+    def show_estimate(self, least: float, most: float) -> None:
+        pass
 
 
 class Stop(Protocol):
-    """Runs work until it ends or is asked to stop."""
-
     def run(self, work: Coroutine[Any, Any, None]) -> bool:
         """Return whether the work completed."""
 
@@ -137,7 +143,6 @@ class _Run:
 
 
 def run(prepared: PreparedRun, observer_of: Callable[[RunRequest, int], Observer], stop: Stop) -> Ending:
-    """Run a matrix, or resume its unfinished run."""
     options, order, level = prepared.options, prepared.order, prepared.level
     choice = choose_run(options.results, order.manifest(), fresh=options.fresh, retry_broken=options.retry_broken)
     folder = choice.folder
@@ -199,8 +204,10 @@ def _notes(this: _Run, one_at_a_time: str, choice: str) -> Iterator[str]:
             yield f"note: {note}"
     if request.part:
         yield f"{request.selection.count():,} of {request.space.count():,} cells: {request.part}"
-    if not this.folder.manifest.synthetic:
-        for run, holder in _other_runs(this):
+    for run in () if this.folder.manifest.synthetic else runs(this.options.results):
+        if run.path == this.folder.path or run.manifest.finished:
+            continue
+        if (holder := find_holder(run.path)) and holder.host in {"", socket.gethostname()}:
             yield f"note: process {holder.pid} is measuring {run.path}/ on this host: both runs will be slower"
     if choice:
         yield choice
@@ -209,23 +216,19 @@ def _notes(this: _Run, one_at_a_time: str, choice: str) -> Iterator[str]:
         yield f"created a new store at {address}"
 
 
-def _other_runs(this: _Run) -> Iterator[tuple[RunFolder, Holder]]:
-    """Yield the runs of the same results folder that are under way on this host."""
-    for run in runs(this.options.results):
-        if run.path == this.folder.path or run.manifest.finished:
-            continue
-        if (holder := find_holder(run.path)) and holder.host in {"", socket.gethostname()}:
-            yield run, holder
-
-
 def _lease_and_execute(this: _Run) -> Ending:
     with ExitStack() as stack:
         observer, order = this.observer, this.order
         if order.match:
             show = observer.notice, observer.trouble
             lease = lease_run_disks(order.match, order.request, order.machine, this.folder, this.options.destroy, *show)
-            this.disks = stack.enter_context(lease)
-            _record_disks(this)
+            disks = this.disks = stack.enter_context(lease)
+            for warning in disks.warnings(this.folder.manifest.disks):
+                observer.trouble(warning)
+            if note := describe_missing_health(disks.health):
+                observer.notice(note)
+            # Before the first write.
+            this.folder = this.folder.update_manifest(disks=disks.facts, health=disks.health)
         pace = _show_estimate(this)
         spending = Spending(this.options.budget, pace, write_budget=this.disks.write_budget)
         address = address_of(this.options.store, this.options.results)
@@ -233,18 +236,7 @@ def _lease_and_execute(this: _Run) -> Ending:
         return _execute(this, spending, feed)
 
 
-def _record_disks(this: _Run) -> None:
-    """Record the facts and the health of the disks before the first write."""
-    disks, observer = this.disks, this.observer
-    for warning in disks.warnings(this.folder.manifest.disks):
-        observer.trouble(warning)
-    if note := describe_missing_health(disks.health):
-        observer.notice(note)
-    this.folder = this.folder.update_manifest(disks=disks.facts, health=disks.health)
-
-
 def _show_estimate(this: _Run) -> Pace:
-    """Show how long the run will take; return the pace behind the estimate."""
     order, observer = this.order, this.observer
     request, here = order.request, machine(order.machine, MachineOptions(cold=order.cold))
     load = QUIET if here.synthetic else Load.now()
@@ -259,7 +251,6 @@ def _show_estimate(this: _Run) -> Pace:
 
 
 def _execute(this: _Run, spending: Spending, feed: Feed) -> Ending:
-    """Execute until the end or a stop, then write the reports in both cases."""
     order, disks, observer = this.order, this.disks, this.observer
     scheduler = Scheduler(order.request.plan, spending=spending, steering=order.steering())
     if order.until_decided:
@@ -275,17 +266,15 @@ def _execute(this: _Run, spending: Spending, feed: Feed) -> Ending:
         elif text := budget_message(scheduler.short, scheduler.left_out, spending.budget):
             (observer.trouble if scheduler.short else observer.notice)(text)
         returned = _return_disks(this)
-        short = scheduler.short + bool(wear_stop)
-        end = _write_reports(
-            lambda: _report(this, done=done, short=short, returned=returned),
-            this.folder,
-            feed,
-            finished=done and not short,
-        )
+        end = _write_reports(this, feed, done=done, short=scheduler.short + bool(wear_stop))
+        end = end if returned else replace(end, exit=max(end.exit, Exit.BROKEN))
+        # Last: after a kill before this line, the same command writes the reports again.
+        _close(this.folder, feed, end.exit, finished=end.finished)
     return end
 
 
 async def _work(executor: Executor, disks: RunDisks) -> None:
+    # A stop before the start closes only this coroutine, so the inner ones must not exist yet.
     await run_within_budget(executor.run(), disks.write_budget)
 
 
@@ -321,64 +310,48 @@ def _context(this: _Run, feed: Feed) -> RunContext:
 
 
 def _return_disks(this: _Run) -> bool:
-    """Return the leased disks and record their health; report whether all could be returned."""
-    returned = this.disks.return_disks()
+    this.disks.give_back()
     health = this.disks.query_health()  # after the return: a VM that has the controller hides the disk
     for alarm in filter(None, (after.alarm for after in health)):
         this.observer.trouble(alarm)
     digests = this.order.digests().model_dump()
     this.folder = this.folder.update_manifest(digests=digests, health=health, **this.order.texts())
-    return returned
+    return not this.disks.unreturned
 
 
-def _report(this: _Run, *, done: bool, short: int, returned: bool) -> Ending:
+def _write_reports(this: _Run, feed: Feed, *, done: bool, short: int) -> Ending:
     guidelines = this.order.request.space.matrix.guidelines
-    end = report(this.folder, this.journal, guidelines, this.order.study, interrupted=not done, short=short)
-    return end if returned else replace(end, exit=max(end.exit, Exit.BROKEN))
-
-
-def _write_reports(reports: Callable[[], Ending], folder: RunFolder, feed: Feed, *, finished: bool) -> Ending:
-    """Write the reports, then record that the run is over."""
     try:
-        end = reports()
+        return report(this.folder, this.journal, guidelines, this.order.study, interrupted=not done, short=short)
     except (MatrixError, OSError):
         raise  # such as a full disk: the same command writes the reports again
     except Exception as mistake:
         # Finished all the same: the same command would fail here again.
-        _close(folder, feed, Exit.BROKEN, finished=finished)
-        mistake.add_note(f"there are no reports: once this is fixed, `matrix report {folder.path}` writes them")
+        _close(this.folder, feed, Exit.BROKEN, finished=done and not short)
+        mistake.add_note(f"there are no reports: once this is fixed, `matrix report {this.folder.path}` writes them")
         raise
-    # Last: after a kill before this line, the same command writes the reports again.
-    _close(folder, feed, end.exit, finished=finished)
-    return end
 
 
 def _close(folder: RunFolder, feed: Feed, end: Exit, *, finished: bool) -> None:
-    """Record whether all trials are done, and how the run ended."""
     ended = datetime.now(UTC).isoformat(timespec="milliseconds")
     feed.end(folder.update_manifest(finished=finished, ended=ended, exit=int(end) if finished else None))
 
 
 def _versions(facts: Mapping[str, str]) -> dict[str, str]:
-    """Return the versions among the facts of a rig."""
     return {name: text for name, text in facts.items() if name not in _START_FACTS and not name.startswith("matrix-")}
 
 
 def choose_level(jobs: Jobs, place: Machine, specs: Collection[RigSpec], arrays: Iterable[Array]) -> tuple[Level, str]:
-    """Return the first number of parallel rigs, and a note if `auto` allows only one."""
     if jobs == 1:
-        return FixedLevel(1), ""
+        return Level.of(1), ""
     kinds = set(specs)
     why = why_one_at_a_time(place, kinds, arrays)
     room = min(map(place.max_rigs, kinds))
-    if jobs == AUTO:
+    if jobs == "auto":
         why = why or ("this host has no room for a second such machine" if room == 1 else "")
-        return (FixedLevel(1), f"one rig at a time: {why}") if why else (AdaptiveLevel.up_to(room), "")
+        return (Level.of(1), f"one rig at a time: {why}") if why else (Level.up_to(room), "")
     if why:
-        raise BadInput(
-            f"--jobs {jobs}: {why}",
-            resolution="leave --jobs out, or choose other cells with --only",
-        )
+        raise BadInput(f"--jobs {jobs}: {why}", resolution="leave --jobs out, or choose other cells with --only")
     if jobs > room:
         one = next(iter(kinds))
         size = f"{one.memory // 2**20}MiB, {one.cpus} processors and the overhead of the emulator each"
@@ -386,11 +359,10 @@ def choose_level(jobs: Jobs, place: Machine, specs: Collection[RigSpec], arrays:
             f"--jobs {jobs}: this host has room for {room} machines at a time, with {size}",
             resolution="use `--jobs auto`, or smaller machines: `machine:` in the matrix sets their size",
         )
-    return FixedLevel(jobs), ""
+    return Level.of(jobs), ""
 
 
 def budget_message(short: int, left_out: int, cost: Cost) -> str:
-    """Return the message of a run that stopped for its budget; empty if it did not."""
     if cost == ENDLESS or not left_out:
         return ""
     if short:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from runner.base.errors import BadInput
 from runner.engine.rigs import specs_of
-from runner.guidelines.adaptive import Steering
+from runner.guidelines.verdicts import Steering
 from runner.machines import PASSTHROUGH, machine
 from runner.machines.base import MachineOptions
 from runner.machines.qemu.recipe import kernel_key, recipe_for
@@ -60,7 +60,6 @@ class RunRequest:
             )
 
     def steering(self) -> Steering | None:
-        """Return the choice of trials beyond the minimum by guidelines, with --until-decided."""
         if not self.until_decided:
             return None
         matrix = self.request.space.matrix
@@ -69,16 +68,15 @@ class RunRequest:
 
     @property
     def planned(self) -> int:
-        """Return the largest number of trials."""
         return self.request.selection.count() * self.request.plan.repeat.max
 
     def specs(self) -> set[RigSpec]:
-        """Return the kinds of rigs that the selected cells need."""
         return set(specs_of(self.request.space.matrix, self.request.arrays(), self.kernel))
 
     def manifest(self) -> Manifest:
         """Return the manifest of a new run."""
         matrix = self.request.space.matrix
+        disks = map(declared_facts, self.match.disks) if self.match else map(simulated_disk_facts, matrix.every_disk())
         return Manifest(
             id=token_hex(8),
             matrix=matrix.name,
@@ -89,9 +87,7 @@ class RunRequest:
             command=command_line(["matrix", *sys.argv[1:]]),
             **self.texts(),
             host=query_facts(self.match.ssh if self.match else ""),
-            disks=tuple(
-                map(declared_facts, self.match.disks) if self.match else map(simulated_disk_facts, matrix.every_disk())
-            ),
+            disks=tuple(disks),
             digests=self.digests(),
             revision=revision(self.path.parent),
             started=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -116,11 +112,14 @@ class RunRequest:
             templates=digest(effective_templates(self.templates)).hex(),
         )
 
+    @property
+    def _kernels(self) -> tuple[str | None, ...]:
+        return self.kernel, *(self.request.space.matrix.machine.kernel or ())
+
     @cached_property
     def images(self) -> dict[str, str]:
         """Return the contents of kernel images by name. Read once: an image that is rebuilt later is another run's."""
-        names = (self.kernel, *(self.request.space.matrix.machine.kernel or ()))
-        return {name: content for name in names if name and (content := kernel_content(name)) != name}
+        return {name: content for name in self._kernels if name and (content := kernel_content(name)) != name}
 
     def fingerprint(self) -> str:
         """Return a hash of the work: two requests with the same hash may continue each other's run.
@@ -134,16 +133,16 @@ class RunRequest:
         ]
         # Guidelines and the description do not change figures.
         matrix = self.request.space.matrix.model_dump(mode="json", exclude={"description", "guidelines", "repeat"})
-        named = (self.kernel, *(self.request.space.matrix.machine.kernel or ()))
-        kernels = [name and self.images.get(name, name) for name in named]
-        # Figures of physical disks depend on these disks and the running kernel.
-        disks = [self._disk_identity(one) for one in self.match.disks] if self.match else []
-        # Disks of two virtual machines may have the same serial numbers.
-        host = [self.match.reach] if self.match and self.match.ssh else []
-        physical = [self.release, *host, *disks] if disks else None
-        work = [matrix, self.machine, kernels, rules, effective_templates(self.templates)]
-        arrays = [sorted(selection.arrays)] if isinstance(selection, Sharded) else []
-        return digest([*work, *([physical] if physical else []), *arrays]).hex()
+        kernels = [name and self.images.get(name, name) for name in self._kernels]
+        work: list[Any] = [matrix, self.machine, kernels, rules, effective_templates(self.templates)]
+        if self.match and self.match.disks:
+            # Figures of physical disks depend on these disks and the running kernel. Disks of two virtual machines may
+            # have the same serial numbers.
+            host = [self.match.reach] if self.match.ssh else []
+            work.append([self.release, *host, *map(self._disk_identity, self.match.disks)])
+        if isinstance(selection, Sharded):
+            work.append(sorted(selection.arrays))
+        return digest(work).hex()
 
     def _disk_identity(self, disk: LabDisk) -> dict[str, Any]:
         """Return the fields of a disk that affect figures; `vfio` only matters to virtual machines of this host."""
@@ -152,7 +151,6 @@ class RunRequest:
 
 
 def declared_facts(disk: LabDisk) -> DiskFacts:
-    """Return the facts of a physical disk from hosts.yaml, which the lease compares with the disk."""
     return DiskFacts(size=disk.size, bus="its own", model=disk.kind or "", serial=disk.serial or disk.wwn or "")
 
 
@@ -166,7 +164,6 @@ def simulated_disk_facts(disk: Disk) -> DiskFacts:
 
 
 def kernel_content(name: str) -> str:
-    """Return the name of a known kernel; for an image, a key of its content."""
     made = recipe_for(name)
     return kernel_key(made.suite, made.image) if made and made.image else name
 
@@ -175,18 +172,15 @@ def check_kernel(kernel: str | None, declared: tuple[str, ...]) -> None:
     """Refuse --kernel if the matrix declares other kernels: rows would name one kernel and another would run."""
     if kernel is None or not declared or declared == (kernel,):
         return
+    replace = "remove `kernel:` from `machine:` in the matrix, or add this kernel there"
     raise BadInput(
         f"--kernel {kernel}: the matrix itself names {' and '.join(declared)}",
-        resolution=f"--only 'kernel={kernel}' selects one of them"
-        if kernel in declared
-        else "remove `kernel:` from `machine:` in the matrix, or add this kernel there",
+        resolution=f"--only 'kernel={kernel}' selects one of them" if kernel in declared else replace,
     )
 
 
 @dataclass(frozen=True)
 class RunChoice:
-    """A run to continue, or a new one."""
-
     folder: RunFolder
     new: bool
     #: Try broken trials again.
@@ -197,15 +191,14 @@ class RunChoice:
     reason: str = ""
 
     def message(self, done: int) -> str:
-        """Return the notice for the user, if any."""
         if self.new:
             return self.reason
         planned = self.repeats["planned"] if self.repeats else self.folder.manifest.planned
         changed = ", with the changed `repeat:` of the matrix" if self.repeats else ""
-        return f"continuing the run of {_moment(self.folder.manifest)} ({done:,} of {planned:,} trials done){changed}"
+        started = datetime.fromisoformat(self.folder.manifest.started).astimezone(UTC)
+        return f"continuing the run of {started:%Y-%m-%d %H:%M} UTC ({done:,} of {planned:,} trials done){changed}"
 
     def prepare_folder(self, journal: Journal) -> RunFolder:
-        """Record the changed repeats or withdraw broken trials; return the folder."""
         folder = self.folder
         if self.retry or self.repeats:
             # First: after a kill, the same command must continue this run.
@@ -218,7 +211,6 @@ class RunChoice:
 
 
 def choose_run(results: Path, wanted: Manifest, *, fresh: bool, retry_broken: bool) -> RunChoice:
-    """Return the run to continue, or create a new one."""
     if retry_broken and fresh:
         raise BadInput("--fresh starts a new run, --retry-broken continues one", resolution="use one of the two")
     if found := _run_to_continue(results, wanted, fresh=fresh, retry_broken=retry_broken):
@@ -229,7 +221,7 @@ def choose_run(results: Path, wanted: Manifest, *, fresh: bool, retry_broken: bo
             f"{results}/ has no run of this matrix with these options to continue",
             resolution="leave --retry-broken out: a first run tries all trials",
         )
-    reason = "" if fresh else _why_not(results, wanted)
+    reason = "" if fresh else _why_new(results, wanted)
     return RunChoice(create(results, wanted), new=True, reason=reason)
 
 
@@ -239,15 +231,12 @@ def starts_new_run(results: Path, wanted: Manifest, *, fresh: bool, retry_broken
 
 
 def _run_to_continue(results: Path, wanted: Manifest, *, fresh: bool, retry_broken: bool) -> RunFolder | None:
-    """Return the latest run of the same work that is unfinished, or that a larger `repeat:` extends."""
     if fresh:
         return None
     candidates = [
         run for run in runs(results) if _work(run.manifest) == _work(wanted) and _can_hold(run.manifest, wanted)
     ]
-    if retry_broken:
-        return latest(candidates)
-    return latest(run for run in candidates if not run.manifest.finished or _asks_for_more(run.manifest, wanted))
+    return latest(run for run in candidates if retry_broken or not run.manifest.finished or _extends(run, wanted))
 
 
 def _work(manifest: Manifest) -> tuple[str, ...]:
@@ -263,14 +252,13 @@ def _can_hold(manifest: Manifest, wanted: Manifest) -> bool:
     return manifest.least <= wanted.least and manifest.most <= wanted.most
 
 
-def _asks_for_more(manifest: Manifest, wanted: Manifest) -> bool:
-    """Return whether a finished run needs more trials for these repeats."""
-    narrower = manifest.until is not None and (wanted.until is None or wanted.until < manifest.until)
-    return narrower or (wanted.most or 0) > (manifest.most or 0)
+def _extends(run: RunFolder, wanted: Manifest) -> bool:
+    planned = run.manifest
+    narrower = planned.until is not None and (wanted.until is None or wanted.until < planned.until)
+    return narrower or (wanted.most or 0) > (planned.most or 0)
 
 
 def _repeats(manifest: Manifest) -> dict[str, Any]:
-    """Return the fields of a manifest that come from `repeat:`."""
     return manifest.model_dump(include={"planned", "least", "most", "until", "confidence"})
 
 
@@ -280,11 +268,10 @@ def readable(text: str) -> str:
 
 
 def command_line(words: Iterable[str]) -> tuple[str, ...]:
-    """Return a command line for the manifest, without database passwords."""
     return tuple(without_passwords(readable(word)) for word in words)
 
 
-def _why_not(results: Path, wanted: Manifest) -> str:
+def _why_new(results: Path, wanted: Manifest) -> str:
     """Return why the last run of this name is not continued; empty if it did other work and is finished."""
     last = latest(
         run for run in runs(results) if (run.manifest.matrix, run.manifest.machine) == (wanted.matrix, wanted.machine)
@@ -297,7 +284,3 @@ def _why_not(results: Path, wanted: Manifest) -> str:
     same = (last.manifest.text, last.manifest.used) == (wanted.text, wanted.used)
     differs = "--only, --shard, --kernel or --templates differ" if same else "the matrix differs"
     return f"not continuing {last.path}/, which is unfinished: {differs}"
-
-
-def _moment(manifest: Manifest) -> str:
-    return f"{datetime.fromisoformat(manifest.started).astimezone(UTC):%Y-%m-%d %H:%M} UTC"

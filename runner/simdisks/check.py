@@ -20,7 +20,7 @@ import orjson
 from runner.base.errors import BadInput, HarnessBroken
 from runner.base.process import kill, run, spawn
 from runner.simdisks.clib import Board, Report, SimulatedDisk, build_library, load_library
-from runner.simdisks.server import Overload, counters_between, socket_command
+from runner.simdisks.server import Overload, counters_between, socket_command, wait_for_socket
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -53,10 +53,7 @@ class Rate:
 def predict_rate(
     library: Library, physics: Physics, size: int, job: Job, *, ramp: float = 0.0, seconds: float, seed: int = 1
 ) -> Rate:
-    """Return the rate over `seconds`, after a ramp, on a fresh disk.
-
-    Requests in flight at the end are waited for and count with their time, as in fio.
-    """
+    """Return the rate on a fresh disk. Requests in flight at the end are waited for and count, as in fio."""
     disk, chance, tag = SimulatedDisk(library, physics, size), random.Random(seed), 0  # noqa: S311 - no secret
     low, high = (int(share * size) // job.block for share in (job.first, job.last))
     begun: list[tuple[float, int]] = []
@@ -106,22 +103,17 @@ HDD_TIME_FACTOR = 8
 #: Its expectation is the mean of this number of predictions, each with its own seed.
 PREDICTIONS = 16
 
-#: The memory limit of a container.
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One measurement."""
-
     name: str
     job: Job
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """Expected and measured requests per second."""
-
     probe: Probe
     expected: float
     measured: float
@@ -129,7 +121,6 @@ class ProbeResult:
 
     @property
     def deviation(self) -> float:
-        """The measured rate relative to the expected one: 0.03 is 3 % too fast."""
         return self.measured / self.expected - 1
 
     @property
@@ -157,7 +148,6 @@ def probes(disk: Disk) -> Iterator[Probe]:
 
 
 def refuse_small(disk: Disk) -> None:
-    """Raise BadInput if the disk is too small for a probe."""
     for probe in probes(disk):
         job, share = probe.job, probe.job.last - probe.job.first
         enough = math.ceil(2 * job.block / share / 2**20)
@@ -171,7 +161,6 @@ def refuse_small(disk: Disk) -> None:
 
 
 def fio_command(uri: str, disk: Disk, job: Job, seconds: float) -> list[str]:
-    """Return the fio command of the same closed loop."""
     start, end = (int(share * disk.size) // job.block * job.block for share in (job.first, job.last))
     return [
         *("fio", "--name=check", "--ioengine=nbd", f"--uri={uri}", "--output-format=json", "--norandommap"),
@@ -194,7 +183,6 @@ class ServedDisk:
 
 @asynccontextmanager
 async def serve_disk(disk: Disk, writes: float = math.inf) -> AsyncIterator[ServedDisk]:
-    """Start a server for an empty disk; `writes`: the bytes that will be written."""
     code = load_library(await build_library())
     with (
         tempfile.TemporaryDirectory(prefix="matrix-") as folder,
@@ -206,7 +194,7 @@ async def serve_disk(disk: Disk, writes: float = math.inf) -> AsyncIterator[Serv
         argv = socket_command(code.plugin, (disk,), 0, socket, image.fileno(), sheet.fileno())
         server = await spawn(argv, pass_fds=(image.fileno(), sheet.fileno()))
         try:
-            await wait_for_socket(socket, server)
+            await wait_for_socket(socket, server, DEADLINE)
             yield ServedDisk(code, board, f"nbd+unix:///?socket={socket}", server)
         finally:
             await kill(server)
@@ -230,19 +218,10 @@ def blank_image(size: int, writes: int) -> Iterator[IO[bytes]]:
 
 
 def spare_memory() -> int:
-    """Return available memory in bytes, within the container's limit."""
     lines = (line.split() for line in Path("/proc/meminfo").read_text().splitlines())
     spare = next((int(words[1]) * 1024 for words in lines if words[0] == "MemAvailable:"), 0)
     allowed = CGROUP_LIMIT.read_text().strip() if CGROUP_LIMIT.exists() else ""
     return min(spare, int(allowed)) if allowed.isdigit() else spare
-
-
-async def wait_for_socket(socket: Path, server: asyncio.subprocess.Process) -> None:
-    async with asyncio.timeout(DEADLINE):
-        while not socket.exists():  # noqa: ASYNC240 - no event reports it, and the check is quick
-            if server.returncode is not None:
-                raise HarnessBroken(f"the disk's server ended with status {server.returncode}")
-            await asyncio.sleep(0.01)
 
 
 async def run_probes(disk: Disk, seconds: float) -> AsyncIterator[ProbeResult]:
@@ -252,7 +231,11 @@ async def run_probes(disk: Disk, seconds: float) -> AsyncIterator[ProbeResult]:
     for probe in probes(disk):
         by_chance = probe.job.random and disk.physics.kind == "hdd"
         lasts = seconds * HDD_TIME_FACTOR if by_chance else seconds
-        async with serve_disk(disk, await _bytes_to_write(disk, probe.job, lasts)) as alone:
+        writes = 0.0
+        if probe.job.what == "write":  # at most, if the host takes no time
+            code = load_library(await build_library())
+            writes = predict_rate(code, disk.physics, disk.size, probe.job, seconds=lasts).bytes * lasts
+        async with serve_disk(disk, writes) as alone:
             before = [alone.board.report(0)]
             measured = await asyncio.to_thread(_measure, [*ahead, *fio_command(alone.uri, disk, probe.job, lasts)])
             done: tuple[Report, ...] = counters_between(before, [alone.board.report(0)])
@@ -264,20 +247,12 @@ async def run_probes(disk: Disk, seconds: float) -> AsyncIterator[ProbeResult]:
         yield ProbeResult(probe, sum(rates) / len(rates), measured, _overload(done[0], measured, probe.job))
 
 
-async def _bytes_to_write(disk: Disk, job: Job, seconds: float) -> float:
-    """Return the bytes that the job writes if the host takes no time."""
-    if job.what != "write" or disk.physics is None:
-        return 0.0
-    return (
-        predict_rate(load_library(await build_library()), disk.physics, disk.size, job, seconds=seconds).bytes * seconds
-    )
-
-
 def _overload(done: Report, iops: float, job: Job) -> Overload:
     """Return what the host took of each request's round trip, up to the start of the next one."""
     late = done.late / (done.reads + done.writes) * iops / job.depth
-    told = job.depth == 1  # the prediction includes it
-    return Overload(late=late, starved=0.0 if told else turnaround(done, iops, job.depth) * iops / job.depth)
+    # At depth 1 the prediction includes the turnaround.
+    starved = 0.0 if job.depth == 1 else turnaround(done, iops, job.depth) * iops / job.depth
+    return Overload(late=late, starved=starved)
 
 
 def turnaround(done: Report, iops: float, depth: int = 1) -> float:

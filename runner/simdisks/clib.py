@@ -7,9 +7,9 @@ import functools
 import hashlib
 import math
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from runner.base.errors import HarnessBroken
 from runner.base.files import cache_dir, make_once
@@ -29,7 +29,6 @@ _WHAT_CODES: dict[What, int] = {"read": 0, "write": 1, "flush": 2}
 
 
 async def build_library() -> Path:
-    """Return the folder with plugin and library; build it if needed."""
     sources = sorted(SOURCES.glob("*.[ch]"))
     # The library depends on the processor architecture and the C library.
     content = b"\0".join(
@@ -37,11 +36,7 @@ async def build_library() -> Path:
     )
     folder = cache_dir() / "disks" / hashlib.blake2b(content, digest_size=8).hexdigest()
     folder.parent.mkdir(parents=True, exist_ok=True)
-    return await make_once(folder, _is_complete, _compile)
-
-
-def _is_complete(folder: Path) -> bool:
-    return (folder / PLUGIN).is_file() and (folder / LIBRARY).is_file()
+    return await make_once(folder, lambda made: all((made / one).is_file() for one in (PLUGIN, LIBRARY)), _compile)
 
 
 async def _compile(folder: Path) -> None:
@@ -137,7 +132,6 @@ class Library:
             function.restype, function.argtypes = result, arguments
 
     def model(self, physics: Physics, size: int) -> ctypes.Array[ctypes.c_char]:
-        """Return a `struct disk_model`."""
         zones = (_Zone * MOST_ZONES)(*(_Zone(*zone) for zone in physics.zones))
         first = ctypes.c_double(len(physics.zones))
         numbers = int(ctypes.c_int.in_dll(self.c, "physics_numbers").value)
@@ -172,7 +166,6 @@ class SimulatedDisk:
         self._c.physics_submit(self._disk, now, _WHAT_CODES[what], offset, length, fua, tag)
 
     def settled(self, now: float) -> Iterator[tuple[int, float]]:
-        """Yield commands whose end is settled by now, and when they end."""
         while self._c.physics_next(self._disk, now, ctypes.byref(self._tag), ctypes.byref(self._end)):
             yield int(self._tag.value), float(self._end.value)
 
@@ -181,7 +174,6 @@ class SimulatedDisk:
         return bool(self._c.physics_held_up(self._disk))
 
     def next_decision(self) -> float:
-        """Return the time of the disk's next decision; infinite if no command waits for one."""
         return float(self._c.physics_wakes(self._disk))
 
 
@@ -200,7 +192,6 @@ class Board:
         self._c.board_left(self._board)
 
     def add_fault(self, fault: Fault) -> None:
-        """Add a fault; it applies to every request from then on."""
         kind = float(FAULTS.index(fault.kind))
         until = math.inf if fault.seconds is None else fault.at + fault.seconds
         raw = _Fault(fault.disk, kind, fault.at, until, fault.factor, *fault.where)
@@ -217,6 +208,7 @@ class Board:
     def report(self, disk: int) -> Report:
         raw = _Report()
         self._c.board_report(self._board, disk, ctypes.byref(raw))
-        done = {field[0]: getattr(raw.done, field[0]) for field in _Done._fields_}
-        own = ("occupied", "late", "owed", "failed", "idle", "starved")
-        return Report(**done, **{name: getattr(raw, name) for name in own})
+        values: dict[str, Any] = {
+            one.name: getattr(raw, one.name, getattr(raw.done, one.name, None)) for one in fields(Report)
+        }
+        return Report(**values)

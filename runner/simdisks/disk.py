@@ -60,10 +60,7 @@ class Physics:
         return moving
 
     def rate(self, length: int, *, random: bool, write: bool, depth: float = 1.0) -> float:
-        """Estimate bytes a second of requests of one length, over the whole disk; without limits infinite.
-
-        A formula for plans. `predict` runs the physics itself and takes as long as that.
-        """
+        """Estimate bytes a second over the whole disk, by a formula for plans; `predict` runs the physics itself."""
         numbers = dict(self.numbers)
         sending = _seconds(length, numbers.get("interface"))
         command = numbers.get("overhead", 0.0) + sending
@@ -83,7 +80,6 @@ class Physics:
         return length / command if command else inf
 
     def _platter(self, length: int, *, depth: float, random: bool) -> float:
-        """Seconds of a request under the heads, on average; deeper queues let the arm choose near ones."""
         numbers, begin, moving = dict(self.numbers), 0.0, 0.0
         for end, rate in self.zones:
             moving += (end - begin) * length / rate
@@ -117,15 +113,11 @@ class Disk:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A controller, link or bus that several disks share."""
-
     name: str
-    #: Bytes per second.
     rate: float
 
 
 def links_of(disks: Iterable[Disk]) -> tuple[Link, ...]:
-    """Return every link once, in the order of the disks."""
     return tuple(dict.fromkeys(disk.link for disk in disks if disk.link))
 
 
@@ -134,15 +126,11 @@ FaultKind = Literal["dies", "slow", "stalls", "medium"]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault of one disk of a rig."""
-
     disk: int
     kind: FaultKind
     #: Seconds: in a declaration since the workload began, on a rig since the rig started.
     at: float
-    #: None: until the end.
     seconds: float | None = None
-    #: How many times slower.
     factor: float = 1.0
     #: The range of bytes that cannot be read until they are written again.
     where: tuple[int, int] = (0, 0)

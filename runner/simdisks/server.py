@@ -1,12 +1,16 @@
-"""Commands of the server of one disk, and the meaning of its exit status."""
+"""Commands of the server of one disk, the meaning of its exit status, and a host that cannot keep up with it."""
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
+import re
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from runner.base.errors import HarnessBroken
+from runner.simdisks.clib import Report
 from runner.simdisks.disk import links_of
 
 if TYPE_CHECKING:
@@ -23,7 +27,6 @@ TOOLS = {NBDKIT: "nbdkit nbdkit-plugin-dev", "gcc": "gcc libc6-dev"}
 THREADS = 32
 #: Plus errno: the exit status of a server whose image file failed (see plugin.c).
 HOST_FAILED = 100
-#: Advice if the host has no room for what is written.
 ROOM = "free some disk space, or let the disks live elsewhere"
 
 
@@ -50,8 +53,15 @@ def device_command(socket: Path, device: int, *, discards: bool) -> list[str]:
     return [QEMU_NBD, *words, discard, "--socket", str(socket), f"/dev/fd/{device}"]
 
 
+async def wait_for_socket(socket: Path, server: asyncio.subprocess.Process, deadline: float) -> None:
+    async with asyncio.timeout(deadline):
+        while not socket.exists():  # noqa: ASYNC240 - no event reports it, and the check is quick
+            if server.returncode is not None:
+                raise HarnessBroken(f"the disk's server ended with status {server.returncode}")
+            await asyncio.sleep(0.01)
+
+
 def explain_exit(disk: int, status: int) -> tuple[str, str]:
-    """Return why the server of a disk ended, and what to do, as far as its status shows."""
     wrong = status - HOST_FAILED
     if status < 0:
         return f"the server of disk {disk} was killed by signal {-status}", ""
@@ -67,18 +77,55 @@ def disk_full_message(node: str) -> str:
 
 
 def _disk_arguments(plugin: Path, disks: Sequence[Disk], number: int, image: int, board: int) -> list[str]:
-    link = disks[number].link
-    shared = [f"bus={links_of(disks).index(link)}"] if link else []
-    return [*_model_arguments(plugin, disks[number], number, image, board), *shared]
-
-
-def _model_arguments(plugin: Path, disk: Disk, number: int, image: int, board: int) -> list[str]:
+    disk = disks[number]
     if disk.physics is None:
         raise HarnessBroken(f"disk {number} has no physics to serve")
     words = [f"{name}={value!r}" for name, value in disk.physics.fields(disk.size)]
     if disk.physics.zones:
         words.append("zones=" + ",".join(f"{end!r}:{rate!r}" for end, rate in disk.physics.zones))
-    return [
-        *("--threads", str(THREADS), str(plugin)),
-        *(f"image={image}", f"board={board}", f"disk={number}", *words),
-    ]
+    if disk.link:
+        words.append(f"bus={links_of(disks).index(disk.link)}")
+    return [*("--threads", str(THREADS), str(plugin)), *(f"image={image}", f"board={board}", f"disk={number}", *words)]
+
+
+@dataclass(frozen=True, slots=True)
+class Overload:
+    """A trial's loss to its host, as shares of the time in which I/O was wanted."""
+
+    #: Answers were later than the model's time.
+    late: float
+    #: All disks were idle because requests came late, and that delayed answers.
+    starved: float
+
+    @property
+    def share(self) -> float:
+        """The total. Late answers count only in the time that was not lost by starved disks."""
+        return 1 - (1 - self.late) * (1 - self.starved)
+
+    def exceeds(self, bound: float) -> bool:
+        return self.share > bound
+
+    def __str__(self) -> str:
+        late = self.late * (1 - self.starved)
+        return f"{self.share:.1%} (answers late {late:.1%}, disks left waiting {self.starved:.1%})"
+
+
+def lost_share(note: str) -> float:
+    found = re.match(r"(\d+(?:\.\d+)?) ?%", note)
+    return min(1.0, float(found[1]) / 100) if found else 0.0
+
+
+def counters_between(before: Sequence[Report], after: Sequence[Report]) -> tuple[Report, ...]:
+    return tuple(
+        Report(**{one.name: getattr(late, one.name) - getattr(early, one.name) for one in fields(Report)})
+        for early, late in zip(before, after, strict=True)
+    )
+
+
+def overload_of(done: Sequence[Report]) -> Overload | None:
+    answered = sum(one.owed + one.late for one in done)
+    busy = max((one.occupied for one in done), default=0.0)
+    if not answered or not busy:
+        return None
+    starved = done[0].starved  # a value of the whole board, the same in each report
+    return Overload(late=sum(one.late for one in done) / answered, starved=starved / (busy + starved))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -13,17 +13,12 @@ from runner.base.errors import BadInput
 from runner.base.quantities import format_in_unit
 from runner.language.guidelines import Guideline, Guidelines
 from runner.language.hints import did_you_mean
-from runner.language.hosts import Lab
+from runner.language.hosts import DiskNeeds, Lab, LabDisk, LabHost, Needs
 from runner.language.messages import from_pydantic
 from runner.language.yaml_source import Place, Source, UnreadableError, read
 from runner.space.guideline_references import find_unknown_axes
 from runner.space.includes import validated
 from runner.space.load import BadMatrix, load, placed, text_of, unreadable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from runner.language.hosts import DiskNeeds, LabDisk, LabHost, Needs
 
 _ADAPTER: TypeAdapter[tuple[Guideline, ...]] = TypeAdapter(Guidelines)
 
@@ -70,7 +65,6 @@ def load_lab(path: Path) -> Lab:
 
 
 def parse_lab(name: str, text: str) -> Lab:
-    """Parse and check a text; raise BadMatrix with all errors."""
     try:
         source = read(name, text)
     except UnreadableError as error:
@@ -101,7 +95,6 @@ class Match:
 
 
 def matched(lab: Lab, needs: Needs, matrix: str) -> Match:
-    """Return the first host that matches; raise BadInput with a reason for each host otherwise."""
     reasons = []
     for name, host in lab.hosts.items():
         fitting, why = _fitting(host, needs.disks, matrix)
@@ -125,7 +118,6 @@ def described(needs: DiskNeeds) -> str:
 
 
 def _fitting(host: LabHost, needs: DiskNeeds, matrix: str) -> tuple[tuple[LabDisk, ...], str]:
-    """Return the matching disks, or why there are too few."""
     unfit = {disk.id: ", ".join(_unfit(disk, needs, matrix)) for disk in host.disks}
     fitting = tuple(disk for disk in host.disks if not unfit[disk.id])
     if len(fitting) >= needs.count:

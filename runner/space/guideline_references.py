@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from runner.language.axes import constructed, model_in, written
+from runner.language.axes import Condition, constructed, model_in, written
 from runner.language.hints import did_you_mean
 from runner.language.presets import Program
 from runner.language.tunables import IOSCHED
 from runner.language.tune import SCOPES, Tune
 from runner.language.workload import Workload
-from runner.language.yaml_source import Flaw
+from runner.language.yaml_source import Flaw, Path
 from runner.layers import LAYERS
 from runner.space.layouts import axis_names
-from runner.space.rules import BadRule, amiss, axis_named, rule_of
+from runner.space.rules import BadRule, Rule, amiss, axis_named, rule_of
 from runner.space.select import Selection, values_of
 from runner.space.variants import texts
 from runner.space.workloads import Workloads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from runner.base.quantities import Model
-    from runner.language.axes import Condition
     from runner.language.guidelines import Claim, Guideline
     from runner.language.matrix import Matrix
-    from runner.language.yaml_source import Path
-    from runner.space.rules import Rule
     from runner.space.space import Space
 
 #: Maps with free keys.
@@ -70,7 +66,6 @@ class Known:
 
 
 def ever(key: str) -> bool:
-    """Return whether any matrix could have this axis, in its short or its full form."""
     return key.rpartition(".")[2] in words() or bool(_MAPS.intersection(key.split(".")[:-1]))
 
 
@@ -112,7 +107,6 @@ _SIDES = ("where", "of", "to", "over", "whole")
 
 
 def conditions_of(claim: Claim) -> Iterator[tuple[Path, Condition]]:
-    """Yield every condition of a claim, with its place in the claim."""
     for name in _SIDES:
         condition = getattr(claim, name, None)
         if condition:
@@ -143,7 +137,6 @@ def check_guidelines(
 
 
 def find_unknown_axes(guidelines: Iterable[Guideline]) -> Iterator[Flaw]:
-    """Yield a flaw for each axis that no matrix could have."""
     for at, guideline in enumerate(guidelines):
         place: Path = (at, guideline.shape)
         for path, condition in conditions_of(guideline.claimed):

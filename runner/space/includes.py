@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
@@ -16,12 +17,7 @@ from runner.language.hints import did_you_mean
 from runner.language.matrix import Matrix
 from runner.language.messages import from_pydantic
 from runner.language.workload import misplaced
-from runner.language.yaml_source import Flaw, Place, Source, UnreadableError, compose, plain, repeated_keys
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from runner.language.yaml_source import Path
+from runner.language.yaml_source import Flaw, Path, Place, Source, UnreadableError, compose, plain, repeated_keys
 
 #: Limit for layouts that use layouts that use layouts.
 DEEPEST = 8

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from runner.language.axes import written
 from runner.language.tune import QUEUED
-from runner.language.yaml_source import Flaw
+from runner.language.yaml_source import Flaw, Path
 from runner.layers import LAYERS, Layer, Problem
 from runner.layers.geometry import Below, Shape
 from runner.space.notes import Note
-from runner.space.variants import Choice, Variant, choices, collapsed, digest, label_of, texts
+from runner.space.variants import Choice, Coords, Variant, choices, collapsed, digest, label_of, texts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from runner.language.matrix import LayerEntry, Matrix
-    from runner.language.yaml_source import Path
-    from runner.space.variants import Coords
 
 Stack = tuple[Layer, ...]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -20,8 +20,6 @@ from runner.space.size_checks import find_flaws
 from runner.space.space import Space, expand
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from runner.language.disks import AnyModel
 
 #: With simulated disks instead of the needed ones it would be another experiment under the same name.
@@ -101,7 +99,6 @@ def text_of(path: Path) -> str:
 
 
 def _near(path: Path) -> list[str]:
-    """Find matrices with the same or a similar name."""
     # Only a hint: a run never guesses its matrix.
     folders = dict.fromkeys((path.parent, path.parent / "matrix", Path("matrix"), SHELF.parent))
     found = [file for folder in folders for file in sorted(folder.glob("*.yaml"))]

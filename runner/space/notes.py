@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,8 +10,6 @@ from runner.language.axes import written
 from runner.language.tune import split
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-
     from runner.language.matrix import Matrix
     from runner.language.workload import Workload
     from runner.space.variants import Variant
@@ -32,10 +31,10 @@ class Note:
         return f"{self.text}{few(named)}{self.rest}" if named or not self.layouts else ""
 
 
-def few(labels: Iterable[str]) -> str:
-    """List at most five names, and count the rest."""
+def few(labels: Iterable[str], most: int = 5) -> str:
+    """List the first names, and count the rest."""
     unique = list(dict.fromkeys(labels))
-    return ", ".join(unique[:5]) + (f" and {len(unique) - 5} more" if len(unique) > 5 else "")
+    return ", ".join(unique[:most]) + (f" and {len(unique) - most:,} more" if len(unique) > most else "")
 
 
 _READS = "it acts on buffered reads only (`direct: false`)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
@@ -14,14 +15,11 @@ from typing import TYPE_CHECKING, Self
 from runner.base.errors import BadInput
 from runner.space.notes import few
 from runner.space.rules import BadRule, Rule, amiss, parse_only, rule_of, told
-from runner.space.space import Cell
+from runner.space.space import Array, Cell, Space
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from runner.language.axes import Condition
     from runner.language.matrix import Matrix
-    from runner.space.space import Array, Space
     from runner.space.variants import Coords
 
 
@@ -182,7 +180,6 @@ def _matches(part: Rule, coords: Coords) -> bool:
 
 
 def _names_any(rule: Rule, array: Array) -> bool:
-    """Return whether some spelling of a cell of the array matches."""
     found = {
         "stack": [(array.coords, *array.also)],
         "tune": [(tune.coords, *tune.also) for tune in array.tunes],
@@ -231,7 +228,6 @@ class Shard:
 
     @classmethod
     def parsed(cls, text: str) -> Self:
-        """Parse `2/5`; raise ValueError."""
         found = _WRITTEN.fullmatch(text)
         if found is None or int(found[1]) > int(found[2]):
             raise ValueError(f"{text!r} is not a shard; write `2/5` for the second of five")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from runner.base.quantities import format_size, format_time
@@ -11,19 +12,15 @@ from runner.language.axes import written
 from runner.language.tune import split
 from runner.layers import Md
 from runner.layers.md import PARITY
-from runner.space.layouts import place_of, top_of
+from runner.space.layouts import Findings, Stack, place_of, top_of
 from runner.space.notes import few
 from runner.space.select import Ruled, values_of
-from runner.space.variants import choices
+from runner.space.variants import Coords, Variant, choices
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from runner.language.workload import Workload
     from runner.language.yaml_source import Flaw, Path
-    from runner.space.layouts import Findings, Stack
     from runner.space.space import Array, Space
-    from runner.space.variants import Coords, Variant
 
 _PAGE = 4096
 _GIB = 2**30
@@ -70,7 +67,6 @@ def _cached_devices(stack: Stack) -> int:
 
 
 def find_flaws(space: Space, findings: Findings) -> list[Flaw]:
-    """Find everything impossible in a space, except in cells that its rules exclude."""
     ruled = Ruled.of(space.matrix, values_of(space))
     _check_fit(space, ruled, findings)
     _check_faults(space, findings)
@@ -97,7 +93,6 @@ def _check_fit(space: Space, ruled: Ruled, findings: Findings) -> None:
 
 
 def _check_faults(space: Space, findings: Findings) -> None:
-    """Report faults that would start after the end of all workloads."""
     works = [workload.value for workload, _ in space.workloads]
     longest = max((math.inf if work.runtime is None else work.ramp + work.runtime for work in works), default=math.inf)
     for name, faults in space.matrix.faults.items():
@@ -111,6 +106,5 @@ def _check_faults(space: Space, findings: Findings) -> None:
 
 
 def spellings(array: Array, workload: Variant[Workload]) -> Iterator[Coords]:
-    """Yield the coordinates of an array with a workload in every spelling."""
     for stack, work in itertools.product((array.coords, *array.also), (workload.coords, *workload.also)):
         yield (*stack, *work)

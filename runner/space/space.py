@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
@@ -11,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from runner.language.axes import constructed, written
 from runner.language.disks import UNNAMED
 from runner.language.tune import Tune, clashes, exclusive, impossible, meaningless, used
-from runner.language.yaml_source import Flaw
+from runner.language.yaml_source import Flaw, Path
 from runner.layers import Fs
-from runner.layers.geometry import losses_of
+from runner.layers.geometry import Below, losses_of
 from runner.space.layouts import (
     Findings,
     Stack,
@@ -29,13 +30,9 @@ from runner.space.variants import Coords, Variant, choices, collapsed, digest, l
 from runner.space.workloads import Workloads
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-
     from runner.language.fio_options import FileSet
     from runner.language.matrix import Matrix
     from runner.language.workload import Workload
-    from runner.language.yaml_source import Path
-    from runner.layers.geometry import Below
     from runner.simdisks.disk import Disk, Fault
 
 
@@ -99,7 +96,6 @@ class Cell:
 
     @property
     def span(self) -> int:
-        """Bytes of the region that each job covers."""
         return self.files.span if self.files else self.workload.value.span(self.array.room, self.array.tops)
 
     @property
@@ -141,7 +137,6 @@ class Space:
 
 
 def expand(matrix: Matrix) -> tuple[Space, Findings]:
-    """Return the space of a matrix, and everything impossible in it."""
     findings = Findings()
     for path, message in matrix.misplaced_disks():
         findings.flaw(path, message)

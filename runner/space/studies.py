@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
 from runner.language.messages import from_pydantic
-from runner.language.published import Published
+from runner.language.published import Published, Row, Table
 from runner.language.yaml_source import Flaw, Source, UnreadableError, read
 from runner.space.guideline_references import intersect_rules
 from runner.space.load import BadMatrix, placed, text_of, unreadable
-from runner.space.rules import amiss, rule_of
-from runner.space.select import select, values_of
+from runner.space.rules import Rule, amiss, rule_of
+from runner.space.select import Selection, select, values_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from runner.language.axes import Condition
-    from runner.language.published import Row, Table
     from runner.language.yaml_source import Path as Keys
-    from runner.space.rules import Rule
-    from runner.space.select import Selection
     from runner.space.space import Space
 
 #: File names in the folder of a study, and in the folder of a run of it.
@@ -45,7 +42,6 @@ def study_beside(matrix: Path, space: Space) -> Study | None:
 
 
 def parse_published(name: str, text: str, space: Space) -> Study:
-    """Parse and check a text; raise BadMatrix with all errors."""
     try:
         source = read(name, text)
     except UnreadableError as error:

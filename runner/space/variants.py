@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import orjson
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from runner.base.quantities import Model
 
 T = TypeVar("T")
@@ -74,7 +73,6 @@ def _short_name(axis: str) -> str:
 
 
 def safe(text: str) -> str:
-    """Replace the characters that cannot be part of a folder name."""
     return "".join(char if (char.isascii() and char.isalnum()) or char in "._+-%" else "_" for char in text)
 
 
@@ -84,7 +82,6 @@ def digest(content: object) -> bytes:
 
 
 def _short(label: str, digest: bytes) -> str:
-    """Shorten each part of a label to a valid file name."""
     parts = label.split("/")
     return "/".join(part if len(part) <= _LONGEST else f"{part[: _LONGEST - 8]}+{digest.hex()[:6]}" for part in parts)
 

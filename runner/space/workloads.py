@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from runner.language.axes import constructed, written
 from runner.language.presets import PRESETS, no_phase, problems_of, values_of
@@ -14,9 +15,6 @@ from runner.space.notes import Note
 from runner.space.variants import Choice, Coords, Variant, choices, collapsed, digest, label_of, texts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from typing import Any
-
     from runner.language.matrix import Matrix
     from runner.layers import Problem
     from runner.space.layouts import Stack
@@ -47,7 +45,6 @@ class Workloads:
 
     @classmethod
     def of_kind(cls, matrix: Matrix, *, in_files: bool) -> tuple[Variant[Workload], ...]:
-        """Return the workloads of a matrix on devices or in files, for any stack."""
         return tuple(cls(matrix, (), Findings())._all(in_files))
 
     def of(self, stack: Variant[Stack]) -> tuple[Variant[Workload], ...]:
@@ -55,7 +52,6 @@ class Workloads:
 
     @property
     def every(self) -> tuple[tuple[Variant[Workload], bool], ...]:
-        """All workloads, and whether they use files."""
         return tuple((workload, kind) for kind, workloads in self._known.items() for workload in workloads)
 
     def _all(self, kind: bool) -> Iterator[Variant[Workload]]:
@@ -154,7 +150,6 @@ class _WrittenWorkload:
 
     @property
     def not_on_devices(self) -> str:
-        """Why it cannot run without files; empty if it can."""
         return PRESETS[self.preset].phases[self.phase].not_on_devices if self.preset and not self.amiss else ""
 
     @property
@@ -205,5 +200,4 @@ def _choices(axes: Mapping[str, tuple[Any, ...]]) -> Iterator[_WrittenWorkload]:
 
 
 def _always(axes: Iterable[str], said: list[dict[str, str]]) -> dict[str, str]:
-    """Return the axes that have no effect for any value of the others."""
     return {axis: said[0][axis] for axis in axes if said and all(axis in one for one in said)}

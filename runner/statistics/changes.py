@@ -1,7 +1,8 @@
-"""Changes: of a host's speed over rounds and nights, and of a metric along an axis. Values that fall into two states."""
+"""Changes over rounds and nights, changes along an axis, and values that fall into two states."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log
 from statistics import fmean, linear_regression
@@ -10,8 +11,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from runner.statistics.ratios import Ratio, bounded_exp, paired_ratio, student_interval, t_factor, unpaired_ratio
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     import numpy as np
     from numpy.typing import NDArray
 
@@ -24,13 +23,12 @@ def log_table(samples: Sequence[Mapping[int, float]]) -> NDArray[np.float64]:
     """Return logarithms by cell and round, NaN where not measured; samples are the values of a cell by round."""
     import numpy as np
 
-    rounds = {
-        round_number: column
-        for column, round_number in enumerate(sorted({round_number for one in samples for round_number in one}))
+    columns = {
+        number: column for column, number in enumerate(sorted({number for sample in samples for number in sample}))
     }
-    table = np.full((len(samples), len(rounds)), np.nan)
+    table = np.full((len(samples), len(columns)), np.nan)
     for row, sample in enumerate(samples):
-        table[row, [rounds[round_number] for round_number in sample]] = np.log(list(sample.values()))
+        table[row, [columns[number] for number in sample]] = np.log(list(sample.values()))
     return table
 
 
@@ -91,12 +89,10 @@ class Change:
 def drift(samples: Iterable[Mapping[int, float]], confidence: float = 0.95) -> Drift | None:
     """Return the common trend of many cells over rounds; a sample has the values of one metric of a cell, by round.
 
-    Effects of rounds are separated from those of cells by least squares on logarithms, so cells with three rounds take
-    part as well as those with twenty. The trend is the straight line through the effects (`scipy.stats.linregress`).
-    Its values are rounds, not trials: an event that affects all cells of a round counts once. It assumes that such
-    events are independent and of similar size. If only few cells reach the last rounds, these are noisier, and 8 %
-    instead of 5 % of stable runs seem to drift. Return None for fewer than three rounds, or if no cell was measured
-    twice.
+    Effects of rounds are separated from those of cells by least squares on logarithms; the trend is the straight line
+    through them. Its values are rounds, not trials: an event that affects all cells of a round counts once. If only few
+    cells reach the last rounds, 8 % instead of 5 % of stable runs seem to drift. None for fewer than three rounds, or
+    if no cell was measured twice.
     """
     # A cell that was measured once does not show how rounds differ.
     table = log_table([one for one in samples if len(one) > 1 and min(one.values()) > 0])
@@ -117,23 +113,18 @@ def find_changes(nights: Sequence[float], alarms: float = 0.01, *, seed: int = 1
     """Return the steps in a history with one value per night.
 
     The clearest step (the largest difference of means before and after, weighted by the numbers of nights) is a change
-    if hardly any random order of the same nights has one as clear. That assumes only that nights are exchangeable
-    without a change. It equals `scipy.stats.permutation_test`, against which it is tested, without its import time.
-    Both sides are then searched in the same way. A history without a change raises a false alarm with probability
-    `alarms`, whatever its length and noise. Errors of single nights need not be known, as nights differ by more than
-    those. A slow trend appears as steps. Fewer than about nine nights have too few orders for any change.
+    if hardly any random order of the same nights has one as clear. Both sides are then searched in the same way. A
+    history without a change raises a false alarm with probability `alarms`. Fewer than about nine nights have too few
+    orders for any change. It equals `scipy.stats.permutation_test`, without its import time.
     """
+    import numpy as np
+
     nights = [float(night) for night in nights]
-    logs = _logs(nights)
-    found = sorted(_split(logs, 0, len(logs), alarms, seed))
-    ends = [*(at for at, _ in found[1:]), len(nights)]
-    begins = [0, *(at for at, _ in found)]
-    told = []
-    for (at, p), begin, end in zip(found, begins, ends, strict=False):
-        ratio = unpaired_ratio(nights[begin:at], nights[at:end])
-        if ratio is not None:
-            told.append(Change(at, ratio, p))
-    return told
+    found = sorted(_split(np.log(np.asarray(nights)), 0, len(nights), alarms, seed))
+    begins, ends = [0, *(at for at, _ in found)], [*(at for at, _ in found[1:]), len(nights)]
+    steps = zip(found, begins, ends, strict=False)
+    ratios = ((at, p, unpaired_ratio(nights[begin:at], nights[at:end])) for (at, p), begin, end in steps)
+    return [Change(at, ratio, p) for at, p, ratio in ratios if ratio is not None]
 
 
 def _split(logs: NDArray[np.float64], begin: int, end: int, alarms: float, seed: int) -> list[tuple[int, float]]:
@@ -168,13 +159,6 @@ def _step_sizes(nights: NDArray[np.float64]) -> NDArray[np.float64]:
     return clearness
 
 
-def _logs(values: Sequence[float]) -> NDArray[np.float64]:
-    import numpy as np
-
-    logs: NDArray[np.float64] = np.log(np.asarray(values, dtype=float))
-    return logs
-
-
 #: Fewer values form two groups by chance too often.
 LEAST_VALUES = 8
 #: The least gap, relative to the mean: smaller ones do not matter, or come from counting whole requests.
@@ -194,11 +178,8 @@ class States:
 def find_two_states(values: Sequence[float]) -> States | None:
     """Return two groups, each of two or more values, if the gap between them is wider than either group.
 
-    The mean of such values was never observed, and its interval, which assumes one mode, may cover far less than
-    stated if there are few trials. The gap must be 1 + 8 / n times as wide as the wider group. By simulation, 1 % of
-    cells with 8 normal or skewed trials are reported falsely, and fewer with more trials. Of cells with two states 10
-    standard deviations apart, 90 % are reported if both states are about as frequent, 50 % if one is rare. Fewer than
-    8 values are never reported: three trials that met the same state look like a cell without noise.
+    The mean of such values was never observed. The gap must be 1 + 8 / n times as wide as the wider group: by
+    simulation, 1 % of cells with 8 trials of one state are reported falsely, and fewer with more trials.
     """
     if len(values) < LEAST_VALUES:
         return None
@@ -226,19 +207,15 @@ class Extreme:
 def scaling_exponent(places: Sequence[float], samples: Sequence[Sample], confidence: float = 0.95) -> Interval | None:
     """Return the power by which a metric scales with a number: 1 is proportional, 0 constant, -1 inversely.
 
-    It is the least-squares slope of the logarithms, computed in every round that measured the whole axis; the interval
-    is Student's over these slopes. It makes no assumption about the noise of single cells. Common effects of a round
-    cancel. A curve that is not straight is summarised as a line. Return None for fewer than two such rounds or places,
-    or if any value is not positive.
+    It is the least-squares slope of the logarithms in every round that measured the whole axis, with Student's interval
+    over these slopes. None for fewer than two such rounds or places, or if any value is not positive.
     """
-    rounds = _shared_rounds(samples)
-    numbers = [*places, *(sample[round_number] for sample in samples for round_number in rounds)]
+    rounds = sorted(set(samples[0]).intersection(*samples[1:])) if samples else []
+    numbers = [*places, *(sample[number] for sample in samples for number in rounds)]
     if len(set(places)) < 2 or min(numbers) <= 0:
         return None
     steps = [log(place) for place in places]
-    slopes = [
-        linear_regression(steps, [log(sample[round_number]) for sample in samples]).slope for round_number in rounds
-    ]
+    slopes = [linear_regression(steps, [log(sample[number]) for sample in samples]).slope for number in rounds]
     return student_interval(slopes, confidence)
 
 
@@ -246,10 +223,8 @@ def find_extreme(samples: Sequence[Sample], confidence: float = 0.95, *, lowest:
     """Return the highest place, with all places that cannot be distinguished from it; with `lowest`, the lowest.
 
     The best place is chosen by least squares on logarithms, so that the rounds in which it was measured give no
-    advantage. If another place clearly beats it in a paired comparison, that one is taken. A place is ruled out if the
-    best one beats it in a one-sided paired test, with Bonferroni's correction for the choice of the best: so the true
-    one is a candidate with at least the stated confidence. Tukey's test would assume equal noise everywhere and ignore
-    shared rounds. Return None if no place is positive.
+    advantage. Another one that clearly beats it in a paired comparison takes its place. A place is ruled out if the
+    best one beats it in a one-sided paired test, with Bonferroni's correction. None if no place is positive.
     """
     there = [place for place, sample in enumerate(samples) if _positive(sample)]
     if not there:
@@ -268,20 +243,13 @@ def find_extreme(samples: Sequence[Sample], confidence: float = 0.95, *, lowest:
 def _beaten_by_best(
     best: int, there: Sequence[int], samples: Sequence[Sample], confidence: float, sign: int
 ) -> dict[int, bool | None]:
-    """Return for each other place: True if the best one clearly beats it, False if it clearly beats the best one, else
-    None.
-    """
+    """Return whether the best one clearly beats each other place, or is clearly beaten (False); None if neither."""
     found: dict[int, bool | None] = {}
     for place in there:
         ratio = paired_ratio(samples[place], samples[best], confidence) if place != best else None
         clear = ratio is not None and ratio.p / 2 <= (1 - confidence) / (len(there) - 1)
         found[place] = sign * log(ratio.ratio) > 0 if ratio and clear else None
     return found
-
-
-def _shared_rounds(samples: Sequence[Sample]) -> list[int]:
-    """Return the rounds in which all were measured."""
-    return sorted(set(samples[0]).intersection(*samples[1:])) if samples else []
 
 
 def _positive(sample: Sample) -> bool:

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import zlib
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from math import fsum, inf, sqrt
-from typing import TYPE_CHECKING
 
 import orjson
 
 from runner.statistics.ratios import Interval, t_factor
-from runner.statistics.stopping import Estimate, stated_interval
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from runner.statistics.stopping import Rule, StopReason
+from runner.statistics.stopping import Estimate, Rule, StopReason, stated_interval
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from math import dist, exp, fsum, inf, lgamma, log, log1p, pi, sqrt
 from statistics import NormalDist, fmean
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 _EXACT = 1e-15
 #: More steps than any realistic number of degrees of freedom needs.
@@ -36,20 +33,17 @@ def t_factor(freedom: float, confidence: float) -> float:
     """Return how many standard errors on either side have this confidence."""
     if (1 + confidence) / 2 == 1:
         return inf
-    found = NormalDist().inv_cdf((1 + confidence) / 2)
+    found, half = NormalDist().inv_cdf((1 + confidence) / 2), freedom / 2
+    scale = lgamma(half + 0.5) - lgamma(half) - log(pi * freedom) / 2
     # The probability is convex and the normal quantile is too small, so all Newton steps go in one direction and do not
     # overshoot.
     for _ in range(_MOST):
-        step = (two_sided_p(found, freedom) - (1 - confidence)) / (2 * _density(found, freedom))
+        density = exp(scale - (half + 0.5) * log1p(found * found / freedom))
+        step = (two_sided_p(found, freedom) - (1 - confidence)) / (2 * density)
         found += step
         if step <= 1e-14 * found:
             break
     return found
-
-
-def _density(at: float, freedom: float) -> float:
-    half = freedom / 2
-    return exp(lgamma(half + 0.5) - lgamma(half) - log(pi * freedom) / 2 - (half + 0.5) * log1p(at * at / freedom))
 
 
 def _fraction(x: float, a: float, b: float) -> float:
@@ -78,7 +72,6 @@ class Interval:
 
     @property
     def half_width(self) -> float:
-        """In the unit of the values."""
         return (self.high - self.low) / 2
 
     @property
@@ -94,8 +87,7 @@ def student_interval(values: Sequence[float], confidence: float = 0.95) -> Inter
     if len(values) < 2:
         return None
     n, mean = len(values), fmean(values)
-    # The sample standard deviation. `statistics.stdev` computes it in exact fractions and takes twenty times as long,
-    # which is seconds for a report of thousands of cells.
+    # The sample standard deviation. `statistics.stdev` takes twenty times as long, seconds for thousands of cells.
     deviation = dist(values, (mean,) * n) / sqrt(n - 1)
     half = t_factor(n - 1, confidence) * deviation / sqrt(n)
     return Interval(mean=mean, low=mean - half, high=mean + half, n=n, confidence=confidence)
@@ -110,10 +102,7 @@ _LEAST_FREEDOM = 2
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """b over a, and the bounds of the true ratio at the stated confidence.
-
-    If a sample has a single value, the bounds are 0 and infinity, and `p` is 1.
-    """
+    """b over a, and the bounds of the true ratio. With a single value they are 0 and infinity, and `p` is 1."""
 
     ratio: float
     low: float
@@ -130,7 +119,6 @@ class Ratio:
 
     @property
     def inverse(self) -> Ratio:
-        """The ratio of a over b."""
         low, high = (1 / bound if bound else inf for bound in (self.high, self.low))
         return replace(self, ratio=1 / self.ratio, low=low, high=high, n_a=self.n_b, n_b=self.n_a)
 
@@ -147,20 +135,13 @@ class Verdict(StrEnum):
 def paired_ratio(a: Mapping[int, float], b: Mapping[int, float], confidence: float = 0.95) -> Ratio | None:
     """Return the ratio over the rounds that both have, by Student's t of the differences of logarithms.
 
-    Common effects of a round, mainly drift, cancel. Rounds with only one of both are left out, as drift between them
-    would look like a difference. It assumes that the rest is independent between rounds and roughly normal. Return
-    None without a shared round, or if a value is not positive.
+    Common effects of a round, mainly drift, cancel. None without a shared round, or if a value is not positive.
     """
     shared = sorted(a.keys() & b.keys())
-    if (
-        not shared
-        or not _positive(a[round_number] for round_number in shared)
-        or not _positive(b[round_number] for round_number in shared)
-    ):
+    if not shared or not _positive(side[number] for side in (a, b) for number in shared):
         return None
     n = len(shared)
-    differences = [log(b[round_number] / a[round_number]) for round_number in shared]
-    mean, error = _mean_and_error(differences)
+    mean, error = _mean_and_error([log(b[number] / a[number]) for number in shared])
     return _ratio(mean, error, n - 1, (n, n), confidence, paired=True)
 
 
@@ -169,15 +150,10 @@ def unpaired_ratio(
 ) -> Ratio | None:
     """Return the ratio of two samples without shared rounds (other runs, other hosts), in order of their rounds.
 
-    `early`: the results of either one decided its number of values (`until`). If not, use Welch's t of the logarithms.
-    If so, Welch's would use the same noise that ended the measurement, and cover 89 %. Scheffé's (1943) uses
-    differences: each value of the shorter sample less a scaled one of the longer. It uses both means in full, and
-    stopping hardly affects its noise; at a higher confidence it covers 94 to 97 %. With three values it is nearly
-    twice as wide as Welch's: cells that are compared across runs should have a `min` of 5 or more.
-
-    It assumes independent values, roughly normal in their logarithms, with possibly different noise. A difference
-    between runs that stays for a whole run (a slower host) is part of the ratio: trials alone cannot separate it.
-    Return None if a sample is empty or a value is not positive.
+    `early`: the results of either one decided its number of values (`until`). Welch's t of the logarithms would then
+    use the same noise that ended the measurement, and cover 89 %. Scheffé's test (1943) uses differences, which
+    stopping hardly affects; with three values it is nearly twice as wide. None if a sample is empty or a value is not
+    positive.
     """
     if not (a and b and _positive(a) and _positive(b)):
         return None
@@ -185,11 +161,10 @@ def unpaired_ratio(
     (mean_a, error_a), (mean_b, error_b) = _mean_and_error(logs_a), _mean_and_error(logs_b)
     sizes = len(a), len(b)
     if early:
-        return _ratio(
-            mean_b - mean_a, _scheffe_error(logs_a, logs_b), min(sizes) - 1, sizes, confidence, share=EARLY_ALPHA_SHARE
-        )
-    error = sqrt(error_a**2 + error_b**2)
-    return _ratio(mean_b - mean_a, error, _welch_freedom(error_a, len(a), error_b, len(b)), sizes, confidence)
+        error = _scheffe_error(logs_a, logs_b)
+        return _ratio(mean_b - mean_a, error, min(sizes) - 1, sizes, confidence, share=EARLY_ALPHA_SHARE)
+    error, freedom = sqrt(error_a**2 + error_b**2), _welch_freedom(error_a, len(a), error_b, len(b))
+    return _ratio(mean_b - mean_a, error, freedom, sizes, confidence)
 
 
 def predicted_ratio(
@@ -197,9 +172,8 @@ def predicted_ratio(
 ) -> Ratio | None:
     """Return the ratio of two sides of runs, one of which is a single run; each run is given by its values.
 
-    One run does not show how much runs differ; the several of the other side do. So this tests whether the mean of the
-    single run could be that of a further run of the other side, by Student's prediction interval of the logarithms. It
-    assumes that runs of both sides vary alike. A single run with fewer trials than the others gets a wider interval.
+    One run does not show how much runs differ, so the spread of the other side is used for both: Student's prediction
+    interval of the logarithms. A single run with fewer trials than the others gets a wider interval.
     """
     alone, several = (a, b) if len(a) == 1 else (b, a)
     if len(alone) != 1 or not several or not all(run and _positive(run) for run in (*alone, *several)):
@@ -216,13 +190,9 @@ def ratio_by_history(
 ) -> Ratio | None:
     """Return the ratio of two single runs, judged by how much earlier runs differ.
 
-    `history`: groups of runs with the values of each. Runs of a group differ only by chance: runs like `a`, and runs
-    like `b` if those are another thing. This tests whether two equal runs could differ as much, by Student's t of the
-    logarithms of means, with the spread within groups. That spread includes the noise within runs as measured then; a
-    run with fewer trials gets a wider interval. It assumes that runs differ now as they did then. A history with a
-    change of level makes the spread too large.
-
-    Return None if the groups leave fewer than two degrees of freedom, or if a value is not positive.
+    `history`: groups of runs that differ only by chance, with the values of each. Student's t of the logarithms of
+    means uses the spread within groups; a run with fewer trials gets a wider interval. None with fewer than two degrees
+    of freedom, or if a value is not positive.
     """
     groups = [group for group in history if len(group) > 1]
     earlier = [run for group in groups for run in group]
@@ -250,12 +220,9 @@ def _variance_within_runs(runs: Iterable[Sequence[float]]) -> float:
 def verdicts(ratios: Sequence[Ratio | None], within: float) -> list[Verdict]:
     """Return the verdicts of many ratios that are read together; `within`: 0.05 is ± 5 %.
 
-    *Same*: the interval is within. *More* or *less*: it is not, and the ratio differs from 1 after correction for the
-    number of ratios. The correction is Benjamini and Hochberg's: if no cell differs, the probability of any such
-    verdict is at most 1 - confidence; otherwise at most that share of them is wrong on average. Holm's would exclude
-    any wrong one, and would find hardly any difference among hundreds of cells with three trials. It holds for
-    independent ratios and for those with positively correlated errors, as in one run. *Same* is not corrected: each
-    one has its own probability, at most half of 1 - confidence, of a true difference slightly beyond.
+    *Same*: the interval is within. *More* or *less*: it is not, and the ratio differs from 1 after the correction of
+    Benjamini and Hochberg for the number of ratios. Holm's would find hardly any difference among hundreds of cells
+    with three trials. *Same* is not corrected: each one has its own probability of a difference slightly beyond.
     """
     corrected = _correct([ratio.p if ratio else 1.0 for ratio in ratios])
     return [_verdict(ratio, p, within) for ratio, p in zip(ratios, corrected, strict=True)]
@@ -296,20 +263,14 @@ def _ratio(
     if freedom <= 0:
         return Ratio(exp(mean), 0.0, inf, *sizes, confidence, 1.0, paired, foreseen)
     half = t_factor(freedom, 1 - share * (1 - confidence)) * error
-    p = min(1.0, two_sided_p(_distance(mean, error), freedom) / share)
+    distance = abs(mean) / error if error else inf if mean else 0.0
+    p = min(1.0, two_sided_p(distance, freedom) / share)
     return Ratio(exp(mean), bounded_exp(mean - half), bounded_exp(mean + half), *sizes, confidence, p, paired, foreseen)
 
 
 def bounded_exp(power: float) -> float:
     """Return infinity beyond the range of floats: bounds of unrelated values can be that large."""
     return exp(power) if power < 700 else inf
-
-
-def _distance(mean: float, error: float) -> float:
-    """Return the distance from no difference, in standard errors."""
-    if error:
-        return abs(mean) / error
-    return inf if mean else 0.0
 
 
 def _mean_and_error(values: Sequence[float]) -> tuple[float, float]:
@@ -319,9 +280,7 @@ def _mean_and_error(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _scheffe_error(a: Sequence[float], b: Sequence[float]) -> float:
-    """Return the standard error of the difference of two means, from as many differences as the shorter sample has
-    values.
-    """
+    """Return the error of the difference of two means, from as many differences as the shorter sample has values."""
     shorter, longer = sorted((a, b), key=len)
     scale = sqrt(len(shorter) / len(longer))
     return _mean_and_error([one - scale * other for one, other in zip(shorter, longer, strict=False)])[1]

@@ -11,26 +11,19 @@ Four measures repair that. They cost up to a third more trials, and no more if t
 The checked rate is that of reading and writing together. In mixed work, fio's random generator decides how much of it
 is reading: that split differs between trials far more than the total does.
 
-The rule assumes independent values, roughly normal in their mean. The mean of such values is independent of their
-noise, so stopping by noise does not bias means or ratios of means. `bench.coverage` measures the coverage for a `min`
-of 3 or more: 94.5 to 97 % for normal and skewed values at any noise, and 93 to 96 % for two states that are three
-standard deviations apart (92 % for a `min` of 2). No rule can detect an unseen state: three trials may all have met
-the same one of two distant states. Only a larger `min` helps there.
+The rule assumes independent values, roughly normal in their mean. `bench.coverage` measures the coverage for a `min` of
+3 or more: 94.5 to 97 % for normal and skewed values at any noise. No rule can detect an unseen state: three trials may
+all have met the same one of two distant states. Only a larger `min` helps there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import inf, isfinite
-from typing import TYPE_CHECKING
 
-from runner.statistics.ratios import student_interval
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from runner.statistics.ratios import Interval
+from runner.statistics.ratios import Interval, student_interval
 
 #: The part of the error probability that is used if early stopping is possible. By simulation, for a `min` of 3 or
 #: more and any `max`.
@@ -41,9 +34,7 @@ FIRST_LOOK_SHARE = 0.75
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How long a cell is measured: at least `least` times, then until its means are known to ± `until`, at most `most`
-    times.
-    """
+    """A cell is measured `least` times, then until its means are known to ± `until`, at most `most` times."""
 
     least: int
     most: int
@@ -56,17 +47,14 @@ class Rule:
 
     @property
     def is_adaptive(self) -> bool:
-        """True if results decided the number of trials."""
         return self.until is not None or self.steered
 
     @property
     def first_look(self) -> int:
-        """The number of values at the first check."""
         return max(self.least, 2)
 
     @property
     def checked_confidence(self) -> float:
-        """The confidence of the interval that is checked."""
         return self.confidence if self.until is None else 1 - ALPHA_SHARE * (1 - self.confidence)
 
 
@@ -112,7 +100,6 @@ def is_precise(rates: Sequence[float], rule: Rule) -> bool:
 
 
 def relative_error(rates: Sequence[float], rule: Rule) -> float:
-    """Return the relative half width of their mean; infinite if unknown."""
     interval = student_interval(rates, rule.checked_confidence)
     width = interval.relative if interval else None
     return inf if width is None else width
@@ -150,6 +137,5 @@ def stated_interval(found: Interval, rule: Rule, how: StopReason) -> Interval:
 
 
 def estimate_mean(values: Sequence[float], rule: Rule, how: StopReason) -> Estimate:
-    """Return the mean of a metric of a stopped cell, with its interval."""
     found = interval_of(values, rule, how)
     return Estimate(found.mean if found else values[0], len(values), found)

@@ -31,8 +31,6 @@ MARGIN = 0.15
 
 
 class RatioVerdict(StrEnum):
-    """The verdict on a published ratio."""
-
     WITHIN = "within 15 %"
     BEYOND = "not within"
     UNKNOWN = "cannot tell"
@@ -49,8 +47,6 @@ _BY_VERDICT = {
 
 @dataclass(frozen=True, slots=True)
 class ComparedFigure:
-    """A published figure and its measured counterpart."""
-
     table: Table
     row: Row
     #: The published ratio to the base; None for the base itself.
@@ -65,25 +61,21 @@ class ComparedFigure:
 
     @property
     def near(self) -> bool:
-        """Return whether the point estimate is within the margin."""
         value = self.answer.value if self.answer else None
         return bool(self.ratio and value and 1 / (1 + MARGIN) <= value / self.ratio <= 1 + MARGIN)
 
 
 def columns_of(published: Published) -> list[str]:
-    """Return the figures of its tables."""
     return list(dict.fromkeys(column for one in published.tables for column in one.figure.columns))
 
 
 def tally(held: Iterable[ComparedFigure]) -> Counter[RatioVerdict]:
-    """Count the ratios by verdict."""
     return Counter(one.said for one in held if one.said is not None)
 
 
 def compare_published(
     published: Published, found: Iterable[Measured], *, synthetic: bool = False, share: float = 1.0
 ) -> list[ComparedFigure]:
-    """Compare every row of every table, in order."""
     measured = list(found)
     rows = [(table, row) for table in published.tables for row in table.rows]
     claims = [_claim(table, row, f"r{at}") for at, (table, row) in enumerate(rows)]
@@ -135,7 +127,6 @@ def _held(
 
 
 def _level(table: Table, row: Row, runs: Sequence[Mapping[str, Measured]]) -> Answer | None:
-    """Return the figure, or the geometric mean over several cells."""
     metric = table.figure
     field = ClaimScope.of([one.cell for run in runs for one in run.values() if one.has(metric)])
     try:

@@ -48,8 +48,6 @@ _RIGHT = frozenset(_SHOWN[1:6])
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """The note about the run behind a page."""
-
     run: str
     started: str
     machine: str
@@ -68,7 +66,6 @@ class About:
 
 
 def summary_line(held: Sequence[ComparedFigure]) -> str:
-    """Return one line with the number of ratios that agree."""
     counts = tally(held)
     ratios = sum(counts.values())
     if not ratios:
@@ -86,24 +83,20 @@ def summary_line(held: Sequence[ComparedFigure]) -> str:
 
 
 def display_table(held: Sequence[ComparedFigure]) -> Grid:
-    """Return a table for people: a row for each published figure."""
     rows = [(one.table.id, *_shown_row(one)) for one in held]
     return Grid(("table", *_SHOWN), rows, (summary_line(held), *_reasons(held), *_host_limited(held)), _RIGHT)
 
 
 def _host_limited(held: Sequence[ComparedFigure]) -> list[str]:
-    """Explain the mark of host-limited figures, if there is one."""
     marked = any(one.said and one.answer and one.answer.host_limited for one in held)
     return ["(!): uses host-limited trials: the host was too slow for its simulated disks"] if marked else []
 
 
 def data_table(source: str, held: Sequence[ComparedFigure]) -> Grid:
-    """Return a table for programs: plain numbers in base units."""
     return Grid(_COLUMNS, [_tidy_row(source, one) for one in held])
 
 
 def page(source: str, held: Sequence[ComparedFigure], judgements: Sequence[Judgement], about: str) -> str:
-    """Return Markdown: every table, the reasons for differences, and the verdicts on guidelines."""
     parts = [about, f"**{summary_line(held)}.** Source: {source}.", *_host_limited(held)]
     for name in dict.fromkeys(one.table.id for one in held):
         rows = [one for one in held if one.table.id == name]
@@ -114,7 +107,6 @@ def page(source: str, held: Sequence[ComparedFigure], judgements: Sequence[Judge
 
 
 def section(source: str, held: Sequence[ComparedFigure], judgements: Sequence[Judgement], about: str) -> Section:
-    """Return the part of a report for the study that the run repeats."""
     files = {
         "published.md": page(source, held, judgements, about).lstrip().encode(),
         "published.csv": as_csv(data_table(source, held)),
@@ -123,12 +115,10 @@ def section(source: str, held: Sequence[ComparedFigure], judgements: Sequence[Ju
 
 
 def new_page(name: str, description: str) -> str:
-    """Return a new page."""
     return "\n\n".join(filter(None, (f"# {name}", description, f"{BEGIN}\n{END}"))) + "\n"
 
 
 def replace_generated(text: str, made: str, name: str) -> str:
-    """Replace the generated part of a page."""
     found = list(re.finditer(re.escape(BEGIN) + ".*?" + re.escape(END), text, re.DOTALL))
     if len(found) != 1:
         raise BadInput(
@@ -173,7 +163,6 @@ def _reasons(held: Iterable[ComparedFigure]) -> list[str]:
 
 
 def cells_text(where: Condition) -> str:
-    """Return cells as text, in the notation of rules."""
     told = ((key, "|".join(map(str, one)) if isinstance(one, tuple) else one) for key, one in where.items())
     return ", ".join(f"{key}={value}" for key, value in told)
 
@@ -192,7 +181,6 @@ def _shown_row(held: ComparedFigure) -> tuple[Value, ...]:
 
 
 def _said(held: ComparedFigure) -> str:
-    """Return the verdict, with a mark if figures are host-limited."""
     if held.said is None:
         return ""
     host_limited = " (!)" if held.answer and held.answer.host_limited else ""

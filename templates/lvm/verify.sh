@@ -24,7 +24,8 @@ if [[ -n $extent ]]; then
   volume[extent_size]=$extent
   volume[data_start]=${volume[data_start]-$start}
 fi
-{% for one in made.readings %}
-told {{ name ~ '.' ~ one.setting }} {{ '-' if one.wanted is none else one.wanted }} "${volume[{{ one.key }}]-absent}"
+{% for setting, wanted in made.readings.items() %}
+{% set key = 'size' if setting == 'bytes' else setting %}
+told {{ name ~ '.' ~ setting }} {{ '-' if wanted is none else wanted }} "${volume[{{ key }}]-absent}"
 {% endfor %}
 {% endfor %}

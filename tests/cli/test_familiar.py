@@ -189,7 +189,7 @@ def test_an_axis_of_some_phases_only_adds_no_lines(call: Call, record: Record, p
     found = table(call, "--as", program)
     assert len(found) == 2
     assert "new" not in found[0]
-    columns = FAMILIAR[program].plain(()).columns
+    columns = FAMILIAR[program].tabulate((), False).columns
     assert [sum(bool(row[name]) for name in columns if name in MEASURED) for row in found] == [4, 4]
 
 

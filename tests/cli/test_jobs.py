@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from runner.base.errors import BadInput, Exit
-from runner.engine.concurrency import AdaptiveLevel, FixedLevel
+from runner.engine.concurrency import Level
 from runner.machines.base import RigSpec
 from runner.machines.qemu import Qemu
-from runner.session.run import AUTO, Jobs, choose_level
+from runner.session.run import Jobs, choose_level
 from runner.simdisks.disk import Disk, Physics
 
 MODELLED = RigSpec((Disk(1 << 28, "virtio", Physics("volume")),))
@@ -29,11 +29,11 @@ class Roomy(Qemu):
 @pytest.mark.parametrize(
     ("asked", "spec", "rooms", "level", "said"),
     [
-        (1, BARE, 1, FixedLevel(1), ""),
-        (4, MODELLED, 4, FixedLevel(4), ""),
-        (AUTO, MODELLED, 8, AdaptiveLevel(most=8, now=2), ""),
-        (AUTO, MODELLED, 1, FixedLevel(1), "one rig at a time: this host has no room for a second such machine"),
-        (AUTO, BARE, 8, FixedLevel(1), "one rig at a time: disks without a model"),
+        (1, BARE, 1, Level.of(1), ""),
+        (4, MODELLED, 4, Level.of(4), ""),
+        ("auto", MODELLED, 8, Level(most=8, now=2), ""),
+        ("auto", MODELLED, 1, Level.of(1), "one rig at a time: this host has no room for a second such machine"),
+        ("auto", BARE, 8, Level.of(1), "one rig at a time: disks without a model"),
     ],
 )
 def test_levels_of_jobs(asked: Jobs, spec: RigSpec, rooms: int, level: object, said: str) -> None:

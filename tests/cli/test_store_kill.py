@@ -1,4 +1,4 @@
-"""`kill -9` at a hundred random moments: in the end the store holds what an undisturbed run gives, each trial once."""
+"""`kill -9` at random moments: in the end the store holds what an undisturbed run gives, each trial once."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from runner.results.run_folder import load, run_folders
 from runner.results.store import SharedStore
 from runner.results.store_tables import address_of
 from runner.scripts import cell as check
+from tests.support.amounts import times
 from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-KILLS = 100
+KILLS = times(20)
 #: Long enough that kills fall on all of it: they hit some two or three trials on.
-MATRIX = SMALL.replace("repeat: 2", "repeat: 75")
-TRIALS = 4 * 75
+TRIALS = 3 * KILLS
+MATRIX = SMALL.replace("repeat: 2", f"repeat: {TRIALS // 4}")
 #: Calls of functions that two or three trials are made of.
 STEPS = 60_000
 #: What makes a trial what it is, wherever and whenever it ran.
@@ -123,8 +124,9 @@ def content(place: Path) -> list[tuple[object, ...]]:
         return sorted(tuple(row) for row in store.trials(SAME))
 
 
+@pytest.mark.timeout(3000)
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_killed_at_a_hundred_random_moments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_at_random_moments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MATRIX_STORE", raising=False)
     disturbed, undisturbed = tmp_path / "disturbed", tmp_path / "undisturbed"
     for place in (disturbed, undisturbed):

@@ -91,7 +91,7 @@ def test_quiet_prints_only_losses_on_standard_error(capsys: pytest.CaptureFixtur
 def test_errors_stay_above_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = io.StringIO()
     console = Console(file=terminal, force_terminal=True, width=200, color_system=None)
-    monkeypatch.setattr("runner.cli.screen.Console", lambda **_: console)
+    monkeypatch.setattr("runner.cli.progress.Console", lambda **_: console)
     with LiveView(planned=10, done=4) as view:
         for event in EVENTS:
             view.event(event)
@@ -125,7 +125,7 @@ def test_a_repeated_trial_has_its_reason(capsys: pytest.CaptureFixture[str]) -> 
 def test_each_of_several_rigs_has_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = io.StringIO()
     console = Console(file=terminal, force_terminal=True, width=200, color_system=None)
-    monkeypatch.setattr("runner.cli.screen.Console", lambda **_: console)
+    monkeypatch.setattr("runner.cli.progress.Console", lambda **_: console)
 
     def seen(view: LiveView, *events: Event) -> str:
         for event in events:

@@ -44,7 +44,9 @@ def test_the_examples_of_a_page_work(page: Path, call: Call, tmp_path: Path) -> 
             for command in commands(block):
                 check_command(command, block, call, where)
         else:
-            assert block.language in {"bash", "text", "ini", "json", "python", "mermaid", ""}, f"{where}: {block.language}?"
+            assert block.language in {"bash", "text", "ini", "json", "python", "mermaid", ""}, (
+                f"{where}: {block.language}?"
+            )
 
 
 def check_yaml(block: Block, call: Call, folder: Path, where: str) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.engine.rigs import BareDisks
+from runner.engine.rigs import opened_exclusively
 from runner.engine.trial import SetUpFailed
 from runner.hosts.agent.client import AgentLost
 from runner.hosts.exclusive import LeasedDisk, acquire_disks
@@ -118,7 +118,7 @@ def test_a_bare_disk_is_exclusive_during_a_trial(
     disks: Bay, lent: dict[str, LeasedDisk], layers: str, both: bool
 ) -> None:
     async def measured() -> None:
-        async with BareDisks(lent).opened_exclusively(stack(layers)):
+        async with opened_exclusively(lent, stack(layers)):
             assert (taken(disks.disk), taken(disks.other)) == (True, both)
             disks.bash('if mkfs.ext4 -q -F "$DISK"; then exit 1; fi')
             # Work does not ask to be alone, nor do discards that are a part of it.
@@ -133,7 +133,7 @@ def test_nor_a_partition_of_it(disks: Bay, lent: dict[str, LeasedDisk]) -> None:
     disks.bash('addpart "$DISK" 1 2048 65536')
 
     async def measured() -> None:
-        async with BareDisks(lent).opened_exclusively(stack("disk, partition: {}")):
+        async with opened_exclusively(lent, stack("disk, partition: {}")):
             disks.bash('if mkfs.ext4 -q -F "$DISK"p1; then exit 1; fi')
             disks.bash('dd if=/dev/zero of="$DISK"p1 bs=1M count=1 oflag=direct status=none')
 
@@ -145,8 +145,8 @@ def test_nor_a_partition_of_it(disks: Bay, lent: dict[str, LeasedDisk]) -> None:
 def test_disks_below_layers_are_not_opened(disks: Bay, lent: dict[str, LeasedDisk]) -> None:
     async def measured() -> None:
         async with (
-            BareDisks(lent).opened_exclusively(stack("disk, fs: {type: ext4}")),
-            BareDisks({}).opened_exclusively(stack("disk")),
+            opened_exclusively(lent, stack("disk, fs: {type: ext4}")),
+            opened_exclusively({}, stack("disk")),
         ):
             assert (taken(disks.disk), taken(disks.other)) == (False, False)
 
@@ -161,7 +161,7 @@ HOLDER = "import os, sys; os.open(sys.argv[1], os.O_RDONLY | os.O_EXCL); print('
 @on_loops
 def test_a_disk_in_use_breaks_the_trial_and_its_user_is_named(disks: Bay, lent: dict[str, LeasedDisk]) -> None:
     async def measured() -> None:
-        async with BareDisks(lent).opened_exclusively(stack("disks: {count: 2}")):
+        async with opened_exclusively(lent, stack("disks: {count: 2}")):
             raise AssertionError
 
     command = [sys.executable, "-c", HOLDER, disks.other]
@@ -197,7 +197,7 @@ def test_a_stop_during_the_opening_releases_the_disk(disks: Bay, lent: dict[str,
     slow = replace(lent[NAMES[0]], operations=operations)
 
     async def measured() -> None:
-        async with BareDisks({NAMES[0]: slow}).opened_exclusively(stack("disk")):
+        async with opened_exclusively({NAMES[0]: slow}, stack("disk")):
             raise AssertionError
 
     async def stopped() -> None:
@@ -225,7 +225,7 @@ def test_a_host_that_is_gone_is_a_rig_that_is_lost(disks: Bay, lent: dict[str, L
     far = replace(lent[NAMES[0]], operations=Away(disks.locks))
 
     async def measured() -> None:
-        async with BareDisks({NAMES[0]: far}).opened_exclusively(stack("disk")):
+        async with opened_exclusively({NAMES[0]: far}, stack("disk")):
             raise AssertionError
 
     with pytest.raises(RigLost, match="shelf could not be reached again") as caught:

@@ -391,9 +391,7 @@ def killed_at(answer: Callable[[Step], StepResult], step: int) -> Callable[[Step
     return mortal
 
 
-@settings(
-    max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(kills=st.lists(st.integers(0, 20), max_size=20))
 def test_killed_at_any_steps_and_run_again_it_ends_with_exactly_the_planned_trials(
     tmp_path_factory: pytest.TempPathFactory, kills: list[int]

@@ -83,7 +83,7 @@ def test_queries_do_not_change_the_scheduler(asked: list[tuple[str, int]]) -> No
 def test_a_cell_whose_rigs_die_is_broken_once_and_then_left_alone(cell: str) -> None:
     chosen = scheduler()
     for number in range(1, TRIES + 1):
-        assert chosen.next_attempt(cell, 1) == number
+        assert chosen.records.next_attempt(cell, 1) == number
         chosen.lose(lost(cell, 1, number), seconds=2.0)
     by_id = {one.id: one for one in chosen.plan.selection.cells()}
     concluded = chosen.conclusion(by_id[cell], 1)

@@ -9,10 +9,10 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.engine.concurrency import AdaptiveLevel, FixedLevel
+from runner.engine.concurrency import Level
 from runner.engine.recorder import BatchDone, BatchStarted, Event, RigUp, RigWasLost, TrialDone, TrialHostLimited
 from runner.machines.base import RigLost, RigSpec, Step, StepResult
 from runner.machines.dry import Dry, DryRig, plausible
@@ -91,7 +91,7 @@ def recorded(bench: Bench) -> list[tuple[str, int]]:
 
 
 def test_four_rigs_measure_the_same_trials_as_one(bench: Bench) -> None:
-    bench.run(machine=(host := Bearing(9)), level=FixedLevel(4))
+    bench.run(machine=(host := Bearing(9)), level=Level.of(4))
     assert recorded(bench) == sorted(bench.planned())
     assert bench.outcomes() == {Outcome.MEASURED: 16}
     assert host.most == 4
@@ -107,7 +107,7 @@ def test_one_rig_at_a_time_has_no_note_on_others(bench: Bench) -> None:
 
 
 def test_blocks_stay_one_after_the_other_and_cells_in_their_order(bench: Bench) -> None:
-    bench.run(machine=Bearing(9), level=FixedLevel(3))
+    bench.run(machine=Bearing(9), level=Level.of(3))
     rounds = [event.round for event in bench.events if isinstance(event, BatchStarted | BatchDone)]
     assert rounds == sorted(rounds)
     begun = [event.stack for event in bench.events if isinstance(event, BatchStarted)]
@@ -124,7 +124,7 @@ def test_blocks_stay_one_after_the_other_and_cells_in_their_order(bench: Bench) 
 
 
 def test_a_host_limited_trial_beside_others_is_repeated_alone(bench: Bench) -> None:
-    bench.run(machine=(host := Bearing(2)), level=FixedLevel(4))
+    bench.run(machine=(host := Bearing(2)), level=Level.of(4))
     assert recorded(bench) == sorted(bench.planned())
     assert not any("host_limited" in trial.notes for trial in bench.trials)
     told = [event for event in bench.events if isinstance(event, TrialHostLimited)]
@@ -140,7 +140,7 @@ def test_a_host_limited_trial_beside_others_is_repeated_alone(bench: Bench) -> N
 
 
 def test_a_trial_that_is_host_limited_alone_is_recorded_so(bench: Bench) -> None:
-    bench.run(machine=Bearing(0), level=FixedLevel(2))
+    bench.run(machine=Bearing(0), level=Level.of(2))
     assert recorded(bench) == sorted(bench.planned())
     assert all("host_limited" in trial.notes for trial in bench.trials)
     assert any("repeated" in trial.notes for trial in bench.trials)
@@ -149,7 +149,7 @@ def test_a_trial_that_is_host_limited_alone_is_recorded_so(bench: Bench) -> None
 
 def test_disks_that_failed_in_company_fail_again_on_fresh_ones(tmp_path: Path) -> None:
     bench = Bench(tmp_path, FAULTY)
-    bench.run(machine=(host := Bearing(1)), level=FixedLevel(3))
+    bench.run(machine=(host := Bearing(1)), level=Level.of(3))
     assert recorded(bench) == sorted(bench.planned())
     assert any("repeated" in trial.notes for trial in bench.trials if "faults" in trial.notes)
     rigs = [[step.name for step in rig.steps] for rig in host.rigs]
@@ -158,7 +158,7 @@ def test_disks_that_failed_in_company_fail_again_on_fresh_ones(tmp_path: Path) -
 
 def test_auto_finds_how_many_the_host_bears(tmp_path: Path) -> None:
     bench = Bench(tmp_path, FOUR.replace("repeat: 2", "repeat: 20"))
-    bench.run(machine=(host := Bearing(3)), level=AdaptiveLevel.up_to(8))
+    bench.run(machine=(host := Bearing(3)), level=Level.up_to(8))
     assert recorded(bench) == sorted(bench.planned())
     assert host.most == 4
     assert sum("repeated" in trial.notes for trial in bench.trials) < 0.2 * len(bench.trials)
@@ -167,7 +167,7 @@ def test_auto_finds_how_many_the_host_bears(tmp_path: Path) -> None:
 
 
 def test_a_lost_rig_is_tried_again_alone(bench: Bench) -> None:
-    bench.run(machine=(host := Bearing(9, Dying(1, lambda job: "rw=read\n" in job))), level=FixedLevel(4))
+    bench.run(machine=(host := Bearing(9, Dying(1, lambda job: "rw=read\n" in job))), level=Level.of(4))
     assert recorded(bench) == sorted(bench.planned())
     assert Counter(trial.attempts for trial in bench.trials) == {1: 8, 2: 8}
     assert all(most == 1 for job, most in host.measured if "rw=read\n" in job)
@@ -188,13 +188,13 @@ def test_a_lost_rig_is_not_stopped_beside_a_trial_alone(bench: Bench) -> None:
                         await asyncio.sleep(0)
                     self.at_work = [one for one in self.at_work if one is not going]
 
-    bench.run(machine=(host := SlowToGoDown(9, Dying(1, lambda job: "rw=read\n" in job))), level=FixedLevel(4))
+    bench.run(machine=(host := SlowToGoDown(9, Dying(1, lambda job: "rw=read\n" in job))), level=Level.of(4))
     assert recorded(bench) == sorted(bench.planned())
     assert all(most == 1 for job, most in host.measured if "rw=read\n" in job)
 
 
 def test_a_cell_that_keeps_killing_its_machine_leaves_the_others_alone(bench: Bench) -> None:
-    bench.run(machine=Bearing(9, Dying(99, lambda job: "rw=read\n" in job)), level=FixedLevel(4))
+    bench.run(machine=Bearing(9, Dying(99, lambda job: "rw=read\n" in job)), level=Level.of(4))
     assert bench.outcomes() == {Outcome.MEASURED: 8, Outcome.BROKEN: 4, Outcome.SKIPPED: 4}
     lost = [event for event in bench.events if isinstance(event, RigWasLost)]
     assert Counter(event.stack for event in lost) == {batch.array.label: 2 for batch in bench.plan.batches(1)}
@@ -205,7 +205,7 @@ def test_a_set_up_that_fails_breaks_its_own_array_only(bench: Bench) -> None:
         wrong = step.name == "set-up" and "--chunk=32" in step.text
         return StepResult(step.name, 1, "matrix: no", 0.0) if wrong else plausible(step)
 
-    bench.run(machine=Bearing(9, answer), level=FixedLevel(4))
+    bench.run(machine=Bearing(9, answer), level=Level.of(4))
     assert bench.outcomes() == {Outcome.MEASURED: 12, Outcome.BROKEN: 4}
 
 
@@ -218,11 +218,10 @@ def test_a_machine_that_never_comes_up_breaks_all_and_ends(bench: Bench) -> None
             async with super().rig(spec, scratch) as rig:
                 yield rig
 
-    bench.run(machine=Never(9), level=FixedLevel(4))
+    bench.run(machine=Never(9), level=Level.of(4))
     assert bench.outcomes() == {Outcome.BROKEN: 16}
 
 
-@settings(max_examples=25, deadline=None)
 @given(kills=st.lists(st.integers(0, 40), max_size=12), jobs=st.integers(2, 4), borne=st.integers(0, 4))
 def test_killed_at_any_steps_and_run_again_it_ends_with_exactly_the_planned_trials(
     tmp_path_factory: pytest.TempPathFactory, kills: list[int], jobs: int, borne: int
@@ -231,12 +230,12 @@ def test_killed_at_any_steps_and_run_again_it_ends_with_exactly_the_planned_tria
     for step in kills:
         host = Bearing(borne, killed_at(plausible, step))
         try:
-            bench.run(machine=host, level=FixedLevel(jobs))
+            bench.run(machine=host, level=Level.of(jobs))
         except Killed:
             assert host.up == 0
             assert host.at_work == []
             continue
-    bench.run(machine=Bearing(borne), level=FixedLevel(jobs))
+    bench.run(machine=Bearing(borne), level=Level.of(jobs))
     assert recorded(bench) == sorted(bench.planned())
     assert bench.outcomes() == {Outcome.MEASURED: 16}
     bench.journal.close()
@@ -254,7 +253,7 @@ def test_a_stop_at_any_moment_stops_all_rigs_without_lost_attempts(bench: Bench,
             if sum(isinstance(one, kind) for one in bench.events) == number:
                 task.cancel()
 
-        await bench.execution(listen, level=FixedLevel(4)).run()
+        await bench.execution(listen, level=Level.of(4)).run()
 
     bench.machine = host = Bearing(2)
     with pytest.raises(asyncio.CancelledError):
@@ -262,7 +261,7 @@ def test_a_stop_at_any_moment_stops_all_rigs_without_lost_attempts(bench: Bench,
     assert (host.up, host.at_work) == (0, [])
     assert not bench.journal.unended_attempts()
     assert sum(isinstance(event, TrialDone) for event in bench.events) == len(bench.trials) < 16
-    bench.run(machine=Bearing(2), boot_id="two", level=FixedLevel(4))
+    bench.run(machine=Bearing(2), boot_id="two", level=Level.of(4))
     assert recorded(bench) == sorted(bench.planned())
     assert bench.outcomes() == {Outcome.MEASURED: 16}
     assert {trial.attempts for trial in bench.trials} == {1}
@@ -272,7 +271,7 @@ def test_on_machines_that_stay_every_array_is_taken_apart(bench: Bench) -> None:
     class Staying(Bearing):
         disposable = False
 
-    bench.run(machine=Staying(2), level=FixedLevel(4))
+    bench.run(machine=Staying(2), level=Level.of(4))
     assert all(rig.steps[-1].name == "tear-down" for rig in bench.machine.rigs)
 
 
@@ -280,7 +279,7 @@ def test_broken_trials_do_not_change_the_level(bench: Bench) -> None:
     def answer(step: Step) -> StepResult:
         return StepResult(step.name, step.name == "tune", "matrix: no", 0.0) if step.name == "tune" else plausible(step)
 
-    bench.run(machine=(host := Bearing(9, answer)), level=AdaptiveLevel.up_to(4))
+    bench.run(machine=(host := Bearing(9, answer)), level=Level.up_to(4))
     assert bench.outcomes() == {Outcome.BROKEN: 16}
     assert host.most == 2
 
@@ -295,7 +294,7 @@ def test_a_lost_rig_while_it_is_repeated_is_a_try_like_any_other(bench: Bench) -
             raise RigLost("the guest kernel panicked")
         return plausible(step)
 
-    bench.run(machine=Bearing(2, answer), level=FixedLevel(4))
+    bench.run(machine=Bearing(2, answer), level=Level.of(4))
     assert recorded(bench) == sorted(bench.planned())
     assert bench.outcomes() == {Outcome.MEASURED: 16}
     repeated = [trial for trial in bench.trials if "repeated" in trial.notes]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from runner.engine.budget import Cost, Spending
-from runner.engine.concurrency import FixedLevel, Level
+from runner.engine.concurrency import Level
 from runner.engine.executor import ONE, Executor
 from runner.machines.base import Step, StepResult
 from runner.machines.dry import Dry, plausible
@@ -118,7 +118,7 @@ repeat: 3
 @pytest.mark.parametrize("jobs", [1, 6])
 def test_rigs_side_by_side_do_not_spend_the_same_bytes(tmp_path: Path, jobs: int) -> None:
     bench = Bench(tmp_path, MANY)
-    spend(bench, written=500e6, level=FixedLevel(jobs))
+    spend(bench, written=500e6, level=Level.of(jobs))
     assert 0 < written_by(bench) <= 500e6
 
 

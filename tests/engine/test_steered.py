@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.engine.budget import Cost, Spending
-from runner.guidelines.adaptive import Steering
+from runner.guidelines.verdicts import Steering
 from runner.machines.dry import Dry, plausible
 from runner.results.record import CellRow
 from tests.engine.test_run import Bench

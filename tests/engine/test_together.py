@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.engine.concurrency import MOST_PATIENCE, AdaptiveLevel, FixedLevel, Level, why_one_at_a_time
+from runner.engine.concurrency import MOST_PATIENCE, Level, why_one_at_a_time
 from runner.machines import MACHINES, PASSTHROUGH, machine
 from runner.machines.base import MachineOptions, RigSpec
 from runner.machines.dry import Dry
@@ -30,12 +30,12 @@ def after(level: Level, trials: list[tuple[int, bool]]) -> Level:
 
 @given(COUNTS, TRIALS)
 def test_a_fixed_level_stays(count: int, trials: list[tuple[int, bool]]) -> None:
-    assert after(FixedLevel(count), trials) == FixedLevel(count)
+    assert after(Level.of(count), trials) == Level.of(count)
 
 
 @given(COUNTS, TRIALS)
 def test_the_level_is_between_one_and_the_maximum(most: int, trials: list[tuple[int, bool]]) -> None:
-    found = after(AdaptiveLevel.up_to(most), trials)
+    found = after(Level.up_to(most), trials)
     assert 1 <= found.now <= found.most == most
 
 
@@ -43,7 +43,7 @@ def test_the_level_is_between_one_and_the_maximum(most: int, trials: list[tuple[
 def test_overload_never_raises_it_and_a_trial_that_kept_up_never_lowers_it(
     most: int, trials: list[tuple[int, bool]], beside: int
 ) -> None:
-    found = after(AdaptiveLevel.up_to(most), trials)
+    found = after(Level.up_to(most), trials)
     assert found.host_limited(beside).now == (min(found.now, beside) if beside else found.now)
     assert found.now <= found.kept_up(beside).now <= found.now + 1
 
@@ -52,19 +52,19 @@ def test_overload_never_raises_it_and_a_trial_that_kept_up_never_lowers_it(
 def test_of_several_that_were_host_limited_together_only_the_first_counts(
     most: int, trials: list[tuple[int, bool]], beside: int
 ) -> None:
-    once = after(AdaptiveLevel.up_to(most), trials).host_limited(beside)
+    once = after(Level.up_to(most), trials).host_limited(beside)
     assert after(once, [(beside, False)] * 5) == once
 
 
 @given(COUNTS, TRIALS)
 def test_trials_below_the_level_do_not_raise_it(most: int, trials: list[tuple[int, bool]]) -> None:
-    found = after(AdaptiveLevel.up_to(most), trials)
+    found = after(Level.up_to(most), trials)
     assert after(found, [(beside, True) for beside in range(found.now - 1)]) == found
 
 
 @given(st.integers(1, 12), TRIALS)
 def test_without_host_limits_the_level_reaches_the_maximum(most: int, trials: list[tuple[int, bool]]) -> None:
-    found = after(AdaptiveLevel.up_to(most), trials)
+    found = after(Level.up_to(most), trials)
     for _ in range(most * most * MOST_PATIENCE):
         found = found.kept_up(found.now - 1)
     assert found.now == most
@@ -72,7 +72,7 @@ def test_without_host_limits_the_level_reaches_the_maximum(most: int, trials: li
 
 @given(st.integers(1, 12), st.integers(1, 12))
 def test_the_level_stays_near_the_capacity_of_the_host(most: int, borne: int) -> None:
-    found: Level = AdaptiveLevel.up_to(most)
+    found: Level = Level.up_to(most)
     levels = []
     for _ in range(2000):
         levels.append(found.now)

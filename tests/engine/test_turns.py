@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.engine.concurrency import AdaptiveLevel, FixedLevel, Turns
+from runner.engine.concurrency import Level, Turns
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
@@ -58,9 +58,9 @@ async def settled() -> None:
 
 
 async def test_work_up_to_the_level_runs_and_the_rest_waits() -> None:
-    works = Works(turns := Turns(FixedLevel(2)))
+    works = Works(turns := Turns(Level.of(2)))
     for name in "abcd":
-        await works.begin(name, turns.together())
+        await works.begin(name, turns.turn())
     assert works.at_work == {"a", "b"}
     await works.end("b")
     assert works.at_work == {"a", "c"}
@@ -69,10 +69,10 @@ async def test_work_up_to_the_level_runs_and_the_rest_waits() -> None:
 
 
 async def test_work_alone_waits_for_earlier_work_and_blocks_later_work() -> None:
-    works = Works(turns := Turns(FixedLevel(4)))
-    await works.begin("a", turns.together())
-    await works.begin("alone", turns.alone())
-    await works.begin("later", turns.together())
+    works = Works(turns := Turns(Level.of(4)))
+    await works.begin("a", turns.turn())
+    await works.begin("alone", turns.turn(alone=True))
+    await works.begin("later", turns.turn())
     assert works.at_work == {"a"}
     await works.end("a")
     assert works.at_work == {"alone"}
@@ -82,24 +82,24 @@ async def test_work_alone_waits_for_earlier_work_and_blocks_later_work() -> None
 
 
 async def test_a_turn_knows_how_many_were_beside_it_at_most() -> None:
-    works = Works(turns := Turns(FixedLevel(4)))
+    works = Works(turns := Turns(Level.of(4)))
     for name in "abc":
-        await works.begin(name, turns.together())
+        await works.begin(name, turns.turn())
     await works.end("a")
     await works.end("b")
-    await works.begin("d", turns.together())
+    await works.begin("d", turns.turn())
     assert {name: turn.beside for name, turn in works.turn.items()} == {"a": 2, "b": 2, "c": 2, "d": 1}
 
 
 async def test_a_cancelled_waiter_leaves_the_queue() -> None:
-    works = Works(turns := Turns(FixedLevel(2)))
-    await works.begin("a", turns.together())
-    await works.begin("alone", turns.alone())
-    await works.begin("later", turns.together())
+    works = Works(turns := Turns(Level.of(2)))
+    await works.begin("a", turns.turn())
+    await works.begin("alone", turns.turn(alone=True))
+    await works.begin("later", turns.turn())
     await works.cancel("alone")
     assert works.at_work == {"a", "later"}
-    await works.begin("alone again", turns.alone())
-    await works.begin("last", turns.together())
+    await works.begin("alone again", turns.turn(alone=True))
+    await works.begin("last", turns.turn())
     await works.cancel("a")
     await works.cancel("later")
     assert works.at_work == {"alone again"}
@@ -108,9 +108,9 @@ async def test_a_cancelled_waiter_leaves_the_queue() -> None:
 
 
 async def test_cancelled_in_the_moment_in_which_its_turn_comes_it_passes_it_on() -> None:
-    works = Works(turns := Turns(FixedLevel(1)))
+    works = Works(turns := Turns(Level.of(1)))
     for name in "abc":
-        await works.begin(name, turns.together())
+        await works.begin(name, turns.turn())
     works.over["a"].set()
     works.tasks["a"].add_done_callback(lambda _: works.tasks["b"].cancel())
     await settled()
@@ -118,22 +118,22 @@ async def test_cancelled_in_the_moment_in_which_its_turn_comes_it_passes_it_on()
 
 
 async def test_a_host_limited_trial_lowers_the_level() -> None:
-    works = Works(turns := Turns(AdaptiveLevel(most=4, now=3)))
+    works = Works(turns := Turns(Level(most=4, now=3)))
     for name in "abcd":
-        await works.begin(name, turns.together())
+        await works.begin(name, turns.turn())
     turns.host_limited(works.turn["a"])
     await works.end("a")
     assert works.at_work == {"b", "c"}
-    assert turns.now() == 2
+    assert turns._level.now == 2
 
 
 @given(st.lists(st.tuples(st.sampled_from(["together", "alone", "end", "cancel"]), st.integers(0, 9)), max_size=60))
 def test_work_alone_is_alone_and_all_work_has_a_turn(steps: list[tuple[str, int]]) -> None:
     async def played() -> None:
-        works = Works(turns := Turns(FixedLevel(3)))
+        works = Works(turns := Turns(Level.of(3)))
         for number, (what, which) in enumerate(steps):
             if what in {"together", "alone"}:
-                await works.begin(f"{what}-{number}", getattr(turns, what)())
+                await works.begin(f"{what}-{number}", turns.turn(alone=what == "alone"))
             elif names := [name for name, task in works.tasks.items() if not task.done()]:
                 await getattr(works, what)(names[which % len(names)])
             alone = [name for name in works.at_work if name.startswith("alone")]
@@ -168,7 +168,7 @@ async def fails(error: BaseException) -> None:
 async def test_an_error_stops_the_others_and_is_raised(error: BaseException) -> None:
     ended = Counter[str]()
     with pytest.raises(type(error)) as caught:
-        await Turns(FixedLevel(3)).side_by_side(iter([endless(ended, "a"), fails(error), endless(ended, "b")]))
+        await Turns(Level.of(3)).side_by_side(iter([endless(ended, "a"), fails(error), endless(ended, "b")]))
     assert caught.value is error
     assert ended == {"a": 1, "b": 1}
 
@@ -180,7 +180,7 @@ async def test_a_stop_waits_for_running_work_and_starts_no_more() -> None:
         for name in "abc":
             yield endless(ended, name)
 
-    task = asyncio.create_task(Turns(FixedLevel(2)).side_by_side(works()))
+    task = asyncio.create_task(Turns(Level.of(2)).side_by_side(works()))
     await settled()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -195,7 +195,7 @@ async def test_errors_during_a_stop_are_raised() -> None:
         finally:
             raise ValueError("the journal is full")
 
-    task = asyncio.create_task(Turns(FixedLevel(2)).side_by_side(iter([breaks(), endless(Counter(), "b")])))
+    task = asyncio.create_task(Turns(Level.of(2)).side_by_side(iter([breaks(), endless(Counter(), "b")])))
     await settled()
     task.cancel()
     with pytest.raises(ValueError, match="the journal is full"):
@@ -203,11 +203,11 @@ async def test_errors_during_a_stop_are_raised() -> None:
 
 
 async def test_more_are_begun_as_soon_as_more_may_be() -> None:
-    turns, begun = Turns(AdaptiveLevel(most=3, now=1)), list[str]()
+    turns, begun = Turns(Level(most=3, now=1)), list[str]()
 
     async def work(name: str) -> None:
         begun.append(name)
-        async with turns.together() as turn:
+        async with turns.turn() as turn:
             turns.kept_up(turn)
         await asyncio.Event().wait()
 

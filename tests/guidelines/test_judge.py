@@ -5,7 +5,7 @@ from math import inf
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.guidelines.samples import Measured, Verdict
@@ -371,7 +371,6 @@ def test_host_limited_trials_are_told_of() -> None:
     st.integers(1, 8),
     st.booleans(),
 )
-@settings(max_examples=150)
 def test_a_verdict_is_what_its_answers_say(seed: int, shape: str, noise: float, rounds: int, truth: bool) -> None:
     claim, field, *truths = CASES[shape]
     said = verdict(claim, run(field, truths[truth], noise=noise, rounds=rounds, seed=seed))
@@ -393,7 +392,6 @@ def test_a_verdict_is_what_its_answers_say(seed: int, shape: str, noise: float, 
 
 
 @given(st.integers(0, 10**6), st.floats(0.1, 10), st.integers(2, 6))
-@settings(max_examples=60)
 def test_units_and_the_order_of_cells_change_nothing(seed: int, unit: float, rounds: int) -> None:
     for shape, (claim, field, true, _) in CASES.items():
         if shape == "bound":

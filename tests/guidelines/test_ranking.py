@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.guidelines.ranking import EQUAL, Ranking, Standing
@@ -175,7 +175,6 @@ def test_the_truly_fastest_stack_is_among_the_leaders() -> None:
     assert any(names(one)[0] != "stripe" for one in runs)  # it does not always look so
 
 
-@settings(deadline=None, max_examples=60)
 @given(recorded_runs())
 def test_the_standing_of_each_stack_follows_from_its_interval(recorded: RunData) -> None:
     for one in recorded.rankings:
@@ -192,7 +191,6 @@ def test_the_standing_of_each_stack_follows_from_its_interval(recorded: RunData)
                 assert stack.apart <= EQUAL + 1e-9
 
 
-@settings(deadline=None, max_examples=30)
 @given(recorded_runs(), st.randoms())
 def test_the_order_of_cells_does_not_matter(recorded: RunData, chance: random.Random) -> None:
     shuffled = list(recorded.cells)

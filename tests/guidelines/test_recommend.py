@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.base.errors import BadInput
-from runner.guidelines.recommend import recommend_settings
+from runner.guidelines.ranking import recommend_settings
 from runner.language.metrics import KNOWN
 from runner.results.record import CellRow
 from tests.guidelines.world import cells, measured_as, run

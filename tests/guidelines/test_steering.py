@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.guidelines.adaptive import MOST, Steering, looks
-from runner.guidelines.verdicts import Judgement, judge_guidelines
+from runner.guidelines.verdicts import MOST, Judgement, Steering, judge_guidelines, looks
 from runner.language.guidelines import Guideline
 from runner.results.fio_output import Direction, Figures
 from runner.results.record import CellRow, Outcome, Trial
@@ -85,7 +84,7 @@ def test_what_comes_in_the_midst_of_a_round_has_no_say_in_it(monkeypatch: pytest
         counted[round_number] += 1
         return judge_guidelines(*asked, **how)
 
-    monkeypatch.setattr("runner.guidelines.adaptive.judge_guidelines", counting)
+    monkeypatch.setattr("runner.guidelines.verdicts.judge_guidelines", counting)
     steering = steered(compare("far", within="20%"))
     for round_number, noise in enumerate((0.0, 0.2, -0.2), start=1):
         feed(steering, round_number, far=100.0 * (1 + noise))

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -28,6 +28,8 @@ from tests.results.past import manifest
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from runner.hosts.operations import LocalOperations
 
 NOW = datetime(2026, 2, 1, 3, tzinfo=UTC)
 NODES = tuple(Node(f"sd{letter}", f"8:{at}", 1 << 40, serial=f"S{letter}", filled=0) for at, letter in enumerate("ab"))
@@ -101,7 +103,14 @@ class Pretended:
 
 
 def lease(folder: Path, operations: Pretended) -> Lease:
-    return Lease("r", "m", folder, folder / "state", frozenset(claim.id for claim in CLAIMS), operations=operations)
+    return Lease(
+        "r",
+        "m",
+        folder,
+        folder / "state",
+        frozenset(claim.id for claim in CLAIMS),
+        operations=cast("LocalOperations", operations),
+    )
 
 
 def test_a_disk_that_dies_keeps_none_of_the_others(tmp_path: Path) -> None:
@@ -111,9 +120,11 @@ def test_a_disk_that_dies_keeps_none_of_the_others(tmp_path: Path) -> None:
     assert said[-1].startswith("disk-sda stays with the run, for `matrix clean`: disk-sda (/dev/sda) cannot be written")
     assert [one.disk for one in lease_records(tmp_path / "state")] == ["disk-sda"]
     operations.grips["sda"].fails = [errno.EIO]
-    (left,) = clean(tmp_path / "state", operations.ask, operations)
+    (left,) = clean(tmp_path / "state", operations.ask, cast("LocalOperations", operations))
     assert "as told" in left.refusal
-    assert [one.refusal for one in clean(tmp_path / "state", operations.ask, operations)] == [""]
+    assert [one.refusal for one in clean(tmp_path / "state", operations.ask, cast("LocalOperations", operations))] == [
+        ""
+    ]
     assert lease_records(tmp_path / "state") == ()
 
 
@@ -216,7 +227,10 @@ def test_a_disk_that_cannot_be_labelled_is_not_wiped_and_keeps_none_of_the_other
     assert (operations.ran, operations.grips["sda"].blocks) == ([], [])
     write_record(tmp_path / "state", record(tmp_path).model_copy(update={"disk": "disk-sdb", "identity": "Sb"}))
     operations.nodes = (replace(operations.nodes[0], signatures=()), NODES[1])
-    (first, second) = sorted((one.disk, one.refusal) for one in clean(tmp_path / "state", operations.ask, operations))
+    (first, second) = sorted(
+        (one.disk, one.refusal)
+        for one in clean(tmp_path / "state", operations.ask, cast("LocalOperations", operations))
+    )
     assert first == ("disk-sda", "disk-sda (/dev/sda) cannot be labelled")
     assert second == ("disk-sdb", "")
 
@@ -256,7 +270,7 @@ def test_what_works_for_a_run_is_not_ended_unless_it_is_known_to_be_over(tmp_pat
     write_record(tmp_path / "state", record(tmp_path / "elsewhere" if what == "gone" else run.path))
     operations = Pretended(locked_by="the run r")
     with run.locked():
-        (left,) = clean(tmp_path / "state", operations.ask, operations)
+        (left,) = clean(tmp_path / "state", operations.ask, cast("LocalOperations", operations))
     assert left.refusal == "it is in use by the run r"
     assert operations.dismissed == []
 
@@ -273,5 +287,5 @@ def test_nobody_goes_on_with_a_run_while_what_works_for_it_is_ended(tmp_path: Pa
             self.locked_by = ""
 
     path, operations = run.path, Watched(locked_by="the run r")
-    (left,) = clean(tmp_path / "state", operations.ask, operations)
+    (left,) = clean(tmp_path / "state", operations.ask, cast("LocalOperations", operations))
     assert (left.refusal, operations.dismissed) == ("", ["r"])

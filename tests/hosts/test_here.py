@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.base.errors import HarnessBroken
-from runner.hosts.operations import LOCAL, take_lock
+from runner.hosts.operations import LOCAL, LocalOperations
 from tests.hosts.loops import bay, why_not
 
 if TYPE_CHECKING:
@@ -51,21 +51,21 @@ def full(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_lock_is_had_where_there_is_no_room_to_say_by_whom(full: Path) -> None:
-    lock, holder = take_lock("disk", full, "night-1")
+    lock, holder = LocalOperations(full).lock("disk", "night-1")
     assert lock is not None
-    assert take_lock("disk", full, "night-2") == (None, "another run")
+    assert LocalOperations(full).lock("disk", "night-2") == (None, "another run")
     lock.close()
     assert holder == ""
 
 
 def test_a_folder_of_locks_is_everybodys_and_nobody_takes_away_those_of_others(tmp_path: Path) -> None:
-    lock, _ = take_lock("disk", tmp_path / "locks", "night-1")
+    lock, _ = LocalOperations(tmp_path / "locks").lock("disk", "night-1")
     assert lock is not None
     lock.close()
     assert (tmp_path / "locks").stat().st_mode & 0o7777 == 0o1777
     assert (tmp_path / "locks/disk-disk").stat().st_mode & 0o7777 == 0o666
     (tmp_path / "locks").chmod(0o755)  # root's alone
-    assert take_lock("disk", tmp_path / "locks", "night-1")[0] is not None
+    assert LocalOperations(tmp_path / "locks").lock("disk", "night-1")[0] is not None
 
 
 @pytest.mark.parametrize(
@@ -81,11 +81,11 @@ def test_a_folder_of_locks_is_everybodys_and_nobody_takes_away_those_of_others(t
 def test_no_lock_is_taken_where_others_could_take_it_away(tmp_path: Path, made: str, why: str) -> None:
     subprocess.run(["bash", "-ec", made], cwd=tmp_path, check=True)
     with pytest.raises(HarnessBroken, match=f"the locks of disks in {tmp_path}/locks cannot be trusted: {why}") as it:
-        take_lock("disk", tmp_path / "locks", "night-1")
+        LocalOperations(tmp_path / "locks").lock("disk", "night-1")
     assert not list(tmp_path.rglob("disk-*"))
     repair = it.value.resolution.split("`")[1]
     subprocess.run(["bash", "-ec", repair], check=True)
-    assert take_lock("disk", tmp_path / "locks", "night-1")[0] is not None
+    assert LocalOperations(tmp_path / "locks").lock("disk", "night-1")[0] is not None
 
 
 def test_a_link_in_place_of_a_lock_is_not_followed(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_link_in_place_of_a_lock_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "locks/disk-disk").symlink_to(tmp_path / "theirs")
     (tmp_path / "theirs").write_text("theirs")
     with pytest.raises(HarnessBroken, match="the lock of a disk cannot be taken: Too many levels") as it:
-        take_lock("disk", tmp_path / "locks", "night-1")
+        LocalOperations(tmp_path / "locks").lock("disk", "night-1")
     assert it.value.details == f"{tmp_path}/locks/disk-disk"
     assert (tmp_path / "theirs").read_text() == "theirs"
 

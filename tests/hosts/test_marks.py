@@ -171,8 +171,8 @@ def test_in_there_parts_of_disks_have_their_names_too(empty: Bay) -> None:
 HOLDER = """\
 import os, subprocess, sys
 from pathlib import Path
-from runner.hosts.operations import take_lock
-lock, _ = take_lock("wwn", Path(sys.argv[1]), "a")
+from runner.hosts.operations import LocalOperations
+lock, _ = LocalOperations(Path(sys.argv[1])).lock("wwn", "a")
 child = subprocess.Popen(["sleep", "infinity"], pass_fds=[lock.number], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 print(os.getpid(), child.pid, flush=True)
 """
@@ -185,7 +185,7 @@ def test_a_lock_outlives_whoever_took_it_with_what_inherited_it(
     monkeypatch.setattr(here, "OPEN_PAUSE", 0)
     done = subprocess.run([sys.executable, "-c", HOLDER, str(tmp_path)], capture_output=True, text=True, check=True)
     runner, heir = done.stdout.split()
-    lock, holder = here.take_lock("wwn", tmp_path, "b")
+    lock, holder = here.LocalOperations(tmp_path).lock("wwn", "b")
     assert lock is None
     assert holder == f"the run a, process {runner}"
     looked: list[float] = []
@@ -197,7 +197,7 @@ def test_a_lock_outlives_whoever_took_it_with_what_inherited_it(
 
     monkeypatch.setattr("time.sleep", wait)
     monkeypatch.setattr(here, "OPEN_TRIES", 100_000)
-    lock, _ = here.take_lock("wwn", tmp_path, "b")
+    lock, _ = here.LocalOperations(tmp_path).lock("wwn", "b")
     assert lock is not None
     lock.close()
     assert looked

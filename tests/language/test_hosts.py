@@ -8,7 +8,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from runner.base.errors import BadInput
-from runner.cli.schema import hosts_schema_text
+from runner.cli.schema import schema_text
 from runner.language.hosts import DeclaredDisk, Needs
 from runner.space.declared_files import matched, parse_lab
 from runner.space.load import BadMatrix
@@ -75,8 +75,8 @@ def test_every_error_is_told_at_once() -> None:
 
 
 def test_the_schema_is_shipped_and_takes_what_is_right() -> None:
-    assert (ROOT / "matrix/hosts.schema.json").read_text() == hosts_schema_text()
-    validator = jsonschema.Draft202012Validator(json.loads(hosts_schema_text()))
+    assert (ROOT / "matrix/hosts.schema.json").read_text() == schema_text("hosts")
+    validator = jsonschema.Draft202012Validator(json.loads(schema_text("hosts")))
     validator.validate(YAML(typ="safe").load(LAB))
     with pytest.raises(jsonschema.ValidationError):
         validator.validate(YAML(typ="safe").load(LAB.replace("wipe: allowed", "wipe: sure")))

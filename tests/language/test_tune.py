@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from runner.language.axes import constructed, written
@@ -50,7 +50,6 @@ NAMES = st.sampled_from(
 )
 
 
-@settings(max_examples=300)
 @given(st.lists(NAMES, min_size=1, max_size=4).map("/".join) | st.text(max_size=20))
 @example("queue/wbt_lat_usec\n")
 @example("/etc/passwd")
@@ -148,7 +147,6 @@ def test_the_script_turns_what_is_inside(tmp_path: Path, path: str) -> None:
     assert (tmp_path / "devices/sdb/queue/knob").read_text() == "old\n"
 
 
-@settings(max_examples=40)
 @given(
     st.lists(
         st.sampled_from(["..", "queue", "knob", "slaves", "sdb", "parent", "linked", "near", "", "no", "-P"]),

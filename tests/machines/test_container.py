@@ -18,8 +18,8 @@ from runner.base.errors import HarnessBroken
 from runner.engine.scheduler import Plan
 from runner.hosts.checks import check_disk
 from runner.hosts.lease import Lease, lease_disks
-from runner.machines.base import MachineOptions, RigLost, RigSpec, Step
-from runner.machines.container import NO_OPTIONS, Container, Owner, disk_node, engines, make_box, sweep
+from runner.machines.base import NO_OPTIONS, MachineOptions, RigLost, RigSpec, Step
+from runner.machines.container import Container, Owner, disk_node, engines, make_box, sweep
 from runner.machines.container.argv import OWNER, RUN, probe_command, start_command
 from runner.machines.container.engines import find_engine, find_working, with_workarounds
 from runner.machines.dry import Dry

@@ -17,9 +17,8 @@ import pytest
 from runner.base.errors import HarnessBroken
 from runner.engine.rigs import powers_of
 from runner.machines import MACHINES
-from runner.machines.base import RigSpec
+from runner.machines.base import NO_OPTIONS, RigSpec
 from runner.machines.container import (
-    NO_OPTIONS,
     Container,
     LabelledContainer,
     Owner,

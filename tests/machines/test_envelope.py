@@ -9,7 +9,7 @@ from pathlib import Path
 from shlex import quote
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.base.errors import HarnessBroken
@@ -170,7 +170,6 @@ text = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])
 names = st.from_regex(r"[A-Za-z0-9 '$*~-]{1,12}", fullmatch=True)
 
 
-@settings(max_examples=60, deadline=None)
 @given(content=text, name=names)
 def test_files_and_texts_arrive_as_they_are(content: str, name: str) -> None:
     said = Step("say", f"cat -- {quote('./' + name)}", {name: content})

@@ -56,7 +56,7 @@ def test_every_processor_is_a_socket_of_its_own() -> None:
 
 
 def test_a_booting_machine_has_a_kernel_and_a_restored_one_waits_for_its_state() -> None:
-    cold, warm = line(vm()), line(vm(), argv.Clone(Path("/m")))
+    cold, warm = line(vm()), line(vm(), argv.Start(Path("/m"), is_clone=True))
     assert "-kernel /c/core/vmlinuz" in cold
     assert "-incoming" not in cold
     assert "-kernel" not in warm
@@ -64,9 +64,9 @@ def test_a_booting_machine_has_a_kernel_and_a_restored_one_waits_for_its_state()
 
 
 def test_a_template_keeps_its_memory_and_a_clone_does_not() -> None:
-    assert "mem-path=/m,share=on" in line(vm(), argv.Template(Path("/m")))
-    assert "-kernel" in line(vm(), argv.Template(Path("/m")))
-    assert "mem-path=/m,share=off" in line(vm(), argv.Clone(Path("/m")))
+    assert "mem-path=/m,share=on" in line(vm(), argv.Start(Path("/m")))
+    assert "-kernel" in line(vm(), argv.Start(Path("/m")))
+    assert "mem-path=/m,share=off" in line(vm(), argv.Start(Path("/m"), is_clone=True))
     assert "memory-backend-ram" in line(vm())
 
 

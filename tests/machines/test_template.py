@@ -38,7 +38,8 @@ def no_machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     @asynccontextmanager
     async def running(_vm: argv.Vm, _scratch: Path, start: argv.Start, _back: object) -> AsyncIterator[Any]:
-        assert isinstance(start, argv.Clone)
+        assert start.is_clone
+        assert start.memory
         yield start.memory
 
     async def wake(_guest: Guest, state: Path) -> None:

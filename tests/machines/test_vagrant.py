@@ -27,7 +27,7 @@ from runner.base.errors import BadInput, HarnessBroken
 from runner.base.files import open_lock_file, try_lock
 from runner.base.process import run_to_end
 from runner.cli import cli
-from runner.engine.concurrency import FixedLevel
+from runner.engine.concurrency import Level
 from runner.engine.rigs import rig_spec
 from runner.hosts.exclusive import LeasedDisk
 from runner.hosts.inventory import Node
@@ -41,11 +41,9 @@ from runner.machines.vagrant import Vagrant, box, libvirt, spec_refusals
 from runner.machines.vagrant.box import (
     FIND,
     Box,
-    Network,
-    Plan,
-    node,
     parse_names,
     physical_disk,
+    read_lines,
     temporary_disk,
 )
 from runner.machines.vagrant.libvirt import Record
@@ -53,7 +51,6 @@ from runner.machines.vagrant.lifecycle import (
     Order,
     command,
     plan,
-    read_lines,
     report_progress,
     ssh_config,
     start_machine,
@@ -77,14 +74,14 @@ RECORD = Record("matrix-1a2b3c4d-", "matrix 00ff", "/r/run", "/tmp/matrix-1a2b3c
 ROOT = Path(__file__).parents[2]
 
 
-def the_plan(spec: RigSpec = SPEC) -> Plan:
+def the_plan(spec: RigSpec = SPEC) -> str:
     order = Order(spec, Box(name="matrix/trixie-1", catalogue="/c/box.json"), "qemu", Path("/r"), serve_disks)
     disks = [temporary_disk(disk, number, Path(f"/s/{number}")) for number, disk in enumerate(spec.disks)]
-    return plan(order, RECORD, disks, Network(name="matrix", address="192.168.131.0/24"), ("apparmor",))
+    return plan(order, RECORD, disks, "192.168.131.0/24", ("apparmor",))
 
 
 def test_a_plan_says_all_that_the_vagrantfile_reads() -> None:
-    told = json.loads(the_plan().model_dump_json())
+    told = json.loads(the_plan())
     (machine,) = told["machines"]
     assert (machine["cpus"], machine["memory"]) == (3, 768)
     assert [(disk["serial"], disk["bus"], disk["socket"]) for disk in machine["disks"]] == [
@@ -370,8 +367,8 @@ async def test_a_box_of_the_users_own_is_whatever_the_users_own_vagrant_has_by_t
     monkeypatch.setenv("MATRIX_BOX", own)
     monkeypatch.setenv("VAGRANT_HOME", "/home/me/boxes")
     order = Order(SPEC, await box.provide(None, lambda *_: None), "qemu", tmp_path, serve_disks)
-    wanted = plan(order, RECORD, [], Network(name="matrix", address="192.168.131.0/24"), ())
-    asked = {one.name: one.word for one in asked_of_vagrant(ruby, wanted.model_dump_json(), tmp_path)}
+    wanted = plan(order, RECORD, [], "192.168.131.0/24", ())
+    asked = {one.name: one.word for one in asked_of_vagrant(ruby, wanted, tmp_path)}
     known_to = {word for word in command(tmp_path, "up") if word.startswith("VAGRANT_HOME=")}
     assert (asked["box"], asked["box_check_update"]) == (own or "matrix/ours", False)
     assert asked.get("box_url") == (None if own else f"file://{tmp_path}/box.json")
@@ -382,7 +379,7 @@ async def test_a_box_of_the_users_own_is_whatever_the_users_own_vagrant_has_by_t
 def test_without_anything_installed_every_refusal_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("runner.machines.vagrant.probe.missing_programs", list)
+    monkeypatch.setattr("runner.machines.qemu.host.missing_programs", list)
     monkeypatch.setattr(box, "refusals", lambda _: [])
     refused = Vagrant().refusals(SPEC)
     assert {one.brief for one in refused} >= {"vagrant is not installed", "virsh is not installed"}
@@ -679,7 +676,7 @@ async def test_servers_and_records_end_with_the_context(monkeypatch: pytest.Monk
 
 
 def test_the_box_has_memory_beyond_the_rig() -> None:
-    assert node(SPEC, []).memory * MIB > SPEC.memory
+    assert json.loads(the_plan())["machines"][0]["memory"] * MIB > SPEC.memory
 
 
 class Comes:
@@ -783,7 +780,7 @@ async def test_only_one_process_uploads_a_box(
 
     coming_up = sys.modules["runner.machines.vagrant.lifecycle"]
     monkeypatch.setattr(coming_up, "vagrant", vagrant)
-    monkeypatch.setattr(libvirt, "prepare", lambda: Network(name="matrix", address="192.168.131.0/24"))
+    monkeypatch.setattr(libvirt, "prepare", lambda: "192.168.131.0/24")
     monkeypatch.setattr(libvirt, "security_models", tuple)
     monkeypatch.setattr(libvirt, "box_volumes", lambda name: [name] if there else [])
     monkeypatch.setenv("HOME", str(tmp_path / "me"))
@@ -899,7 +896,7 @@ def test_a_run_keeps_as_many_machines_as_arrays_are_under_way_at_a_time(
     bench = Bench(tmp_path, SMALL.replace("[16KiB, 64KiB]", "[16KiB, 32KiB, 64KiB, 128KiB]"))
     spec = rig_spec(bench.plan.selection.space.matrix, bench.plan.selection.space.arrays[0], None)
     monkeypatch.setattr(package, "VagrantRig", lambda *_: BearingRig(spec, plausible, host))
-    bench.run(machine=cast("Any", Vagrant()), level=FixedLevel(2))
+    bench.run(machine=cast("Any", Vagrant()), level=Level.of(2))
     assert {(trial.cell, trial.round) for trial in bench.trials} == bench.planned()
     assert host.most == 2
     assert comes.ends() == ["up", "up", "down", "down"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.reports.answer import (
@@ -183,7 +183,6 @@ def test_programs_have_all_of_it() -> None:
     assert 1 < second["low"] < second["fastest_over_this"] < second["high"]
 
 
-@settings(deadline=None, max_examples=60)
 @given(recorded_runs(), st.integers(60, 200))
 def test_it_is_short_and_fits_the_terminal(recorded: RunData, width: int) -> None:
     for over in (True, False):

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from runner.reports import csv_files
 from runner.reports.csv_files import axis_names, summary_csv, trials_csv
@@ -153,7 +153,6 @@ def test_the_readme_of_the_results_shows_these_tables(documented: tuple[csv_file
     assert csv_files.markdown(documented) in README.read_text()
 
 
-@settings(max_examples=100, deadline=None)
 @given(samples.runs())
 def test_any_text_survives_the_way_through_csv(run: RunData) -> None:
     rows = read(trials_csv(run))
@@ -168,7 +167,6 @@ def test_any_text_survives_the_way_through_csv(run: RunData) -> None:
             assert float(row["read_bw"]) == trial.figures.read.bw
 
 
-@settings(max_examples=50, deadline=None)
 @given(samples.runs())
 def test_the_summary_of_any_run_can_be_read(run: RunData) -> None:
     assert [row["cell"] for row in read(summary_csv(run))] == [cell.id for cell in run.cells]

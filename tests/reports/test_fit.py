@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
@@ -131,7 +131,6 @@ def test_room_goes_to_the_columns_that_lack_most() -> None:
     assert divide_width([5, 5], [20, 8], 9) == []
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(st.text(max_size=40), st.text(max_size=40), st.text(max_size=40)), min_size=1, max_size=4),
     st.integers(20, 120),

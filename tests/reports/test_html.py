@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import lxml.html
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
@@ -397,7 +397,6 @@ def test_names_that_would_break_out_stay_words() -> None:
 
 
 @given(samples.runs(), st.dictionaries(texts, texts, max_size=2), texts)
-@settings(max_examples=50, deadline=None)
 def test_any_run_is_a_page(content: RunData, versions: dict[str, str], name: str) -> None:
     about = manifest(versions={"6.1": versions}, command=(name,), text=name)
     harmless(tree(content, about))

@@ -134,9 +134,7 @@ def test_the_library_that_wrote_it_can_read_it() -> None:
     assert sum(case.is_skipped for case in cases) == 1
 
 
-@settings(
-    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(samples.runs())
 def test_any_run_is_valid_and_loses_no_trial(run: RunData) -> None:
     root = parsed(junit(run))

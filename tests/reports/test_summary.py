@@ -5,14 +5,13 @@ import io
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
 from runner.reports.csv_files import summary_csv, trials_csv
 from runner.reports.junit import junit
-from runner.reports.run_data import RunData
-from runner.reports.summary import METRICS
+from runner.reports.run_data import METRICS, RunData
 from runner.results.record import UNSETTLED, Outcome, Trial
 from runner.statistics.percentile import Histogram
 from runner.statistics.ratios import student_interval
@@ -175,7 +174,6 @@ def test_percentiles_of_trials_without_histograms_are_not_averaged(count: int, t
     assert {name: one.mean for name, one in figures.items() if name.endswith("_p99")} == told
 
 
-@settings(max_examples=50, deadline=None)
 @given(samples.runs())
 def test_every_report_tells_the_same_means(run: RunData) -> None:
     """Three formats, one truth: whoever reads any of them gets the very same float."""
@@ -193,7 +191,6 @@ def test_every_report_tells_the_same_means(run: RunData) -> None:
         assert all(by_csv[summary.cell.id][metric] == "" for metric in unseen)
 
 
-@settings(max_examples=50, deadline=None)
 @given(samples.runs(), st.floats(0.5, 0.99), st.floats(0.5, 0.99))
 def test_more_confidence_is_never_a_narrower_interval(run: RunData, one: float, other: float) -> None:
     less, more = (replace(run, confidence=confidence).summaries for confidence in sorted((one, other)))
@@ -206,7 +203,6 @@ def test_more_confidence_is_never_a_narrower_interval(run: RunData, one: float, 
                 assert narrow.half_width <= wide.half_width * (1 + 1e-9)
 
 
-@settings(max_examples=50, deadline=None)
 @given(samples.runs())
 def test_any_run_can_be_summarised(run: RunData) -> None:
     summaries = run.summaries

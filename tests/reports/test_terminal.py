@@ -4,7 +4,7 @@ import io
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
@@ -195,7 +195,6 @@ def test_rates_are_formatted_for_people(bw: float | None, iops: float | None, sa
     assert rate(bw, iops) == said
 
 
-@settings(max_examples=40, deadline=None)
 @given(samples.runs())
 def test_any_run_can_be_shown(run: RunData) -> None:
     assert shown(run, width=80)

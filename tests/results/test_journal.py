@@ -65,9 +65,7 @@ def test_a_trial_of_an_unknown_cell_is_refused(journal: Journal) -> None:
     assert journal.recorded_identities() == set()
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(trials=st.lists(strategies.trials(st.just("c1"), st.integers(0, 999)), unique_by=lambda t: t.round, max_size=4))
 def test_trials_come_back_equal_and_in_order(tmp_path_factory: pytest.TempPathFactory, trials: list[Trial]) -> None:
     with Journal.open(tmp_path_factory.mktemp("trials") / "journal.sqlite") as journal:
@@ -77,7 +75,6 @@ def test_trials_come_back_equal_and_in_order(tmp_path_factory: pytest.TempPathFa
         assert list(journal.trials()) == trials
 
 
-@settings(max_examples=30, deadline=None)
 @given(cells=st.lists(strategies.cell_rows, unique_by=lambda cell: cell.id, max_size=5))
 def test_cells_come_back_equal_and_in_order(tmp_path_factory: pytest.TempPathFactory, cells: list[CellRow]) -> None:
     with Journal.open(tmp_path_factory.mktemp("cells") / "journal.sqlite") as journal:

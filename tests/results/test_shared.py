@@ -168,7 +168,7 @@ def test_a_run_that_somebody_is_at_is_left_to_him(address: Address, tmp_path: Pa
     assert len(identities(address)) == 3
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_any_trial_comes_back_as_it_was(address: Address, data: st.DataObject) -> None:
     cell = data.draw(strategies.cell_rows)
@@ -310,15 +310,14 @@ def test_an_odd_run_folder_keeps_nobody_from_the_others(
     odd = past.recorded(tmp_path, past.TRIALS, 1)
     past.recorded(tmp_path, past.TRIALS, 2)
     from runner.results import run_folder as run
-
-    load_ = run.load
+    from runner.results import store_sync
 
     def loaded(folder: Path) -> run.RunFolder:
         if folder == odd.path:
             raise RecursionError("nobody thought of this")
-        return load_(folder)
+        return run.load(folder)
 
-    monkeypatch.setattr(run, "load", loaded)
+    monkeypatch.setattr(store_sync, "load", loaded)
     assert catch_up(address, tmp_path) == ["not completely in the store: run-1: RecursionError: nobody thought of this"]
     assert {run_ for run_, *_ in identities(address)} == {"run2"}
 

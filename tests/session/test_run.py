@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from runner.base.errors import BadInput, Exit
 from runner.machines import Where
-from runner.session.run import PreparedRun, RunOptions, prepare, run
+from runner.session.run import Observer, PreparedRun, RunOptions, prepare, run
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -28,20 +28,14 @@ repeat: 2
 """
 
 
-class Watching:
+class Watching(Observer):
     """Remembers what it is shown."""
 
     def __init__(self, planned: int, done: int) -> None:
-        self.planned, self.done = planned, done
+        super().__init__(planned, done)
         self.events: list[Event] = []
         self.texts: list[str] = []
         self.end: Ending | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
 
     def start_run(self, folder: Path) -> None:
         self.texts.append(str(folder))
@@ -54,14 +48,6 @@ class Watching:
 
     def notice(self, text: str) -> None:
         self.texts.append(text)
-
-    trouble = notice
-
-    def progress(self, brief: str, fraction: float | None = None) -> None:
-        pass
-
-    def show_estimate(self, least: float, most: float) -> None:
-        pass
 
 
 class ToTheEnd:

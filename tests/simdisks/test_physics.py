@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.simdisks.check import Job, Probe, ProbeResult, predict_rate, turnaround
@@ -54,7 +54,6 @@ def test_geometry_scales_with_the_disk_and_rates_do_not(code: Library, size: int
     assert here == pytest.approx(there, rel=0.03)
 
 
-@settings(max_examples=30, deadline=None)
 @given(turn=st.floats(0, 5e-3), depth=st.integers(1, 8))
 def test_who_asks_later_gets_less_and_only_by_that(code: Library, turn: float, depth: int) -> None:
     volume = Physics("volume", (("latency", 8e-4), ("iops", 1e6)))
@@ -251,7 +250,6 @@ commands = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(commands, st.sampled_from(models()))
 def test_whatever_is_asked_ends_once_not_before_it_came_and_each_time_alike(
     asked: list[tuple[float, str, int, int, bool]], name: str

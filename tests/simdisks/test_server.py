@@ -15,7 +15,7 @@ import pytest
 
 from runner.base.process import kill, run, spawn
 from runner.simdisks import check
-from runner.simdisks.check import serve_disk, wait_for_socket
+from runner.simdisks.check import serve_disk
 from runner.simdisks.clib import Board, Report, build_library, load_library
 from runner.simdisks.disk import Disk, Fault, Link, Physics
 from runner.simdisks.server import (
@@ -28,6 +28,7 @@ from runner.simdisks.server import (
     overload_of,
     socket_command,
     stdio_command,
+    wait_for_socket,
 )
 from runner.space.load import disk_model
 
@@ -132,7 +133,7 @@ async def behind_a_file(folder: Path) -> AsyncIterator[tuple[Path, str]]:
         argv = socket_command(code.plugin, (IDEAL,), 0, socket, file.fileno(), sheet.fileno())
         server = await spawn(argv, pass_fds=(file.fileno(), sheet.fileno()))
         try:
-            await wait_for_socket(socket, server)
+            await wait_for_socket(socket, server, check.DEADLINE)
             yield image, f"nbd+unix:///?socket={socket}"
         finally:
             await kill(server)
@@ -147,7 +148,7 @@ async def _end_of_a_server(image: int, folder: Path, what: str) -> tuple[int, in
         argv = socket_command(code.plugin, (IDEAL,), 0, socket, image, sheet.fileno())
         server = await spawn(argv, pass_fds=(image, sheet.fileno()))
         try:
-            await wait_for_socket(socket, server)
+            await wait_for_socket(socket, server, check.DEADLINE)
             uri = f"--uri=nbd+unix:///?socket={socket}"
             done = await asyncio.to_thread(run, [*FIO, uri, f"--rw={what}"])
             return done.returncode, await asyncio.wait_for(server.wait(), 10)

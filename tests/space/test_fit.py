@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.space.load import BadMatrix, parse
@@ -74,7 +74,6 @@ def test_a_rule_that_is_wrong_leaves_nothing_out() -> None:
     assert "does not fit on small" in error.value.details
 
 
-@settings(max_examples=60)
 @given(st.data())
 def test_nothing_is_taken_for_left_out_that_is_not(data: st.DataObject) -> None:
     """Of a cell of which all is known it is certain; of one of which a part is known, never wrong."""

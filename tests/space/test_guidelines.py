@@ -8,7 +8,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from runner.base.errors import BadInput
-from runner.cli.schema import guidelines_schema_text, schema_text
+from runner.cli.schema import schema_text
 from runner.language.guidelines import SHAPES, Amount
 from runner.language.metrics import OF_DIRECTION
 from runner.results.fio_output import Direction
@@ -72,7 +72,7 @@ def test_at_most_nothing_is_refused_where_it_stands(metric: str, most: str) -> N
 def test_both_schemas_accept_them() -> None:
     yaml = YAML(typ="safe")
     jsonschema.Draft202012Validator(json.loads(schema_text())).validate(yaml.load(matrix(SOUND + "- other.yaml\n")))
-    alone = jsonschema.Draft202012Validator(json.loads(guidelines_schema_text()))
+    alone = jsonschema.Draft202012Validator(json.loads(schema_text("guidelines")))
     alone.validate(yaml.load(SOUND))
     assert not alone.is_valid(yaml.load(SOUND.replace("read.bw", "raed.bw")))
 

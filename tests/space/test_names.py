@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.base.errors import BadInput
@@ -42,7 +42,6 @@ def matrix(**parts: Any) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=60)
 @given(kernels, options, options)
 def test_every_name_is_a_path_of_its_own_whatever_is_declared(one: list[Any], two: list[Any], three: list[Any]) -> None:
     work = {"rw": ["read", "write"], "fio": {"description": two, "zonemode": three}}
@@ -112,7 +111,6 @@ matrices = st.builds(
 )
 
 
-@settings(max_examples=60)
 @given(matrices, st.randoms(use_true_random=False))
 def test_the_order_in_which_keys_are_written_changes_no_cell(written: dict[str, Any], chance: Any) -> None:
     def shuffled(value: Any) -> Any:
@@ -128,7 +126,6 @@ def test_the_order_in_which_keys_are_written_changes_no_cell(written: dict[str, 
         assert {cell.id for cell in one.cells()} == {cell.id for cell in other.cells()}
 
 
-@settings(max_examples=60)
 @given(matrices, st.data())
 def test_a_cells_own_axes_find_it_and_nothing_that_differs_on_one_of_them(
     written: dict[str, Any], data: st.DataObject
@@ -151,7 +148,6 @@ def _other(cell: Any) -> bool:
     return bool(cell.array.stack.also or cell.tune.also or cell.workload.also)
 
 
-@settings(max_examples=60)
 @given(matrices)
 def test_counting_and_walking_agree_and_no_cell_comes_twice(written: dict[str, Any]) -> None:
     found = declared(written)

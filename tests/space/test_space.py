@@ -2,7 +2,7 @@ import itertools
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.base.errors import BadInput
@@ -194,7 +194,6 @@ def _brute_force(sweep: Space, rules: list[dict[str, str]]) -> set[str]:
     }
 
 
-@settings(max_examples=60)
 @given(st.data())
 def test_rules_mean_the_same_as_looking_at_every_cell(data: st.DataObject) -> None:
     sweep = space()

@@ -5,7 +5,7 @@ from math import inf
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.statistics.percentile import Histogram, estimated_percentiles, needs, percentiles
@@ -96,7 +96,6 @@ def test_trials_without_requests_say_nothing() -> None:
     assert (found.mean, found.n) == (5, 1)
 
 
-@settings(deadline=None)
 @given(st.sampled_from([50.0, 90.0, 99.0]), st.integers(3, 8))
 def test_bounds_hold_the_truth_as_often_as_they_say(percent: float, count: int) -> None:
     """Trials that differ by 10 %, of which the truth is what they have on average in all."""

@@ -7,7 +7,7 @@ from math import exp, log
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.guidelines.samples import Verdict, measured_cell
@@ -136,7 +136,6 @@ def test_the_figures_that_are_asked_for_are_those_of_the_tables() -> None:
     assert columns_of(published({"where": {"a": 1}, "value": 1}, metric="total.bw")) == ["read_bw", "write_bw"]
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.floats(0.05, 20), st.floats(-0.4, 0.4), st.integers(1, 1000))
 def test_where_trials_hardly_scatter_the_truth_decides(ratio: float, off: float, seed: int) -> None:
     distance = abs(abs(off) - log(1 + MARGIN))

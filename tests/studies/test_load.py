@@ -10,7 +10,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from runner.base.errors import BadInput
-from runner.cli.schema import published_schema_text
+from runner.cli.schema import schema_text
 from runner.space.load import BadMatrix, load
 from runner.space.studies import parse_published, study_beside
 from tests.support.matrices import SMALL, space
@@ -96,8 +96,8 @@ def test_only_a_studys_matrix_has_something_published_beside_it(tmp_path: Path) 
 
 
 def test_the_schema_is_shipped_and_takes_what_is_right() -> None:
-    assert (ROOT / "matrix/published.schema.json").read_text() == published_schema_text()
-    validator = jsonschema.Draft202012Validator(json.loads(published_schema_text()))
+    assert (ROOT / "matrix/published.schema.json").read_text() == schema_text("published")
+    validator = jsonschema.Draft202012Validator(json.loads(schema_text("published")))
     yaml = YAML(typ="safe")
     validator.validate(yaml.load(SOUND))
     assert not validator.is_valid(yaml.load(SOUND.replace("value: 150", "valeu: 150")))
@@ -110,7 +110,7 @@ def test_every_study_that_is_shipped_fits_its_matrix(path: Path) -> None:
     study = study_beside(matrix, declared.space)
     assert study is not None
     assert not [note for note in declared.space.notes if "is not tested" in note]
-    jsonschema.Draft202012Validator(json.loads(published_schema_text())).validate(YAML(typ="safe").load(study.text))
+    jsonschema.Draft202012Validator(json.loads(schema_text("published"))).validate(YAML(typ="safe").load(study.text))
 
 
 def test_studies_are_shipped() -> None:

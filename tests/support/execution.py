@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from runner.engine.concurrency import Level
     from runner.engine.recorder import Listener, Shelf
     from runner.engine.scheduler import Plan
-    from runner.guidelines.adaptive import Steering
+    from runner.guidelines.verdicts import Steering
     from runner.hosts.exclusive import LeasedDisk
     from runner.machines.base import Machine
     from runner.results.journal import Journal

@@ -18,11 +18,12 @@ from runner.machines.qemu import Qemu
 from runner.space.layouts import top_of
 from runner.space.load import parse
 from runner.space.space import Array, Space
+from tests.support.amounts import times
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(3000)]
 DISKS, MIB = 6, 128
-#: Half a dozen with every change, as each takes some ten seconds of emulation; nightly fifty and more.
-STACKS = int(os.environ.get("MATRIX_TEST_STACKS", "6"))
+#: Each takes some ten seconds of emulation.
+STACKS = times(6)
 SEED = int(os.environ.get("MATRIX_TEST_SEED", "1"))
 CHUNKS = ["4KiB", "16KiB", "64KiB", "256KiB"]
 SECTORS = ["512B", "4KiB"]

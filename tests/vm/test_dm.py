@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from runner.engine.rigs import rig_spec
 from runner.engine.trial import ArrayOnRig, SetUpFailed
 from runner.machines.base import Rig, Step
 from runner.machines.qemu import Qemu
@@ -17,6 +16,7 @@ from runner.scripts.jinja import render
 from runner.space.layouts import top_of
 from runner.space.space import Array, Cell, Space
 from tests.support.matrices import space
+from tests.support.rigs import rig_of, spec_of
 
 #: Tens of set-ups in one boot: how long that takes is the business of the host.
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(0)]
@@ -84,15 +84,15 @@ workloads: {work: {rw: read, bs: 64KiB, size: 1MiB}}
 repeat: 1
 """
 
+#: On every rig here, so that all are clones of one template.
+MODULES = ("dm_crypt", "dm_integrity")
 Batch = Callable[[ArrayOnRig, Array, Rig], Awaitable[None]]
 
 
 async def _with_rig(found: Space, scratch: Path, batch: Callable[[Rig, Qemu], Awaitable[None]]) -> None:
     """One machine with all that any of the arrays needs."""
-    machine = Qemu()
-    modules = tuple(sorted({name for array in found.arrays for name in rig_spec(found.matrix, array, None).modules}))
-    spec = replace(rig_spec(found.matrix, found.arrays[0], None), modules=modules)
-    async with machine.rig(spec, scratch) as rig:
+    machine, spec = Qemu(), spec_of(found)
+    async with rig_of(replace(spec, modules=(*{*spec.modules, *MODULES},)), scratch, machine) as rig:
         await batch(rig, machine)
 
 
@@ -204,8 +204,8 @@ CORRUPTED = """\
 name: corrupted
 disks: {count: 4, size: 64MiB}
 layouts:
-  mirror: [disks: {count: 2}, integrity: {mode: [journal, direct]}, md: {level: 1}]
-  parity: [disks: {count: 3}, integrity: {sector_size: 4KiB}, md: {level: 5, chunk: 64KiB}]
+  mirror: [disks: {count: 2}, integrity: {mode: direct}, md: {level: 1}]
+  parity: [disks: {count: 3}, integrity: {mode: journal, sector_size: 4KiB}, md: {level: 5, chunk: 64KiB}]
 workloads: {work: {rw: read, bs: 64KiB, size: 1MiB}}
 repeat: 1
 """

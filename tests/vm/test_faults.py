@@ -14,6 +14,7 @@ from runner.machines.qemu import Qemu
 from runner.results.record import Outcome
 from runner.simdisks.disk import Fault
 from tests.support.matrices import space
+from tests.support.rigs import rig_of
 from tests.vm.test_lvm import done
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ async def _measured(scratch: Path) -> dict[str, Measured]:
         label = f"{dict(array.coords)['layout']}/{dict(array.coords)['faults']}"
         if label.startswith("raid5") or label.endswith("dies"):
             cell = next(cell for cell in failing.cells() if cell.array == array)
-            async with machine.rig(rig_spec(failing.matrix, array, None), scratch) as rig:
+            async with rig_of(rig_spec(failing.matrix, array, None), scratch, machine) as rig:
                 built = await ArrayOnRig.build(failing.matrix, array, rig, machine, None)
                 found[label] = await built.measure(cell, 1)
     return found
@@ -77,7 +78,7 @@ def test_the_kernel_meets_real_errors_and_what_became_of_the_array_is_recorded(t
 async def _returned(scratch: Path) -> tuple[str, str, str]:
     failing = space(FAILING.replace("chunk: 16KiB", "chunk: 16KiB, bitmap: internal"))
     machine, array = Qemu(), replace(failing.arrays[0], faults=())
-    async with machine.rig(rig_spec(failing.matrix, array, None), scratch) as rig:
+    async with rig_of(rig_spec(failing.matrix, array, None), scratch, machine) as rig:
         await ArrayOnRig.build(failing.matrix, array, rig, machine, None)
         cast("QemuRig", rig).guest.served.add_faults([Fault(1, "dies", 0.0, 3.0)])
         work = "fio --name=x --filename=/dev/md/matrix-0 --direct=1 --rw=randwrite --bs=16k --size=8m >/dev/null"

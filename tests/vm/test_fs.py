@@ -2,13 +2,11 @@
 
 import asyncio
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from runner.base.errors import HarnessBroken
-from runner.engine.rigs import rig_spec
 from runner.engine.trial import ArrayOnRig
 from runner.machines.base import Rig, Step
 from runner.machines.qemu import Qemu
@@ -16,6 +14,7 @@ from runner.results.record import Outcome, Reading
 from runner.scripts.jinja import render
 from runner.space.space import Array, Cell, Space
 from tests.support.matrices import space
+from tests.support.rigs import rig_of, spec_of
 from tests.vm.test_pipeline import _Meddled
 
 pytestmark = pytest.mark.vm
@@ -91,12 +90,9 @@ async def _one_layout(found: Space, array: Array, rig: Rig, flaws: list[str]) ->
 
 
 async def _all_layouts(found: Space, scratch: Path) -> dict[str, list[Reading]]:
-    spec = rig_spec(found.matrix, found.arrays[0], None)
-    modules = tuple(sorted({name for array in found.arrays for name in rig_spec(found.matrix, array, None).modules}))
-
     flaws: list[str] = []
     read: dict[str, list[Reading]] = {}
-    async with Qemu().rig(replace(spec, modules=modules), scratch) as rig:
+    async with rig_of(spec_of(found), scratch) as rig:
         for array in found.arrays:
             try:
                 read[array.label] = await _one_layout(found, array, rig, flaws)
@@ -178,7 +174,7 @@ MEDDLING = {
 async def _sabotaged(found: Space, array: Array, scratch: Path) -> dict[str, str]:
     cell = next(cell for cell in found.cells() if cell.array is array)
     reasons = {}
-    async with Qemu().rig(rig_spec(found.matrix, array, None), scratch) as rig:
+    async with rig_of(spec_of(found), scratch) as rig:
         built = await ArrayOnRig.build(found.matrix, array, rig, Qemu(), None)
         assert (await built.measure(cell, 1)).finding.outcome is Outcome.MEASURED
         for what, text in MEDDLING[array.label].items():
@@ -210,9 +206,8 @@ REBOOT = "umount /run/matrix/mnt-*-?; rm -r /run/matrix; mdadm --stop --scan --q
 
 async def _rebooted(found: Space, scratch: Path) -> dict[str, str]:
     """What a layout's files are after the kernel has forgotten all about it, and it was activated, twice."""
-    spec = rig_spec(found.matrix, found.arrays[0], None)
     listed = {}
-    async with Qemu().rig(replace(spec, modules=("raid456", "ext4", "xfs", "btrfs")), scratch) as rig:
+    async with rig_of(spec_of(found), scratch) as rig:
         for array in found.arrays:
             cell = next(cell for cell in found.cells() if cell.array is array)
             built = await ArrayOnRig.build(found.matrix, array, rig, Qemu(), None)
@@ -235,7 +230,7 @@ def test_it_is_found_again_after_a_reboot_with_its_files(tmp_path: Path) -> None
 
 BEGINNING = """\
 name: beginning
-disks: {count: 1, size: 512MiB, bus: scsi}
+disks: {count: 1, size: 512MiB}
 layouts:
   files: [fs: {type: [ext3, ext4, xfs]}]
 workloads: {work: {rw: read, bs: 64KiB, size: 16MiB, runtime: 100ms}}
@@ -247,7 +242,7 @@ async def _first_blocks(found: Space, scratch: Path) -> dict[str, list[int]]:
     """Where on the device the first file of each lies, of file systems that were made anew."""
     where: dict[str, list[int]] = {}
     for array in found.arrays:
-        async with Qemu().rig(rig_spec(found.matrix, array, None), scratch) as rig:
+        async with rig_of(spec_of(found), scratch) as rig:
             cell = next(cell for cell in found.cells() if cell.array is array)
             for round_number in (1, 2, 3):
                 built = await ArrayOnRig.build(found.matrix, array, rig, Qemu(), None)
@@ -269,7 +264,7 @@ def test_files_lie_at_the_beginning_whatever_a_file_system_thinks_best_for_folde
 
 MOVED = """\
 name: moved
-disks: {count: 1, size: 512MiB, bus: scsi}
+disks: {count: 1, size: 512MiB}
 layouts: {files: [fs: {type: btrfs}]}
 workloads: {work: {rw: [read, randwrite], bs: 64KiB, size: 16MiB, runtime: 100ms}}
 repeat: 1
@@ -280,7 +275,7 @@ async def _in_turn(found: Space, scratch: Path, *order: str) -> list[tuple[str, 
     """Work, its file, and whether that is noted to be whole, trial by trial on one file system."""
     by_work = {cell.axes["workload.rw"]: cell for cell in found.cells()}
     seen = []
-    async with Qemu().rig(rig_spec(found.matrix, found.arrays[0], None), scratch) as rig:
+    async with rig_of(spec_of(found), scratch) as rig:
         built = await ArrayOnRig.build(found.matrix, found.arrays[0], rig, Qemu(), None)
         for round_number, cell in enumerate((by_work[rw] for rw in order), start=1):
             assert (await built.measure(cell, round_number)).finding.reason == ""
@@ -305,7 +300,7 @@ def test_files_that_were_moved_about_are_laid_out_anew_and_others_are_kept(tmp_p
 
 MADE = """\
 name: made
-disks: {count: 1, size: 512MiB, bus: scsi}
+disks: {count: 1, size: 512MiB}
 layouts: {files: [fs: {type: ext4}]}
 workloads: {work: {rw: [read, write], new: true, bs: 64KiB, size: 16MiB, runtime: 100ms}}
 repeat: 1

@@ -2,19 +2,18 @@
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from runner.engine.rigs import rig_spec
-from runner.machines.base import MachineOptions, Rig, RigSpec, Step, StepResult
+from runner.machines.base import MachineOptions, Rig, Step, StepResult
 from runner.machines.qemu import Qemu
 from runner.scripts.cell import cell_scripts, stack_scripts
 from runner.space.layouts import levels
 from runner.space.space import Array, Cell, Space
 from tests.support.matrices import space
+from tests.support.rigs import rig_of, spec_of
 
 if TYPE_CHECKING:
     from runner.machines.qemu.rig import QemuRig
@@ -58,7 +57,7 @@ repeat: 1
 """
 #: Content that another order of the same devices would not have.
 PATTERN = """\
-awk 'BEGIN { for (line = 0; line < 262144; line++) printf "%031d\\n", line }' >/tmp/pattern
+(seq 1000000 9999999 || true) | head -c 8388608 >/tmp/pattern
 """
 WRITE = "dd if=/tmp/pattern of={top} bs=1M oflag=direct status=none\n"
 COMPARE = "cmp -n 8388608 /tmp/pattern {top}\n"
@@ -84,11 +83,6 @@ def read(output: str) -> dict[str, tuple[str, ...]]:
     """What was wanted and found, by setting; of several of a name, the last."""
     rows = (line.split("\t") for line in output.splitlines() if line.startswith("reading\t"))
     return {row[1]: tuple(row[2:]) for row in rows}
-
-
-def whole_spec(found: Space) -> RigSpec:
-    specs = [rig_spec(found.matrix, array, None) for array in found.arrays]
-    return replace(specs[0], modules=tuple(sorted({name for spec in specs for name in spec.modules})))
 
 
 async def _one(array: Array, cell: Cell, rig: Rig) -> dict[str, tuple[str, ...]]:
@@ -117,7 +111,7 @@ async def _one(array: Array, cell: Cell, rig: Rig) -> dict[str, tuple[str, ...]]
 
 
 async def _every(found: Space, scratch: Path) -> dict[str, dict[str, tuple[str, ...]]]:
-    async with Qemu().rig(whole_spec(found), scratch) as rig:
+    async with rig_of(spec_of(found), scratch) as rig:
         await done(rig, PATTERN)
         return {array.label: await _one(array, cell, rig) for array, cell in cells_of(found)}
 
@@ -141,7 +135,7 @@ def test_every_type_is_built_read_back_written_through_and_taken_apart(tmp_path:
 
 async def _rebooted(found: Space, scratch: Path) -> list[dict[str, tuple[str, ...]]]:
     readings = []
-    async with Qemu(MachineOptions(cold=True)).rig(whole_spec(found), scratch) as rig:
+    async with Qemu(MachineOptions(cold=True)).rig(spec_of(found), scratch) as rig:
         for array, cell in cells_of(found):
             scripts = stack_scripts(array, rig.disks, zeroed=True)
             top = scripts.stack.tops[0]
@@ -179,7 +173,7 @@ async def _foreign(found: Space, scratch: Path) -> dict[str, StepResult]:
     """Somebody else's group of our name: on a disk that is not ours; and on ours."""
     (array, cell), *_ = cells_of(found)
     results = {}
-    async with Qemu().rig(whole_spec(found), scratch) as rig:
+    async with rig_of(spec_of(found), scratch) as rig:
         scripts = stack_scripts(array, rig.disks, zeroed=True)
         other, ours = rig.disks[1], rig.disks[0]
         await done(rig, f"vgcreate -q matrix-0 {other} && md5sum {other} >/run/before")

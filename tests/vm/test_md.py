@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from runner.engine.rigs import rig_spec
 from runner.engine.trial import ArrayOnRig, NotOnThisKernel, SetUpFailed
 from runner.machines.base import Rig, RigLost, Step
 from runner.machines.qemu import Qemu
@@ -16,6 +15,7 @@ from runner.results.record import Outcome, Reading
 from runner.space.layouts import top_of
 from runner.space.space import Array, Cell, Space
 from tests.support.matrices import space
+from tests.support.rigs import rig_of, spec_of
 from tests.vm.test_tune import MeddledMeanwhile
 
 #: Some build dozens of arrays on one machine, and a busy host emulates slowly.
@@ -84,12 +84,10 @@ def bench(
 ) -> None:
     """Bring a rig up on which all the layouts can be built, and do something on it."""
     found = space(HEAD % size + text + TAIL)
-    modules = {name for array in found.arrays for name in rig_spec(found.matrix, array, None).modules}
 
     async def on_a_rig() -> None:
         machine = Qemu()
-        spec = replace(rig_spec(found.matrix, found.arrays[0], kernel), modules=tuple(sorted(modules)))
-        async with machine.rig(spec, scratch) as rig:
+        async with rig_of(spec_of(found, kernel), scratch, machine) as rig:
             await go(Bench(found, rig, machine))
 
     asyncio.run(on_a_rig())

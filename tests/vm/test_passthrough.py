@@ -14,7 +14,7 @@ import pytest
 
 from runner.hosts.checks import check_disk
 from runner.hosts.lease import Lease, lease_disks
-from runner.hosts.operations import take_lock
+from runner.hosts.operations import LocalOperations
 from runner.machines.base import MachineOptions, RigSpec, Step
 from runner.machines.qemu.passthrough import Passthrough
 from runner.results.journal import Journal
@@ -103,7 +103,7 @@ async def test_what_a_guest_writes_is_on_the_disk_that_was_judged(disks: Bay, tm
                 assert turns == rotational(disks.disk)
             with pytest.raises(OSError, match="busy"):
                 os.open(disks.disk, os.O_RDONLY | os.O_EXCL)
-            assert take_lock(held[0].node.identity, disks.locks, "")[0] is None
+            assert LocalOperations(disks.locks).lock(held[0].node.identity, "")[0] is None
         (disks.names / "disk-a").unlink()
         (disks.names / "disk-a").symlink_to(disks.disk)
     assert list(scratch.iterdir()) == []

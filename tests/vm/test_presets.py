@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from runner.engine.rigs import rig_spec
 from runner.engine.trial import ArrayOnRig, Measured
 from runner.machines.qemu import Qemu
 from runner.space.select import select
 from runner.space.space import Space
 from tests.support.matrices import space
+from tests.support.rigs import rig_of, spec_of
 
 pytestmark = pytest.mark.vm
 
 MIB = 1 << 20
 EACH = """\
 name: programs
-disks: {count: 1, size: 256MiB}
+disks: {count: 1, size: 512MiB}
 layouts:
   raw: [disk]
   fs:  [disk, fs: {type: ext4}]
@@ -35,7 +35,7 @@ repeat: 1
 async def _measured(found: Space, scratch: Path) -> dict[str, Measured]:
     machine = Qemu()
     measured = {}
-    async with machine.rig(rig_spec(found.matrix, found.arrays[1], None), scratch) as rig:
+    async with rig_of(spec_of(found), scratch, machine) as rig:
         for array in found.arrays:
             built = await ArrayOnRig.build(found.matrix, array, rig, machine, None)
             for cell in select(found).cells_of(array):

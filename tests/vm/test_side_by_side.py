@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.engine.concurrency import FixedLevel
+from runner.engine.concurrency import Level
 from runner.engine.recorder import BatchDone, BatchStarted, Event, TrialDone, TrialHostLimited
 from runner.engine.scheduler import Plan
 from runner.machines.qemu import Qemu
@@ -51,7 +51,7 @@ def test_four_rigs_record_every_trial_once_also_when_they_are_stopped_between(tm
             if isinstance(event, TrialDone) and sum(isinstance(one, TrialDone) for one in events) == stop_after:
                 task.cancel()
 
-        shelf, level = Shelf(), FixedLevel(4)
+        shelf, level = Shelf(), Level.of(4)
         await executor(plan, Qemu(), journal, shelf, tmp_path, listen, boot_id="one", level=level).run()
 
     with Journal.open(tmp_path / "journal.sqlite") as journal:

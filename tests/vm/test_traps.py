@@ -40,6 +40,7 @@ MODULES = (
     ),
     "loop",
 )
+SCSI_MODULES = ("sd_mod", "sr_mod")
 #: Tools that few hosts have, and the appliance has.
 OF_THE_APPLIANCE = {"cryptsetup", "lvm", "mkfs.btrfs", "mkfs.f2fs", "mkfs.vfat", "mkfs.xfs", "sfdisk", "sgdisk"}
 CLAIM = DeclaredDisk("matrix-0", SIZE, serial="matrix-0")
@@ -187,7 +188,7 @@ def test_scsi_devices_that_are_no_disks_to_use_are_refused(tmp_path: Path) -> No
             if amiss := _of_scsi(trap, output):
                 wrong[trap.name] = f"{amiss} {output}"
 
-    _on_a_rig(tmp_path, go, ("sd_mod", "sr_mod"))
+    _on_a_rig(tmp_path, go, SCSI_MODULES)
     assert not wrong, "\n".join(f"{name}: {amiss}" for name, amiss in wrong.items())
 
 
@@ -201,4 +202,4 @@ def test_two_claims_of_one_disk_are_refused_by_its_number(tmp_path: Path) -> Non
             [f"twice: matrix-0 is {both[0].node.path} as well" if both[0].node else ""],
         ]
 
-    _on_a_rig(tmp_path, go)
+    _on_a_rig(tmp_path, go, SCSI_MODULES)

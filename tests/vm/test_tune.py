@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from runner.engine.rigs import rig_spec
 from runner.engine.trial import ArrayOnRig
 from runner.engine.trial_result import Finding
 from runner.machines.base import Rig, Step, StepResult
@@ -19,6 +18,7 @@ from runner.machines.qemu import Qemu
 from runner.results.record import Outcome
 from runner.space.space import Cell, Space
 from tests.support.matrices import space
+from tests.support.rigs import rig_of, spec_of
 
 pytestmark = pytest.mark.vm
 
@@ -125,7 +125,7 @@ class Bench:
 async def bench(bus: str, scratch: Path) -> Any:
     found, cell = declared(bus, {})
     machine = Qemu()
-    async with machine.rig(rig_spec(found.matrix, cell.array, None), scratch) as rig:
+    async with rig_of(spec_of(found), scratch, machine) as rig:
         yield Bench(await ArrayOnRig.build(found.matrix, cell.array, rig, machine, None), rig, bus)
 
 
@@ -289,7 +289,7 @@ async def _on_partitions(scratch: Path) -> list[tuple[str, str]]:
     found, machine = space(MODES), Qemu()
     read = []
     cells = list(found.cells())
-    async with machine.rig(rig_spec(found.matrix, found.arrays[0], None), scratch) as rig:
+    async with rig_of(spec_of(found), scratch, machine) as rig:
         built = await ArrayOnRig.build(found.matrix, found.arrays[0], rig, machine, None)
         for cell in (*cells, cells[0]):
             finding = (await built.measure(cell, 1)).finding

@@ -279,7 +279,11 @@ def test_arrays_side_by_side_have_a_machine_each_which_stays_for_the_next(place:
 def test_a_plan_by_hand_may_have_several_machines(tmp_path: Path) -> None:
     prefix = f"matrix-{secrets.token_hex(4)}-"
     disk = {"size": "64M", "bus": "scsi", "serial": "of-each"}
-    of_libvirt = {"prefix": prefix, "pool": libvirt.POOL, "network": libvirt.prepare().model_dump()}
+    of_libvirt = {
+        "prefix": prefix,
+        "pool": libvirt.POOL,
+        "network": {"name": libvirt.NETWORK, "address": libvirt.prepare()},
+    }
     # Emulated, as that a KVM can be opened does not prove that a machine boots under it.
     each = {"cpus": 1, "memory": 512, "disks": [disk], "driver": "qemu"}
     (tmp_path / PLAN).write_text(json.dumps({"machines": 3, **each, **of_libvirt}))

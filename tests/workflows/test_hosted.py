@@ -18,7 +18,7 @@ EXHAUSTIVE = loaded(TOP / ".github/workflows/exhaustive.yml")["jobs"]["every-lay
 CASES = [
     (PUSH, {}, ["test"]),
     (EXHAUSTIVE, {"tests": "-m exhaustive"}, ["test", "-m", "exhaustive"]),
-    (EXHAUSTIVE, {"tests": "tests/vm/test_any_stack.py"}, ["test", "tests/vm/test_any_stack.py"]),
+    (EXHAUSTIVE, {"tests": "-n 4 --dist worksteal"}, ["test", "-n", "4", "--dist", "worksteal"]),
 ]
 
 

@@ -4,13 +4,11 @@
     agent begin|again|dismiss FOLDER/RUN.TOKEN LEASE LOCKS GUARD...
     agent ask                                       run the script on standard input, which only asks
 
-Over ssh it is sent as text (`python3 -c`) and is never a file there. For sudo it is a file of root (see sudo.py). So it
-needs no more than the standard library of Python 3.9, and few modules of that: they delay the start of each session.
-The runner imports the functions for locks and disks.
+Over ssh it is sent as text (`python3 -c`); for sudo it is a file of root. So it needs only the standard library of
+Python 3.9, and few modules of that: they delay the start of each session.
 
-One process holds locks, open disks and scripts; no connection owns it. Sessions reach it by a socket in its folder. It
-releases everything when no request came for LEASE seconds. Scripts, started by GUARD, inherit the locks: a disk stays
-locked as long as a script works on it, however the agent ends.
+One process holds locks, open disks and scripts, and sessions reach it by a socket in its folder. It releases everything
+when no request came for LEASE seconds. Scripts, started by GUARD, inherit the locks, however the agent ends.
 
 Requests and answers are "NUMBER LENGTH\\n" and LENGTH bytes: words, separated by null bytes.
 """
@@ -56,7 +54,6 @@ def read_text(path: str) -> str:
 
 
 def initial_environment() -> dict[bytes, bytes]:
-    """Return the settings of the session: Python adds LC_CTYPE."""
     return dict(entry.split(b"=", 1) for entry in read_bytes("/proc/self/environ").split(b"\0") if b"=" in entry)
 
 
@@ -67,11 +64,7 @@ def list_folder(path: str) -> list[str]:
 
 
 def lock_disk(folder: str, name: str, owner: str, trusted: Collection[int]) -> int | tuple[str, str]:
-    """Return the descriptor of the lock, or ("taken", its owner), or ("distrusted", the flaw of the folder).
-
-    A process that inherits the descriptor keeps the lock. All users lock the same file: each user who may open the disk
-    has to respect it.
-    """
+    """Return the lock, which processes inherit; or ("taken", its owner), or ("distrusted", the flaw of the folder)."""
     with suppress(FileExistsError):
         os.mkdir(folder, 0o755)
         os.chmod(folder, 0o1777)
@@ -103,19 +96,11 @@ def find_folder_flaw(folder: str, trusted: Collection[int]) -> str:
         return "it is no folder"
     if found.st_uid not in {0, *trusted}:
         return f"it belongs to the user {found.st_uid}"
-    if found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX:
-        return "others may take away what is in it, as it is not sticky"
-    return ""
-
-
-def open_disk(path: str) -> int:
-    """Open a disk for reading, exclusively."""
-    return os.open(path, os.O_RDONLY | os.O_EXCL)
+    is_sticky = not found.st_mode & 0o022 or found.st_mode & stat.S_ISVTX
+    return "" if is_sticky else "others may take away what is in it, as it is not sticky"
 
 
 def identify_disk(disk: int) -> tuple[str, str, str]:
-    """Return number, size and sequence number of an open disk; the last is empty before Linux 5.15."""
-
     def ask(request: int) -> str:
         return str(int.from_bytes(fcntl.ioctl(disk, request, bytes(8)), sys.byteorder))
 
@@ -131,15 +116,11 @@ def reopen_for_writing(disk: int) -> int:
 
 
 def write_block(disk: int, at: int, block: bytes) -> None:
-    """Write the block durably."""
-    again = reopen_for_writing(disk)
-    try:
-        while block:
-            done = os.pwrite(again, block, at)
-            at, block = at + done, block[done:]
-        os.fsync(again)
-    finally:
-        os.close(again)
+    with open(reopen_for_writing(disk), "wb") as file:
+        file.seek(at)
+        file.write(block)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def reread_partitions(disk: int) -> None:
@@ -151,7 +132,6 @@ def reread_partitions(disk: int) -> None:
 
 
 def count_sectors_written(name: str, devices: str = BLOCK_DEVICES) -> int:
-    """Return the kernel's counter of a disk; -1 if the disk is gone."""
     fields = read_bytes(f"{devices}/{name}/stat").split()
     return int(fields[6]) if len(fields) > 6 else -1
 
@@ -164,18 +144,16 @@ def find_users(number: int, *, writing: bool = False) -> str:
 
 def find_processes(number: int, is_kind: Callable[[int], bool], *, writing: bool = False, but: int = 0) -> list[str]:
     """Return the visible processes that have a device open, under any name: containers make their own device nodes."""
-    pids = sorted(int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != but)
-    having = [pid for pid in pids if any(_openings(f"/proc/{pid}", number, is_kind, writing))]
-    return [f"process {pid} ({read_text(f'/proc/{pid}/comm') or 'which has ended'})" for pid in having]
-
-
-def _openings(process: str, number: int, is_kind: Callable[[int], bool], writing: bool) -> Iterator[bool]:
-    for descriptor in list_folder(f"{process}/fd"):
-        with suppress(OSError):  # it was closed meanwhile
-            found = os.stat(f"{process}/fd/{descriptor}")
-            if found.st_rdev == number and is_kind(found.st_mode):
-                flags = read_text(f"{process}/fdinfo/{descriptor}").partition("flags:")[2].split() or ["0"]
-                yield not writing or bool(int(flags[0], 8) & os.O_ACCMODE)
+    found = {}
+    for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != but):
+        for descriptor in list_folder(f"/proc/{pid}/fd"):
+            with suppress(OSError):  # it was closed meanwhile
+                opened = os.stat(f"/proc/{pid}/fd/{descriptor}")
+                if opened.st_rdev == number and is_kind(opened.st_mode):
+                    flags = read_text(f"/proc/{pid}/fdinfo/{descriptor}").partition("flags:")[2].split() or ["0"]
+                    if not writing or int(flags[0], 8) & os.O_ACCMODE:
+                        found[pid] = read_text(f"/proc/{pid}/comm") or "which has ended"
+    return [f"process {pid} ({name})" for pid, name in found.items()]
 
 
 def find_nvme_targets(number: int) -> Iterator[str]:
@@ -196,8 +174,6 @@ def read_clock() -> float:
 
 
 class Client:
-    """A session that is connected to the agent."""
-
     def __init__(self, connection: socket.socket) -> None:
         connection.setblocking(False)
         self.connection, self.incoming, self.outgoing = connection, b"", b""
@@ -222,19 +198,14 @@ class Job:
         self.end, inherited = os.pipe()
         for descriptor in (inherited, *locks):
             os.set_inheritable(descriptor, True)
-        command, settings = (
-            (*guard, f"{self.base}.script"),
-            {**initial_environment(), b"LVM_SUPPRESS_FD_WARNINGS": b"1"},
-        )
+        command = (*guard, f"{self.base}.script")
+        settings = {**initial_environment(), b"LVM_SUPPRESS_FD_WARNINGS": b"1"}
         create = os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600
-        files = (
-            (os.POSIX_SPAWN_DUP2, standard_input, 0),
-            (os.POSIX_SPAWN_OPEN, 1, f"{self.base}.output", *create),
-            (os.POSIX_SPAWN_OPEN, 2, f"{self.base}.errors", *create),
+        outputs = (
+            (os.POSIX_SPAWN_OPEN, n, f"{self.base}.{kind}", *create) for n, kind in ((1, "output"), (2, "errors"))
         )
-        self.process = os.posix_spawnp(
-            command[0], command, settings, file_actions=files, setsid=True, setsigdef=IGNORED
-        )
+        files = ((os.POSIX_SPAWN_DUP2, standard_input, 0), *outputs)
+        self.process = os.posix_spawnp(guard[0], command, settings, file_actions=files, setsid=True, setsigdef=IGNORED)
         os.close(standard_input)
         os.close(inherited)
         self.is_running = True
@@ -307,7 +278,7 @@ class Agent:
 
     def answer_open(self, path: bytes) -> str:
         if path not in self.disks:
-            self.disks[path] = open_disk(os.fsdecode(path))
+            self.disks[path] = os.open(os.fsdecode(path), os.O_RDONLY | os.O_EXCL)
         return "\0".join(("open", *identify_disk(self.disks[path])))
 
     def answer_close(self, path: bytes) -> str:
@@ -360,9 +331,10 @@ class Agent:
     def serve(self, listener: socket.socket) -> None:
         self.last_request = read_clock()
         while not self.is_ending or self.running_jobs():
+            patience = self.enforce_limits()
             jobs, senders = self.running_jobs(), [one for one in self.clients if self.clients[one].outgoing]
             sources = [listener.fileno(), *(job.end for job in jobs), *self.clients]
-            readable, writable, _ = select.select(sources, senders, [], self.time_left())
+            readable, writable, _ = select.select(sources, senders, [], patience)
             self.enforce_limits()
             if listener.fileno() in readable:
                 connection, _ = listener.accept()
@@ -372,7 +344,6 @@ class Agent:
                     job.finish()
             for number in (one for one in sources if one in self.clients):
                 self.attend(number, self.clients[number], number in writable, number in readable)
-            self.enforce_limits()
         for descriptor in (*self.disks.values(), *self.locks.values()):
             os.close(descriptor)
         remove_folder(self.folder)  # connections end after this, with the process
@@ -403,27 +374,22 @@ class Agent:
     def running_jobs(self) -> list[Job]:
         return [job for job in self.jobs.values() if job.is_running]
 
-    def time_left(self) -> float:
-        """Return the seconds until the lease, a deadline or a limit has to be checked."""
-        jobs, now = self.running_jobs(), read_clock()
-        times = [self.last_request + self.lease, *(job.deadline for job in jobs if not job.late)]
-        if self.limits and jobs:
-            times.append(max(self.last_request + self.lease / 30, now + self.lease / 150))
-        return max(0.1, min(times) - now)
-
-    def enforce_limits(self) -> None:
-        jobs, now = self.running_jobs(), read_clock()
-        self.is_ending = self.is_ending or now > self.last_request + self.lease
+    def enforce_limits(self) -> float:
+        """Return the seconds until the lease, a deadline or a limit has to be checked again."""
+        jobs, now, end = self.running_jobs(), read_clock(), self.last_request + self.lease
+        self.is_ending = self.is_ending or now > end
+        # The runner watches how much is written to the disks, but cannot while its connection is down.
+        unwatched = self.last_request + self.lease / 30
+        is_over = now > unwatched and any(count_sectors_written(one) > most for one, most in self.limits.items())
         for job in jobs:
             if not job.late and now > job.deadline:
                 job.kill(late=1)
-            if self.is_ending:
-                job.kill()
-        # The runner watches how much is written to the disks, but cannot while its connection is down.
-        is_watched = now <= self.last_request + self.lease / 30
-        if jobs and not is_watched and any(count_sectors_written(one) > self.limits[one] for one in self.limits):
-            for job in jobs:
-                job.kill(late=2)
+            if self.is_ending or is_over:
+                job.kill(late=2 if is_over else 0)
+        times = [end, *(job.deadline for job in jobs if not job.late)]
+        if self.limits and jobs:
+            times.append(max(unwatched, now + self.lease / 150))
+        return max(0.1, min(times) - now)
 
 
 def release(descriptors: dict[bytes, int], name: bytes) -> str:
@@ -432,20 +398,17 @@ def release(descriptors: dict[bytes, int], name: bytes) -> str:
     return "free"
 
 
-def dial(folder: str) -> socket.socket | None:
-    """Connect to the agent of a folder, if one listens there."""
+def connect(folder: str) -> socket.socket | None:
     connection = socket.socket(socket.AF_UNIX)
-    try:
+    with suppress(OSError):
         connection.connect(f"{folder}/line")
-    except OSError:
-        connection.close()
-        return None
-    return connection
+        return connection
+    connection.close()
+    return None
 
 
-def dismiss(connection: socket.socket | None) -> None:
-    """Tell an agent to end, and wait until it has."""
-    if connection:
+def dismiss(folder: str) -> None:
+    if connection := connect(folder):
         with connection, suppress(OSError):
             connection.sendall(b"1 3\nend")
             while connection.recv(CHUNK):
@@ -457,7 +420,7 @@ def dismiss_predecessors(folder: str) -> None:
     above, _, name = folder.rpartition("/")
     for other in list_folder(above):
         if other.rpartition(".")[0] == name.rpartition(".")[0]:
-            dismiss(dial(f"{above}/{other}"))
+            dismiss(f"{above}/{other}")
 
 
 def remove_folder(folder: str) -> None:
@@ -470,7 +433,7 @@ def begin(agent: Agent) -> None:
     os.makedirs(above, exist_ok=True)
     dismiss_predecessors(agent.folder)
     for other in (f"{above}/{name}" for name in list_folder(above)):
-        if os.path.exists(f"{other}/line") and not dial(other):  # the agent was killed
+        if os.path.exists(f"{other}/line") and not connect(other):  # the agent was killed
             remove_folder(other)
     os.mkdir(agent.folder)
     with socket.socket(socket.AF_UNIX) as listener:
@@ -491,10 +454,7 @@ def begin(agent: Agent) -> None:
 
 
 def relay(connection: socket.socket, folder: str) -> None:
-    """Pass bytes both ways. If the input ends while output still works, the runner is gone: dismiss the agent.
-
-    A connection that drops ends both, but maybe not at the same moment.
-    """
+    """Pass bytes both ways. If the input ends while output still works, the runner is gone: dismiss the agent."""
     there = connection.fileno()
     while True:
         readable, _, _ = select.select([0, there], [], [])
@@ -505,11 +465,10 @@ def relay(connection: socket.socket, folder: str) -> None:
     time.sleep(1)
     with suppress(OSError):
         os.write(1, b"0 0\n")
-        dismiss(dial(folder))
+        dismiss(folder)
 
 
 def copy_bytes(source: int, target: int) -> bool:
-    """Copy the bytes that are there; return False if an end is closed."""
     with suppress(OSError):
         received = block = os.read(source, CHUNK)
         while block:
@@ -531,7 +490,7 @@ def main(mode: str, folder: str = "", lease: str = "0", locks: str = "", *guard:
         if mode == "dismiss":
             dismiss_predecessors(folder)
         else:
-            connection = dial(folder)
+            connection = connect(folder)
     except OSError as error:
         os.write(1, f"matrix failed {error}\n".encode())
         sys.exit(1)

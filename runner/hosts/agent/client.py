@@ -1,9 +1,4 @@
-"""The client of the disk agent on another host (`agent.py`), over a connection that may drop.
-
-Every request is idempotent and is repeated after a reconnect. A thread sends heartbeats, which also notice a dropped
-connection. A slow host is not a lost one: ssh ends dead connections (`KEEPALIVE_OPTIONS`), so while one is up, answers
-are late, not lost.
-"""
+"""The client of the disk agent on another host, over a connection that may drop: it repeats requests."""
 
 from __future__ import annotations
 
@@ -32,11 +27,9 @@ if TYPE_CHECKING:
 LEASE = 300.0
 #: Seconds between heartbeats, and until an answer counts as late: longer than ssh takes to notice a dead connection.
 HEARTBEAT, SLOW_AFTER = 5.0, 30.0
-#: The status of a killed script.
 KILLED = 137
 #: Seconds to wait for an answer that is optional.
 QUICK_ANSWER = 1.0
-#: Seconds between tries to connect again.
 RETRY_PAUSES = (0.2, 1.0, 2.0, 4.0, 8.0)
 #: The agent's folder on the host, and the lock folder, which local runs of that host use too.
 BASE_FOLDER, LOCKS = "/run/matrix/far", "/run/lock/matrix"
@@ -75,9 +68,8 @@ class AgentClient:
         self._lease = lease
         #: The session is over; threads that wait for the connection try once more, then give up.
         self._over, self._leaving = Event(), Event()
-        self._reconnecting = Lock()
-        #: Held by the thread that reported late answers.
-        self._slow_reported = Lock()
+        #: The second one is held by the thread that reported late answers.
+        self._reconnecting, self._slow_reported = Lock(), Lock()
         self._lost: AgentLost | None = None
         self._session: _Session | None = None
         self.boot_id = ""
@@ -90,32 +82,28 @@ class AgentClient:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End the agent. If it does not receive that, its lease expires."""
         self._over.set()
         self._leaving.set()
         if self._session is not None:
-            self._session.send_last(b"end", SLOW_AFTER)
+            with suppress(_ConnectionDropped, TimeoutError):
+                self._session.send(b"end").result(SLOW_AFTER)
+            self._session.close()
 
     @property
     def lost(self) -> AgentLost | None:
-        """Why the agent is lost, if it is."""
         return self._lost
 
     def dismiss(self, run: str) -> None:
         """End the agent of another run, whose runner is gone."""
-        self.connection.run(
-            self._program("dismiss", f"{BASE_FOLDER}/{run}.", *self._arguments[1:]), timeout=SLOW_AFTER * 2
-        )
+        command = self._program("dismiss", f"{BASE_FOLDER}/{run}.", *self._arguments[1:])
+        self.connection.run(command, timeout=SLOW_AFTER * 2)
 
     def ask(self, *words: str | bytes) -> list[bytes]:
-        """Return the words of the answer; raise AgentLost if it does not come."""
         return self._request(words, self._wait_for_answer)
 
     def _request(self, words: Sequence[str | bytes], receive: Callable[[_Session, bytes], bytes]) -> list[bytes]:
         request = b"\0".join(word.encode() if isinstance(word, str) else word for word in words)
-        while True:
-            if self._lost:
-                raise AgentLost(self._lost.brief, details=self._lost.details, resolution=self._lost.resolution)
+        while not self._lost:
             session = self._session
             if session is None:
                 raise ValueError("it was not entered")
@@ -123,6 +111,7 @@ class AgentClient:
                 return receive(session, request).split(b"\0", 4)
             except _ConnectionDropped:
                 self._reconnect(session)
+        raise AgentLost(self._lost.brief, details=self._lost.details, resolution=self._lost.resolution)
 
     def _wait_for_answer(self, session: _Session, request: bytes) -> bytes:
         """Wait as long as the connection is up and the lease would last."""
@@ -136,13 +125,18 @@ class AgentClient:
             try:
                 return answer.result(patience)
             except TimeoutError:
-                self._lost = self._hang_error(request, SLOW_AFTER + patience)
+                what = request.partition(b"\0")[0].decode(errors="replace")
+                self._lost = AgentLost(
+                    f"{self.connection.name} did not answer within {SLOW_AFTER + patience:g} s, though the connection "
+                    "to it is up",
+                    details=f"unanswered request: {what}",
+                    resolution="`dmesg` and `ps` there show what blocks it; it releases the run's disks by itself",
+                )
                 session.close()  # other threads need not wait as long
                 raise self._lost from None
 
     @contextmanager
     def _report_slowness(self, patience: float) -> Iterator[None]:
-        """Report it once, however many threads wait."""
         name = self.connection.name
         if not self._slow_reported.acquire(blocking=False):
             yield
@@ -157,18 +151,8 @@ class AgentClient:
         finally:
             self._slow_reported.release()
 
-    def _hang_error(self, request: bytes, waited: float) -> AgentLost:
-        name, what = self.connection.name, request.partition(b"\0")[0].decode(errors="replace")
-        return AgentLost(
-            f"{name} did not answer within {waited:g} s, though the connection to it is up",
-            details=f"unanswered request: {what}",
-            resolution="`dmesg` and `ps` there show what blocks it; it releases the run's disks by itself",
-        )
-
     def ask_now(self, *words: str) -> bytes:
-        """Return the answer if it comes at once, else b"": for callers that must not wait for a connection that is down
-        or slow.
-        """
+        """Return the answer if it comes at once, else b"": never wait for a connection that is down or slow."""
         session = self._session
         if session is None or self._lost or self._reconnecting.locked() or self._slow_reported.locked():
             return b""
@@ -178,11 +162,7 @@ class AgentClient:
             return b""
 
     def run_script(self, job: str, script: bytes, deadline: float) -> ScriptResult:
-        """Run a script to its end, even if the connection drops.
-
-        The agent kills a late one; if that does not end either (a dead disk can block it), stop waiting when the lease
-        would end.
-        """
+        """Run a script to its end, even if the connection drops. A late one is killed, and not waited for forever."""
         try:
             what, *rest = self._request(
                 ("job", job, f"{deadline:g}", script),
@@ -202,10 +182,7 @@ class AgentClient:
         )
 
     def limit_writes(self, most: Mapping[str, int]) -> bool:
-        """Set sector counts, by kernel name, at which the agent ends scripts while we cannot look.
-
-        Return whether it received them.
-        """
+        """Set sector counts, by kernel name, at which the agent ends scripts while we cannot look."""
         words = (word for name, sectors in most.items() for word in (name, str(sectors)))
         return self.ask_now("most", *words) == b"known"
 
@@ -215,14 +192,11 @@ class AgentClient:
         self.ask("stop", job)
 
     def _send_heartbeats(self) -> None:
-        while not self._over.wait(HEARTBEAT):
-            try:
+        with suppress(AgentLost):
+            while not self._over.wait(HEARTBEAT):
                 self.ask("on")
-            except AgentLost:
-                return
 
     def _open_session(self, mode: str) -> tuple[_Session, str]:
-        """Open a session with the agent; return it and the host's boot id."""
         child = self.connection.start(self._program(mode, *self._arguments))
         assert child.stdout is not None  # noqa: S101 - for the type checker; it was asked for
         with _kill_after(child, SLOW_AFTER * 2):
@@ -233,7 +207,11 @@ class AgentClient:
             status = child.wait()
         process.stop_child(child)
         if words[1:2] == [b"gone"]:
-            raise self._describe_loss(words[2].decode())
+            if self.boot_id and words[2].decode() != self.boot_id:
+                raise AgentLost(f"{self.connection.name} was rebooted during the run")
+            raise AgentLost(
+                f"the disk agent of {self.connection.name} has ended", resolution="find out what kills processes there"
+            )
         why = f"no answer within {SLOW_AFTER * 2:g} s" if status == -SIGKILL else f"status {status}"
         raise HarnessBroken(
             f"{self.connection.name} cannot start the disk agent: {why}",
@@ -244,14 +222,7 @@ class AgentClient:
     def _program(self, *words: str) -> list[str]:
         return [*self.connection.agent_command, *words] if self.connection.agent_command else agent_command(*words)
 
-    def _describe_loss(self, boot: str) -> AgentLost:
-        name = self.connection.name
-        if self.boot_id and boot != self.boot_id:
-            return AgentLost(f"{name} was rebooted during the run")
-        return AgentLost(f"the disk agent of {name} has ended", resolution="find out what kills processes there")
-
     def _reconnect(self, broken: _Session) -> None:
-        """Reconnect; raise AgentLost if that fails for as long as the lease lasts."""
         with self._reconnecting:
             if self._session is not broken or self._lost:
                 return
@@ -280,8 +251,6 @@ class AgentClient:
 
 
 class _Session:
-    """One session: each request and its answer carry the same number."""
-
     def __init__(self, child: subprocess.Popen[bytes]) -> None:
         self._child = child
         self._numbers = count(1)
@@ -298,12 +267,6 @@ class _Session:
             self._pending[number] = answer
             self._write(b"%d %d\n%b" % (number, len(request), request))
         return answer
-
-    def send_last(self, request: bytes, patience: float) -> None:
-        """Send the request, wait for the answer, and close."""
-        with suppress(_ConnectionDropped, TimeoutError):
-            self.send(request).result(patience)
-        self.close()
 
     def close(self) -> None:
         process.stop_child(self._child)

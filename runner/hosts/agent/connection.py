@@ -38,14 +38,12 @@ KEEPALIVE_OPTIONS = ("-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=5", "
 #: before.
 READY = "matrix is up"
 REMOTE_END = ("sh", "-c", f"echo; echo {READY}; exec cat >/dev/null")
-#: The exit status of ssh's own errors.
 SSH_FAILED = 255
 #: Seconds until a connection attempt fails: the user may have to touch a key.
 PATIENCE = 60.0
 
 
 def master_command(name: str, control: Path) -> list[str]:
-    """Return the command that connects, and shares the connection."""
     shared = ("-o", "ControlMaster=yes", "-o", f"ControlPath={control}", "-o", "ControlPersist=no")
     return ["ssh", *SESSION_OPTIONS, *KEEPALIVE_OPTIONS, *shared, "--", name, remote_command(REMOTE_END)]
 
@@ -93,11 +91,9 @@ class Connection:
 
     @property
     def is_connected(self) -> bool:
-        """True if ssh was still running when last checked."""
         return self._master is not None and self._master.poll() is None
 
     def connect(self) -> None:
-        """Connect; raise HarnessBroken with ssh's output."""
         with self._mutex:
             if not self.is_connected:
                 self.disconnect()
@@ -119,7 +115,6 @@ class Connection:
         return done
 
     def query(self, script: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
-        """Run a read-only script."""
         return self.run(self.query_command, stdin=script, timeout=timeout)
 
     def _run(self, argv: Sequence[str], stdin: str, timeout: float) -> subprocess.CompletedProcess[str]:
@@ -160,8 +155,8 @@ class Connection:
 
     def _wait_for_shell(self, child: subprocess.Popen[bytes], complaints: IO[bytes]) -> None:
         assert child.stdout is not None  # noqa: S101 - for the type checker; it was asked for
-        with child.stdout as said:
-            if any(line == f"{READY}\n".encode() for line in said):
+        with child.stdout as output:
+            if f"{READY}\n".encode() in output:
                 return
         status = child.wait()
         complaints.seek(0)
@@ -194,7 +189,6 @@ def private_folder() -> Path:
 
 
 def _has_listener(path: Path) -> bool:
-    """Return whether a process still listens at a socket."""
     with socket.socket(socket.AF_UNIX) as one:
         try:
             one.connect(str(path))
@@ -213,8 +207,6 @@ SUDO = ("sudo", "-n", "-k", "--")
 
 
 class SudoConnection(Connection):
-    """A connection that needs no set-up and cannot drop."""
-
     query_command: ClassVar[tuple[str, ...]] = (str(INSTALLED), "ask")
     agent_command: ClassVar[tuple[str, ...]] = (str(INSTALLED),)
 
@@ -224,7 +216,6 @@ class SudoConnection(Connection):
 
     @property
     def owner(self) -> str:
-        """The name that lock files show; the same as in sudo's log."""
         return f"by sudo of {user_name()}"
 
     @property
@@ -242,14 +233,12 @@ _CONNECTION = SudoConnection("this host")
 
 
 def is_installed() -> bool:
-    """Return whether the agent's file is visible."""
     with suppress(OSError):
         return INSTALLED.exists()
     return False
 
 
 def sudo_connection() -> Connection:
-    """Return the connection; raise HarnessBroken with the obstacle and its remedy."""
     if trouble := _find_trouble():
         raise trouble
     return _CONNECTION
@@ -258,33 +247,26 @@ def sudo_connection() -> Connection:
 @cache
 def _find_trouble() -> HarnessBroken | None:
     """Cached: sudo reports every refused attempt to the administrator."""
+    user = user_name()
     if shutil.which("sudo") is None:
         return HarnessBroken(
-            f"sudo is not installed, so {user_name()} cannot run the disk agent as root", resolution="apt install sudo"
+            f"sudo is not installed, so {user} cannot run the disk agent as root", resolution="apt install sudo"
         )
-    try:
-        _check_python()
-        check_program(INSTALLED, PROGRAM.read_bytes())
-        _check_allowed()
-    except HarnessBroken as error:
-        return error
-    return None
-
-
-def _check_python() -> None:
     if shutil.which(PYTHON) is None or process.run([PYTHON, "-I", "-c", PYTHON_CHECK]).returncode:
-        raise HarnessBroken(
+        return HarnessBroken(
             f"{PYTHON} is missing or older than Python 3.9: it runs the disk agent", resolution="apt install python3"
         )
-
-
-def _check_allowed() -> None:
-    tried = _CONNECTION.query(":")
+    try:
+        check_program(INSTALLED, PROGRAM.read_bytes())
+        tried = _CONNECTION.query(":")
+    except HarnessBroken as error:
+        return error
     if tried.returncode:
-        said = tried.stderr.strip()[-2000:] or f"status {tried.returncode}"
-        raise HarnessBroken(
-            f"sudo does not let {user_name()} run {INSTALLED} without a password: {said}", resolution=allow_command()
+        why = tried.stderr.strip()[-2000:] or f"status {tried.returncode}"
+        return HarnessBroken(
+            f"sudo does not let {user} run {INSTALLED} without a password: {why}", resolution=allow_command()
         )
+    return None
 
 
 def check_program(program: Path, text: bytes) -> None:
@@ -313,11 +295,12 @@ def install_command(program: Path) -> str:
 
 def sudoers_rule() -> str:
     """Return the sudoers line. It amounts to full root rights for the user."""
-    return f"{_sudoers_name()} ALL=(root) NOPASSWD: {INSTALLED}"
+    # By number if sudoers could misread the name.
+    user = user_name() if re.fullmatch(r"[a-z_][a-z0-9_.-]*", user_name()) else f"#{os.geteuid()}"
+    return f"{user} ALL=(root) NOPASSWD: {INSTALLED}"
 
 
 def allow_command() -> str:
-    """Return the shell command that installs the rule in a file for this user."""
     return f"echo '{sudoers_rule()}' | sudo install -m 440 /dev/stdin /etc/sudoers.d/matrix-{os.geteuid()}"
 
 
@@ -325,11 +308,6 @@ def user_name() -> str:
     with suppress(KeyError):
         return pwd.getpwuid(os.geteuid()).pw_name
     return f"the user {os.geteuid()}"
-
-
-def _sudoers_name() -> str:
-    """Return the user by name if sudoers cannot misread it, else by number."""
-    return user_name() if re.fullmatch(r"[a-z_][a-z0-9_.-]*", user_name()) else f"#{os.geteuid()}"
 
 
 def _path_components(path: Path) -> Iterator[Path]:

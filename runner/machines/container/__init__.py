@@ -8,13 +8,13 @@ import secrets
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar
 
 from runner.base import process
 from runner.base.errors import HarnessBroken
 from runner.base.process import run
 from runner.machines import requirements
-from runner.machines.base import Leftover, MachineOptions, Refusal, RigLost
+from runner.machines.base import NO_OPTIONS, ConfiguredMachine, Leftover, Refusal, RigLost
 from runner.machines.container import engines
 from runner.machines.container.argv import (
     FOLDER,
@@ -41,19 +41,17 @@ from runner.machines.container.engines import (
     installed_engines,
     mapper_major,
 )
-from runner.machines.local import ENTER, identity_script, model_refusals
-from runner.machines.local import WHERE as HOST
+from runner.machines.local import host_refusals, identity_script, model_refusals
 from runner.machines.shell import LAST_BREATH, ShellRig
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from runner.machines.base import RigSpec
+    from runner.machines.base import MachineOptions, RigSpec
 
 SHOWN = "\t".join(
     ("{{.Name}}", "{{.State.Status}}", *(f'{{{{index .Config.Labels "{label}"}}}}' for label in (OWNER, RUN)))
 )
-#: Attempts to remove a container.
 TRIES = 3
 UP = frozenset({"running", "paused", "restarting"})
 
@@ -82,7 +80,6 @@ class Owner:
 
     @property
     def is_here(self) -> bool:
-        """Return whether it is in the PID namespace of this process, in this boot."""
         return self.world == _world()
 
     @property
@@ -157,38 +154,26 @@ def _born(pid: int) -> int | None:
 
 
 WHERE = "the container"
-NO_OPTIONS = MachineOptions()
 #: Prefixes of findings about the host's kernel and user that do not apply inside a container.
 HOST_ONLY = ("no-module ", "no-root ")
 
 
-class Container:
+class Container(ConfiguredMachine):
     name: ClassVar[str] = "container"
-    disposable: ClassVar[bool] = False
-    zeroed: ClassVar[bool] = False
-    brings_disks: ClassVar[bool] = False
-    synthetic: ClassVar[bool] = False
 
     def __init__(self, options: MachineOptions = NO_OPTIONS) -> None:
-        self.options = options
+        super().__init__(options)
         #: The working engine and its image, from the first rig on.
         self._ready: tuple[Engine, str] | None = None
         self._found: EngineSearch | None = None
         #: Identity of each disk when it was first used, right after it was leased.
         self._nodes: dict[str, DiskNode] = {}
 
-    @classmethod
-    def from_options(cls, options: MachineOptions) -> Self:
-        return cls(options)
-
     def refusals(self, spec: RigSpec) -> list[Refusal]:
-        return [*model_refusals(spec), *_host_refusals(spec), *self._engine().refusals]
+        return [*model_refusals(spec), *host_refusals(spec, ignored="no-program "), *self._engine().refusals]
 
     def kernel_refusal(self, kernel: str) -> str:
         return f"containers run the kernel of the host ({os.uname().release}), not {kernel}"
-
-    def max_rigs(self, spec: RigSpec) -> int:  # noqa: ARG002
-        return 1
 
     @asynccontextmanager
     async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[ShellRig]:
@@ -296,12 +281,3 @@ async def _stop(engine: Engine, box: Box, first: asyncio.subprocess.Process) -> 
     await process.hang_up(first, LAST_BREATH)
     if first.returncode:
         await asyncio.to_thread(process.run, remove_command(engine, box.name), timeout=PATIENCE)
-
-
-def _host_refusals(spec: RigSpec) -> list[Refusal]:
-    try:
-        answer = requirements.query(ENTER, spec, HOST)
-    except HarnessBroken as error:
-        return [Refusal(error.brief, error.details or error.resolution)]
-    lines = [line for line in answer.splitlines() if not line.startswith("no-program ")]
-    return list(requirements.refusals("\n".join(lines), HOST))

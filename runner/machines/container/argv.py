@@ -1,8 +1,4 @@
-"""Command lines of container engines, as pure functions.
-
-A container gets as little as the work takes: the nodes of its disks and their sysfs folders, no network, and only the
-capabilities that the layout needs. podman and docker mostly take the same options.
-"""
+"""Command lines of container engines, as pure functions. A container gets as little as the work takes."""
 
 from __future__ import annotations
 
@@ -53,11 +49,7 @@ SWEEP = ("bash", "-c", '"$@"; status=$?; kill -KILL -- -1; exit "$status"', "swe
 
 @dataclass(frozen=True, slots=True)
 class Workaround:
-    """Extra options for an engine whose defaults do not work."""
-
-    #: Options before the command.
     engine: tuple[str, ...] = ()
-    #: Options of every container.
     container: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -66,9 +58,7 @@ class Workaround:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    #: The program.
     path: str
-    #: podman or docker.
     kind: str
     workaround: Workaround = field(default_factory=Workaround)
 
@@ -80,7 +70,6 @@ class Engine:
 class DiskNode:
     #: The name in the matrix or hosts file, mostly a stable one.
     name: str
-    #: The kernel's node and its numbers.
     node: str
     major: int
     minor: int
@@ -101,7 +90,6 @@ class Box:
     spec: RigSpec
     run: str
     owner: str
-    #: The host's memory of tunables.
     memory: str = MEMORY
     #: The device mapper's major number; None: it has none.
     mapper: int | None = None
@@ -110,11 +98,7 @@ class Box:
 
 
 def workarounds(engine: str, limits: Mapping[str, int], runtimes: tuple[str, ...]) -> list[Workaround]:
-    """Return all sets of options with which an engine may work, the empty one first.
-
-    Engines raise limits, which some hosts forbid: lower limits help. podman's crun does not work on hosts with both
-    kinds of cgroups, where runc works.
-    """
+    """Return sets of options with which an engine may work: with its defaults, lower limits, or another OCI runtime."""
     lower_limits = tuple(f"--ulimit={name}={limit}:{limit}" for name, limit in limits.items())
     others = [("--runtime", runtime) for runtime in runtimes] if engine == "podman" else []
     return [Workaround(runtime, options) for runtime in [(), *others] for options in [(), lower_limits]]
@@ -125,7 +109,6 @@ def probe_command(engine: Engine, image: str) -> list[str]:
 
 
 def start_command(engine: Engine, box: Box) -> list[str]:
-    """Return the command that brings a container up. It prints `up` and waits for the end of its standard input."""
     return engine.argv(
         "run",
         *("--rm", "--interactive", f"--name={box.name}", f"--label={RUN}={box.run}", f"--label={OWNER}={box.owner}"),
@@ -192,15 +175,13 @@ def _devices(box: Box) -> list[str]:
         found.append(f"--device-cgroup-rule=b {MD_MAJOR}:* rwm")
     if is_mapped(box.spec) and box.mapper is not None:
         found += [f"--device={MAPPER_CONTROL}:{MAPPER_CONTROL}:rwm", f"--device-cgroup-rule=b {box.mapper}:* rwm"]
-    if "sfdisk" in box.spec.programs:
-        found += [f"--device-cgroup-rule=b {major}:{minors} rwm" for major, minors in _partitions(box.disks)]
+    if "sfdisk" in box.spec.programs:  # partitions have numbers after that of a SCSI disk, or from a common range
+        scsi = [
+            (disk.major, str(disk.minor + part)) for disk in box.disks if disk.major in SCSI for part in range(1, 16)
+        ]
+        for major, minors in [*scsi, (PARTITIONS_MAJOR, "*")]:
+            found.append(f"--device-cgroup-rule=b {major}:{minors} rwm")
     return found
-
-
-def _partitions(disks: tuple[DiskNode, ...]) -> list[tuple[int, str]]:
-    """Return the device numbers of partitions: on SCSI disks those after the disk's own, else from a common range."""
-    scsi = [(disk.major, str(disk.minor + part)) for disk in disks if disk.major in SCSI for part in range(1, 16)]
-    return [*scsi, (PARTITIONS_MAJOR, "*")]
 
 
 #: Major numbers of sd, which has 16 minor numbers for each disk.
@@ -214,9 +195,6 @@ def _files(box: Box) -> list[str]:
         folders = [*(one for one in folders if not one.startswith(f"{MAPPINGS}/")), MAPPINGS]
     folders += [one for one in MD_FOLDERS if "mdadm" in box.spec.programs and one in box.host_paths]
     folders += [one for one in HOST_FOLDERS if "host" in box.spec.powers and one in box.host_paths]
-    return [_bound(box.memory, MEMORY), *(_bound(folder, folder) for folder in folders)]
-
-
-def _bound(source: str, target: str) -> str:
-    """Return a bind mount. `--volume` cannot take the colons in paths of sysfs."""
-    return f"--mount=type=bind,source={source},target={target}"
+    # `--volume` cannot take the colons in paths of sysfs.
+    pairs = [(box.memory, MEMORY), *zip(folders, folders, strict=True)]
+    return [f"--mount=type=bind,source={source},target={target}" for source, target in pairs]

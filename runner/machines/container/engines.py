@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import os
+import re
 import resource
 import shutil
 from contextlib import suppress
@@ -22,10 +23,9 @@ from runner.machines.qemu import recipe
 from runner.machines.qemu.appliance import BUILD_TOOLS, Shares, make_half
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from runner.machines.base import Progress
-    from runner.machines.container.argv import Workaround
 
 #: podman first: it needs no daemon.
 KINDS = ("podman", "docker")
@@ -55,7 +55,6 @@ class EngineSearch:
 
 
 def installed_engines(environ: Mapping[str, str] = os.environ) -> tuple[Engine, ...]:
-    """Return the engines of this host in order of preference, or only the user's."""
     chosen = environ.get(ENGINE_VARIABLE)
     named = [chosen] if chosen else KINDS
     paths = [(name, shutil.which(name, path=environ.get("PATH"))) for name in named]
@@ -63,7 +62,6 @@ def installed_engines(environ: Mapping[str, str] = os.environ) -> tuple[Engine, 
 
 
 def kind_of(name: str) -> str:
-    """Return the kind of options that an engine takes: all except docker take podman's."""
     return "docker" if "docker" in Path(name).name else "podman"
 
 
@@ -121,65 +119,36 @@ def with_workarounds(engine: Engine) -> list[Engine]:
 
 
 def find_working(engine: Engine, image: str, notice: Callable[[str], None]) -> Engine:
-    """Return the engine with the first options that work, and remember them."""
     memory = cache_dir() / "containers" / f"{engine.kind}.json"
-    known = _read_memory(memory)
-    errors: list[str] = []
+    known, errors = "", list[str]()
+    with suppress(OSError, ValueError):
+        known = str(json.loads(memory.read_text()))
     # Try first what worked the last time.
     for one in sorted(with_workarounds(engine), key=lambda one: str(one.workaround) != known):
-        error = _start_error(one, image)
-        if error is None:
-            if errors and str(one.workaround) != known:
+        done = run(probe_command(one, image), timeout=PATIENCE)
+        if done.returncode:
+            last = next(iter(reversed(done.stderr.strip().splitlines())), f"status {done.returncode}")
+            errors.append(last[-EVIDENCE:])
+            continue
+        if str(one.workaround) != known:
+            if errors:
                 notice(f"{engine.kind} does not work with its defaults ({errors[0]}); it works with {one.workaround}")
-            _remember(memory, one.workaround)
-            return one
-        errors.append(error)
-    raise HarnessBroken(
-        f"{engine.kind} cannot start a container here",
-        details="\n".join(dict.fromkeys(errors)),
-        resolution=_remedy(errors),
-    )
-
-
-def _remedy(errors: Iterable[str]) -> str:
+            with suppress(OSError):  # the next run searches again
+                memory.parent.mkdir(parents=True, exist_ok=True)
+                memory.write_text(json.dumps(str(one.workaround)))
+        return one
+    remedy = f"repair it, or name another engine in {ENGINE_VARIABLE}"
     if any(BOTH_CGROUPS in error for error in errors) and not shutil.which("runc"):
-        return "apt install runc, which works on hosts with both kinds of cgroups"
-    return f"repair it, or name another engine in {ENGINE_VARIABLE}"
-
-
-def _start_error(engine: Engine, image: str) -> str | None:
-    """Return why an engine cannot start an empty container; None if it can."""
-    done = run(probe_command(engine, image), timeout=PATIENCE)
-    if done.returncode == 0:
-        return None
-    return next(iter(reversed(done.stderr.strip().splitlines())), f"status {done.returncode}")[-EVIDENCE:]
-
-
-def _read_memory(memory: Path) -> str:
-    with suppress(OSError, ValueError):
-        return str(json.loads(memory.read_text()))
-    return ""
-
-
-def _remember(memory: Path, workaround: Workaround) -> None:
-    if _read_memory(memory) == str(workaround):
-        return
-    with suppress(OSError):  # the next run searches again
-        memory.parent.mkdir(parents=True, exist_ok=True)
-        memory.write_text(json.dumps(str(workaround)))
+        remedy = "apt install runc, which works on hosts with both kinds of cgroups"
+    raise HarnessBroken(
+        f"{engine.kind} cannot start a container here", details="\n".join(dict.fromkeys(errors)), resolution=remedy
+    )
 
 
 def mapper_major(devices: str) -> int | None:
     """Return the device mapper's major number from /proc/devices, which changes with every boot."""
-    return next(_mappers(devices), None)
-
-
-def _mappers(devices: str) -> Iterator[int]:
-    _, _, blocks = devices.partition("Block devices:")
-    for line in blocks.splitlines():
-        number, _, name = line.strip().partition(" ")
-        if name == "device-mapper":
-            yield int(number)
+    found = re.search(r"^ *(\d+) device-mapper$", devices.partition("Block devices:")[2], re.MULTILINE)
+    return int(found[1]) if found else None
 
 
 #: Environment variable with the user's own image, which is used unchanged.
@@ -190,7 +159,6 @@ LABEL = "org.matrix.image"
 VERSION = 1
 SUITE = "trixie"
 CONTAINERFILE = Path(__file__).with_name("Containerfile")
-#: The base image of the Containerfile.
 BASE = "docker.io/library/debian:trixie-slim"
 #: Programs that build a root file system, and unpack it again.
 TOOLS = (*BUILD_TOOLS, "unsquashfs", "tar")
@@ -296,10 +264,6 @@ async def _run_checked(argv: list[str], brief: str = "cannot build the container
         await kill(child)
     if child.returncode:
         text = (output + complaint).decode(errors="replace").strip()
-        raise HarnessBroken(brief, details=text[-4000:], resolution=resolution or _hint(text))
-
-
-def _hint(text: str) -> str:
-    if "No space left" in text:
-        return "free some disk space, or move MATRIX_CACHE or the engine's storage to another disk"
-    return ""
+        if "No space left" in text and not resolution:
+            resolution = "free some disk space, or move MATRIX_CACHE or the engine's storage to another disk"
+        raise HarnessBroken(brief, details=text[-4000:], resolution=resolution)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar
 
 from runner.base.errors import BadInput, HarnessBroken
 from runner.base.files import remove_unused
 from runner.language.matrix import SUITES, is_path
-from runner.machines.base import MachineOptions, Preparation, Refusal
+from runner.machines.base import NO_OPTIONS, ConfiguredMachine, Preparation, Refusal
 from runner.machines.qemu import argv, host, recipe, rig, template
 from runner.machines.qemu.appliance import BUILD_TOOLS, appliance_in_use, find_cached
 from runner.machines.qemu.disk_files import serve_disks
@@ -21,42 +21,35 @@ from runner.simdisks.server import TOOLS as DISK_TOOLS
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection
 
-    from runner.machines.base import Processor, Rig, RigSpec
+    from runner.machines.base import MachineOptions, Processor, Rig, RigSpec
     from runner.machines.qemu.appliance import Appliance
     from runner.machines.qemu.argv import Vm
     from runner.machines.qemu.disk_files import DiskProvider
 
 TOOLS = {argv.QEMU: "qemu-system-x86", "setpriv": "util-linux"}
 
-NO_OPTIONS = MachineOptions()
 #: Measured on two processors of an AMD EPYC host with a fast link to Debian's archive: the build of an appliance, the
 #: probe of KVM, and the boot of a template.
 BUILD_SECONDS, PROBE_SECONDS = 25.0, 4.0
 BOOT_SECONDS = {"kvm": 2.0, "tcg": 10.0}
 
 
-class Qemu:
+class Qemu(ConfiguredMachine):
     name: ClassVar[str] = "qemu"
     disposable: ClassVar[bool] = True
     zeroed: ClassVar[bool] = True
     brings_disks: ClassVar[bool] = True
-    synthetic: ClassVar[bool] = False
 
     def __init__(self, options: MachineOptions = NO_OPTIONS) -> None:
-        self.options = options
+        super().__init__(options)
         #: Chosen once for all rigs of a run.
         self._accel = ""
-        #: Messages that the user has seen. Those about the host are the same for every rig.
-        self._notices: set[str] = set()
-        #: Provides the disks of its rigs.
         self._provide_disks: DiskProvider = serve_disks
 
-    @classmethod
-    def from_options(cls, options: MachineOptions) -> Self:
-        return cls(options)
-
     def refusals(self, spec: RigSpec) -> list[Refusal]:
-        return [*missing_tools(spec), *spec_refusals(spec), *capacity_refusals(spec, this_host())]
+        wanted = {**TOOLS, **BUILD_TOOLS, **(DISK_TOOLS if any(disk.physics for disk in spec.disks) else {})}
+        tools = host.missing_tool_refusals(wanted)
+        return [*tools, *spec_refusals(spec), *capacity_refusals(spec, this_host())]
 
     def kernel_refusal(self, kernel: str) -> str:
         return explain_unusable_kernel(kernel)
@@ -89,22 +82,22 @@ class Qemu:
 
     @asynccontextmanager
     async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[Rig]:
-        """Clone a template, or boot if the user wants it or a clone is impossible."""
         made = self._recipe(spec.kernel)
         self.notice_once(crowding_notice(spec, this_host()))
         async with AsyncExitStack() as stack:
             base = await stack.enter_async_context(appliance_in_use(made, self.options.progress))
             self._accel = self._accel or await host.accelerator(base, scratch, self.notice_once)
-            vm = argv.Vm(
-                base, spec.disks, self._accel, spec.cpus, spec.memory, modules_of(spec), self._physical_disks(spec)
-            )
+            physical = self._physical_disks(spec)
+            vm = argv.Vm(base, spec.disks, self._accel, spec.cpus, spec.memory, modules_of(spec), physical)
             if made.image and "squashfs" in base.versions["not modules"]:
                 lacking = "virtio, squashfs, overlay and md must be built in"
                 self.options.notice(f"no modules lie beside {made.image}: {lacking}")
-            clone = None if self.options.cold or not is_clonable(vm) else await self._clone(stack, vm, scratch)
-            yield (
-                await stack.enter_async_context(cold_rig(vm, scratch, self._provide_disks)) if clone is None else clone
-            )
+            # QEMU cannot save a machine with an NVMe controller.
+            is_cold = self.options.cold or any(disk.bus == "nvme" for disk in vm.disks)
+            clone = None if is_cold else await self._clone(stack, vm, scratch)
+            if clone is None:
+                clone = await stack.enter_async_context(cold_rig(vm, scratch, self._provide_disks))
+            yield clone
 
     def _recipe(self, kernel: str | None) -> recipe.Recipe:
         """Return the recipe of a kernel. The user's image is the one from the run's start, like the fingerprint."""
@@ -116,17 +109,9 @@ class Qemu:
         return made
 
     def _physical_disks(self, spec: RigSpec) -> tuple[argv.DiskProperties | argv.PassedController, ...]:  # noqa: ARG002
-        """Return the physical disks of the rig; the passthrough machine overrides it."""
         return ()
 
-    def notice_once(self, message: str) -> None:
-        """Show a message unless the user has seen it."""
-        if message and message not in self._notices:
-            self._notices.add(message)
-            self.options.notice(message)
-
     async def _clone(self, stack: AsyncExitStack, vm: Vm, scratch: Path) -> Rig | None:
-        """Clone a template. Return None if it does not start, and delete it."""
         warm = argv.with_modules(vm, recipe.TEMPLATE_MODULES)
         name = template.key(warm, host.qemu_version(), host.host())
         try:
@@ -141,9 +126,7 @@ class Qemu:
 async def cloned_rig(vm: Vm, name: str, scratch: Path, back: DiskProvider = serve_disks) -> AsyncIterator[Rig]:
     start = time.monotonic()
     async with template.restore(vm, name, scratch, back) as (guest, facts):
-        yield rig.QemuRig(
-            guest, vm, {**facts, **machine_facts(vm), "up": "restored", "ready": template.format_elapsed(start)}
-        )
+        yield rig.QemuRig(guest, vm, {**facts, **machine_facts(vm, "restored", start)})
 
 
 @asynccontextmanager
@@ -151,36 +134,21 @@ async def cold_rig(vm: Vm, scratch: Path, back: DiskProvider = serve_disks) -> A
     start = time.monotonic()
     async with run_guest(vm, scratch, back=back) as guest:
         await rig.wait_for_boot(guest)
-        ready = template.format_elapsed(start)
-        facts = await rig.ask_facts(guest)
-        yield rig.QemuRig(guest, vm, {**facts, **machine_facts(vm), "up": "cold boot", "ready": ready})
+        facts = machine_facts(vm, "cold boot", start)
+        yield rig.QemuRig(guest, vm, {**await rig.ask_facts(guest), **facts})
 
 
-def is_clonable(vm: Vm) -> bool:
-    """Return whether QEMU can save the machine, which it cannot with an NVMe controller."""
-    return all(disk.bus != "nvme" for disk in vm.disks)
-
-
-def machine_facts(vm: Vm) -> dict[str, str]:
-    return {"qemu": host.qemu_version(), "accel": vm.accel, "appliance": vm.appliance.key}
+def machine_facts(vm: Vm, up: str, start: float) -> dict[str, str]:
+    known = {"qemu": host.qemu_version(), "accel": vm.accel, "appliance": vm.appliance.key, "up": up}
+    return {**known, "ready": f"{time.monotonic() - start:.3f}"}
 
 
 def modules_of(spec: RigSpec) -> tuple[str, ...]:
-    """Return all modules to load: the drivers of the buses, then those of the rig."""
     buses = [module for disk in spec.disks for module in recipe.BUS_MODULES[disk.bus]]
     return tuple(dict.fromkeys([*buses, *spec.modules]))
 
 
-def missing_tools(spec: RigSpec) -> list[Refusal]:
-    modelled = any(disk.physics for disk in spec.disks)
-    wanted = {**TOOLS, **BUILD_TOOLS, **(DISK_TOOLS if modelled else {})}
-    return [
-        Refusal(f"{tool} is not installed", f"apt install {wanted[tool]}") for tool in host.missing_programs(wanted)
-    ]
-
-
 def explain_unusable_kernel(kernel: str) -> str:
-    """Return why a kernel cannot run in a virtual machine here; empty if it can."""
     made = recipe.recipe_for(kernel)
     if made is None:
         where = f"; paths begin in {Path.cwd()}" if is_path(kernel) and not kernel.startswith(("/", "~")) else ""

@@ -8,6 +8,7 @@ import os
 import sys
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from runner.base.process import spawn
 from runner.machines.qemu import recipe
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from runner.machines.base import Progress
     from runner.machines.qemu.recipe import Recipe
@@ -60,22 +61,6 @@ class Appliance:
         return f"{self.core.name}+{self.userland.name}"
 
     @property
-    def words(self) -> str:
-        return recipe.KERNEL_WORDS
-
-    @property
-    def root(self) -> Path:
-        return self.userland / "root.squashfs"
-
-    @property
-    def modules(self) -> Path:
-        return self.core / "modules.squashfs"
-
-    @property
-    def initramfs(self) -> Path:
-        return self.core / "initramfs"
-
-    @property
     def kernel(self) -> Path:
         """Return the kernel to boot, unpacked where possible: an emulated guest takes over a second to unpack it."""
         plain = self.core / "vmlinux"
@@ -115,29 +100,24 @@ async def appliance_in_use(wanted: Recipe, progress: Progress) -> AsyncIterator[
 
 
 def prune() -> None:
-    """Remove the least recently used kernels of the user, and partial builds. Those in use stay.
-
-    Every rebuilt image adds one, so a month of kernel development would fill the disk.
-    """
+    """Remove the oldest kernels of the user (every rebuilt image adds one) and partial builds, unless in use."""
     remove_partial(home())
-    for _, folder in sorted(_own_kernels(), reverse=True)[MOST_OWN:]:
+    found = []
+    for folder in home().glob(f"{recipe.OWN}*"):
+        with suppress(OSError):  # another process may remove it meanwhile
+            found.append((folder.stat().st_mtime, folder))
+    for _, folder in sorted(found, reverse=True)[MOST_OWN:]:
         remove_unused(folder)
 
 
-def _own_kernels() -> Iterator[tuple[float, Path]]:
-    for folder in home().glob(f"{recipe.OWN}*"):
-        with suppress(OSError):  # another process may remove it meanwhile
-            yield folder.stat().st_mtime, folder
-
-
 async def provide(wanted: Recipe, progress: Progress) -> Appliance:
-    """Return the appliance of a recipe from the cache, or build both halves in parallel."""
     shown = Shares(progress)
     userland, core = home() / recipe.userland_key(wanted.suite), core_of(wanted)
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(make_half(userland, ["userland", wanted.suite, ""], shown.of(0, 0.75)))
-            group.create_task(kernel_half(core, wanted, shown.of(1, 0.25)))
+            words = ["kernel", wanted.suite, str(wanted.image or "")]
+            group.create_task(make_half(core, words, shown.of(1, 0.25), partial(check_unchanged, core, wanted)))
     except BaseExceptionGroup as several:
         raise several.exceptions[0] from None
     return _read(userland, core)
@@ -158,8 +138,6 @@ def _read(userland: Path, core: Path) -> Appliance:
 
 
 class Shares:
-    """Adds up the progress of several jobs, each with a share of the whole."""
-
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._done: dict[int, float] = {}
@@ -172,44 +150,32 @@ class Shares:
         return report
 
 
-async def make_half(target: Path, what: list[str], progress: Progress) -> Path:
+async def make_half(
+    target: Path, what: list[str], progress: Progress, check: Callable[[], None] = lambda: None
+) -> Path:
+    """Return a half of the appliance from the cache, or build it. `check`, before and after, may refuse the result."""
+
     async def make(folder: Path) -> None:
+        check()
         await build([*what, str(folder)], progress)
-        progress("done", 1)
-
-    return await make_once(target, is_complete, make)
-
-
-async def kernel_half(target: Path, wanted: Recipe, progress: Progress) -> Path:
-    """Build the kernel's half. The result is discarded if the image has changed meanwhile."""
-
-    async def make(folder: Path) -> None:
-        check_unchanged(target, wanted)
-        await build(["kernel", wanted.suite, str(wanted.image or ""), str(folder)], progress)
-        check_unchanged(target, wanted)
+        check()
         progress("done", 1)
 
     return await make_once(target, is_complete, make)
 
 
 def check_unchanged(target: Path, wanted: Recipe) -> None:
-    """Raise HarnessBroken if an image has changed since the run began, because its name means the old one."""
-    if wanted.image is None:
-        return
-    try:
-        same = recipe.kernel_key(wanted.suite, wanted.image) == target.name
-    except OSError:
-        same = False
-    if not same:
-        raise HarnessBroken(
-            f"the kernel image {wanted.image}, or a module beside it, was changed or removed since the run began",
-            details="no machine had been built from it before, so the old kernel is lost",
-            resolution="restore the old one to resume with the same command; the new one starts a new run",
-        )
+    with suppress(OSError):
+        if wanted.image is None or recipe.kernel_key(wanted.suite, wanted.image) == target.name:
+            return
+    raise HarnessBroken(
+        f"the kernel image {wanted.image}, or a module beside it, was changed or removed since the run began",
+        details="no machine had been built from it before, so the old kernel is lost",
+        resolution="restore the old one to resume with the same command; the new one starts a new run",
+    )
 
 
 async def build(what: list[str], progress: Progress) -> None:
-    """Run the builder and pass on its progress. It ends with this process."""
     child = await spawn([sys.executable, "-c", BUILDER, ROOT, *what], output=asyncio.subprocess.PIPE)
     try:
         lines = await listen(child.stdout, progress)
@@ -235,12 +201,10 @@ async def listen(words: asyncio.StreamReader | None, progress: Progress) -> list
 
 
 def parse_line(line: str) -> dict[str, object]:
-    """Parse a line of the builder's protocol; return an empty dict for output of other programs."""
-    try:
+    with suppress(ValueError):
         news = json.loads(line)
-    except ValueError:
-        return {}
-    return news if isinstance(news, dict) else {}
+        return news if isinstance(news, dict) else {}
+    return {}
 
 
 def parse_failure(lines: list[str]) -> HarnessBroken:

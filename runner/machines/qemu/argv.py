@@ -1,13 +1,12 @@
-"""The command line of QEMU, as a pure function of the virtual machine.
-
-Disks, control channels, console and saved state are inherited file descriptors, so a crash leaves no file behind.
-"""
+"""The command line of QEMU, as a pure function. It inherits all files as descriptors, so a crash leaves none behind."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from runner.machines.qemu.recipe import KERNEL_WORDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,8 +28,6 @@ LAST_SLOT = 31
 
 @dataclass(frozen=True, slots=True)
 class DiskProperties:
-    """The properties of a physical disk that its bus shows to a guest."""
-
     #: Bytes of a logical and of a physical sector.
     logical: int = 512
     physical: int = 512
@@ -45,9 +42,6 @@ class DiskProperties:
 
 @dataclass(frozen=True, slots=True)
 class PassedController:
-    """A controller of the host that VFIO passes to a guest, with its disk."""
-
-    #: On the host's PCI bus.
     address: str
     #: The serial number of the disk, by which the guest finds it.
     serial: str = ""
@@ -68,36 +62,21 @@ class Vm:
 
 
 @dataclass(frozen=True, slots=True)
-class Boot:
-    @property
-    def ram(self) -> str:
-        return "memory-backend-ram,id=ram"
+class Start:
+    """How a machine comes up. With a file as its memory it is a template, to be saved, or a clone of one."""
 
-
-@dataclass(frozen=True, slots=True)
-class Template:
-    """A machine that boots to be saved, with the file as its memory."""
-
-    memory: Path
+    memory: Path | None = None
+    #: It continues from a saved state, with a private copy of the memory.
+    is_clone: bool = False
 
     @property
     def ram(self) -> str:
-        return f"memory-backend-file,id=ram,mem-path={escape(self.memory)},share=on"
+        if self.memory is None:
+            return "memory-backend-ram,id=ram"
+        return f"memory-backend-file,id=ram,mem-path={escape(self.memory)},share={'off' if self.is_clone else 'on'}"
 
 
-@dataclass(frozen=True, slots=True)
-class Clone:
-    """A machine that continues from a saved state, with a private copy of the memory."""
-
-    memory: Path
-
-    @property
-    def ram(self) -> str:
-        return f"memory-backend-file,id=ram,mem-path={escape(self.memory)},share=off"
-
-
-Start = Boot | Template | Clone
-BOOT = Boot()
+BOOT = Start()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +107,7 @@ def command(vm: Vm, channels: Channels, start: Start) -> list[str]:
         *control(channels),
         *file_systems(vm.appliance),
         *disks(vm, channels),
-        *(("-incoming", "defer") if isinstance(start, Clone) else boot(vm)),
+        *(("-incoming", "defer") if start.is_clone else boot(vm)),
     ]
 
 
@@ -144,41 +123,39 @@ def machine(vm: Vm, start: Start) -> list[str]:
 
 
 def control(channels: Channels) -> list[str]:
-    return [
+    words = [
         *("-add-fd", f"set=1,fd={channels.console}"),
         *("-chardev", "file,id=console,path=/dev/fdset/1,append=on", "-serial", "chardev:console"),
         *("-chardev", f"socket,id=qmp,fd={channels.qmp}", "-mon", "chardev=qmp,mode=control"),
         *("-device", "virtio-serial-pci,id=ports"),
-        *("-chardev", f"socket,id=agent,fd={channels.agent}"),
-        *("-device", "virtserialport,bus=ports.0,chardev=agent,name=org.qemu.guest_agent.0"),
-        *("-chardev", f"socket,id=bell,fd={channels.bell}"),
-        *("-device", "virtserialport,bus=ports.0,chardev=bell,name=matrix.bell"),
-        *("-chardev", f"socket,id=orders,fd={channels.orders}"),
-        *("-device", "virtserialport,bus=ports.0,chardev=orders,name=matrix.orders"),
-        *("-chardev", f"socket,id=words,fd={channels.words}"),
-        *("-device", "virtserialport,bus=ports.0,chardev=words,name=matrix.words"),
     ]
+    ports = {"agent": channels.agent, "bell": channels.bell, "orders": channels.orders, "words": channels.words}
+    for port, descriptor in ports.items():
+        name = "org.qemu.guest_agent.0" if port == "agent" else f"matrix.{port}"
+        words += ["-chardev", f"socket,id={port},fd={descriptor}"]
+        words += ["-device", f"virtserialport,bus=ports.0,chardev={port},name={name}"]
+    return words
 
 
 def file_systems(appliance: Appliance) -> list[str]:
     words: list[str] = []
-    for name, image in (("root", appliance.root), ("modules", appliance.modules)):
-        node = f"driver=raw,node-name={name},read-only=on,file.driver=file,file.filename={escape(image)}"
+    for name, folder in (("root", appliance.userland), ("modules", appliance.core)):
+        image = escape(folder / f"{name}.squashfs")
+        node = f"driver=raw,node-name={name},read-only=on,file.driver=file,file.filename={image}"
         words += ["-blockdev", node, "-device", f"virtio-blk-pci,drive={name},serial=matrix-{name}"]
     return words
 
 
 def disks(vm: Vm, channels: Channels) -> list[str]:
     """Return the disks under test. Physical disks are those with descriptors that QEMU keeps."""
-    words: list[str] = []
-    behind, descriptors = physical_node if channels.locks else file_node, iter(channels.disks)
+    words, descriptors = list[str](), iter(channels.disks)
     for number, disk in enumerate(vm.disks):
         passed = vm.passed[number] if vm.passed else None
         if isinstance(passed, PassedController):
             words += ["-device", f"vfio-pci,host={passed.address},addr={slot_of(vm, number):#x}"]
             continue
-        descriptor = next(descriptors)
-        words += nbd_node(number, descriptor) if disk.physics else behind(number, descriptor)
+        is_served, is_physical = bool(disk.physics), bool(channels.locks)
+        words += block_node(number, next(descriptors), is_served=is_served, is_physical=is_physical)
         words += device(vm.disks, number, disk, passed)
     return words
 
@@ -189,41 +166,29 @@ def slot_of(vm: Vm, number: int) -> int:
 
 
 def slots_of(vm: Vm) -> str:
-    """Return the slot, number and serial number of each disk with its controller, for the guest."""
     found = [(number, one) for number, one in enumerate(vm.passed) if isinstance(one, PassedController)]
-    return ",".join(f"0000:00:{slot_of(vm, number):02x}.0={number}={strip_serial(one.serial)}" for number, one in found)
+    # A kernel command line cannot carry all serial numbers.
+    return ",".join(
+        f"0000:00:{slot_of(vm, number):02x}.0={number}={re.sub(r'[^A-Za-z0-9._-]', '', one.serial)}"
+        for number, one in found
+    )
 
 
-def strip_serial(serial: str) -> str:
-    """Remove from a serial number what a kernel command line cannot carry."""
-    return re.sub(r"[^A-Za-z0-9._-]", "", serial)
-
-
-def file_node(number: int, descriptor: int) -> list[str]:
-    """Return a disk in a temporary file. It does not flush, because the file ends with the machine."""
-    path = f"/dev/fdset/{number + 10}"
-    node = f"driver=raw,node-name=disk{number},cache.no-flush=on,file.driver=file,file.filename={path}"
-    return ["-add-fd", f"set={number + 10},fd={descriptor}", "-blockdev", f"{node},file.locking=off"]
-
-
-def physical_node(number: int, descriptor: int) -> list[str]:
-    """Return a physical disk: without the host's cache, with flushes, and locked against other QEMUs."""
-    path = f"/dev/fdset/{number + 10}"
-    node = f"driver=raw,node-name=disk{number},cache.direct=on,discard=unmap,file.driver=host_device"
-    more = f"file.filename={path},file.aio=native,file.cache.direct=on,file.discard=unmap"
-    return ["-add-fd", f"set={number + 10},fd={descriptor}", "-blockdev", f"{node},{more}"]
-
-
-def nbd_node(number: int, descriptor: int) -> list[str]:
-    node = f"driver=raw,node-name=disk{number},file.driver=nbd,file.server.type=fd,file.server.str={descriptor}"
-    return ["-blockdev", node]
+def block_node(number: int, descriptor: int, *, is_served: bool, is_physical: bool) -> list[str]:
+    """Return the node of a disk: a server's, a physical disk past the host's cache, or a temporary file."""
+    node, path = f"driver=raw,node-name=disk{number}", f"/dev/fdset/{number + 10}"
+    if is_served:
+        return ["-blockdev", f"{node},file.driver=nbd,file.server.type=fd,file.server.str={descriptor}"]
+    if is_physical:  # with flushes, and locked against other QEMUs
+        node += f",cache.direct=on,discard=unmap,file.driver=host_device,file.filename={path}"
+        node += ",file.aio=native,file.cache.direct=on,file.discard=unmap"
+    else:  # it ends with the machine
+        node += f",cache.no-flush=on,file.driver=file,file.filename={path},file.locking=off"
+    return ["-add-fd", f"set={number + 10},fd={descriptor}", "-blockdev", node]
 
 
 def device(wanted: tuple[Disk, ...], number: int, disk: Disk, passed: DiskProperties | None = None) -> list[str]:
-    """Return one disk on its bus, after the controller if it is the first of the bus.
-
-    A full disk of the host pauses the guest if QEMU has the file; a disk server ends.
-    """
+    """Return one disk on its bus, after the controller if it is the first. A full host pauses the guest."""
     plain = f"drive=disk{number},serial=matrix-{number}{device_properties(disk, passed) if passed else ''}"
     if disk.bus == "nvme":
         return ["-device", f"nvme,{plain}"]
@@ -260,9 +225,10 @@ def device_properties(disk: Disk, passed: DiskProperties) -> str:
 
 
 def boot(vm: Vm) -> list[str]:
-    words = [vm.appliance.words, f"matrix.disks={len(vm.disks)}", f"matrix.modules={','.join(vm.modules)}"]
+    words = [KERNEL_WORDS, f"matrix.disks={len(vm.disks)}", f"matrix.modules={','.join(vm.modules)}"]
     words += [f"matrix.slots={slots}"] if (slots := slots_of(vm)) else []
-    return ["-kernel", str(vm.appliance.kernel), "-initrd", str(vm.appliance.initramfs), "-append", " ".join(words)]
+    files = ["-kernel", str(vm.appliance.kernel), "-initrd", str(vm.appliance.core / "initramfs")]
+    return [*files, "-append", " ".join(words)]
 
 
 def escape(path: Path) -> str:

@@ -10,6 +10,7 @@ import sys
 import tarfile
 import traceback
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -28,7 +29,6 @@ ARCHIVE_TIMEOUT = 1800
 
 
 def mirror_from(indextargets: str) -> str:
-    """Return the first Debian archive in `apt-get indextargets` (URI|ORIGIN|CODENAME per line), or the default."""
     for line in indextargets.splitlines():
         uri, origin, codename = [*line.split("|"), "", ""][:3]
         if origin == "Debian" and re.fullmatch(r"[a-z]+", codename) and uri.startswith(("http", "file")):
@@ -36,15 +36,7 @@ def mirror_from(indextargets: str) -> str:
     return recipe.DEFAULT_MIRROR
 
 
-def host_mirror() -> str:
-    """Return where this host gets its Debian packages; `MATRIX_MIRROR` overrides it."""
-    if chosen := os.environ.get("MATRIX_MIRROR"):
-        return chosen.rstrip("/")
-    return mirror_from(run(["apt-get", "indextargets", "--format", "$(REPO_URI)|$(ORIGIN)|$(CODENAME)"]).stdout)
-
-
 def configuration(folder: Path, host_dump: str) -> str:
-    """Return an apt.conf for a private state, with the host's fetch options (proxies, certificates)."""
     fetching = [
         line for line in host_dump.splitlines() if re.match(r"Acquire::(https?|ftp|Retries|Proxy)", line, re.IGNORECASE)
     ]
@@ -62,24 +54,22 @@ def configuration(folder: Path, host_dump: str) -> str:
     )
 
 
-def copied(mirror: str) -> str:
-    """With `file:` apt would leave packages in the archive; with `copy:` it copies them."""
-    return re.sub(r"^file:", "copy:", mirror)
-
-
 def prepare(folder: Path, suite: str, mirror: str) -> dict[str, str]:
-    """Make the private apt state; return the environment for apt."""
     for part in ("lists/partial", "cache/archives/partial", "empty"):
         (folder / part).mkdir(parents=True)
     (folder / "status").touch()
     signed = f"[signed-by={recipe.KEYRING}] " if Path(recipe.KEYRING).exists() else ""
-    (folder / "sources.list").write_text(f"deb {signed}{copied(mirror)} {suite} main\n")
+    # With `file:` apt would leave packages in the archive; with `copy:` it copies them.
+    (folder / "sources.list").write_text(f"deb {signed}{re.sub('^file:', 'copy:', mirror)} {suite} main\n")
     (folder / "apt.conf").write_text(configuration(folder, run(["apt-config", "dump"]).stdout))
     return {**os.environ, "APT_CONFIG": str(folder / "apt.conf"), "DEBIAN_FRONTEND": "noninteractive"}
 
 
 def fetch(folder: Path, suite: str, packages: Iterable[str], progress: Progress) -> list[Path]:
-    mirror = host_mirror()
+    mirror = os.environ.get("MATRIX_MIRROR", "").rstrip("/")
+    if not mirror:
+        targets = run(["apt-get", "indextargets", "--format", "$(REPO_URI)|$(ORIGIN)|$(CODENAME)"])
+        mirror = mirror_from(targets.stdout)
     env = prepare(folder, suite, mirror)
     progress(f"reading the package lists of {suite}", 0.02)
     apt(["update"], env, mirror)
@@ -89,11 +79,9 @@ def fetch(folder: Path, suite: str, packages: Iterable[str], progress: Progress)
 
 
 def apt(arguments: list[str], env: dict[str, str], mirror: str) -> None:
-    """Run apt-get. An error shows its last lines."""
     done = run(dies_with_parent(["apt-get", "-q", *arguments]), env=env, timeout=ARCHIVE_TIMEOUT)
     # `update` exits with 0 although downloads failed, and prints warnings only.
-    failed = done.returncode != 0 or "W: Failed to fetch" in done.stderr
-    if failed:
+    if done.returncode or "W: Failed to fetch" in done.stderr:
         raise HarnessBroken(
             f"cannot get Debian packages from {mirror}",
             details="\n".join((done.stdout + done.stderr).splitlines()[-12:]),
@@ -110,13 +98,11 @@ def hint(words: str) -> str:
 
 
 def package_version(archive: Path) -> tuple[str, str]:
-    """Parse name and version from the archive's file name."""
     name, version, _ = archive.name.split("_", 2)
     return name, version.replace("%3a", ":")
 
 
 def unpack(archive: Path, tree: Path, keep: Callable[[str], bool]) -> None:
-    """Unpack the files that `keep` accepts below `tree`, with /usr merged."""
     with (
         open_output(["dpkg-deb", "--fsys-tarfile", str(archive)]) as stream,
         tarfile.open(fileobj=stream, mode="r|") as tar,
@@ -196,13 +182,11 @@ def unpack_all(archives: Iterable[Path], tree: Path, progress: Progress, span: t
                 progress("unpacking packages", shown := now)
 
 
-def squash(tree: Path, image: Path) -> None:
-    """Create a file system image in which all files belong to root."""
+def make_squashfs(tree: Path, image: Path) -> None:
     tool("mksquashfs", str(tree), str(image), "-all-root", "-noI", "-noD", "-noF", "-noX", "-no-xattrs", "-quiet")
 
 
 def userland(suite: str, work: Path, out: Path, progress: Progress) -> dict[str, str]:
-    """Build `root.squashfs`; return the versions of its packages."""
     archives = fetch(work / "apt", suite, recipe.PACKAGES, progress)
     tree = work / "tree"
     tree.mkdir()
@@ -210,12 +194,11 @@ def userland(suite: str, work: Path, out: Path, progress: Progress) -> dict[str,
     furnish(tree)
     tool("ldconfig", "-r", str(tree), "-X")
     progress("packing the root file system", 0.85)
-    squash(tree, out / "root.squashfs")
+    make_squashfs(tree, out / "root.squashfs")
     return dict(map(package_version, archives))
 
 
 def furnish(tree: Path) -> None:
-    """Add the files of maintainer scripts, and the scripts of the guest."""
     for folder in MOUNT_POINTS:
         (tree / folder).mkdir(parents=True, exist_ok=True)
     for name, text in ETC.items():
@@ -231,13 +214,17 @@ def furnish(tree: Path) -> None:
 
 
 def kernel(suite: str, image: Path | None, work: Path, out: Path, progress: Progress) -> dict[str, str]:
-    """Build `vmlinuz`, `initramfs` and `modules.squashfs`; return the kernel's release."""
     tree = work / "tree"
     wanted = [recipe.KERNEL_PACKAGE, "busybox-static"]
     archives = fetch(work / "apt", suite, ["busybox-static"] if image else wanted, progress)
     picked = [path for path in archives if path.name.startswith(("linux-image-", "busybox-static_"))]
+
+    def is_wanted(path: str) -> bool:
+        parts = ("usr/lib/modules/", "usr/bin/busybox")
+        return path.startswith("boot/vmlinuz-") or (path.startswith(parts) and recipe.is_wanted(path))
+
     for archive in picked:
-        unpack(archive, tree, keep_of_kernel)
+        unpack(archive, tree, is_wanted)
     progress("packing the kernel", 0.8)
     source = image or next((tree / "boot").glob("vmlinuz-*"))
     shutil.copyfile(source, out / "vmlinuz")
@@ -248,8 +235,8 @@ def kernel(suite: str, image: Path | None, work: Path, out: Path, progress: Prog
     modules = tree / "usr/lib/modules"
     if image and (image.parent / "lib/modules").is_dir():
         shutil.copytree(image.parent / "lib/modules", modules, symlinks=True, dirs_exist_ok=True)
-    built_in = furnish_modules(modules / release)
-    squash(modules, out / "modules.squashfs")
+    built_in = index_modules(modules / release)
+    make_squashfs(modules, out / "modules.squashfs")
     initramfs(tree, modules / release, work / "early", out / "initramfs")
     return {"kernel": release, "not modules": " ".join(built_in)}
 
@@ -258,7 +245,7 @@ def unpack_kernel(image: bytes, target: Path) -> None:
     """Write the plain kernel beside the bzImage, if it can be unpacked and QEMU can start it (PVH)."""
     packed = target.with_suffix(".packed")
     packed.write_bytes(recipe.kernel_payload(image))
-    if unpacker(packed):
+    with suppress(UnknownCompression):
         with open_unpacked(packed) as stream:
             plain = stream.read()
         if plain.startswith(b"\x7fELF") and PVH_NOTE in plain:
@@ -266,27 +253,20 @@ def unpack_kernel(image: bytes, target: Path) -> None:
     packed.unlink()
 
 
-def unpacker(packed: Path) -> str | None:
-    """Return the program that unpacks a file; None if its format is unknown."""
-    with packed.open("rb") as stream:
-        head = stream.read(max(map(len, MAGIC)))
-    return next((name for magic, name in MAGIC.items() if head.startswith(magic)), None)
+class UnknownCompression(HarnessBroken):
+    pass
 
 
 def open_unpacked(packed: Path) -> AbstractContextManager[IO[bytes]]:
-    program = unpacker(packed)
-    if program is None:
-        raise HarnessBroken(f"{packed} has an unknown compression", resolution="compress it with xz, zstd or gzip")
-    return open_output([program, "-dc", str(packed)])
+    with packed.open("rb") as stream:
+        head = stream.read(max(map(len, MAGIC)))
+    for magic, program in MAGIC.items():
+        if head.startswith(magic):
+            return open_output([program, "-dc", str(packed)])
+    raise UnknownCompression(f"{packed} has an unknown compression", resolution="compress it with xz, zstd or gzip")
 
 
-def keep_of_kernel(path: str) -> bool:
-    if path.startswith("usr/lib/modules/"):
-        return recipe.is_wanted(path)
-    return path.startswith(("boot/vmlinuz-", "usr/bin/busybox"))
-
-
-def furnish_modules(folder: Path) -> list[str]:
+def index_modules(folder: Path) -> list[str]:
     """Unpack and index all modules; return the boot modules that are missing or built in."""
     folder.mkdir(parents=True, exist_ok=True)
     for packed in sorted(folder.rglob("*.ko.*")):
@@ -323,15 +303,13 @@ def sizes(folder: Path) -> dict[str, dict[str, int]]:
 
 
 def emit(**what: object) -> None:
-    """Print one line of the protocol with the parent process."""
     print(json.dumps(what), flush=True)  # noqa: T201 - the protocol's channel is standard output
 
 
-def report(brief: str, fraction: float | None = None) -> None:
-    emit(brief=brief, fraction=fraction)
-
-
 def main(half: str, suite: str, image: str, out: str) -> None:
+    def report(brief: str, fraction: float | None = None) -> None:
+        emit(brief=brief, fraction=fraction)
+
     target = Path(out)
     work = target / "work"
     work.mkdir()

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Protocol
 
-from runner.base.process import is_gone, kill, spawn_on_socket
+from runner.base.process import kill, spawn_on_socket
 from runner.simdisks.clib import Board, Report, build_library, load_library
 from runner.simdisks.disk import links_of
 from runner.simdisks.server import stdio_command
@@ -32,33 +32,21 @@ class DiskFiles:
     #: Descriptors of locks, which QEMU only keeps open.
     locks: tuple[int, ...] = ()
 
-    def close_own_ends(self) -> None:
-        """Close the ends of this process, so that each server ends with QEMU."""
-        for end in self.own_ends:
-            end.close()
-
     def reports(self) -> tuple[Report, ...]:
-        """Return the work of each disk in order; empty if no disk is simulated."""
         return tuple(self.board.report(number) for number in range(len(self.descriptors))) if self.board else ()
 
     def add_faults(self, faults: Iterable[Fault]) -> None:
-        """Start the clock of these faults."""
         if self.board:
             now = self.board.clock()
             for fault in faults:
                 self.board.add_fault(replace(fault, at=now + fault.at))
-
-    def has_ended_server(self) -> bool:
-        """Return whether a server has ended, even if its end is not reported yet."""
-        return any(is_gone(server.pid) for server in self.servers.values())
 
     async def wait_for_end(self) -> tuple[int, int]:
         waiting = {asyncio.create_task(server.wait()): number for number, server in self.servers.items()}
         try:
             if not waiting:
                 await asyncio.Event().wait()
-            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            first = next(iter(done))
+            (first, *_), _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             return waiting[first], first.result()
         finally:
             for task in waiting:
@@ -66,8 +54,6 @@ class DiskFiles:
 
 
 class DiskProvider(Protocol):
-    """Provides the disks of a machine and releases them at the end. `complaints` is a descriptor for errors."""
-
     def __call__(
         self, disks: tuple[Disk, ...], scratch: Path, complaints: int
     ) -> AbstractAsyncContextManager[DiskFiles]:
@@ -75,13 +61,11 @@ class DiskProvider(Protocol):
 
 
 def open_nameless(scratch: Path) -> IO[bytes]:
-    """Open a file without a name, which ends with its last descriptor."""
     return tempfile.TemporaryFile(dir=scratch)
 
 
 @asynccontextmanager
 async def serve_disks(disks: tuple[Disk, ...], scratch: Path, complaints: int) -> AsyncIterator[DiskFiles]:
-    """Provide new, empty disks, which end with the context."""
     async with AsyncExitStack() as stack:
         files = [stack.enter_context(open_nameless(scratch)) for _ in disks]
         for file, disk in zip(files, disks, strict=True):

@@ -1,7 +1,4 @@
-"""A running QEMU, and its channels: QMP, the guest agent, the bell and the standing shell.
-
-All channels are inherited socket pairs and nameless files. The kernel kills QEMU if this process dies.
-"""
+"""A running QEMU, which the kernel kills with this process, and its channels: inherited sockets and nameless files."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 from qemu.qmp import QMPClient, QMPError
 
-from runner.base.process import kill, spawn
+from runner.base.process import is_gone, kill, spawn
 from runner.machines.base import RigLost
 from runner.machines.qemu import argv
 from runner.machines.qemu.disk_files import DiskFiles, open_nameless, serve_disks
@@ -36,11 +33,9 @@ TAIL_LINES = 100
 TAIL_BYTES = 64 * 1024
 #: An argument of a shell may have 128 KiB; longer scripts go through standard input.
 ARGUMENT_LIMIT = 120_000
-#: The byte on the bell at the start of the workload.
 BEGINS = b"b"
 #: Seconds that output may be in transit, and the interval of polls of the agent.
 DOUBT = 2.0
-#: Seconds for an answer of QEMU on a busy host.
 ANSWER_DEADLINE = 60.0
 #: Seconds for QEMU to end after it has closed its channels.
 LAST_BREATH = 5.0
@@ -65,13 +60,10 @@ class Guest:
         words: socket.socket,
         served: DiskFiles,
     ) -> None:
-        self.process = process
-        self.served = served
-        self.console = console
+        self.process, self.console, self.served = process, console, served
         self.bell = bell
         self.bell.setblocking(False)
-        self.orders = OrderChannel(orders)
-        self.words = OutputChannel(words)
+        self.orders, self.words = OrderChannel(orders), OutputChannel(words)
         self.qmp = QMPClient("machine")
         self.agent = QMPClient("guest", readbuflen=64 * 2**20)
         self.agent.await_greeting = self.agent.negotiate = False
@@ -106,7 +98,6 @@ class Guest:
         return "\n".join(text.replace("\r", "").splitlines()[-TAIL_LINES:])
 
     def lose(self, brief: str, resolution: str = "") -> None:
-        """Record the first reason why this machine is lost."""
         if not self.lost.done():
             self.lost.set_result(RigLost(brief, tail=self.tail(), resolution=resolution))
 
@@ -142,13 +133,11 @@ class Guest:
                 self.lose(disk_full_message(str(data.get("node-name") or data.get("device"))), ROOM)
 
     async def wait_for_migration(self) -> str:
-        """Wait until the state is saved, and return the status."""
         while (status := await self._migration.get()) not in {"completed", "failed", "cancelled"}:
             pass
         return status
 
     async def answer(self, asked: Coroutine[Any, Any, T]) -> T:
-        """Wait for an answer, or raise RigLost when the machine is lost."""
         task = asyncio.create_task(asked)
         either: set[asyncio.Future[Any]] = {task, self.lost}
         try:
@@ -168,7 +157,6 @@ class Guest:
         raise self.lost.result()
 
     async def answer_within(self, asked: Coroutine[Any, Any, T], what: str, deadline: float) -> T:
-        """Wait for an answer. After the deadline the machine is lost."""
         try:
             async with asyncio.timeout(deadline):
                 return await self.answer(asked)
@@ -188,34 +176,25 @@ class Guest:
         await self.answer(self.was_reset.wait())
         await self.orders.forget()
 
-    async def stay_up(self) -> None:
-        """Let QEMU end at the next reset. During a boot the BIOS resets once, so this comes after it."""
-        await self.command("set-action", reboot="shutdown")
-
     async def ask(self, name: str, **arguments: object) -> Any:
         return await self.answer(self.agent.execute(name, arguments or None))
 
     async def shell(self, script: str, *, deadline: float = 60) -> bytes:
-        """Run a script in a subshell and return its output."""
         output = await self.evaluate(f"(\n{script}\n) 3>&-", deadline=deadline)
         return await self.run_in_new_shell(script, deadline=deadline) if output is None else output
 
     async def evaluate(
         self, script: str, *, deadline: float = 60, on_start: Callable[[], None] = lambda: None
     ) -> bytes | None:
-        """Evaluate a script in the standing shell. Return None if the shell is busy or the output is lost.
-
-        `begun` is called when the script rings the bell: the workload begins.
-        """
+        """Evaluate a script in the standing shell; call `on_start` at its bell. Return None if the shell is busy."""
         return await self._before_deadline(self._evaluate(script, on_start), deadline)
 
     async def run_in_new_shell(self, script: str, *, expected: float = 0, deadline: float = 60) -> bytes:
-        """Run a script in a new shell of the agent, and poll for its end after `expected` seconds."""
         return await self._before_deadline(self._run_in_new_shell(script, expected), deadline)
 
     async def _before_deadline(self, asked: Coroutine[Any, Any, T], deadline: float) -> T:
         result = await self.answer_within(asked, "the guest did not answer", deadline)
-        if self.served.has_ended_server():
+        if any(is_gone(server.pid) for server in self.served.servers.values()):
             # The script may have failed because a disk server has ended, so its output does not describe the stack.
             raise await self.lost
         return result
@@ -230,14 +209,24 @@ class Guest:
             raise self.lost.result() from None
 
     async def _send_order(self, script: str, on_start: Callable[[], None]) -> bytes | None:
+        async def watch_bell() -> None:
+            while BEGINS in await asyncio.get_running_loop().sock_recv(self.bell, 64):
+                on_start()
+
         last = secrets.token_hex(16)
         self.words.forget()
         self.read_bell()
         order = self.orders.send(f"{script}\nprintf '\\n%s\\n' {last}\n")
-        watching = asyncio.create_task(self._watch_bell(on_start))
+        watching = asyncio.create_task(watch_bell())
         listening = asyncio.create_task(self.words.read_until(f"\n{last}\n".encode()))
         try:
-            return await self._wait_for_output(listening, order)
+            # A script that ends early does not print the last line.
+            await asyncio.wait({listening, order}, return_when=asyncio.FIRST_COMPLETED)
+            if not listening.done():
+                await asyncio.wait({listening}, timeout=DOUBT)  # it may be in transit
+            if listening.done():
+                return listening.result()
+            return None if order.result() == OUTPUT_LOST else self.words.received
         finally:
             for task in (watching, listening):
                 task.cancel()
@@ -245,47 +234,27 @@ class Guest:
             if BEGINS in self.read_bell():
                 on_start()
 
-    async def _wait_for_output(self, listening: asyncio.Task[bytes], order: asyncio.Task[int]) -> bytes | None:
-        """Wait for the end marker. A script that ends early does not print it."""
-        await asyncio.wait({listening, order}, return_when=asyncio.FIRST_COMPLETED)
-        if not listening.done():
-            await asyncio.wait({listening}, timeout=DOUBT)  # it may be in transit
-        if listening.done():
-            return listening.result()
-        return None if order.result() == OUTPUT_LOST else self.words.received
-
     async def _run_in_new_shell(self, script: str, patience: float) -> bytes:
-        how = {**exec_arguments(script), "capture-output": True}
-        started = await self.ask("guest-exec", path=SHELL, **how)
+        how: dict[str, object] = {"arg": ["-c", script]}
+        if len(script.encode()) > ARGUMENT_LIMIT:
+            how = {"arg": ["-c", FROM_STDIN], "input-data": base64.b64encode(script.encode()).decode()}
+        started = await self.ask("guest-exec", path=SHELL, **how, **{"capture-output": True})
         while not (status := await self.ask("guest-exec-status", pid=started["pid"]))["exited"]:
             await asyncio.sleep(max(DOUBT, patience))
             patience = 0.0
         return base64.b64decode(status.get("out-data", "")) + base64.b64decode(status.get("err-data", ""))
 
-    async def _watch_bell(self, on_start: Callable[[], None]) -> None:
-        while BEGINS in await asyncio.get_running_loop().sock_recv(self.bell, 64):
-            on_start()
-
     def read_bell(self) -> bytes:
-        """Read the unread bytes of the bell."""
         with suppress(OSError):
             return self.bell.recv(64)
         return b""
 
 
-def exec_arguments(script: str) -> dict[str, object]:
-    if len(script.encode()) <= ARGUMENT_LIMIT:
-        return {"arg": ["-c", script]}
-    return {"arg": ["-c", FROM_STDIN], "input-data": base64.b64encode(script.encode()).decode()}
-
-
 def boot_errors(tail: str) -> str:
-    """Return the errors of the guest's boot scripts."""
     return "; ".join(line.removeprefix("matrix: ") for line in tail.splitlines() if line.startswith("matrix: "))
 
 
 def panic_cause(tail: str) -> str:
-    """Return the console line with the cause of a kernel panic: the first trap, or the panic itself."""
     lines = [re.sub(r"^\[ *[\d.]+\] *", "", line) for line in tail.splitlines()]
     traps = [line for line in lines if re.match(r"BUG:|kernel BUG|Oops|int3:|general protection|invalid opcode", line)]
     return next(iter([*traps, *(line for line in lines if "Kernel panic" in line)]), "")
@@ -295,7 +264,6 @@ def panic_cause(tail: str) -> str:
 async def run_guest(
     vm: Vm, scratch: Path, start: argv.Start = argv.BOOT, back: DiskProvider = serve_disks
 ) -> AsyncIterator[Guest]:
-    """Start QEMU, by default with new, empty disks, and kill it at the end."""
     async with AsyncExitStack() as stack:
         console = stack.enter_context(open_nameless(scratch))
         log = os.open(f"/proc/self/fd/{console.fileno()}", os.O_WRONLY | os.O_APPEND)  # QEMU opens consoles write-only
@@ -305,16 +273,14 @@ async def run_guest(
         first, second, third, fourth, fifth = (end.fileno() for end in theirs)
         channels = argv.Channels(first, second, third, fourth, fifth, log, served.descriptors, served.locks)
         process = await spawn(argv.command(vm, channels, start), pass_fds=channels.all, output=log)
-        served.close_own_ends()
+        for end in (*served.own_ends, *theirs):  # so that each server ends with QEMU
+            end.close()
         guest = Guest(process, console, bell, orders, words, served)
         stack.push_async_callback(guest.close)
-        for end in theirs:
-            end.close()
         for watching in (guest.watch_process(), guest.watch_servers()):
             stack.callback(asyncio.create_task(watching).cancel)
         await guest.answer_within(guest.connect(qmp, agent), "QEMU did not answer", ANSWER_DEADLINE)
-        listener = asyncio.create_task(guest.watch_events())
-        stack.callback(listener.cancel)
+        stack.callback(asyncio.create_task(guest.watch_events()).cancel)
         yield guest
 
 

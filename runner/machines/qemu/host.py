@@ -23,13 +23,12 @@ from runner.machines.qemu.guest import run_guest
 from runner.machines.requirements import processor_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from runner.machines.qemu.appliance import Appliance
 
 KVM = Path("/dev/kvm")
 CPUINFO = Path("/proc/cpuinfo")
-#: Seconds for a boot with each accelerator.
 PROOF_DEADLINE = 30.0
 ACCELERATORS = ("kvm", "tcg")
 _EMULATED = "QEMU emulates (TCG), many times slower"
@@ -38,6 +37,11 @@ _EMULATED = "QEMU emulates (TCG), many times slower"
 def missing_programs(tools: Iterable[str]) -> list[str]:
     path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
     return [tool for tool in tools if shutil.which(tool, path=path) is None]
+
+
+def missing_tool_refusals(packages: Mapping[str, str]) -> list[Refusal]:
+    """Return refusals for missing programs, by the Debian package of each."""
+    return [Refusal(f"{tool} is not installed", f"apt install {packages[tool]}") for tool in missing_programs(packages)]
 
 
 @cache
@@ -53,8 +57,7 @@ def host() -> str:
 
 async def accelerator(base: Appliance, scratch: Path, notice: Callable[[str], None]) -> str:
     """Return `kvm` if the appliance boots with it, else `tcg`. The result is cached until host or QEMU change."""
-    chosen = os.environ.get("MATRIX_ACCEL")
-    if chosen:
+    if chosen := os.environ.get("MATRIX_ACCEL"):
         if chosen not in ACCELERATORS:
             raise HarnessBroken(f"MATRIX_ACCEL={chosen} is neither of {', '.join(ACCELERATORS)}")
         return chosen
@@ -86,10 +89,15 @@ def _explain_unavailable(*, cure: bool = False) -> str:
 
 
 def outlook() -> str:
-    """Describe the state of KVM without starting anything."""
-    if chosen := os.environ.get("MATRIX_ACCEL"):
-        return _describe_choice(chosen)
-    if not os.access(KVM, os.R_OK | os.W_OK):
+    chosen, is_usable = os.environ.get("MATRIX_ACCEL"), os.access(KVM, os.R_OK | os.W_OK)
+    setting = f"MATRIX_ACCEL={chosen}"
+    if chosen and chosen not in ACCELERATORS:
+        return f"cannot be used: {setting} is neither of {', '.join(ACCELERATORS)}"
+    if chosen == "kvm" and not is_usable:
+        return f"cannot be used, as {KVM} {'may not be opened' if KVM.exists() else 'is not there'}: {setting} needs it"
+    if chosen:
+        return f"not tried, because of {setting}"
+    if not is_usable:
         return _explain_unavailable(cure=True)
     with suppress(HarnessBroken):  # without QEMU there is no result
         match read_memory(_memory_file()):
@@ -98,15 +106,6 @@ def outlook() -> str:
             case "tcg":
                 return f"does not boot the appliance: {_EMULATED} ({_retry_hint()})"
     return "is there; the first run finds out whether it boots the appliance"
-
-
-def _describe_choice(accelerator: str) -> str:
-    setting = f"MATRIX_ACCEL={accelerator}"
-    if accelerator not in ACCELERATORS:
-        return f"cannot be used: {setting} is neither of {', '.join(ACCELERATORS)}"
-    if accelerator == "kvm" and not os.access(KVM, os.R_OK | os.W_OK):
-        return f"cannot be used, as {KVM} {'may not be opened' if KVM.exists() else 'is not there'}: {setting} needs it"
-    return f"not tried, because of {setting}"
 
 
 def expected_accelerator() -> str:
@@ -118,7 +117,11 @@ def expected_accelerator() -> str:
     with suppress(HarnessBroken):
         if found := read_memory(_memory_file()):
             return found
-    return "tcg" if _is_guest() else "kvm"
+    with suppress(OSError):
+        # In a virtual machine, nested KVM often opens but does not work.
+        if re.search(r"^flags\b.*\bhypervisor\b", CPUINFO.read_text(), re.MULTILINE):
+            return "tcg"
+    return "kvm"
 
 
 def is_known() -> bool:
@@ -127,13 +130,6 @@ def is_known() -> bool:
     with suppress(HarnessBroken):
         return read_memory(_memory_file()) is not None
     return True
-
-
-def _is_guest() -> bool:
-    """Return whether this host is a virtual machine, where nested KVM often opens but does not work."""
-    with suppress(OSError):
-        return re.search(r"^flags\b.*\bhypervisor\b", CPUINFO.read_text(), re.MULTILINE) is not None
-    return False
 
 
 def _memory_file() -> Path:
@@ -151,7 +147,6 @@ def read_memory(memory: Path) -> str | None:
 
 
 def identity() -> str:
-    """Return a hash of QEMU, processor, kernel and device, on which the result of the probe depends."""
     stat = KVM.stat()
     return recipe.digest(qemu_version(), host(), stat.st_rdev, stat.st_ino)
 
@@ -180,12 +175,11 @@ async def choose_accelerator(base: Appliance, scratch: Path) -> str | None:
 
 async def _boots(base: Appliance, scratch: Path, accel: str) -> bool:
     vm = argv.Vm(base, (), accel, 2, 2**29, ())
-    try:
+    with suppress(TimeoutError, HarnessBroken):
         async with asyncio.timeout(PROOF_DEADLINE), run_guest(vm, scratch) as guest:
             await guest.ask("guest-ping")
-    except (TimeoutError, HarnessBroken):
-        return False
-    return True
+            return True
+    return False
 
 
 #: An eighth of the memory is for the host, QEMU and the runner.
@@ -209,27 +203,20 @@ class Host:
 
 def this_host() -> Host:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return Host(memory, len(os.sched_getaffinity(0)), _locked())
-
-
-def _locked() -> int:
     home = template.home()
     mounts = os.fsdecode(Path("/proc/self/mounts").read_bytes())  # mount points may have any bytes
-    if not home.is_dir() or file_system_of(home.resolve(), mounts) not in _IN_MEMORY:
-        return 0
-    return sum(size for _, size, _ in template.list_templates())
+    in_memory = home.is_dir() and file_system_of(home.resolve(), mounts) in _IN_MEMORY
+    locked = sum(size for _, size, _ in template.list_templates()) if in_memory else 0
+    return Host(memory, len(os.sched_getaffinity(0)), locked)
 
 
 def file_system_of(path: Path, mounts: str) -> str:
     kinds = {}
     for line in filter(None, mounts.split("\n")):  # the kernel escapes only blanks, tabs, newlines and backslashes
         _, point, kind, *_ = line.split(" ")
-        kinds[Path(_unescaped(point))] = kind  # a later mount covers an earlier one
+        point = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), point)
+        kinds[Path(point)] = kind  # a later mount covers an earlier one
     return next((kinds[folder] for folder in (path, *path.parents) if folder in kinds), "")
-
-
-def _unescaped(point: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), point)
 
 
 def capacity_refusals(spec: RigSpec, host: Host) -> list[Refusal]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -21,8 +22,6 @@ Need = Literal["boot", "module", "work"]
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option of a kernel's configuration. Its name lacks the prefix CONFIG_."""
-
     name: str
     need: Need
     use: str
@@ -33,7 +32,6 @@ class Option:
 
     @property
     def boots(self) -> bool:
-        """Return whether the machine needs it to boot."""
         return self.need != "work"
 
 
@@ -107,8 +105,6 @@ _LINE = re.compile(r"^CONFIG_(\w+)=(\S.*)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """An option that an image lacks. `is_module`: it is a module, which does not suffice."""
-
     option: Option
     why: str
     is_module: bool = False
@@ -120,8 +116,6 @@ class Lack:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """An image and its configuration. `source` is empty if the configuration is unknown."""
-
     image: Path
     release: str
     modules: bool
@@ -130,7 +124,6 @@ class Kernel:
 
 
 def parse(config: str) -> dict[str, str]:
-    """Return the set options of a .config, without the prefix CONFIG_."""
     return dict(_LINE.findall(config))
 
 
@@ -150,7 +143,6 @@ def lacks(config: str, *, modules: bool) -> Iterator[Lack]:
 
 
 def inspect(image: Path) -> Kernel:
-    """Find the configuration of an image in it or beside it. Raise BadInput if it is no kernel image."""
     try:
         content = image.read_bytes()
     except OSError as error:
@@ -164,13 +156,14 @@ def inspect(image: Path) -> Kernel:
     if config := embedded_config(content):
         return Kernel(image, release, modules, "the image itself (IKCONFIG)", config)
     for path in config_paths(image, release):
-        if (config := _text(path)) and parse(config):
-            return Kernel(image, release, modules, str(path), config)
+        with suppress(OSError):
+            config = path.read_text(encoding="utf-8", errors="replace")
+            if parse(config):
+                return Kernel(image, release, modules, str(path), config)
     return Kernel(image, release, modules)
 
 
 def config_paths(image: Path, release: str) -> Iterator[Path]:
-    """Yield the possible paths of an image's configuration, of distributions and of build trees."""
     folder = image.absolute().parent
     yield folder / f"config-{release}"
     yield folder / "lib" / "modules" / release / "config"
@@ -188,12 +181,10 @@ def embedded_config(image: bytes) -> str:
 
 def _marked(kernel: bytes) -> str:
     start, end = (kernel.find(mark) for mark in _IKCONFIG)
-    if not 0 <= start < end:
-        return ""
-    try:
-        return zlib.decompress(kernel[start + len(_IKCONFIG[0]) : end], wbits=31).decode("utf-8", "replace")
-    except zlib.error:
-        return ""
+    with suppress(zlib.error):
+        if 0 <= start < end:
+            return zlib.decompress(kernel[start + len(_IKCONFIG[0]) : end], wbits=31).decode("utf-8", "replace")
+    return ""
 
 
 def _unpacked(image: bytes) -> bytes:
@@ -201,24 +192,12 @@ def _unpacked(image: bytes) -> bytes:
     with tempfile.TemporaryDirectory(prefix="matrix-kernel-") as folder:
         packed = Path(folder) / "packed"
         packed.write_bytes(recipe.kernel_payload(image))
-        if build.unpacker(packed) is None:
-            return b""
-        try:
-            with build.open_unpacked(packed) as stream:
-                return stream.read()
-        except (HarnessBroken, OSError):
-            return b""
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
+        with suppress(HarnessBroken, OSError), build.open_unpacked(packed) as stream:
+            return stream.read()
+    return b""
 
 
 def table() -> str:
-    """Format the options as the table of docs/reference/machines.md."""
     needs: Mapping[Need, str] = {"boot": "`y`", "module": "`y` or `m`", "work": "`y` or `m`, for this work only"}
     rows = (f"| `{option.text}` | {needs[option.need]} | {option.use} |" for option in OPTIONS)
     return "\n".join(("| option | value | use |", "| --- | --- | --- |", *rows))

@@ -1,9 +1,4 @@
-"""Virtual machines with physical disks of this host, passed on as open descriptors.
-
-QEMU gets no path, so it uses exactly the checked disks. It inherits their locks and exclusive openings: if the runner
-is killed, its descriptors close a moment before QEMU ends, and other programs (udev, mdadm, LVM) must not use the disks
-before that. With VFIO the host has no device for the disk, so QEMU inherits only the lock.
-"""
+"""Virtual machines that inherit the checked physical disks, their locks and exclusive openings as descriptors."""
 
 from __future__ import annotations
 
@@ -18,8 +13,9 @@ from typing import TYPE_CHECKING, ClassVar
 from runner.base.errors import BadInput
 from runner.hosts.operations import Descriptor
 from runner.hosts.reasons import plain_wwn
+from runner.machines.base import NO_OPTIONS
 from runner.machines.local import disk_model_refusals
-from runner.machines.qemu import NO_OPTIONS, Qemu
+from runner.machines.qemu import Qemu
 from runner.machines.qemu.argv import DiskProperties, PassedController
 from runner.machines.qemu.disk_files import DiskFiles
 
@@ -117,7 +113,6 @@ async def provide_leased_disks(
 
 
 def lock_descriptors(held: LeasedDisk) -> tuple[int, ...]:
-    """Return the descriptors of the lock and, if the host has the device, of the exclusive opening."""
     having = (held.lock,) if held.controller else (held.lock, held.opened)
     return tuple(grip.number for grip in having if isinstance(grip, Descriptor))
 

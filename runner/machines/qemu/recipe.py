@@ -1,8 +1,4 @@
-"""The recipe of the appliance: its packages, the files that it needs of them, and its key in the cache.
-
-The default suite is Debian 13 with its newer kernel and fio. Under TCG it boots as fast as Debian 12
-(`python -m bench.boot`).
-"""
+"""The recipe of the appliance: its packages, the files that it needs of them, and its key in the cache."""
 
 from __future__ import annotations
 
@@ -36,55 +32,24 @@ PACKAGES = (
 
 #: Parts of packages that the appliance does not need.
 EXCLUDED = (
-    "boot/",
-    "usr/lib/firmware/",
-    "usr/lib/python3",
-    "usr/lib/systemd/",
-    "usr/lib/udev/hwdb.d/",
-    "usr/share/bash-completion/",
-    "usr/share/bug/",
-    "usr/share/doc/",
-    "usr/share/i18n/",
-    "usr/share/info/",
-    "usr/share/lintian/",
-    "usr/share/locale/",
-    "usr/share/man/",
-    "usr/share/perl5/",
-    "usr/share/zoneinfo/",
-    "var/",
+    *("boot/", "usr/lib/firmware/", "usr/lib/python3", "usr/lib/systemd/", "usr/lib/udev/hwdb.d/"),
+    *("usr/share/bash-completion/", "usr/share/bug/", "usr/share/doc/", "usr/share/i18n/", "usr/share/info/"),
+    *("usr/share/lintian/", "usr/share/locale/", "usr/share/man/", "usr/share/perl5/", "usr/share/zoneinfo/", "var/"),
 )
 
 #: Folders of the kernel's module tree for storage work, without sound, graphics, network and others.
 MODULE_FOLDERS = (
-    "arch/",
-    "block/",
-    "crypto/",
-    "drivers/ata/",
-    "drivers/block/",
-    "drivers/char/",
-    "drivers/dax/",
-    "drivers/firmware/",
-    "drivers/md/",
-    "drivers/nvdimm/",
-    "drivers/nvme/",
-    "drivers/scsi/",
-    "drivers/target/",
-    "drivers/virtio/",
-    "fs/",
-    "lib/",
-    "mm/",
+    *("arch/", "block/", "crypto/", "drivers/ata/", "drivers/block/", "drivers/char/", "drivers/dax/"),
+    *("drivers/firmware/", "drivers/md/", "drivers/nvdimm/", "drivers/nvme/", "drivers/scsi/", "drivers/target/"),
+    *("drivers/virtio/", "fs/", "lib/", "mm/"),
 )
 #: Modules that the initramfs needs to mount the root file system.
 BOOT_MODULES = ("virtio_pci", "virtio_blk", "squashfs", "overlay", "virtio_console")
-#: Drivers of each bus.
 BUS_MODULES = {"virtio": (), "scsi": ("virtio_scsi", "sd_mod"), "sata": ("ahci", "sd_mod"), "nvme": ("nvme",)}
 #: Loaded into every template, but in a cold boot only on demand. RAID 4/5/6 benchmarks its parity algorithms for 0.4 to
 #: 0.6 s of emulated time. Clones save this time, and all of them use the same algorithm, while the result of a new
 #: benchmark on a busy host varies.
-TEMPLATE_MODULES = (
-    *("md_mod", "raid0", "raid1", "raid10", "raid456", "dm_mod"),
-    *("ext4", "xfs", "btrfs", "f2fs"),
-)
+TEMPLATE_MODULES = (*("md_mod", "raid0", "raid1", "raid10", "raid456", "dm_mod"), *("ext4", "xfs", "btrfs", "f2fs"))
 
 #: Parts of the kernel that start slowly under emulation and that storage tests do not need.
 SLOW_INITCALLS = (
@@ -107,8 +72,6 @@ KERNEL_WORDS = (
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """The suite of the programs, and the kernel: the suite's own, or a file."""
-
     suite: str
     image: Path | None = None
     #: The `kernel_key` of an image at the start of the run; empty: that of its content now.
@@ -128,47 +91,35 @@ def recipe_for(kernel: str | None) -> Recipe | None:
 
 
 def own_recipe(name: str, key: str = "") -> Recipe:
-    """Return the recipe of an image. With a key whose appliance is cached, the file need not exist."""
     return Recipe(SUITES[DEFAULT_KERNEL], Path(name).expanduser().absolute(), key)
 
 
 def guest_file(name: str) -> str:
-    """Return the text of a file for the appliance."""
     return files(__package__).joinpath("guest").joinpath(name).read_text(encoding="utf-8")
 
 
 def digest(*parts: object) -> str:
-    """Return a short hash that can name a folder."""
     return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()[:16]
 
 
 def userland_key(suite: str) -> str:
-    """Return the name of the half with the programs."""
     files = map(guest_file, ("init", "orders", "fstab"))
     return f"{suite}-{digest(BUILDER_VERSION, suite, PACKAGES, EXCLUDED, *files)}"
 
 
 def kernel_key(suite: str, image: Path | None) -> str:
-    """Return the name of the half with the kernel, from the content of an image and the stamps of its modules."""
     common = (BUILDER_VERSION, BOOT_MODULES, MODULE_FOLDERS, guest_file("early"))
     if image is None:
         return f"{suite}-kernel-{digest(*common, suite, KERNEL_PACKAGE)}"
     content = hashlib.sha256(image.read_bytes()).hexdigest()
-    return f"{OWN}{digest(*common, content, *module_stamps(image))}"
-
-
-def module_stamps(image: Path) -> list[tuple[str, int, int]]:
-    """Return name, size and time of every file in `lib/modules` beside an image."""
     root = image.parent / "lib" / "modules"
     found = ((path, path.stat()) for path in sorted(root.rglob("*")) if path.is_file())
-    return [(str(path.relative_to(root)), stat.st_size, stat.st_mtime_ns) for path, stat in found]
+    modules = [(str(path.relative_to(root)), stat.st_size, stat.st_mtime_ns) for path, stat in found]
+    return f"{OWN}{digest(*common, content, *modules)}"
 
 
 def merge_usr(name: str) -> str:
-    """Return a package's path with /bin, /sbin and /lib merged into /usr; empty for these folders themselves.
-
-    Newer packages have them as links, older ones as folders; the builder creates the links.
-    """
+    """Return a package's path with /bin, /sbin and /lib merged into /usr; empty for these folders themselves."""
     clean = name.removeprefix("./").rstrip("/")
     first, below, _ = clean.partition("/")
     if first not in {"bin", "sbin", "lib", "lib32", "lib64", "libx32"}:
@@ -178,15 +129,10 @@ def merge_usr(name: str) -> str:
 
 def is_wanted(path: str) -> bool:
     """Return whether the appliance needs this path (after `merge_usr`)."""
-    if path.startswith("usr/lib/modules/"):
-        return is_wanted_module(path.removeprefix("usr/lib/modules/").partition("/")[2])
+    if path.startswith("usr/lib/modules/"):  # below RELEASE: lists and storage drivers
+        folder, _, rest = path.removeprefix("usr/lib/modules/").partition("/")[2].partition("/")
+        return folder.startswith("modules.") or (folder == "kernel" and f"{rest}/".startswith(MODULE_FOLDERS))
     return bool(path) and not f"{path}/".startswith(EXCLUDED) and not path.startswith("usr/lib/python3")
-
-
-def is_wanted_module(path: str) -> bool:
-    """Return whether the appliance needs this path below `lib/modules/RELEASE`: lists and storage drivers."""
-    folder, _, rest = path.partition("/")
-    return folder.startswith("modules.") or (folder == "kernel" and f"{rest}/".startswith(MODULE_FOLDERS))
 
 
 def kernel_release(image: bytes) -> str | None:
@@ -204,19 +150,11 @@ def kernel_payload(image: bytes) -> bytes:
 
 
 def load_order(dependencies: str, wanted_names: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """Return the paths of modules in the order for `insmod`, and the names of missing (built-in) ones.
-
-    `dependencies` is the text of `modules.dep`, which lists the dependencies of each module, last first.
-    """
+    """Return the paths of modules in the order for `insmod`, by `modules.dep`, and the names of missing ones."""
     table = {line.partition(":")[0]: line.partition(":")[2].split() for line in dependencies.splitlines()}
-    by_name = {module_name(path): path for path in table}
+    by_name = {Path(path).name.partition(".")[0].replace("-", "_"): path for path in table}
     order: dict[str, None] = {}
     for name in wanted_names:
         if name in by_name:
             order.update(dict.fromkeys([*reversed(table[by_name[name]]), by_name[name]]))
     return list(order), [name for name in wanted_names if name not in by_name]
-
-
-def module_name(path: str) -> str:
-    """Return the name of a module file for `modprobe`."""
-    return Path(path).name.partition(".")[0].replace("-", "_")

@@ -32,21 +32,17 @@ ANSWER_DEADLINE = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A time of the guest's clock, between two times of the runner's clock."""
-
     asked: float
     guest: float
     answered: float
 
 
 def pace(first: Reading, second: Reading) -> tuple[float, float]:
-    """Return the least and the most seconds of the guest in one second of the host."""
     gone = second.guest - first.guest
     return gone / (second.answered - first.asked), gone / (second.asked - first.answered)
 
 
 def clock_error(first: Reading, second: Reading) -> str:
-    """Return the error of the guest's clock; empty if two readings are consistent with the right rate."""
     least, most = pace(first, second)
     if least <= 1 + TOLERANCE and most >= 1 - TOLERANCE:
         return ""
@@ -67,7 +63,6 @@ async def _read(guest: Guest) -> Reading:
     return Reading(asked, float(output.split()[-1]), time.monotonic())
 
 
-#: Working directories that are created at a time.
 WORK_FOLDERS = 32
 BOOT_DEADLINE = 120.0
 #: Prints the missing modules. It checks loaded modules and personalities of md without starting a process. Without a
@@ -102,25 +97,16 @@ def disk_names(count: int) -> tuple[str, ...]:
 class QemuRig:
     def __init__(self, guest: Guest, vm: Vm, facts: Mapping[str, str]) -> None:
         self.guest = guest
-        self._facts = dict(facts)
+        self.facts = dict(facts)
+        self.disks = disk_names(len(vm.disks))
         self._armed: tuple[Fault, ...] = ()
         self._script_cache = ScriptCache()
         self._scripts = 0
-        self._disks = disk_names(len(vm.disks))
-
-    @property
-    def disks(self) -> tuple[str, ...]:
-        return self._disks
-
-    @property
-    def facts(self) -> Mapping[str, str]:
-        return self._facts
 
     def disk_reports(self) -> tuple[Report, ...]:
         return self.guest.served.reports()
 
     def arm(self, faults: Sequence[Fault]) -> None:
-        """Keep the faults until the bell rings."""
         self._armed = tuple(faults)
 
     def _strike(self) -> None:
@@ -129,19 +115,18 @@ class QemuRig:
         self._armed = ()
 
     async def reboot(self) -> None:
-        if self._facts["up"] != "cold boot":
+        if self.facts["up"] != "cold boot":
             raise HarnessBroken("a clone cannot boot again", resolution="start the machine with --cold")
         await self.guest.reset()
         await wait_for_boot(self.guest)
-        await self.guest.stay_up()
+        # QEMU ends at the next reset. During a boot the BIOS resets once, so this comes after it.
+        await self.guest.command("set-action", reboot="shutdown")
         self._script_cache, self._scripts = ScriptCache(), 0
-        self._facts |= await ask_facts(self.guest)
+        self.facts |= await ask_facts(self.guest)
 
     async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
-        mark, enter = (
-            secrets.token_hex(16),
-            f"export MATRIX_BELL=/dev/matrix-bell && {enter_work_folder(self._scripts)}",
-        )
+        mark = secrets.token_hex(16)
+        enter = f"export MATRIX_BELL=/dev/matrix-bell && {enter_work_folder(self._scripts)}"
         self._scripts += 1
         script = shell.pack(steps, mark, enter, self._script_cache.words)
         try:
@@ -167,10 +152,7 @@ class QemuRig:
 
 
 def enter_work_folder(number: int) -> str:
-    """Return shell text that enters an empty working directory. Those before this number are used.
-
-    A static busybox starts three times faster on an emulated processor than coreutils.
-    """
+    """Return shell text that enters an unused working directory. A static busybox starts fastest under emulation."""
     where = "/run/matrix/trial"
     to_it = f"cd {where}/{number % WORK_FOLDERS}"
     made = f"busybox rm -rf {where} && busybox mkdir -p {where}/{{0..{WORK_FOLDERS - 1}}} && {to_it}"

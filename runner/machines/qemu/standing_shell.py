@@ -49,12 +49,10 @@ def _bare(text: str) -> str:
     return _HEAD.sub("", text, count=1) if text.startswith("#") else text
 
 
-#: The limit for the output of a script.
 MOST = 16 * 2**20
 CHUNK = 2**16
 #: The status of an order whose output would be lost.
 OUTPUT_LOST = 75
-#: The answer to an order when the shell is dead.
 GONE = b"gone"
 
 
@@ -98,7 +96,6 @@ class OrderChannel:
         end.setblocking(False)
         self._received = b""
         self._number = 0
-        #: The last order; its result is its exit status.
         self._last: asyncio.Task[int] | None = None
 
     async def is_free(self, patience: float) -> bool:
@@ -118,7 +115,6 @@ class OrderChannel:
         return self._last
 
     async def forget(self) -> None:
-        """Forget the last order, because its shell no longer exists."""
         if self._last:
             self._last.cancel()
             await asyncio.gather(self._last, return_exceptions=True)

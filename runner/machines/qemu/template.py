@@ -1,15 +1,9 @@
-"""Templates: a machine boots once and is saved, and every further one is its clone, ready in a tenth of a second.
-
-The guest's memory is a file, which clones map copy-on-write. The rest of the state is a small second file. The disks
-are empty while the template is saved, and each clone gets its own empty disks, so the guest's cache of them is valid.
-Physical disks can replace them, because the guest has not opened a disk and so has nothing of it in its cache.
-"""
+"""Templates: a machine boots once and is saved with empty disks. Its clones map its memory, and are ready at once."""
 
 from __future__ import annotations
 
 import json
 import os
-import time
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -37,14 +31,11 @@ RESTORE_DEADLINE = 60.0
 
 
 def key(vm: Vm, qemu: str, host: str) -> str:
-    """Return the name of a template, from everything in the guest's memory: for example, this build of the appliance.
-
-    `host` is the part of the host that the guest sees, mainly its processor.
-    """
+    """Return the name of a template, from everything in the guest's memory; `host` is what it sees of the host."""
     disks = [(disk.bus, disk.size, disk.physics.rotation if disk.physics else None) for disk in vm.disks]
     return recipe.digest(
         VERSION, vm.appliance.key, vm.appliance.build, qemu, host, vm.accel, vm.cpus, vm.memory, disks,
-        sorted(vm.modules), vm.appliance.words, FACTS, rig.WITHOUT, *vm.passed,
+        sorted(vm.modules), recipe.KERNEL_WORDS, FACTS, rig.WITHOUT, *vm.passed,
     )  # fmt: skip
 
 
@@ -53,7 +44,6 @@ def home() -> Path:
 
 
 def is_complete(folder: Path) -> bool:
-    """Return whether a template is complete: its manifest, written last, matches its files."""
     try:
         manifest = json.loads((folder / "manifest.json").read_text())
         right_size: bool = (folder / "memory").stat().st_size == manifest["memory"]
@@ -64,7 +54,7 @@ def is_complete(folder: Path) -> bool:
 
 async def make(vm: Vm, folder: Path, scratch: Path) -> None:
     memory = folder / "memory"
-    async with run_guest(vm, scratch, argv.Template(memory)) as guest:
+    async with run_guest(vm, scratch, argv.Start(memory)) as guest:
         await rig.wait_for_boot(guest)
         facts = await rig.ask_facts(guest)
         await save(guest, folder / "state")
@@ -83,7 +73,6 @@ async def save(guest: Guest, target: Path) -> None:
 
 
 async def migrate(guest: Guest, command: str, descriptor: int) -> None:
-    """Pass an open file to QEMU and migrate the state to it, or from it."""
     guest.qmp.send_fd_scm(descriptor)
     await guest.command("getfd", fdname="state")
     await guest.command(command, uri="fd:state")
@@ -93,7 +82,6 @@ async def migrate(guest: Guest, command: str, descriptor: int) -> None:
 async def restore(
     vm: Vm, name: str, scratch: Path, back: DiskProvider = serve_disks
 ) -> AsyncIterator[tuple[Guest, dict[str, Any]]]:
-    """Start a clone of the template of this name. Create the template if it is missing."""
     folder = home() / name
     # The lock comes before the check of the template, so that it cannot be pruned between check and use.
     async with shared_lock(use_lock(folder)):
@@ -102,7 +90,7 @@ async def restore(
             facts = json.loads((folder / "manifest.json").read_text())["facts"]
             os.utime(folder)
         prune()
-        async with run_guest(vm, scratch, argv.Clone(folder / "memory"), back) as guest:
+        async with run_guest(vm, scratch, argv.Start(folder / "memory", is_clone=True), back) as guest:
             with file_errors_as_loss(folder):
                 await resume(guest, folder / "state")
             yield guest, facts
@@ -110,7 +98,6 @@ async def restore(
 
 @contextmanager
 def file_errors_as_loss(folder: Path) -> Iterator[None]:
-    """Turn file errors of a template into a template that does not start."""
     try:
         yield
     except OSError as error:
@@ -142,7 +129,3 @@ def list_templates() -> Iterator[tuple[float, int, Path]]:
         with suppress(OSError):
             if not folder.name.startswith("."):
                 yield folder.stat().st_mtime, sum(path.stat().st_blocks * 512 for path in folder.iterdir()), folder
-
-
-def format_elapsed(start: float) -> str:
-    return f"{time.monotonic() - start:.3f}"

@@ -1,9 +1,4 @@
-"""The machine `vagrant`: an unchanged distribution on libvirt, from a box built here or the user's own.
-
-A boot takes half a minute or, emulated, more. So a machine stays up for all stacks with the same specification. After
-the tear-down scripts the runner empties its disks, which are files on the host. After an error the machine is removed.
-Stacks that run in parallel have separate machines.
-"""
+"""The machine `vagrant`: a distribution on libvirt. It boots slowly, so it stays up for equal stacks."""
 
 from __future__ import annotations
 
@@ -11,13 +6,13 @@ import asyncio
 import os
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from runner.base import process
 from runner.base.errors import HarnessBroken
 from runner.base.process import run_to_end
 from runner.language.matrix import SUITES
-from runner.machines.base import MachineOptions, Refusal
+from runner.machines.base import NO_OPTIONS, ConfiguredMachine, Refusal
 from runner.machines.qemu import host, recipe
 from runner.machines.qemu.appliance import provide as appliance
 from runner.machines.qemu.host import capacity_refusals, crowding_notice, max_machines, this_host
@@ -32,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from runner.machines.base import Rig, RigSpec
+    from runner.machines.base import MachineOptions, Rig, RigSpec
     from runner.machines.vagrant.rig import DiskProvider, RunningMachine
 
 #: Programs of this host, and the Debian package of each.
@@ -49,52 +44,38 @@ TOOLS = {
 PLUGIN = "vagrant-libvirt"
 #: Free PCI slots for disks.
 MOST_VIRTIO = 20
-NO_OPTIONS = MachineOptions()
 
 
 @dataclass
 class IdleMachine:
-    """A machine that stays up between two stacks."""
-
     spec: RigSpec
     up: RunningMachine
     stack: AsyncExitStack
 
 
-class Vagrant:
+class Vagrant(ConfiguredMachine):
     name: ClassVar[str] = "vagrant"
-    disposable: ClassVar[bool] = False
     zeroed: ClassVar[bool] = True
     brings_disks: ClassVar[bool] = True
-    synthetic: ClassVar[bool] = False
 
     def __init__(self, options: MachineOptions = NO_OPTIONS) -> None:
-        self.options = options
+        super().__init__(options)
         self._serve_disks: DiskProvider = serve_disks
         self._idle: list[IdleMachine] = []
-        self._notices: set[str] = set()
         #: Limits parallel boots to one for each processor, because boots have a deadline.
         self._boots = asyncio.Semaphore(this_host().cpus)
         #: Cached, because Vagrant takes a second or two to answer.
         self._host: list[Refusal] | None = None
 
-    @classmethod
-    def from_options(cls, options: MachineOptions) -> Self:
-        return cls(options)
-
     def refusals(self, spec: RigSpec) -> list[Refusal]:
         if self._host is None:
             self._host = tool_refusals()
-        absent = host.missing_programs(DISK_TOOLS) if any(disk.physics for disk in spec.disks) else []
-        tools = [Refusal(f"{tool} is not installed", f"apt install {DISK_TOOLS[tool]}") for tool in absent]
-        boxes = box.refusals(spec.kernel) if not self.kernel_refusal(spec.kernel or "") else []
-        return [*self._host, *tools, *boxes, *self._spec_refusals(spec), *capacity_refusals(spec, this_host())]
-
-    def _spec_refusals(self, spec: RigSpec) -> list[Refusal]:
-        refused = []
-        if spec.kernel and (why := self.kernel_refusal(spec.kernel)):
-            refused.append(Refusal(why, f"one of {', '.join(SUITES)}, or run it on qemu"))
-        return [*refused, *spec_refusals(spec)]
+        tools = host.missing_tool_refusals(DISK_TOOLS) if any(disk.physics for disk in spec.disks) else []
+        if why := self.kernel_refusal(spec.kernel or ""):
+            kernel = [Refusal(why, f"one of {', '.join(SUITES)}, or run it on qemu")]
+        else:
+            kernel = box.refusals(spec.kernel)
+        return [*self._host, *tools, *kernel, *spec_refusals(spec), *capacity_refusals(spec, this_host())]
 
     def kernel_refusal(self, kernel: str) -> str:
         if kernel and box.user_box():
@@ -106,7 +87,6 @@ class Vagrant:
 
     @asynccontextmanager
     async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[Rig]:
-        """Use an idle machine, or create one."""
         machine = await self._take(spec, scratch)
         try:
             disks = await asyncio.to_thread(machine.up.disks)
@@ -133,7 +113,7 @@ class Vagrant:
         return self._idle.pop() if self._idle else await self._create(spec, scratch)
 
     async def _create(self, spec: RigSpec, scratch: Path) -> IdleMachine:
-        self._notice_once(crowding_notice(spec, this_host()))
+        self.notice_once(crowding_notice(spec, this_host()))
         driver = await self._driver(scratch)
         order = Order(spec, await box.provide(spec.kernel, self.options.progress), driver, scratch, self._serve_disks)
         stack = AsyncExitStack()
@@ -150,13 +130,8 @@ class Vagrant:
         assert made is not None  # noqa: S101 - for the type checker; the usual kernel has one
         if chosen:
             return "kvm" if chosen == "kvm" else "qemu"
-        accel = await host.accelerator(await appliance(made, self.options.progress), scratch, self._notice_once)
+        accel = await host.accelerator(await appliance(made, self.options.progress), scratch, self.notice_once)
         return "kvm" if accel == "kvm" else "qemu"
-
-    def _notice_once(self, message: str) -> None:
-        if message and message not in self._notices:
-            self._notices.add(message)
-            self.options.notice(message)
 
 
 def _kind(spec: RigSpec) -> RigSpec:
@@ -165,18 +140,14 @@ def _kind(spec: RigSpec) -> RigSpec:
 
 
 def tool_refusals() -> list[Refusal]:
-    absent = host.missing_programs(TOOLS)
-    refused = [Refusal(f"{tool} is not installed", f"apt install {TOOLS[tool]}") for tool in absent]
-    if VAGRANT not in absent and PLUGIN not in list_plugins():
-        refused.append(Refusal(f"the Vagrant plugin {PLUGIN} is not installed", f"apt install {PLUGIN}"))
+    absent, refused = host.missing_programs(TOOLS), host.missing_tool_refusals(TOOLS)
+    if VAGRANT not in absent:
+        quiet, plugins = {**os.environ, "VAGRANT_HOME": str(home()), "VAGRANT_CHECKPOINT_DISABLE": "1"}, ""
+        with suppress(HarnessBroken):
+            plugins = process.run([VAGRANT, "plugin", "list"], env=quiet).stdout
+        if PLUGIN not in plugins:
+            refused.append(Refusal(f"the Vagrant plugin {PLUGIN} is not installed", f"apt install {PLUGIN}"))
     return [*refused, *([] if libvirt.VIRSH in absent else libvirt.refusals())]
-
-
-def list_plugins() -> str:
-    quiet = {**os.environ, "VAGRANT_HOME": str(home()), "VAGRANT_CHECKPOINT_DISABLE": "1"}
-    with suppress(HarnessBroken):
-        return process.run([VAGRANT, "plugin", "list"], env=quiet).stdout
-    return ""
 
 
 def spec_refusals(spec: RigSpec) -> list[Refusal]:

@@ -6,10 +6,9 @@ import asyncio
 import json
 import os
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
-
-from pydantic import BaseModel, ConfigDict
 
 from runner.base import process
 from runner.base.errors import HarnessBroken
@@ -19,13 +18,12 @@ from runner.machines.base import Refusal
 from runner.machines.qemu.recipe import DEFAULT_KERNEL
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
-    from runner.machines.base import Progress, RigSpec
+    from runner.machines.base import Progress
     from runner.machines.qemu.argv import DiskProperties
     from runner.simdisks.disk import Disk
 
-#: The folder of the `Vagrantfile` and of its scripts.
 HOME = shipped("vagrant").resolve()
 BUILD = HOME / "box/build"
 #: Environment variable with the name of the user's own box, which Vagrant knows or can fetch.
@@ -61,19 +59,14 @@ async def provide(kernel: str | None, progress: Progress) -> Box:
 
 
 async def _build(release: str, progress: Progress) -> Path:
-    """Run the build script and pass on its progress. It ends with this process."""
-    words = ["sh", "-c", 'exec "$@" 2>&1', "sh", str(BUILD), "--suite", release]
-    child = await process.spawn(words, output=asyncio.subprocess.PIPE)
     output: list[str] = []
-    try:
-        while child.stdout and (line := (await child.stdout.readline()).decode(errors="replace").rstrip("\n")):
-            if match := _PROGRESS.match(line):
-                progress(f"box: {match['brief']}", int(match["percent"]) / 100)
-            output.append(line)
-        status = await child.wait()
-    finally:
-        await process.kill(child)
-    if status:
+
+    def note(line: str) -> None:
+        output.append(line)
+        if match := _PROGRESS.match(line):
+            progress(f"box: {match['brief']}", int(match["percent"]) / 100)
+
+    if await run_with_lines([str(BUILD), "--suite", release], note):
         raise HarnessBroken(
             "the box cannot be built",
             details="\n".join(output[-EVIDENCE_LINES:]),
@@ -82,65 +75,56 @@ async def _build(release: str, progress: Progress) -> Path:
     return Path(output[-1])
 
 
+async def run_with_lines(argv: Sequence[str], on_line: Callable[[str], None]) -> int:
+    """Run a program, pass on the lines of its output and errors, and return its status. It ends with this process."""
+    child = await process.spawn(["sh", "-c", 'exec "$@" 2>&1', "sh", *argv], output=asyncio.subprocess.PIPE)
+    try:
+        async for line in read_lines(child.stdout):
+            on_line(line)
+        return await child.wait()
+    finally:
+        await process.kill(child)
+
+
+async def read_lines(stream: asyncio.StreamReader | None) -> AsyncIterator[str]:
+    """Yield lines without Vagrant's progress, which it prints thousands of times without a line break."""
+    left = ""
+    while stream and (chunk := await stream.read(2**16)):
+        *whole, left = (left + chunk.decode(errors="replace")).replace("\r", "\n").split("\n")
+        for line in whole:
+            if line.strip() and "Progress:" not in line:
+                yield line
+    if left.strip():
+        yield left
+
+
 #: Vagrant's name of the one machine of a rig.
 NODE = "node"
-#: The file that the Vagrantfile reads.
 PLAN = "machines.json"
-_MIB = 2**20
 #: Memory for systemd, udev and sshd of the box. A rig's memory is for trials alone.
-OWN_MEMORY = 256 * _MIB
+OWN_MEMORY = 256 * 2**20
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+@dataclass(frozen=True, slots=True)
+class ServedDisk:
+    """A disk as the Vagrantfile reads it."""
 
-
-class ServedDisk(_Part):
     bus: Literal["virtio", "scsi", "sata"]
     serial: str
     socket: str
-    discard: Literal["unmap", "ignore"] = "unmap"
-    errors: Literal["enospace"] = "enospace"
     cache: Literal["writeback", "unsafe"]
     #: Revolutions a minute for the kernel; 1: not rotating; None: not set.
     rotation: int | None = None
+    discard: Literal["unmap", "ignore"] = "unmap"
+    errors: Literal["enospace"] = "enospace"
 
 
-class Node(_Part):
-    name: str = NODE
-    cpus: int
-    memory: int
-    disks: tuple[ServedDisk, ...]
-
-
-class Network(_Part):
-    name: str
-    address: str
-
-
-class Box(_Part):
+@dataclass(frozen=True, slots=True)
+class Box:
     """A box, with a catalogue if it is built here. Vagrant knows the user's own box by its name."""
 
     name: str
     catalogue: str | None = None
-
-
-class Plan(_Part):
-    box: str
-    catalogue: str | None
-    uri: str
-    driver: Literal["kvm", "qemu"]
-    prefix: str
-    description: str
-    pool: str
-    network: Network
-    #: Security models that are switched off for the machine, because they would block the sockets.
-    unconfined: tuple[str, ...]
-    machines: tuple[Node, ...]
-
-
-def node(spec: RigSpec, disks: Sequence[ServedDisk]) -> Node:
-    return Node(cpus=spec.cpus, memory=(spec.memory + OWN_MEMORY) // _MIB, disks=tuple(disks))
 
 
 def temporary_disk(disk: Disk, number: int, socket: Path) -> ServedDisk:
@@ -172,7 +156,6 @@ def bus_of(disk: Disk) -> Literal["virtio", "scsi", "sata"]:
 
 
 def serial(number: int) -> str:
-    """Return the serial number that identifies a disk in the machine."""
     return f"matrix-{number}"
 
 
@@ -193,6 +176,5 @@ done
 
 
 def parse_names(output: str, count: int) -> tuple[str, ...]:
-    """Parse the output of `FIND`. The name of a missing disk is empty."""
     names = dict(line.split(" ", 1) for line in output.splitlines() if line.startswith("matrix-"))
     return tuple(names.get(serial(number), "").strip() for number in range(count))

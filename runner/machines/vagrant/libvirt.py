@@ -22,7 +22,7 @@ from runner.base import process
 from runner.base.errors import HarnessBroken
 from runner.base.files import cache_dir, open_lock_file, try_lock
 from runner.machines.base import Leftover, Refusal
-from runner.machines.vagrant.box import NODE, Network
+from runner.machines.vagrant.box import NODE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -78,7 +78,6 @@ def refusals() -> list[Refusal]:
 
 
 def explain_unreachable(complaint: str, *, systemd: bool) -> tuple[str, str]:
-    """Return why libvirt does not answer, and what to do."""
     why = complaint.strip().splitlines()[-1].removeprefix("error: ") if complaint.strip() else "no reason was given"
     if re.search("authenti|permission denied|polkit", complaint, re.IGNORECASE):
         return f"this user may not use libvirt: {why}", "sudo adduser $USER libvirt, then log in again"
@@ -86,39 +85,35 @@ def explain_unreachable(complaint: str, *, systemd: bool) -> tuple[str, str]:
     return f"libvirt does not answer at {uri()}: {why}", f"apt install libvirt-daemon-system, or start it: {start}"
 
 
-def prepare() -> Network:
-    """Ensure that the pool and the network are active. Only one process may call it at a time."""
+def prepare() -> str:
+    """Ensure that the pool and the network are active; return its address. Only one process may call it at a time."""
     if POOL not in _names(run_virsh("pool-list", "--all", "--name")):
         run_virsh("pool-define-as", POOL, "dir", "--target", POOL_FOLDER)
     if POOL not in _names(run_virsh("pool-list", "--name")):
         run_virsh("pool-build", POOL)
         run_virsh("pool-start", POOL)
     if NETWORK not in _names(run_virsh("net-list", "--all", "--name")):
-        run_virsh("net-define", "/dev/stdin", stdin=network_xml(free_subnet(_routes())))
+        routes = process.run(["ip", "-4", "-o", "route", "show", "table", "all"]).stdout
+        run_virsh("net-define", "/dev/stdin", stdin=network_xml(free_subnet(routes)))
     if NETWORK not in _names(run_virsh("net-list", "--name")):
         run_virsh("net-start", NETWORK)
-    return Network(name=NETWORK, address=parse_address(run_virsh("net-dumpxml", NETWORK)))
+    return parse_address(run_virsh("net-dumpxml", NETWORK))
 
 
 def _names(listing: str) -> frozenset[str]:
     return frozenset(filter(None, map(str.strip, listing.splitlines())))
 
 
-def _routes() -> str:
-    return process.run(["ip", "-4", "-o", "route", "show", "table", "all"]).stdout
-
-
 def free_subnet(routes: str) -> ipaddress.IPv4Network:
-    """Return the first subnet without a route on the host."""
     taken = [
         ipaddress.IPv4Network(word, strict=False)
         for line in routes.splitlines()
         for word in line.split()[:2]
         if re.fullmatch(r"\d+(\.\d+){3}(/\d+)?", word)
     ]
-    for subnet in SUBNETS:
-        if not any(subnet.overlaps(other) for other in taken):
-            return subnet
+    free = (subnet for subnet in SUBNETS if not any(map(subnet.overlaps, taken)))
+    if subnet := next(free, None):
+        return subnet
     raise HarnessBroken(
         "no subnet is free for the libvirt network of this program",
         details=f"{SUBNETS[0]} to {SUBNETS[-1]} all have routes",
@@ -146,10 +141,6 @@ def parse_address(xml: str) -> str:
 def security_models() -> tuple[str, ...]:
     """Return the active security models, whose rules would block the sockets of disks."""
     return tuple(model for model in ("apparmor", "selinux") if f"<model>{model}</model>" in run_virsh("capabilities"))
-
-
-def qemu_user() -> int:
-    return parse_qemu_user(run_virsh("capabilities"))
 
 
 def parse_qemu_user(capabilities: str) -> int:
@@ -180,17 +171,13 @@ def describe_state(domain: str) -> str:
 
 
 def carries_mark(domain: str, mark: str) -> bool | None:
-    """Return whether a domain has this mark in its description; None: there is no such domain."""
     if domain not in _names(run_virsh("list", "--all", "--name")):
         return None
     return f"<description>{escape(mark)}</description>" in virsh("dumpxml", domain).stdout
 
 
 def remove_domain(domain: str) -> None:
-    """Remove a domain in any state, and its volumes in the pool.
-
-    The volumes go first: as long as the domain exists, a later clean-up finds it and its volumes.
-    """
+    """Remove a domain in any state. Its volumes go first: a later clean-up finds them only by the domain."""
     virsh("destroy", domain)
     for volume in volumes_of(domain, _list_volumes()):
         run_virsh("vol-delete", "--pool", POOL, volume)
@@ -229,11 +216,8 @@ PREFIX = "matrix-"
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    #: Prefix of all names in
     prefix: str
-    #: The mark in the machine's description.
     mark: str
-    #: The run of the machine.
     run: str
     #: The folder with the sockets of its disks.
     sockets: str
@@ -284,19 +268,14 @@ def remove_record(record: Record, folder: Path) -> None:
 
 
 def sweep(*, dry: bool = False) -> Iterator[Leftover]:
-    for folder in _folders():
+    for folder in sorted(home().glob("*/")):
         with ExitStack() as stack:
             if record := _take_record(folder, stack):
                 title = f"machine {record.domain} of {record.run}"
                 yield Leftover(f"{title}: its process is gone") if dry else _remove(record, folder, title)
 
 
-def _folders() -> list[Path]:
-    return sorted(home().glob("*/"))
-
-
 def _take_record(folder: Path, stack: ExitStack) -> Record | None:
-    """Lock and return the record of a folder, unless another process has the lock."""
     with _exclude_others():
         try:
             lock = stack.enter_context(open_lock_file(folder / LOCK))
@@ -327,23 +306,18 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def read_record(folder: Path) -> Record | None:
-    try:
+    with suppress(OSError, ValueError, TypeError):
         return Record(**json.loads((folder / RECORD).read_text()))
-    except (OSError, ValueError, TypeError):
-        return None
+    return None
 
 
 def upload_was_interrupted(folder: Path) -> bool:
-    """Return whether an upload of a box to the pool has begun and not ended."""
     return (folder / NOTE).exists()
 
 
 @contextmanager
 def note_upload(box: str, folder: Path) -> Iterator[None]:
-    """Note that the first machine of a box uploads it, and remove what a killed process has uploaded.
-
-    The note has the box and its complete volumes, of other versions. Only one process may call it at a time.
-    """
+    """Note that the first machine of a box uploads it, beside other versions; remove what a killed one has uploaded."""
     note = folder / NOTE
     if note.exists():
         interrupted, *whole = note.read_text().splitlines()

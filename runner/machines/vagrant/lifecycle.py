@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import time
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from runner.base.process import run_to_end
 from runner.machines.base import RigLost
 from runner.machines.vagrant import box as boxes
 from runner.machines.vagrant import libvirt
-from runner.machines.vagrant.box import PLAN, Plan, node
+from runner.machines.vagrant.box import NODE, PLAN
 from runner.machines.vagrant.libvirt import note_upload, record_machine, upload_was_interrupted, write_atomically
 from runner.machines.vagrant.rig import RunningMachine, connection_command, enter_command
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from runner.machines.base import Progress, RigSpec
-    from runner.machines.vagrant.box import Box, Network, ServedDisk
+    from runner.machines.vagrant.box import Box, ServedDisk
     from runner.machines.vagrant.libvirt import Record
     from runner.machines.vagrant.rig import DiskProvider
 
@@ -53,43 +54,25 @@ def command(folder: Path, *words: str) -> list[str]:
         "VAGRANT_HOME": str(home()),
         "VAGRANT_NO_COLOR": "1",
     }
-    merged = ("sh", "-c", 'exec "$@" 2>&1', "sh")
-    return [*merged, "env", *(f"{name}={value}" for name, value in environment.items()), VAGRANT, *words]
+    return ["env", *(f"{name}={value}" for name, value in environment.items()), VAGRANT, *words]
 
 
 async def vagrant(folder: Path, *words: str, deadline: float, on_line: Callable[[str], None] = lambda _: None) -> str:
-    """Run Vagrant and return its output. It ends with this process."""
-    child = await process.spawn(command(folder, *words), output=asyncio.subprocess.PIPE)
     output: list[str] = []
+
+    def note(line: str) -> None:
+        output.append(line)
+        on_line(line)
+
     try:
         async with asyncio.timeout(deadline):
-            async for line in read_lines(child.stdout):
-                output.append(line)
-                on_line(line)
-            status = await child.wait()
+            status = await boxes.run_with_lines(command(folder, *words), note)
+        why = f"failed with status {status}" if status else ""
     except TimeoutError:
-        raise RigLost(f"vagrant {words[0]} did not end within {deadline:g} s", tail=tail(output)) from None
-    finally:
-        await process.kill(child)
-    if status:
-        raise RigLost(f"vagrant {words[0]} failed with status {status}", tail=tail(output))
+        why = f"did not end within {deadline:g} s"
+    if why:
+        raise RigLost(f"vagrant {words[0]} {why}", tail="\n".join(output[-EVIDENCE_LINES:]))
     return "\n".join(output)
-
-
-async def read_lines(stream: asyncio.StreamReader | None) -> AsyncIterator[str]:
-    """Yield Vagrant's lines without its progress, which it prints thousands of times without a line break."""
-    left = ""
-    while stream and (chunk := await stream.read(2**16)):
-        *whole, left = (left + chunk.decode(errors="replace")).replace("\r", "\n").split("\n")
-        for line in whole:
-            if line.strip() and "Progress:" not in line:
-                yield line
-    if left.strip():
-        yield left
-
-
-def tail(output: list[str]) -> str:
-    return "\n".join(output[-EVIDENCE_LINES:])
 
 
 @dataclass(frozen=True)
@@ -103,20 +86,19 @@ class Order:
 
 @asynccontextmanager
 async def start_machine(order: Order, progress: Progress) -> AsyncIterator[RunningMachine]:
-    """Start a machine with its disks, and remove it at the end."""
     began = time.monotonic()
     with record_machine(order.scratch) as (record, folder):
         sockets = Path(record.sockets)
         async with order.serve_disks(order.spec.disks, order.scratch, sockets) as disks:
-            whole = False
+            is_whole = False
             try:
                 await _create(order, record, folder, disks.plan_entries, progress)
                 async with ssh_connection(folder, sockets / "line") as enter:
-                    whole = True
+                    is_whole = True
                     ready = f"{time.monotonic() - began:.1f}"
                     yield RunningMachine(record, disks, enter, {**facts_of(order), "up": "vagrant up", "ready": ready})
             finally:
-                await run_to_end(remove_machine(record, folder, whole=whole))
+                await run_to_end(remove_machine(record, folder, is_whole=is_whole))
 
 
 def facts_of(order: Order) -> dict[str, str]:
@@ -128,10 +110,9 @@ async def _create(order: Order, record: Record, folder: Path, disks: Sequence[Se
     common = cache_dir() / "vagrant"
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(exclusive_lock(common / "up.lock"))
-        network = await asyncio.to_thread(libvirt.prepare)
+        address = await asyncio.to_thread(libvirt.prepare)
         unconfined = await asyncio.to_thread(libvirt.security_models)
-        wanted = plan(order, record, disks, network, unconfined)
-        write_atomically(folder / PLAN, wanted.model_dump_json(indent=2))
+        write_atomically(folder / PLAN, plan(order, record, disks, address, unconfined))
         there = await asyncio.to_thread(libvirt.box_volumes, order.box.name)
         if there and order.box.catalogue and not upload_was_interrupted(common):
             await stack.aclose()
@@ -142,21 +123,23 @@ async def _create(order: Order, record: Record, folder: Path, disks: Sequence[Se
         progress(f"vagrant: {record.domain} is up", 1)
 
 
-def plan(
-    order: Order, record: Record, disks: Sequence[ServedDisk], network: Network, unconfined: tuple[str, ...]
-) -> Plan:
-    return Plan(
-        box=order.box.name,
-        catalogue=order.box.catalogue,
-        uri=libvirt.uri(),
-        driver=order.driver,
-        prefix=record.prefix,
-        description=record.mark,
-        pool=libvirt.POOL,
-        network=network,
-        unconfined=unconfined,
-        machines=(node(order.spec, disks),),
-    )
+def plan(order: Order, record: Record, disks: Sequence[ServedDisk], address: str, unconfined: tuple[str, ...]) -> str:
+    memory = (order.spec.memory + boxes.OWN_MEMORY) // 2**20
+    machine = {"name": NODE, "cpus": order.spec.cpus, "memory": memory, "disks": [asdict(disk) for disk in disks]}
+    content = {
+        "box": order.box.name,
+        "catalogue": order.box.catalogue,
+        "uri": libvirt.uri(),
+        "driver": order.driver,
+        "prefix": record.prefix,
+        "description": record.mark,
+        "pool": libvirt.POOL,
+        "network": {"name": libvirt.NETWORK, "address": address},
+        # Security models that are switched off for the machine, because they would block the sockets.
+        "unconfined": unconfined,
+        "machines": [machine],
+    }
+    return json.dumps(content, indent=2)
 
 
 def report_progress(line: str, progress: Progress) -> None:
@@ -166,7 +149,6 @@ def report_progress(line: str, progress: Progress) -> None:
 
 @asynccontextmanager
 async def ssh_connection(folder: Path, socket: Path) -> AsyncIterator[tuple[str, ...]]:
-    """Open the one ssh connection that all scripts share."""
     config = folder / "ssh-config"
     write_atomically(config, ssh_config(await vagrant(folder, "ssh-config", deadline=DOWN_DEADLINE)))
     child = await process.spawn(connection_command(config, socket))
@@ -189,13 +171,12 @@ async def _wait_for_connection(socket: Path, child: asyncio.subprocess.Process) 
 
 
 def ssh_config(output: str) -> str:
-    """Return the configuration of ssh without warnings of ruby."""
     return "".join(f"{line}\n" for line in output.splitlines() if line.startswith(("Host ", "  ")))
 
 
-async def remove_machine(record: Record, folder: Path, *, whole: bool) -> None:
+async def remove_machine(record: Record, folder: Path, *, is_whole: bool) -> None:
     """Remove the machine with Vagrant, and then its leftovers with libvirt."""
-    if whole:
+    if is_whole:
         with suppress(HarnessBroken):
             await vagrant(folder, "destroy", "-f", deadline=DOWN_DEADLINE)
     await asyncio.to_thread(libvirt.remove_domain, record.domain)

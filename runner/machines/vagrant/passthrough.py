@@ -1,9 +1,4 @@
-"""The machine `vagrant` with physical disks of this host, each behind a disk server.
-
-libvirt's QEMU is no child of the runner, so it cannot inherit descriptors. Instead a disk server inherits the checked
-disk, its lock and its exclusive opening, and the machine gets a socket. The servers end with the runner. Until then no
-other program can use the disks, and a machine that remains has lost them.
-"""
+"""The machine `vagrant` with physical disks, each behind a disk server: libvirt's QEMU cannot inherit descriptors."""
 
 from __future__ import annotations
 
@@ -15,10 +10,10 @@ from itertools import count
 from typing import TYPE_CHECKING, ClassVar
 
 from runner.base.errors import BadInput
-from runner.machines.base import Refusal
+from runner.machines.base import NO_OPTIONS, Refusal
 from runner.machines.local import disk_model_refusals
 from runner.machines.qemu.passthrough import BLOCK_DEVICES, lock_descriptors, open_writable, read_properties
-from runner.machines.vagrant import NO_OPTIONS, Vagrant, libvirt
+from runner.machines.vagrant import Vagrant, libvirt
 from runner.machines.vagrant.box import physical_disk
 from runner.machines.vagrant.rig import DiskServers, socket_paths, start_server
 from runner.simdisks.server import device_command
@@ -48,17 +43,14 @@ class Passthrough(Vagrant):
         self._serve_disks = partial(serve_leased_disks, options.held)
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
-        return [*disk_model_refusals(spec), *root_refusals(), *super().refusals(spec)]
+        found = disk_model_refusals(spec)
+        if os.geteuid() != 0:  # only root can give a socket to QEMU's user alone
+            why = "only root can pass disks of this host to libvirt's machines"
+            found.append(Refusal(why, "run the whole command with sudo"))
+        return [*found, *super().refusals(spec)]
 
     def max_rigs(self, spec: RigSpec) -> int:  # noqa: ARG002
         return 1
-
-
-def root_refusals() -> list[Refusal]:
-    """Refuse other users: only root can give a socket to QEMU's user alone."""
-    if os.geteuid() == 0:
-        return []
-    return [Refusal("only root can pass disks of this host to libvirt's machines", "run the whole command with sudo")]
 
 
 class LeasedDisks(DiskServers):
@@ -77,7 +69,7 @@ async def serve_leased_disks(
     looks = [read_properties(one, BLOCK_DEVICES / one.node.name) for one in used]
     refuse_large_sectors(used, looks)
     # Write access to the socket is write access to the disk, and /proc/net/unix shows its path to all users.
-    user = await asyncio.to_thread(libvirt.qemu_user)
+    user = libvirt.parse_qemu_user(await asyncio.to_thread(libvirt.run_virsh, "capabilities"))
     sockets = socket_paths(folder, len(used))
     async with AsyncExitStack() as stack:
         opened = stack.enter_context(ExitStack())
@@ -92,7 +84,6 @@ async def serve_leased_disks(
 
 
 def refuse_large_sectors(leases: Sequence[LeasedDisk], looks: Sequence[DiskProperties]) -> None:
-    """Raise BadInput for disks with larger sectors than the machine would use for writes."""
     for one, look in zip(leases, looks, strict=True):
         if look.logical != SECTOR:
             raise BadInput(

@@ -21,7 +21,7 @@ from runner.machines.vagrant import libvirt
 from runner.machines.vagrant.box import FIND, NODE, parse_names, serial, temporary_disk
 from runner.simdisks.clib import Board, build_library, load_library
 from runner.simdisks.disk import links_of
-from runner.simdisks.server import explain_exit, plain_command, socket_command
+from runner.simdisks.server import explain_exit, plain_command, socket_command, wait_for_socket
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -41,7 +41,6 @@ class DiskServers:
     disks: tuple[Disk, ...]
     files: tuple[IO[bytes], ...]
     sockets: tuple[Path, ...]
-    #: Their entries in the plan for the Vagrantfile.
     plan_entries: tuple[ServedDisk, ...]
     board: Board | None = None
     servers: list[asyncio.subprocess.Process] = field(default_factory=list)
@@ -50,10 +49,10 @@ class DiskServers:
         return tuple(self.board.report(number) for number in range(len(self.disks))) if self.board else ()
 
     async def find_ended_server(self) -> tuple[str, str] | None:
-        """Return the reason and the remedy if a server has ended."""
-        gone = (at for at, server in enumerate(self.servers) if is_gone(server.pid))
-        first = next(gone, None)
-        return None if first is None else explain_exit(first, await self.servers[first].wait())
+        for number, server in enumerate(self.servers):
+            if is_gone(server.pid):
+                return explain_exit(number, await server.wait())
+        return None
 
     def empty(self) -> None:
         """Make all disks read as zeros. The machine must not use them meanwhile."""
@@ -82,7 +81,6 @@ async def serve_disks(disks: tuple[Disk, ...], scratch: Path, folder: Path) -> A
 
 
 def socket_paths(folder: Path, number: int) -> tuple[Path, ...]:
-    """Return socket paths that cannot be guessed."""
     return tuple(folder / secrets.token_hex(8) for _ in range(number))
 
 
@@ -91,7 +89,7 @@ async def start_server(
 ) -> asyncio.subprocess.Process:
     server = await spawn(argv, pass_fds=descriptors)
     stack.push_async_callback(kill, server)
-    await _wait_for_socket(socket, server)
+    await wait_for_socket(socket, server, DEADLINE)
     return server
 
 
@@ -100,14 +98,6 @@ def command(made: DiskServers, code: Library | None, number: int, sheet: int) ->
     if code is None or made.disks[number].physics is None:
         return plain_command(socket, image), (image,)
     return socket_command(code.plugin, made.disks, number, socket, image, sheet), (image, sheet)
-
-
-async def _wait_for_socket(socket: Path, server: asyncio.subprocess.Process) -> None:
-    async with asyncio.timeout(DEADLINE):
-        while not socket.exists():  # noqa: ASYNC240 - the socket's creation cannot be awaited, and looking is quick
-            if server.returncode is not None:
-                raise HarnessBroken(f"the disk's server ended with status {server.returncode}")
-            await asyncio.sleep(0.01)
 
 
 class DiskProvider(Protocol):
@@ -119,7 +109,6 @@ class DiskProvider(Protocol):
 #: The arguments are quoted, because ssh joins them and the shell in the machine splits them again. $1: ssh's
 #: configuration; $2: the socket of the connection.
 INTO = 'config=$1 line=$2; shift 2; exec ssh -F "$config" -S "$line" node -- "$(printf "%q " sudo -n "$@")"'
-#: The folder of scripts in the machine.
 FOLDER = "/run/matrix/rig"
 #: After the runner has emptied the disks, the machine's cache of them is outdated.
 FORGET = 'export PATH=$PATH:/usr/sbin:/sbin; for disk do blockdev --flushbufs "$disk"; done'
@@ -156,7 +145,6 @@ class RunningMachine:
         return done.stdout
 
     def disks(self) -> tuple[str, ...]:
-        """Return the names of the disks in the machine."""
         count = len(self.servers.disks)
         names = parse_names(self.run_script(FIND, *map(serial, range(count))), count)
         if not all(names):
@@ -167,14 +155,11 @@ class RunningMachine:
         return names
 
     def empty_disks(self, disks: Sequence[str]) -> None:
-        """Make its disks read as zeros again, between two stacks."""
         self.servers.empty()
         self.run_script(FORGET, *disks)
 
 
 class VagrantRig(ShellRig):
-    """A rig with disk servers: it is lost when one of them ends."""
-
     def __init__(self, up: RunningMachine, disks: Sequence[str], facts: Mapping[str, str]) -> None:
         super().__init__(up.enter, FOLDER, disks, facts, up.where)
         self._up = up
@@ -194,7 +179,6 @@ class VagrantRig(ShellRig):
 
 
 def query_facts(up: RunningMachine, spec: RigSpec) -> dict[str, str]:
-    """Return the facts of a machine. Raise HarnessBroken if its box lacks programs."""
     answer = requirements.query(up.enter, spec, up.where)
     lacking = [
         one for one in requirements.refusals(answer, up.where) if "has no" in one.brief and "kernel of" not in one.brief
@@ -209,5 +193,4 @@ def query_facts(up: RunningMachine, spec: RigSpec) -> dict[str, str]:
 
 
 def missing_modules(output: str) -> str:
-    """Return the missing modules, separated by blanks. Layouts that need one are left out."""
     return " ".join(line.split()[1] for line in output.splitlines() if line.startswith("no-module "))

@@ -4,9 +4,8 @@ import csv
 from dataclasses import replace
 
 from runner.language.workload import Workload
-from runner.results.counters import Bus, split_counters
+from runner.results.counters import Bus, buses, count_cache_flushes, in_flight, notes, observe_use, split_counters
 from runner.results.fio_output import Figures
-from runner.results.trial_monitor import buses, count_cache_flushes, in_flight, notes, observe_use
 from runner.simdisks.clib import Report
 from runner.simdisks.disk import Disk, Link
 from tests.results.monitor.test_counters import AFTER, BEFORE, READINGS

@@ -1,0 +1,46 @@
+"""The generated parts of the reference are up to date, and their examples are valid."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from jsonschema import Draft202012Validator
+from ruamel.yaml import YAML
+
+from docs import generate
+from runner.cli.schema import schema_text
+from tests.support.pages import DOCS, ROOT
+
+PAGES = [page for page in DOCS.rglob("*.md") if "<!-- begin " in page.read_text()]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
+def test_generated_parts_are_up_to_date(page: object) -> None:
+    text = DOCS.joinpath(str(page)).read_text()
+    assert generate.generated(text) == text, "run `python -m docs.generate`"
+
+
+def test_each_example_of_the_language_is_valid() -> None:
+    definitions = json.loads(schema_text())["$defs"]
+    wrong = []
+    for path, part in generate.parts_of_the_language():
+        for key, value in part["properties"].items():
+            text = generate.example(key, value, generate.parent_of(path))
+            checker = Draft202012Validator({**value, "$defs": definitions})
+            errors = [error.message[:100] for error in checker.iter_errors(YAML(typ="safe").load(text)[key])]
+            wrong += [f"{path}: {text}: {errors[0]}"] if errors else []
+    assert not wrong
+
+
+def test_each_key_has_a_meaning() -> None:
+    rows = (DOCS / "reference" / "language.md").read_text().splitlines()
+    assert not [row for row in rows if re.match(r"\| `", row) and row.split(" | ")[3].strip() == ""]
+
+
+def test_there_are_pages_of_the_reference() -> None:
+    assert {page.relative_to(ROOT).as_posix() for page in PAGES} >= {
+        "docs/reference/language.md",
+        "docs/reference/command-line.md",
+    }

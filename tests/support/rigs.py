@@ -1,0 +1,38 @@
+"""Virtual machines for tests, cloned from few templates."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+from runner.engine.rigs import rig_spec
+from runner.machines.qemu import Qemu
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from runner.machines.base import Rig, RigSpec
+    from runner.machines.qemu.rig import QemuRig
+    from runner.space.space import Space
+
+#: A machine with another number of disks is another template, and a template has to boot.
+DISKS = 6
+
+
+def spec_of(found: Space, kernel: str | None = None) -> RigSpec:
+    """Return a rig on which every stack can be built."""
+    specs = [rig_spec(found.matrix, array, kernel) for array in found.arrays]
+    return replace(specs[0], modules=tuple(sorted({name for spec in specs for name in spec.modules})))
+
+
+@asynccontextmanager
+async def rig_of(spec: RigSpec, scratch: Path, machine: Qemu | None = None) -> AsyncIterator[Rig]:
+    """Bring up a rig of which the test sees only the disks that it asked for."""
+    count = len(spec.disks)
+    more = (replace(spec.disks[-1], physics=None),) * (DISKS - count)
+    async with (machine or Qemu()).rig(replace(spec, disks=(*spec.disks, *more)), scratch) as rig:
+        up = cast("QemuRig", rig)
+        up.disks = up.disks[:count]
+        yield up

@@ -273,8 +273,9 @@ def example(key: str, value: Schema, parent: str) -> str:
         return f"{key}: {given}"
     if shipped := _shipped_examples().get((parent, key)):
         return shipped
-    given = value.get("examples") or [_example_of(one, value) for one in _alternatives(value)][:1] or ["…"]
-    text = given[0] if isinstance(given[0], str) else json.dumps(given[0], ensure_ascii=False).replace('"', "")
+    examples = value.get("examples") or [_example_of(one, value) for one in _alternatives(value)][:1] or ["…"]
+    first = examples[0]
+    text = first if isinstance(first, str) else json.dumps(first, ensure_ascii=False).replace('"', "")
     return f"{key}: {text}"
 
 

@@ -166,7 +166,7 @@ def _references(value: Schema, path: str) -> list[tuple[str, str]]:
 
 def _alternatives(value: Schema) -> Iterator[Schema]:
     """Yield the forms of one value; a list of values is an axis, and the same form."""
-    for form in value.get("anyOf", value.get("oneOf", [value])):
+    for form in value.get("anyOf") or value.get("oneOf") or [value]:
         if form is not value and ("anyOf" in form or "oneOf" in form):
             yield from _alternatives(form)
         elif form.get("type") == "array" and value is not form:
@@ -227,11 +227,11 @@ def _shown(given: object, value: Schema) -> str:
 
 
 def _meaning(value: Schema, schema: Schema) -> str:
-    own = value.get("description", "")
+    own = str(value.get("description", ""))
     if own or "$ref" not in json.dumps(value):
         return own
     name = re.findall(r"#/\$defs/(\w+)", json.dumps(value))[0]
-    return schema["$defs"][name].get("description", "").partition("\n")[0]
+    return str(schema["$defs"][name].get("description", "")).partition("\n")[0]
 
 
 def _flow(value: object) -> str:
@@ -273,8 +273,9 @@ def example(key: str, value: Schema, parent: str) -> str:
         return f"{key}: {given}"
     if shipped := _shipped_examples().get((parent, key)):
         return shipped
-    given = value.get("examples") or [_example_of(one, value) for one in _alternatives(value)][:1] or ["…"]
-    text = given[0] if isinstance(given[0], str) else json.dumps(given[0], ensure_ascii=False).replace('"', "")
+    examples = value.get("examples") or [_example_of(one, value) for one in _alternatives(value)][:1] or ["…"]
+    first = examples[0]
+    text = first if isinstance(first, str) else json.dumps(first, ensure_ascii=False).replace('"', "")
     return f"{key}: {text}"
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from ruamel.yaml import YAML
 
+import runner
 from runner.cli import cli
 from runner.cli.schema import schema_text
 from runner.machines.qemu.kernel_config import OPTIONS
@@ -333,6 +334,44 @@ def _command(command: click.Command, context: click.Context) -> str:
     return text + (f"\n```text\n{examples}\n```\n" if examples else "")
 
 
+#: Rooms of the code by the subject of their messages, in the order of the page.
+SUBJECTS: Mapping[str, tuple[str, ...]] = {
+    "The matrix": ("language", "layers", "space", "guidelines"),
+    "The command line": ("cli", "base", "pytest_plugin.py"),
+    "Start and end of a run": ("session", "engine", "scripts"),
+    "Machines": ("machines", "simdisks"),
+    "Physical disks": ("hosts",),
+    "Run folders and stores": ("results",),
+    "Results, comparisons and studies": ("analysis", "reports", "studies", "statistics"),
+}
+
+
+def messages() -> str:
+    """Return a table of messages with advice for each subject. Values in them are shown as `…`."""
+    from tests.messages.catalogue import catalogue
+
+    found = {room: list[str]() for rooms in SUBJECTS.values() for room in rooms}
+    for module, texts in catalogue(Path(runner.__path__[0])):
+        found[module.partition("/")[0]] += [text for text in texts if "\n→ " in text]
+    parts = []
+    for subject, rooms in SUBJECTS.items():
+        rows = sorted({_cause_and_cure(text) for room in rooms for text in found[room]})
+        parts.append(f"## {subject}\n\n{table(('message', 'what to do'), iter(rows))}")
+    return "\n".join(parts)
+
+
+def _cause_and_cure(text: str) -> tuple[str, str]:
+    brief, _, advice = _plain(text).rpartition("→ ")
+    return ": ".join(line for line in brief.strip().splitlines() if line.strip(" …")), advice.strip()
+
+
+def _plain(text: str) -> str:
+    """Replace each value in braces by `…`, also nested ones."""
+    while (shorter := re.sub(r"\{[^{}]*\}", "…", text)) != text:
+        text = shorter
+    return re.sub(r"…+(?:\s*…+)*", "…", text).replace("<", "&lt;")
+
+
 def kernel_options() -> str:
     needs = {"boot": "`y`", "module": "`y` or `m`", "work": "`y` or `m`, for this work only"}
     return table(("option", "value", "use"), ((f"`{one.text}`", needs[one.need], one.use) for one in OPTIONS))
@@ -346,6 +385,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "trials.csv": lambda: csv_files.markdown(csv_files.TRIALS),
     "summary.csv": lambda: csv_files.markdown(csv_files.SUMMARY),
     "kernel-options": kernel_options,
+    "messages": messages,
 }
 
 

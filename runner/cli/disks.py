@@ -38,7 +38,7 @@ def _list_disks(hosts: Path | None, host: str | None) -> Sequence[ListedDisk]:
     lab = load_lab_file(hosts)
     if lab is None:
         echo(
-            f"note: there is no {HOSTS_FILE} here, so no disk may be used; `matrix help physical-disks` has an example",
+            f"note: there is no {HOSTS_FILE} here, so no disk may be used; see `matrix help physical-disks`",
             err=True,
         )
     declared = find_host(lab, host)

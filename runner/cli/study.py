@@ -98,7 +98,7 @@ def _load_study(path: Path) -> tuple[Path, Space, Study]:
     if study is None:
         raise BadInput(
             f"{path} is no study: there is no {PUBLISHED} beside it",
-            resolution=f"name a folder with a {MATRIX} and a {PUBLISHED}; `matrix help reproduce-a-study` describes them",
+            resolution=f"name a folder with a {MATRIX} and a {PUBLISHED}; see `matrix help reproduce-a-study`",
         )
     return path, space, study
 

@@ -31,6 +31,27 @@ EXAMPLES: Mapping[str, str] = {
     "bus_limit": "{pci: {disks: [0, 1], bandwidth: 133MB/s}}",
     "faults": "[{kind: dies, disk: 1, at: 2s}]",
     "workloads": "{oltp: {rw: randrw, bs: 4KiB, runtime: 10s}}",
+    "host reach": "ssh:shelf",
+    "host disks": "[{id: wwn-0x5000c500a1b2c3d4, serial: ZC11A0B1, size: 4000787030016B}]",
+    "host destroy": "[wwn-0x5000c500a1b2c3d4]",
+    "disk id": "wwn-0x5000c500a1b2c3d4",
+    "disk serial": "ZC11A0B1",
+    "disk wwn": '"0x5000c500a1b2c3d4"',
+    "disk size": "4000787030016B",
+    "disk kind": "hdd",
+    "disk tags": "[sas, bay-1]",
+    "disk for": "[nightly-*]",
+    "disk wear": "1TB",
+    "confidence": "95%",
+    "disks size": "1GiB",
+    "cpus": "4",
+    "rpm": "7200",
+    "overhead": "20us",
+    "cache": "64MiB",
+    "zones": "16",
+    "read_latency": "80us",
+    "write_latency": "20us",
+    "latency": "1ms",
     "monitor": "10s",
     "exclude": "[{layout: raid0, bs: 4KiB}]",
     "only": "[{layout: [raid5, raid6]}]",
@@ -80,6 +101,88 @@ EXAMPLES: Mapping[str, str] = {
     "where": "{layout: raid5}",
     "follows": "[72, 50, 35]",
     "cliff": "{after: 20GiB, bandwidth: 200MB/s}",
+}
+#: Meanings of keys that have none in their model, by the key above and the key, or by the key alone.
+MEANINGS: Mapping[str, str] = {
+    "name": "the name of the matrix, and the beginning of the names of its run folders",
+    "model name": "the name of the model",
+    "description": "a text for people",
+    "seed": "the number from which all random orders and offsets follow",
+    "repeat": "how often each cell is measured, or until its interval is narrow enough",
+    "exclude": "cells to leave out: each rule is a map of axes to values",
+    "only": "cells to measure, all others are left out; rules as in `exclude`",
+    "layouts": "named stacks, each a list of layers from the bottom up",
+    "cpus": "number of virtual processors",
+    "memory": "memory of the machine",
+    "count": "how many",
+    "disks count": "number of disks",
+    "partition count": "number of equal partitions on each device",
+    "bus": "how the machine sees the disks",
+    "disks size": "size of each disk",
+    "bandwidth": "bytes per second that all of them share",
+    "model bandwidth": "bytes per second",
+    "ssd bandwidth": "bytes per second of the interface",
+    "volume bandwidth": "bytes per second",
+    "cliff bandwidth": "bytes per second afterwards",
+    "after": "bytes that can be written fast",
+    "kind": "the kind",
+    "dies kind": "the kind of fault",
+    "lasts": "how long the fault lasts",
+    "start": "where the unreadable region begins",
+    "length": "its length",
+    "min": "least number of trials of each cell",
+    "confidence": "confidence of the intervals",
+    "level": "RAID level",
+    "metadata": "version of the superblock; 1.2 if not given",
+    "bitmap": "write-intent bitmap",
+    "journal": "number of last devices that are the write journal, or the journal mode of a file system",
+    "spare": "number of last devices that are hot spares",
+    "type": "the type",
+    "lvm type": "type of the volumes",
+    "fs type": "the file system",
+    "cache_mode": "mode of the cache",
+    "algorithm": "checksum of each sector",
+    "rw": "fio's `rw`: pattern and direction",
+    "bs": "bytes per request",
+    "iodepth": "requests in flight per job",
+    "numjobs": "number of parallel jobs",
+    "rwmixread": "per cent of reads in mixed work",
+    "workload size": "bytes per job: a size, a share of the device, or a multiple of memory",
+    "direct": "bypass the page cache",
+    "metric": "the figure: side and name, as in `write.iops`",
+    "where": "only cells with these values",
+    "along": "the axis",
+    "of": "the cells to compare: axes and values",
+    "to": "the cells to compare with",
+    "over": "the value to compare with",
+    "is": "the expected value",
+    "at_least": "lower bound",
+    "at_most": "upper bound",
+    "within": "allowed difference",
+    "tolerance": "differences up to this count as none",
+    "direction": "whether the metric rises or falls",
+    "whole": "cells of the whole",
+    "parts": "cells of the parts",
+    "id": "a unique name, for results and `--guidelines FILE#ID`",
+    "rpm": "revolutions per minute",
+    "cache": "bytes of the disk's cache",
+    "rate": "bytes per second",
+    "read_latency": "time of a read",
+    "write_latency": "time of a write",
+    "latency": "time of a request",
+    "iops": "requests per second",
+    "burst iops": "requests per second during the burst",
+    "steady within": "allowed change of the rate",
+    "steady of": "the figure that has to be steady",
+    "steady over": "time over which it has to be steady",
+    "dirty_ratio": "per cent of memory with dirty pages at which writers have to wait",
+    "dirty_bytes": "the same in bytes",
+    "dirty_background_ratio": "per cent of memory with dirty pages at which write-back begins",
+    "dirty_background_bytes": "the same in bytes",
+    "dirty_expire_centisecs": "age after which dirty data is written",
+    "dirty_writeback_centisecs": "interval of the write-back threads",
+    "swappiness": "preference for swapping over dropping page cache",
+    "vfs_cache_pressure": "preference for dropping inode and directory caches",
 }
 #: Longer values are no examples.
 _LONGEST = 40
@@ -139,7 +242,7 @@ def _keys(title: str, part: Schema, schema: Schema) -> str:
             f"`{key}`",
             _values(value),
             _default(value, needed=key in needed),
-            _meaning(value, schema),
+            _meaning(key, value, schema, parent),
             f"`{example(key, value, parent)}`",
         )
         for key, value in part["properties"].items()
@@ -215,20 +318,20 @@ def _default(value: Schema, *, needed: bool) -> str:
 
 
 def _shown(given: object, value: Schema) -> str:
-    from runner.base.quantities import format_size
+    from runner.base.quantities import format_size, format_time
 
     if isinstance(given, bool):
         return str(given).lower()
     pattern = json.dumps(value)
     if isinstance(given, int) and "KMGT" in pattern and given >= 1024:
         return format_size(given)
-    if isinstance(given, float) and "%" in pattern:
-        return f"{given:.0%}"
+    if isinstance(given, float):
+        return f"{given:.0%}" if "%" in pattern else format_time(given)
     return str(given)
 
 
-def _meaning(value: Schema, schema: Schema) -> str:
-    own = str(value.get("description", ""))
+def _meaning(key: str, value: Schema, schema: Schema, parent: str) -> str:
+    own = str(value.get("description") or MEANINGS.get(f"{parent} {key}".strip()) or MEANINGS.get(key, ""))
     if own or "$ref" not in json.dumps(value):
         return own
     name = re.findall(r"#/\$defs/(\w+)", json.dumps(value))[0]
@@ -306,8 +409,9 @@ def models() -> str:
 
 def hosts() -> str:
     schema = json.loads(schema_text("hosts"))
+    names = {"LabHost": "A host", "LabDisk": "A disk"}
     return "\n".join(
-        _keys(f"## {name}", part, schema) for name, part in schema["$defs"].items() if "properties" in part
+        _keys(f"## {names[name]}", part, schema) for name, part in schema["$defs"].items() if "properties" in part
     )
 
 
@@ -355,7 +459,7 @@ def messages() -> str:
         found[module.partition("/")[0]] += [text for text in texts if "\n→ " in text]
     parts = []
     for subject, rooms in SUBJECTS.items():
-        rows = sorted({_cause_and_cure(text) for room in rooms for text in found[room]})
+        rows = sorted(row for row in {_cause_and_cure(text) for room in rooms for text in found[room]} if row[0])
         parts.append(f"## {subject}\n\n{table(('message', 'what to do'), iter(rows))}")
     return "\n".join(parts)
 

@@ -35,8 +35,8 @@ import pytest
 
 from runner.machines import machine
 from runner.machines.base import MachineOptions, RigSpec
+from tests.support.images import IMAGE
 from tests.support.lab import Bay, Lab, up
-from tests.vm.test_six_places import IMAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -17,14 +17,15 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runner.engine.order import Plan
 from runner.engine.recorder import Event
 from runner.engine.rigs import rig_spec
-from runner.engine.scheduler import Plan
-from runner.engine.trial import ArrayOnRig
+from runner.engine.trial import StackOnRig
 from runner.machines.base import Step
 from runner.machines.qemu import Qemu
+from runner.results.environment import Host
 from runner.results.journal import Journal
-from runner.results.record import CellRow, Host
+from runner.results.record import CellRow
 from runner.results.run_folder import Manifest, create
 from runner.scripts.cell import job, stack_scripts, trial_seed
 from runner.space.load import parse
@@ -48,7 +49,7 @@ repeat: 1000
 
 async def loop(rig: Rig, cells: list[Cell], disks: tuple[str, ...]) -> float:
     """The hand-written way."""
-    stack = stack_scripts(cells[0].array, disks, zeroed=True).stack
+    stack = stack_scripts(cells[0].stack, disks, zeroed=True).stack
     jobs = {f"{number}.fio": job(cell, stack, trial_seed(1, cell.id, 1)) for number, cell in enumerate(cells)}
     text = "for job in *.fio; do fio --output-format=json+ --output=$job.json $job; done"
     began = time.perf_counter()
@@ -68,8 +69,8 @@ async def compare(space: Space, rounds: int, folder: Path) -> list[tuple[float, 
     with Journal.open(run.journal) as journal:
         journal.add_cells(CellRow(cell.id, cell.name, cell.axes) for cell in cells)
         execution = executor(plan, machine, journal, run, folder, seen.append, boot_id="bench")
-        async with machine.rig(rig_spec(space.matrix, space.arrays[0], None), folder) as rig:
-            built = await ArrayOnRig.build(space.matrix, space.arrays[0], rig, machine, None)
+        async with machine.rig(rig_spec(space.matrix, space.stacks[0], None), folder) as rig:
+            built = await StackOnRig.build(space.matrix, space.stacks[0], rig, machine, None)
             await loop(rig, cells[:2], rig.disks)
             for round_number in range(1, rounds + 1):
                 by_hand = await loop(rig, cells, rig.disks)

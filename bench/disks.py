@@ -18,7 +18,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from runner.engine.rigs import rig_spec
-from runner.engine.trial import ArrayOnRig
+from runner.engine.trial import StackOnRig
 from runner.machines.qemu import Qemu
 from runner.simdisks.check import Job, predict_rate
 from runner.simdisks.clib import build_library, load_library
@@ -95,8 +95,8 @@ async def measured(model: str, scratch: Path) -> AsyncIterator[tuple[Probe, floa
     space = parse("bench", MATRIX.format(model=model, works=works)).space
     cells = {cell.axes["workload"]: cell for cell in space.cells()}
     for probe in PROBES:
-        async with machine.rig(rig_spec(space.matrix, space.arrays[0], None), scratch) as rig:
-            array = await ArrayOnRig.build(space.matrix, space.arrays[0], rig, machine, None)
+        async with machine.rig(rig_spec(space.matrix, space.stacks[0], None), scratch) as rig:
+            array = await StackOnRig.build(space.matrix, space.stacks[0], rig, machine, None)
             trial = await array.measure(cells[probe.name], 1)
             figures = trial.finding.figures
             if figures is None:

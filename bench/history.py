@@ -20,8 +20,9 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
+from runner.results.environment import Host
 from runner.results.fio_output import Direction, Figures
-from runner.results.record import CellRow, Host, Outcome, Reading, Trial
+from runner.results.record import CellRow, Outcome, Reading, Trial
 from runner.results.run_folder import Manifest, create
 from runner.results.store import SharedStore, run_row
 from runner.results.store_tables import address_of

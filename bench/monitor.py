@@ -17,7 +17,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from runner.engine.rigs import rig_spec
-from runner.engine.trial import ArrayOnRig
+from runner.engine.trial import StackOnRig
 from runner.machines.base import Step
 from runner.machines.qemu import Qemu
 from runner.scripts.cell import cell_scripts, job, trial_seed
@@ -55,11 +55,11 @@ async def shares(rounds: int, runtime: int, scratch: Path) -> list[float]:
     """One for every round."""
     space, machine = parse("bench", MATRIX.format(runtime=runtime)).space, Qemu()
     (cell,) = space.cells()
-    async with machine.rig(rig_spec(space.matrix, space.arrays[0], None), scratch) as rig:
-        built = await ArrayOnRig.build(space.matrix, space.arrays[0], rig, machine, None)
-        script = cell_scripts(cell, built.stack, None, space.matrix.monitor).measure
+    async with machine.rig(rig_spec(space.matrix, space.stacks[0], None), scratch) as rig:
+        built = await StackOnRig.build(space.matrix, space.stacks[0], rig, machine, None)
+        script = cell_scripts(cell, built.view, None, space.matrix.monitor).measure
         text = script.replace("counted after\n", f"counted after\n{ASKED}", 1)
-        step = Step("measure", text, {"job.fio": job(cell, built.stack, trial_seed(1, cell.id, 1))})
+        step = Step("measure", text, {"job.fio": job(cell, built.view, trial_seed(1, cell.id, 1))})
         return [await share(rig, step) for _ in range(rounds)]
 
 

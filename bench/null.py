@@ -13,8 +13,8 @@ import argparse
 import random
 from pathlib import Path
 
-from runner.analysis.compare import Speed, compare_sides
-from runner.analysis.operands import noise_floor, parts
+from runner.analysis.compare import Speed, compare_sides, noise_floor
+from runner.analysis.pairs import parts
 from runner.analysis.samples import Samples, read_samples
 from runner.analysis.selectors import runs_named
 from runner.results.store import SharedStore

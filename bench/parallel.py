@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.engine.concurrency import Level
+from runner.engine.order import Plan
 from runner.engine.recorder import Event, TrialHostLimited
 from runner.engine.rigs import rig_spec
-from runner.engine.scheduler import Plan
 from runner.machines.qemu import Qemu
+from runner.results.environment import Host
 from runner.results.journal import Journal
-from runner.results.record import Host
 from runner.results.run_folder import Manifest, create
 from runner.space.load import parse
 from runner.space.select import select
@@ -74,7 +74,7 @@ async def once(space: Space, jobs: int, scratch: Path) -> Taken:
 
 
 async def compare(space: Space, rounds: int, scratch: Path) -> list[tuple[Taken, Taken]]:
-    async with Qemu().rig(rig_spec(space.matrix, space.arrays[0], None), scratch):
+    async with Qemu().rig(rig_spec(space.matrix, space.stacks[0], None), scratch):
         pass  # which makes the template if there is none
     return [(await once(space, 1, scratch), await once(space, RIGS, scratch)) for _ in range(rounds)]
 

@@ -27,10 +27,11 @@ import sqlalchemy as sa
 from runner.reports.html import page
 from runner.reports.write import load_run_data, render_reports
 from runner.results import journal_tables as schema
+from runner.results.environment import Host
 from runner.results.fio_output import Direction, Figures
 from runner.results.journal import Journal
 from runner.results.journal_tables import latencies_of, row_of
-from runner.results.record import CellRow, Host, Outcome, Reading, Trial
+from runner.results.record import CellRow, Outcome, Reading, Trial
 from runner.results.run_folder import Manifest, RunFolder
 from runner.statistics.percentile import Histogram
 

@@ -1,4 +1,4 @@
-"""Build the documentation site in build/docs: `./bootstrap docs`, with `--pictures` after drawing its pictures again."""
+"""Build the documentation site in build/docs; with `--pictures`, draw the pictures again before."""
 
 import subprocess
 import sys

@@ -23,7 +23,7 @@ extensions = ["myst_parser", "sphinx_copybutton"]
 exclude_patterns = ["pictures/*.md"]
 html_theme = "furo"
 html_title = f"matrix {release}"
-html_theme_options = {"top_of_page_buttons": []}
+html_theme_options: dict[str, list[str]] = {"top_of_page_buttons": []}
 html_show_sourcelink = False
 # A reader copies the commands of a block, without their prompts and output.
 copybutton_prompt_text = "$ "

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import click
 from ruamel.yaml import YAML
 
+import runner
 from runner.cli import cli
 from runner.cli.schema import schema_text
-from runner.machines.qemu import kernel_config
+from runner.machines.qemu.kernel_config import OPTIONS
 from runner.reports import csv_files
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ def _references(value: Schema, path: str) -> list[tuple[str, str]]:
 
 def _alternatives(value: Schema) -> Iterator[Schema]:
     """Yield the forms of one value; a list of values is an axis, and the same form."""
-    for form in value.get("anyOf", value.get("oneOf", [value])):
+    for form in value.get("anyOf") or value.get("oneOf") or [value]:
         if form is not value and ("anyOf" in form or "oneOf" in form):
             yield from _alternatives(form)
         elif form.get("type") == "array" and value is not form:
@@ -227,11 +228,11 @@ def _shown(given: object, value: Schema) -> str:
 
 
 def _meaning(value: Schema, schema: Schema) -> str:
-    own = value.get("description", "")
+    own = str(value.get("description", ""))
     if own or "$ref" not in json.dumps(value):
         return own
     name = re.findall(r"#/\$defs/(\w+)", json.dumps(value))[0]
-    return schema["$defs"][name].get("description", "").partition("\n")[0]
+    return str(schema["$defs"][name].get("description", "")).partition("\n")[0]
 
 
 def _flow(value: object) -> str:
@@ -273,8 +274,9 @@ def example(key: str, value: Schema, parent: str) -> str:
         return f"{key}: {given}"
     if shipped := _shipped_examples().get((parent, key)):
         return shipped
-    given = value.get("examples") or [_example_of(one, value) for one in _alternatives(value)][:1] or ["…"]
-    text = given[0] if isinstance(given[0], str) else json.dumps(given[0], ensure_ascii=False).replace('"', "")
+    examples = value.get("examples") or [_example_of(one, value) for one in _alternatives(value)][:1] or ["…"]
+    first = examples[0]
+    text = first if isinstance(first, str) else json.dumps(first, ensure_ascii=False).replace('"', "")
     return f"{key}: {text}"
 
 
@@ -332,6 +334,49 @@ def _command(command: click.Command, context: click.Context) -> str:
     return text + (f"\n```text\n{examples}\n```\n" if examples else "")
 
 
+#: Rooms of the code by the subject of their messages, in the order of the page.
+SUBJECTS: Mapping[str, tuple[str, ...]] = {
+    "The matrix": ("language", "layers", "space", "guidelines"),
+    "The command line": ("cli", "base", "pytest_plugin.py"),
+    "Start and end of a run": ("session", "engine", "scripts"),
+    "Machines": ("machines", "simdisks"),
+    "Physical disks": ("hosts",),
+    "Run folders and stores": ("results",),
+    "Results, comparisons and studies": ("analysis", "reports", "studies", "statistics"),
+}
+
+
+def messages() -> str:
+    """Return a table of messages with advice for each subject. Values in them are shown as `…`."""
+    from tests.messages.catalogue import catalogue
+
+    found = {room: list[str]() for rooms in SUBJECTS.values() for room in rooms}
+    for module, texts in catalogue(Path(runner.__path__[0])):
+        found[module.partition("/")[0]] += [text for text in texts if "\n→ " in text]
+    parts = []
+    for subject, rooms in SUBJECTS.items():
+        rows = sorted({_cause_and_cure(text) for room in rooms for text in found[room]})
+        parts.append(f"## {subject}\n\n{table(('message', 'what to do'), iter(rows))}")
+    return "\n".join(parts)
+
+
+def _cause_and_cure(text: str) -> tuple[str, str]:
+    brief, _, advice = _plain(text).rpartition("→ ")
+    return ": ".join(line for line in brief.strip().splitlines() if line.strip(" …")), advice.strip()
+
+
+def _plain(text: str) -> str:
+    """Replace each value in braces by `…`, also nested ones."""
+    while (shorter := re.sub(r"\{[^{}]*\}", "…", text)) != text:
+        text = shorter
+    return re.sub(r"…+(?:\s*…+)*", "…", text).replace("<", "&lt;")
+
+
+def kernel_options() -> str:
+    needs = {"boot": "`y`", "module": "`y` or `m`", "work": "`y` or `m`, for this work only"}
+    return table(("option", "value", "use"), ((f"`{one.text}`", needs[one.need], one.use) for one in OPTIONS))
+
+
 PARTS: Mapping[str, Callable[[], str]] = {
     "language": language,
     "models": models,
@@ -339,7 +384,8 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "commands": commands,
     "trials.csv": lambda: csv_files.markdown(csv_files.TRIALS),
     "summary.csv": lambda: csv_files.markdown(csv_files.SUMMARY),
-    "kernel-options": lambda: kernel_config.table() + "\n",
+    "kernel-options": kernel_options,
+    "messages": messages,
 }
 
 

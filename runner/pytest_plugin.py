@@ -1,11 +1,7 @@
 """Plugin for `pytest matrix/chunk-sweep.yaml`: cells and guidelines are items.
 
-YAML files named on the command line are matrices. When the first item of a matrix is due, all selected cells are
-measured in rounds of random order, as by `matrix run`. One item after the other would make drift look like an effect.
-So `-x` stops the reports of items, not the measurement.
-
-A broken cell is an error, and a failed guideline is a failure. Inconclusive guidelines and unsettled cells are skipped
-with the reason. Workers of pytest-xdist share one run: the first one measures, the others wait.
+When the first item of a matrix is due, all selected cells are measured in rounds of random order, as by `matrix run`:
+one item after the other would make drift look like an effect. So `-x` stops the reports, not the measurement.
 """
 
 from __future__ import annotations
@@ -21,6 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.base.errors import BadInput, MatrixError
+from runner.base.search_path import add_sbin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +31,6 @@ if TYPE_CHECKING:
     from runner.space.space import Cell
 
 
-#: The id of this pytest session.
 _SESSION = pytest.StashKey[str]()
 
 
@@ -89,6 +85,10 @@ class MatrixFile(pytest.File):
 
     def _measure(self) -> Outcome:
         """Return the results of this pytest session. The first worker measures, the others wait."""
+        from runner.results.journal import Journal
+        from runner.session.finish import report
+
+        add_sbin()
         config = self.config
         results: Path = config.getoption("--matrix-results")
         results.mkdir(parents=True, exist_ok=True)
@@ -98,7 +98,12 @@ class MatrixFile(pytest.File):
         # One lock for all matrices, because two runs at a time would disturb each other.
         with (results / ".pytest.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            return _load_outcome(self, _run(self, self._selected_cells(), results, name))
+            folder = _run(self, self._selected_cells(), results, name)
+            with folder.locked(), Journal.existing(folder.journal) as journal:
+                guidelines = self.declared.space.matrix.guidelines
+                content = report(folder, journal, guidelines, interrupted=False).content
+        summaries = {one.cell.id: one for one in content.summaries}
+        return Outcome(folder, summaries, {one.guideline.id: one for one in content.judgements})
 
     def _selected_cells(self) -> frozenset[str]:
         from runner.guidelines.claims import ClaimScope, NotTested, questions_of
@@ -210,8 +215,9 @@ def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> R
     import asyncio
 
     from runner.engine.executor import Executor
+    from runner.engine.order import Plan
     from runner.engine.recorder import RunContext
-    from runner.engine.scheduler import Plan, Scheduler
+    from runner.engine.scheduler import Scheduler
     from runner.machines import machine
     from runner.machines.base import MachineOptions
     from runner.results.journal import Journal
@@ -236,14 +242,3 @@ def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> R
         context = RunContext(here, journal, folder, folder.path, lambda _: None, boot_id())
         asyncio.run(Executor(Scheduler(plan), context).run())
     return folder.update_manifest(finished=True)
-
-
-def _load_outcome(file: MatrixFile, folder: RunFolder) -> Outcome:
-    from runner.results.journal import Journal
-    from runner.session.finish import report
-
-    guidelines = file.declared.space.matrix.guidelines
-    with folder.locked(), Journal.existing(folder.journal) as journal:
-        content = report(folder, journal, guidelines, interrupted=False).content
-    summaries = {one.cell.id: one for one in content.summaries}
-    return Outcome(folder, summaries, {one.guideline.id: one for one in content.judgements})

@@ -1,16 +1,35 @@
-"""The order of the rooms: each imports rooms below it only, as pyproject.toml declares."""
+"""The order of the rooms: each imports rooms below it only, as pyproject.toml declares. And no test imports a test."""
 
 from __future__ import annotations
 
+import ast
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from importlinter.cli import lint_imports
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pytest
+
+TESTS = Path(__file__).parent
 
 
 def test_imports_go_down(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.chdir(Path(__file__).parents[1])
+    monkeypatch.chdir(TESTS.parent)
     assert lint_imports(no_cache=True, no_logo=True) == 0, capsys.readouterr().out
+
+
+def test_no_test_imports_from_another_test_file() -> None:
+    wrong = [f"{path.relative_to(TESTS)}: {name}" for path in TESTS.rglob("*.py") for name in _test_files(path)]
+    assert wrong == [], "what several tests use is in tests/support"
+
+
+def _test_files(path: Path) -> Iterator[str]:
+    """Yield the files of tests that a module of the tests imports from."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        name = node.module or "" if isinstance(node, ast.ImportFrom) else ""
+        if name.startswith("tests.") and re.search(r"\.(test_\w+|conftest)$", name):
+            yield name

@@ -1,12 +1,20 @@
-"""Axes of cells under the names that layers share, and rows of several columns that agree on them."""
+"""Axes of cells under the names that layers share, rows of cells that agree on them, and the names of rows."""
 
 from __future__ import annotations
 
+import re
+import shlex
+from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
+from runner.base.quantities import parse_size, parse_time
+from runner.space.notes import few
+
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
 T = TypeVar("T")
 K = TypeVar("K", bound="Hashable")
@@ -40,22 +48,18 @@ def side_by_side(columns: Sequence[Sequence[tuple[Key, T]]]) -> list[Row[T]]:
     """
     keys = list(dict.fromkeys(key for column in columns for key, _ in column))
     open_places = {place for key in keys for place, value in enumerate(key) if value is None}
-    groups: dict[Key, tuple[list[Key], list[list[tuple[Key, T]]]]] = {}
 
-    def group_of(key: Key) -> tuple[list[Key], list[list[tuple[Key, T]]]]:
-        fixed = tuple(None if place in open_places else value for place, value in enumerate(key))
-        return groups.setdefault(fixed, ([], [[] for _ in columns]))
+    def fixed(key: Key) -> Key:
+        return tuple(None if place in open_places else value for place, value in enumerate(key))
 
-    for key in keys:
-        group_of(key)[0].append(key)
-    for number, column in enumerate(columns):
-        for key, item in column:
-            group_of(key)[1][number].append((key, item))
-    return [
-        Row(key, tuple(tuple(item for own, item in column if _merged(own, key) == key) for column in items))
-        for own_keys, items in groups.values()
-        for key in combinations(own_keys)
-    ]
+    # Only items of one group can agree.
+    by_group = [grouped((fixed(key), (key, item)) for key, item in column) for column in columns]
+    rows: list[Row[T]] = []
+    for group, own_keys in grouped((fixed(key), key) for key in keys).items():
+        for key in combinations(own_keys):
+            members = ([item for own, item in column.get(group, ()) if _merged(own, key) == key] for column in by_group)
+            rows.append(Row(key, tuple(map(tuple, members))))
+    return rows
 
 
 def combinations(keys: Iterable[Key]) -> list[Key]:
@@ -76,7 +80,6 @@ def combinations(keys: Iterable[Key]) -> list[Key]:
 
 
 def _merged(one: Key, other: Key) -> Key | None:
-    """Return the positions of both; None if they differ in one."""
     if any(None not in pair and pair[0] != pair[1] for pair in zip(one, other, strict=True)):
         return None
     return tuple(left if left is not None else right for left, right in zip(one, other, strict=True))
@@ -115,16 +118,12 @@ def common_aliases(cells: Iterable[Axes]) -> list[str]:
     return found
 
 
-def under_aliases(cells: Sequence[Axes], aliases: Collection[str]) -> list[Axes]:
-    renamed = {name: alias for alias in aliases for name in ALIASES.get(alias, ())}
-    return [{renamed.get(name, name): value for name, value in axes.items()} for axes in cells] if renamed else [*cells]
-
-
 def unite_axes(cells: Sequence[Axes], named: Collection[str]) -> list[Axes]:
     """Replace axes by their shared names if these unite cells or are `named`. Other named axes stay."""
     asked = [alias for alias in ALIASES if alias in named]
     free = [alias for alias in common_aliases(cells) if not {*ALIASES[alias]} & {*named}]
-    return under_aliases(cells, {*asked, *free})
+    renamed = {name: alias for alias in (*asked, *free) for name in ALIASES[alias]}
+    return [{renamed.get(name, name): value for name, value in axes.items()} for axes in cells]
 
 
 def is_workload_axis(axis: str) -> bool:
@@ -153,11 +152,10 @@ def tunables_with_default(cells: Iterable[Axes]) -> set[str]:
 
 
 def keys_of(cells: Sequence[Axes], names: Sequence[str], runs: Sequence[str]) -> list[Key]:
-    """Return the position of each cell on some axes. None means that the stack lacks the axis, which then distinguishes
-    no cells.
+    """Return the position of each cell on some axes; None if the stack lacks the axis, which then separates no cells.
 
-    A missing tunable counts as `default` if any cell has that value. Runs of a matrix may have had other axes: an axis
-    that a run lacks, and that other cells of the layout have, is unknown, not lacking.
+    A missing tunable counts as `default` if any cell has that value. An axis that a run lacks, and that other cells of
+    the layout have, is unknown, not lacking: runs of a matrix may have had other axes.
     """
     defaults = tunables_with_default(cells)
     in_run = {(run, name) for run, axes in zip(runs, cells, strict=True) for name in axes}
@@ -180,3 +178,179 @@ def in_reading_order(names: Sequence[str]) -> list[str]:
 def is_part(axis: str) -> bool:
     """Return whether an axis belongs to a layer or the workload, and is no name, tunable or kernel."""
     return axis in ALIASES or ("." in axis and not is_tunable(axis))
+
+
+_DIGITS = re.compile(r"(\d+)")
+Place = tuple[int, float, str]
+
+
+@lru_cache(maxsize=4096)
+def value_key(value: str) -> Place:
+    for number in (float, parse_size, parse_time):
+        try:
+            return 0, float(number(value)), value
+        except (ValueError, TypeError):
+            continue
+    return 1, 0.0, value
+
+
+def declared_key(value: str) -> tuple[int, float]:
+    """Sort numbers by value, and keep the order of words, because sorts are stable."""
+    return value_key(value)[:2]
+
+
+@lru_cache(maxsize=65536)
+def name_key(name: str) -> tuple[tuple[Place, ...], ...]:
+    """Sort cell names part by part: `raid5/chunk=16KiB/…` after `raid5/chunk=4KiB/…`, and before `raid10/…`."""
+    return tuple(map(_part_key, name.split("/")))
+
+
+def _part_key(part: str) -> tuple[Place, ...]:
+    axis, equals, value = part.partition("=")
+    words = [(0, float(one), "") if one.isdecimal() else (1, 0.0, one) for one in _DIGITS.split(axis) if one]
+    return (*words, *((value_key(value),) if equals else ()))
+
+
+#: Axes whose values need no name before them.
+_PLAIN = frozenset({"run", "matrix", "layout", "workload"})
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    names: tuple[str, ...]
+    fixed: Mapping[str, str]
+    #: Axes that the name of a layout or workload determines, with the value for each name.
+    implied: Mapping[str, Mapping[str, Mapping[str, str]]]
+
+    def label(self, key: Sequence[str | None]) -> str:
+        left_out = {*self.fixed, *(name for names in self.implied.values() for name in names)}
+        shown = {name: one for name, one in zip(self.names, key, strict=True) if one and name not in left_out}
+        short = {
+            name: name.removeprefix("tune.") if is_tunable(name) else name.rpartition(".")[2] for name in self.names
+        }
+        counts = Counter(short.values())
+        labels = {name: one if counts[one] == 1 else name for name, one in short.items()}
+        return "/".join(one if name in _PLAIN else f"{labels[name]}={one}" for name, one in shown.items()) or "all"
+
+    def notes(self) -> Iterator[str]:
+        fixed = ", ".join(f"{name}={value}" for name, value in self.fixed.items() if name != "synthetic")
+        if fixed:
+            yield f"in all rows: {fixed}"
+        for by, along in self.implied.items():
+            yield from describe_determined(by, along)
+
+
+def naming_of(
+    cells: Sequence[Axes], names: Sequence[str], keys: Sequence[Sequence[str | None]], but: Collection[str]
+) -> Naming:
+    changing = {*varying_axes(cells), *but}
+    fixed = {name: value for name, value in (cells[0] if cells else {}).items() if name not in changing}
+    for at, name in enumerate(names):
+        values = {key[at] for key in keys}
+        if len(values) == 1 and (value := values.pop()):
+            fixed[name] = value
+    implied = {}
+    for by in ("layout", "workload"):
+        parts = [name for name in parts_of(by, names) if name not in fixed]
+        implied[by] = determined_axes(cells, by, parts) if by in names and by not in fixed else {}
+    return Naming(tuple(names), fixed, implied)
+
+
+def parts_of(by: str, names: Iterable[str]) -> list[str]:
+    return [name for name in names if is_part(name) and is_workload_axis(name) == is_workload_axis(by)]
+
+
+def determined_axes(cells: Sequence[Axes], by: str, names: Sequence[str]) -> dict[str, dict[str, str]]:
+    found = {}
+    for name in names:
+        pairs = {(axes.get(by), axes.get(name)) for axes in cells}
+        if len(pairs) == len({value for value, _ in pairs}):
+            found[name] = {value: theirs for value, theirs in pairs if value is not None and theirs is not None}
+    return found
+
+
+def describe_determined(axis: str, along: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
+    axes = []
+    for name, values in along.items():
+        by_value = grouped((values[by], by) for by in sorted(values, key=value_key))
+        axes.append(f"{name} " + ", ".join(f"{value} ({', '.join(names)})" for value, names in by_value.items()))
+    return (f"goes with {axis}: {'; '.join(axes)}",) if axes else ()
+
+
+def alias_notes(cells: Sequence[Axes], declared: Iterable[Axes]) -> tuple[str, ...]:
+    shown, names = {*names_of(cells)}, {*names_of(declared)}
+    return tuple(
+        f"{alias} is {' or '.join(name for name in members if name in names)}"
+        for alias, members in ALIASES.items()
+        if alias in shown and alias not in names
+    )
+
+
+def unrelated_runs(cells: Mapping[str, AbstractSet[str]], declared: AbstractSet[str]) -> list[str]:
+    """Return the runs without any declared cell. Runs that all share one are of an earlier state of the matrix."""
+    if len(cells) < 2 or frozenset.intersection(*map(frozenset, cells.values())):
+        return []
+    return [name for name, ids in cells.items() if not ids & declared]
+
+
+def differing_axes(columns: Iterable[Sequence[Axes]], names: Iterable[str]) -> dict[str, list[list[str]]]:
+    every = list(columns)
+    defaults = tunables_with_default(axes for column in every for axes in column)
+    found = {}
+    for name in names:
+        absent = DEFAULT if name in defaults else "none"
+        sets = [{axes.get(name, absent) for axes in column} for column in every]
+        known = [one - {"none"} if may_lack(name) else one for one in sets]
+        some = [one for one in known if one]
+        if len(some) > 1 and sum(map(len, some)) == len(set().union(*some)):
+            found[name] = [sorted(one, key=value_key) for one in known]
+    return found
+
+
+def describe_differences(apart: Mapping[str, Sequence[Sequence[str]]]) -> str:
+    if not apart:
+        return "they share single values, but no combination"
+    axes = (f"{name} ({' → '.join(few(one, 4) or 'none' for one in values)})" for name, values in apart.items())
+    return f"they differ in {', '.join(axes)}"
+
+
+def common_choice(
+    axis: str, columns: Mapping[str, Sequence[Axes]], apart: Mapping[str, Sequence[Sequence[str]]]
+) -> str:
+    if not apart or not all(is_part(name) and not is_workload_axis(name) for name in apart):
+        return ""
+    chosen = [
+        {axis: value, **{name: values[at][0] for name, values in apart.items() if values[at]}}
+        for at, value in enumerate(columns)
+    ]
+    kept = [
+        [axes for axes in column if all(axes.get(name) == one for name, one in rule.items())]
+        for column, rule in zip(columns.values(), chosen, strict=True)
+    ]
+    matched = share_a_row(kept, axis)
+    if not matched or any({*"|,="} & {*value} for rule in chosen for value in rule.values()):
+        return ""
+    rules = (",".join(f"{name}={value}" for name, value in rule.items()) for rule in chosen)
+    return " ".join(f"--only {shlex.quote(rule)}" for rule in rules) + "  in place of any other --only"
+
+
+def share_a_row(columns: Sequence[Sequence[Axes]], axis: str) -> bool:
+    cells = [axes for column in columns for axes in column]
+    names = varying_axes(cells, {axis})
+    along = determined_axes(cells, axis, names)
+    keys = iter(keys_of(cells, [name for name in names if name not in along], [""] * len(cells)))
+    rows = side_by_side([[(next(keys), 0) for _ in column] for column in columns])
+    return any(sum(map(bool, row.columns)) > 1 for row in rows)
+
+
+def describe_absences(placed: Iterable[tuple[str, Axes, Key]], names: Sequence[str]) -> Iterator[str]:
+    """Describe which cells lack an axis; `placed` has the compared value, the axes of a cell, and its row's key."""
+    lacking: dict[tuple[str, bool], dict[str, None]] = {}
+    for value, axes, key in placed:
+        for name, position in zip(names, key, strict=True):
+            if position and name not in axes and may_lack(name):
+                as_default = is_tunable(name) and position == DEFAULT
+                lacking.setdefault((name, as_default), {})[value] = None
+    for (name, as_default), values in lacking.items():
+        what = f"count as {DEFAULT}" if as_default else "are in the row of each value"
+        yield f"cells of {few(values)} without {name} {what}"

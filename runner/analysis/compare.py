@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from math import exp, log, sqrt
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from runner.analysis.axes import grouped
-from runner.analysis.metrics import is_percentile, metrics_for, more_is_faster
-from runner.analysis.pairs import pairs_of
-from runner.analysis.samples import mean_over_runs
+from runner.analysis.axes import (
+    grouped,
+)
+from runner.analysis.pairs import Side, pairs_of
+from runner.analysis.samples import is_percentile, mean_over_runs, more_is_faster, rates_of
 from runner.analysis.tables import warnings
 from runner.base.errors import BadInput
+from runner.reports.terminal import percent
 from runner.reports.terminal_text import times
 from runner.results.record import Outcome
 from runner.space.notes import few
 from runner.statistics.ratios import Verdict, paired_ratio, predicted_ratio, ratio_by_history, unpaired_ratio, verdicts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from runner.analysis.operands import Side
     from runner.analysis.pairs import Pair, Pairs
     from runner.analysis.samples import Samples
     from runner.statistics.ratios import Ratio
@@ -39,11 +41,9 @@ class Line:
     name: str
     cells: tuple[str, str]
     metric: str
-    #: The mean of each side; None if unknown.
     means: tuple[float | None, float | None]
     ratio: Ratio | None
     speed: Speed
-    #: Why each side stopped at its number of trials.
     stopped: tuple[str, str]
     #: For each side, the number of trials behind the figure, and how many are host-limited.
     host_limited: tuple[tuple[int, int], tuple[int, int]]
@@ -92,18 +92,14 @@ def compare_sides(
     recorded: Mapping[str, int] | None = None,
     history: Sequence[Side] = (),
 ) -> Comparison:
-    """Compare two sides. Raise BadInput if that would mix measured and synthetic trials, or if there is no common cell.
-
-    Without `metrics`, use the rate of each cell's workload. `recorded` is the number of trials of each run. `history`
-    is groups of earlier runs with the environment of one of the sides.
-    """
+    """Compare two sides; `history` is groups of earlier runs with the environment of one of them."""
     _refuse_mixture(a, b)
     a, b, shared = _apart(a, b)
-    matched = pairs_of(kind, a, b, _differing(a, b))
+    matched = pairs_of(kind, a, b, differences(a, b, with_seed=True))
     pairs = [
         (pair, metric)
         for pair in matched.found
-        for metric in metrics_for((*pair.left, *pair.right), metrics)
+        for metric in metrics or rates_of((*pair.left, *pair.right))
         if all(any(one.rounds(metric) for one in side) for side in (pair.left, pair.right))
     ]
     missing = _missing(matched)
@@ -172,15 +168,11 @@ def _nothing_in_common(a: Side, b: Side, matched: Pairs, missing: Sequence[Missi
     )
 
 
-def differences(a: Side, b: Side) -> list[tuple[str, str, str]]:
-    # For equal cells, the seed decides only their order.
-    return [one for one in _differing(a, b) if one[0] != "seed"]
-
-
-def _differing(a: Side, b: Side) -> list[tuple[str, str, str]]:
+def differences(a: Side, b: Side, *, with_seed: bool = False) -> list[tuple[str, str, str]]:
+    """Return the names and both values. For equal cells, the seed decides only their order, so it is left out."""
     environments = _environment(a), _environment(b)
     found = []
-    for name in sorted(environments[0].keys() | environments[1].keys()):
+    for name in sorted((environments[0].keys() | environments[1].keys()) - (set() if with_seed else {"seed"})):
         left, right = (" | ".join(sorted(one.get(name, ()))) for one in environments)
         if left != right:
             found.append((name, left or "not known", right or "not known"))
@@ -199,10 +191,7 @@ def _refuse_mixture(a: Side, b: Side) -> None:
 
 
 def _apart(a: Side, b: Side) -> tuple[Side, Side, tuple[str, ...]]:
-    """Remove runs with the same trials from both sides, because they would be compared with themselves.
-
-    Keep a run if its side has no others. The same run on both sides is a valid request.
-    """
+    """Remove runs with the same trials from both sides, unless a side has no others: they have no difference."""
     names = [{run.id for run in side.runs} for side in (a, b)]
     both = names[0] & names[1]
     trials = [
@@ -216,7 +205,10 @@ def _apart(a: Side, b: Side) -> tuple[Side, Side, tuple[str, ...]]:
             f"{a.name} and {b.name} are the same {len(shared)} runs",
             resolution="name other runs on one of the sides; `matrix results` lists them",
         )
-    kept = [side if names[at] <= shared else side.without(shared) for at, side in enumerate((a, b))]
+    kept = [
+        side if ids <= shared else Side(side.name, [one for one in side.found if one.run.id not in shared])
+        for side, ids in zip((a, b), names, strict=True)
+    ]
     run_names = sorted({run.name for side in (a, b) for run in side.runs if run.id in shared})
     where = "B alone" if kept[1] is b else "A alone" if kept[0] is a else "neither"
     return kept[0], kept[1], (f"on both sides, so counted for {where}: {few(run_names, 3)}",)
@@ -236,7 +228,6 @@ def _precision_notes(a: Side, b: Side, matched: Pairs, ratios: Sequence[Ratio | 
 
 
 def _most_runs_of_a_cell(matched: Pairs) -> list[int]:
-    """Return the largest number of runs of each side that share a cell. Parts of a matrix share none."""
     left = [*(pair.left for pair in matched.found), *matched.alone[0]]
     right = [*(pair.right for pair in matched.found), *matched.alone[1]]
     return [max((len({one.run.id for one in several}) for several in side), default=0) for side in (left, right)]
@@ -261,9 +252,7 @@ def _single_run_notes(earlier: Sequence[int]) -> Iterator[str]:
 def _ratio(pair: Pair, metric: str, confidence: float, history: Sequence[Sequence[Samples]]) -> Ratio | None:
     """Return the ratio, round by round if one run has both sides in its rounds, else from two samples.
 
-    With several runs on a side, each run is one value: trials of one run are more alike than runs, and would understate
-    the uncertainty. A single run is compared by the scatter of the other side's runs, and two single runs by that of
-    earlier runs.
+    Each of several runs is one value: trials of one run are more alike than runs, and would understate the uncertainty.
     """
     a, b = pair.left, pair.right
     if len(a) == len(b) == 1 and a[0].run.id == b[0].run.id and not _parts_of_one(a[0], b[0], metric):
@@ -317,7 +306,7 @@ def _unfinished(a: Side, b: Side, recorded: Mapping[str, int]) -> Iterator[str]:
 
 def _environment(side: Side) -> dict[str, set[str]]:
     """Return all environment values of its runs. Values that a kernel reports count only for runs on that kernel."""
-    kernels = side.kernels
+    kernels = {kernel for one in side.found for kernel in one.kernels}
     found: dict[str, set[str]] = {}
     for run in side.runs:
         for name, text in run.environment.items():
@@ -329,3 +318,26 @@ def _environment(side: Side) -> dict[str, set[str]]:
     if kernels:
         found["guest.kernel"] = kernels
     return found
+
+
+#: The share of figures within the noise floor.
+_SHARE = 0.95
+
+
+def describe_noise_floor(done: Comparison) -> str:
+    least = noise_floor(line.ratio for line in done.lines)
+    if least is None:
+        return ""
+    return (
+        "a run with itself: A is its odd rounds and B its even ones, so what differs is noise. Noise floor: of two "
+        f"such runs, each whole, 95 % of the figures lie within \u00b1{percent(least)} of each other"
+    )
+
+
+def noise_floor(ratios: Iterable[Ratio | None]) -> float | None:
+    """Return the relative difference of two whole runs that 95 % of the figures stay below; half a run has more."""
+    whole_run = ((one.ratio, sqrt((2 / (one.n_a + one.n_b)) / (1 / one.n_a + 1 / one.n_b))) for one in ratios if one)
+    apart = sorted(abs(log(ratio)) * correction for ratio, correction in whole_run)
+    if not apart:
+        return None
+    return exp(apart[min(len(apart) - 1, int(_SHARE * len(apart)))]) - 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from runner.analysis.axes import grouped
 from runner.analysis.compare import Speed, differences
-from runner.analysis.metrics import METRICS
+from runner.analysis.samples import METRICS
 from runner.analysis.tables import bounded_ratio
 from runner.reports.table import HINT, Grid
 from runner.reports.terminal import percent

@@ -10,16 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from runner.analysis.axes import grouped
 from runner.base.errors import BadInput
-from runner.results.fio_output import (
-    FORMERLY_SYNTHETIC,
-    SYNTHETIC,
-    Figures,
-    FioFailed,
-    figures_of,
-    find_json,
-    jobs_of,
-    missed_steady_states,
-)
+from runner.base.quantities import format_size
+from runner.results import fio_output
+from runner.results.fio_output import Figures, FioFailed
 from runner.results.journal_tables import DIRECTION
 
 if TYPE_CHECKING:
@@ -63,15 +56,15 @@ class Group:
 
 def parse_groups(text: str, file: str) -> list[Group]:
     try:
-        whole = find_json(text)
-        jobs = jobs_of(whole, text)
+        whole = fio_output.find_json(text)
+        jobs = fio_output.jobs_of(whole, text)
     except FioFailed as failed:
         raise BadInput(
             f"{file}: {failed.brief}",
             details=failed.evidence[-300:],
             resolution="it reads the output of `fio --output-format=json+` (or json)",
         ) from failed
-    if whole.get("fio version") in {SYNTHETIC, FORMERLY_SYNTHETIC}:
+    if whole.get("fio version") in {fio_output.SYNTHETIC, fio_output.FORMERLY_SYNTHETIC}:
         raise BadInput(
             f"{file} is synthetic, from the dry machine, so it has no measured figures",
             resolution="import the output of fio; runs of `--on dry` are in the store already, marked as synthetic",
@@ -87,7 +80,6 @@ def parse_groups(text: str, file: str) -> list[Group]:
 
 
 def _placed(group: Group, apart: Collection[str]) -> Group:
-    """Add the place to a group only if groups of the file differ in it."""
     kept = {name: value for name, value in group.options.items() if name not in _WHERE or name in apart}
     where = [group.options[name] for name in _WHERE if name in group.options]
     return replace(group, options=kept, where=" in ".join(where))
@@ -110,7 +102,7 @@ def _group(
 ) -> Group:
     figures, failure = None, ""
     try:
-        figures = figures_of(jobs, text)
+        figures = fio_output.figures_of(jobs, text)
     except FioFailed as failed:
         failure = failed.brief
     name = "+".join(dict.fromkeys(str(job.get("jobname") or "job") for job in jobs))
@@ -119,7 +111,9 @@ def _group(
     options = {name: "|".join(dict.fromkeys(several)) for name, several in sorted(values.items())}
     started = ended - timedelta(seconds=figures.runtime if figures else 0)
     lacks = _lacking(figures) if figures else ()
-    return Group(name, options, figures, failure, version, started, lacks, unsettled=missed_steady_states(jobs))
+    return Group(
+        name, options, figures, failure, version, started, lacks, unsettled=fio_output.missed_steady_states(jobs)
+    )
 
 
 def _lacking(figures: Figures) -> tuple[str, ...]:
@@ -143,8 +137,6 @@ def _options(written: Any) -> dict[str, str]:
 
 
 def _size(text: str) -> str:
-    from runner.base.quantities import format_size
-
     found = _SIZE.fullmatch(text.strip())
     return format_size(int(found[1]) * 1024 ** _POWERS[found[2].lower()]) if found else text
 
@@ -155,7 +147,6 @@ def _number(job: Mapping[str, Any]) -> int:
 
 
 def _ended(whole: Mapping[str, Any]) -> datetime:
-    """Return the time of writing, or the epoch if it is missing or unreadable."""
     try:
         return datetime.fromtimestamp(
             float(whole.get("timestamp_ms", 0)) / 1000 or float(whole.get("timestamp", 0)), UTC

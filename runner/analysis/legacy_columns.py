@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from runner.analysis.axes import grouped, names_of
-from runner.analysis.naming import value_key
+from runner.analysis.axes import grouped, names_of, value_key
 from runner.analysis.tables import distinct_axes, warnings
 from runner.base.errors import BadInput
 from runner.base.quantities import parse_size
@@ -36,7 +35,6 @@ _CPU = ("cpu_usr", "cpu_sys")
 
 @dataclass(frozen=True, slots=True)
 class LegacyFormat:
-    #: The presets of this program.
     presets: tuple[str, ...]
     #: Its phase names for workloads without a preset, by `rw`.
     phases: Mapping[str, str]
@@ -46,7 +44,6 @@ class LegacyFormat:
 
 
 def legacy_table(name: str, found: Sequence[Samples], *, people: bool) -> Grid:
-    """Return the cells of a program's presets in its columns, or without any, those with the same I/O."""
     program = FAMILIAR[name]
     with_preset = [one for one in found if one.cell.axes.get("workload.preset") in program.presets]
     chosen = with_preset or [one for one in found if one.cell.axes.get("workload.rw") in program.phases]
@@ -101,7 +98,6 @@ def _dd_table(found: Sequence[Samples], people: bool) -> Grid:
 
 
 def dd_summary(size: int, seconds: float) -> str:
-    """Return the last line of dd's output."""
     sizes = [_with_unit(size, 1000), _with_unit(size, 1024)]
     units = f" ({', '.join(sizes)})" if size >= 1024 else f" ({sizes[0]})" if size >= 1000 else ""
     return f"{size} byte{'s' if size != 1 else ''}{units} copied, {seconds:.6g} s, {_with_unit(size / seconds, 1000)}/s"
@@ -137,7 +133,6 @@ def _phase(one: Samples, phases: Mapping[str, str]) -> str:
 
 
 def _lines(found: Sequence[Samples], phases: Mapping[str, str]) -> tuple[list[str], list[_Line]]:
-    """Return the axes that distinguish lines, and the cells of each line."""
     with_preset = all("workload.phase" in one.cell.axes for one in found)
     columns = _COLUMNS if with_preset else (*_COLUMNS, "workload")
     names = [name for name in names_of(distinct_axes(found)) if name not in columns]
@@ -159,10 +154,7 @@ def _lines(found: Sequence[Samples], phases: Mapping[str, str]) -> tuple[list[st
 
 
 def _distinguishes_lines(axis: str, found: Sequence[Samples], phases: Mapping[str, str]) -> bool:
-    """Return whether cells of one phase differ in an axis, or those that have it.
-
-    An axis that only some phases have (`new` files, a mixture) distinguishes phases.
-    """
+    """Return whether an axis separates lines. One that only some phases have (`new` files) separates phases."""
     by_phase = grouped((_phase(one, phases), one.cell.axes.get(axis)) for one in found)
     known = {value for values in by_phase.values() for value in values if value is not None}
     return len(known) > 1 or any(len({*values}) > 1 for values in by_phase.values())
@@ -171,7 +163,6 @@ def _distinguishes_lines(axis: str, found: Sequence[Samples], phases: Mapping[st
 def _table_of_lines(
     columns: Sequence[str], rows: Iterable[tuple[tuple[str, ...], Sequence[float | None], float | None]], people: bool
 ) -> Grid:
-    """Return a row for each label, its figures and their uncertainty: whole numbers for people."""
     if not people:
         return Grid((*columns, "rel"), [(*label, *figures, doubt) for label, figures, doubt in rows])
     shown = [
@@ -191,17 +182,13 @@ def _kilobytes(size: str) -> str:
 
 #: By phase, in IOzone's order.
 _IOZONE = {
-    "write": "write",
-    "rewrite": "rewrite",
-    "read": "read",
-    "reread": "reread",
+    **{phase: phase for phase in ("write", "rewrite", "read", "reread")},
     "randread": "random read",
     "randwrite": "random write",
 }
 
 
 def _iozone_table(found: Sequence[Samples], people: bool, *, suffix: str, unit: float) -> Grid:
-    """Return rates in IOzone's units: KB/s, or operations per second with -O."""
     names, lines = _lines(found, {phase: phase for phase in _IOZONE})
     rows = []
     for line in lines:

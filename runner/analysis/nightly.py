@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from runner.analysis.compare import Speed, differences
 from runner.analysis.compare_table import display_table as compared_shown
-from runner.analysis.metrics import METRICS, USUAL_RATES
+from runner.analysis.samples import METRICS, USUAL_RATES
 from runner.analysis.stored_guidelines import as_measured, share_of
 from runner.analysis.tables import display_table as results_shown
 from runner.base.errors import Exit
@@ -44,7 +44,6 @@ class Night:
     #: Why there is no comparison, and why guidelines are not judged.
     alone: str = ""
     unjudged: str = ""
-    #: The command of each run by its id, if known.
     commands: Mapping[str, Sequence[str]] | None = None
 
     @property

@@ -1,48 +1,178 @@
-"""Pairs of cells of two sides that differ only in the compared axis."""
+"""The sides of a comparison, and pairs of their cells that differ only in the compared axis."""
 
 from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from runner.analysis.axes import (
     MOST,
     TooManyRows,
+    alias_notes,
+    common_choice,
+    describe_absences,
+    describe_differences,
+    differing_axes,
     grouped,
     in_reading_order,
     is_workload_axis,
     keys_of,
     may_lack,
     names_of,
+    naming_of,
+    share_a_row,
     side_by_side,
     unite_axes,
+    value_key,
     varying_axes,
     with_aliases,
 )
-from runner.analysis.naming import (
-    alias_notes,
-    common_choice,
-    describe_absences,
-    describe_differences,
-    differing_axes,
-    explain_same_names,
-    naming_of,
-    share_a_row,
-)
-from runner.analysis.operands import BY_ID, KINDS, Side, axis_of
+from runner.analysis.selectors import runs_named
+from runner.analysis.tables import full_name
 from runner.base.errors import BadInput
+from runner.space.notes import few
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
     from typing import TypeAlias
 
     from runner.analysis.axes import Axes, Key, Row
     from runner.analysis.samples import Samples
+    from runner.results.record import CellRow
+    from runner.results.store import RunRow
 
-    #: One cell, in one run or several.
     Several: TypeAlias = Sequence[Samples]
+
+
+#: The possible kinds of sides, besides an axis.
+KINDS = ("run", "kernel", "host", "revision")
+#: Kinds whose cells match by id only.
+BY_ID = frozenset({"run", "host", "revision"})
+_KERNEL_AXIS = "kernel"
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Side:
+    name: str
+    found: Sequence[Samples]
+
+    @cached_property
+    def runs(self) -> list[RunRow]:
+        return list({one.run.id: one.run for one in self.found}.values())
+
+
+def runs_of(kind: str, word: str, runs: Sequence[RunRow]) -> list[RunRow]:
+    if kind == "run":
+        return runs_named(word, runs)
+    if kind == "host":
+        return _some([run for run in runs if run.host == word], kind, word, {run.host for run in runs})
+    if kind == "revision":
+        fitting = [run for run in runs if len(word) >= 4 and run.revision.startswith(word)]
+        return _some(fitting, kind, word, {run.revision[:12] for run in runs})
+    return list(runs)
+
+
+def side_of(kind: str, word: str, found: Sequence[Samples]) -> Side:
+    if kind in BY_ID:
+        return Side(word, found)
+    if kind == "kernel":
+        return Side(word, _on_kernel(word, found))
+    axis = full_name(kind, found)
+    values = {id(one): with_aliases(one.cell.axes).get(axis, "") for one in found}
+    fitting = [one for one in found if values[id(one)] == word]
+    return Side(word, _some(fitting, axis, word, values.values()))
+
+
+def _on_kernel(word: str, found: Sequence[Samples]) -> list[Samples]:
+    """Return the trials on one kernel: by release, prefix of it up to a dot or dash, or name in the matrix."""
+
+    def release(kernel: str) -> bool:
+        return kernel == word or (kernel.startswith(word) and kernel[len(word)] in ".-+_")
+
+    left = [one if one.cell.axes.get(_KERNEL_AXIS) == word else one.under(release) for one in found]
+    kernels = {kernel for one in found for kernel in one.kernels}
+    return _some([one for one in left if one.rows], "kernel", word, kernels)
+
+
+def _some(fitting: list[_T], kind: str, word: str, values: Iterable[str]) -> list[_T]:
+    if not fitting:
+        known = ", ".join(sorted({*filter(None, values)}, key=value_key)[:12])
+        raise BadInput(f"no run in the store has {kind} '{word}'", details=f"there are: {known}" if known else "")
+    return fitting
+
+
+def is_odd(round_number: int) -> bool:
+    """Return whether a round is odd. Alternate rounds spread drift over both parts."""
+    return round_number % 2 == 1
+
+
+def parts(name: str, found: Sequence[Samples], first: Callable[[int], bool] = is_odd) -> tuple[Side, Side]:
+    return (
+        Side(f"{name}, odd rounds", [one.in_rounds(first) for one in found]),
+        Side(f"{name}, even rounds", [one.in_rounds(lambda round_number: not first(round_number)) for one in found]),
+    )
+
+
+#: Cells are equal by their ids, for any rest of the matrix and any order.
+_IRRELEVANT = frozenset({"seed", "digest.matrix"})
+#: The most earlier runs to use. More add little precision, and their level is older.
+_MOST = 20
+
+
+def earlier_groups(a: Side, b: Side, runs: Sequence[RunRow]) -> list[list[RunRow]]:
+    """Return the earlier runs in the environments of A and B. A side of several runs shows its own scatter."""
+    sides = [side.runs for side in (a, b)]
+    if any(len(side) != 1 for side in sides) or sides[0] == sides[1]:
+        return []
+    compared = [run for (run,) in sides]
+    ids, last = {run.id for run in compared}, max(run.started for run in compared)
+    groups: dict[Hashable, list[RunRow]] = {_conditions(run): [] for run in compared}
+    for run in runs:
+        alike = groups.get(_conditions(run))
+        if alike is not None and run.finished and run.id not in ids and run.started < last and len(alike) < _MOST:
+            alike.append(run)
+    return [group for group in groups.values() if group]
+
+
+def _conditions(run: RunRow) -> Hashable:
+    facts = frozenset(fact for fact in run.environment.items() if fact[0] not in _IRRELEVANT)
+    return run.matrix, run.machine, run.synthetic, run.host, facts
+
+
+#: Differences of runs that can change cells of the same name.
+_CELL_FACTS = ("seed", "disk", "digest.matrix")
+
+
+def explain_same_names(
+    left: Sequence[CellRow], right: Sequence[CellRow], facts_apart: Iterable[tuple[str, str, str]]
+) -> tuple[str, str]:
+    """Explain why cells of one name have different ids, if that is the reason: ids cover all resolved values."""
+    a, b = ({cell.name: cell.axes for cell in side} for side in (left, right))
+    alike = sorted(a.keys() & b.keys())
+    if not alike or {cell.id for cell in left} & {cell.id for cell in right}:
+        return "", ""
+    axes = {
+        axis: f"{a[name].get(axis, 'none')} → {b[name].get(axis, 'none')}"
+        for name in alike
+        for axis in {**a[name], **b[name]}
+        if a[name].get(axis) != b[name].get(axis)
+    }
+    facts = {name: f"{one} → {other}" for name, one, other in facts_apart if name.startswith(_CELL_FACTS)}
+    if axes or len(facts) > 1:
+        facts.pop("digest.matrix", None)  # it only shows that something differs
+    changes = [f"{name}: {change}" for name, change in {**axes, **facts}.items()]
+    what = few(changes, 4) if changes else "in a value that the store does not have"
+    seed = "give both runs one `seed:`: simulated disks take the position of their platters from it"
+    count = f"{len(alike):,} cell{'s have' if len(alike) != 1 else ' has'}"
+    return (
+        f"{count} the same name on both sides but another id, as what it resolves to differs: {what}",
+        seed if "seed" in facts and not axes else "compare runs of one matrix on the same disks",
+    )
 
 
 _OTHER_CELLS = "compare by one of these axes, or choose cells with --only"
@@ -65,26 +195,22 @@ class Pairs:
 
 
 def pairs_of(kind: str, a: Side, b: Side, facts_apart: Iterable[tuple[str, str, str]] = ()) -> Pairs:
-    """Match the cells of two sides.
-
-    Equal ids match, unless the id covers the compared axis or kernel. Then cells of one matrix match if they agree on
-    all other common axes. `facts_apart` is the differences of the runs.
-    """
+    """Match cells by id, or if the id covers the compared axis, cells of one matrix that agree on all other axes."""
     if kind in BY_ID:
         return _by_id(a, b, facts_apart)
-    axis = axis_of(kind, (a, b))
+    axis = _KERNEL_AXIS if kind == "kernel" else full_name(kind, [*a.found, *b.found])
+    left, right = (
+        grouped((one.run.matrix if axis in with_aliases(one.cell.axes) else None, one) for one in side.found)
+        for side in (a, b)
+    )
     parts: list[Pairs] = []
-    left, right = (Side(side.name, [one for one in side.found if not _has(one, axis)]) for side in (a, b))
-    if left.found or right.found:
-        parts.append(_by_id(left, right, facts_apart))
-    having = [[one for one in side.found if _has(one, axis)] for side in (a, b)]
-    matrices = list(dict.fromkeys(one.run.matrix for side in having for one in side))
+    # Cells without the axis have no matrix here, and match by id.
+    if None in left or None in right:
+        parts.append(_by_id(Side(a.name, left.pop(None, [])), Side(b.name, right.pop(None, [])), facts_apart))
+    matrices = [matrix for matrix in {**left, **right} if matrix is not None]
     for matrix in matrices:
-        one, other = (
-            Side(side.name, [cell for cell in cells if cell.run.matrix == matrix])
-            for side, cells in zip((a, b), having, strict=True)
-        )
-        parts.append(_by_axis(axis, one, other, matrix if len(matrices) > 1 else ""))
+        sides = Side(a.name, left.get(matrix, [])), Side(b.name, right.get(matrix, []))
+        parts.append(_by_axis(axis, *sides, matrix if len(matrices) > 1 else ""))
     whys = [part.why for part in parts if any(part.why)]
     return Pairs(
         [pair for part in parts for pair in part.found],
@@ -94,12 +220,7 @@ def pairs_of(kind: str, a: Side, b: Side, facts_apart: Iterable[tuple[str, str, 
     )
 
 
-def _has(one: Samples, axis: str) -> bool:
-    return axis in with_aliases(one.cell.axes)
-
-
 def _of_matrices(a: Side, b: Side) -> tuple[str, str] | None:
-    """Refuse to match cells of different matrices by axes."""
     names = [sorted({run.matrix for run in side.runs}) for side in (a, b)]
     if not all(names) or {*names[0]} & {*names[1]}:
         return None
@@ -185,10 +306,9 @@ def _placed(
 
 
 def tied_axes(axis: str, left: Sequence[Axes], right: Sequence[Axes]) -> dict[str, tuple[str, str]]:
-    """Return the axes with one value on each side that differs.
+    """Return the axes that change with the compared one, like the level with the name of a layout.
 
-    They change with the compared axis (the level with the name of a layout) and count as part of it. A workload axis
-    never counts as part of the stack, nor the reverse: that would compare two things at once.
+    A workload axis never counts as part of the stack, nor the reverse: that would compare two things at once.
     """
     found = {}
     for name in sorted({*names_of([*left, *right])} - {axis}):

@@ -9,16 +9,6 @@ from runner.analysis.axes import (
     DEFAULT,
     MOST,
     TooManyRows,
-    in_reading_order,
-    keys_of,
-    may_lack,
-    side_by_side,
-    unite_axes,
-    varying_axes,
-    with_aliases,
-)
-from runner.analysis.metrics import METRICS, is_percentile, rates_of
-from runner.analysis.naming import (
     alias_notes,
     common_choice,
     declared_key,
@@ -27,9 +17,17 @@ from runner.analysis.naming import (
     describe_differences,
     determined_axes,
     differing_axes,
+    in_reading_order,
+    keys_of,
+    may_lack,
     naming_of,
     parts_of,
+    side_by_side,
+    unite_axes,
+    varying_axes,
+    with_aliases,
 )
+from runner.analysis.samples import METRICS, is_percentile, rates_of
 from runner.analysis.tables import ENDS, bounded_ratio, values_of, warnings
 from runner.base.errors import BadInput
 from runner.guidelines.claims import number_of
@@ -42,8 +40,7 @@ from runner.statistics.ratios import paired_ratio
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from runner.analysis.axes import Axes, Key, Row
-    from runner.analysis.naming import Naming
+    from runner.analysis.axes import Axes, Key, Naming, Row
     from runner.analysis.samples import Samples
     from runner.reports.table import Value
     from runner.statistics.ratios import Interval, Ratio
@@ -52,21 +49,13 @@ Slots: TypeAlias = "Sequence[Samples | None]"
 
 
 def pivot(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
-    """Return a table for people. Rows are cells without the axis, columns its values, entries the mean of a figure.
-
-    Without `metric`, use the rates of each row: reads, writes or both, as bandwidth or IOPS as in other tables.
-    """
+    """Return a table for people, with a column for each value of the axis. Without `metric`, show the rates."""
     table = table_of(found, axis)
     several = not metric and any(len(line_figures(cells, None)) > 1 for _, cells in table.lines)
-    rows: list[tuple[Value, ...]] = [
-        (
-            table.naming.label(key),
-            *((name.partition("_")[0],) if several else ()),
-            *(format_mean(one, name) for one in cells),
-        )
-        for key, cells in table.lines
-        for name in line_figures(cells, metric)
-    ]
+    rows: list[tuple[Value, ...]] = []
+    for key, name, cells in table.rows(metric):
+        side = (name.partition("_")[0],) if several else ()
+        rows.append((table.naming.label(key), *side, *(format_mean(one, name) for one in cells)))
     columns = ("cell", *(("figure",) if several else ()), *table.heads)
     return Grid(columns, rows, tuple(notes_of(table, metric)), frozenset(table.heads))
 
@@ -74,13 +63,12 @@ def pivot(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
 def plain_pivot(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
     table = table_of(found, axis)
     rows: list[tuple[Value, ...]] = []
-    for key, cells in table.lines:
-        for name in line_figures(cells, metric):
-            row: list[Value] = [*key, name]
-            for one in cells:
-                estimate = one.estimate(name) if one else None
-                row += [*values_of(estimate), estimate.n if estimate else None]
-            rows.append((*row, sum(one.host_limited_of(name) for one in cells if one)))
+    for key, name, cells in table.rows(metric):
+        row: list[Value] = [*key, name]
+        for one in cells:
+            estimate = one.estimate(name) if one else None
+            row += [*values_of(estimate), estimate.n if estimate else None]
+        rows.append((*row, sum(one.host_limited_of(name) for one in cells if one)))
     places = [*(f"{head}{end}" for head in table.heads for end in (*ENDS, "_trials")), "host_limited"]
     return Grid((*table.naming.names, "metric", *places), rows, tuple(notes_of(table, metric)), frozenset(places))
 
@@ -91,18 +79,19 @@ class Table:
     #: The number of selected cells; `among` has those with the axis.
     asked: int
     among: Sequence[Samples]
-    #: Axes of each of these cells.
     cells: Sequence[Axes]
     naming: Naming
     #: Axes that each value of the axis determines.
     along: Mapping[str, Mapping[str, str]]
-    #: Values of the axis in natural order.
     values: Sequence[str]
     lines: Sequence[tuple[tuple[str, ...], Slots]]
 
     @property
     def heads(self) -> list[str]:
         return [f"{self.axis}={value}" for value in self.values]
+
+    def rows(self, metric: str | None) -> Iterator[tuple[tuple[str, ...], str, Slots]]:
+        return ((key, name, cells) for key, cells in self.lines for name in line_figures(cells, metric))
 
 
 def table_of(found: Sequence[Samples], axis: str) -> Table:
@@ -137,7 +126,6 @@ def table_of(found: Sequence[Samples], axis: str) -> Table:
 
 
 def _lines(row: Row[Samples]) -> Iterator[tuple[tuple[str, ...], Slots]]:
-    """Yield lines. Cells that differ in no axis get separate lines."""
     key = tuple(value or "" for value in row.key)
     for number in range(max(map(len, row.columns))):
         yield key, [items[number] if number < len(items) else None for items in row.columns]
@@ -211,11 +199,7 @@ def format_mean(one: Samples | None, metric: str) -> str:
 
 
 def _along(cells: Sequence[Axes], axis: str) -> dict[str, dict[str, str]]:
-    """Return the axes that a layout or workload name determines, with their values.
-
-    They distinguish no lines, because cells of two layouts could never share one. Other axes that happen to change
-    along do, because a line claims that its cells differ only in the axis.
-    """
+    """Return the axes that a layout or workload name determines: by these, cells of two layouts never share a line."""
     if axis not in {"layout", "workload"}:
         return {}
     return determined_axes(cells, axis, parts_of(axis, varying_axes(cells, {axis})))
@@ -230,16 +214,14 @@ _SCALING_NOTES = (
 def display_scaling(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
     table = table_of(found, axis)
     rows: list[tuple[Value, ...]] = []
-    for key, cells in table.lines:
-        for name in line_figures(cells, metric):
-            base = _base(cells, name)
-            places = (
-                format_mean(one, name) if one is base else _format_times(one, _times(one, base, name), name)
-                for one in cells
-            )
-            power = _power(table.values, cells, name)
-            shown = f"{digits(power.mean)} ({digits(power.low)} to {digits(power.high)})" if power else ""
-            rows.append((table.naming.label(key), name, *places, shown))
+    for key, name, cells in table.rows(metric):
+        base, power = _base(cells, name), _power(table.values, cells, name)
+        places = (
+            format_mean(one, name) if one is base else _format_times(one, _times(one, base, name), name)
+            for one in cells
+        )
+        shown = f"{digits(power.mean)} ({digits(power.low)} to {digits(power.high)})" if power else ""
+        rows.append((table.naming.label(key), name, *places, shown))
     notes = (*notes_of(table, metric), *_SCALING_NOTES)
     return Grid(("cell", "figure", *table.heads, "power"), rows, notes, frozenset({*table.heads, "power"}))
 
@@ -247,11 +229,10 @@ def display_scaling(found: Sequence[Samples], axis: str, metric: str | None) -> 
 def data_scaling(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
     table = table_of(found, axis)
     rows: list[tuple[Value, ...]] = []
-    for key, cells in table.lines:
-        for name in line_figures(cells, metric):
-            base, power = _base(cells, name), _power(table.values, cells, name)
-            ratios = (value for one in cells for value in bounded_ratio(_times(one, base, name)))
-            rows.append((*key, name, *ratios, *((power.mean, power.low, power.high) if power else (None,) * 3)))
+    for key, name, cells in table.rows(metric):
+        base, power = _base(cells, name), _power(table.values, cells, name)
+        ratios = (value for one in cells for value in bounded_ratio(_times(one, base, name)))
+        rows.append((*key, name, *ratios, *((power.mean, power.low, power.high) if power else (None,) * 3)))
     ends = ("", "_low", "_high")
     places = [f"{head}{end}" for head in (*(f"{one}_times" for one in table.heads), "power") for end in ends]
     return Grid((*table.naming.names, "metric", *places), rows, tuple(notes_of(table, metric)), frozenset(places))

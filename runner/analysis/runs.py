@@ -28,7 +28,6 @@ class ListedRun:
     state: State
     #: None: the journal is unreadable.
     progress: Progress | None
-    #: Number of guidelines by verdict.
     verdicts: Mapping[str, int]
     #: Empty: only the store knows the run.
     folder: str
@@ -98,7 +97,6 @@ def run_document(one: ListedRun) -> dict[str, Any]:
     }
 
 
-#: The most broken cells to list.
 _FEW = 5
 
 

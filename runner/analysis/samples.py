@@ -1,4 +1,4 @@
-"""Trials from the store, by run and cell, with the requested figures."""
+"""Trials from the store, by run and cell: the figures of a trial, their units, and the usual rate of a workload."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from operator import itemgetter
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from runner.analysis.metrics import is_percentile
-from runner.analysis.naming import name_key
+from runner.analysis.axes import name_key
+from runner.language.metrics import BESIDE, OF_DIRECTION, RATES, SIDES, TOTAL, is_large, sides_of
 from runner.results.fio_output import PERCENTILES
 from runner.results.record import Outcome
 from runner.simdisks.server import lost_share
@@ -20,11 +20,53 @@ from runner.statistics.percentile import Histogram, estimated_percentiles, merge
 from runner.statistics.stopping import Estimate, Rule, StopReason, estimate_mean, stop_reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from runner.analysis.selectors import CellSelection
     from runner.results.record import CellRow
     from runner.results.store import RunRow, SharedStore
+
+METRICS: dict[str, str] = {
+    **{f"{side}_{name}": unit for name, unit in OF_DIRECTION.items() for side in SIDES},
+    **dict.fromkeys(("cpu_usr", "cpu_sys"), "%"),
+    "runtime": "s",
+    **{f"{TOTAL}_{name}": OF_DIRECTION[name] for name in RATES},
+    **dict.fromkeys(BESIDE.values(), "share"),
+}
+#: Rates: more is better.
+_RATES = ("_bw", "_iops")
+#: Figures with a better direction. Amounts, durations and counters have none.
+COMPARED = tuple(name for name in METRICS if name.endswith(_RATES) or "_lat_" in name or name.startswith("cpu"))
+
+
+def figure_name(metric: str) -> str:
+    return metric if metric in METRICS else BESIDE.get(metric, metric.replace(".", "_", 1))
+
+
+def more_is_faster(metric: str) -> bool:
+    return metric.endswith(_RATES)
+
+
+def is_percentile(metric: str) -> bool:
+    """Return whether it is a percentile, which is computed from all requests and never averaged over trials."""
+    return metric.partition("_")[2] in PERCENTILES
+
+
+#: Figures to read if the user requests none.
+USUAL_RATES = tuple(f"{side}_{rate}" for rate in RATES for side in (*SIDES, TOTAL))
+
+
+def rates_of(cells: Iterable[Samples]) -> list[str]:
+    several = list(cells)
+    mixed = any(TOTAL in sides_of([name for name in ("read_bw", "write_bw") if one.rounds(name)]) for one in several)
+    sides = (*((TOTAL,) if mixed else ()), *SIDES)
+    return [f"{side}_{'bw' if any(_is_large(one, side) for one in several) else 'iops'}" for side in sides]
+
+
+def _is_large(one: Samples, side: str) -> bool:
+    bw, iops = (list(one.rounds(f"{side}_{name}").values()) for name in ("bw", "iops"))
+    return bool(bw and iops) and is_large(sum(bw), sum(iops))
+
 
 #: The columns of every trial besides figures. The stopping rule uses the rates.
 _HEAD = ("run", "cell", "round", "outcome", "reason", "kernel", "host_limited", "unsettled", "read_bw", "write_bw")
@@ -119,7 +161,6 @@ class Samples:
         return self.counts.get(_MEASURED, 0) - len(self._settled)
 
     def counted(self, metric: str) -> list[Row]:
-        """Return the trials that the figure is made of."""
         at = (_READ if metric.startswith("read") else _WRITE) if is_percentile(metric) else self._at(metric)
         return [row for row in self._settled if row[at] is not None]
 
@@ -208,10 +249,7 @@ def read_samples(
     *,
     histograms: bool = True,
 ) -> list[Samples]:
-    """Read the trials of these runs, and of the wanted cells. Runs keep their order, cells the declared one.
-
-    With `histograms`, percentiles cover all requests; without, only single trials have them.
-    """
+    """Read trials by run, cells in the declared order. Without `histograms`, only single trials have percentiles."""
     by_id = {run.id: run for run in runs}
     ids = None if wanted is None else wanted.ids
     known = {(one.run, one.cell.id): one.cell for one in store.cells(by_id, ids)}
@@ -230,7 +268,6 @@ def read_samples(
 
 
 def _declared(cell: CellRow) -> tuple[Any, ...]:
-    """Sort cells by position, or by name if positions are unknown."""
     return (inf if cell.position is None else cell.position, name_key(cell.name), cell.id)
 
 

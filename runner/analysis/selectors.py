@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from runner.analysis.axes import with_aliases
 from runner.base.errors import BadInput
-from runner.language.hints import hint
+from runner.language.suggestions import hint
 from runner.space.notes import few
+from runner.space.rules import BadRule, parse_only, rule_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,15 +30,7 @@ _LEAST = 4  # the shortest prefix that may stand for an id
 
 
 def runs_named(text: str, runs: Sequence[RunRow]) -> list[RunRow]:
-    """Return the runs that a word on the command line selects; `runs` has the latest first. Raise BadInput if there is
-    none.
-
-    Words: a folder or its name; a pattern of names (`nightly-*`); a prefix of an id; `latest` for the last run with
-    results, or the name of a matrix for its last one (synthetic ones only if there are no others); a suffix `~2` for
-    the second before that, of the same matrix on the same machine.
-
-    The suffix `~good` selects the last run before that ended well. Commas separate several words.
-    """
+    """Return the runs that a word selects, as `matrix results --help` describes; `runs` has the latest first."""
     name = Path(text).name if "/" in text else text
     if "," in text and all(run.name != name for run in runs):
         meant = {run.id for word in text.split(",") if word.strip() for run in runs_named(word.strip(), runs)}
@@ -61,10 +54,7 @@ def runs_named(text: str, runs: Sequence[RunRow]) -> list[RunRow]:
 
 
 def good_before(run: RunRow, runs: Sequence[RunRow]) -> RunRow | None:
-    """Return the last earlier run of the same part of the same matrix on the same machine that ended well.
-
-    It finished, no trial broke, and no guideline failed. `runs` has the latest first.
-    """
+    """Return the last earlier run of the same work that finished without broken trials and failed guidelines."""
     alike = attrgetter("matrix", "machine", "host", "synthetic", "part")
     before = runs[[one.id for one in runs].index(run.id) + 1 :]
     return next((one for one in before if one.finished and one.exit == 0 and alike(one) == alike(run)), None)
@@ -178,7 +168,6 @@ def select_cells(word: str | None, only: Sequence[str], cells: Sequence[CellRow]
 def _rules(only: Sequence[str], cells: Iterable[CellRow]) -> list[Mapping[str, frozenset[str]]]:
     if not only:
         return []
-    from runner.space.rules import BadRule, parse_only, rule_of
 
     values: dict[str, set[str]] = {}
     for cell in cells:

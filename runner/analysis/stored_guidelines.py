@@ -43,7 +43,6 @@ def share_of(found: Iterable[Samples]) -> float:
 
 def as_measured(samples: Samples) -> Measured:
     """Return a cell of a run with the stopping rule of the run. Steered runs do not use the rule of the matrix."""
-    figures = samples.of_outcome(Outcome.MEASURED)
     rule = UNWATCHED if samples.run.steered else samples.rule
     return Measured(
         samples.run.id,
@@ -51,7 +50,7 @@ def as_measured(samples: Samples) -> Measured:
         {column: samples.rounds(column) for column in samples.metrics},
         rule,
         samples.stopped_by(rule),
-        len(figures.rows),
+        samples.counts.get(Outcome.MEASURED, 0),
         samples.host_limited,
         samples.lost_share,
     )

@@ -6,7 +6,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from runner.analysis.axes import common_aliases, names_of, with_aliases
-from runner.analysis.metrics import METRICS, USUAL_RATES
+from runner.analysis.samples import METRICS, USUAL_RATES
 from runner.base.errors import BadInput
 from runner.language.metrics import SIDES, TOTAL, headline, sides_of
 from runner.reports.table import HINT, Grid
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 _CELL = ("run", "cell", "name", "machine", "synthetic", "host", "kernel", "revision", "started")
 _OUTCOMES, _NONE = ("measured", "broken", "skipped"), (0, 0, 0)
-_BECAME = (*_OUTCOMES, "reason", "host_limited", "unsettled", "stopped")
+_OUTCOME_COLUMNS = (*_OUTCOMES, "reason", "host_limited", "unsettled", "stopped")
 
 
 def cells_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
-    axes = _columns_of(found)
-    columns = (*_CELL, *_BECAME, *_named(axes), *(f"{one}{end}" for one in metrics for end in ENDS))
+    axes, axis_columns = _axes_and_columns(found)
+    columns = (*_CELL, *_OUTCOME_COLUMNS, *axis_columns, *(f"{one}{end}" for one in metrics for end in ENDS))
     # Compute once for each distinct cell, because many runs share cells.
     places = {id(one.cell): tuple(map(with_aliases(one.cell.axes).get, axes)) for one in found}
     rows = [
@@ -50,8 +50,8 @@ ENDS = ("", "_low", "_high", "_rel")
 
 
 def trials_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
-    axes = _columns_of(found)
-    columns = (*_CELL, "trial", "outcome", "reason", "host_limited", "unsettled", *_named(axes), *metrics)
+    axes, axis_columns = _axes_and_columns(found)
+    columns = (*_CELL, "trial", "outcome", "reason", "host_limited", "unsettled", *axis_columns, *metrics)
     rows: list[tuple[Value, ...]] = [
         (
             *_who(one),
@@ -68,10 +68,7 @@ def trials_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
 def display_table(
     found: Sequence[Samples], metrics: Sequence[str], *, most: int | None, unread: int = 0, hint: str = HINT
 ) -> Grid:
-    """Return up to `most` rows of cells for people.
-
-    `unread` is the number of unread runs; `hint` shows how to see the rest.
-    """
+    """Return up to `most` rows of cells for people; `unread` is the number of runs that were not read."""
     several = unread > 0 or len({one.run.id for one in found}) > 1
     cut = found if most is None else found[:most]
     usual = set(metrics) == set(USUAL_RATES)
@@ -150,15 +147,12 @@ def distinct_axes(found: Iterable[Samples]) -> list[Axes]:
     return list({id(one.cell): one.cell.axes for one in found}.values())
 
 
-def _columns_of(found: Iterable[Samples]) -> list[str]:
+def _axes_and_columns(found: Iterable[Samples]) -> tuple[list[str], list[str]]:
+    """Return all axes and shared names, and their columns: an axis whose name equals one of ours gets a prefix."""
     cells = distinct_axes(found)
-    return [*names_of(cells), *common_aliases(cells)]
-
-
-def _named(axes: Iterable[str]) -> list[str]:
-    """Mark an axis whose name equals one of our columns."""
-    taken = {*_CELL, *_BECAME, *METRICS, "trial", "outcome"}
-    return [f"axis.{axis}" if axis in taken else axis for axis in axes]
+    axes = [*names_of(cells), *common_aliases(cells)]
+    taken = {*_CELL, *_OUTCOME_COLUMNS, *METRICS, "trial", "outcome"}
+    return axes, [f"axis.{axis}" if axis in taken else axis for axis in axes]
 
 
 def _who(one: Samples) -> tuple[Value, ...]:
@@ -172,6 +166,10 @@ def values_of(estimate: Estimate | None) -> tuple[Value, ...]:
     if estimate is None:
         return (None, None, None, None)
     return (estimate.mean, *estimate.bounds, estimate.relative)
+
+
+def format_relative(estimate: Estimate | None) -> str:
+    return percent(estimate.relative) if estimate and estimate.relative is not None else ""
 
 
 def bounded_ratio(ratio: Ratio | None) -> tuple[Value, ...]:
@@ -188,8 +186,7 @@ def _usual(one: Samples, *, mixed: bool) -> tuple[str, ...]:
         rate(means.get(f"{side}_bw"), means.get(f"{side}_iops")) if side in sides else ""
         for side in (*((TOTAL,) if mixed else ()), *SIDES)
     ]
-    found = one.estimate(name) if (name := headline(means)) else None
-    return (*rates, percent(found.relative) if found and found.relative is not None else "")
+    return (*rates, format_relative(one.estimate(name) if (name := headline(means)) else None))
 
 
 def _means(one: Samples) -> dict[str, float]:
@@ -200,4 +197,4 @@ def _asked(one: Samples, metrics: Iterable[str]) -> Iterable[str]:
     for metric in metrics:
         found = one.estimate(metric)
         yield figure(found.mean, METRICS[metric]) if found else ""
-        yield percent(found.relative) if found and found.relative is not None else ""
+        yield format_relative(found)

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runner.analysis.axes import grouped
-from runner.analysis.metrics import COMPARED, METRICS, metrics_for, more_is_faster
-from runner.analysis.naming import name_key
-from runner.analysis.tables import bounded_ratio, values_of, warnings
+from runner.analysis.axes import grouped, name_key
+from runner.analysis.samples import COMPARED, METRICS, more_is_faster, rates_of
+from runner.analysis.tables import bounded_ratio, format_relative, values_of, warnings
 from runner.reports.table import HINT, Grid
-from runner.reports.terminal import percent
 from runner.reports.terminal_text import figure, times
 from runner.statistics.changes import find_changes
 
@@ -61,7 +59,7 @@ def timelines(found: Sequence[Samples], metrics: Sequence[str]) -> list[Series]:
     by_place = grouped(((one.cell.id, one.run.machine, one.run.host, one.run.synthetic), one) for one in ordered)
     series = []
     for (_, machine, host, synthetic), several in by_place.items():
-        for metric in metrics_for(several, metrics):
+        for metric in metrics or rates_of(several):
             points = [Point(one, estimate) for one in several if (estimate := one.estimate(metric))]
             if points:
                 means = [point.estimate.mean for point in points]
@@ -109,7 +107,7 @@ def _points_table(one: Series, most: int) -> Grid:
         rows.append(
             (
                 *(samples.run.started[:16].replace("T", " "), samples.run.name, ", ".join(samples.kernels)),
-                *(figure(estimate.mean, unit), _relative(estimate), str(estimate.n), "; ".join(remarks)),
+                *(figure(estimate.mean, unit), format_relative(estimate), str(estimate.n), "; ".join(remarks)),
             )
         )
     values = [point.estimate.mean for point in one.points]
@@ -138,7 +136,7 @@ def _series_table(series: Sequence[Series], most: int) -> Grid:
         rows.append(
             (
                 *(name, *((host,) if several else ()), one.metric, str(len(one.points)), one.bars),
-                *(figure(last.mean, METRICS[one.metric]), _relative(last)),
+                *(figure(last.mean, METRICS[one.metric]), format_relative(last)),
                 "; ".join(f"{times(ratio)} from {date} on" for ratio, date in dates),
             )
         )
@@ -149,10 +147,6 @@ def _series_table(series: Sequence[Series], most: int) -> Grid:
 
 def _warnings(series: Sequence[Series]) -> tuple[str, ...]:
     return warnings(point.samples.run for one in series for point in one.points)
-
-
-def _relative(estimate: Estimate) -> str:
-    return percent(estimate.relative) if estimate.relative is not None else ""
 
 
 def _describe_change(change: Change, metric: str) -> str:

@@ -24,9 +24,8 @@ def write_atomically(path: Path, content: bytes) -> None:
         try:
             write_durably(temporary, content)
             temporary.replace(path)
-        except BaseException:
+        finally:
             temporary.unlink(missing_ok=True)
-            raise
         sync_folder(path.parent)
 
 
@@ -44,9 +43,8 @@ def write_whole(path: Path, content: bytes) -> None:
     try:
         temporary.write_bytes(content)
         temporary.replace(path)
-    except BaseException:
+    finally:
         temporary.unlink(missing_ok=True)
-        raise
 
 
 def remove_temporaries(folder: Path) -> None:

@@ -30,6 +30,10 @@ exit "${PIPESTATUS[0]}"
 """
 
 
+def _not_installed(program: str) -> HarnessBroken:
+    return HarnessBroken(f"{program} is not installed", resolution="`matrix doctor` shows which package has it")
+
+
 def run(
     argv: Sequence[str], *, stdin: str = "", timeout: float | None = 60, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
@@ -39,9 +43,7 @@ def run(
             argv, input=stdin, capture_output=True, text=True, errors="replace", timeout=timeout, check=False, env=env
         )
     except FileNotFoundError:
-        raise HarnessBroken(
-            f"{argv[0]} is not installed", resolution="`matrix doctor` shows which package has it"
-        ) from None
+        raise _not_installed(argv[0]) from None
     except subprocess.TimeoutExpired:
         raise TimedOut(f"{argv[0]} did not finish within {timeout:g} s", details=" ".join(argv)) from None
 
@@ -71,10 +73,7 @@ def relayed(argv: Sequence[str]) -> list[str]:
 
 
 async def spawn(
-    argv: Sequence[str],
-    *,
-    pass_fds: Sequence[int] = (),
-    output: int = subprocess.DEVNULL,
+    argv: Sequence[str], *, pass_fds: Sequence[int] = (), output: int = subprocess.DEVNULL
 ) -> asyncio.subprocess.Process:
     """Start a long-lived program that cannot outlive us, in a process group that Ctrl-C does not reach."""
     return await _spawn(argv, pass_fds, subprocess.DEVNULL, output, output)
@@ -96,7 +95,7 @@ def start_with_pipes(argv: Sequence[str], complaints: int = subprocess.DEVNULL) 
     For programs that a thread starts: the kernel would kill those of `dies_with_parent` with the thread.
     """
     if shutil.which(argv[0]) is None:
-        raise HarnessBroken(f"{argv[0]} is not installed", resolution="`matrix doctor` shows which package has it")
+        raise _not_installed(argv[0])
     return subprocess.Popen(
         argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, start_new_session=True
     )
@@ -158,14 +157,10 @@ async def _spawn(
     argv: Sequence[str], pass_fds: Sequence[int], stdin: int, stdout: int, stderr: int
 ) -> asyncio.subprocess.Process:
     if shutil.which(argv[0]) is None:
-        raise HarnessBroken(f"{argv[0]} is not installed", resolution="`matrix doctor` shows which package has it")
+        raise _not_installed(argv[0])
+    child = dies_with_parent(argv)
     return await asyncio.create_subprocess_exec(
-        *dies_with_parent(argv),
-        stdin=stdin,
-        stdout=stdout,
-        stderr=stderr,
-        pass_fds=pass_fds,
-        start_new_session=True,
+        *child, stdin=stdin, stdout=stdout, stderr=stderr, pass_fds=pass_fds, start_new_session=True
     )
 
 

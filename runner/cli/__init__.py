@@ -13,6 +13,7 @@ import click
 
 from runner import __version__
 from runner.base.errors import Exit, HarnessBroken, MatrixError
+from runner.base.search_path import add_sbin
 from runner.cli.help_format import Context, with_fitting_help
 from runner.cli.screen import columns_of, echo, wrap_text
 
@@ -71,9 +72,10 @@ class _LazyGroup(click.Group):
 
 _EPILOG = """\b
 Examples:
-  matrix run matrix/chunk-sweep.yaml              run it in new virtual machines
-  matrix run --on dry my.yaml                     rehearse it; figures are synthetic
-  matrix plan --only 'layout=parity' my.yaml      cells, time and bytes of a part of it
+  matrix init                                     write raid.yaml, a small matrix as a start
+  matrix run raid.yaml                            run it in new virtual machines
+  matrix run --on dry raid.yaml                   rehearse it; figures are synthetic
+  matrix plan --only 'layout=raid5' raid.yaml     cells, time and bytes of a part of it
   matrix status                                   progress of a running run
   matrix results latest                           results of the latest run
   matrix compare latest~1 latest                  changes since the run before
@@ -114,13 +116,6 @@ def show_error(error: MatrixError) -> None:
         echo(f"→ {error.resolution}", err=True)
 
 
-def _show_usage(error: click.ClickException) -> None:
-    context = error.ctx if isinstance(error, click.UsageError) else None
-    if context:
-        echo(f"{context.get_usage()}\nTry '{context.command_path} --help' for help.\n", err=True)
-    echo(f"Error: {error.format_message()}", err=True)
-
-
 def _run_command() -> int:
     """Run the command. A full disk behind standard output becomes an ordinary error."""
     try:
@@ -138,6 +133,7 @@ def _run_command() -> int:
 
 
 def main() -> None:
+    add_sbin()
     try:
         sys.exit(_run_command())
     except MatrixError as error:
@@ -151,7 +147,10 @@ def main() -> None:
         show_error(unknown_option_error(error))
         sys.exit(Exit.BAD_INPUT)
     except click.ClickException as error:
-        _show_usage(error)
+        context = error.ctx if isinstance(error, click.UsageError) else None
+        if context:
+            echo(f"{context.get_usage()}\nTry '{context.command_path} --help' for help.\n", err=True)
+        echo(f"Error: {error.format_message()}", err=True)
         sys.exit(2)
     except (KeyboardInterrupt, click.exceptions.Abort):
         echo("interrupted", err=True)

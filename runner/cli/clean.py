@@ -91,10 +91,7 @@ def list_hosts(hosts: Path | None, state: Path) -> dict[str, str]:
 
 
 def _clean_all_hosts(hosts: Path | None, state: Path, labelled: tuple[str, ...], *, dry: bool) -> bool:
-    """Clean all hosts in parallel, so that a slow one delays no other; report whether anything remains.
-
-    Daemon threads: after an interrupt, the hosts notice the lost connection by themselves.
-    """
+    """Clean hosts in parallel, in daemon threads: after an interrupt, hosts notice the lost connection themselves."""
     names, remains = list_hosts(hosts, state), dict[str, bool]()
 
     def clean_host(reach: str) -> None:

@@ -76,7 +76,7 @@ class _Percent(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 def command(among: tuple[str, ...], runs: tuple[str, ...], rows: int, output: Output, **options: Any) -> None:
     """Compare every cell of B with A: faster, slower, same or inconclusive."""
     from runner.analysis.compare_table import data_table, display_table
-    from runner.analysis.metrics import COMPARED
+    from runner.analysis.samples import COMPARED
     from runner.cli.results import parse_metrics
 
     asked = ComparisonRequest(runs=(*among, *runs), **options)
@@ -115,10 +115,9 @@ class ComparisonRequest:
 
 
 def compare_runs(asked: ComparisonRequest) -> Comparison:
-    from runner.analysis.compare import compare_sides
-    from runner.analysis.metrics import USUAL_RATES
-    from runner.analysis.operands import BY_ID, Side, describe_noise_floor, earlier_groups, parts, runs_of, side_of
-    from runner.analysis.samples import read_samples
+    from runner.analysis.compare import compare_sides, describe_noise_floor
+    from runner.analysis.pairs import BY_ID, Side, earlier_groups, parts, runs_of, side_of
+    from runner.analysis.samples import USUAL_RATES, read_samples
     from runner.analysis.selectors import default_runs, explain_passed_over, select_cells, with_hint
 
     kind = {"git": "revision"}.get(asked.by, asked.by)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import orjson
 
 from runner.base.errors import BadInput, Exit
 from runner.base.quantities import parse_size
 from runner.cli.screen import echo, print_sheet
 from runner.hosts import HOSTS_FILE
+from runner.hosts.checks import list_disks, query_health, take_census
 from runner.hosts.disk_ledger import own_marks, state_dir
-from runner.hosts.listing import list_disks, query_health, take_census
 from runner.reports.table import Sheet
 from runner.scripts.jinja import census_script, smart_script
 from runner.session.host_connection import open_connection
@@ -27,7 +29,7 @@ from runner.space.load import disk_model
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.hosts.listing import ListedDisk
+    from runner.hosts.checks import ListedDisk
     from runner.language.hosts import Lab, LabHost
     from runner.simdisks.check import ProbeResult
 
@@ -35,7 +37,10 @@ if TYPE_CHECKING:
 def _list_disks(hosts: Path | None, host: str | None) -> Sequence[ListedDisk]:
     lab = load_lab_file(hosts)
     if lab is None:
-        echo(f"note: there is no {HOSTS_FILE} here, so no disk may be used; `matrix help physical-disks` has an example", err=True)
+        echo(
+            f"note: there is no {HOSTS_FILE} here, so no disk may be used; see `matrix help physical-disks`",
+            err=True,
+        )
     declared = find_host(lab, host)
     reach = declared.reach if declared else "local"
     connection = open_connection(reach)
@@ -49,7 +54,6 @@ def load_lab_file(hosts: Path | None) -> Lab | None:
 
 
 def find_host(lab: Lab | None, name: str | None) -> LabHost | None:
-    """Return a host by name; without a name the local host, if the lab has one."""
     if name is None:
         local = [one for one in (lab.hosts.values() if lab else ()) if one.reach == "local"]
         if len(local) > 1:
@@ -62,27 +66,9 @@ def find_host(lab: Lab | None, name: str | None) -> LabHost | None:
     raise BadInput(f"no host is called {name}", resolution=f"known hosts: {', '.join(lab.hosts)}")
 
 
-def as_json(found: Sequence[ListedDisk]) -> str:
-    from dataclasses import asdict
-
-    import orjson
-
-    rows = [
-        asdict(one) | {"refusals": [{"why": refusal.reason, "evidence": refusal.evidence} for refusal in one.refusals]}
-        for one in found
-    ]
-    return orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode() + "\n"
-
-
 def _row(one: ListedDisk) -> tuple[str, ...]:
-    what = (
-        one.kind,
-        one.model,
-        one.serial and f"serial {one.serial}",
-        one.wwn and f"wwn {one.wwn}",
-        one.firmware and f"firmware {one.firmware}",
-        f"health: {one.health}" if one.health else "",
-    )
+    labels = {"serial ": one.serial, "wwn ": one.wwn, "firmware ": one.firmware, "health: ": one.health}
+    what = (one.kind, one.model, *(f"{label}{text}" for label, text in labels.items() if text))
     why = "\n".join(f"{refused.reason}: {refused.evidence}" for refused in one.refusals)
     names = [one.declared] if one.declared else list(one.names)
     usable = "yes" if one.usable else why
@@ -111,7 +97,11 @@ def command(ctx: click.Context, hosts: Path | None, host: str | None, form: str)
         return
     found = _list_disks(hosts, host)
     if form == "json":
-        click.echo(as_json(found), nl=False)
+        rows = [
+            asdict(one) | {"refusals": [{"why": why.reason, "evidence": why.evidence} for why in one.refusals]}
+            for one in found
+        ]
+        click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode())
     else:
         columns = ("disk", "stable name", "size", "what", "may it be used?")
         print_sheet(Sheet(columns, [_row(one) for one in found]), sys.stdout)

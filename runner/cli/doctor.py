@@ -12,10 +12,29 @@ import click
 
 from runner.base.errors import BadInput, Exit, HarnessBroken
 from runner.base.process import run
+from runner.cli.disks import load_lab_file
 from runner.cli.options import PLACE
 from runner.cli.screen import echo
+from runner.hosts.agent.connection import connection_to
 from runner.language.matrix import SUITES, is_path, kernel_error
 from runner.machines import MACHINES, WITH_HOSTS, Where, machine
+from runner.machines.base import MachineOptions, RigSpec
+from runner.machines.local import query_host
+from runner.machines.qemu.host import outlook
+from runner.machines.qemu.kernel_config import inspect, lacks
+from runner.machines.requirements import (
+    OPTIONAL,
+    PACKAGES,
+    PATIENCE,
+    describe,
+    facts,
+    missing,
+    missing_optional,
+    query_command,
+)
+from runner.scripts.cell import explain_missing_fio
+from runner.simdisks.disk import Disk
+from runner.simdisks.server import TOOLS
 
 if TYPE_CHECKING:
     from runner.machines.base import Refusal
@@ -28,7 +47,6 @@ def check_image(name: str) -> bool:
         return True
     if not is_path(name) and not Path(name).is_file():
         raise BadInput(f"--kernel {name}: {kernel_error(name)}")
-    from runner.machines.qemu.kernel_config import inspect, lacks
 
     kernel = inspect(Path(name).expanduser())
     click.echo(f"kernel    {kernel.image}: Linux {kernel.release}")
@@ -68,7 +86,6 @@ def _options(count: int) -> str:
     return f"{count} option{'s are' if count > 1 else ' is'}"
 
 
-#: The modules of all layers; each layout needs some of them.
 ANY_LAYOUT = (
     *("linear", "raid0", "raid1", "raid10", "raid456"),
     *("dm_mod", "dm_crypt", "dm_integrity", "dm_raid", "dm_thin_pool", "dm_cache", "dm_mirror"),
@@ -87,29 +104,25 @@ Examples:
 @click.option("--kernel", help="Check this kernel only: debian-12, debian-13 or the path of a bzImage.")
 def command(place: Where | None, kernel: str | None) -> None:
     """Show what this host can run, and what is missing for the rest. Only reads."""
-    from runner.machines.qemu.host import outlook
-    from runner.machines.requirements import OPTIONAL, PATIENCE, query_command
-    from runner.simdisks.server import TOOLS
-
     if kernel:
         raise click.exceptions.Exit(0 if check_image(kernel) else Exit.BROKEN)
-    try:
-        fio = run(["fio", "--version"], timeout=10).stdout.split("\n")[0] or "does not answer"
-    except HarnessBroken as broken:
-        fio = broken.brief
-    lacking = " ".join(packages for tool, packages in TOOLS.items() if shutil.which(tool) is None)
+    no_fio = explain_missing_fio()
+    fio = no_fio or run(["fio", "--version"], timeout=10).stdout.split("\n")[0] or "does not answer"
+    lacking = [name for tool, names in TOOLS.items() if shutil.which(tool) is None for name in names.split()]
     echo(f"host      Linux {platform.release()}, Python {platform.python_version()}")
-    echo(f"fio       {fio}  (checks jobs before they run)")
+    echo(f"fio       {fio}")
     echo(f"results   {shutil.disk_usage('.').free / 1e9:,.0f} GB free for {Path('results').absolute()}/")
-    echo(f"disks     {f'cannot be simulated: apt install {lacking}' if lacking else 'can be simulated'}")
+    echo("disks     " + (f"cannot be simulated: apt install {' '.join(lacking)}" if lacking else "can be simulated"))
     echo(f"kvm       {outlook()}")
     missing = {one: _refusals(one) for one in ([place] if place else map(Where, MACHINES))}
     for one, refusals in missing.items():
         hint = f"; check a host with matrix doctor --on {one.machine}:HOST"
         ready = f"ready{hint if one.machine in WITH_HOSTS and not one.host else ''}"
         echo(f"{one.machine:<9} {'cannot be used' if refusals else ready}")
-        for refusal in refusals:
-            echo(f"          - {refusal.message}")
+        makes_disks = machine(one.machine, MachineOptions()).brings_disks
+        lines, commands = describe(refusals, also=[*lacking, *(["fio"] if no_fio else [])] if makes_disks else ())
+        for line in [*(f"- {line}" for line in lines), *(f"→ {command}" for command in commands)]:
+            echo(f"          {line}")
         if one.machine == "local":
             with suppress(HarnessBroken):  # already printed as a refusal
                 _show_optional(run(query_command((), OPTIONAL), timeout=PATIENCE).stdout)
@@ -120,18 +133,12 @@ def command(place: Where | None, kernel: str | None) -> None:
 
 
 def _ssh_name(host: str) -> str:
-    from runner.cli.disks import load_lab_file
-
     lab = load_lab_file(None)
     found = lab.called(host) if lab else None
     return found.reach.removeprefix("ssh:") if found and found.reach != "local" else host
 
 
 def _show_host(name: str) -> None:
-    from runner.hosts.agent.connection import connection_to
-    from runner.machines.requirements import OPTIONAL, PACKAGES, facts, missing
-    from runner.machines.ssh import query_host
-
     connection = connection_to(name)
     if not connection.is_connected:
         return  # already printed as a refusal
@@ -148,16 +155,11 @@ def _show_host(name: str) -> None:
 
 
 def _show_optional(answer: str) -> None:
-    from runner.machines.requirements import missing_optional
-
     for what in missing_optional(answer):
         echo(f"          optional  {what}")
 
 
 def _refusals(place: Where) -> list[Refusal]:
-    from runner.machines.base import MachineOptions, RigSpec
-    from runner.simdisks.disk import Disk
-
     # On another host, only check what every trial needs: modules depend on the layout.
     modules = () if place.host else ("raid456",)
     disks = tuple(Disk(1 << 30, "sata") for _ in range(4))

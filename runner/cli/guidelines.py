@@ -7,10 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.analysis.samples import read_samples
+from runner.analysis.selectors import runs_on, select_cells
+from runner.analysis.stored_guidelines import columns_of, declared_by, judged_in_store
 from runner.base.errors import BadInput, Exit
 from runner.base.files import shipped
-from runner.cli.options import only
+from runner.cli.options import Words, only
 from runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
+from runner.reports.table import Grid
+from runner.reports.verdicts import verdict_rows, verdict_table
+from runner.results.run_folder import load
+from runner.space.declared_files import load_guidelines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,9 +48,6 @@ def command() -> None:
 @output
 def list_(files: tuple[Path, ...], output: Output) -> None:
     """Show the guidelines in FILES (guideline files or matrices); without FILES, the shipped guidelines."""
-    from runner.reports.table import Grid
-    from runner.space.declared_files import load_guidelines
-
     rows = [
         (one.id, one.shape, one.claimed.metric, one.claim, one.source, str(path))
         for path in files or sorted(_SHIPPED.glob("*.yaml"))
@@ -68,21 +72,8 @@ def list_(files: tuple[Path, ...], output: Output) -> None:
 @only
 @output
 @source
-def check(
-    runs: tuple[str, ...],
-    where: str | None,
-    files: tuple[Path, ...],
-    only: tuple[str, ...],
-    output: Output,
-    source: Source,
-) -> None:
+def check(runs: Words, where: str | None, files: tuple[Path, ...], only: Words, output: Output, source: Source) -> None:
     """Judge guidelines by the results of RUNS."""
-    from runner.analysis.samples import read_samples
-    from runner.analysis.selectors import runs_on, select_cells
-    from runner.analysis.stored_guidelines import columns_of, judged_in_store
-    from runner.reports.verdicts import verdict_rows, verdict_table
-    from runner.space.declared_files import load_guidelines
-
     loaded = [one for path in files for one in load_guidelines(path)]
     with open_store(source) as shared:
         among = select_runs(shared, runs)
@@ -102,9 +93,6 @@ def check(
 
 
 def declared_guidelines(runs: Iterable[RunRow], results: Path) -> list[Guideline]:
-    from runner.analysis.stored_guidelines import declared_by
-    from runner.results.run_folder import load
-
     found: dict[str, Guideline] = {}
     for run in runs:
         if (results / run.name / "manifest.json").is_file():

@@ -96,19 +96,13 @@ def suggest_option(option: str, known: Collection[str]) -> str:
 def unknown_option_error(error: click.NoSuchOption) -> BadInput:
     if error.ctx is None:
         return BadInput(error.format_message())
-    command, path = error.ctx.command, error.ctx.command_path
+    command, path, option = error.ctx.command, error.ctx.command_path, error.option_name
     known = [name for parameter in command.get_params(error.ctx) for name in parameter.opts]
-    return BadInput(
-        f"`{path}` has no option {error.option_name}", resolution=_resolution(error.option_name, known, path)
-    )
-
-
-def _resolution(option: str, known: Collection[str], path: str) -> str:
-    every = f"`{path} --help` shows all options"
+    resolution = f"`{path} --help` shows all options"
     if option in _DEFAULT_BEHAVIOUR and "--fresh" in known:
-        return f"leave it out: the same command continues an unfinished run; {every}"
-    if meant := suggest_option(option, known):
-        return f"did you mean {meant}? {every}"
-    if path == "matrix":
-        return "options follow the command, like `matrix run --on dry FILE`; `matrix --help` shows the commands"
-    return every
+        resolution = f"leave it out: the same command continues an unfinished run; {resolution}"
+    elif meant := suggest_option(option, known):
+        resolution = f"did you mean {meant}? {resolution}"
+    elif path == "matrix":
+        resolution = "options follow the command, like `matrix run --on dry FILE`; `matrix --help` shows the commands"
+    return BadInput(f"`{path}` has no option {option}", resolution=resolution)

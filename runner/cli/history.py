@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from runner.base.errors import BadInput
-from runner.cli.options import only
+from runner.cli.options import Words, only
 from runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
 
 _EPILOG = """\b
@@ -35,17 +35,10 @@ Names of runs: see `matrix results --help`.
 @output
 @source
 def command(
-    cell: str | None,
-    only: tuple[str, ...],
-    runs: tuple[str, ...],
-    metrics: tuple[str, ...],
-    rows: int,
-    output: Output,
-    source: Source,
+    cell: str | None, only: Words, runs: Words, metrics: Words, rows: int, output: Output, source: Source
 ) -> None:
     """Follow CELL, by its name or id, through all runs: figures, intervals and changes of level."""
-    from runner.analysis.metrics import USUAL_RATES
-    from runner.analysis.samples import read_samples
+    from runner.analysis.samples import USUAL_RATES, read_samples
     from runner.analysis.selectors import default_runs, select_cells, with_hint
     from runner.analysis.timeline import data_table, display_table, timelines
     from runner.cli.results import parse_metrics

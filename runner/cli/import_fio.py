@@ -13,19 +13,29 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runner.analysis.axes import grouped
+from runner.analysis.fio_import import parse_groups
 from runner.base.errors import BadInput, Exit
+from runner.base.files import write_atomically
 from runner.cli.options import results, store
 from runner.cli.screen import echo
+from runner.results.databases import translate_errors
+from runner.results.environment import Host
+from runner.results.journal import Journal
+from runner.results.record import UNSETTLED, CellRow, Outcome, Trial
+from runner.results.run_folder import Manifest, create, parts_of, runs
+from runner.results.store_sync import Feed
+from runner.results.store_tables import address_of
+from runner.session.run_request import command_line
+from runner.space.variants import digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from runner.analysis.fio_import import Group
-    from runner.results.record import CellRow, Trial
-    from runner.results.run_folder import Manifest, RunFolder
+    from runner.results.run_folder import RunFolder
 
 MACHINE = "import"
-#: The name of the copy of an imported file in the run folder.
 _COPY = "fio.json"
 #: The options that go into the name of a cell.
 _NAME_OPTIONS = ("rw", "bs", "iodepth", "numjobs", "filename", "directory")
@@ -66,14 +76,6 @@ def _axis(context: click.Context, parameter: click.Parameter, texts: tuple[str, 
 @store
 def command(files: tuple[Path, ...], results: Path, store: str | None, **options: Any) -> None:
     """Import fio JSON FILES from elsewhere as a run, into results/ and the store."""
-    from runner.analysis.fio_import import parse_groups
-    from runner.base.files import write_atomically
-    from runner.results.databases import translate_errors
-    from runner.results.journal import Journal
-    from runner.results.run_folder import create, runs
-    from runner.results.store_sync import Feed
-    from runner.results.store_tables import address_of
-
     asked = ImportRequest(**options)
     address = address_of(store, results)
     contents = _read_new_files(files, results)
@@ -95,7 +97,7 @@ def command(files: tuple[Path, ...], results: Path, store: str | None, **options
         Feed(address, folder, lambda text: echo(text, err=True)) as feed,
     ):
         for content in contents.values():
-            copy = folder.path / _folder_of(content) / _COPY
+            copy = folder.path / "imported" / _digest(content) / _COPY
             with translate_errors(copy):
                 copy.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(copy, content)
@@ -147,9 +149,6 @@ def _read_new_files(files: Iterable[Path], results: Path) -> dict[Path, bytes]:
 
 
 def _imported(results: Path) -> dict[str, str]:
-    """Return the digests of all imported files, with the names of their runs. Unfinished imports do not count."""
-    from runner.results.run_folder import runs
-
     return {
         _digest(_read(kept)): run.path.name
         for run in runs(results)
@@ -162,15 +161,9 @@ def _digest(content: bytes) -> str:
     return blake2b(content, digest_size=16).hexdigest()
 
 
-def _folder_of(content: bytes) -> str:
-    return f"imported/{_digest(content)}"
-
-
 def _trials(
     asked: ImportRequest, read: Iterable[tuple[Path, Group]], contents: Mapping[Path, bytes]
 ) -> Iterator[tuple[CellRow, Trial]]:
-    from runner.results.record import UNSETTLED, Outcome, Trial
-
     known: dict[str, CellRow] = {}
     rounds = Counter[str]()
     for file, group in read:
@@ -186,16 +179,12 @@ def _trials(
             seconds=group.figures.runtime if group.figures else 0.0,
             figures=group.figures,
             notes={"imported": file.name, **{name: text for name, text in notes.items() if text}},
-            folder=_folder_of(contents[file]),
+            folder=f"imported/{_digest(contents[file])}",
         )
         yield cell, trial
 
 
 def _cell(group: Group, axes: Mapping[str, str], known: dict[str, CellRow]) -> CellRow:
-    from runner.results.record import CellRow
-    from runner.results.run_folder import parts_of
-    from runner.space.variants import digest
-
     all_axes = {**axes, "workload": group.name, **{f"workload.{key}": value for key, value in group.options.items()}}
     id_ = digest([MACHINE, group.name, dict(group.options), dict(axes)]).hex()[:16]
     if id_ not in known:
@@ -211,11 +200,6 @@ def _cell(group: Group, axes: Mapping[str, str], known: dict[str, CellRow]) -> C
 
 
 def _manifest(asked: ImportRequest, read: Sequence[Group], digests: Iterable[str]) -> Manifest:
-    from runner.results.record import Host
-    from runner.results.run_folder import Manifest
-    from runner.session.run_request import command_line
-    from runner.space.variants import digest
-
     versions = sorted({group.version for group in read if group.version})
     fingerprint = digest([MACHINE, sorted(digests), dict(asked.axes), asked.host, asked.kernel]).hex()
     return Manifest(
@@ -235,15 +219,11 @@ def _manifest(asked: ImportRequest, read: Sequence[Group], digests: Iterable[str
 
 
 def _read(file: Path) -> bytes:
-    from runner.results.databases import translate_errors
-
     with translate_errors(file):
         return file.read_bytes()
 
 
 def _report(folder: RunFolder, read: Sequence[tuple[Path, Group]], recorded: Sequence[tuple[CellRow, Trial]]) -> None:
-    from runner.analysis.axes import grouped
-
     cells = len({cell.id for cell, _ in recorded})
     echo(f"{folder.path}/: {len(recorded)} trial{'s' if len(recorded) != 1 else ''} of {cells} cells")
     for lack in sorted({trial.notes["lacks"] for _, trial in recorded if "lacks" in trial.notes}):

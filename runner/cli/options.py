@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from runner.space.select import Shard
 
 
+#: The values of an option or an argument that may be repeated.
+Words = tuple[str, ...]
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -108,17 +110,10 @@ class _Place(click.ParamType[Where]):
 
 PLACE = _Place()
 _ON_HELP = "The machine to run on. HOST: a host of hosts.yaml; without it the first host that meets the needs."
-on_host = click.option("--on", "place", type=PLACE, default="qemu", show_default=True, help=_ON_HELP)
+_on = partial(click.option, "--on", "place", type=PLACE, default="qemu", show_default=True)
+on_host = _on(help=_ON_HELP)
 #: For commands that need no host.
-on = click.option(
-    "--on",
-    "place",
-    type=PLACE,
-    default="qemu",
-    show_default=True,
-    help="The machine to run on.",
-    callback=lambda _ctx, _param, value: value.machine,
-)
+on = _on(help="The machine to run on.", callback=lambda _ctx, _param, value: value.machine)
 kernel = click.option("--kernel", help="The kernel of the machine: debian-12, debian-13 or the path of a bzImage.")
 templates = click.option(
     "--templates",
@@ -145,7 +140,7 @@ hosts = click.option(
     type=click.Path(path_type=Path, dir_okay=False),
     help="Hosts and their physical disks.  [default: hosts.yaml]",
 )
-_destroy = click.option(
+destroy = click.option(
     "--destroy",
     multiple=True,
     metavar="DISK-ID",
@@ -153,13 +148,9 @@ _destroy = click.option(
 )
 
 
-_passthrough = click.option(
+passthrough = click.option(
     "--passthrough", is_flag=True, help="Give physical disks of this host (from hosts.yaml) to virtual machines."
 )
-
-
-def disk_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    return _passthrough(hosts(_destroy(command)))
 
 
 class _Amount(click.ParamType[float]):

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
+import orjson
 
 from runner.cli.options import budget, jobs, kernel, matrix_file, on, only, results, shard
 from runner.cli.screen import echo
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from runner.space.select import Shard
 
 
-@click.command("plan", epilog="Example:  matrix plan --only 'layout=raid5,bs=4KiB' --cells matrix/chunk-sweep.yaml")
+@click.command("plan", epilog="Example:  matrix plan --only 'layout=raid5,bs=4KiB' --cells raid.yaml")
 @matrix_file
 @only
 @shard
@@ -92,11 +93,11 @@ def _prepare(options: PlanOptions) -> RunPlan:
     request = load_request(options.matrix, options.only, options.shard, Checks(place))
     matrix = request.space.matrix
     check_kernel(options.kernel, matrix.machine.kernel or ())
-    specs = tuple(dict.fromkeys(specs_of(matrix, request.arrays(), options.kernel)))
+    specs = tuple(dict.fromkeys(specs_of(matrix, request.stacks(), options.kernel)))
     where = machine(place, MachineOptions())
     load = QUIET if where.synthetic else Load.now()
     pace = pace_of(options.results, where, place, matrix, specs, load)
-    level, alone = choose_level(options.jobs, where, specs, request.arrays())
+    level, alone = choose_level(options.jobs, where, specs, request.stacks())
     refused = dict.fromkeys(refusal.message for spec in specs for refusal in where.refusals(spec))
     notes = request.selection.notes(simulated=where.brings_disks)
     notes += filter(None, [alone, "" if pace.runs else load.note])
@@ -162,8 +163,6 @@ def volume(count: int) -> str:
 
 def _print_json(plan: RunPlan) -> None:
     """Print one JSON object, cell by cell: a million cells must not fill the memory."""
-    import orjson
-
     request = plan.request
     head: dict[str, Any] = {
         "matrix": request.space.matrix.name,
@@ -177,6 +176,6 @@ def _print_json(plan: RunPlan) -> None:
     click.echo(orjson.dumps(head).decode()[:-1] + ',"batches":[', nl=False)
     for number, batch in enumerate(request.plan.batches(1)):
         cells = [{"id": cell.id, "name": cell.name, "axes": cell.axes} for cell in batch.cells]
-        row = {"stack": batch.array.key, "label": batch.array.label, "kernel": batch.array.kernel, "cells": cells}
+        row = {"stack": batch.stack.key, "label": batch.stack.label, "kernel": batch.stack.kernel, "cells": cells}
         click.echo(("," if number else "") + "\n" + orjson.dumps(row).decode(), nl=False)
     click.echo("\n]}")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Self, TextIO, cast
 
+import orjson
 from rich.console import Console
 from rich.progress import Progress, ProgressColumn, SpinnerColumn
 from rich.text import Text
@@ -50,31 +52,19 @@ class _Line(ProgressColumn):
         self._console = console
 
     def render(self, task: Task) -> Text:
-        room = self._console.width - _SPINNER
-        parts = [_count(task), _elapsed(task), task.fields["left"]]
+        room, seconds = self._console.width - _SPINNER, int(task.elapsed or 0)
+        total = "?" if task.total is None else str(int(task.total))
+        elapsed = f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+        parts = [f"{int(task.completed):{len(total)}}/{total}", elapsed, task.fields["left"]]
         if self._console.width >= _FOR_BAR:
-            parts.insert(1, _bar(task))
+            done = int(_BAR * task.percentage / 100) if task.total else 0
+            parts.insert(1, "━" * done + "─" * (_BAR - done))
         line = " ".join(filter(None, parts))
         line = f"{line} {shorten(task.description, max(0, room - len(line) - 1))}"
         text = Text(line[:room], no_wrap=True)
         if self._console.width >= _FOR_FIGURES and task.fields["last"]:
             text.append(f"  {task.fields['last']}"[: room - len(text)], style=GOOD)
         return text
-
-
-def _count(task: Task) -> str:
-    total = "?" if task.total is None else str(int(task.total))
-    return f"{int(task.completed):{len(total)}}/{total}"
-
-
-def _bar(task: Task) -> str:
-    done = int(_BAR * task.percentage / 100) if task.total else 0
-    return "━" * done + "─" * (_BAR - done)
-
-
-def _elapsed(task: Task) -> str:
-    seconds = int(task.elapsed or 0)
-    return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
 
 
 def shorten(text: str, width: int) -> str:
@@ -200,12 +190,8 @@ class JsonView(View):
         elif isinstance(event, TrialHostLimited):
             beside = {"host_limited": event.overload, "beside": event.beside}
             self._print(event="host-limited", name=event.name, stack=event.stack, round=event.round, **beside)
-        elif isinstance(event, RigUp):
-            self._print(event="rig-up", stack=event.stack, seconds=event.seconds, facts=dict(event.facts))
-        elif isinstance(event, BatchStarted):
-            self._print(event="batch", round=event.round, stack=event.stack, cells=event.cells)
-        elif isinstance(event, BatchDone):
-            self._print(event="batch-done", round=event.round, stack=event.stack)
+        elif kind := {RigUp: "rig-up", BatchStarted: "batch", BatchDone: "batch-done"}.get(type(event)):
+            self._print(event=kind, **asdict(event))
 
     def notice(self, text: str) -> None:
         self._print(event="notice", text=text)
@@ -214,8 +200,6 @@ class JsonView(View):
         self._print(event="progress", brief=brief, fraction=fraction)
 
     def _print(self, **fields: Any) -> None:
-        import orjson
-
         self.print_line(orjson.dumps(fields).decode())
 
 
@@ -237,10 +221,10 @@ class PlainView(View):
     def notice(self, text: str) -> None:
         self.print_line(text)
 
-    def progress(self, brief: str, fraction: float | None = None) -> None:  # noqa: ARG002
+    def progress(self, brief: str, fraction: float | None = None) -> None:
         if brief != self._last_brief:
             self._last_brief = brief
-            self.print_line(f"{brief} …")
+            self.print_line(brief if fraction == 1 else f"{brief} …")
 
 
 class LiveView(View):

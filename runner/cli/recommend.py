@@ -7,10 +7,21 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.analysis.samples import read_samples
+from runner.analysis.selectors import select_cells
+from runner.analysis.stored_guidelines import as_measured, declared_by, share_of
 from runner.base.errors import BadInput
+from runner.base.files import write_atomically
+from runner.cli.import_fio import MACHINE as IMPORTED
 from runner.cli.options import templates
 from runner.cli.screen import echo
 from runner.cli.store_options import Output, Source, form, open_store, select_runs, source, write_grid
+from runner.guidelines.ranking import COLUMNS, headline, possible_choices, recommend_settings
+from runner.language.metrics import KNOWN
+from runner.language.suggestions import did_you_mean
+from runner.reports.recommended import recommendation_rows, recommendation_table
+from runner.results.run_folder import load
+from runner.scripts.recommended_commands import recommended_script
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,8 +76,6 @@ def command(
     source: Source,
 ) -> None:
     """Show the best setting of RUN, the settings that tie with it, and the commands to build it."""
-    from runner.reports.recommended import recommendation_rows, recommendation_table
-
     output = Output(form)
     row, samples, left, found = _recommend(run, wanted, metric, source)
     cells = {one.cell.id: one.cell for one in samples}
@@ -84,22 +93,15 @@ def command(
 
 
 def _survival(best: Cell) -> str:
-    losses = best.array.losses
+    losses = best.stack.losses
     if losses is None:
         return ""
-    return f"data on {best.array.label} survives {losses or 'no'} lost disk{'s' if losses > 1 else ''}"
+    return f"data on {best.stack.label} survives {losses or 'no'} lost disk{'s' if losses > 1 else ''}"
 
 
 def _recommend(
     run: str, wanted: Sequence[str], metric: str | None, source: Source
 ) -> tuple[RunRow, list[Samples], int, Recommendation]:
-    from runner.analysis.samples import read_samples
-    from runner.analysis.selectors import select_cells
-    from runner.analysis.stored_guidelines import as_measured, share_of
-    from runner.guidelines.ranking import COLUMNS, headline, possible_choices, recommend_settings
-    from runner.language.hints import did_you_mean
-    from runner.language.metrics import KNOWN
-
     if metric is not None and metric not in KNOWN:
         metric = metric.replace("_", ".", 1)
         if metric not in KNOWN:
@@ -126,11 +128,6 @@ def _recommend(
 
 
 def _best_cell(row: RunRow, found: Recommendation, results: Path) -> Cell | None:
-    """Return the best cell from the matrix of the run; None if the matrix is not here, or the run was imported."""
-    from runner.analysis.stored_guidelines import declared_by
-    from runner.cli.import_fio import MACHINE as IMPORTED
-    from runner.results.run_folder import load
-
     if not (results / row.name / "manifest.json").is_file():
         return None
     manifest = load(results / row.name).manifest
@@ -142,9 +139,6 @@ def _best_cell(row: RunRow, found: Recommendation, results: Path) -> Cell | None
 def _write_commands(
     cell: Cell | None, templates: Path | None, script: Path | None, warning: str, *, with_table: bool
 ) -> None:
-    from runner.base.files import write_atomically
-    from runner.scripts.recommended_commands import recommended_script
-
     if cell is None:
         why = "no commands: the matrix of this run is not below --results, or the run was imported"
         if script:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from runner.base.errors import BadInput
-from runner.cli.options import matrix_file, on, only, templates
+from runner.cli.options import Words, matrix_file, on, only, templates
 from runner.cli.screen import echo
 from runner.machines import machine
 from runner.machines.base import MachineOptions
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from runner.space.space import Cell
 
 
-@click.command("render", epilog="Example:  matrix render matrix/chunk-sweep.yaml 'raid5/*' --to /tmp/raid5")
+@click.command("render", epilog="Example:  matrix render raid.yaml 'raid5/*' --to /tmp/raid5")
 @matrix_file
 @click.argument("cells", nargs=-1)
 @only
@@ -35,13 +36,7 @@ if TYPE_CHECKING:
 )
 @click.option("--disks", help="Paths of the disks for the scripts, separated by commas.")
 def command(
-    matrix: Path,
-    cells: tuple[str, ...],
-    only: tuple[str, ...],
-    place: str,
-    templates: Path | None,
-    to: Path | None,
-    disks: str | None,
+    matrix: Path, cells: Words, only: Words, place: str, templates: Path | None, to: Path | None, disks: str | None
 ) -> None:
     """Write the scripts and fio jobs of CELLS (ids, names, patterns; default: all) without running them.
 
@@ -79,19 +74,15 @@ def _writable(to: Path) -> Iterator[None]:
         ) from None
 
 
-def _matches(cell: Cell, patterns: tuple[str, ...]) -> bool:
-    from fnmatch import fnmatchcase
-
-    return not patterns or any(
-        pattern in (cell.id, cell.name) or fnmatchcase(cell.name, pattern) for pattern in patterns
-    )
+def _matches(cell: Cell, patterns: Words) -> bool:
+    return not patterns or any(one in (cell.id, cell.name) or fnmatchcase(cell.name, one) for one in patterns)
 
 
 def _write(cell: Cell, disks: list[str], to: Path, own: Path | None, matrix: Matrix, *, zeroed: bool) -> None:
-    array = stack_scripts(cell.array, disks, zeroed=zeroed, own=own)
-    files = files_of(array, cell_scripts(cell, array.stack, own, matrix.monitor))
+    scripts = stack_scripts(cell.stack, disks, zeroed=zeroed, own=own)
+    files = files_of(scripts, cell_scripts(cell, scripts.stack, own, matrix.monitor))
     folder = to.joinpath(*parts_of(cell.name))
     (folder / "trial-1").mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         (folder / name).write_text(text)
-    (folder / "trial-1" / "job.fio").write_text(job(cell, array.stack, trial_seed(matrix.seed, cell.id, 1), own))
+    (folder / "trial-1" / "job.fio").write_text(job(cell, scripts.stack, trial_seed(matrix.seed, cell.id, 1), own))

@@ -7,9 +7,18 @@ from pathlib import Path
 
 import click
 
+from runner.analysis.selectors import explain_later_run
+from runner.analysis.stored_guidelines import declared_by
 from runner.base.errors import BadInput
+from runner.base.files import write_atomically
 from runner.cli.options import results
 from runner.cli.screen import WIDTH, columns_of, echo
+from runner.reports.junit import merge_documents
+from runner.results.journal import Journal
+from runner.results.observe import has_results, readable_runs
+from runner.results.run_folder import load
+from runner.session.finish import report
+from runner.space.studies import MATRIX, PUBLISHED, study_beside
 
 _EPILOG = """\b
 Examples:
@@ -29,9 +38,6 @@ Examples:
 @results
 def command(runs: tuple[Path, ...], junit: Path | None, results: Path) -> None:
     """Write report.html, junit.xml and the CSV files of each RUN, a folder below results/, again from its journal."""
-    from runner.base.files import write_atomically
-    from runner.reports.junit import merge_documents
-
     folders = [folder_of(run, results) for run in runs]
     for folder in folders:
         _report(folder)
@@ -47,9 +53,6 @@ def folder_of(run: Path, results: Path) -> Path:
 
 
 def _latest(results: Path) -> Path:
-    from runner.analysis.selectors import explain_later_run
-    from runner.results.observe import has_results, readable_runs
-
     every, _ = readable_runs(results)
     if not every:
         raise BadInput(
@@ -64,12 +67,6 @@ def _latest(results: Path) -> Path:
 
 
 def _report(run: Path) -> None:
-    from runner.analysis.stored_guidelines import declared_by
-    from runner.results.journal import Journal
-    from runner.results.run_folder import load
-    from runner.session.finish import report
-    from runner.space.studies import MATRIX, PUBLISHED, study_beside
-
     folder = load(run)
     # An old matrix may be invalid today, so it is only parsed for guidelines or a study.
     needs_matrix = "guidelines" in folder.manifest.text or (folder.path / PUBLISHED).is_file()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -81,8 +82,7 @@ class ResultsRequest:
 def command(output: Output, source: Source, **options: Any) -> None:
     """Show the results of RUNS, or of all runs."""
     from runner.analysis.legacy_columns import FAMILIAR
-    from runner.analysis.metrics import USUAL_RATES
-    from runner.analysis.samples import read_few_runs, read_samples
+    from runner.analysis.samples import USUAL_RATES, read_few_runs, read_samples
     from runner.analysis.selectors import select_cells
     from runner.analysis.tables import describe_unfinished
 
@@ -140,21 +140,20 @@ def _grid(asked: ResultsRequest, found: list[Samples], metrics: Sequence[str], o
 def _check_options(asked: ResultsRequest) -> None:
     if asked.pivot and (asked.by_trial or len(asked.metrics) > 1):
         raise BadInput(
-            "--pivot shows one figure of cells", resolution="leave --trials out, and name one --metric: e.g. read_bw"
+            "--pivot cannot show single trials or several figures",
+            resolution="leave --trials out, and name one figure: --metric read_bw",
         )
     if asked.scale and not asked.pivot:
-        raise BadInput("--scale is along an axis", resolution="name it: `--pivot AXIS --scale`")
+        raise BadInput("--scale needs an axis", resolution="name the axis: `--pivot AXIS --scale`")
     if asked.familiar and (asked.pivot or asked.by_trial or asked.metrics):
         raise BadInput(
-            "--as fixes the figures and their columns", resolution="leave --pivot, --trials and --metric out"
+            "--as shows its own figures and columns, so it cannot be combined with --pivot, --trials or --metric",
+            resolution="leave these out, or leave --as out",
         )
 
 
 def parse_metrics(metrics: Sequence[str]) -> tuple[str, ...]:
-    """Return metrics, written as in guidelines (`read.bw`) or tables, by their names in tables."""
-    from difflib import get_close_matches
-
-    from runner.analysis.metrics import METRICS, figure_name
+    from runner.analysis.samples import METRICS, figure_name
 
     names = [figure_name(metric) for metric in metrics]
     for metric, name in zip(metrics, names, strict=True):

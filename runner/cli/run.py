@@ -11,26 +11,13 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 
 from runner.base.errors import Exit
-from runner.cli.options import (
-    budget,
-    disk_options,
-    jobs,
-    kernel,
-    matrix_file,
-    on_host,
-    only,
-    results,
-    shard,
-    store,
-    templates,
-)
+from runner.cli import options
 from runner.cli.progress import JsonView, LiveView, PlainView, QuietView, View
 from runner.cli.screen import echo, is_live_terminal
 from runner.session.run import RunOptions, prepare, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
-    from types import TracebackType
 
     from runner.session.run_request import RunRequest
 
@@ -38,10 +25,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class SignalStop:
-    """Cancels the work in `run` at the first signal, or prevents its start.
+    """Cancels the work in `run` at the first signal, and interrupts at the second; ignored ones (`nohup`) stay ignored.
 
-    Outside of `run` the first signal is only recorded, so that reports are still written; the second interrupts.
-    Signals that the parent process ignores (`nohup`) stay ignored.
+    Outside of `run` the first signal is only recorded, so that reports are still written.
     """
 
     def __init__(self, announce: Callable[[], object]) -> None:
@@ -55,9 +41,7 @@ class SignalStop:
         self._before = {one: signal.signal(one, self._ask) for one in active}
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         for one, handler in self._before.items():
             signal.signal(one, handler)
 
@@ -99,7 +83,7 @@ class SignalStop:
 
 _EPILOG = """\b
 Examples:
-  matrix run matrix/chunk-sweep.yaml                    resume an interrupted run, or start one
+  matrix run raid.yaml                                  resume an interrupted run, or start one
   matrix run --fresh --only 'level=5' my.yaml           start a new run of some cells
   matrix run --shard 2/5 my.yaml                        the second of five parts, for five machines
   matrix run --kernel debian-13 my.yaml                 under another kernel
@@ -114,17 +98,19 @@ Examples:
 
 
 @click.command("run", epilog=_EPILOG)
-@matrix_file
-@only
-@shard
-@on_host
-@kernel
-@templates
-@results
-@store
-@jobs
-@budget
-@disk_options
+@options.matrix_file
+@options.only
+@options.shard
+@options.on_host
+@options.kernel
+@options.templates
+@options.results
+@options.store
+@options.jobs
+@options.budget
+@options.passthrough
+@options.hosts
+@options.destroy
 @click.option(
     "--until-decided",
     is_flag=True,
@@ -142,13 +128,15 @@ Examples:
 @click.option("--cold", is_flag=True, help="Boot every machine instead of restoring a saved one.")
 @click.option("--quiet", is_flag=True, help="Show only errors and the location of the reports.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line on standard output.")
-def command(*, quiet: bool, as_json: bool, **options: Any) -> None:
+def command(*, quiet: bool, as_json: bool, **values: Any) -> None:
     """Run a matrix, or resume its interrupted run. Recorded trials are not repeated."""
-    wanted = RunOptions(**options)
+    wanted = RunOptions(**values)
     views: list[View] = []
 
     def view_of(order: RunRequest, done: int) -> View:
-        views.append(_view(order, done, quiet=quiet, as_json=as_json))
+        kind: type[View] = LiveView if is_live_terminal(sys.stdout) else PlainView
+        kind = JsonView if as_json else QuietView if quiet else kind
+        views.append(kind(order.planned, done))
         return views[0]
 
     def announce_stop() -> None:
@@ -161,11 +149,3 @@ def command(*, quiet: bool, as_json: bool, **options: Any) -> None:
         if end.exit is Exit.INTERRUPTED:
             echo(f"interrupted; {end.path}/ holds {end.trials}; the same command continues", err=True)
     raise click.exceptions.Exit(max(end.exit, Exit.BROKEN) if views[0].output.has_failed else end.exit)
-
-
-def _view(order: RunRequest, done: int, *, quiet: bool, as_json: bool) -> View:
-    if as_json:
-        return JsonView(order.planned, done)
-    if quiet:
-        return QuietView(order.planned, done)
-    return (LiveView if is_live_terminal(sys.stdout) else PlainView)(order.planned, done)

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import csv
 import sys
+from collections import Counter
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import orjson
 
+from runner.analysis.runs import ListedRun, list_table, run_document, select_by_name
 from runner.base.errors import MatrixError
 from runner.cli.options import results, store
 from runner.cli.screen import echo, print_sheet
+from runner.reports.table import as_sheet
+from runner.results.observe import State, derive_state, observe_run, read_progress, readable_runs
+from runner.results.store import SharedStore, describe_run
+from runner.results.store_tables import address_of, is_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from runner.analysis.runs import ListedRun
     from runner.results.run_folder import RunFolder
-    from runner.results.store import RunRow, SharedStore
+    from runner.results.store import RunRow
 
 #: Columns that a narrow terminal drops, in this order: the name of a run holds most of them.
 _SPARE = ("matrix", "machine", "started (UTC)", "trials")
@@ -46,13 +53,6 @@ one, `matrix results RUN` its results.
 @store
 def command(names: tuple[str, ...], rows: int, as_json: bool, results: Path, store: str | None) -> None:
     """List runs, the latest first: state, start time, cells and verdicts."""
-    import orjson
-
-    from runner.analysis.runs import list_table, run_document, select_by_name
-    from runner.reports.table import as_sheet
-    from runner.results.observe import readable_runs
-    from runner.results.store import describe_run
-
     folders, unreadable = readable_runs(results)
     notes = []
     if unreadable:
@@ -85,9 +85,6 @@ def command(names: tuple[str, ...], rows: int, as_json: bool, results: Path, sto
 @contextmanager
 def _open_store(store: str | None, results: Path, notes: list[str]) -> Iterator[SharedStore | None]:
     """Open the store for runs without a folder here. A missing or damaged default store only adds a note."""
-    from runner.results.store import SharedStore
-    from runner.results.store_tables import address_of, is_named
-
     address = address_of(store, results)
     opened = None
     try:
@@ -102,9 +99,6 @@ def _open_store(store: str | None, results: Path, notes: list[str]) -> Iterator[
 
 
 def _list_run(run: RunRow, folder: RunFolder | None, shared: SharedStore | None, notes: list[str]) -> ListedRun:
-    from runner.analysis.runs import ListedRun
-    from runner.results.observe import State, derive_state, observe_run, read_progress
-
     if folder is None:
         state = derive_state(finished=True, exit=run.exit, held=False) if run.finished else State.UNFINISHED
         return ListedRun(run, state, shared.progress(run.id) if shared else None, {}, "")
@@ -121,9 +115,6 @@ def _list_run(run: RunRow, folder: RunFolder | None, shared: SharedStore | None,
 
 def _verdicts(folder: RunFolder) -> Mapping[str, int]:
     """Count guidelines by their verdict. Verdicts of synthetic runs do not count."""
-    import csv
-    from collections import Counter
-
     if folder.manifest.synthetic:
         return {}
     try:

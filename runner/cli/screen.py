@@ -55,14 +55,12 @@ class RunOutput(TextIOBase):
                 self._stream.write(text)
                 self._stream.flush()
             except OSError as error:
-                self._stop(error)
+                self.error = error
+                abandon_stdout()
+                note = f"matrix: standard output failed ({error.strerror}); the run continues without it"
+                with suppress(OSError):
+                    click.echo(note, err=True)
         return len(text)
-
-    def _stop(self, error: OSError) -> None:
-        self.error = error
-        abandon_stdout()
-        with suppress(OSError):
-            click.echo(f"matrix: standard output failed ({error.strerror}); the run continues without it", err=True)
 
 
 def abandon_stdout() -> None:
@@ -95,7 +93,6 @@ def wrap_text(text: str, columns: int) -> str:
 
 
 def columns_of(stream: TextIO) -> int:
-    """Return the width of the terminal behind a stream; 0 if it is no terminal."""
     with suppress(OSError, ValueError, AttributeError):
         if stream.isatty():
             return int(os.environ.get("COLUMNS", "0")) or os.get_terminal_size(stream.fileno()).columns
@@ -122,17 +119,10 @@ def print_sheet(sheet: Sheet, stream: TextIO) -> None:
     console_for(sheet, stream, columns_of(stream)).print(Fitted(sheet))
 
 
-def _width_function(line: str) -> Callable[[str], int]:
-    """Return the width function for a line. Only wide or combining characters need rich, which is slow to import."""
-    if line.isascii():
-        return len
-    from rich.cells import cell_len
-
-    return cell_len
-
-
 def _wrap_line(line: str, columns: int) -> list[str]:
-    measure = _width_function(line)
+    measure: Callable[[str], int] = len
+    if not line.isascii():  # only wide or combining characters need rich, which is slow to import
+        from rich.cells import cell_len as measure
     if measure(line) <= columns:
         return [line]
     label = _LABEL.match(line)

@@ -7,13 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import orjson
 
+from runner.analysis.runs import RunStatus, status_document, status_lines
 from runner.base.errors import MatrixError
 from runner.cli.options import results
+from runner.cli.report import folder_of
 from runner.cli.screen import echo
+from runner.results.observe import Progress, derive_state, find_holder, observe_run, read_progress, readable_runs
+from runner.results.run_folder import load
 
 if TYPE_CHECKING:
-    from runner.analysis.runs import RunStatus
     from runner.results.run_folder import RunFolder
 
 _EPILOG = """\b
@@ -35,12 +39,6 @@ Exit codes: 0 the run (or any run) is running, 1 it is not, 2 bad input.
 @results
 def command(run: Path | None, as_json: bool, results: Path) -> None:
     """Show the progress of a running run, from another terminal; without RUN, of all running runs."""
-    import orjson
-
-    from runner.analysis.runs import status_document, status_lines
-    from runner.cli.report import folder_of
-    from runner.results.run_folder import load
-
     if run:
         found = [_status(load(folder_of(run, results)))]
         running = found[0].running
@@ -63,8 +61,6 @@ def command(run: Path | None, as_json: bool, results: Path) -> None:
 
 
 def _running_or_last(results: Path) -> tuple[list[RunStatus], bool]:
-    from runner.results.observe import find_holder, readable_runs
-
     runs, unreadable = readable_runs(results)
     if unreadable:
         echo(f"note: skipped, as they cannot be read: {', '.join(unreadable)}", err=True)
@@ -74,9 +70,6 @@ def _running_or_last(results: Path) -> tuple[list[RunStatus], bool]:
 
 
 def _status(folder: RunFolder) -> RunStatus:
-    from runner.analysis.runs import RunStatus
-    from runner.results.observe import Progress, derive_state, observe_run, read_progress
-
     folder, holder = observe_run(folder)
     manifest = folder.manifest
     state = derive_state(finished=manifest.finished, exit=manifest.exit, held=holder is not None)

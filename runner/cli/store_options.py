@@ -28,8 +28,6 @@ _BY_SUFFIX = {".csv": "csv", ".json": "json", ".md": "md", ".parquet": "parquet"
 
 @dataclass(frozen=True)
 class Source:
-    """The store to read, and the folder of runs that are added to it."""
-
     results: Path
     store: str | None
 

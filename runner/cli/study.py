@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.analysis import stored_guidelines as advice
-from runner.analysis.axes import grouped
-from runner.analysis.naming import unrelated_runs
+from runner.analysis.axes import grouped, unrelated_runs
 from runner.analysis.samples import read_samples
 from runner.base.errors import BadInput
 from runner.base.files import write_atomically
@@ -20,7 +19,7 @@ from runner.cli.store_options import Output, Source, open_store, output, select_
 from runner.space.load import load, text_of
 from runner.space.studies import MATRIX, PUBLISHED, study_beside
 from runner.studies.compare import columns_of, compare_published
-from runner.studies.page import About, data_table, display_table, new_page, page, replace_generated, summary_line
+from runner.studies.page import data_table, describe_run, display_table, new_page, page, replace_generated, summary_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,7 +98,7 @@ def _load_study(path: Path) -> tuple[Path, Space, Study]:
     if study is None:
         raise BadInput(
             f"{path} is no study: there is no {PUBLISHED} beside it",
-            resolution=f"name a folder with a {MATRIX} and a {PUBLISHED}; `matrix help reproduce-a-study` describes them",
+            resolution=f"name a folder with a {MATRIX} and a {PUBLISHED}; see `matrix help reproduce-a-study`",
         )
     return path, space, study
 
@@ -162,24 +161,15 @@ def _write(done: StudyResult) -> None:
             resolution="name a measured run with --run, or leave --page out",
         )
     readme = done.path.with_name("README.md")
-    about = " ".join(_describe_run(run, done.samples) for run in done.runs)
+    sentences = []
+    for run in done.runs:
+        found = [one for one in done.samples if one.run.id == run.id]
+        kernels = sorted({kernel for one in found for kernel in one.kernels})
+        trials, host_limited = sum(len(one.rows) for one in found), sum(one.host_limited for one in found)
+        place = run.name, run.started[:10], run.machine, kernels
+        sentences.append(describe_run(*place, trials, len(found), host_limited))
+    about = " ".join(sentences)
     made = page(done.study.published.source, done.comparisons, done.judgements, about)
     before = text_of(readme) if readme.exists() else new_page(done.matrix.name, done.matrix.description)
     write_atomically(readme, replace_generated(before, made, str(readme)).encode())
     echo(f"written to {readme}", err=True)
-
-
-def _describe_run(run: RunRow, samples: Sequence[Samples]) -> str:
-    found = [one for one in samples if one.run.id == run.id]
-    kernels = sorted({kernel for one in found for kernel in one.kernels})
-    return str(
-        About(
-            run=run.name,
-            started=run.started[:10],
-            machine=run.machine,
-            kernels=tuple(kernels),
-            trials=sum(len(one.rows) for one in found),
-            cells=len(found),
-            host_limited=sum(one.host_limited for one in found),
-        )
-    )

@@ -7,13 +7,20 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.analysis.nightly import Night, annotated, issue, page
+from runner.analysis.samples import USUAL_RATES, read_samples
+from runner.analysis.selectors import good_before, runs_named
+from runner.analysis.stored_guidelines import columns_of, judged_in_store
 from runner.base.errors import BadInput, Exit
+from runner.base.files import write_atomically
+from runner.cli.compare import ComparisonRequest, compare_runs
+from runner.cli.guidelines import declared_guidelines
 from runner.cli.store_options import Source, open_store, select_runs, source
+from runner.results.run_folder import load
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.analysis.nightly import Night
     from runner.guidelines.verdicts import Judgement
     from runner.results.store import RunRow, SharedStore
 
@@ -49,9 +56,6 @@ def command(
     runs: tuple[str, ...], against: str | None, issue_file: Path | None, annotations_file: Path | None, source: Source
 ) -> None:
     """Summarise RUNS in Markdown: verdicts, broken trials, and changes since the last good run."""
-    from runner.analysis.nightly import annotated, issue, page
-    from runner.base.files import write_atomically
-
     night = _night(runs, against, source)
     click.echo(page(night), nl=False)
     if issue_file and night.exit is not Exit.ALL_MEASURED:
@@ -63,13 +67,6 @@ def command(
 
 
 def _night(words: Sequence[str], against: str | None, source: Source) -> Night:
-    from runner.analysis.metrics import USUAL_RATES
-    from runner.analysis.nightly import Night
-    from runner.analysis.samples import read_samples
-    from runner.analysis.selectors import good_before, runs_named
-    from runner.cli.compare import ComparisonRequest, compare_runs
-    from runner.results.run_folder import load
-
     with open_store(source) as shared:
         every = shared.runs()
         among = select_runs(shared, words)
@@ -93,10 +90,6 @@ def _night(words: Sequence[str], against: str | None, source: Source) -> Night:
 
 def _judge(shared: SharedStore, runs: Sequence[RunRow], results: Path) -> tuple[list[Judgement], str]:
     """Judge the guidelines of runs; on an error return its text, so that the summary still has the rest."""
-    from runner.analysis.samples import read_samples
-    from runner.analysis.stored_guidelines import columns_of, judged_in_store
-    from runner.cli.guidelines import declared_guidelines
-
     try:
         guidelines = declared_guidelines(runs, results)
         return judged_in_store(guidelines, read_samples(shared, runs, columns_of(guidelines))) if guidelines else [], ""

@@ -15,7 +15,7 @@ from runner.session.request import Checks, check_names, check_templates, load_re
 from runner.space.studies import study_beside
 
 
-@click.command("validate", epilog="Example:  matrix validate matrix/*.yaml")
+@click.command("validate", epilog="Example:  matrix validate *.yaml")
 @click.argument("matrices", nargs=-1, required=True, type=MatrixPath(path_type=Path))
 @templates
 def command(matrices: tuple[Path, ...], templates: Path | None) -> None:

@@ -12,10 +12,10 @@ from runner.engine.estimate import Pace, building_of, laid_out, most_bytes_of, r
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from runner.hosts.write_budget import WriteBudget
+    from runner.hosts.disk_ledger import WriteBudget
     from runner.results.fio_output import Figures
     from runner.results.record import Trial
-    from runner.space.space import Array, Cell
+    from runner.space.space import Cell, Stack
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ NOTHING = Cost()
 @dataclass(frozen=True, slots=True)
 class Wish:
     cell: str
-    array: str
+    stack: str
     doubt: float  # the half-width of its rate as a part of the mean, or the weight from a guideline
     cost: Cost
 
@@ -55,10 +55,10 @@ def repeats(budget: Cost, round_number: Cost, most: int) -> int:
 def choose_affordable(wishes: Iterable[Wish], set_ups: Mapping[str, Cost], left: Cost) -> set[str]:
     found, up = set[str](), set[str]()
     for wish in sorted(wishes, key=lambda wish: (-wish.doubt, wish.cell)):
-        cost = wish.cost if wish.array in up else wish.cost + set_ups.get(wish.array, NOTHING)
+        cost = wish.cost if wish.stack in up else wish.cost + set_ups.get(wish.stack, NOTHING)
         if cost.within(left):
             found.add(wish.cell)
-            up.add(wish.array)
+            up.add(wish.stack)
             left -= cost
     return found
 
@@ -87,9 +87,9 @@ class Spending:
     def left(self) -> Cost:
         return self.budget - Cost(self._clock() - self._began, self._written)
 
-    def spend_on_array(self, array: Array) -> None:
+    def spend_on_stack(self, stack: Stack) -> None:
         """Charge the bytes of a set-up before it begins, so that other rigs do not spend them too."""
-        self._written += self._written_by(array)
+        self._written += self._written_by(stack)
 
     def spend_on_cell(self, cell: Cell) -> None:
         cost = self.of_cell(cell).written
@@ -98,8 +98,8 @@ class Spending:
         if self._write_budget:
             self._write_budget.begin_trial()
 
-    def record_set_up(self, array: Array, seconds: float) -> None:
-        self._set_up_seconds[array.key] = seconds
+    def record_set_up(self, stack: Stack, seconds: float) -> None:
+        self._set_up_seconds[stack.key] = seconds
 
     def add(self, trial: Trial, cell: Cell) -> None:
         taken = self._under_way.pop(cell.id, 0.0)
@@ -117,17 +117,17 @@ class Spending:
             return known
         return Cost(seconds_of(cell, self._pace), most_bytes_of(cell, self._pace) + laid_out((cell,)))
 
-    def of_array(self, array: Array) -> Cost:
-        guess = building_of(array, self._pace).least
-        return Cost(self._set_up_seconds.get(array.key, guess), self._written_by(array))
+    def of_stack(self, stack: Stack) -> Cost:
+        guess = building_of(stack, self._pace).least
+        return Cost(self._set_up_seconds.get(stack.key, guess), self._written_by(stack))
 
     def affords(self, cost: Cost) -> bool:
         if self._write_budget and not self._write_budget.can_afford(cost.written):
             return False
         return not self.is_limited or cost.within(self.left)
 
-    def _written_by(self, array: Array) -> int:
-        return building_of(array, self._pace).written + resync_of(array)
+    def _written_by(self, stack: Stack) -> int:
+        return building_of(stack, self._pace).written + resync_of(stack)
 
 
 def _written(figures: Figures, cell: Cell) -> float:

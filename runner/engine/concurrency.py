@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from runner.machines.base import Machine, RigSpec
-    from runner.space.space import Array
+    from runner.space.space import Stack
 
 FIRST_LEVEL = 2  # the first level
 MOST_PATIENCE = 32  # the upper limit of `AdaptiveLevel.patience`
@@ -19,10 +19,7 @@ MOST_PATIENCE = 32  # the upper limit of `AdaptiveLevel.patience`
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The number of rigs that may work at once, which the result of each trial changes. `beside`: other rigs.
-
-    It rises after several trials at the full level, and falls after one host-limited trial.
-    """
+    """The number of rigs that may work at once. It rises after several trials, and falls after a host-limited one."""
 
     most: int
     now: int
@@ -54,7 +51,7 @@ class Level:
         return replace(self, now=beside, row=0, patience=min(MOST_PATIENCE, 2 * self.patience))
 
 
-def why_one_at_a_time(machine: Machine, specs: Iterable[RigSpec], arrays: Iterable[Array]) -> str:
+def why_one_at_a_time(machine: Machine, specs: Iterable[RigSpec], stacks: Iterable[Stack]) -> str:
     """Return why the rigs of a run must work one at a time; empty if they may work side by side."""
     if not machine.brings_disks:
         return f"{machine.name} runs one rig at a time: it has one set of disks"
@@ -62,10 +59,10 @@ def why_one_at_a_time(machine: Machine, specs: Iterable[RigSpec], arrays: Iterab
         return ""
     if not all(disk.physics for spec in specs for disk in spec.disks):
         return "disks without a model share the speed of the host, so rigs side by side would slow each other down"
-    arrays = list(arrays)
-    if any(array.faults for array in arrays):
+    stacks = list(stacks)
+    if any(stack.faults for stack in stacks):
         return "a stack whose disks fail may rebuild itself while another rig is measured alone"
-    for layer in (layer for array in arrays for layer in array.stack.value):
+    for layer in (layer for stack in stacks for layer in stack.layers.value):
         if getattr(layer, "sync", "") == "background" or getattr(layer, "state", "") == "rebuilding":
             return f"{layer.title} resyncs in the background while another rig is measured alone"
     return ""
@@ -111,7 +108,6 @@ class Turns:
         self._learn(self._level.host_limited(turn.beside))
 
     async def side_by_side(self, works: Iterator[Work]) -> None:
-        """Run these in order. An error of one stops the others."""
         if self._level.most == 1:
             for work in works:
                 await work
@@ -157,7 +153,6 @@ class Turns:
 
 
 async def _stop_tasks(running: list[asyncio.Task[None]]) -> BaseException | None:
-    """Cancel the running tasks, wait for their clean-up, and return its first error."""
     for task in running:
         task.cancel()
     if running:

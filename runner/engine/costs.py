@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from runner.language.workload import SYNCHRONOUS, Workload
 from runner.layers import Fs, Layer
 from runner.layers.fs import EXT
-from runner.space.layouts import Stack, levels
+from runner.space.layouts import Layers, levels
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from runner.layers.geometry import Below
     from runner.machines.base import Processor
     from runner.simdisks.disk import Disk, Fault, Physics
-    from runner.space.space import Array
+    from runner.space.space import Stack
 
 MB = 10**6
 
@@ -126,33 +126,33 @@ _XFS_LOG = 64 * MIB  # the log of XFS, which mkfs writes
 _PAGE = 4096  # bytes of one flushed write
 
 
-def disks_at_work(array: Array) -> int:
-    devices = array.disks.devices
-    for layer, below in levels(array.stack.value, array.disks):
+def disks_at_work(stack: Stack) -> int:
+    devices = stack.disks.devices
+    for layer, below in levels(stack.layers.value, stack.disks):
         devices = below.devices if isinstance(layer, Fs) else layer.devices_above(below)
     return max(1, sum(device.stripes for device in devices))
 
 
-def sequential(array: Array, physics: Physics | None, costs: Costs, *, write: bool = True) -> float:
+def sequential(stack: Stack, physics: Physics | None, costs: Costs, *, write: bool = True) -> float:
     each = physics.rate(MIB, random=False, write=write) if physics else inf
-    return min(each * disks_at_work(array), _most(array, costs, write=write))
+    return min(each * disks_at_work(stack), _most(stack, costs, write=write))
 
 
-def rate(work: Workload, array: Array, physics: Physics | None, costs: Costs) -> float:
+def rate(work: Workload, stack: Stack, physics: Physics | None, costs: Costs) -> float:
     share = work.write_share
     seconds = 0.0
     for part, write in ((1 - share, False), (share, True)):
         if part:
-            seconds += part / _one_way(work, array, physics, costs, write=write)
+            seconds += part / _one_way(work, stack, physics, costs, write=write)
     return 1 / seconds
 
 
-def _one_way(work: Workload, array: Array, physics: Physics | None, costs: Costs, *, write: bool) -> float:
+def _one_way(work: Workload, stack: Stack, physics: Physics | None, costs: Costs, *, write: bool) -> float:
     random = work.rw.startswith("rand")
     if not (random or work.direct):
-        return sequential(array, physics, costs, write=write)  # the page cache merges small requests
-    width = disks_at_work(array)
-    most = min(_most(array, costs, write=write), costs.requests * work.bs)
+        return sequential(stack, physics, costs, write=write)  # the page cache merges small requests
+    width = disks_at_work(stack)
+    most = min(_most(stack, costs, write=write), costs.requests * work.bs)
     if physics is None:
         return most
     under_way = work.numjobs * (1 if work.ioengine in SYNCHRONOUS else work.iodepth)
@@ -161,9 +161,9 @@ def _one_way(work: Workload, array: Array, physics: Physics | None, costs: Costs
     return min(most, busy * physics.rate(work.bs, random=random, write=write, depth=max(1.0, under_way / busy)))
 
 
-def _most(array: Array, costs: Costs, *, write: bool) -> float:
+def _most(stack: Stack, costs: Costs, *, write: bool) -> float:
     found = [costs.bandwidth]
-    for layer in array.stack.value:
+    for layer in stack.layers.value:
         parity = write and getattr(layer, "level", None) in {4, 5, 6}
         found.append(costs.computed.get("parity" if parity else layer.kind, inf))
     return min(found)
@@ -190,7 +190,7 @@ _DIRTY_PAGE = 4096  # the smallest request that writes dirty memory
 _IN_TURN = 4  # serial requests to one disk for one request to a stack
 
 
-def set_up(stack: Stack, disks: Below) -> float:
+def set_up(stack: Layers, disks: Below) -> float:
     return SET_UP + sum(layer.wait_seconds + _written(layer, below) / _CRAWL for layer, below in levels(stack, disks))
 
 

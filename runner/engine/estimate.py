@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from runner.engine.scheduler import Batch, Plan
+    from runner.engine.order import Batch, Plan
     from runner.language.matrix import Matrix
     from runner.language.workload import Workload
     from runner.simdisks.disk import Physics
-    from runner.space.space import Array, Cell
+    from runner.space.space import Cell, Stack
 
 _DIRTY_SHARE = 0.2  # the part of a machine's memory that is dirty when buffered work ends
 _FAST = 200 * 10**6  # bytes per second for budgets without a recorded rate
@@ -80,7 +80,7 @@ def seconds_of(cell: Cell, pace: Pace) -> float:
         return overhead
     if work.runtime is not None:
         return overhead + work.ramp + work.runtime
-    return overhead + work.ramp + work.touched(cell.span) * work.numjobs / _rate(cell.array, work, pace)
+    return overhead + work.ramp + work.touched(cell.span) * work.numjobs / _rate(cell.stack, work, pace)
 
 
 def _draining(cell: Cell, pace: Pace) -> float:
@@ -88,17 +88,17 @@ def _draining(cell: Cell, pace: Pace) -> float:
     if not pace.costs.waits:
         return 0.0
     if work.direct:
-        return work.iodepth * work.numjobs * work.bs / _rate(cell.array, work, pace) if work.runtime else 0.0
+        return work.iodepth * work.numjobs * work.bs / _rate(cell.stack, work, pace) if work.runtime else 0.0
     dirty = min(_DIRTY_SHARE * pace.memory, _written(cell, pace))
-    return dirty / _rate(cell.array, work, pace) if dirty else 0.0
+    return dirty / _rate(cell.stack, work, pace) if dirty else 0.0
 
 
-def _rate(array: Array, work: Workload, pace: Pace) -> float:
-    return pace.write_rate if pace.write_rate is not None else rate(work, array, pace.physics, pace.costs)
+def _rate(stack: Stack, work: Workload, pace: Pace) -> float:
+    return pace.write_rate if pace.write_rate is not None else rate(work, stack, pace.physics, pace.costs)
 
 
-def _sequential(array: Array, pace: Pace) -> float:
-    return pace.write_rate if pace.write_rate is not None else sequential(array, pace.physics, pace.costs)
+def _sequential(stack: Stack, pace: Pace) -> float:
+    return pace.write_rate if pace.write_rate is not None else sequential(stack, pace.physics, pace.costs)
 
 
 def bytes_of(cell: Cell, pace: Pace) -> int:
@@ -118,7 +118,7 @@ def _written(cell: Cell, pace: Pace) -> float:
     work = cell.workload.value
     if work.runtime is None:
         return work.touched(cell.span) * work.numjobs * work.write_share
-    return (work.ramp + work.runtime) * _rate(cell.array, work, pace) * work.write_share
+    return (work.ramp + work.runtime) * _rate(cell.stack, work, pace) * work.write_share
 
 
 def laid_out(cells: tuple[Cell, ...]) -> int:
@@ -136,8 +136,8 @@ def _laid_out(cells: tuple[Cell, ...]) -> Iterator[int]:
         present = files.name if cell.leaves_files else ""
 
 
-def resync_of(array: Array) -> int:
-    return sum(layer.resync_bytes(below) for layer, below in levels(array.stack.value, array.disks))
+def resync_of(stack: Stack) -> int:
+    return sum(layer.resync_bytes(below) for layer, below in levels(stack.layers.value, stack.disks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +147,13 @@ class Building:
     most: float
 
 
-def building_of(array: Array, pace: Pace) -> Building:
-    found = list(levels(array.stack.value, array.disks))
+def building_of(stack: Stack, pace: Pace) -> Building:
+    found = list(levels(stack.layers.value, stack.disks))
     written = sum(layer.bytes_written(below) for layer, below in found)
     waits = sum(layer.wait_seconds for layer, _ in found) if pace.costs.waits else 0.0
-    known = pace.stacks.get(array.key, pace.set_up)
+    known = pace.stacks.get(stack.key, pace.set_up)
     if known is not None:
-        return Building(written, known, known + (0.0 if array.key in pace.stacks else waits))
+        return Building(written, known, known + (0.0 if stack.key in pace.stacks else waits))
     costs = pace.costs
     seconds = costs.rig + costs.disk * pace.disks + pace.each + costs.set_up + costs.first
     for layer, below in found:
@@ -162,16 +162,16 @@ def building_of(array: Array, pace: Pace) -> Building:
             seconds += times * step.seconds + below.count * step.writes * flushed_write(pace.physics)
     if costs.waits:
         metadata = sum(mkfs_writes(layer, below) for layer, below in found)
-        seconds += (written + metadata + resync_of(array)) / _sequential(array, pace)
+        seconds += (written + metadata + resync_of(stack)) / _sequential(stack, pace)
     return Building(written, seconds, seconds + waits)
 
 
 def batch_of(batch: Batch, pace: Pace) -> tuple[float, float, int]:
-    building = building_of(batch.array, pace)
+    building = building_of(batch.stack, pace)
     seconds, written = 0.0, float(laid_out(batch.cells))
     if pace.overhead is None:  # the times of recorded trials include the laying out of files
         sets = list(_laid_out(tuple(cell for cell in batch.cells if cell.id not in pace.cells)))
-        seconds = len(sets) * pace.costs.lay_out + sum(sets) / _sequential(batch.array, pace)
+        seconds = len(sets) * pace.costs.lay_out + sum(sets) / _sequential(batch.stack, pace)
     known: dict[bytes, tuple[float, int]] = {}  # tunables do not change the cost of a cell
     for cell in batch.cells:
         digest = cell.workload.digest
@@ -179,7 +179,7 @@ def batch_of(batch: Batch, pace: Pace) -> tuple[float, float, int]:
             known[digest] = (seconds_of(cell, pace), bytes_of(cell, pace))
         seconds += pace.cells.get(cell.id, known[digest][0]) if pace.cells else known[digest][0]
         written += known[digest][1]
-    written += batch.builds * (resync_of(batch.array) + building.written)
+    written += batch.builds * (resync_of(batch.stack) + building.written)
     return batch.builds * building.least + seconds, batch.builds * building.most + seconds, int(written)
 
 
@@ -191,7 +191,7 @@ def estimate(plan: Plan, pace: Pace, jobs: int = 1) -> Estimate:
         stacks += 1
         built += batch.builds
         cells += len(batch.cells)
-        rigs.add(batch.array.kernel)
+        rigs.add(batch.stack.kernel)
         batch_least, batch_most, batch_written = batch_of(batch, pace)
         written += batch_written
         total_least, total_most = total_least + batch_least, total_most + batch_most

@@ -23,8 +23,8 @@ from runner.engine.recorder import (
     now,
 )
 from runner.engine.rigs import Teardowns, opened_exclusively, rig_spec
-from runner.engine.scheduler import TRIES, Batch, Scheduler
-from runner.engine.trial import ArrayOnRig, LostInSetUp, Measured, NotOnThisKernel, SetUpFailed
+from runner.engine.scheduler import TRIES, Scheduler
+from runner.engine.trial import LostInSetUp, Measured, NotOnThisKernel, SetUpFailed, StackOnRig
 from runner.machines.base import KeepsRig, Rig, RigLost
 from runner.results.record import HOST_LIMITED, Trial
 
@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from collections import deque
     from collections.abc import Mapping
 
+    from runner.engine.order import Batch
     from runner.language.matrix import Matrix
-    from runner.space.space import Array, Cell
+    from runner.space.space import Cell, Stack
 
 ONE = Level.of(1)
 
@@ -50,7 +51,7 @@ class Executor:
         #: Trials to measure again alone, with the reason. After a kill, the next process finds them again.
         self._repeat_alone: dict[tuple[str, int], str] = {}
         self._teardowns = Teardowns(context.shelf)
-        self._lost: Array | None = None  # the stack of the last lost rig
+        self._lost: Stack | None = None  # the stack of the last lost rig
 
     @property
     def _matrix(self) -> Matrix:
@@ -73,77 +74,77 @@ class Executor:
             if isinstance(self._context.machine, KeepsRig):
                 await self._context.machine.shut_down()
 
-    def _rig(self, array: Array) -> AbstractAsyncContextManager[Rig]:
-        return self._context.machine.rig(rig_spec(self._matrix, array, self._context.kernel), self._context.scratch)
+    def _rig(self, stack: Stack) -> AbstractAsyncContextManager[Rig]:
+        return self._context.machine.rig(rig_spec(self._matrix, stack, self._context.kernel), self._context.scratch)
 
     async def _measure_batch(self, batch: Batch, cells: deque[Cell]) -> None:
-        listen, record, array = self._context.listen, self._recorder, batch.array
-        listen(BatchStarted(batch.round, array.label, len(cells)))
+        listen, record, stack = self._context.listen, self._recorder, batch.stack
+        listen(BatchStarted(batch.round, stack.label, len(cells)))
         failed_starts: list[str] = []
         started = now()
-        while self.scheduler.affordable(array, cells, batch.round):
+        while self.scheduler.affordable(stack, cells, batch.round):
             try:
-                await self._on_one_rig(array, batch.round, cells)
+                await self._on_one_rig(stack, batch.round, cells)
                 failed_starts.clear()  # with faults, each trial has its own rig, and most rigs may come up
             except _TrialLost:
                 failed_starts.clear()
-                self._note_loss(array)
+                self._note_loss(stack)
             except LostInSetUp as lost:
                 failed_starts.clear()
-                self._note_loss(array)
+                self._note_loss(stack)
                 record.lose_batch(cells, batch.round, started, lost)
-                listen(RigWasLost(array.label, lost.brief, "starting a fresh one", array.label))
+                listen(RigWasLost(stack.label, lost.brief, "starting a fresh one", stack.label))
             except RigLost as lost:
-                self._note_loss(array)
+                self._note_loss(stack)
                 failed_starts.append(f"no rig came up: {lost.brief}")
                 if len(failed_starts) >= TRIES:
                     record.break_batch(cells, batch.round, started, lost, *failed_starts)
                 else:
                     after = _after_loss(left=bool(cells), brings_disks=self._context.machine.brings_disks)
-                    listen(RigWasLost(array.label, lost.brief, after, array.label))
+                    listen(RigWasLost(stack.label, lost.brief, after, stack.label))
             except SetUpFailed as failed:
                 record.break_batch(cells, batch.round, started, failed, failed.brief)
             except NotOnThisKernel as lacking:
                 record.skip_batch(cells, batch.round, lacking.brief)
-        listen(BatchDone(batch.round, array.label))
+        listen(BatchDone(batch.round, stack.label))
 
-    def _note_loss(self, array: Array) -> None:
-        self._teardowns.lose(array.key)
-        self._lost = array
+    def _note_loss(self, stack: Stack) -> None:
+        self._teardowns.lose(stack.key)
+        self._lost = stack
 
-    async def _on_one_rig(self, array: Array, round_number: int, cells: deque[Cell]) -> None:
-        async with AsyncExitStack() as stack:
-            built = await self._build(array, round_number, stack)
+    async def _on_one_rig(self, stack: Stack, round_number: int, cells: deque[Cell]) -> None:
+        async with AsyncExitStack() as exits:
+            built = await self._build(stack, round_number, exits)
             try:
-                async with opened_exclusively(self._context.leased, built.stack):
+                async with opened_exclusively(self._context.leased, built.view):
                     while self.scheduler.affordable(None, cells, round_number):
                         await asyncio.sleep(0)  # lets Ctrl-C in if the machine answers at once
                         await self.trial(built, cells, round_number)
-                        if array.faults:
+                        if stack.faults:
                             break  # the disks failed: the next trial needs new ones
             except BaseException as error:
                 with suppress(RigLost):  # report the first error, such as a request to stop
-                    await run_to_end(self._take_apart(array, built))
+                    await run_to_end(self._take_apart(stack, built))
                 if isinstance(error, _TrialLost):
-                    await self._take_down_rig(stack)
+                    await self._take_down_rig(exits)
                 raise
-            await run_to_end(self._take_apart(array, built))
-            await self._take_down_rig(stack)
+            await run_to_end(self._take_apart(stack, built))
+            await self._take_down_rig(exits)
 
-    async def _build(self, array: Array, round_number: int, stack: AsyncExitStack) -> ArrayOnRig:
+    async def _build(self, stack: Stack, round_number: int, exits: AsyncExitStack) -> StackOnRig:
         context = self._context
         async with self._turns.turn():
             clock = time.monotonic()
-            rig = await stack.enter_async_context(self._rig(array))
+            rig = await exits.enter_async_context(self._rig(stack))
             keep = None
             if not context.machine.brings_disks:  # else a lost rig takes its disks with it
                 await self._teardowns.tear_down_leftovers(rig)
-                keep = partial(self._teardowns.keep, array.key)
-            built = await ArrayOnRig.build(self._matrix, array, rig, context.machine, context.own_templates, keep)
+                keep = partial(self._teardowns.keep, stack.key)
+            built = await StackOnRig.build(self._matrix, stack, rig, context.machine, context.own_templates, keep)
             seconds = time.monotonic() - clock
-            context.journal.record_set_up(round_number, array.key, seconds)
-            self.scheduler.spending.record_set_up(array, seconds)
-            context.listen(RigUp(array.label, seconds, rig.facts))
+            context.journal.record_set_up(round_number, stack.key, seconds)
+            self.scheduler.spending.record_set_up(stack, seconds)
+            context.listen(RigUp(stack.label, seconds, rig.facts))
         return built
 
     async def _take_down_rig(self, rig: AsyncExitStack) -> None:
@@ -151,14 +152,14 @@ class Executor:
         async with self._turns.turn():
             await rig.aclose()
 
-    async def _take_apart(self, array: Array, built: ArrayOnRig) -> None:
+    async def _take_apart(self, stack: Stack, built: StackOnRig) -> None:
         if self._context.machine.disposable:
             return
         async with self._turns.turn():
             await built.tear_down()
-            self._teardowns.forget(array.key)
+            self._teardowns.forget(stack.key)
 
-    async def trial(self, built: ArrayOnRig, cells: deque[Cell], round_number: int) -> None:
+    async def trial(self, built: StackOnRig, cells: deque[Cell], round_number: int) -> None:
         """Measure the first cell. It leaves the queue when its trial is recorded, else it stays for another attempt."""
         cell, journal, records = cells[0], self._context.journal, self.scheduler.records
         identity = (cell.id, round_number)
@@ -166,7 +167,7 @@ class Executor:
         async with self._turns.turn(alone=alone) as turn:
             attempt, started, clock = records.next_attempt(*identity), now(), time.monotonic()
             journal.begin(cell.id, round_number, attempt, self._context.boot_id, started)
-            self._context.listen(TrialStarted(cell.name, round_number, cell.array.label))
+            self._context.listen(TrialStarted(cell.name, round_number, cell.stack.label))
             try:
                 measured = await built.measure(cell, round_number)
             except asyncio.CancelledError:
@@ -175,7 +176,7 @@ class Executor:
             except RigLost as lost:
                 spent = time.monotonic() - clock
                 self._recorder.lose_trial(cell, round_number, started, lost, built.scripts_of(cell), spent)
-                self._context.listen(RigWasLost(cell.name, lost.brief, "starting a fresh one", cell.array.label))
+                self._context.listen(RigWasLost(cell.name, lost.brief, "starting a fresh one", cell.stack.label))
                 if self._recorder.conclude([cell], round_number):
                     cells.popleft()
                 raise _TrialLost from lost
@@ -198,7 +199,7 @@ class Executor:
             return True
         self._repeat_alone[cell.id, round_number] = f"alone; host-limited {overload} with {turn.beside} beside it"
         self._context.journal.withdraw(cell.id, round_number)
-        self._context.listen(TrialHostLimited(cell.name, round_number, cell.array.label, overload, turn.beside))
+        self._context.listen(TrialHostLimited(cell.name, round_number, cell.stack.label, overload, turn.beside))
         return False
 
 

@@ -82,8 +82,8 @@ Listener = Callable[[Event], None]
 
 class Shelf(Protocol):
     def put(self, cell: str, round_number: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str: ...
-    def keep_tear_down(self, array: str, tear_down: str) -> None: ...
-    def forget_tear_down(self, array: str) -> None: ...
+    def keep_tear_down(self, stack: str, tear_down: str) -> None: ...
+    def forget_tear_down(self, stack: str) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Recorder:
     def record(self, cell: Cell, trial: Trial) -> None:
         self._journal.record(trial)
         self._scheduler.add(trial, cell)
-        self._context.listen(TrialDone(cell.name, trial, cell.array.label))
+        self._context.listen(TrialDone(cell.name, trial, cell.stack.label))
 
     def conclude(self, cells: Iterable[Cell], round_number: int) -> list[Cell]:
         concluded = []

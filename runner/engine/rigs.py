@@ -21,27 +21,27 @@ if TYPE_CHECKING:
     from runner.language.matrix import Matrix
     from runner.scripts.cell import StackScripts
     from runner.scripts.stack import StackView
-    from runner.space.space import Array
+    from runner.space.space import Stack
 
 
-def rig_spec(matrix: Matrix, array: Array, kernel: str | None) -> RigSpec:
+def rig_spec(matrix: Matrix, stack: Stack, kernel: str | None) -> RigSpec:
     wish = matrix.machine
-    modules = tuple(sorted({name for layer in array.stack.value for name in layer.modules}))
-    programs = tuple(sorted({name for layer in array.stack.value for name in layer.programs}))
-    powers = powers_of(array)
-    return RigSpec(matrix.every_disk(), kernel or array.kernel, wish.cpus, wish.memory, modules, programs, powers)
+    modules = tuple(sorted({name for layer in stack.layers.value for name in layer.modules}))
+    programs = tuple(sorted({name for layer in stack.layers.value for name in layer.programs}))
+    powers = powers_of(stack)
+    return RigSpec(matrix.every_disk(), kernel or stack.kernel, wish.cpus, wish.memory, modules, programs, powers)
 
 
-def specs_of(matrix: Matrix, arrays: Iterable[Array], kernel: str | None) -> Iterator[RigSpec]:
-    return (rig_spec(matrix, array, kernel) for array in arrays)
+def specs_of(matrix: Matrix, stacks: Iterable[Stack], kernel: str | None) -> Iterator[RigSpec]:
+    return (rig_spec(matrix, stack, kernel) for stack in stacks)
 
 
-def powers_of(array: Array) -> tuple[str, ...]:
-    settings = [name for tune in array.tunes for name in written(tune.value)]
+def powers_of(stack: Stack) -> tuple[str, ...]:
+    settings = [name for tune in stack.tunes for name in written(tune.value)]
     own_cache = any(name.rpartition(".")[2] == "write_cache" for name in settings)
     needed = {
-        "caches": own_cache or not all(workload.value.direct for workload in array.workloads),
-        "faults": bool(array.faults),
+        "caches": own_cache or not all(workload.value.direct for workload in stack.workloads),
+        "faults": bool(stack.faults),
         "host": not all(target_kind(name, top="disk") for name in settings),
     }
     return tuple(name for name, is_needed in needed.items() if is_needed)
@@ -85,22 +85,22 @@ class Teardowns:
         self._built: dict[str, StackScripts] = {}
         self.leftovers: dict[str, StackScripts] = {}  # of lost rigs
 
-    def keep(self, array: str, scripts: StackScripts) -> None:
+    def keep(self, stack: str, scripts: StackScripts) -> None:
         """Save the scripts of a stack before it is built, because it may outlive its rig and this process."""
-        self._shelf.keep_tear_down(array, scripts.tear_down)
-        self._built[array] = scripts
+        self._shelf.keep_tear_down(stack, scripts.tear_down)
+        self._built[stack] = scripts
 
-    def lose(self, array: str) -> None:
-        if scripts := self._built.pop(array, None):
-            self.leftovers[array] = scripts
+    def lose(self, stack: str) -> None:
+        if scripts := self._built.pop(stack, None):
+            self.leftovers[stack] = scripts
 
-    def forget(self, array: str) -> None:
-        built, leftover = self._built.pop(array, None), self.leftovers.pop(array, None)
+    def forget(self, stack: str) -> None:
+        built, leftover = self._built.pop(stack, None), self.leftovers.pop(stack, None)
         if built or leftover:
-            self._shelf.forget_tear_down(array)
+            self._shelf.forget_tear_down(stack)
 
     async def tear_down_leftovers(self, rig: Rig) -> None:
         """Take the remaining stacks apart; if one fails, the next set-up reports it."""
-        for array, scripts in list(self.leftovers.items()):
+        for stack, scripts in list(self.leftovers.items()):
             if await tear_down_remains(rig, scripts):
-                self.forget(array)
+                self.forget(stack)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import random
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from runner.engine.budget import NOTHING, Spending, Wish, choose_affordable
 from runner.results.record import Attempt, Outcome, Trial
@@ -14,53 +13,9 @@ from runner.statistics.stopping import Rule, is_precise, relative_error
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from runner.engine.order import Batch, Plan
     from runner.guidelines.verdicts import Steering
-    from runner.language.matrix import Repeat
-    from runner.space.select import Selection
-    from runner.space.space import Array, Cell
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    round: int
-    array: Array
-    cells: tuple[Cell, ...]
-
-    @property
-    def builds(self) -> int:
-        return len(self.cells) if self.array.faults else 1
-
-
-@dataclass(frozen=True)
-class Plan:
-    selection: Selection
-    repeat: Repeat
-    seed: int
-
-    @property
-    def rounds(self) -> range:
-        return range(1, self.repeat.max + 1)
-
-    def batches(self, round_number: int) -> Iterator[Batch]:
-        for kernel, arrays in self._rigs(round_number):
-            for array in self._shuffle(arrays, round_number, "arrays", kernel or ""):
-                cells = self._shuffle(self.selection.cells_of(array), round_number, "cells", array.key)
-                if cells:
-                    yield Batch(round_number, array, tuple(cells))
-
-    def _rigs(self, round_number: int) -> list[tuple[str | None, list[Array]]]:
-        """Group the stacks by kernel, because each kernel needs its own rig."""
-        rigs: dict[str | None, list[Array]] = {}
-        for array in self.selection.space.arrays:
-            rigs.setdefault(array.kernel, []).append(array)
-        return self._shuffle(rigs.items(), round_number, "rigs")
-
-    def _shuffle(self, things: Iterable[T], round_number: int, *what: str) -> list[T]:
-        shuffled = list(things)
-        random.Random("/".join((str(self.seed), str(round_number), *what))).shuffle(shuffled)  # noqa: S311 - order, not secrecy
-        return shuffled
+    from runner.space.space import Cell, Stack
 
 
 TRIES = 2  # number of lost rigs after which a trial is broken and its cell is quarantined
@@ -123,15 +78,15 @@ class Scheduler:
             if self._steering:
                 self._steering.add(trial)
 
-    def charge(self, arrays: Iterable[tuple[str, float]], trials: Iterable[Trial]) -> None:
+    def charge(self, stacks: Iterable[tuple[str, float]], trials: Iterable[Trial]) -> None:
         if not self.spending.is_limited:
             return
         cells = {cell.id: cell for cell in self.plan.selection.cells()}
-        by_key = {cell.array.key: cell.array for cell in cells.values()}
-        for key, seconds in arrays:
-            if array := by_key.get(key):
-                self.spending.spend_on_array(array)
-                self.spending.record_set_up(array, seconds)
+        by_key = {cell.stack.key: cell.stack for cell in cells.values()}
+        for key, seconds in stacks:
+            if stack := by_key.get(key):
+                self.spending.spend_on_stack(stack)
+                self.spending.record_set_up(stack, seconds)
         for trial in trials:
             self.spending.add(trial, cells[trial.cell])
 
@@ -186,20 +141,20 @@ class Scheduler:
             return Trial(cell.id, round_number, Outcome.SKIPPED, f"quarantined: {reason}")
         return None
 
-    def affordable(self, array: Array | None, cells: deque[Cell], round_number: int) -> bool:
-        """Drop cells without budget; charge the first remaining one, if any, and the set-up of `array`."""
+    def affordable(self, stack: Stack | None, cells: deque[Cell], round_number: int) -> bool:
+        """Drop cells without budget; charge the first remaining one, if any, and the set-up of `stack`."""
         spending = self.spending
-        set_up = NOTHING if array is None else spending.of_array(array)
+        set_up = NOTHING if stack is None else spending.of_stack(stack)
         while cells and not spending.affords(set_up + spending.of_cell(cells[0])):
             cells.popleft()
             self.left_out += 1
             self.short += round_number <= self.plan.repeat.min
         if not cells:
             return False
-        if array is None:
+        if stack is None:
             spending.spend_on_cell(cells[0])
         else:
-            spending.spend_on_array(array)
+            spending.spend_on_stack(stack)
         return True
 
     def _wanted(self, round_number: int) -> list[Cell]:
@@ -213,8 +168,8 @@ class Scheduler:
         weights = self._weights(round_number) or {
             cell.id: relative_error(self._rates(cell), self._rule) for cell in wanted
         }
-        wishes = [Wish(cell.id, cell.array.key, weights[cell.id], self.spending.of_cell(cell)) for cell in wanted]
-        set_ups = {cell.array.key: self.spending.of_array(cell.array) for cell in wanted}
+        wishes = [Wish(cell.id, cell.stack.key, weights[cell.id], self.spending.of_cell(cell)) for cell in wanted]
+        set_ups = {cell.stack.key: self.spending.of_stack(cell.stack) for cell in wanted}
         return choose_affordable(wishes, set_ups, self.spending.left)
 
     def _weights(self, round_number: int) -> Mapping[str, float] | None:

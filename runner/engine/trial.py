@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from runner.results.fio_output import Figures
     from runner.scripts.stack import StackView
     from runner.simdisks.clib import Report
-    from runner.space.space import Array, Cell
+    from runner.space.space import Cell, Stack
 
 
 class SetUpFailed(HarnessBroken):
@@ -53,40 +53,40 @@ class Measured:
     outputs: Mapping[str, str]
 
 
-class ArrayOnRig:
+class StackOnRig:
     def __init__(
-        self, matrix: Matrix, array: Array, rig: Rig, scripts: StackScripts, own: Path | None, *, invented: bool = False
+        self, matrix: Matrix, stack: Stack, rig: Rig, scripts: StackScripts, own: Path | None, *, invented: bool = False
     ) -> None:
-        self._matrix, self._array, self._rig, self._scripts, self._own = matrix, array, rig, scripts, own
+        self._matrix, self._stack, self._rig, self._scripts, self._own = matrix, stack, rig, scripts, own
         self._invented = invented  # the results of the rig are synthetic
         self.set_up_log = ""
 
     @property
-    def stack(self) -> StackView:
+    def view(self) -> StackView:
         return self._scripts.stack
 
     @classmethod
     async def build(
         cls,
         matrix: Matrix,
-        array: Array,
+        stack: Stack,
         rig: Rig,
         machine: Machine,
         own: Path | None,
         keep: Callable[[StackScripts], None] | None = None,
-    ) -> ArrayOnRig:
+    ) -> StackOnRig:
         """Run the set-up, after `keep` got its scripts. Raise NotOnThisKernel, SetUpFailed or LostInSetUp."""
-        if missing := _missing_modules(array, rig.facts):
+        if missing := _missing_modules(stack, rig.facts):
             raise NotOnThisKernel(missing)
-        if not machine.zeroed and assumes_zeros(array):
+        if not machine.zeroed and assumes_zeros(stack):
             raise SetUpFailed(
                 f"sync: assume-clean needs zeroed disks, but the disks of {machine.name} may have other content"
             )
-        scripts = stack_scripts(array, rig.disks, zeroed=machine.zeroed, own=own)
-        built = cls(matrix, array, rig, scripts, own, invented=machine.synthetic)
+        scripts = stack_scripts(stack, rig.disks, zeroed=machine.zeroed, own=own)
+        built = cls(matrix, stack, rig, scripts, own, invented=machine.synthetic)
         if keep:
             keep(scripts)
-        deadline = costs.set_up(array.stack.value, array.disks)
+        deadline = costs.set_up(stack.layers.value, stack.disks)
         try:
             await built._set_up(deadline)
         except BaseException:
@@ -122,7 +122,7 @@ class ArrayOnRig:
         scripts = cell_scripts(cell, self._scripts.stack, self._own, self._matrix.monitor)
         fio_job = job(cell, self._scripts.stack, trial_seed(self._matrix.seed, cell.id, round_number), self._own)
         work = cell.workload.value
-        faults = self._array.faults
+        faults = self._stack.faults
         slowest = costs.slowest_request(work, self._matrix.every_disk())
         deadline = costs.deadline(work, cell.span, cell.files.total if cell.files else 0, slowest)
         deadline += costs.flush_seconds(work, self._matrix.machine.memory, slowest)
@@ -169,7 +169,7 @@ class ArrayOnRig:
     ) -> dict[str, str]:
         if beside is None or figures is None:
             return {}
-        spares = sum(getattr(layer, "spare", 0) for layer in self._array.stack.value)
+        spares = sum(getattr(layer, "spare", 0) for layer in self._stack.layers.value)
         links = buses(self._matrix.every_disk(), done, beside.seconds)
         return notes(count_cache_flushes(beside, done), figures, work, spares, links, overload)
 
@@ -179,18 +179,18 @@ class ArrayOnRig:
         return {"kernel": self._rig.facts["kernel"], **notes_of(self.set_up_log), **resync}
 
     def _faults(self, results: Sequence[StepResult]) -> dict[str, str]:
-        if not self._array.faults:
+        if not self._stack.faults:
             return {}
-        used = {self._rig.disks.index(disk) for disk in self.stack.disks}
+        used = {self._rig.disks.index(disk) for disk in self.view.disks}
         lasted = results[-1].seconds if results[-1].name == "measure" else 0.0
         unused, late = " (which this layout does not use)", " (after the end of the work)"
-        marks = (unused if one.disk not in used else late if one.at > lasted > 0 else "" for one in self._array.faults)
-        faults = [f"{fault}{mark}" for fault, mark in zip(self._array.faults, marks, strict=True)]
+        marks = (unused if one.disk not in used else late if one.at > lasted > 0 else "" for one in self._stack.faults)
+        faults = [f"{fault}{mark}" for fault, mark in zip(self._stack.faults, marks, strict=True)]
         return {"faults": "; ".join(faults)}
 
 
-def assumes_zeros(array: Array) -> bool:
-    return any(getattr(layer, "sync", "") == "assume-clean" for layer in array.stack.value)
+def assumes_zeros(stack: Stack) -> bool:
+    return any(getattr(layer, "sync", "") == "assume-clean" for layer in stack.layers.value)
 
 
 async def tear_down_remains(rig: Rig, scripts: StackScripts) -> bool:
@@ -203,9 +203,9 @@ async def _run_step(rig: Rig, name: str, script: str, deadline: float = costs.GR
     return result
 
 
-def _missing_modules(array: Array, facts: Mapping[str, str]) -> str:
+def _missing_modules(stack: Stack, facts: Mapping[str, str]) -> str:
     without = set(facts.get("without", "").split())
-    needed = ((layer, module) for layer in array.stack.value for module in layer.modules)
+    needed = ((layer, module) for layer in stack.layers.value for module in layer.modules)
     found = [f'"{module}" ({layer.title})' for layer, module in needed if module in without]
     return f"this kernel ({facts.get('kernel', '?')}) has no {', '.join(dict.fromkeys(found))}" if found else ""
 

@@ -268,7 +268,6 @@ def _beside_json(output: str) -> str:
 
 
 def _fio_failed(failed: FioFailed, result: StepResult) -> str:
-    """Return why there are no figures, with fio's own message, if any."""
     beside = _beside_json(result.output)
     message = evidence(beside).removeprefix("fio: ") if beside.strip() else ""
     if failed.silent:

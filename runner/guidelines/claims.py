@@ -37,8 +37,6 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Does the product of these terms lie between the bounds?"""
-
     label: str
     terms: tuple[Term, ...]
     low: float = 0.0
@@ -77,7 +75,7 @@ class ClaimScope:
             except BadRule as error:
                 raise NotTested(error.message.partition(";")[0]) from None
         if found is None:
-            raise NotTested("no cell is all of this")
+            raise NotTested("no cell matches all of these values")
         return found
 
     def chosen(self, *conditions: Condition) -> list[CellRow]:
@@ -96,7 +94,6 @@ class ClaimScope:
 
 @singledispatch
 def questions_of(claim: Claim, scope: ClaimScope) -> ClaimQuestions:  # noqa: ARG001
-    """Return the questions of a claim for these cells. Raise NotTested."""
     raise TypeError(f"no such claim: {claim!r}")
 
 
@@ -180,7 +177,7 @@ def _(claim: SumOf, scope: ClaimScope) -> ClaimQuestions:
     sides = [scope.rule(claim.where, one) for one in (claim.whole, *claim.parts)]
     among = [matching_cells(scope.cells, rule) for rule in sides]
     if not all(among):
-        raise NotTested("no cell is all of this")
+        raise NotTested("no cell matches all of these values")
     found = match_compared(among, _compared(sides))
     labels = _labels([context.places for context in found.contexts])
     questions = []

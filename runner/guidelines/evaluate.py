@@ -67,7 +67,7 @@ def answer_question(question: Question, runs: Sequence[Mapping[str, Measured]], 
     if not values:
         return Answer(question, Verdict.NOT_TESTED, host_limited=host_limited)
     alone = next((run[question.cells[0]] for run in known if question.absolute), None) if len(values) == 1 else None
-    answer = _judged(question, _Spread.of([(1.0, values)]), level, alone)
+    answer = _answer(question, _Spread.of([(1.0, values)]), level, alone)
     return replace(answer, host_limited=host_limited, runs=len(values))
 
 
@@ -85,7 +85,7 @@ def answer_mean(
         found_by_run = (_values(mean_question(part), run, metric) for run in runs)
         values.append((len(part) / len(contexts), list(filter(None, found_by_run))))
     host_limited = sum(_host_limited(one, [run for run in runs if _rounds(one, run, metric)]) for one in contexts)
-    answer = _judged(question, _Spread.of(values), level)
+    answer = _answer(question, _Spread.of(values), level)
     return replace(answer, host_limited=host_limited, parts=len(parts), runs=max(len(found) for _, found in values))
 
 
@@ -141,7 +141,6 @@ class _Part:
         return cls(share, mean, dist(values, (mean,) * n) / sqrt(n - 1) if n > 1 else 0.0, n)
 
     def half(self, confidence: float, more: int) -> float:
-        """Return the weighted half-width of an interval with `more` further values."""
         n = self.n + more
         return inf if n < 2 else self.share * t_factor(n - 1, confidence) * self.deviation / sqrt(n)
 
@@ -178,7 +177,7 @@ class _Spread:
         return many
 
 
-def _judged(question: Question, spread: _Spread, level: Level, alone: Measured | None = None) -> Answer:
+def _answer(question: Question, spread: _Spread, level: Level, alone: Measured | None = None) -> Answer:
     mean = spread.mean
     low, high = log(question.low) if question.low else -inf, log(question.high) if question.high < inf else inf
     inner, outer = (_bounds(spread, one, alone) for one in (level.yes, level.no))

@@ -72,7 +72,7 @@ def recommend_settings(
     """Recommend settings from cells of one run. `share` is the used part of the error rate, as for guidelines."""
     having = [one for one in found if one.has(metric)]
     if not any(one.rounds(metric) for one in having):
-        raise BadInput(f"no selected cell has {metric.name}", resolution="--metric names another figure")
+        raise BadInput(f"no selected cell has {metric.name}", resolution="choose another figure with --metric")
     settings = group_by_setting(having)
     works = {work for several in settings.values() for work in several}
     complete = {place: several for place, several in settings.items() if works == set(several)}
@@ -91,7 +91,7 @@ def recommend_settings(
 
 
 def sort_by_figure(settings: Settings, metric: Metric, sure: float) -> tuple[Setting, ...]:
-    samples = {place: _together(several, metric) for place, several in settings.items()}
+    samples = {place: _combined_figure(several, metric) for place, several in settings.items()}
     samples = {place: sample for place, sample in samples.items() if sample}
     extreme = find_extreme(list(samples.values()), sure, lowest=not metric.more_is_better)
     if extreme is None:
@@ -151,7 +151,7 @@ def _describe(work: Places) -> str:
     return ", ".join(f"{axis.removeprefix('workload.')}={value}" for axis, value in work)
 
 
-def _together(several: Mapping[Places, Measured], metric: Metric) -> dict[int, float]:
+def _combined_figure(several: Mapping[Places, Measured], metric: Metric) -> dict[int, float]:
     figures = [one.rounds(metric) for one in several.values()]
     shared = set.intersection(*(set(one) for one in figures))
     return {round_number: geometric_mean(one[round_number] for one in figures) for round_number in sorted(shared)}
@@ -173,7 +173,7 @@ class Standing(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Stack:
+class RankedStack:
     cell: CellRow
     level: float  # the mean over its trials, as in tables
     standing: Standing
@@ -194,26 +194,26 @@ class Stack:
 @dataclass(frozen=True, slots=True)
 class Ranking:
     metric: Metric
-    stacks: tuple[Stack, ...]
+    stacks: tuple[RankedStack, ...]
     missing: tuple[CellRow, ...]  # cells without figures
     degraded: tuple[CellRow, ...]  # cells whose arrays have lost a disk, while others have all of theirs
     trials: int  # rounds behind the comparison that has the most
     confidence: float
 
     @property
-    def fastest(self) -> Stack:
+    def fastest(self) -> RankedStack:
         return self.stacks[0]
 
     @property
-    def compared(self) -> list[Stack]:
+    def compared(self) -> list[RankedStack]:
         return [one for one in self.stacks if one.standing is not Standing.NOT_COMPARED]
 
     @property
-    def leaders(self) -> list[Stack]:
+    def leaders(self) -> list[RankedStack]:
         return [one for one in self.compared if one.standing is not Standing.SLOWER]
 
     @property
-    def slower(self) -> list[Stack]:
+    def slower(self) -> list[RankedStack]:
         return [one for one in self.stacks if one.standing is Standing.SLOWER]
 
 
@@ -235,12 +235,12 @@ def _ranking(declared: Settings, confidence: float, share: float) -> Ranking | N
     ordered = sort_by_figure(settings, metric, Level(confidence, share=share).yes)
     if not ordered:
         return None
-    there = {cell for one in ordered for cell in one.cells}
+    ranked = {cell for one in ordered for cell in one.cells}
     rounds = max((one.ratio.n_a for one in ordered if one.ratio), default=0)
     return Ranking(
         metric,
         tuple(_stack(one, ordered[0], cells, metric, fastest=rounds > 0 and one is ordered[0]) for one in ordered),
-        tuple(one.cell for one in cells.values() if one.cell.id not in there),
+        tuple(one.cell for one in cells.values() if one.cell.id not in ranked),
         tuple(one.cell for place in declared if place not in settings for one in declared[place].values()),
         rounds,
         confidence,
@@ -255,12 +255,14 @@ def headline(cells: Iterable[Measured]) -> Metric:
     return KNOWN["total.bw"] if is_large(bw, iops) else KNOWN["total.iops"]
 
 
-def _stack(setting: Setting, best: Setting, cells: Mapping[str, Measured], metric: Metric, *, fastest: bool) -> Stack:
+def _stack(
+    setting: Setting, best: Setting, cells: Mapping[str, Measured], metric: Metric, *, fastest: bool
+) -> RankedStack:
     behind = setting.ratio.inverse if setting.ratio else None
     one, first = cells[setting.cells[0]], cells[best.cells[0]]
     standing = Standing.FASTEST if fastest else _standing(setting, one.lost_share)
     corrected = _corrected(behind, one.lost_share, first.lost_share) if behind else None
-    return Stack(one.cell, fmean(one.rounds(metric).values()), standing, behind, one.lost_share, corrected)
+    return RankedStack(one.cell, fmean(one.rounds(metric).values()), standing, behind, one.lost_share, corrected)
 
 
 def _corrected(behind: Ratio, lost: float, lost_by_fastest: float) -> tuple[float, float] | None:

@@ -36,7 +36,6 @@ class Judgement:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """Return the ids of the cells behind it, without those that were not measured."""
         return tuple(dict.fromkeys(cell for one in self.answers if one.n for cell in one.question.cells))
 
     @property
@@ -52,7 +51,6 @@ class Judgement:
 
     @property
     def more(self) -> int | None:
-        """Return the number of further rounds that would decide it at the current scatter, or None if unknown."""
         if self.verdict is not Verdict.INCONCLUSIVE:
             return 0
         return None if self.deciding is None else _needed(self.deciding)
@@ -89,12 +87,11 @@ def judge_guidelines(
 
 
 def undecidable_guidelines(guidelines: Sequence[Guideline], cells: Iterable[CellRow]) -> Iterator[tuple[int, str]]:
-    """Yield the index of each guideline that figures of these cells cannot decide, with the reason."""
     run = {cell.id: Measured("", cell) for cell in cells}
     for at, guideline in enumerate(guidelines):
         claim = guideline.claimed
         try:
-            _asked_of_all(claim, {"": _field(claim, run)})
+            _questions_of_runs(claim, {"": _scope_of(claim, run)})
         except NotTested as lacking:
             yield at, _without_figure(claim, [run]) or str(lacking)
 
@@ -104,11 +101,11 @@ def _judgement(
 ) -> Judgement:
     claim = guideline.claimed
     runs = list(found.values())
-    fields = {name: _field(claim, run) for name, run in found.items()}
+    scopes = {name: _scope_of(claim, run) for name, run in found.items()}
     try:
-        wanted = _asked_of_all(claim, fields)
+        wanted = _questions_of_runs(claim, scopes)
     except NotTested as lacking:
-        why = (_without_figure(claim, runs) if any(one.cells for one in fields.values()) else "") or str(lacking)
+        why = (_without_figure(claim, runs) if any(one.cells for one in scopes.values()) else "") or str(lacking)
         return Judgement(guideline, Verdict.NOT_TESTED, why=why, synthetic=synthetic)
     alone = Level(guideline.confidence, len(wanted.contexts) or 1, share)
     contexts = [answer_question(one, runs, claim.figure, alone) for one in wanted.contexts]
@@ -119,28 +116,28 @@ def _judgement(
         answers = [answer_mean(kept, runs, claim.figure, level)]
     else:
         answers = [answer_question(one, runs, claim.figure, level) for one in wanted.questions]
-    verdict = _together([one.verdict for one in answers])
+    verdict = _combined_verdict([one.verdict for one in answers])
     why = _without_cells(answers, runs, claim) if verdict is Verdict.NOT_TESTED else ""
     notes = (*wanted.notes, *_notes(verdict, answers, contexts))
     return Judgement(guideline, verdict, tuple(answers), why, notes, synthetic)
 
 
-def _field(claim: Claim, run: Mapping[str, Measured]) -> ClaimScope:
+def _scope_of(claim: Claim, run: Mapping[str, Measured]) -> ClaimScope:
     return ClaimScope.of([one.cell for one in run.values() if one.has(claim.figure)])
 
 
-def _asked_of_all(claim: Claim, fields: Mapping[str, ClaimScope]) -> ClaimQuestions:
+def _questions_of_runs(claim: Claim, scopes: Mapping[str, ClaimScope]) -> ClaimQuestions:
     found, lacking = dict[str, ClaimQuestions](), list[NotTested]()
-    for run, field in fields.items():
+    for run, scope in scopes.items():
         try:
-            found[run] = questions_of(claim, field)
+            found[run] = questions_of(claim, scope)
         except NotTested as why:
             lacking.append(why)
     if not found:
-        raise _lacking(claim, list(fields.values()), lacking)
+        raise _why_not_tested(claim, list(scopes.values()), lacking)
     return ClaimQuestions(
-        _told_apart({run: each.questions for run, each in found.items()}),
-        _told_apart({run: each.contexts for run, each in found.items()}),
+        _distinct_questions({run: each.questions for run, each in found.items()}),
+        _distinct_questions({run: each.contexts for run, each in found.items()}),
         tuple(dict.fromkeys(note for each in found.values() for note in each.notes)),
     )
 
@@ -161,7 +158,7 @@ def _without_cells(answers: Sequence[Answer], runs: Sequence[Mapping[str, Measur
     return f"no {claim.metric} of {_few(lacking)}" if lacking else f"its cells have {claim.metric}, but no common round"
 
 
-def _told_apart(by_run: Mapping[str, Sequence[Question]]) -> tuple[Question, ...]:
+def _distinct_questions(by_run: Mapping[str, Sequence[Question]]) -> tuple[Question, ...]:
     """Remove duplicates. If questions of several runs have equal labels, add the run to the label."""
     each = {one.terms: (run, one) for run, questions in by_run.items() for one in questions}
     counts = Counter(one.label for _, one in each.values()) if len(by_run) > 1 else Counter[str]()
@@ -171,20 +168,19 @@ def _told_apart(by_run: Mapping[str, Sequence[Question]]) -> tuple[Question, ...
     )
 
 
-def _lacking(claim: Claim, fields: Sequence[ClaimScope], lacking: Sequence[NotTested]) -> NotTested:
-    """Return why no run can answer: missing cells, or cells in different runs."""
+def _why_not_tested(claim: Claim, scopes: Sequence[ClaimScope], lacking: Sequence[NotTested]) -> NotTested:
     if not lacking:
         return NotTested("nothing was measured")
-    if not any(field.cells for field in fields):
+    if not any(scope.cells for scope in scopes):
         return NotTested(f"no cell has {claim.metric}")
-    if len(fields) > 1:
+    if len(scopes) > 1:
         with suppress(NotTested):
-            questions_of(claim, ClaimScope.of([cell for field in fields for cell in field.cells]))
+            questions_of(claim, ClaimScope.of([cell for scope in scopes for cell in scope.cells]))
             return NotTested("its cells were measured in different runs; `matrix compare` compares these")
     return lacking[0]
 
 
-def _together(verdicts: Sequence[Verdict]) -> Verdict:
+def _combined_verdict(verdicts: Sequence[Verdict]) -> Verdict:
     if Verdict.FAILS in verdicts:
         return Verdict.FAILS
     if all(one is Verdict.HOLDS for one in verdicts):
@@ -224,6 +220,8 @@ def looks(least: int) -> Iterator[int]:
 
 
 class Steering:
+    """Selects cells for more trials. A test after every trial would stop too often by chance, so looks are rare."""
+
     def __init__(self, guidelines: Sequence[Guideline], cells: Iterable[CellRow], least: int) -> None:
         self._open = list(guidelines)
         self._cells = {cell.id: cell for cell in cells}

@@ -4,5 +4,4 @@ from pathlib import Path
 
 #: The file that declares physical disks, unless another one is named.
 HOSTS_FILE = Path("hosts.yaml")
-#: Bytes, as the kernel counts.
 SECTOR = 512

@@ -1,21 +1,27 @@
-"""The checks of a disk, pure: every reason for which it may not be used, its active uses at any depth among them."""
+"""The checks of a disk: every reason for which it may not be used; and the list of the disks of a host."""
 
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from runner.hosts.inventory import SCSI_DISKS
+from runner.base import process
+from runner.base.errors import HarnessBroken
+from runner.hosts.inventory import SCSI_DISKS, parse_census
 from runner.hosts.reasons import NO_MARKS, Reason, Refusal, foreign_content, plain_wwn
+from runner.results.disk_health import parse_report
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from runner.hosts.agent.connection import Connection
     from runner.hosts.inventory import Census, Node
     from runner.hosts.reasons import OwnMarks
     from runner.language.hosts import DeclaredDisk
+    from runner.results.disk_health import Smart
 
 SYSTEM = {"/", "/boot", "/boot/efi", "/boot/firmware", "/efi", "/usr", "/var", "/etc"}
 _MAPPINGS = {"LVM-": Reason.LVM_ACTIVE, "CRYPT-": Reason.CRYPT_OPEN, "mpath-": Reason.MULTIPATH}
@@ -35,7 +41,7 @@ def find_uses(census: Census, node: Node) -> Iterator[Refusal]:
             yield Refusal(Reason.BCACHE_ACTIVE, f"{words}: {top.bcache}")
         yield from _mount_uses(census, top, words)
         if top.dev in census.swaps:
-            yield Refusal(Reason.SWAP_ACTIVE, f"{words} is swapped to")
+            yield Refusal(Reason.SWAP_ACTIVE, f"{words} is used as swap")
 
 
 def _mount_uses(census: Census, node: Node, words: str) -> Iterator[Refusal]:
@@ -52,7 +58,6 @@ def _mount_uses(census: Census, node: Node, words: str) -> Iterator[Refusal]:
 
 
 def _stacks_on(census: Census, node: Node) -> Iterator[tuple[Node, ...]]:
-    """Yield each device that is built on the disk, once, with the path to it; the disk itself first."""
     ahead: deque[tuple[Node, ...]] = deque([(node,)])
     seen = {node.name}
     while ahead:
@@ -193,3 +198,88 @@ def _unsuitable(census: Census, node: Node) -> Iterator[Refusal]:
         if other.name != node.name and (is_same or (node.backing and other.backing == node.backing)):
             same = f"the file {node.backing}" if node.backing else f"the identity {node.identity}"
             yield Refusal(Reason.TWIN, f"{other.path} has {same} too: writing to one of them is writing to both")
+
+
+PATIENCE = 300.0
+
+
+def take_census(connection: Connection | None, script: str) -> Census:
+    return parse_census(run_query(connection, script))
+
+
+def query_health(connection: Connection | None, script: str) -> dict[str, Smart]:
+    """Return the health that each disk reports, by path; empty if the host cannot report it."""
+    with suppress(HarnessBroken):
+        return parse_report(run_query(connection, script))
+    return {}
+
+
+def run_query(connection: Connection | None, script: str) -> str:
+    if connection is None:
+        answer = process.run(["bash", "-c", script], timeout=PATIENCE)
+    else:
+        answer = connection.query(script, PATIENCE)
+    if answer.returncode:
+        raise HarnessBroken(
+            f"{connection.name if connection else 'this machine'} cannot list its disks",
+            details=answer.stderr[-2000:].strip() or f"the inventory script ended with status {answer.returncode}",
+            resolution="`matrix doctor` shows what is missing",
+        )
+    return answer.stdout
+
+
+@dataclass(frozen=True, slots=True)
+class ListedDisk:
+    path: str
+    names: tuple[str, ...]
+    size: int
+    kind: str
+    model: str
+    serial: str
+    wwn: str
+    declared: str
+    usable: bool
+    refusals: tuple[Refusal, ...]
+    firmware: str = ""
+    health: Smart | None = None
+
+
+def list_disks(
+    census: Census,
+    declarations: tuple[DeclaredDisk, ...],
+    ours: OwnMarks = NO_MARKS,
+    healths: Mapping[str, Smart] | None = None,
+) -> tuple[ListedDisk, ...]:
+    checks = check_disks(census, declarations, ours)
+    declared = (
+        _listed_disk(census, one.node, one.declared.id, one.refusals) if one.node else _missing_disk(one)
+        for one in checks
+    )
+    present = {one.node.dev for one in checks if one.node}
+    others = (node for node in census.disks if node.dev not in present)
+    undeclared = (_listed_disk(census, node, "", check_undeclared(census, node, declarations)) for node in others)
+    return tuple(replace(one, health=(healths or {}).get(one.path)) for one in (*declared, *undeclared))
+
+
+def _missing_disk(check: DiskCheck) -> ListedDisk:
+    disk = check.declared
+    return ListedDisk(
+        "", (disk.id,), disk.size, "", "", disk.serial, disk.wwn, disk.id, usable=False, refusals=check.refusals
+    )
+
+
+def _listed_disk(census: Census, node: Node, declared: str, refusals: tuple[Refusal, ...]) -> ListedDisk:
+    kind = "loop" if node.backing else "nvme" if node.name.startswith("nvme") else "hdd" if node.rotational else "ssd"
+    return ListedDisk(
+        path=node.path,
+        names=census.names_of(node),
+        size=node.size,
+        kind=kind,
+        model=node.model,
+        serial=node.serial,
+        wwn=node.wwn,
+        declared=declared,
+        usable=bool(declared) and not refusals,
+        refusals=refusals,
+        firmware=node.firmware,
+    )

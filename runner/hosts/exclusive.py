@@ -1,4 +1,4 @@
-"""Locked and exclusively opened disks, checked again once they are: a disk may change between check and opening."""
+"""Leased disks: locked, opened exclusively and checked again, and the only writes on them: wiping and labelling."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ import errno
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from shlex import join, quote
 from typing import TYPE_CHECKING
 
-from runner.base.errors import BadInput
+from runner.base.errors import BadInput, HarnessBroken
+from runner.hosts import SECTOR, label
 from runner.hosts.checks import DiskCheck, check_disks
+from runner.hosts.label import Label
 from runner.hosts.operations import LOCAL, OPEN_PAUSE, OPEN_TRIES
-from runner.hosts.reasons import NO_MARKS, Reason, Refusal
+from runner.hosts.reasons import NO_MARKS, Reason, Refusal, is_marked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from runner.hosts.inventory import Census, Node
+    from runner.hosts.inventory import Census, Node, Signature
+    from runner.hosts.label import State
     from runner.hosts.operations import DiskOperations, Lock, OpenDisk
     from runner.hosts.reasons import OwnMarks
     from runner.language.hosts import DeclaredDisk
@@ -60,11 +64,26 @@ class LeasedDisk:
             raise DisksRefused([DiskCheck(self.declared, self.node, refusals)])
 
     def try_open(self) -> tuple[Refusal, ...]:
+        node, found = self.node, dict[str, str]()
         try:
-            self.exclusive = _open_exclusively(self.node, self.operations)
-            return tuple(_identity_changes(self.node, self.exclusive))
+            self.exclusive = _open_exclusively(node, self.operations)
+            found = dict(self.exclusive.identify())
         except OSError as error:
-            return (_open_refusal(self.node, error, self.operations),)
+            if error.errno == errno.EBUSY:
+                users = self.operations.find_users(node.dev) or "the kernel"
+                return (Refusal(Reason.BUSY, f"{node.path} is opened exclusively by {users}"),)
+            why = Reason.CHANGED if error.errno in {errno.ENOENT, errno.ENXIO, errno.ENODEV} else Reason.UNREADABLE
+            return (Refusal(why, f"{node.path} cannot be opened: {error.strerror}"),)
+        # Names and numbers are reused, the sequence number never is.
+        expected = {"number": node.dev, "size": str(node.size), "sequence": node.sequence or found.get("sequence", "")}
+        return tuple(
+            Refusal(
+                Reason.CHANGED,
+                f"{node.path} had the {what} {value} when it was checked, now {found.get(what) or 'none'}",
+            )
+            for what, value in expected.items()
+            if found.get(what, "") != value
+        )
 
     @property
     def opened(self) -> OpenDisk:
@@ -143,28 +162,7 @@ def _open_exclusively(node: Node, operations: DiskOperations) -> OpenDisk:
     raise AssertionError("unreachable")
 
 
-def _open_refusal(node: Node, error: OSError, operations: DiskOperations) -> Refusal:
-    if error.errno == errno.EBUSY:
-        return Refusal(
-            Reason.BUSY, f"{node.path} is opened exclusively by {operations.find_users(node.dev) or 'the kernel'}"
-        )
-    why = Reason.CHANGED if error.errno in {errno.ENOENT, errno.ENXIO, errno.ENODEV} else Reason.UNREADABLE
-    return Refusal(why, f"{node.path} cannot be opened: {error.strerror}")
-
-
-def _identity_changes(node: Node, opened: OpenDisk) -> Iterator[Refusal]:
-    """Compare the open device with the checked one. Names and numbers are reused, the sequence number never is."""
-    found, expected = opened.identify(), {"number": node.dev, "size": str(node.size)}
-    if node.sequence:
-        expected["sequence"] = node.sequence
-    for what, value in expected.items():
-        if found.get(what) != value:
-            now = found.get(what) or "none"
-            yield Refusal(Reason.CHANGED, f"{node.path} had the {what} {value} when it was checked, now {now}")
-
-
 def _compare_checks(before: DiskCheck, after: DiskCheck) -> DiskCheck:
-    """Return the second check, with a refusal if anything changed since the first."""
     was, now, name = before.node, after.node, before.declared.id
     if was is None or now is None:
         change = f"{name} no longer exists"
@@ -175,3 +173,138 @@ def _compare_checks(before: DiskCheck, after: DiskCheck) -> DiskCheck:
     else:
         return after
     return replace(before, refusals=(Refusal(Reason.CHANGED, change), *after.refusals))
+
+
+PATIENCE = 60.0
+#: Partitions first: without the table they cannot be found. Partitions that were only added by hand (addpart) are
+#: forgotten when the table is reread, so they are added again, unless the table now has others.
+WIPE = """\
+set -euo pipefail
+shopt -s nullglob
+export PATH="$PATH:/usr/sbin:/sbin"
+name={name}
+set -- {parts}
+# A partition that the kernel does not know: told to it, or by a loop device where there is no addpart (Debian 13).
+wipe_range() {{
+  local loop status=0
+  if command -v addpart >/dev/null; then addpart "$@"; return; fi
+  loop=$(losetup --find --show --offset "$(($3 * 512))" --sizelimit "$(($4 * 512))" "$1")
+  wipefs --all --force --quiet -- "$loop" || status=$?
+  losetup --detach "$loop"
+  return "$status"
+}}
+while (($#)); do
+  if [[ ! -e /sys/class/block/$1 ]]; then wipe_range "/dev/${{name//!//}}" "$2" "$3" "$4" || true; fi
+  shift 4
+done
+for part in /sys/class/block/"$name"/*/partition; do
+  part=${{part%/partition}}
+  wipefs --all --force --quiet -- "/dev/${{part##*/}}"
+done
+wipefs --all --force --quiet -- "/dev/${{name//!//}}"
+"""
+
+
+def label_of(disk: LeasedDisk, run: str, state: State) -> Label:
+    return Label(run, disk.declared.id, disk.node.wwn or disk.node.serial, state)
+
+
+def require_closed_partitions(disks: Iterable[LeasedDisk]) -> None:
+    """Raise DisksRefused if a partition is open, even by a hidden process: the kernel rereads tables only then."""
+    raise_if_refused([DiskCheck(one.declared, one.node, tuple(_open_partitions(one))) for one in disks])
+
+
+def _open_partitions(disk: LeasedDisk) -> Iterator[Refusal]:
+    if not (disk.node.signatures or disk.parts):
+        return
+    try:
+        _reread_partitions(disk, disk.opened)
+    except OSError as error:
+        if error.errno == errno.EBUSY:
+            users = filter(None, (disk.operations.find_users(part.dev) for part in disk.parts))
+            who = ", ".join(users) or "a process that is not visible"
+            yield Refusal(Reason.BUSY, f"a partition of {disk.node.path} is open by {who}")
+        else:
+            why = f"{disk.node.path}: its partitions cannot be reread: {error.strerror}"
+            yield Refusal(Reason.UNREADABLE, why)
+
+
+def prepare_disk(disk: LeasedDisk, run: str) -> None:
+    block = _label_block(disk, run, "held")
+    if disk.node.signatures:
+        _wipe(disk)
+    _write_label(disk, block)
+
+
+def give_back(disk: LeasedDisk, run: str) -> None:
+    """Label the disk as free, so that the next run may use it with the data that fio left there."""
+    _write_label(disk, _label_block(disk, run, "free"))
+
+
+def wipe_marked(disk: LeasedDisk, found: Iterable[Signature], ours: OwnMarks) -> None:
+    opened, mine = disk.opened, [one for one in found if one.offset and is_marked(one, ours)]
+    for one in mine:
+        words = f"wipefs --force --quiet --offset={quote(one.offset)} -- {quote(disk.node.path)}"
+        if trouble := disk.operations.run(f"PATH=$PATH:/usr/sbin:/sbin {words}", PATIENCE):
+            raise HarnessBroken(
+                f"{one} on {disk.node.path} could not be wiped",
+                details=trouble,
+                resolution=f"`matrix disks` shows the state of {disk.declared.id}",
+            )
+    if mine:
+        with _name_disk_on_error(disk):
+            _reread_partitions(disk, opened)
+
+
+def _wipe(disk: LeasedDisk) -> None:
+    """Wipe every signature on the disk and its partitions. It needs --force, as we have the disk open exclusively."""
+    require_closed_partitions([disk])
+    opened = disk.opened
+    parts = [word for one in disk.parts for word in (one.name, one.number, one.start // SECTOR, one.size // SECTOR)]
+    script = WIPE.format(name=quote(disk.node.name), parts=join(map(str, parts)))
+    if trouble := disk.operations.run(script, PATIENCE):
+        raise HarnessBroken(
+            f"the content of {disk.node.path} could not be wiped",
+            details=trouble,
+            resolution=f"`matrix disks` shows the state of {disk.declared.id}",
+        )
+    with _name_disk_on_error(disk):
+        _reread_partitions(disk, opened)
+
+
+def _reread_partitions(disk: LeasedDisk, opened: OpenDisk) -> None:
+    """Retry until programs of udev, which open every changed partition, have closed them."""
+    for left in reversed(range(OPEN_TRIES)):
+        try:
+            opened.reread_partitions()
+        except OSError as error:
+            if error.errno in {errno.EACCES, errno.EPERM} and not disk.parts:
+                return  # only root may reread; without partitions there is no need to
+            if error.errno != errno.EBUSY or not left:
+                raise
+            time.sleep(OPEN_PAUSE)
+        else:
+            return
+
+
+def _label_block(disk: LeasedDisk, run: str, state: State) -> bytes:
+    try:
+        return label.encode(label_of(disk, run, state))
+    except ValueError as error:
+        raise HarnessBroken(f"{disk.declared.id} ({disk.node.path}) cannot be labelled", details=str(error)) from None
+
+
+def _write_label(disk: LeasedDisk, block: bytes) -> None:
+    with _name_disk_on_error(disk):
+        disk.opened.write(block, label.BLOCK * label.BYTES)
+
+
+@contextmanager
+def _name_disk_on_error(disk: LeasedDisk) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise HarnessBroken(
+            f"{disk.declared.id} ({disk.node.path}) cannot be written: {error.strerror}",
+            resolution="`dmesg` of its host shows more; `matrix disks` shows its state now",
+        ) from error

@@ -1,12 +1,9 @@
-"""The label that a run writes on its disks, and the check that a disk is still the device that was checked."""
+"""The check, at the start of every script, that a disk is still the device that was checked."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from dataclasses import asdict, dataclass
 from shlex import join
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from runner.base.errors import BadInput, HarnessBroken
 from runner.hosts import SECTOR
@@ -15,46 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from runner.hosts.inventory import Node
-
-MAGIC = "matrix-disk"
-BYTES = 4096
-#: In blocks of BYTES, from the start: 768 KiB.
-BLOCK = 192
-
-State = Literal["held", "free"]
-
-
-@dataclass(frozen=True, slots=True)
-class Label:
-    """`held`: leased to the run. `free`: the next run may use the disk."""
-
-    run: str
-    disk: str
-    serial: str
-    state: State
-
-
-def encode(label: Label) -> bytes:
-    """Return the block. It is printable ASCII, also for odd serial numbers: the inventory reads only that."""
-    content = json.dumps(asdict(label), separators=(",", ":"))
-    text = f"{MAGIC} 1 {_digest(content)} {content}"
-    if len(text) >= BYTES:
-        raise ValueError(f"{label} is no label: it has to be shorter than {BYTES} bytes")
-    return text.encode().ljust(BYTES, b"\0")
-
-
-def decode(text: str) -> Label | None:
-    words = text.rstrip("\0").split(" ", 3)
-    if len(words) != 4 or words[:2] != [MAGIC, "1"] or words[2] != _digest(words[3]):
-        return None
-    try:
-        return Label(**json.loads(words[3]))
-    except (json.JSONDecodeError, TypeError):
-        return None
-
-
-def _digest(content: str) -> str:
-    return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
 
 
 SYSFS = "/sys/class/block"
@@ -86,20 +43,19 @@ matrix_same() {
 
 
 def identity_check(disks: Iterable[tuple[str, Node]], sysfs: str = SYSFS) -> str:
-    calls = [f"{join(('matrix_same', *_arguments(path, node, sysfs)))} || exit 1\n" for path, node in disks]
+    calls = []
+    for path, node in disks:
+        known = {"dev": node.dev, "size": str(node.size // SECTOR), "diskseq": node.sequence}
+        expected = (f"{name}={value}" for name, value in known.items() if value)
+        words = join(("matrix_same", path, node.path, f"{sysfs}/{node.name}", *expected))
+        calls.append(f"{words} || exit 1\n")
     return "".join([CHECK, *calls]) if calls else ""
-
-
-def _arguments(path: str, node: Node, sysfs: str) -> tuple[str, ...]:
-    known = {"dev": node.dev, "size": str(node.size // SECTOR), "diskseq": node.sequence}
-    told = (f"{name}={value}" for name, value in known.items() if value)
-    return (path, node.path, f"{sysfs}/{node.name}", *told)
 
 
 def parse_report(output: bytes, mark: str) -> tuple[str, str]:
     line = output.partition(b"\n")[0].decode(errors="replace")
-    word, _, said = line.removeprefix(f"{mark} ").partition(" ")
-    return (word, said) if line.startswith(mark) and word in {"gone", "other"} else ("", "")
+    word, _, details = line.removeprefix(f"{mark} ").partition(" ")
+    return (word, details) if line.startswith(mark) and word in {"gone", "other"} else ("", "")
 
 
 class DiskSwapped(HarnessBroken):

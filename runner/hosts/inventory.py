@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 import orjson
 
 from runner.base.errors import HarnessBroken
-from runner.hosts import SECTOR, identity
+from runner.hosts import SECTOR
+from runner.hosts.label import decode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from runner.hosts.identity import Label
+    from runner.hosts.label import Label
 
 #: SCSI types of disks, simplified and zoned ones included; other types are tapes, CD-ROMs and the like.
 SCSI_DISKS = {"", "0", "14", "20"}
@@ -37,8 +38,6 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One block device: a disk, a partition, a mapping, an array."""
-
     name: str
     #: The device number, such as `8:16`: the same under all of its names.
     dev: str
@@ -80,7 +79,6 @@ class Node:
 
     @property
     def identity(self) -> str:
-        """Its identifier under all of its names."""
         return self.wwn or self.serial or self.dev
 
 
@@ -89,7 +87,6 @@ class StableName:
     """A link in /dev/disk/by-id, or the name that udev would give where there is no udev."""
 
     name: str
-    #: Empty if it leads to no block device.
     dev: str
     target: str = ""
     #: The kind of its target; empty if the target is missing.
@@ -139,7 +136,6 @@ class _Facts:
     mounts: list[Mount] = field(default_factory=list)
     swaps: dict[str, str] = field(default_factory=dict)
     btrfs: dict[str, str] = field(default_factory=dict)
-    #: Why the output of lsblk could not be used.
     lsblk_error: str = ""
 
 
@@ -186,7 +182,7 @@ def _add_line(facts: _Facts, words: list[str]) -> None:
         case ["link", name, dev, target, kind]:
             facts.links.append(StableName(name, dev.replace("-", ""), target, kind))
         case ["mount", dev, source, point, kind]:
-            facts.mounts.append(Mount(dev, _unescape(source), _unescape(point), kind))
+            facts.mounts.append(Mount(dev, unescape(source), unescape(point), kind))
         case _:
             _add_reported(facts, words)
 
@@ -253,10 +249,9 @@ def _add_table_uuids(output: str, known: Iterable[Signature]) -> Iterator[Signat
         yield replace(one, uuid=pairs.get("PTUUID", "")) if of_it and not one.uuid else one
 
 
-def _unescape(text: str) -> str:
-    for escape, char in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
-        text = text.replace(escape, char)
-    return text
+def unescape(text: str) -> str:
+    """Return a path of /proc/mounts, in which the kernel escapes blanks, tabs, newlines and backslashes."""
+    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), text)
 
 
 def _build_node(name: str, keys: Mapping[str, str], facts: _Facts) -> Node:
@@ -294,13 +289,12 @@ def _build_node(name: str, keys: Mapping[str, str], facts: _Facts) -> Node:
         written=int(stat[6]) * SECTOR if len(stat) > 6 else 0,
         signatures=tuple(dict.fromkeys(facts.signatures.get(name, ()))),
         filled=int(filled) if filled.isdecimal() else None,
-        label=identity.decode(first("label")),
+        label=decode(first("label")),
         unreadable=first("unreadable") or lsblk_error,
     )
 
 
 def _udev_names(node: Node) -> Iterator[str]:
-    """Yield the names that udev would give, where the kernel knows enough."""
     wwn = node.wwn
     if node.partition or node.backing:
         return

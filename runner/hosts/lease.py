@@ -18,11 +18,19 @@ from runner.hosts.disk_ledger import (
     wear_refusal,
     write_record,
 )
-from runner.hosts.exclusive import DisksRefused, LeasedDisk, acquire_disks, raise_if_refused
+from runner.hosts.exclusive import (
+    DisksRefused,
+    LeasedDisk,
+    acquire_disks,
+    give_back,
+    prepare_disk,
+    raise_if_refused,
+    require_closed_partitions,
+    wipe_marked,
+)
 from runner.hosts.operations import LOCAL
 from runner.hosts.reasons import OwnMarks
 from runner.hosts.vfio import check_controller, controller_of
-from runner.hosts.wipe_and_label import give_back, prepare_disk, require_closed_partitions, wipe_marked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -45,7 +53,6 @@ def describe_losses(checks: Sequence[DiskCheck]) -> str:
 
 
 def confirm_losses(checks: Sequence[DiskCheck], given: Collection[str], standing: Collection[str]) -> str:
-    """Return the description if `--destroy` or `destroy:` of the host names every disk; else raise NotConfirmed."""
     missing = [one.declared.id for one in checks if one.declared.id not in given and one.declared.id not in standing]
     if missing:
         words = " ".join(f"--destroy {name}" for name in missing)
@@ -97,7 +104,6 @@ class Lease:
     shares_nothing: bool = False
 
 
-#: The name of the lock of a run that measures any disk of the host.
 _ANY_DISK = "any disk"
 
 
@@ -205,13 +211,12 @@ def _try_return(one: LeasedDisk, mine: OwnMarks, census: Census, ask: Callable[[
             why = return_disk(one, mine, census, ask)
     except DisksRefused as refused:
         why = refused.refusals
-    except HarnessBroken as error:
+    except HarnessBroken as error:  # a dead disk must not keep the others from being released
         return error.brief
     return "; ".join(map(str, why))
 
 
 def return_disk(one: LeasedDisk, mine: OwnMarks, census: Census, ask: Callable[[], Census]) -> tuple[Refusal, ...]:
-    """Wipe our own marks and label the disk as free; return refusals if anything else is on it."""
     node = census.by_number(one.node.dev)
     if node and node.signatures:
         wipe_marked(one, node.signatures, mine)

@@ -22,14 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from runner.hosts.agent.client import AgentClient
-    from runner.hosts.exclusive import LeasedDisk
     from runner.hosts.inventory import Node
 
 
 LOCK_FOLDER = Path("/run/lock/matrix")
 #: Tries, and seconds between them, while a lock or device is held by a process that is exiting or cannot be seen.
 OPEN_TRIES, OPEN_PAUSE = 20, 0.1
-#: What identifies an open disk, in the order of the agent's answer.
 IDENTITY = ("number", "size", "sequence")
 
 
@@ -110,7 +108,6 @@ def lock_name(identity: str) -> str:
 
 
 def read_holder(what: str, words: str, locks: Path | str, where: str = "") -> str:
-    """Return who holds a lock that the agent did not take; raise HarnessBroken if its folder is unsafe."""
     if what == "taken":
         return words or "another run"
     raise HarnessBroken(
@@ -122,11 +119,9 @@ def read_holder(what: str, words: str, locks: Path | str, where: str = "") -> st
 
 
 def find_character_device_users(file: Path) -> str:
-    try:
-        number = file.stat().st_rdev
-    except OSError:
-        return ""
-    return ", ".join(agent.find_processes(number, stat.S_ISCHR))
+    with suppress(OSError):
+        return ", ".join(agent.find_processes(file.stat().st_rdev, stat.S_ISCHR))
+    return ""
 
 
 def lock_failure(why: str, where: str) -> HarnessBroken:
@@ -187,14 +182,14 @@ class RemoteOperations:
     def hidden_processes(self) -> str:
         return ""
 
-    def read_write_counters(self, disks: Sequence[LeasedDisk]) -> dict[str, int]:
-        answer = self.agent.ask_now("counted", *(one.node.name for one in disks)).split()
-        found = {one.node.identity: int(sectors) * SECTOR for one, sectors in zip(disks, answer, strict=False)}
+    def read_write_counters(self, disks: Sequence[Node]) -> dict[str, int]:
+        answer = self.agent.ask_now("counted", *(disk.name for disk in disks)).split()
+        found = {disk.identity: int(sectors) * SECTOR for disk, sectors in zip(disks, answer, strict=False)}
         return {identity: written for identity, written in found.items() if written >= 0}
 
-    def limit_writes(self, disks: Sequence[LeasedDisk], most: Mapping[str, int]) -> bool:
+    def limit_writes(self, disks: Sequence[Node], most: Mapping[str, int]) -> bool:
         """Make the agent stop scripts at these counters while the connection is down; return its consent."""
-        named = {one.node.name: most[one.node.identity] // SECTOR for one in disks if one.node.identity in most}
+        named = {disk.name: most[disk.identity] // SECTOR for disk in disks if disk.identity in most}
         return self.agent.limit_writes(named)
 
     def run(self, script: str, patience: float) -> str:

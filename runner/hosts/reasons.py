@@ -91,7 +91,6 @@ class Refusal:
 
 
 _TABLES = ("gpt", "dos", "PMBR", "atari", "bsd", "sun", "sgi", "mac", "solaris_x86", "unixware", "ultrix")
-#: By the type that wipefs or blkid reports.
 _SIGNATURES = {
     **dict.fromkeys(_TABLES, Reason.PARTITION_TABLE),
     **dict.fromkeys(("LVM2_member", "LVM1_member"), Reason.LVM_LABEL),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,11 +24,6 @@ if TYPE_CHECKING:
 
 SYS, DEVICES, NAMES = Path("/sys"), Path("/dev/vfio"), Path("/dev/disk/by-id")
 NVME, VFIO = "nvme", "vfio-pci"
-#: The PCI class of bridges, which may be in the same group.
-_BRIDGE = "0x0604"
-_NAMESPACE = re.compile(r"nvme\d+n\d+")
-#: How sysfs shows that driver_override is not set.
-_NO_OVERRIDE = {"", "(null)"}
 #: Seconds until a disk reappears after its driver got the controller, until udev has named it, and until a killed
 #: machine releases it.
 DISK_TIMEOUT, UDEV_TIMEOUT, RELEASE_TIMEOUT, POLL = 30.0, 5.0, 10.0, 0.2
@@ -61,15 +56,14 @@ def controller_of(node: Node, sys: Path = SYS) -> Controller:
     device = sys / "bus/pci/devices" / address
     group = (device / "iommu_group").resolve() if (device / "iommu_group").exists() else None
     members = sorted(one.name for one in (group / "devices").iterdir()) if group else []
+    # Bridges may be in the same group.
+    bridges = [one for one in members if _read_text(sys / "bus/pci/devices" / one / "class").startswith("0x0604")]
+    siblings = sorted(one.name for one in disk.parent.iterdir() if re.fullmatch(r"nvme\d+n\d+", one.name))
     return Controller(
         address,
         group.name if group else "",
-        tuple(
-            one
-            for one in members
-            if one != address and not _read_text(sys / "bus/pci/devices" / one / "class").startswith(_BRIDGE)
-        ),
-        tuple(sorted(one.name for one in disk.parent.iterdir() if _NAMESPACE.fullmatch(one.name) and one != disk)),
+        tuple(one for one in members if one not in {address, *bridges}),
+        tuple(one for one in siblings if one != disk.name),
         1,
         _driver_override(device),
         int(_read_text(device / "sriov_numvfs") or 0),
@@ -117,10 +111,9 @@ def check_controller(one: DiskCheck) -> DiskCheck:
 def has_vfio(sys: Path = SYS) -> bool:
     if (sys / "bus/pci/drivers" / VFIO).exists():
         return True
-    try:
+    with suppress(OSError, MatrixError):
         return process.run(["modprobe", "--dry-run", "--quiet", VFIO], timeout=RELEASE_TIMEOUT).returncode == 0
-    except (OSError, MatrixError):
-        return False
+    return False
 
 
 def _load_vfio(sys: Path) -> None:
@@ -128,7 +121,11 @@ def _load_vfio(sys: Path) -> None:
     if not (sys / "bus/pci/drivers" / VFIO).exists():
         done = process.run(["modprobe", VFIO], timeout=60)
         if done.returncode:
-            raise HarnessBroken(f"the kernel module {VFIO} could not be loaded", details=done.stderr.strip())
+            raise HarnessBroken(
+                f"the kernel module {VFIO} could not be loaded",
+                details=done.stderr.strip(),
+                resolution="install the modules of the running kernel, or remove `vfio:` of the disk in hosts.yaml",
+            )
 
 
 def bind_to_vfio(address: str, sys: Path = SYS) -> None:
@@ -237,7 +234,10 @@ def wait_for_disk(
     census = ask()
     found = [node for node in census.disks if node.identity == identity and name in census.names_of(node)]
     if not found:
-        raise HarnessBroken(f"{name} did not reappear after its driver got {address} back")
+        raise HarnessBroken(
+            f"{name} did not reappear after its driver got {address} back",
+            resolution="`dmesg` shows more; after a reboot `matrix clean` releases the disk",
+        )
     return found[0]
 
 
@@ -248,12 +248,10 @@ def _wait(there: Callable[[], bool], most: float) -> None:
 
 
 def _driver_override(device: Path) -> str:
-    chosen = _read_text(device / "driver_override")
-    return "" if chosen in _NO_OVERRIDE else chosen
+    return _read_text(device / "driver_override").replace("(null)", "")  # so sysfs shows that it is not set
 
 
 def _read_text(file: Path) -> str:
-    try:
+    with suppress(OSError):
         return file.read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
+    return ""

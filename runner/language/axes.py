@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_args, get_o
 
 from pydantic import BeforeValidator, Field, create_model
 
-from runner.base.quantities import ChangeSchema, Model
+from runner.base.model import ChangeSchema, Model
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo

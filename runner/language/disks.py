@@ -13,17 +13,8 @@ from pydantic import (
     model_validator,
 )
 
-from runner.base.quantities import (
-    ChangeSchema,
-    Extent,
-    Model,
-    Percent,
-    Size,
-    Time,
-    format_rate,
-    parse_rate,
-    resolve_share,
-)
+from runner.base.model import ChangeSchema, Extent, Model, Percent, Size, Time
+from runner.base.quantities import format_rate, parse_rate, resolve_share
 from runner.simdisks.disk import Bus, Disk, Fault, Physics
 
 #: The disk server keeps a list of bad regions.
@@ -118,7 +109,7 @@ PHASES = 2**36
 def _throughput(value: object) -> int:
     rate = parse_rate(value)
     if not rate:
-        raise ValueError("a rate of 0 means that the disk never answers; write more")
+        raise ValueError("a rate of 0 means that the disk never answers; write a larger rate")
     return rate
 
 
@@ -151,9 +142,8 @@ class Seek(Model):
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if self.track > self.full:
-            raise ValueError(
-                "`track` is longer than `full`: a seek to the next track cannot take longer than one across the disk"
-            )
+            why = "a seek to the next track cannot take longer than one across the disk"
+            raise ValueError(f"`track` is longer than `full`: {why}")
         return self
 
 
@@ -198,9 +188,8 @@ class Hdd(_Model):
                 raise ValueError("`zones` has its own rates; remove `outer` and `inner`")
             ends = [zone.to for zone in self.zones]
             if ends[-1] != 1 or ends != sorted(set(ends)):
-                raise ValueError(
-                    "zones go from the outside in: each `to` is larger than the one before, and the last is 100%"
-                )
+                rule = "each `to` is larger than the one before, and the last is 100%"
+                raise ValueError(f"zones go from the outside in: {rule}")
         elif self.outer is None:
             raise ValueError("`outer` is missing: the rate of the first zone")
         return self

@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from runner.base.quantities import Model, Percent, Time, format_time
+from runner.base.model import Model, Percent, Time
+from runner.base.quantities import format_time
 from runner.layers import Problem
 
 _COLLECTED = "matrix collects the results"
@@ -122,8 +123,8 @@ class Steady(Model):
 
     def problems(self, runtime: float | None, profile: str | None, options: Collection[str]) -> Iterator[Problem]:
         if runtime is not None and self.over >= runtime:
-            told = f"{format_time(self.over)} do not fit into a runtime of {format_time(runtime)}"
-            yield Problem("steady.over", f"{told}; write a longer `runtime`, which is the limit")
+            excess = f"{format_time(self.over)} do not fit into a runtime of {format_time(runtime)}"
+            yield Problem("steady.over", f"{excess}; write a longer `runtime`, which is the limit")
         if profile == "position":
             yield Problem("steady", "a profile over positions ends after one pass over the device")
         if twice := [option for option in _OPTIONS if option in options]:

@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
-from runner.base.quantities import ChangeSchema, Model, Name, Percent, parse_percent, parse_rate, parse_time
-from runner.language.axes import Scalar, SomeCells, Where, conditions
+from runner.base.model import ChangeSchema, Model, Name, Percent
+from runner.base.quantities import parse_percent, parse_rate, parse_time
+from runner.language.axes import Scalar, SomeCells, Where, conditions, model_in
 from runner.language.metrics import KNOWN, Metric
 
 _FACTOR = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:x|per\s+\S+)?\s*")
@@ -50,7 +51,7 @@ def parse_amount(value: object) -> Amount:
 
 def _metric(name: str) -> str:
     if name not in KNOWN:
-        from runner.language.hints import did_you_mean
+        from runner.language.suggestions import did_you_mean
 
         raise ValueError(f"there is no such metric; {did_you_mean(name, KNOWN)}")
     return name
@@ -216,19 +217,6 @@ class Profile(Claim):
     within: Margin
 
 
-SHAPES: dict[str, type[Claim]] = {
-    "compare": Compare,
-    "ratio": RatioOf,
-    "best": Best,
-    "monotone": Monotone,
-    "scaling": Scaling,
-    "effect": Effect,
-    "bound": Bound,
-    "sum": SumOf,
-    "profile": Profile,
-}
-
-
 class Guideline(Model):
     """A tuning guideline: its source, and a claim that can be measured."""
 
@@ -265,6 +253,13 @@ class Guideline(Model):
     def claimed(self) -> Claim:
         found: Claim = getattr(self, self.shape)
         return found
+
+
+SHAPES: dict[str, type[Claim]] = {
+    name: shape
+    for name, field in Guideline.model_fields.items()
+    if (shape := model_in(field.annotation)) and issubclass(shape, Claim)
+}
 
 
 def _different(found: tuple[Guideline, ...]) -> tuple[Guideline, ...]:

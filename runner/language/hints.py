@@ -1,59 +1,14 @@
-"""Hints in messages: a suggestion for a misspelt word, an example for a place, a layer for a word."""
+"""Hints in messages: an example for a place, a layer for a word, a valid name for a text."""
 
 from __future__ import annotations
 
-import difflib
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from typing import Any
 
-from runner.base.quantities import NAME
+from runner.base.model import NAME
 from runner.layers import LAYERS
-
-#: Names of keys in other programs, and their names here.
-_OTHER_NAMES = {
-    "block_size": "bs",
-    "blocksize": "bs",
-    "chunk_size": "chunk",
-    "depth": "iodepth",
-    "duration": "runtime",
-    "engine": "ioengine",
-    "filesize": "size",
-    "filesystem": "type",
-    "fstype": "type",
-    "jobs": "numjobs",
-    "qd": "iodepth",
-    "queue_depth": "iodepth",
-    "queuedepth": "iodepth",
-    "ramp_time": "ramp",
-    "read_ahead_kb": "readahead",
-    "readwrite": "rw",
-    "threads": "numjobs",
-    "time_based": "runtime",
-}
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return a hint with the nearest known words, or with all of them if no word is near."""
-    names = list(dict.fromkeys(known))
-    if (meant := _OTHER_NAMES.get(word)) in names:
-        return f"did you mean {meant}?"
-    return hint(word, names).removeprefix("; ") or f"known are {', '.join(names)}"
-
-
-def near(word: str, names: Iterable[str]) -> list[str]:
-    known = list(names)
-    found = difflib.get_close_matches(word.lower(), [name.lower() for name in known], n=2, cutoff=0.6)
-    return [name for name in known if name.lower() in found]
-
-
-def hint(word: str, names: list[str]) -> str:
-    """Return the end of a message that suggests the nearest known words; empty if no word is near."""
-    meant = near(word, names)
-    return f"; did you mean {' or '.join(meant)}?" if meant else ""
-
 
 _LAYER_NAMES = {
     **dict.fromkeys(("mdadm", "mdraid", "raid"), "md: {level: 5}"),
@@ -132,7 +87,11 @@ def required(key: str, path: Sequence[str | int]) -> str:
 def example(path: Sequence[str | int], given: Any) -> str:
     match list(path):
         case ["disks"] | ["disks", int()]:
-            of_host = "`; disks of a host stand in hosts.yaml, see `matrix help physical-disks" if _DEVICE.match(str(given)) else ""
+            of_host = (
+                "`; disks of a host are declared in hosts.yaml, see `matrix help physical-disks"
+                if _DEVICE.match(str(given))
+                else ""
+            )
             return f"{{count: {given if _is_count(given) else 4}, size: 1GiB}}{of_host}"
         case ["layouts"]:
             return f"{{{as_name(str(given)) or 'raid5'}: {_stack(given)}}}"
@@ -181,9 +140,7 @@ def _of_one(path: Sequence[str | int]) -> str:
 
 
 def _is_count(given: object) -> bool:
-    with suppress(ValueError):
-        return 0 < int(str(given)) <= 24
-    return False
+    return str(given).isdecimal() and 0 < int(str(given)) <= 24
 
 
 def _stack(given: object) -> str:

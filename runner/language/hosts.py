@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
-from runner.base.quantities import Model, Size
+from runner.base.model import Model, Size
 from runner.language.axes import as_tuple
+from runner.language.guidelines import listed
 
 
 class DiskNeeds(Model):
@@ -51,14 +52,10 @@ def _text(value: Any) -> Any:
     return value
 
 
-def _listed(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
 Told = Annotated[str, BeforeValidator(_text)]
 StableId = Annotated[Told, AfterValidator(_stable)]
-Words = Annotated[tuple[Name, ...], BeforeValidator(_listed)]
-Patterns = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_listed)]
+Words = Annotated[tuple[Name, ...], BeforeValidator(listed)]
+Patterns = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(listed)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +105,8 @@ class LabDisk(Model):
 
     @property
     def claim(self) -> DeclaredDisk:
-        return DeclaredDisk(
-            id=self.id,
-            size=self.size,
-            serial=self.serial or "",
-            wwn=self.wwn or "",
-            wipe=self.wipe == "allowed",
-            purposes=self.for_,
-            wear=self.wear,
-        )
+        wipe = self.wipe == "allowed"
+        return DeclaredDisk(self.id, self.size, self.serial or "", self.wwn or "", wipe, self.for_, self.wear)
 
 
 class LabHost(Model):
@@ -127,11 +117,10 @@ class LabHost(Model):
         pattern=r"^(local|ssh:[A-Za-z0-9@_][A-Za-z0-9@_.:-]*)$",
         description="`local`, or `ssh:` and a name that ssh knows",
     )
-    disks: Annotated[tuple[LabDisk, ...], BeforeValidator(_listed)] = ()
-    destroy: Annotated[tuple[StableId, ...], BeforeValidator(_listed)] = Field(
+    disks: Annotated[tuple[LabDisk, ...], BeforeValidator(listed)] = ()
+    destroy: Annotated[tuple[StableId, ...], BeforeValidator(listed)] = Field(
         (), description="ids of disks whose content a run may destroy without a question, like --destroy"
     )
-
     shares: Literal["nothing"] | None = Field(
         None, description="its disks share no controller and no bus, so several runs may measure at the same time"
     )

@@ -8,16 +8,10 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    WithJsonSchema,
-    create_model,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, create_model, model_validator
 
-from runner.base.quantities import Model, Name, Percent, Size, parse_time
+from runner.base.model import Model, Name, Percent, Size
+from runner.base.quantities import parse_time
 from runner.language.axes import Condition, as_tuple, axes_of, conditions
 from runner.language.disks import UNNAMED, BusLimit, Disks, DiskSets, FaultSets
 from runner.language.guidelines import Guidelines, listed
@@ -159,13 +153,11 @@ class Repeat(Model):
         if self.min > self.max:
             raise ValueError(f"min ({self.min}) is more than max ({self.max})")
         if self.until is None and self.min < self.max:
-            raise ValueError(
-                f"without `until` it is open when {self.min} repeats are enough: add `until: 5%`, or write one number"
-            )
+            what = f"without `until` it is open when {self.min} repeats are enough"
+            raise ValueError(f"{what}: add `until: 5%`, or write one number")
         if self.until is not None and not 0 < self.until < 1:
-            raise ValueError(
-                f"`until` is a share of the mean, more than 0 and less than 1, like 5%; {self.until:.0%} is not"
-            )
+            rule = "`until` is a share of the mean, more than 0 and less than 1, like 5%"
+            raise ValueError(f"{rule}; {self.until:.0%} is not")
         if self.until is not None and self.max < 2:
             raise ValueError("`until` needs at least two repeats: a single value has no interval")
         if self.until is not None and self.min == self.max:
@@ -219,7 +211,7 @@ else:
     )
 
 
-Stack = Annotated[tuple[LayerEntry, ...], BeforeValidator(listed), Field(min_length=1)]
+LayerEntries = Annotated[tuple[LayerEntry, ...], BeforeValidator(listed), Field(min_length=1)]
 
 
 class Matrix(Model):
@@ -237,7 +229,7 @@ class Matrix(Model):
     faults: FaultSets = Field(
         default_factory=dict, description="faults of simulated disks in every trial; several named sets are an axis"
     )
-    layouts: dict[Name, Stack] = Field(min_length=1)
+    layouts: dict[Name, LayerEntries] = Field(min_length=1)
     tune: TuneAxes = Field(default_factory=TuneAxes)
     workloads: dict[Name, WorkloadAxes] = Field(min_length=1)
     repeat: Repeat = Repeat()

@@ -8,24 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from runner.base.quantities import Model, format_size, format_time, parse_size, parse_time
+from runner.base.quantities import format_size, format_time, parse_size, parse_time
 from runner.language.disks import FAULTS, MODELS, Burst, Cliff, Disks, Seek, Shingled, Zone
 from runner.language.guidelines import SHAPES, Guideline
-from runner.language.hints import (
-    did_you_mean,
-    example,
-    guess_boolean,
-    guess_layer,
-    guess_time,
-    hint,
-    near,
-    of_pattern,
-    required,
-)
+from runner.language.hints import example, guess_boolean, guess_layer, guess_time, of_pattern, required
 from runner.language.hosts import DiskNeeds, LabDisk, LabHost, Needs
 from runner.language.matrix import MachineWish, Matrix, Repeat
 from runner.language.presets import WorkloadAxes
 from runner.language.published import Reason, Row, Table
+from runner.language.suggestions import did_you_mean, hint, near
 from runner.language.tunables import IOSCHED
 from runner.language.tune import OF_PARITY, OF_REDUNDANT, SCOPES, Tune, Vm
 from runner.language.yaml_source import Flaw, Path
@@ -33,6 +24,8 @@ from runner.layers import LAYERS
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
+
+    from runner.base.model import Model
 
 _KINDS = {
     "bool_type": "true or false",
@@ -79,15 +72,18 @@ def keys_at(path: Sequence[str | int], top: type[Model] = Matrix) -> list[str]:
         case ["layouts", _, int(), str(kind)]:
             return list(LAYERS[kind].model_fields)
         case ["disks", *deeper]:
-            return _keys_of_disks([str(step) for step in deeper if not isinstance(step, int)])
+            # A disk, the kind of its model, or a map in that.
+            known: dict[str, type[Model]] = {**MODELS, **INNER}
+            models: list[type[Model]] = [Disks, *(known[step] for step in map(str, deeper) if step in known)]
+            return list(models[-1].model_fields)
         case ["guidelines", int()]:
             return list(Guideline.model_fields)
         case ["guidelines", int(), str(shape)]:
             return [field.alias or name for name, field in SHAPES[shape].model_fields.items()]
         case ["faults", *_, kind]:
             return list(FAULTS[str(kind)].model_fields)
-    known = _MAPS.get(tuple(str(step) for step in path))
-    return list(known.model_fields) if known else []
+    model = _MAPS.get(tuple(str(step) for step in path))
+    return list(model.model_fields) if model else []
 
 
 def _keys_of_others(path: Sequence[str | int], top: type[Model]) -> list[str]:
@@ -103,15 +99,6 @@ def _keys_of_others(path: Sequence[str | int], top: type[Model]) -> list[str]:
         case ["hosts", _, "disks", *_]:
             top = LabDisk
     return [field.alias or name for name, field in top.model_fields.items()]
-
-
-def _keys_of_disks(path: list[str]) -> list[str]:
-    match path:
-        case ["model", kind]:
-            return list(MODELS[kind].model_fields)
-        case ["model", _, inner]:
-            return list(INNER[inner].model_fields)
-    return list(Disks.model_fields)
 
 
 def _home(key: str, around: Sequence[str | int]) -> tuple[str, ...] | None:
@@ -162,23 +149,24 @@ def _message(error: ErrorDetails, top: type[Model], within: Path) -> str:
         return (
             f"'{_short(given)}' cannot be a key; write several values of one key in brackets, like [{_short(given)}, …]"
         )
-    place = _path_of(error, within)
+    place = (*within, *error["loc"])
     if kind in {"missing", "union_tag_not_found"}:
         name = str(error["loc"][-1]) if kind == "missing" else context["discriminator"].strip("'")
         shown = required(name, (*within, *error["loc"][:-1])) if top is Matrix and kind == "missing" else ""
         return f"'{name}' is missing" + (f"; add `{shown}`" if shown else "")
     no_layers = isinstance(given, dict) and not given.keys() & LAYERS.keys()
-    if kind == "tuple_type" and top is Matrix and no_layers and _is_section((*within, *error["loc"])):
-        return f"'{error['loc'][-1]}' is indented into `layouts`; begin it in the same column as `layouts`"
+    is_section = len(place) == 2 and place[0] == "layouts" and place[1] in Matrix.model_fields
+    if kind == "tuple_type" and top is Matrix and no_layers and is_section:
+        return f"'{place[-1]}' is indented into `layouts`; begin it in the same column as `layouts`"
     if kind in {"union_tag_invalid", "literal_error"} and given is not None:
-        return _none_of(context.get("tag", given), str(context.get("expected_tags") or context["expected"]))
+        # Pydantic writes 'a', 'b' or 'c'.
+        expected = str(context.get("expected_tags") or context["expected"]).replace("'", "")
+        choices = [choice for part in expected.split(" or ") for choice in part.split(", ")]
+        shown = context.get("tag", given)
+        return f"'{_short(shown)}' is not one of {expected}{hint(str(shown), choices)}"
     if given is None:
         return _of_nothing(error)
     return _of_value(error, place) + (_example(error, place) if top is Matrix else "")
-
-
-def _path_of(error: ErrorDetails, within: Path) -> Path:
-    return (*within, *error["loc"])
 
 
 def _example(error: ErrorDetails, path: Path) -> str:
@@ -196,10 +184,6 @@ def _of_unknown_layer(key: str) -> str:
     if meant := guess_layer(key):
         return f"unknown layer '{key}'; write `{meant}`"
     return f"unknown layer '{key}'; {did_you_mean(key, LAYERS)}"
-
-
-def _is_section(path: Path) -> bool:
-    return len(path) == 2 and path[0] == "layouts" and path[1] in Matrix.model_fields
 
 
 def _in_a_map(given: str | float, path: Path) -> str:
@@ -234,13 +218,16 @@ def _of_value(error: ErrorDetails, path: Path) -> str:
     if kind == "tuple_type" and isinstance(given, dict):
         shown = _written(given) if path[:1] in {("exclude",), ("only",)} else _written(given)[1:-1]
         return f"a list is needed here, not a map; write `[{_cut(shown)}]`"
-    if kind in {"model_type", "model_attributes_type", "dict_type"} and _is_list_of_maps(given):
+    is_list = isinstance(given, list) and bool(given) and all(isinstance(one, dict) and len(one) == 1 for one in given)
+    if kind in _NO_MAP and is_list:
         return f"a map is needed here, not a list; write `{{{_cut(', '.join(_written(one)[1:-1] for one in given))}}}`"
     if kind in _KINDS:
-        return f"'{_short(given)}' is not {_KINDS[kind]}{_of_kind(given, kind)}"
+        meant = guess_boolean(given) if kind == "bool_type" else ""
+        remedy = f"; write {meant}" if meant else ", like 4" if kind == "int_type" else ""
+        return f"'{_short(given)}' is not {_KINDS[kind]}{'; quotes make it a text' if _quoted(given, kind) else remedy}"
     if kind == "value_error":
-        said = _meant_otherwise(str(context["error"]), given, path)
-        return said if isinstance(given, dict | list) else f"'{_short(given)}': {said}"
+        message = _meant_otherwise(str(context["error"]), given, path)
+        return message if isinstance(given, dict | list) else f"'{_short(given)}': {message}"
     if kind in _BOUNDS:
         bound = next(iter(context.values()))
         return f"'{_short(given)}': {_BOUNDS[kind]} {_in_unit_of(given, bound)}"
@@ -251,38 +238,13 @@ def _of_value(error: ErrorDetails, path: Path) -> str:
     return f"'{_short(given)}': {error['msg'][:1].lower()}{error['msg'][1:]}"
 
 
-def _of_kind(given: Any, kind: str) -> str:
-    if _quoted(given, kind):
-        return "; quotes make it a text"
-    if kind == "bool_type" and (meant := guess_boolean(given)):
-        return f"; write {meant}"
-    return ", like 4" if kind == "int_type" else ""
-
-
-def _meant_otherwise(said: str, given: Any, path: Path) -> str:
-    if said.startswith("not a time") and (meant := guess_time(given)):
+def _meant_otherwise(message: str, given: Any, path: Path) -> str:
+    if message.startswith("not a time") and (meant := guess_time(given)):
         return f"not a time; did you mean {meant}?"
     is_large = (path[-1:] == ("size",) and path[:1] == ("disks",)) or path == ("machine", "memory")
-    if is_large and said.startswith("no unit") and str(given).isdecimal() and int(given) < 512:
+    if is_large and message.startswith("no unit") and str(given).isdecimal() and int(given) < 512:
         return f"no unit; did you mean {given}GiB?"
-    return said
-
-
-def _of_no_condition(given: Any) -> str:
-    if given is None:
-        return "this value is empty; a value or a list of values is needed"
-    return f"'{_short(given)}' is neither a value nor a list of values"
-
-
-def _is_list_of_maps(given: Any) -> bool:
-    return isinstance(given, list) and bool(given) and all(isinstance(one, dict) and len(one) == 1 for one in given)
-
-
-def _none_of(given: Any, expected: str) -> str:
-    """`expected` as pydantic writes it: 'a', 'b' or 'c'."""
-    expected = expected.replace("'", "")
-    choices = [choice for part in expected.split(" or ") for choice in part.split(", ")]
-    return f"'{_short(given)}' is not one of {expected}{hint(str(given), choices)}"
+    return message
 
 
 def _quoted(given: Any, kind: str) -> bool:
@@ -336,10 +298,14 @@ def from_pydantic(error: ValidationError, data: Any, top: type[Model] = Matrix, 
         by_place.setdefault(_place(one, data), []).append(one)
     for path, found in by_place.items():
         if {one["type"] for one in found} >= _ANYTHING:  # one error for each type that a condition accepts
-            yield Flaw(path, _of_no_condition(found[0]["input"]))
+            given = found[0]["input"]
+            wrong = f"'{_short(given)}' is neither a value nor a list of values"
+            yield Flaw(
+                path, wrong if given is not None else "this value is empty; a value or a list of values is needed"
+            )
             continue
-        told = dict.fromkeys((_message(one, top, within), one["type"] == "extra_forbidden") for one in found)
-        yield from (Flaw(path, message, of_key) for message, of_key in told)
+        messages = dict.fromkeys((_message(one, top, within), one["type"] == "extra_forbidden") for one in found)
+        yield from (Flaw(path, message, of_key) for message, of_key in messages)
 
 
 def _meant(error: ErrorDetails, top: type[Model], within: Path) -> Iterator[tuple[int | str, ...]]:

@@ -6,19 +6,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 #: Figures of reading and of writing: name and unit.
+_LATENCIES = ("mean", "p50", "p90", "p95", "p99", "p999", "p9999", "max")
 OF_DIRECTION: dict[str, str] = {
     "bw": "bytes/s",
     "iops": "1/s",
     "bytes": "bytes",
     "ios": "",
-    "lat_mean": "ns",
-    "lat_p50": "ns",
-    "lat_p90": "ns",
-    "lat_p95": "ns",
-    "lat_p99": "ns",
-    "lat_p999": "ns",
-    "lat_p9999": "ns",
-    "lat_max": "ns",
+    **{f"lat_{name}": "ns" for name in _LATENCIES},
 }
 SIDES = ("read", "write")
 #: Requests of this size or more are shown as bandwidth, smaller ones as requests per second.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, create_model
 from pydantic_core import PydanticCustomError
 
-from runner.base.quantities import Model
+from runner.base.model import Model
 from runner.language.axes import axes_of, axis_type
 from runner.language.workload import Workload
 from runner.layers import Problem
@@ -30,8 +30,6 @@ _ONE_AT_A_TIME = ("psync", "sync")
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """One step of a program."""
-
     #: The values that define the step, the default first. Other values would make it another program.
     only: Mapping[str, tuple[Any, ...]]
     #: Defaults.
@@ -74,28 +72,26 @@ def _bonnie(rw: str, more: Values) -> Phase:
     return Phase(only, {**_LIKE_A_PROGRAM, "bs": 8192, "size": "2x memory", **more})
 
 
-def _rewritten() -> Phase:
-    """Read every block and write it back in place.
-
-    fio's own mixture tosses a coin for every request, and ends when half of the file is read and half of it is written.
-    Through mmap each block is read before it is written: the whole file, by one job, in order. On a device fio would
-    first clear the mapped region (MADV_REMOVE).
-    """
-    only = {"rw": ("write",), "ioengine": ("mmap",), "direct": (False,), "numjobs": (1,), "skip": (0,)}
-    usual = {"fio.fadvise_hint": 0, "bs": 8192, "size": "2x memory", **_FLUSHED}
-    return Phase(only, usual, not_on_devices="fio can rewrite like bonnie++ only in files", idle=_AGAIN)
-
-
+#: Read every block and write it back in place. fio's own mixture tosses a coin for every request, and ends when half of
+#: the file is read and half of it is written. Through mmap each block is read before it is written: the whole file, by
+#: one job, in order. On a device fio would first clear the mapped region (MADV_REMOVE).
+_REWRITTEN = Phase(
+    {"rw": ("write",), "ioengine": ("mmap",), "direct": (False,), "numjobs": (1,), "skip": (0,)},
+    {"fio.fadvise_hint": 0, "bs": 8192, "size": "2x memory", **_FLUSHED},
+    not_on_devices="fio can rewrite like bonnie++ only in files",
+    idle=_AGAIN,
+)
 _SEEKS, _SEEKERS = 8192, 5
 #: bonnie++ writes every tenth block back: one in eleven requests.
 _READ_SHARE = 91
 
 
-def _sought() -> Phase:
-    only = {"rw": ("randrw",), "ioengine": _ONE_AT_A_TIME, "rwmixread": (_READ_SHARE,), "shared": (True,)}
-    usual = {**_LIKE_A_PROGRAM, "bs": 8192, "size": "2x memory", "numjobs": _SEEKERS, "fio.norandommap": 1}
-    return Phase(only, usual, requests=_SEEKS * 11 // 10)
-
+#: Several processes read random blocks of one file.
+_SOUGHT = Phase(
+    {"rw": ("randrw",), "ioengine": _ONE_AT_A_TIME, "rwmixread": (_READ_SHARE,), "shared": (True,)},
+    {**_LIKE_A_PROGRAM, "bs": 8192, "size": "2x memory", "numjobs": _SEEKERS, "fio.norandommap": 1},
+    requests=_SEEKS * 11 // 10,
+)
 
 PRESETS: dict[str, Preset] = {
     "dd-read": _dd("read", {}, on_devices={}),
@@ -117,12 +113,7 @@ PRESETS: dict[str, Preset] = {
     ),
     "bonnie": Preset(
         "bonnie++",
-        {
-            "write": _bonnie("write", _FLUSHED),
-            "rewrite": _rewritten(),
-            "read": _bonnie("read", {}),
-            "seeks": _sought(),
-        },
+        {"write": _bonnie("write", _FLUSHED), "rewrite": _REWRITTEN, "read": _bonnie("read", {}), "seeks": _SOUGHT},
         ("write", "rewrite", "read", "seeks"),
     ),
 }

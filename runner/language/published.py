@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from runner.base.quantities import Model, Name
+from runner.base.model import Model, Name
 from runner.language.axes import Condition, SomeCells, Where
 from runner.language.guidelines import MetricName, listed, repeated
 from runner.language.metrics import KNOWN, Metric

@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 from pydantic_core import CoreSchema, core_schema
 
-from runner.base.quantities import Model, format_rate, format_size, parse_rate, parse_size, size_schema
+from runner.base.model import Model, size_schema
+from runner.base.quantities import format_rate, format_size, parse_rate, parse_size
 
 SYSFS_PATH = r"^[A-Za-z0-9_][A-Za-z0-9_-]*(/[A-Za-z0-9_][A-Za-z0-9_-]*)*$"
 #: Links to other devices, and folders that do not affect I/O.
@@ -18,17 +19,10 @@ LEADING_OUT = frozenset({"bdi", "block", "device", "driver", "holders", "power",
 TYPED = {
     "queue/read_ahead_kb": "readahead",
     "cache_type": "write_cache",
-    **{
-        f"queue/{key}": key
-        for key in ("scheduler", "nr_requests", "max_sectors_kb", "rotational", "rq_affinity", "nomerges")
-    },
-    **{
-        f"md/{key}": key
-        for key in (
-            *("stripe_cache_size", "group_thread_cnt", "preread_bypass_threshold"),
-            *("sync_speed_min", "sync_speed_max"),
-        )
-    },
+    **{f"queue/{key}": key for key in ("scheduler", "nr_requests", "max_sectors_kb")},
+    **{f"queue/{key}": key for key in ("rotational", "rq_affinity", "nomerges")},
+    **{f"md/{key}": key for key in ("stripe_cache_size", "group_thread_cnt", "preread_bypass_threshold")},
+    **{f"md/{key}": key for key in ("sync_speed_min", "sync_speed_max")},
 }
 #: Files with a key that is another tunable on some devices; both spellings are allowed.
 ALSO_TYPED = {"queue/wbt_lat_usec": "wbt_lat_usec", "queue/write_cache": "write_cache"}
@@ -131,18 +125,10 @@ def _rate(value: object) -> object:
     return rate
 
 
-def _switch(value: object) -> object:
-    return int(value) if isinstance(value, bool) else value
-
-
-def _size_or_default(size: int | str) -> str:
-    return format_size(size) if isinstance(size, int) else size
-
-
 Readahead = Annotated[
     Default | int | None,
     BeforeValidator(_readahead),
-    PlainSerializer(_size_or_default),
+    PlainSerializer(lambda size: format_size(size) if isinstance(size, int) else size),
     WithJsonSchema({"anyOf": [{"const": "default"}, size_schema()]}),
 ]
 Rate = Annotated[
@@ -168,7 +154,7 @@ class BlockTunables(ReadaheadOnly):
     )
     rotational: Annotated[
         Literal["default", 0, 1] | None,
-        BeforeValidator(_switch),
+        BeforeValidator(lambda value: int(value) if isinstance(value, bool) else value),
         WithJsonSchema({"enum": ["default", 0, 1, True, False]}),
     ] = Field(None, description="whether the kernel treats it as a rotating disk")
     nomerges: Annotated[Default | int | None, Whole(0, 2)] = Field(

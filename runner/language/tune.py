@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, create_model
 
-from runner.base.quantities import Model, format_size, parse_size, size_schema
+from runner.base.model import Model, size_schema
+from runner.base.quantities import format_size, parse_size
 from runner.language.tunables import (
     ALSO_TYPED,
     IOSCHED,
@@ -78,10 +79,9 @@ class _Plain(DiskTunables, MdTunables):
         known = IOSCHED.get(str(chosen))
         if known is None:
             return {}
-        knobs = (name for name in values if name.startswith(("iosched.", "disk.iosched.")))
-        return {
-            name: f"scheduler {chosen} has no such tunable" for name in knobs if name.rpartition(".")[2] not in known
-        }
+        names = [name for name in values if name.startswith(("iosched.", "disk.iosched."))]
+        unknown = [name for name in names if name.rpartition(".")[2] not in known]
+        return dict.fromkeys(unknown, f"scheduler {chosen} has no such tunable")
 
 
 if TYPE_CHECKING:
@@ -123,13 +123,10 @@ def _levels(name: str, stack: tuple[Layer, ...]) -> frozenset[int]:
     layers = [layer for layer in stack if layer.tunable and layer.kind != "disk"]
     kinds = ["disk", *(layer.kind for layer in layers)]
     # A partition that is not a mapping has no queue: its tunables are set on the device that it is part of.
-    own = [0, *(at if kind != "partition" or _is_mapped(layers, at) else at - 1 for at, kind in enumerate(kinds) if at)]
+    mapped = [False, False, *(layer.maps for layer in layers)]
+    own = [at - 1 if kind == "partition" and not mapped[at] else at for at, kind in enumerate(kinds)]
     kind = target_kind(name, top="top")
     return frozenset(own[-1:] if kind == "top" else (level for of, level in zip(kinds, own, strict=True) if of == kind))
-
-
-def _is_mapped(layers: list[Layer], level: int) -> bool:
-    return level > 1 and layers[level - 2].maps
 
 
 def meaningless(tunable: str, stack: tuple[Layer, ...], disks: tuple[Disk, ...]) -> str:

@@ -10,25 +10,14 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from runner.base.quantities import (
-    Extent,
-    Length,
-    Model,
-    Size,
-    Time,
-    format_in_unit,
-    format_size,
-    resolve_memory,
-    resolve_share,
-)
+from runner.base.model import Extent, Length, Model, Size, Time
+from runner.base.quantities import format_in_unit, format_size, resolve_memory, resolve_share
 from runner.language.fio_options import DEFAULT_SIZE, FileSet, OpenValue, Steady, refused
 from runner.layers import Problem
 
 DEFAULT_RUNTIME = 10.0
 #: fio's engines that work on devices and on files.
-Engine = Literal[
-    "libaio", "io_uring", "posixaio", "sync", "psync", "vsync", "pvsync", "pvsync2", "splice", "mmap"
-]  # fmt: skip
+Engine = Literal["libaio", "io_uring", "posixaio", "sync", "psync", "vsync", "pvsync", "pvsync2", "splice", "mmap"]
 #: Engines with one request at a time. They ignore `iodepth`.
 SYNCHRONOUS = frozenset({"sync", "psync", "vsync", "pvsync", "pvsync2", "splice", "mmap"})
 _NO_DATA = "does no I/O, so its figures would not depend on `rw` and `bs`"
@@ -55,14 +44,10 @@ def _aliases(value: object) -> object:
         kind, _, skipped = value.partition(":")
         if kind.startswith("rand"):
             raise ValueError(f"random work has a new offset for each request; write {kind}")
-        raise ValueError(f"write rw: {kind}, skip: {_in_words(skipped)}")
+        match = re.fullmatch(r"(\d+)([kmg]?)(i?b)?", skipped.strip().lower())  # fio writes `64k` for 64KiB
+        size = int(match[1]) << {"": 0, "k": 10, "m": 20, "g": 30}[match[2]] if match else 2**16
+        raise ValueError(f"write rw: {kind}, skip: {format_size(size)}")
     return {"readwrite": "rw"}.get(value, value) if isinstance(value, str) else value
-
-
-def _in_words(skipped: str) -> str:
-    # fio writes `64k` for 64KiB.
-    match = re.fullmatch(r"(\d+)([kmg]?)(i?b)?", skipped.strip().lower())
-    return format_size(int(match[1]) << {"": 0, "k": 10, "m": 20, "g": 30}[match[2]]) if match else "64KiB"
 
 
 def _engine(value: object) -> object:
@@ -158,8 +143,8 @@ class Workload(Model):
 
     def on(self, memory: int) -> Workload:
         sizes = {"size": self.size, "file_size": self.file_size}
-        told = {name: resolve_memory(size, memory) for name, size in sizes.items() if size is not None}
-        return self.model_copy(update=told) if told else self
+        known = {name: resolve_memory(size, memory) for name, size in sizes.items() if size is not None}
+        return self.model_copy(update=known) if known else self
 
     def settled(self) -> Workload:
         """Fill in the default runtime. It stays None if a size ends the workload."""
@@ -186,8 +171,12 @@ class Workload(Model):
         if self.steady:
             yield from self.steady.problems(self.runtime, self.profile, self.fio)
         yield from self._option_problems()
-        if isinstance(self.offset, str):
-            yield from self._share_problems(_share(self.offset))
+        offset = _share(self.offset) if isinstance(self.offset, str) else 0
+        if offset == 1:
+            yield Problem("offset", f"no space is left after {self.offset} of a device")
+        elif offset and isinstance(self.size, str) and self.size.endswith("%") and offset + _share(self.size) > 1:
+            left = f"{float(1 - offset) * 100:g}%"
+            yield Problem("size", f"{self.size} after an offset of {self.offset}: only {left} are left")
 
     def _option_problems(self) -> Iterator[Problem]:
         for option, value in self.fio.items():
@@ -209,20 +198,11 @@ class Workload(Model):
         if self.each is not None and (self.each % self.bs or self.each < 2 * self.bs):
             yield Problem("each", f"must be a multiple of bs ({format_size(self.bs)}), at least twice")
 
-    def _share_problems(self, offset: Fraction) -> Iterator[Problem]:
-        left = f"{float(1 - offset) * 100:g}%"
-        if offset == 1:
-            yield Problem("offset", f"no space is left after {self.offset} of a device")
-        elif isinstance(self.size, str) and self.size.endswith("%") and offset + _share(self.size) > 1:
-            yield Problem("size", f"{self.size} after an offset of {self.offset}: only {left} are left")
-
     def span(self, capacity: int, devices: int = 1) -> int:
         """Return the bytes of the region that one job covers; `capacity` is that of all devices together."""
-        if self.size is None:
-            return capacity - devices * resolve_share(
-                self.offset, capacity // devices
-            )  # the offset applies to each device
-        return resolve_share(self.size, capacity)
+        if self.size is not None:
+            return resolve_share(self.size, capacity)
+        return capacity - devices * resolve_share(self.offset, capacity // devices)  # the offset is that of each device
 
     def touched(self, span: int) -> int:
         if self.each is not None:
@@ -230,15 +210,6 @@ class Workload(Model):
         once = span * self.bs // (self.bs + self.skip)
         most = self.fio.get("number_ios")
         return min(once, most * self.bs) if isinstance(most, int) else once
-
-    def _log_problem(self, span: int) -> Problem | None:
-        count = self.touched(span) // self.bs
-        if self.each is not None and self.each > span:
-            return Problem("each", f"more than the whole region of {format_size(span)}")
-        if self.profile != "position" or count <= MOST_LOGGED:
-            return None
-        told = f"{count:,} requests of {format_size(self.bs)} exceed the limit of the log, {MOST_LOGGED:,}"
-        return Problem("profile", f"{told}: write a larger `bs`, or a limit for each place with `each`")
 
     def window(self, span: int) -> int:
         """Return the distance between two places of a profile over positions."""
@@ -249,8 +220,12 @@ class Workload(Model):
         return SHORT_COURSE if self.runtime is not None and self.runtime < 10 * COURSE else COURSE
 
     def _problem_over(self, span: int) -> Problem | None:
-        if (logged := self._log_problem(span)) is not None:
-            return logged
+        count = self.touched(span) // self.bs
+        if self.each is not None and self.each > span:
+            return Problem("each", f"more than the whole region of {format_size(span)}")
+        if self.profile == "position" and count > MOST_LOGGED:
+            excess = f"{count:,} requests of {format_size(self.bs)} exceed the limit of the log, {MOST_LOGGED:,}"
+            return Problem("profile", f"{excess}: write a larger `bs`, or a limit for each place with `each`")
         if not self.skip or 2 * self.bs + self.skip <= span:
             return None
         step = f"{format_size(self.skip)} after requests of {format_size(self.bs)}"
@@ -260,15 +235,15 @@ class Workload(Model):
         """Return the files in a file system. A share is a share of the whole, for all jobs together."""
         sets = 1 if self.shared else self.numjobs
         share = capacity // sets
-        size = _told("50%", min(2 * DEFAULT_SIZE // sets, share))
-        if self.size is not None:
-            size = _told(self.size, share)
+        if self.size is None:
+            size = _in_pages("50%", min(2 * DEFAULT_SIZE // sets, share))
+        else:
+            size = _in_pages(self.size, share)
         if self.file_size is None:
             count = self.files or 1
             return FileSet(sets, count, size // count)
-        each = _told(self.file_size, share)
-        told = 1 if self.size is None else -(-size // each)
-        return FileSet(sets, self.files or told, each)
+        each = _in_pages(self.file_size, share)
+        return FileSet(sets, self.files or (1 if self.size is None else -(-size // each)), each)
 
     def files_misfit(self, capacity: int) -> Problem | None:
         files = self.fileset(capacity)
@@ -278,9 +253,8 @@ class Workload(Model):
             return Problem("shared", f"jobs share one file, and there are {files.count}")
         field = "file_size" if self.file_size is not None else "files" if self.size is None and self.files else "size"
         if files.each < self.bs:
-            return Problem(
-                field, f"files of {format_size(files.each)} are less than one request of {format_size(self.bs)}"
-            )
+            request = f"one request of {format_size(self.bs)}"
+            return Problem(field, f"files of {format_size(files.each)} are less than {request}")
         if files.total <= capacity:
             return self._problem_over(files.each)
         count, each = files.jobs * files.count, format_size(files.each)
@@ -295,8 +269,8 @@ class Workload(Model):
             return None
         for field, extent in (("bs", self.bs), ("skip", self.skip), ("offset", self.offset)):
             if isinstance(extent, int) and extent % sector:
-                told = f"direct I/O needs whole sectors of {format_size(sector)}"
-                return Problem(field, f"{told}, and {format_size(extent)} is not")
+                rule = f"direct I/O needs whole sectors of {format_size(sector)}"
+                return Problem(field, f"{rule}, and {format_size(extent)} is not")
         return None
 
     def misfit(self, capacity: int, devices: int) -> Problem | None:
@@ -304,9 +278,8 @@ class Workload(Model):
         room = capacity // devices
         for field, extent in (("size", self.size), ("offset", self.offset)):
             if isinstance(extent, str) and _share(extent) * 100 % 1:
-                return Problem(
-                    field, f"fio rounds {extent} of a device down to whole percent; write a whole percentage or a size"
-                )
+                what = f"fio rounds {extent} of a device down to whole percent"
+                return Problem(field, f"{what}; write a whole percentage or a size")
         if self.profile == "position" and devices > 1:
             return Problem("profile", "a profile over positions needs one device; `pick` chooses one of several")
         if self.size is not None and resolve_share(self.size, capacity) < self.bs:
@@ -321,8 +294,8 @@ class Workload(Model):
         if not offset:
             return Problem(field, f"{needed} are needed{each}, and there are at most {format_size(room)}{each}")
         end, there = format_in_unit(offset + size, "MiB", ceil), format_in_unit(room, "MiB", floor)
-        told = f"{needed} after an offset of {_shown(self.offset)} end at {end}"
-        return Problem(field, f"{told}, and there are at most {there}{each}")
+        what = f"{needed} after an offset of {_shown(self.offset)} end at {end}"
+        return Problem(field, f"{what}, and there are at most {there}{each}")
 
 
 def _needs_files(values: Mapping[str, Any]) -> str | None:
@@ -344,13 +317,14 @@ def _shown(extent: int | str) -> str:
     return extent if isinstance(extent, str) else format_size(extent)
 
 
-def _told(length: int | str, share: int) -> int:
+def _in_pages(length: int | str, share: int) -> int:
     """Return bytes; whole pages if the length is a share."""
     size = resolve_share(length, share)
     return size if isinstance(length, int) else size // 4096 * 4096
 
 
 def misplaced(option: str, value: object) -> str | None:
-    if option in Workload.model_fields and refused(option, value) is None:
+    why = refused(option, value)
+    if option in Workload.model_fields and why is None:
         return f"`{option}` is a key of the workload; write `{option}:` outside of `fio:`"
-    return refused(option, value)
+    return why

@@ -17,7 +17,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 class _Mistake(NamedTuple):
     """A pattern in the parser's message, and our message. `{here}`: where the parser stopped."""
 
-    said: str
+    problem: str
     meant: str
     #: Show the beginning of the construct, not its end.
     where_begun: bool = False
@@ -71,16 +71,17 @@ _MISTAKES = (
 )
 
 
-def told(error: MarkedYAMLError) -> tuple[str, Any]:
-    said = " ".join(filter(None, (error.context, error.problem)))
+def explain(error: MarkedYAMLError) -> tuple[str, Any]:
+    problem = " ".join(filter(None, (error.context, error.problem)))
     mark = error.problem_mark or error.context_mark
     if mark and error.context_mark and mark.line == error.context_mark.line:
-        said += " in the same line"
+        problem += " in the same line"
     for mistake in _MISTAKES:
-        if found := re.search(mistake.said, said, re.DOTALL):
-            words = mistake.meant.format(**found.groupdict(), here=_line(mark), **_indentation(error))
+        if found := re.search(mistake.problem, problem, re.DOTALL):
+            here = f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+            words = mistake.meant.format(**found.groupdict(), here=here, **_indentation(error))
             return words, error.context_mark if mistake.where_begun else mark
-    return said.removesuffix(" in the same line"), mark
+    return problem.removesuffix(" in the same line"), mark
 
 
 def _indentation(error: MarkedYAMLError) -> dict[str, int]:
@@ -89,10 +90,6 @@ def _indentation(error: MarkedYAMLError) -> dict[str, int]:
     if not (mark and begun):
         return {}
     return {"column": mark.column + 1, "neighbours": begun.column + 1, "first": begun.line + 1}
-
-
-def _line(mark: Any) -> str:
-    return f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
 
 
 Path = tuple[str | int, ...]
@@ -261,7 +258,7 @@ def _readable(name: str) -> Iterator[None]:
     try:
         yield
     except MarkedYAMLError as error:
-        words, mark = told(error)
+        words, mark = explain(error)
         raise UnreadableError(Place.of(mark) if mark else Place(name, 1, 1), words) from None
     except (YAMLError, ValueError, RecursionError) as error:
         problem = str(error).splitlines()[0] if str(error) else "nested too deeply"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 
 from pydantic import Field
 
@@ -13,19 +14,35 @@ if TYPE_CHECKING:
     from runner.layers.geometry import Below, Shape
 
 
+T = TypeVar("T")
+
+
 def _refuse_above_others(layer: Layer, below: Below) -> Problem:
-    return Problem(
-        "",
-        f"`{layer.kind}` is only possible as the lowest layer, on disks; below it are {below.noun}; "
-        "remove it to use all of them, or write `pick: {number: 1}` for one",
-    )
+    rule = f"`{layer.kind}` is only possible as the lowest layer, on disks; below it are {below.noun}"
+    return Problem("", f"{rule}; remove it to use all of them, or write `pick: {{number: 1}}` for one")
 
 
-class OneDisk(Layer):
+class _Selection(Layer):
+    """Some of the devices below, unchanged."""
+
+    selects: ClassVar[bool] = True
+    folder: ClassVar[str] = "disk"
+
+    @abstractmethod
+    def select(self, devices: tuple[T, ...]) -> tuple[T, ...]: ...
+
+    def devices_above(self, below: Below) -> tuple[Shape, ...]:
+        return self.select(below.devices)
+
+    def views(self, context: BuildContext) -> tuple[View, ...]:
+        selected = self.select(context.devices)
+        return (View(kind=self.folder, members=selected, tops=selected, holds=False),)
+
+
+class OneDisk(_Selection):
     """One disk, unchanged."""
 
     kind: ClassVar[str] = "disk"
-    selects: ClassVar[bool] = True
     noun: ClassVar[str] = "disks"
     number: int = Field(0, ge=0, description="which of the declared disks, counted from 0")
 
@@ -35,19 +52,14 @@ class OneDisk(Layer):
         elif self.number >= below.count:
             yield Problem("number", f"there is no disk {self.number}: {below.count} are declared, counted from 0")
 
-    def devices_above(self, below: Below) -> tuple[Shape, ...]:
-        return (below.devices[self.number],)
-
-    def views(self, context: BuildContext) -> tuple[View, ...]:
-        disk = context.devices[self.number]
-        return (View(kind="disk", members=(disk,), tops=(disk,), holds=False),)
+    def select(self, devices: tuple[T, ...]) -> tuple[T, ...]:
+        return (devices[self.number],)
 
 
-class SomeDisks(Layer):
+class SomeDisks(_Selection):
     """The first `count` disks, unchanged."""
 
     kind: ClassVar[str] = "disks"
-    selects: ClassVar[bool] = True
     noun: ClassVar[str] = "disks"
     tunable: ClassVar[bool] = False
     count: int | None = Field(None, ge=1, description="the number of disks, from the first; default all")
@@ -61,19 +73,15 @@ class SomeDisks(Layer):
     def resolve(self, below: Below) -> Self:
         return self.model_copy(update={"count": self.count or below.count})
 
-    def devices_above(self, below: Below) -> tuple[Shape, ...]:
-        return below.devices[: self.count]
-
-    def views(self, context: BuildContext) -> tuple[View, ...]:
-        disks = context.devices[: self.count]
-        return (View(kind="disk", members=disks, tops=disks, holds=False),)
+    def select(self, devices: tuple[T, ...]) -> tuple[T, ...]:
+        return devices[: self.count]
 
 
-class Pick(Layer):
+class Pick(_Selection):
     """One of the devices below."""
 
     kind: ClassVar[str] = "pick"
-    selects: ClassVar[bool] = True
+    folder: ClassVar[str] = "pick"
     noun: ClassVar[str] = "devices"
     tunable: ClassVar[bool] = False
     number: int = Field(ge=1, description="which of the devices below, counted from 1")
@@ -85,9 +93,5 @@ class Pick(Layer):
     def noun_above(self, below: Below) -> str:
         return below.noun
 
-    def devices_above(self, below: Below) -> tuple[Shape, ...]:
-        return (below.devices[self.number - 1],)
-
-    def views(self, context: BuildContext) -> tuple[View, ...]:
-        chosen = context.devices[self.number - 1]
-        return (View(kind="pick", members=(chosen,), tops=(chosen,), holds=False),)
+    def select(self, devices: tuple[T, ...]) -> tuple[T, ...]:
+        return (devices[self.number - 1],)

@@ -10,7 +10,8 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from pydantic import BeforeValidator, Field
 
-from runner.base.quantities import Model, format_size
+from runner.base.model import Model
+from runner.base.quantities import format_size
 from runner.layers.geometry import Below, Shape
 
 #: `none` in YAML may be written as false.
@@ -230,8 +231,6 @@ def tops(built: tuple[View, ...]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class DeviceMapping:
-    """One device below and its mapping."""
-
     member: str
     #: It contains our mark, because some kinds of mappings have no other place for it.
     name: str
@@ -251,14 +250,12 @@ class DeviceMapping:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DmView(View):
-    """All mappings of one layer."""
-
     mappings: tuple[DeviceMapping, ...]
     open_options: tuple[str, ...]
 
     @property
     def marks(self) -> tuple[str, ...]:
-        return tuple(one.mark for one in self.mappings)
+        return tuple(mapping.mark for mapping in self.mappings)
 
 
 def mappings_of(layer: Layer, context: BuildContext, kind: str) -> tuple[DeviceMapping, ...]:

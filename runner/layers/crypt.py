@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
-from runner.base.quantities import Size, format_size
+from runner.base.model import Size
+from runner.base.quantities import format_size
 from runner.layers.base import BuildContext, DmView, Layer, Problem, View, mappings_of
 
 if TYPE_CHECKING:
@@ -139,8 +140,6 @@ TEST_KEY = "matrix test key, not a secret.  " + "the second half of it, for xts.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CryptView(DmView):
-    """Encrypted devices."""
-
     key: str
     format: str
     format_options: tuple[str, ...]

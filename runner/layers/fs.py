@@ -9,7 +9,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from runner.base.quantities import Size, format_size, parse_size
+from runner.base.model import Size
+from runner.base.quantities import format_size, parse_size
 from runner.layers.base import BuildContext, Layer, NoneIfFalse, Problem, View, as_uuid, mark, power_of_two
 from runner.layers.geometry import Below, Shape, losses_of
 
@@ -295,8 +296,6 @@ class Option:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FsView(View):
-    """One file system."""
-
     type: str
     #: The mount point.
     directory: str

@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
-from runner.base.quantities import Size, format_size
+from runner.base.model import Size
+from runner.base.quantities import format_size
 from runner.layers.base import BuildContext, DmView, Layer, Problem, View, mappings_of, power_of_two
 from runner.layers.crypt import Sector
 from runner.layers.geometry import Below, Shape
@@ -123,8 +124,6 @@ class Integrity(Layer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntegrityView(DmView):
-    """Devices with checksums."""
-
     mode: str
     format_options: tuple[str, ...]
     mode_options: tuple[str, ...]

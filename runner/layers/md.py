@@ -1,4 +1,4 @@
-"""Linux software RAID."""
+"""Linux software RAID. Over 400 lines: a layer is one module, from its declaration to what the kernel must report."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from runner.base.quantities import Size, format_size
+from runner.base.model import Size
+from runner.base.quantities import format_size
 from runner.layers.base import BuildContext, Expectation, Grouped, NoneIfFalse, Problem, View, mark, power_of_two
 from runner.layers.geometry import Below, Shape, common, losses_of, usable
 
@@ -62,16 +63,15 @@ def _layout(value: object) -> object:
     return value
 
 
-def _ppl(value: object) -> object:
-    if not isinstance(value, bool):
-        raise ValueError("write true or false; only `bitmap` has the values none and internal")  # noqa: TRY004 - pydantic's way
-    return value
+def _only(kind: type, message: str) -> BeforeValidator:
+    """Refuse values of other types; true is no number."""
 
+    def check(value: object) -> object:
+        if type(value) is not kind:
+            raise ValueError(message)
+        return value
 
-def _journal(value: object) -> object:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError("write the number of journal devices, from the last: 0 or 1")  # noqa: TRY004 - pydantic's way
-    return value
+    return BeforeValidator(check)
 
 
 def _state(value: object) -> object:
@@ -151,10 +151,10 @@ class Md(Grouped):
     bitmap: Annotated[
         Literal["none", "internal"], NoneIfFalse, WithJsonSchema({"enum": ["none", "internal", False]})
     ] = "none"
-    ppl: Annotated[bool, BeforeValidator(_ppl)] = Field(
+    ppl: Annotated[bool, _only(bool, "write true or false; only `bitmap` has the values none and internal")] = Field(
         False, description="RAID 5: partial parity log, which closes the write hole"
     )
-    journal: Annotated[int, BeforeValidator(_journal)] = Field(
+    journal: Annotated[int, _only(int, "write the number of journal devices, from the last: 0 or 1")] = Field(
         0, ge=0, le=1, description="RAID 4, 5, 6: the number of devices, from the last, that hold a write journal"
     )
     spare: int = Field(0, ge=0)
@@ -398,8 +398,6 @@ class Md(Grouped):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MdView(View):
-    """One array."""
-
     name: str
     uuid: str
     options: tuple[str, ...]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import Field, create_model
 
-from runner.base.quantities import Extent, Size, format_size, resolve_share
+from runner.base.model import Extent, Size
+from runner.base.quantities import format_size, resolve_share
 from runner.layers.base import BuildContext, Layer, Problem, View, as_uuid, mark
 
 if TYPE_CHECKING:

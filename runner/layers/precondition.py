@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
-from runner.base.quantities import Percent, Size, Time, format_size, format_time
+from runner.base.model import Percent, Size, Time
+from runner.base.quantities import format_size, format_time
 from runner.layers.base import BuildContext, Layer, Problem, View
 
 if TYPE_CHECKING:
@@ -121,8 +122,6 @@ class Precondition(Layer):
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One run of fio over all devices."""
-
     #: A description for the record.
     words: str
     options: tuple[str, ...]
@@ -132,8 +131,6 @@ class Pass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreconditionView(View):
-    """What is done to devices before they are used."""
-
     discard: bool
     passes: tuple[Pass, ...]
     #: One job for each device, all at the same time.

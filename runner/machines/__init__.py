@@ -17,21 +17,20 @@ MACHINES = {
     "vagrant": "runner.machines.vagrant:Vagrant",
     "local": "runner.machines.local:Local",
     "container": "runner.machines.container:Container",
-    "ssh": "runner.machines.ssh:Ssh",
+    "ssh": "runner.machines.local:Ssh",
     "dry": "runner.machines.dry:Dry",
 }
 #: Machines with a variant for physical disks of this host, and the name of that variant.
 PASSTHROUGH = {"qemu": "qemu-passthrough", "vagrant": "vagrant-passthrough"}
 _PASSTHROUGH_CLASSES = {
-    "qemu-passthrough": "runner.machines.qemu.passthrough:Passthrough",
-    "vagrant-passthrough": "runner.machines.vagrant.passthrough:Passthrough",
+    "qemu-passthrough": "runner.machines.qemu:Passthrough",
+    "vagrant-passthrough": "runner.machines.vagrant:Passthrough",
 }
 #: Classes that replace a machine's class for users other than root.
-_BY_SUDO = {"local": "runner.machines.ssh:Sudo"}
+_BY_SUDO = {"local": "runner.machines.local:Sudo"}
 #: Functions that report leftovers of dead runs and, unless `dry`, remove them.
 SWEEPERS = {"vagrant": "runner.machines.vagrant.libvirt:sweep", "container": "runner.machines.container:sweep"}
 
-#: Machines that need the name of a host.
 WITH_HOSTS = frozenset({"ssh"})
 
 

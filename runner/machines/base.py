@@ -44,7 +44,6 @@ class RigSpec:
     cpus: int = 2
     memory: int = 512 * 1024 * 1024
     modules: tuple[str, ...] = ()
-    #: Programs that the host must have, unless the machine brings them.
     programs: tuple[str, ...] = ()
     #: Rights beyond reading and writing the disks: `caches` (drop caches), `host` (set tunables of the whole host),
     #: `faults` (make disks fail on demand).
@@ -68,10 +67,11 @@ class MachineOptions:
     #: The leases of these disks in this process, for a machine that passes descriptors on or checks identities.
     held: tuple[LeasedDisk, ...] = ()
     where: str = ""
-    #: The lease of these disks on the other host.
     agent: AgentClient | None = None
-    #: Hashes of kernel images when the run began, by the paths in the matrix.
     images: Mapping[str, str] = field(default_factory=dict)
+
+
+NO_OPTIONS = MachineOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,18 +119,33 @@ class Rig(Protocol):
 
 
 class Machine(Protocol):
-    @classmethod
-    def from_options(cls, options: MachineOptions) -> Self: ...
+    """A kind of rig. By default it uses physical disks, one rig at a time."""
 
     name: ClassVar[str]
     #: Each stack gets a new rig, so no state leaks into the next.
-    disposable: ClassVar[bool]
+    disposable: ClassVar[bool] = False
     #: The disks read as zeros when a rig comes up.
-    zeroed: ClassVar[bool]
+    zeroed: ClassVar[bool] = False
     #: The machine creates its disks, which end with the rig; otherwise it uses physical disks.
-    brings_disks: ClassVar[bool]
+    brings_disks: ClassVar[bool] = False
     #: The results are synthetic, and every report must show that.
-    synthetic: ClassVar[bool]
+    synthetic: ClassVar[bool] = False
+
+    options: MachineOptions
+    #: Messages that the user has seen. Those about the host are the same for every rig.
+    _notices: set[str]
+
+    def __init__(self, options: MachineOptions = NO_OPTIONS) -> None:
+        self.options, self._notices = options, set()
+
+    @classmethod
+    def from_options(cls, options: MachineOptions) -> Self:
+        return cls(options)
+
+    def notice_once(self, message: str) -> None:
+        if message and message not in self._notices:
+            self._notices.add(message)
+            self.options.notice(message)
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
         """Return all reasons why the rig cannot start, without starting anything."""
@@ -138,8 +153,9 @@ class Machine(Protocol):
     def kernel_refusal(self, kernel: str) -> str:
         """Return why a kernel cannot run here; empty if it can."""
 
-    def max_rigs(self, spec: RigSpec) -> int:
+    def max_rigs(self, spec: RigSpec) -> int:  # noqa: ARG002
         """Return how many such rigs may be up at a time (at least 1), without starting anything."""
+        return 1
 
     def rig(self, spec: RigSpec, scratch: Path) -> AbstractAsyncContextManager[Rig]:
         """Bring a rig up, and stop it at the end. `scratch` is the folder for disk files."""
@@ -163,35 +179,6 @@ class ForecastsCost(Protocol):
 
     def preparation(self, specs: Collection[RigSpec]) -> Preparation:
         """Return the time beyond cloning an existing machine."""
-
-
-NO_OPTIONS = MachineOptions()
-
-
-class ConfiguredMachine:
-    """A machine with the options of the user. It uses physical disks, one rig at a time, unless it says otherwise."""
-
-    disposable: ClassVar[bool] = False
-    zeroed: ClassVar[bool] = False
-    brings_disks: ClassVar[bool] = False
-    synthetic: ClassVar[bool] = False
-
-    def __init__(self, options: MachineOptions = NO_OPTIONS) -> None:
-        self.options = options
-        #: Messages that the user has seen. Those about the host are the same for every rig.
-        self._notices: set[str] = set()
-
-    @classmethod
-    def from_options(cls, options: MachineOptions) -> Self:
-        return cls(options)
-
-    def max_rigs(self, spec: RigSpec) -> int:  # noqa: ARG002
-        return 1
-
-    def notice_once(self, message: str) -> None:
-        if message and message not in self._notices:
-            self._notices.add(message)
-            self.options.notice(message)
 
 
 @runtime_checkable

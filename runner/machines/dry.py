@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import orjson
 
 from runner.language.matrix import kernel_error
-from runner.machines.base import ConfiguredMachine, MachineOptions, Preparation, Refusal, RigSpec, Step, StepResult
+from runner.machines.base import Machine, MachineOptions, Preparation, Refusal, RigSpec, Step, StepResult
 from runner.results.fio_output import SYNTHETIC
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class DryRig:
         return results
 
 
-class Dry(ConfiguredMachine):
+class Dry(Machine):
     name: ClassVar[str] = "dry"
     disposable: ClassVar[bool] = True
     zeroed: ClassVar[bool] = True

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -22,7 +25,6 @@ if TYPE_CHECKING:
 
 @cache
 def processor_name() -> str:
-    """Return the first model name; `unknown` if the kernel does not report it, as on ARM."""
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
             if line.startswith("model name"):
@@ -70,10 +72,12 @@ PACKAGES = {
     "sfdisk": "fdisk",
 }
 #: Programs that no trial needs: the package of each, and its use.
-OPTIONAL = {"smartctl": ("smartmontools", "disks are asked how well they are, before a run and after it")}
+OPTIONAL = {"smartctl": ("smartmontools", "reads the health of disks before and after a run")}
 #: Programs of which the version is checked.
 WITH_VERSION = {"python3": "python3 3.9 or later"}
 PATIENCE = 60.0
+THIS_HOST = "this host"
+_INSTALL = re.compile(r"(on [^:]+: )?apt install ([a-z0-9+. -]+)")
 
 #: $1: modules, $2: programs, separated by commas. A module counts as present if it is loaded or loadable, or if its
 #: function is present: a personality of md, a file system, the device mapper and its targets.
@@ -121,7 +125,7 @@ def check_answer(answer: CompletedProcess[str], where: str) -> str:
         raise HarnessBroken(
             f"no shell on {where}: status {answer.returncode}",
             details=answer.stderr.strip()[-2000:],
-            resolution="`matrix doctor` says what is missing",
+            resolution="`matrix doctor` shows what is missing",
         )
     return answer.stdout
 
@@ -132,7 +136,8 @@ def refusals(answer: str, where: str) -> Iterator[Refusal]:
         what, _, name = line.partition(" ")
         if what == "no-program":
             program, package = WITH_VERSION.get(name, name), PACKAGES.get(name, name)
-            yield Refusal(f"{where} has no {program}", f"apt install {package} there")
+            command = f"apt install {package}"
+            yield Refusal(f"{where} has no {program}", command if where == THIS_HOST else f"on {where}: {command}")
         if what == "no-module":
             yield Refusal(
                 f"the kernel of {where} ({kernel}) has no {name}, neither built in nor as a module",
@@ -143,6 +148,28 @@ def refusals(answer: str, where: str) -> Iterator[Refusal]:
                 f"{name} may not work on the disks of {where}",
                 "log in as root: on this host by sudo, on others by `User root` in ~/.ssh/config",
             )
+
+
+def describe(refusals: Iterable[Refusal], also: Iterable[str] = ()) -> tuple[list[str], list[str]]:
+    """Return a line for each refusal, and one command for each host that installs all missing packages there.
+
+    `also` are packages to add if some are missing on this host.
+    """
+    lines, packages = [], dict[str, list[str]]()
+    for one in refusals:
+        if found := _INSTALL.fullmatch(one.resolution):
+            packages.setdefault(found[1] or "", []).extend(found[2].split())
+        lines.append(one.brief.removesuffix(":") if found else one.message)
+    if "" in packages:
+        packages[""].extend(also)
+    commands = [f"{host or _as_root()}apt install {' '.join(dict.fromkeys(names))}" for host, names in packages.items()]
+    return list(dict.fromkeys(lines)), commands
+
+
+def _as_root() -> str:
+    if os.geteuid() == 0:
+        return ""
+    return "sudo " if shutil.which("sudo") else "as root: "
 
 
 def missing(answer: str) -> list[str]:
@@ -159,7 +186,7 @@ def missing(answer: str) -> list[str]:
 def missing_optional(answer: str) -> list[str]:
     names = [line.removeprefix("no-program ") for line in answer.splitlines()]
     found = [(name, *OPTIONAL[name]) for name in names if name in OPTIONAL]
-    return [f"{name} (apt install {package}): by it {use}" for name, package, use in found]
+    return [f"{name} (apt install {package}): {use}" for name, package, use in found]
 
 
 def facts(answer: str) -> Mapping[str, str]:

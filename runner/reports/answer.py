@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from runner.guidelines.ranking import Ranking, Stack, Standing
+from runner.guidelines.ranking import RankedStack, Ranking, Standing
 from runner.reports.ranking_terms import (
     FIRM,
     WITHIN,
@@ -49,8 +49,6 @@ SYNTHETIC = "These figures are synthetic: the dry machine invents them. They are
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Workloads that the same stacks lead."""
-
     heading: str
     lines: tuple[str, ...] = ()
     leads: tuple[float, ...] = ()  # how many times as fast as the next stack the fastest is, line by line
@@ -201,7 +199,7 @@ def as_objects(rankings: Sequence[Ranking]) -> list[dict[str, object]]:
     ]
 
 
-def _object(stack: Stack) -> dict[str, object]:
+def _object(stack: RankedStack) -> dict[str, object]:
     measured = stack.behind if stack.apart is not None else None
     low, high = stack.corrected or (measured and measured.low, measured and measured.high)
     return {
@@ -251,11 +249,11 @@ def _lead(one: Ranking) -> float:
     return ratio.ratio if ratio else 1.0
 
 
-def _rivals(one: Ranking) -> list[Stack]:
+def _rivals(one: Ranking) -> list[RankedStack]:
     """Return the best stack of each slower contender; if there is none, a slower stack of the winner."""
     name = _contender(one)
     leading = {name(stack.cell) for stack in one.leaders}
-    best: dict[str, Stack] = {}
+    best: dict[str, RankedStack] = {}
     for stack in one.slower:
         best.setdefault(name(stack.cell), stack)
     return [stack for name, stack in best.items() if name not in leading] or one.slower[:1]

@@ -6,7 +6,7 @@ from collections import Counter
 from math import ceil, isfinite
 from typing import TYPE_CHECKING
 
-from runner.guidelines.ranking import EQUAL, Ranking, Stack, Standing
+from runner.guidelines.ranking import EQUAL, RankedStack, Ranking, Standing
 from runner.reports.junit import split_name
 from runner.reports.terminal_text import digits, figure, times
 
@@ -28,17 +28,16 @@ def join_few(names: Sequence[str]) -> str:
 
 
 def name_stacks(cells: Iterable[CellRow], of: int) -> str:
-    """List stacks, with the number of workloads unless it is `of`."""
     counts = Counter(map(stack_name, cells))
     limits = {name: "" if n == of else f" ({n} workload{'s' if n > 1 else ''})" for name, n in counts.items()}
     return join_few([f"{name}{limit}" for name, limit in limits.items()])
 
 
-def standing_of(stack: Stack) -> str:
+def standing_of(stack: RankedStack) -> str:
     return WITHIN if stack.standing is Standing.EQUAL else stack.standing.value
 
 
-def ratio_of(stack: Stack) -> str:
+def ratio_of(stack: RankedStack) -> str:
     ratio = stack.behind
     if ratio is None:
         return ""
@@ -52,15 +51,15 @@ def ratio_of(stack: Stack) -> str:
     return f"{middle}\u00d7 ({low} to {high})".replace(" ", FIRM)
 
 
-def figure_of(one: Ranking, stack: Stack) -> str:
+def figure_of(one: Ranking, stack: RankedStack) -> str:
     return figure(stack.level, one.metric.unit).replace(" ", FIRM)
 
 
-def marked_name(stack: Stack) -> str:
+def marked_name(stack: RankedStack) -> str:
     return f"{stack_name(stack.cell)}{mark(stack)}"
 
 
-def mark(stack: Stack) -> str:
+def mark(stack: RankedStack) -> str:
     return f"{FIRM}(!{FIRM}{percent(stack.lost_share)})" if stack.lost_share else ""
 
 

@@ -31,7 +31,6 @@ METRICS: tuple[str, ...] = (
     *(f"{side}_{measure}" for measure in ("lat_mean", *PERCENTILES) for side in SIDES),
 )
 _measures_of = attrgetter(*MEASURES)
-FEW = 10  # figures of fewer requests are marked
 
 
 @dataclass(frozen=True, slots=True)

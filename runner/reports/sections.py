@@ -115,7 +115,6 @@ def _labels(cells: Sequence[CellRow]) -> tuple[list[str], str]:
 
 
 def _short(axes: Sequence[str]) -> Mapping[str, str]:
-    """Shorten axes to their last part if that is unique."""
     last = {name: name.rpartition(".")[2] for name in axes}
     often = Counter(last.values())
     return {name: one if often[one] == 1 else name for name, one in last.items()}

@@ -27,8 +27,6 @@ HINT = "`--rows` shows more, `--format csv` all"  # note below a table that has 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A table with named columns. Each format shows `notes`, such as that figures are synthetic."""
-
     columns: tuple[str, ...]
     rows: Sequence[tuple[Value, ...]]
     notes: tuple[str, ...] = ()
@@ -96,7 +94,6 @@ def _line(values: Any, *, escape: bool = True) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Escape the characters that end a table cell or start Markdown syntax."""
     for sign in "\\|`*_<":
         text = text.replace(sign, f"\\{sign}")
     return " ".join(text.split())

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.language.metrics import LARGE, SIDES, TOTAL, is_large, sides_of
-from runner.reports.run_data import FEW, CellSummary
 from runner.reports.table import Sheet
 from runner.reports.terminal_text import BAD, DOUBT, GOOD, digits, figure
 from runner.results.record import CellRow, Outcome
@@ -13,9 +12,10 @@ from runner.results.record import CellRow, Outcome
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.reports.run_data import RunData
+    from runner.reports.run_data import CellSummary, RunData
     from runner.statistics.stopping import Estimate
 
+_FEW = 10  # figures of fewer requests are marked
 _STYLES = {Outcome.MEASURED: GOOD, Outcome.BROKEN: BAD, Outcome.SKIPPED: DOUBT, None: ""}
 
 
@@ -107,7 +107,7 @@ def outcome(summary: CellSummary) -> str:
     unsettled = unsettled_mark(summary.unsettled, summary.counts.get(Outcome.MEASURED, 0))
     ios, limited = summary.least_ios, summary.host_limited
     marks = (
-        f" (!) on {ios} request{'s' if ios != 1 else ''} only" if ios is not None and ios < FEW else "",
+        f" (!) on {ios} request{'s' if ios != 1 else ''} only" if ios is not None and ios < _FEW else "",
         f" (!) {limited} host-limited" if limited else "",
         unsettled,
         " (!) two states" if summary.states else "",
@@ -122,7 +122,6 @@ def unsettled_mark(trials: int, measured: int) -> str:
 
 
 def precision_note(recorded: RunData) -> str:
-    """Report cells with wider intervals than `until:` asks for; empty if there are none."""
     unsure = sum(one.reaches(recorded.until) is False for one in recorded.summaries)
     if not unsure or recorded.until is None:
         return ""
@@ -136,14 +135,15 @@ _SEEN = 0.5  # a drift below this part of the narrowest interval is not reported
 
 
 def drift_note(recorded: RunData) -> str:
-    """Report that the machine became faster or slower; empty if the drift is too small to matter."""
     drift = recorded.drift
     if not drift or drift.p > 1 - drift.confidence or abs(drift.change - 1) < _SEEN * _narrowest(recorded):
         return ""
     bounds = sorted(abs(bound - 1) for bound in (drift.low, drift.high))
+    may_stop = recorded.until is not None or recorded.steered
+    stopped_early = may_stop and len({len(trials) for trials in recorded.by_cell.values()}) > 1
     effect = (
         "cells that stopped early were measured at other times than the rest; compare only the rounds that they share"
-        if _stopped_early(recorded)
+        if stopped_early
         else "intervals are wider; comparisons of cells stay valid, because each round has all cells"
     )
     return (
@@ -156,8 +156,3 @@ def _narrowest(recorded: RunData) -> float:
     figures = (figure for one in recorded.summaries for figure in one.figures.items())
     widths = [estimate.relative for name, estimate in figures if name.endswith("_bw")]
     return min((width for width in widths if width is not None), default=0.0)
-
-
-def _stopped_early(recorded: RunData) -> bool:
-    may_stop = recorded.until is not None or recorded.steered
-    return may_stop and len({len(trials) for trials in recorded.by_cell.values()}) > 1

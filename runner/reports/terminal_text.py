@@ -30,7 +30,6 @@ def digits(value: float) -> str:
 
 
 def times(ratio: float) -> str:
-    """Format a ratio; close to 1, with three decimals."""
     return (f"{ratio:.3f}" if 0.9 < ratio < 1.1 else digits(ratio)) + "\u00d7"
 
 
@@ -43,7 +42,6 @@ def duration(seconds: float) -> str:
 
 
 def about(seconds: float) -> str:
-    """Format an estimate, rounded: `about 4 min`."""
     step = 5 if seconds < 60 else 30 if seconds < 600 else 60
     text = duration(max(1, round(seconds / step)) * step)
     return f"about {text.removesuffix(' 00 s')}"

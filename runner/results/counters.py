@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -77,19 +78,19 @@ class CounterSnapshot:
 
 def split_counters(output: str) -> tuple[str, CounterSnapshot | None, CounterSnapshot | None]:
     """Return the output without counters, and the counters before and after; None unless they are complete."""
-    rest, found, heard = list[str](), dict[str, CounterSnapshot | None](), list[str]()
+    rest, found, block = list[str](), dict[str, CounterSnapshot | None](), list[str]()
     when = clock = ""
     for line in output.splitlines(keepends=True):
         words = line.split(maxsplit=3)
         if not when and words[:1] == [_WORD] and len(words) == 3:
             _, when, clock = words
-            heard = []
+            block = []
         elif when and words == [_WORD]:
-            found[when] = _read(clock, heard)
+            found[when] = _read(clock, block)
             when = ""
         else:
-            (heard if when else rest).append(line)
-    return "".join((*rest, *(heard if when else ()))), found.get(_BEFORE), found.get(_AFTER)
+            (block if when else rest).append(line)
+    return "".join((*rest, *(block if when else ()))), found.get(_BEFORE), found.get(_AFTER)
 
 
 def _read(clock: str, lines: Sequence[str]) -> CounterSnapshot | None:
@@ -110,7 +111,6 @@ def _read(clock: str, lines: Sequence[str]) -> CounterSnapshot | None:
 
 
 def device_use(before: CounterSnapshot, after: CounterSnapshot, readings: Sequence[Reading]) -> tuple[Use, ...]:
-    """Return the use of the devices of a stack. The readings name the devices."""
     nodes = [(one.setting.removesuffix(NODE), one.got) for one in readings if one.setting.endswith(NODE)]
     return tuple(
         _use(device, node, before.disks[node], after.disks[node])
@@ -277,11 +277,10 @@ def in_flight(work: Workload) -> int | None:
 
 
 def buses(declared: Sequence[Disk], done: Sequence[Report], seconds: float) -> tuple[Bus, ...]:
-    moved: dict[tuple[str, float], float] = {}
+    moved: dict[tuple[str, float], float] = defaultdict(float)
     for disk, report in zip(declared, done, strict=False):
         if disk.link and seconds:
-            key = (disk.link.name, disk.link.rate)
-            moved[key] = moved.get(key, 0.0) + (report.read_bytes + report.written_bytes) / seconds
+            moved[disk.link.name, disk.link.rate] += (report.read_bytes + report.written_bytes) / seconds
     return tuple(Bus(name, rate, limit) for (name, limit), rate in moved.items())
 
 

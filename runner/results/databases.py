@@ -103,7 +103,6 @@ def translate_errors(path: Path | str, *, store: bool = False) -> Iterator[None]
 
 
 def _database_cause(problem: DBAPIError) -> tuple[Cause | None, str]:
-    """Return the cause of an error, and its text with the code of the database."""
     text = str(problem.orig)
     code = getattr(problem.orig, "sqlite_errorname", "") or getattr(problem.orig, "sqlstate", None) or ""
     if code:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import orjson
-from pydantic import AliasPath, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasPath, BaseModel, Field, ValidationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -38,9 +38,7 @@ class Smart:
         return self.absent or ", ".join(_words(self))
 
 
-class Health(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
+class Health(BaseModel, frozen=True, extra="forbid"):
     disk: str = Field(description="its stable name")
     before: Smart
     after: Smart | None = None
@@ -69,7 +67,6 @@ def keep_first_health(known: Sequence[Health], found: Mapping[str, Smart]) -> tu
 
 
 def describe_missing_health(health: Sequence[Health]) -> str:
-    """Return why the health of some disks is unknown, once for each reason; empty if all is known."""
     whys: dict[str, list[str]] = {}
     for one in health:
         if one.before.absent:
@@ -78,7 +75,6 @@ def describe_missing_health(health: Sequence[Health]) -> str:
 
 
 def parse_report(output: str) -> dict[str, Smart]:
-    """Parse the output of `templates/disks/smart.sh`; keys are the paths of disks."""
     lines = (line.split("\t", 2) for line in output.split("\n"))
     return {words[1]: parse(words[2]) for words in lines if len(words) == 3 and words[0] == "smart"}
 

@@ -37,8 +37,6 @@ class FioFailed(HarnessBroken):
 
 
 class NoJson(FioFailed):
-    """fio ended before it wrote JSON."""
-
     silent = True
 
 
@@ -87,7 +85,6 @@ def parse(text: str) -> Figures:
 
 
 def figures_of(jobs: Sequence[Mapping[str, Any]], text: str) -> Figures:
-    """Return the figures of jobs that ran side by side. `text` is the evidence for FioFailed."""
     _refuse_failed(jobs)
     try:
         figures = _figures(jobs)
@@ -138,7 +135,6 @@ def find_json(text: str) -> Any:
 
 
 def _refuse_failed(jobs: Iterable[Mapping[str, Any]]) -> None:
-    """Raise FioFailed if a job stopped on an error. With `continue_on_error`, fio only counts errors."""
     for job in jobs:
         if "mixed" in job:
             raise FioFailed(

@@ -85,7 +85,6 @@ class Journal(Database):
 
     @classmethod
     def existing(cls, path: Path) -> Self:
-        """Open an existing journal for reading."""
         if not path.exists():
             raise BadInput(f"there is no journal at {path}", resolution="name the folder of a run")
         fixed = not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
@@ -159,7 +158,6 @@ class Journal(Database):
         return taken
 
     def retry_counts(self) -> dict[tuple[str, int], int]:
-        """Return the attempts that each trial had when it was last taken back."""
         table = schema.retried.c
         most = sa.select(table.cell, table.round, sa.func.max(table.attempts)).group_by(table.cell, table.round)
         return {(cell, round_number): attempts for cell, round_number, attempts in self._rows(most)}

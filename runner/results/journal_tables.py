@@ -171,7 +171,6 @@ def latencies_of(trial: Trial) -> dict[str, bytes | None]:
 
 
 def trial_of(row: Sequence[Any]) -> Trial:
-    """Return the trial of a row of COLUMNS."""
     cell, round_number, reason, started, seconds, attempts, folder, outcome, readings, notes = row[:10]
     return Trial(
         *(cell, round_number, Outcome(outcome), reason, started, seconds, attempts),

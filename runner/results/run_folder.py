@@ -17,13 +17,14 @@ from itertools import count
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from runner.base.errors import BadInput
 from runner.base.files import remove_temporaries, sync_folder, try_lock, write_atomically, write_durably, write_whole
 from runner.results.databases import translate_errors
 from runner.results.disk_health import Health
-from runner.results.record import STEERED, Digests, DiskFacts, Host, Revision, flatten_environment
+from runner.results.environment import Digests, DiskFacts, Host, Revision, flatten_environment
+from runner.results.record import STEERED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -34,7 +35,6 @@ HALF = ".half"  # suffix of a run folder under construction; its name begins wit
 
 
 def run_folders(results: Path) -> list[Path]:
-    """Return the run folders, even those with an unreadable manifest."""
     if not results.is_dir():
         return []
     with translate_errors(results):
@@ -70,9 +70,7 @@ class InUse(BadInput):
     pass
 
 
-class Manifest(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
+class Manifest(BaseModel, frozen=True, extra="forbid"):
     format: Literal[2, 3] = 3
     id: str = Field(default="", description="unique id of this run; see `identity`")
     matrix: str = Field(description="name of the matrix")
@@ -110,7 +108,6 @@ class Manifest(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _rename(cls, content: Any) -> Any:
-        """Accept the names of older versions."""
         if isinstance(content, dict) and "made_up" in content:
             return {"synthetic" if name == "made_up" else name: value for name, value in content.items()}
         return content
@@ -129,8 +126,6 @@ class Manifest(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """One folder below `results/`, with its manifest as of loading or creation."""
-
     path: Path
     manifest: Manifest
 
@@ -174,7 +169,6 @@ class RunFolder:
         return self.path / STANDING
 
     def set_aside(self, cell: str, round_number: int, attempts: int) -> None:
-        """Rename the outputs of a trial before it is repeated, so that outputs do not mix."""
         trial = self.cell(cell) / f"trial-{round_number}"
         if trial.is_dir():
             with translate_errors(trial):

@@ -110,7 +110,6 @@ class SharedStore(Database):
 
     @classmethod
     def open(cls, address: Address) -> Self:
-        """Open a store for writing, and create it if it is missing."""
         return cls(_engine(address), address)._prepared()
 
     @classmethod
@@ -214,7 +213,6 @@ class SharedStore(Database):
         return {state for (state,) in self._rows(query)}
 
     def states(self, run: str) -> dict[tuple[str, int], State]:
-        """Return the state of each stored trial of a run, to detect changes."""
         table = tables.trials.c
         query = sa.select(table.cell, table.round, table.outcome, table.attempts, table.started)
         return {(row[0], row[1]): tuple(row[2:]) for row in self._rows(query.where(table.run == run))}
@@ -262,7 +260,6 @@ class SharedStore(Database):
     def latencies(
         self, names: Sequence[str], runs: Collection[str] | None = None, cells: Collection[str] | None = None
     ) -> Sequence[tuple[Any, ...]]:
-        """Return run, cell, round and packed histograms of the same trials."""
         table = tables.latencies.c
         query = sa.select(*(table[name] for name in (*_KEY, *names)))
         return self._plain(query.where(*_among({table.run: runs, table.cell: cells})))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.language.workload import Workload
-    from runner.space.space import Array, Cell
+    from runner.space.space import Cell, Stack
     from runner.space.variants import Variant
 
 #: Devices in one line of a job: fio reads at most 4096 or 8192 characters of a line.
@@ -66,8 +66,6 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class StackScripts:
-    """The scripts that run once for a stack."""
-
     stack: StackView
     set_up: str
     tear_down: str
@@ -79,8 +77,6 @@ class StackScripts:
 
 @dataclass(frozen=True, slots=True)
 class CellScripts:
-    """The scripts of a trial."""
-
     tune: str
     verify: str
     measure: str
@@ -90,18 +86,18 @@ class CellScripts:
     profile: str
 
 
-def stack_scripts(array: Array, disks: Sequence[str], *, zeroed: bool, own: Path | None = None) -> StackScripts:
-    stack = view_stack(array.stack.value, disks, array.disks, zeroed=zeroed)
+def stack_scripts(stack: Stack, disks: Sequence[str], *, zeroed: bool, own: Path | None = None) -> StackScripts:
+    view = view_stack(stack.layers.value, disks, stack.disks, zeroed=zeroed)
 
     def script(phase: str) -> str:
-        return render(f"{phase}.sh", own, title=array.label, stack=stack)
+        return render(f"{phase}.sh", own, title=stack.label, stack=view)
 
-    aftermath = script("aftermath") if array.faults else ""
-    return StackScripts(stack, script("set-up"), script("tear-down"), script("activate"), aftermath)
+    aftermath = script("aftermath") if stack.faults else ""
+    return StackScripts(view, script("set-up"), script("tear-down"), script("activate"), aftermath)
 
 
 def cell_scripts(cell: Cell, stack: StackView, own: Path | None = None, monitor: int | str = OFF) -> CellScripts:
-    tunables, place = tunables_of(cell.tune.value, stack), place_of(cell, stack)
+    tunables, place, work = tunables_of(cell.tune.value, stack), place_of(cell, stack), cell.workload.value
     values = {
         "stack": stack,
         "tunables": tunables,
@@ -111,48 +107,35 @@ def cell_scripts(cell: Cell, stack: StackView, own: Path | None = None, monitor:
         "memory": MEMORY,
         "recorded_of_memory": memory_settings_to_record(tunables),
         "governor": next((tunable.value for tunable in tunables if tunable.way == "governor"), None) or "-",
-        "work": cell.workload.value,
-        "faults": cell.array.faults,
-        "samples": interval(monitor, cell.workload.value),
+        "work": work,
+        "faults": cell.stack.faults,
+        "samples": interval(monitor, work),
         "files": place.files,
-        "window": cell.workload.value.window(place.span),
-        "lay_out": _lay_out(cell, place, own),
+        "window": work.window(place.span),
+        # The job that lays out files before the measurement; empty if no file is needed.
+        "lay_out": _job("lay-out.fio", cell.workload, place, 1, own, {}) if place.files and not work.new else "",
     }
 
     def script(phase: str) -> str:
         return render(f"{phase}.sh", own, title=cell.name, **values)
 
     samples = script("samples") if values["samples"] else ""
-    course = script("profile") if cell.workload.value.profile else ""
+    course = script("profile") if work.profile else ""
     return CellScripts(script("tune"), script("verify"), script("measure"), samples, course)
 
 
 def job(cell: Cell, stack: StackView, seed: int, own: Path | None = None) -> str:
     workload, place = cell.workload, place_of(cell, stack)
-    return _job("job.fio", workload, place, seed, own, BEGINS if cell.array.faults else {})
+    return _job("job.fio", workload, place, seed, own, BEGINS if cell.stack.faults else {})
 
 
 def place_of(cell: Cell, stack: StackView) -> Place:
-    if stack.directory is None or cell.files is None:
+    directory, made = stack.directory, cell.files
+    if directory is None or made is None:
         return Place(stack.tops, span=cell.span)
-    return Place(
-        span=cell.span,
-        files=Files(
-            directory=stack.directory,
-            whole=f"{stack.directory}/{cell.files.name}.whole",
-            each=cell.files.each,
-            count=cell.files.count,
-            span=cell.files.span,
-            single_use=not cell.leaves_files,
-        ),
-    )
-
-
-def _lay_out(cell: Cell, place: Place, own: Path | None) -> str:
-    """Return the job that lays out files before the measurement; empty if no file is needed."""
-    if place.files is None or cell.workload.value.new:
-        return ""
-    return _job("lay-out.fio", cell.workload, place, 1, own, {})
+    marker = f"{directory}/{made.name}.whole"
+    files = Files(directory, marker, made.each, made.count, made.span, single_use=not cell.leaves_files)
+    return Place(span=cell.span, files=files)
 
 
 def workload_job(workload: Variant[Workload], place: Place, seed: int, own: Path | None = None) -> str:
@@ -171,16 +154,16 @@ def trial_seed(seed: int, cell: str, round_number: int) -> int:
     return int.from_bytes(hashlib.blake2b(f"{seed}/{cell}/{round_number}".encode(), digest_size=4).digest(), "big") >> 1
 
 
-def files_of(array: StackScripts, cell: CellScripts) -> dict[str, str]:
+def files_of(stack: StackScripts, cell: CellScripts) -> dict[str, str]:
     """Return the scripts of a cell's folder by file name. Those without a number run only on some occasions."""
     return {
-        "1-set-up.sh": array.set_up,
+        "1-set-up.sh": stack.set_up,
         "2-tune.sh": cell.tune,
         "3-verify.sh": cell.verify,
         "4-measure.sh": cell.measure,
-        "5-tear-down.sh": array.tear_down,
-        "activate.sh": array.activate,
-        **({"aftermath.sh": array.aftermath} if array.aftermath else {}),
+        "5-tear-down.sh": stack.tear_down,
+        "activate.sh": stack.activate,
+        **({"aftermath.sh": stack.aftermath} if stack.aftermath else {}),
         **({"samples.sh": cell.samples} if cell.samples else {}),
         **({"profile.sh": cell.profile} if cell.profile else {}),
     }
@@ -193,7 +176,9 @@ _JOBS_PER_FILE = 1000
 
 
 def explain_missing_fio() -> str:
-    return "" if shutil.which("fio") else "fio is not installed here, so jobs are checked only when they run"
+    if shutil.which("fio"):
+        return ""
+    return "fio is not installed here, so jobs are checked only when they run; to check them before: apt install fio"
 
 
 def find_rejected(jobs: Mapping[str, str]) -> dict[str, str]:
@@ -201,25 +186,21 @@ def find_rejected(jobs: Mapping[str, str]) -> dict[str, str]:
     found: dict[str, str] = {}
     keys = list(jobs)
     for at in range(0, len(keys), _JOBS_PER_FILE):
-        found |= _find_rejected_in_file({key: jobs[key] for key in keys[at : at + _JOBS_PER_FILE]})
-    return found
-
-
-def _find_rejected_in_file(jobs: dict[str, str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    while jobs:
-        culprit, message = _find_first_rejected(jobs)
-        if culprit is None:
-            break
-        found[culprit] = message
-        del jobs[culprit]
+        in_file = {key: jobs[key] for key in keys[at : at + _JOBS_PER_FILE]}
+        while in_file:
+            culprit, message = _find_first_rejected(in_file)
+            if culprit is None:
+                break
+            found[culprit] = message
+            del in_file[culprit]
     return found
 
 
 def _find_first_rejected(jobs: Mapping[str, str]) -> tuple[str | None, str]:
     """Return the first job of a file that fio rejects (it stops there)."""
     # Standard input, because a file would remain if this process is killed.
-    result = run(["fio", "--parse-only", "-"], stdin="".join(_named(job, key) for key, job in jobs.items()))
+    named = "".join(job.replace("[trial]", f"[{key}]") for key, job in jobs.items())
+    result = run(["fio", "--parse-only", "-"], stdin=named)
     if result.returncode == 0:
         return None, ""
     output = result.stdout + result.stderr
@@ -236,7 +217,3 @@ def _parse_errors(output: str) -> str:
     if valid and len(errors) == 1:
         errors[0] += f"; valid values: {', '.join(valid)}"
     return "\n".join(errors)
-
-
-def _named(job: str, key: str) -> str:
-    return job.replace("[trial]", f"[{key}]")

@@ -14,7 +14,7 @@ from jinja2.meta import find_referenced_templates
 
 from runner.base.errors import BadInput
 from runner.base.files import shipped
-from runner.hosts import identity
+from runner.hosts import label
 
 SHIPPED = shipped("templates")
 
@@ -60,23 +60,18 @@ def _cached_environment(own: Path | None, finalize: Any) -> Environment:
 
 def effective_templates(own: Path | None) -> dict[str, str]:
     """Return the text of every template by its path. The user's own templates replace shipped ones or are added."""
-    return {
-        str(path.relative_to(folder)): path.read_text(encoding="utf-8", errors="replace")
-        for folder in (SHIPPED, own)
-        if folder
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
+    return _texts(SHIPPED) | (_texts(own) if own else {})
+
+
+def _texts(folder: Path) -> dict[str, str]:
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(path.relative_to(folder)): path.read_text(encoding="utf-8", errors="replace") for path in files}
 
 
 def unused_templates(own: Path) -> list[str]:
     """Return the user's templates that replace no shipped one and that no other template of the user includes."""
-    texts = {
-        str(path.relative_to(own)): path.read_text(encoding="utf-8", errors="replace")
-        for path in sorted(own.rglob("*"))
-        if path.is_file() and path.suffix in {".sh", ".fio"}
-    }
-    names = effective_templates(None).keys()
+    texts = {name: text for name, text in _texts(own).items() if name.endswith((".sh", ".fio"))}
+    names = _texts(SHIPPED).keys()
     included = set[str | None]()
     for text in texts.values():
         with suppress(TemplateError):  # `render` reports it
@@ -110,12 +105,5 @@ def smart_script(disks: Sequence[str], own: Path | None = None) -> str:
 
 def census_script(own: Path | None = None, *, by_id: str = BY_ID) -> str:
     """Return the script that lists all facts to check before a disk is used. `by_id`: the folder of stable names."""
-    return render(
-        "disks/census.sh",
-        own,
-        title="The disks of a machine",
-        by_id=by_id,
-        label_bytes=identity.BYTES,
-        label_block=identity.BLOCK,
-        label_magic=identity.MAGIC,
-    )
+    marks = {"label_bytes": label.BYTES, "label_block": label.BLOCK, "label_magic": label.MAGIC}
+    return render("disks/census.sh", own, title="The disks of a machine", by_id=by_id, **marks)

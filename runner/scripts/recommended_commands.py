@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.layers.crypt import CryptView
@@ -16,7 +15,7 @@ from runner.layers.fs import FsView
 from runner.layers.integrity import IntegrityView
 from runner.layers.lvm import LvmView
 from runner.scripts.jinja import render
-from runner.scripts.stack import StackView, view_stack
+from runner.scripts.stack import view_stack
 from runner.scripts.tunables import Tunable, tunables_of
 
 if TYPE_CHECKING:
@@ -40,74 +39,39 @@ _ALGORITHMS_AT_BOOT = {"crc32", "crc32c", "sha1", "sha256"}
 _MARKS = {"-U": 2, "-L": 2, "-l": 2, "-q": 1, "-F": 1, "-f": 1, "--addtag": 2, "--setautoactivation": 2}
 
 
-@dataclass(frozen=True, slots=True)
-class ScriptValues:
-    """The variables of the template."""
-
-    disks: tuple[str, ...]
-    stack: StackView
-    #: One udev rule for each device with settings.
-    rules: tuple[str, ...]
-    #: Lines for systemd-tmpfiles.
-    files: tuple[str, ...]
-    #: Lines of a tuned profile, without `named`.
-    profile: tuple[str, ...]
-    #: Last lines of the profile: device, file below its folder in sysfs, value.
-    named: tuple[tuple[str, str, str], ...]
-    #: Settings until the next boot: device, file below its folder in sysfs, value.
-    settings: tuple[tuple[str, str, str], ...]
-    #: Drives, and the mode of their caches.
-    caches: tuple[tuple[str, str], ...]
-    #: Files of the whole machine, and values.
-    host: tuple[tuple[str, str], ...]
-    mounted: bool
-    #: The file in `host` that exists once for each processor.
-    governors: str
-
-
 def recommended_script(cell: Cell, own: Path | None = None) -> str:
     """Return the script of a cell. The user completes its first lines and runs it as root."""
-    disks = tuple(_DISK.format(number) for number in range(1, len(cell.array.disks.devices) + 1))
-    stack = view_stack(cell.array.stack.value, disks, cell.array.disks, zeroed=False)
+    disks = tuple(_DISK.format(number) for number in range(1, len(cell.stack.disks.devices) + 1))
+    stack = view_stack(cell.stack.layers.value, disks, cell.stack.disks, zeroed=False)
     tunables = [tunable for tunable in tunables_of(cell.tune.value, stack) if tunable.value is not None]
-    used = tuple(f"disk{_number(disk)}" for disk in stack.disks)
-    values = ScriptValues(
-        used,
-        stack,
-        tuple(_rules(tunables)),
-        tuple(_files(tunables)),
-        tuple(_profile(tunables, cell.name)),
-        tuple(_settings(filter(_by_name, tunables))),
-        tuple(_settings(one for one in tunables if one.device and one.way != "cache")),
-        tuple((one.device, str(one.value)) for one in tunables if one.way == "cache"),
-        tuple((_host_file(one), str(one.value)) for one in tunables if not one.device),
-        any(isinstance(view, FsView) for view in stack.layers),
-        _GOVERNORS,
-    )
-    text = render("recommend.sh", own, title=cell.name, paste=values, stack=stack, commands=_commands(stack.layers))
-    return _with_variables(text)
-
-
-def _settings(tunables: Iterable[Tunable]) -> Iterator[tuple[str, str, str]]:
-    for tunable in tunables:
-        yield tunable.device, tunable.file, str(tunable.value)
-
-
-def _number(disk: str) -> str:
-    match = _WORD.fullmatch(disk)
-    assert match is not None  # noqa: S101 - every name comes from `_DISK`
-    return match[1]
-
-
-def _with_variables(text: str) -> str:
-    """Replace paths of disks by variables, as words and inside the quotes of udev rules."""
+    host = [(_host_file(tunable), str(tunable.value)) for tunable in tunables if not tunable.device]
+    values = {
+        "disks": [_WORD.sub(r"disk\1", disk) for disk in stack.disks],
+        # One udev rule for each device with settings.
+        "rules": list(_rules(tunables)),
+        # Lines for systemd-tmpfiles.
+        "files": [f"w {file} - - - - {value}" for file, value in host],
+        # Lines of a tuned profile; `named` are its last ones: device, file below its folder in sysfs, value.
+        "profile": list(_profile(tunables, cell.name)),
+        "named": _settings(tunable for tunable in tunables if _by_name(tunable)),
+        # Until the next boot.
+        "settings": _settings(tunable for tunable in tunables if tunable.device and tunable.way != "cache"),
+        "caches": [(tunable.device, str(tunable.value)) for tunable in tunables if tunable.way == "cache"],
+        "host": host,
+        "mounted": any(isinstance(view, FsView) for view in stack.layers),
+        # The file in `host` that exists once for each processor.
+        "governors": _GOVERNORS,
+    }
+    commands = [(layer, _commands_of(layer)) for layer in stack.layers]
+    text = render("recommend.sh", own, title=cell.name, paste=values, stack=stack, commands=commands)
+    # Paths of disks become variables, as words and inside the quotes of udev rules.
     text = _WORD.sub(r'"$disk\1"', text)
     text = _IN_RULE.sub(r"""'"${disk\1#/dev/}"'""", text)
     return _FOLDER.sub('"$mount_point"', text)
 
 
-def _commands(layers: tuple[View, ...]) -> tuple[tuple[View, tuple[tuple[str, ...], ...]], ...]:
-    return tuple((layer, _commands_of(layer)) for layer in layers)
+def _settings(tunables: Iterable[Tunable]) -> list[tuple[str, str, str]]:
+    return [(tunable.device, tunable.file, str(tunable.value)) for tunable in tunables]
 
 
 def _commands_of(layer: View) -> tuple[tuple[str, ...], ...]:
@@ -123,7 +87,9 @@ def _commands_of(layer: View) -> tuple[tuple[str, ...], ...]:
         plain = ("--hash=sha256", "--verify-passphrase") if layer.format == "plain" else ()
         return (format_options, (*layer.open_options, *plain), _crypttab_options(layer))
     if isinstance(layer, IntegrityView):
-        return (layer.format_options, _integritytab_options(layer))
+        # Options for opening at boot; none unless every version of systemd supports them.
+        at_boot = layer.mode == "journal" and layer.algorithm in _ALGORITHMS_AT_BOOT
+        return (layer.format_options, (f"integrity-algorithm={layer.algorithm}",) if at_boot else ())
     return ()
 
 
@@ -135,20 +101,8 @@ def _crypttab_options(layer: CryptView) -> tuple[str, ...]:
         return (",".join(("luks", *asked)),)
     if "," in layer.cipher:
         return ()
-    how = (
-        "plain",
-        f"cipher={layer.cipher}",
-        f"size={layer.key_size}",
-        "hash=sha256",
-        f"sector-size={layer.sector_size}",
-    )
-    return (",".join((*how, *asked)),)
-
-
-def _integritytab_options(layer: IntegrityView) -> tuple[str, ...]:
-    """Return the options for opening at boot; empty unless every version of systemd supports them."""
-    supported = layer.mode == "journal" and layer.algorithm in _ALGORITHMS_AT_BOOT
-    return (f"integrity-algorithm={layer.algorithm}",) if supported else ()
+    cipher = ("plain", f"cipher={layer.cipher}", f"size={layer.key_size}", "hash=sha256")
+    return (",".join((*cipher, f"sector-size={layer.sector_size}", *asked)),)
 
 
 def _without_marks(command: tuple[str, ...]) -> tuple[str, ...]:
@@ -183,23 +137,14 @@ def _rules(tunables: list[Tunable]) -> Iterator[str]:
 
 
 def _rule_action(tunable: Tunable) -> str:
-    """Return the action that sets a tunable. A cache is switched at the drive, so that the kernel's view stays true.
-
-    The switch makes the kernel reset other settings of the drive, so it must come before any ATTR. An IMPORT runs while
-    the line is matched; a RUN would come last.
-    """
+    # A cache is switched at the drive, so that the kernel's view stays true. The switch makes the kernel reset other
+    # settings of the drive, so it must come before any ATTR: an IMPORT runs while the line is matched, a RUN later.
     if tunable.way == "cache":
         there = "/sys%p/device/scsi_disk/*/cache_type /sys%p/cache_type"
         value = tunable.value
         already = f"grep -qsx {str(value).replace(' ', '.')} {there}"  # or every change would reset the rest
         return f"""IMPORT{{program}}="/bin/sh -c '{already} || echo {value} | tee {there} >/dev/null 2>&1; true'\""""
     return f'ATTR{{{tunable.file}}}="{tunable.value}"'
-
-
-def _files(tunables: list[Tunable]) -> Iterator[str]:
-    for tunable in tunables:
-        if not tunable.device:
-            yield f"w {_host_file(tunable)} - - - - {tunable.value}"
 
 
 def _profile(tunables: list[Tunable], name: str) -> Iterator[str]:
@@ -233,12 +178,8 @@ def _by_name(tunable: Tunable) -> bool:
 
     The cache of a drive is left to udev: tuned would switch it each time, which resets the other settings.
     """
-    return (
-        bool(tunable.device)
-        and tunable.way != "cache"
-        and tunable.file not in _OF_TUNED
-        and _PLAIN.fullmatch(str(tunable.value)) is not None
-    )
+    writable = tunable.way != "cache" and tunable.file not in _OF_TUNED
+    return bool(tunable.device and writable and _PLAIN.fullmatch(str(tunable.value)))
 
 
 def _host_sections(tunables: list[Tunable]) -> Iterator[str]:
@@ -249,16 +190,12 @@ def _host_sections(tunables: list[Tunable]) -> Iterator[str]:
     groups: dict[str, list[str]] = {}
     for tunable in tunables:
         if tunable.file.startswith("/proc/sys/"):
-            groups.setdefault("sysctl", []).append(f"{_sysctl(tunable.file)}={tunable.value}")
+            key = tunable.file.removeprefix("/proc/sys/").replace("/", ".")
+            groups.setdefault("sysctl", []).append(f"{key}={tunable.value}")
         elif not tunable.device:
             groups.setdefault("sysfs", []).append(f"{_host_file(tunable)}={tunable.value}")
     if any(map(_by_name, tunables)):
-        groups.setdefault("sysfs", []).append(
-            "# These names of devices may change at the next boot. The udev rules use stable names."
-        )
+        warning = "# These names of devices may change at the next boot. The udev rules use stable names."
+        groups.setdefault("sysfs", []).append(warning)
     for group, lines in sorted(groups.items(), key=lambda item: item[0] == "sysfs"):
         yield from (f"[{group}]", *lines)
-
-
-def _sysctl(file: str) -> str:
-    return file.removeprefix("/proc/sys/").replace("/", ".")

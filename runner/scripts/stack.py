@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from runner.layers.base import BuildContext, View, tops
 from runner.layers.fs import FsView
-from runner.space.layouts import Stack, axis_names, levels
+from runner.space.layouts import Layers, axis_names, levels
 
 if TYPE_CHECKING:
     from runner.layers.geometry import Below
@@ -58,7 +58,7 @@ class StackView:
         return tuple(dict.fromkeys((*self.tops, *made, *self.disks)))
 
 
-def view_stack(stack: Stack, disks: Sequence[str], below: Below, *, zeroed: bool) -> StackView:
+def view_stack(stack: Layers, disks: Sequence[str], below: Below, *, zeroed: bool) -> StackView:
     """Put a stack on disks. `zeroed`: the disks are known to read as zeros, so md can skip the first resync."""
     devices, layers = tuple(disks), list[View]()
     names = {disk: f"disk{number}" for number, disk in enumerate(disks)}
@@ -68,10 +68,8 @@ def view_stack(stack: Stack, disks: Sequence[str], below: Below, *, zeroed: bool
     for depth, (layer, ground) in enumerate(levels(stack, below)):
         made = _with_names(layer.views(BuildContext(devices, ground, depth, zeroed, bay, prefix)), axes[depth])
         for view in made:
-            names = {
-                **dict(zip(view.tops, view.names, strict=False)),
-                **names,
-            }  # a layer that passes devices on keeps their names
+            # A layer that passes devices on keeps their names.
+            names = dict(zip(view.tops, view.names, strict=False)) | names
         devices = tops(made) or devices  # a file system leaves no device
         layers += made
         zeroed = zeroed and layer.keeps_zeros

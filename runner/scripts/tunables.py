@@ -18,14 +18,8 @@ if TYPE_CHECKING:
 #: Read with every trial: they explain surprises later. Each costs about 0.2 ms on an emulated processor, so only
 #: settings that differ between machines or are often changed are here.
 ALWAYS_OF_DISKS = (
-    "queue/scheduler",
-    "queue/nr_requests",
-    "queue/max_sectors_kb",
-    "queue/rotational",
-    "queue/write_cache",
-    "queue/read_ahead_kb",
-    "queue/wbt_lat_usec",
-    "device/queue_depth",
+    *("queue/scheduler", "queue/nr_requests", "queue/max_sectors_kb", "queue/rotational"),
+    *("queue/write_cache", "queue/read_ahead_kb", "queue/wbt_lat_usec", "device/queue_depth"),
 )
 ALWAYS_OF_TOP = ("queue/read_ahead_kb", "queue/logical_block_size", "size")
 ALWAYS_OF_OTHERS = ("queue/read_ahead_kb",)
@@ -60,24 +54,17 @@ class Tunable:
 
     @property
     def words(self) -> tuple[str, ...]:
-        where = {
-            "scheduler": (self.device,),
-            "cache": (self.device,),
-            "requests": (self.device,),
-            "host": (self.file,),
-            "governor": (),
-        }.get(self.way, (self.device, self.file))
+        known = {**dict.fromkeys(_FIRST, (self.device,)), "host": (self.file,), "governor": ()}
+        where = known.get(self.way, (self.device, self.file))
         return where if self.value is None else (*where, self.value)
 
     @property
     def expects(self) -> tuple[Expectation, ...]:
-        found = (Expectation(self.setting, self.file, self.value, asked=self.value is None),)
-        if self.way != "cache":
-            return found
-        return (
-            *found,
-            Expectation(f"{self.setting}.kernel", "queue/write_cache", self.value, asked=self.value is None),
-        )
+        files = {self.setting: self.file}
+        if self.way == "cache":
+            files[f"{self.setting}.kernel"] = "queue/write_cache"
+        asked = self.value is None
+        return tuple(Expectation(setting, file, self.value, asked=asked) for setting, file in files.items())
 
 
 def tunables_of(tune: Tune, stack: StackView) -> tuple[Tunable, ...]:
@@ -88,7 +75,8 @@ def tunables_of(tune: Tune, stack: StackView) -> tuple[Tunable, ...]:
 
 def _tunables_of_key(name: str, value: int | str, stack: StackView) -> Iterator[Tunable]:
     key = split(name)[1]
-    text = None if value == "default" else _text(key, value)
+    in_kib = key in IN_KIB and isinstance(value, int)
+    text = None if value == "default" else str(int(value) // 1024) if in_kib else str(value)
     if key == "cpu_governor":
         yield Tunable(name, "", "", text, "governor")
     elif key.startswith("vm."):
@@ -101,32 +89,21 @@ def _tunables_of_key(name: str, value: int | str, stack: StackView) -> Iterator[
             raise ValueError(f"the stack has no device for {name}")
         for device in devices:
             setting = name if len(devices) == 1 else f"{stack.names[device]}.{key}"
-            yield _tunable(setting, key, device, text, stack)
+            file, way = _file_and_way(key, is_disk=device in stack.disks)
+            yield Tunable(setting, device, file, text, way)
 
 
-def _text(key: str, value: int | str) -> str:
-    return str(value // 1024) if key in IN_KIB and isinstance(value, int) else str(value)
-
-
-def _tunable(name: str, key: str, device: str, text: str | None, stack: StackView) -> Tunable:
+def _file_and_way(key: str, *, is_disk: bool) -> tuple[str, str]:
+    """Return the file of a tunable in the device's folder of sysfs, and how it is set."""
     if key.startswith("sysfs."):
-        return Tunable(name, device, key.removeprefix("sysfs."), text, "own")
-    if key == "scheduler":
-        return Tunable(name, device, "queue/scheduler", text, "scheduler")
-    if key == "nr_requests":
-        return Tunable(name, device, "queue/nr_requests", text, "requests")
-    if key == "write_cache" and device in stack.disks:
-        return Tunable(name, device, "cache_type", text, "cache")
+        return key.removeprefix("sysfs."), "own"
+    if key == "write_cache" and is_disk:
+        return "cache_type", "cache"
     if key in OF_PARITY | OF_REDUNDANT:
-        return Tunable(name, device, f"md/{key}", text)
-    if key.startswith("iosched."):
-        return Tunable(name, device, f"queue/iosched/{key.removeprefix('iosched.')}", text)
-    return Tunable(
-        name,
-        device,
-        {"readahead": "queue/read_ahead_kb", "ncq_depth": "device/queue_depth"}.get(key, f"queue/{key}"),
-        text,
-    )
+        return f"md/{key}", ""
+    files = {"readahead": "queue/read_ahead_kb", "ncq_depth": "device/queue_depth"}
+    ways = {"scheduler": "scheduler", "nr_requests": "requests"}
+    return files.get(key, f"queue/{key.replace('.', '/')}"), ways.get(key, "")
 
 
 def _devices(name: str, stack: StackView) -> tuple[str, ...]:
@@ -192,10 +169,8 @@ def inspections(stack: StackView, tunables: tuple[Tunable, ...]) -> tuple[Inspec
 def _always_of(layer: View) -> tuple[str, ...]:
     if not isinstance(layer, MdView):
         return ()
-    return (
-        *(ALWAYS_OF_PARITY if layer.level in STRIPE_CACHED else ()),
-        *(ALWAYS_OF_REDUNDANT if layer.redundant else ()),
-    )
+    parity = ALWAYS_OF_PARITY if layer.level in STRIPE_CACHED else ()
+    return (*parity, *(ALWAYS_OF_REDUNDANT if layer.redundant else ()))
 
 
 def _inspection(

@@ -12,27 +12,25 @@ from typing import TYPE_CHECKING
 from runner.base.errors import BadInput
 from runner.engine.trial import assumes_zeros
 from runner.hosts import HOSTS_FILE
-from runner.hosts.checks import check_disks
-from runner.hosts.disk_ledger import clear_controller, night_of, own_marks, state_dir
+from runner.hosts.checks import check_disks, query_health, take_census
+from runner.hosts.disk_ledger import WriteBudget, clear_controller, night_of, own_marks, read_write_counters, state_dir
 from runner.hosts.exclusive import DisksRefused, report_active_run
 from runner.hosts.lease import Lease, confirm_losses, lease_disks
-from runner.hosts.listing import query_health, take_census
-from runner.hosts.operations import LOCAL
+from runner.hosts.operations import LOCAL, RemoteOperations
 from runner.hosts.recovery import clean
 from runner.hosts.vfio import check_controller, detach_controllers
-from runner.hosts.write_budget import WriteBudget
-from runner.language.hints import did_you_mean
 from runner.language.hosts import Needs
+from runner.language.suggestions import did_you_mean
 from runner.machines import PASSTHROUGH, WITH_HOSTS
 from runner.results.disk_health import keep_first_health
-from runner.results.record import DiskFacts
+from runner.results.environment import DiskFacts
 from runner.scripts.jinja import census_script, smart_script
 from runner.scripts.stack import view_stack
 from runner.session.host_connection import connect_host, open_connection
 from runner.space.declared_files import load_lab, matched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from runner.hosts.agent.client import AgentClient
     from runner.hosts.agent.connection import Connection
@@ -46,7 +44,6 @@ if TYPE_CHECKING:
     from runner.session.host_connection import HostConnection
     from runner.session.request import Request
     from runner.space.declared_files import Match
-    from runner.space.space import Array
 
 
 def passthrough_machine(place: str) -> str:
@@ -59,7 +56,7 @@ def passthrough_machine(place: str) -> str:
 
 
 def check_zeroed(request: Request, place: Machine) -> None:
-    labels = [array.label for array in request.arrays() if not place.zeroed and assumes_zeros(array)]
+    labels = [stack.label for stack in request.stacks() if not place.zeroed and assumes_zeros(stack)]
     if labels:
         raise BadInput(
             f"sync: assume-clean needs zeroed disks, and the disks of {place.name} may hold data",
@@ -74,16 +71,11 @@ class RunDisks:
     leased: tuple[LeasedDisk, ...] = ()
     write_budget: WriteBudget | None = None
     facts: tuple[DiskFacts, ...] = ()
-    #: The health before the run.
     health: tuple[Health, ...] = ()
     host: HostConnection | None = None
     give_back: Callable[[], object] = lambda: None
     #: Why disks could not be returned, one line each.
     unreturned: list[str] = field(default_factory=list)
-
-    @property
-    def by_path(self) -> Mapping[str, LeasedDisk]:
-        return dict(zip(self.paths, self.leased, strict=False))
 
     @property
     def agent(self) -> AgentClient | None:
@@ -124,14 +116,20 @@ def lease_run_disks(
         unreturned.append(line)
         trouble(line)
 
+    def marks(disks: Sequence[LeasedDisk]) -> frozenset[str]:
+        paths = inside or host.paths(disks)
+        stacks = (view_stack(stack.layers.value, paths, stack.disks, zeroed=False) for stack in request.stacks())
+        return frozenset(mark for stack in stacks for mark in stack.marks)
+
+    now = partial(datetime.now, UTC)
     with connect_host(found.reach, _connection_for(found.reach, place), run, notice) as host, ExitStack() as stack:
         # A killed process of this run may have left stacks on these disks.
-        counted = host.boot_id, night_of(_now())
+        counted = host.boot_id, night_of(now())
         for disk in clean(state, host.take_census, host.operations, reach=found.reach, only=run, counted=counted):
             notice(f"{disk.disk}: {disk.refusal or 'removed what an earlier process of this run left on it'}")
         lease = Lease(
             *(run, request.space.matrix.name, folder.path, state, frozenset({*destroy, *found.standing})),
-            marks=lambda disks: _marks(request.arrays(), inside or host.paths(disks)),
+            marks=marks,
             inside=inside,
             boot=host.boot_id,
             operations=host.operations,
@@ -139,7 +137,7 @@ def lease_run_disks(
             shares_nothing=found.apart,
         )
         claims = _claims(found, request.space.matrix, place)
-        leased = stack.enter_context(lease_disks(claims, host.take_census, lease, _now, notice, keep))
+        leased = stack.enter_context(lease_disks(claims, host.take_census, lease, now, notice, keep))
         for one in () if inside else leased:
             one.release()
         disks = _describe_lease(leased, host, lease, request, folder)
@@ -166,12 +164,27 @@ def _describe_lease(
     leased: tuple[LeasedDisk, ...], host: HostConnection, lease: Lease, request: Request, folder: RunFolder
 ) -> RunDisks:
     by_identity = {one.node.identity: one.declared for one in leased}
-    counters, limit = partial(host.read_write_counters, leased), partial(host.limit_writes, leased)
-    write_budget = WriteBudget(lease.run, lease.state, by_identity, counters, _now, lease.boot, limit)
+    counters, now = partial(read_write_counters, leased), partial(datetime.now, UTC)
+    write_budget = WriteBudget(lease.run, lease.state, by_identity, counters, now, lease.boot)
+    if isinstance(remote := host.operations, RemoteOperations):
+        nodes = [one.node for one in leased]
+        limit = partial(remote.limit_writes, nodes)  # by the agent, while the connection is down
+        write_budget = replace(write_budget, read=partial(remote.read_write_counters, nodes), limit=limit)
     smart, facts = _query_health(leased, host.connection), []
     for one, disk in zip(leased, request.space.matrix.every_disk(), strict=True):
         passed_through = f"{disk.bus}, {'with its controller' if one.controller else 'passed through'}"
-        facts.append(_facts(one, smart.get(one.declared.id), passed_through if lease.inside else "its own"))
+        node, own = one.node, smart.get(one.declared.id)
+        # SMART comes first: the kernel shortens names.
+        model, firmware = (own.model, own.firmware) if own else ("", "")
+        facts.append(
+            DiskFacts(
+                size=node.size,
+                bus=passed_through if lease.inside else "its own",
+                model=model or node.model,
+                serial=node.serial or node.wwn,
+                firmware=firmware or node.firmware,
+            )
+        )
     health = keep_first_health(folder.manifest.health, smart)
     return RunDisks(() if lease.inside else host.paths(leased), leased, write_budget, tuple(facts), health, host)
 
@@ -181,34 +194,13 @@ def _query_health(leased: Sequence[LeasedDisk], connection: Connection | None) -
     return {one.declared.id: found[one.node.path] for one in leased if one.node.path in found}
 
 
-def _facts(one: LeasedDisk, smart: Smart | None, bus: str) -> DiskFacts:
-    """Describe a physical disk for the manifest. SMART comes first: the kernel shortens names."""
-    node = one.node
-    return DiskFacts(
-        size=node.size,
-        bus=bus,
-        model=(smart.model if smart else "") or node.model,
-        serial=node.serial or node.wwn,
-        firmware=(smart.firmware if smart else "") or node.firmware,
-    )
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
-def _marks(arrays: Iterable[Array], disks: tuple[str, ...]) -> frozenset[str]:
-    stacks = (view_stack(array.stack.value, disks, array.disks, zeroed=False) for array in arrays)
-    return frozenset(mark for stack in stacks for mark in stack.marks)
-
-
 def match_disks(matrix: Matrix, file: Path | None, place: Where) -> Match:
     """Return physical disks that meet `needs:`; without `needs:`, as many disks as the matrix declares."""
     path = file or HOSTS_FILE
     if not path.exists():
         raise BadInput(
             f"there is no {path}, so no physical disk may be used",
-            resolution="list the disks there that may be used: `matrix help physical-disks` has an example, `matrix disks` shows all",
+            resolution="list the disks that may be used there; `matrix help physical-disks` has an example",
         )
     declared = matrix.every_disk()
     needs = matrix.needs or Needs.model_validate({"disks": {"count": len(declared)}})

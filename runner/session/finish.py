@@ -38,9 +38,7 @@ class Ending:
     files: tuple[Path, ...]
     planned: int
     exit: Exit
-    #: Whether all trials are done.
     finished: bool = True
-    #: Published figures beside the measured ones.
     comparisons: Sequence[ComparedFigure] = ()
 
     @property

@@ -12,19 +12,18 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.base.errors import HarnessBroken
-from runner.hosts.agent import connection
+from runner.hosts.agent import sudo
 from runner.hosts.agent.client import AgentClient
 from runner.hosts.agent.connection import connection_to
+from runner.hosts.checks import take_census
 from runner.hosts.identity import require_lasting_identity
-from runner.hosts.listing import take_census
 from runner.hosts.operations import LOCAL, RemoteOperations
-from runner.hosts.write_budget import read_write_counters
 from runner.machines.shell import guard
 from runner.scripts.jinja import census_script
 from runner.session.host_facts import boot_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from runner.hosts.agent.connection import Connection
     from runner.hosts.exclusive import LeasedDisk
@@ -50,15 +49,6 @@ class HostConnection:
     def boot_id(self) -> str:
         return self.agent.boot_id if self.agent else boot_id()
 
-    def read_write_counters(self, disks: Sequence[LeasedDisk]) -> dict[str, int]:
-        if isinstance(self.operations, RemoteOperations):
-            return self.operations.read_write_counters(disks)
-        return read_write_counters(disks)
-
-    def limit_writes(self, disks: Sequence[LeasedDisk], most: Mapping[str, int]) -> bool:
-        """Let the agent enforce a write limit for each disk while the connection is down."""
-        return self.operations.limit_writes(disks, most) if isinstance(self.operations, RemoteOperations) else True
-
     def paths(self, disks: Sequence[LeasedDisk]) -> tuple[str, ...]:
         """Return the paths of disks for scripts. Paths are cached: a leased disk keeps its path."""
         if not self.path_cache:
@@ -82,10 +72,10 @@ def open_connection(reach: str) -> Connection | None:
     """Return the connection to an ssh host, or to root by sudo; None if this process is root or sudo is missing."""
     if reach != "local":
         return connection_to(reach.removeprefix("ssh:"))
-    if os.geteuid() == 0 or not connection.is_installed():
+    if os.geteuid() == 0 or not sudo.is_installed():
         return None
     try:
-        return connection.sudo_connection()
+        return sudo.sudo_connection()
     except HarnessBroken as error:
         click.echo(f"continuing without root: {error.brief}; {error.resolution}", err=True)
         return None

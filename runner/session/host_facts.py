@@ -14,20 +14,15 @@ from runner.base.process import run
 from runner.machines.requirements import processor_name
 
 if TYPE_CHECKING:
-    from runner.results.record import Host, Revision
+    from runner.results.environment import Host, Revision
 
 _CPU = Path("/sys/devices/system/cpu")
-#: Programs that affect results, with the option that prints their version.
-_PROGRAMS = {
-    "qemu": ("qemu-system-x86_64", "--version"),
-    "nbdkit": ("nbdkit", "--version"),
-    "fio": ("fio", "--version"),
-}
+#: Programs that affect results.
+_PROGRAMS = {"qemu": "qemu-system-x86_64", "nbdkit": "nbdkit", "fio": "fio"}
 #: Seconds. A git that asks for a password, or a slow network file system, must not delay a run.
 _TIMEOUT = 10
 
 
-#: Prints one fact per line.
 FACTS_SCRIPT = """\
 export LC_ALL=C
 shopt -s nullglob
@@ -61,7 +56,7 @@ def kernel_release(ssh: str) -> str:
 def query_facts(ssh: str) -> Host:
     if not ssh:
         return host_facts()
-    from runner.results.record import Host
+    from runner.results.environment import Host
 
     facts = dict(line.partition(" ")[::2] for line in _query(ssh, FACTS_SCRIPT).splitlines())
     known = {name: text for name, text in facts.items() if name in Host.model_fields}
@@ -80,12 +75,12 @@ def _query(ssh: str, script: str) -> str:
 
 
 def program_versions() -> dict[str, str]:
-    programs = {name: text for name, argv in _PROGRAMS.items() if (text := _first_line(*argv))}
+    programs = {name: text for name, program in _PROGRAMS.items() if (text := _first_line(program, "--version"))}
     return {"python": platform.python_version(), **programs}
 
 
 def host_facts() -> Host:
-    from runner.results.record import Host
+    from runner.results.environment import Host
 
     system = ""
     with suppress(OSError):
@@ -107,7 +102,7 @@ def host_facts() -> Host:
 
 
 def revision(folder: Path) -> Revision | None:
-    from runner.results.record import Revision
+    from runner.results.environment import Revision
 
     commit = _first_line("git", "-C", str(folder), "rev-parse", "HEAD")
     if not commit:
@@ -118,7 +113,6 @@ def revision(folder: Path) -> Revision | None:
 
 
 def _first_line(*argv: str) -> str:
-    """Return the first line of a program's output; empty if the program is missing, fails or is slow."""
     try:
         result = run(argv, timeout=_TIMEOUT)
     except HarnessBroken:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 from runner.analysis.axes import grouped
 from runner.base.errors import BadInput
 from runner.base.process import run
-from runner.engine.scheduler import Plan
+from runner.engine.order import Plan
 from runner.guidelines.verdicts import undecidable_guidelines
-from runner.language.hints import did_you_mean
 from runner.language.matrix import is_path
+from runner.language.suggestions import did_you_mean
 from runner.language.yaml_source import Flaw
 from runner.machines import machine
 from runner.machines.base import MachineOptions
+from runner.machines.requirements import describe
 from runner.results.record import CellRow
 from runner.scripts.cell import (
     Files,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from runner.machines.base import Machine, RigSpec
     from runner.space.load import Declared
     from runner.space.select import Selection, Shard
-    from runner.space.space import Array, Space
+    from runner.space.space import Space, Stack
     from runner.space.variants import Variant
 
 #: With more cells, the check for undecidable guidelines would take seconds, so it is skipped.
@@ -61,15 +62,14 @@ class Request:
     def space(self) -> Space:
         return self.declared.space
 
-    def arrays(self) -> Iterator[Array]:
-        return (array for array in self.space.arrays if next(self.selection.cells_of(array), None))
+    def stacks(self) -> Iterator[Stack]:
+        return (stack for stack in self.space.stacks if next(self.selection.cells_of(stack), None))
 
 
 @dataclass(frozen=True)
 class Checks:
     #: The machine that must boot the kernel images.
     place: str
-    #: The folder of the user's templates.
     own: Path | None = None
 
     def __call__(self, space: Space) -> Iterator[Flaw]:
@@ -158,10 +158,10 @@ def check_templates(request: Request, own: Path | None) -> None:
         return
     matrix = request.space.matrix
     disks = [f"/dev/disk/by-id/matrix-{number}" for number in range(len(matrix.every_disk()))]
-    for array in {dict(array.coords)["layout"]: array for array in request.arrays()}.values():
-        cell = next(request.selection.cells_of(array))
+    for stack in {dict(stack.coords)["layout"]: stack for stack in request.stacks()}.values():
+        cell = next(request.selection.cells_of(stack))
         # Scripts for disks that may hold data have more steps.
-        scripts = stack_scripts(array, disks, zeroed=False, own=own)
+        scripts = stack_scripts(stack, disks, zeroed=False, own=own)
         for name, text in files_of(scripts, cell_scripts(cell, scripts.stack, own, matrix.monitor)).items():
             result = run(["bash", "-n"], stdin=text)
             if result.returncode:
@@ -187,8 +187,9 @@ def check_names(own: Path | None) -> None:
 def check_machine(place: Machine, specs: Iterable[RigSpec]) -> None:
     refusals = list(dict.fromkeys(refusal for spec in specs for refusal in place.refusals(spec)))
     if refusals:
+        lines, commands = describe(refusals, also=("fio",) if explain_missing_fio() else ())
         raise BadInput(
             f"the {place.name} machine cannot run this",
-            details="\n".join(f"- {one.message}" for one in refusals),
-            resolution="`matrix doctor` shows the needs of every machine",
+            details="\n".join(f"- {line}" for line in lines),
+            resolution="\n→ ".join([*commands, "`matrix doctor` shows the needs of every machine"]),
         )

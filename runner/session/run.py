@@ -16,7 +16,7 @@ from runner.engine.estimate import QUIET, Load, estimate, pace_of
 from runner.engine.executor import Executor
 from runner.engine.recorder import RigUp, RunContext, TrialDone
 from runner.engine.scheduler import Scheduler
-from runner.hosts.write_budget import run_within_budget
+from runner.hosts.disk_ledger import run_within_budget
 from runner.machines import Where, machine, sweep
 from runner.machines.base import MachineOptions
 from runner.results.disk_health import describe_missing_health
@@ -26,19 +26,12 @@ from runner.results.run_folder import runs
 from runner.results.store_sync import Feed
 from runner.results.store_tables import address_of, is_named
 from runner.scripts.cell import explain_missing_fio
-from runner.session.disk_lease import (
-    RunDisks,
-    check_destroy,
-    check_zeroed,
-    lease_run_disks,
-    match_disks,
-    passthrough_machine,
-    precheck,
-)
+from runner.session import disk_lease
+from runner.session.disk_lease import RunDisks
 from runner.session.finish import Ending, report
 from runner.session.host_facts import boot_id, kernel_release
 from runner.session.request import Checks, check_machine, check_names, check_templates, load_request
-from runner.session.run_request import RunRequest, check_kernel, choose_run, starts_new_run
+from runner.session.run_request import RunRequest, check_kernel, choose_run, run_to_continue
 from runner.space.studies import study_beside
 
 if TYPE_CHECKING:
@@ -51,7 +44,7 @@ if TYPE_CHECKING:
     from runner.machines.base import Machine, RigSpec
     from runner.results.run_folder import RunFolder
     from runner.space.select import Shard
-    from runner.space.space import Array
+    from runner.space.space import Stack
 
 Jobs = int | Literal["auto"]
 #: Facts of one start of a rig, not versions.
@@ -84,7 +77,6 @@ class RunOptions:
 class PreparedRun:
     options: RunOptions
     order: RunRequest
-    #: The number of parallel rigs.
     level: Level
     #: Why it is one although the user wants more.
     one_at_a_time: str = ""
@@ -163,7 +155,7 @@ def run(prepared: PreparedRun, observer_of: Callable[[RunRequest, int], Observer
 
 def prepare(options: RunOptions, notice: Callable[[str], None]) -> PreparedRun:
     """Check all that is known before a run exists, and remove leftovers of killed runs from this machine."""
-    place = Where(passthrough_machine(options.place.machine)) if options.passthrough else options.place
+    place = Where(disk_lease.passthrough_machine(options.place.machine)) if options.passthrough else options.place
     check_names(options.templates)
     request = load_request(options.matrix, options.only, options.shard, Checks(place.machine, options.templates))
     matrix = request.space.matrix
@@ -182,18 +174,19 @@ def prepare(options: RunOptions, notice: Callable[[str], None]) -> PreparedRun:
     order.check()
     here, specs = machine(place.machine, MachineOptions()), order.specs()
     check_machine(here, specs)
-    check_zeroed(request, here)
+    disk_lease.check_zeroed(request, here)
     for leftover in sweep(place.machine):
         notice(leftover.message)
-    match = None if here.brings_disks else match_disks(matrix, options.hosts, place)
-    check_destroy(options.destroy, match, place.machine)
+    match = None if here.brings_disks else disk_lease.match_disks(matrix, options.hosts, place)
+    disk_lease.check_destroy(options.destroy, match, place.machine)
     order = replace(order, match=match, release=kernel_release(match.ssh) if match else "")
     if match and match.ssh:
         check_machine(machine(place.machine, MachineOptions(where=match.ssh)), specs)
     choice = {"fresh": options.fresh, "retry_broken": options.retry_broken}
-    if match and starts_new_run(options.results, order.manifest(), **choice):
-        precheck(match, matrix, place.machine, options.destroy)
-    return PreparedRun(options, order, *choose_level(options.jobs, here, specs, request.arrays()))
+    if match and not run_to_continue(options.results, order.manifest(), **choice):
+        # A run that continues may have left stacks on its disks that only it may remove.
+        disk_lease.precheck(match, matrix, place.machine, options.destroy)
+    return PreparedRun(options, order, *choose_level(options.jobs, here, specs, request.stacks()))
 
 
 def _notes(this: _Run, one_at_a_time: str, choice: str) -> Iterator[str]:
@@ -220,8 +213,8 @@ def _lease_and_execute(this: _Run) -> Ending:
     with ExitStack() as stack:
         observer, order = this.observer, this.order
         if order.match:
-            show = observer.notice, observer.trouble
-            lease = lease_run_disks(order.match, order.request, order.machine, this.folder, this.options.destroy, *show)
+            work = order.match, order.request, order.machine, this.folder, this.options.destroy
+            lease = disk_lease.lease_run_disks(*work, observer.notice, observer.trouble)
             disks = this.disks = stack.enter_context(lease)
             for warning in disks.warnings(this.folder.manifest.disks):
                 observer.trouble(warning)
@@ -305,7 +298,7 @@ def _context(this: _Run, feed: Feed) -> RunContext:
         boot_id=disks.agent.boot_id if disks.agent else boot_id(),
         own_templates=order.templates,
         kernel=order.kernel,
-        leased=disks.by_path,
+        leased=dict(zip(disks.paths, disks.leased, strict=False)),
     )
 
 
@@ -341,11 +334,11 @@ def _versions(facts: Mapping[str, str]) -> dict[str, str]:
     return {name: text for name, text in facts.items() if name not in _START_FACTS and not name.startswith("matrix-")}
 
 
-def choose_level(jobs: Jobs, place: Machine, specs: Collection[RigSpec], arrays: Iterable[Array]) -> tuple[Level, str]:
+def choose_level(jobs: Jobs, place: Machine, specs: Collection[RigSpec], stacks: Iterable[Stack]) -> tuple[Level, str]:
     if jobs == 1:
         return Level.of(1), ""
     kinds = set(specs)
-    why = why_one_at_a_time(place, kinds, arrays)
+    why = why_one_at_a_time(place, kinds, stacks)
     room = min(map(place.max_rigs, kinds))
     if jobs == "auto":
         why = why or ("this host has no room for a second such machine" if room == 1 else "")

@@ -15,7 +15,8 @@ from runner.guidelines.verdicts import Steering
 from runner.machines import PASSTHROUGH, machine
 from runner.machines.base import MachineOptions
 from runner.machines.qemu.recipe import kernel_key, recipe_for
-from runner.results.record import CellRow, Digests, DiskFacts
+from runner.results.environment import Digests, DiskFacts
+from runner.results.record import CellRow
 from runner.results.run_folder import Manifest, RunFolder, create, latest, runs
 from runner.results.store_tables import without_passwords
 from runner.scripts.jinja import effective_templates
@@ -56,7 +57,7 @@ class RunRequest:
         if self.until_decided and not self.request.space.matrix.guidelines:
             raise BadInput(
                 f"--until-decided: {self.path} has no guidelines to decide",
-                resolution="add some under `guidelines:` (`matrix help write-a-guideline` has examples), or leave the option out",
+                resolution="add `guidelines:` (`matrix help write-a-guideline` has examples), or leave the option out",
             )
 
     def steering(self) -> Steering | None:
@@ -71,12 +72,13 @@ class RunRequest:
         return self.request.selection.count() * self.request.plan.repeat.max
 
     def specs(self) -> set[RigSpec]:
-        return set(specs_of(self.request.space.matrix, self.request.arrays(), self.kernel))
+        return set(specs_of(self.request.space.matrix, self.request.stacks(), self.kernel))
 
     def manifest(self) -> Manifest:
-        """Return the manifest of a new run."""
         matrix = self.request.space.matrix
-        disks = map(declared_facts, self.match.disks) if self.match else map(simulated_disk_facts, matrix.every_disk())
+        disks = map(simulated_disk_facts, matrix.every_disk())
+        if self.match:  # hosts.yaml declares the facts, which the lease compares with the disk
+            disks = map(_declared_facts, self.match.disks)
         return Manifest(
             id=token_hex(8),
             matrix=matrix.name,
@@ -97,7 +99,7 @@ class RunRequest:
             least=matrix.repeat.min,
             most=matrix.repeat.max,
             part=readable(self.request.part),
-            losses={one.label: one.losses for one in self.request.arrays() if one.losses is not None},
+            losses={one.label: one.losses for one in self.request.stacks() if one.losses is not None},
         )
 
     def texts(self) -> dict[str, Any]:
@@ -122,10 +124,7 @@ class RunRequest:
         return {name: content for name in self._kernels if name and (content := kernel_content(name)) != name}
 
     def fingerprint(self) -> str:
-        """Return a hash of the work: two requests with the same hash may continue each other's run.
-
-        `repeat:` is left out, so that a larger one adds rounds to the run.
-        """
+        """Return a hash of the work. `repeat:` is left out, so that a larger one adds rounds to the run."""
         selection = self.request.selection
         rules = [
             [sorted((axis, sorted(values)) for axis, values in rule.items()) for rule in group]
@@ -141,7 +140,7 @@ class RunRequest:
             host = [self.match.reach] if self.match.ssh else []
             work.append([self.release, *host, *map(self._disk_identity, self.match.disks)])
         if isinstance(selection, Sharded):
-            work.append(sorted(selection.arrays))
+            work.append(sorted(selection.stacks))
         return digest(work).hex()
 
     def _disk_identity(self, disk: LabDisk) -> dict[str, Any]:
@@ -150,7 +149,7 @@ class RunRequest:
         return disk.model_dump(mode="json", exclude={"wear", "vfio"}) | whole
 
 
-def declared_facts(disk: LabDisk) -> DiskFacts:
+def _declared_facts(disk: LabDisk) -> DiskFacts:
     return DiskFacts(size=disk.size, bus="its own", model=disk.kind or "", serial=disk.serial or disk.wwn or "")
 
 
@@ -183,11 +182,9 @@ def check_kernel(kernel: str | None, declared: tuple[str, ...]) -> None:
 class RunChoice:
     folder: RunFolder
     new: bool
-    #: Try broken trials again.
     retry: bool = False
     #: The repeats, if `repeat:` was changed since the run began.
     repeats: Mapping[str, Any] | None = None
-    #: Why no earlier run is continued.
     reason: str = ""
 
     def message(self, done: int) -> str:
@@ -213,7 +210,7 @@ class RunChoice:
 def choose_run(results: Path, wanted: Manifest, *, fresh: bool, retry_broken: bool) -> RunChoice:
     if retry_broken and fresh:
         raise BadInput("--fresh starts a new run, --retry-broken continues one", resolution="use one of the two")
-    if found := _run_to_continue(results, wanted, fresh=fresh, retry_broken=retry_broken):
+    if found := run_to_continue(results, wanted, fresh=fresh, retry_broken=retry_broken):
         repeats = _repeats(wanted) if _repeats(wanted) != _repeats(found.manifest) else None
         return RunChoice(found, new=False, retry=retry_broken, repeats=repeats)
     if retry_broken:
@@ -225,12 +222,7 @@ def choose_run(results: Path, wanted: Manifest, *, fresh: bool, retry_broken: bo
     return RunChoice(create(results, wanted), new=True, reason=reason)
 
 
-def starts_new_run(results: Path, wanted: Manifest, *, fresh: bool, retry_broken: bool) -> bool:
-    """Return whether a new run starts. A continued run may have left stacks on its disks that only it may remove."""
-    return _run_to_continue(results, wanted, fresh=fresh, retry_broken=retry_broken) is None
-
-
-def _run_to_continue(results: Path, wanted: Manifest, *, fresh: bool, retry_broken: bool) -> RunFolder | None:
+def run_to_continue(results: Path, wanted: Manifest, *, fresh: bool, retry_broken: bool) -> RunFolder | None:
     if fresh:
         return None
     candidates = [
@@ -272,7 +264,6 @@ def command_line(words: Iterable[str]) -> tuple[str, ...]:
 
 
 def _why_new(results: Path, wanted: Manifest) -> str:
-    """Return why the last run of this name is not continued; empty if it did other work and is finished."""
     last = latest(
         run for run in runs(results) if (run.manifest.matrix, run.manifest.machine) == (wanted.matrix, wanted.machine)
     )

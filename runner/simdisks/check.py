@@ -37,7 +37,6 @@ class Job:
     block: int
     depth: int
     random: bool
-    #: The range, as shares of the disk.
     first: float = 0.0
     last: float = 1.0
     #: Seconds from an answer to the next request, which the host takes.
@@ -92,7 +91,6 @@ def predict_rate(
     return Rate(counted / lasted, counted * job.block / lasted)
 
 
-#: The deviation from the physics that a correct model may have.
 TOLERANCE = 0.03
 LARGE, SMALL = 256 * 1024, 4096
 DEADLINE = 10.0
@@ -129,12 +127,10 @@ class ProbeResult:
 
     @property
     def is_host_limited(self) -> bool:
-        """Too slow by no more than the host lost, within the tolerance."""
         return not self.is_accurate and 0 < -self.deviation <= TOLERANCE + self.overload.share
 
 
 def probes(disk: Disk) -> Iterator[Probe]:
-    """Yield sequential work in every zone, and random work at the shortest and longest queue."""
     zones = disk.physics.zones if disk.physics else ()
     begins = 0.0
     for number, (end, _) in enumerate(zones or ((1.0, 0.0),), start=1):
@@ -173,8 +169,6 @@ def fio_command(uri: str, disk: Disk, job: Job, seconds: float) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class ServedDisk:
-    """A disk and its server, with no kernel between it and its client."""
-
     code: Library
     board: Board
     uri: str

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from runner.simdisks.disk import Fault, FaultKind, Physics
 
 SOURCES = Path(__file__).parent / "server"
-COMPILER = "gcc"
 PLUGIN, LIBRARY = "disk.so", "physics.so"
 MOST_ZONES = 64
 What = Literal["read", "write", "flush"]
@@ -42,7 +41,7 @@ async def build_library() -> Path:
 async def _compile(folder: Path) -> None:
     for target, names in ((LIBRARY, ("physics.c", "board.c")), (PLUGIN, ("physics.c", "board.c", "plugin.c"))):
         sources = [str(SOURCES / name) for name in names]
-        done = run([COMPILER, "-O2", "-fPIC", "-shared", "-o", str(folder / target), *sources, "-lm", "-lpthread"])
+        done = run(["gcc", "-O2", "-fPIC", "-shared", "-o", str(folder / target), *sources, "-lm", "-lpthread"])
         if done.returncode:
             raise HarnessBroken(
                 "the disks' C code does not compile here",
@@ -81,13 +80,10 @@ class Report:
     flushes: int
     read_bytes: int
     written_bytes: int
-    #: Accesses that moved the arm.
     seeks: int
-    #: Reads from the disk's read cache.
     hits: int
     #: Time in which the medium worked for the host.
     busy: float
-    #: Time with requests in flight.
     occupied: float
     #: Sums over requests: how late answers were against the model, and the model's time.
     late: float
@@ -169,10 +165,6 @@ class SimulatedDisk:
         while self._c.physics_next(self._disk, now, ctypes.byref(self._tag), ctypes.byref(self._end)):
             yield int(self._tag.value), float(self._end.value)
 
-    def was_held_up(self) -> bool:
-        """Return whether the last settled command would have ended no earlier if it had come earlier."""
-        return bool(self._c.physics_held_up(self._disk))
-
     def next_decision(self) -> float:
         return float(self._c.physics_wakes(self._disk))
 
@@ -197,10 +189,6 @@ class Board:
         raw = _Fault(fault.disk, kind, fault.at, until, fault.factor, *fault.where)
         if not self._c.board_fault(self._board, ctypes.byref(raw)):
             raise HarnessBroken("more faults than a rig can have")
-
-    def transfer_end(self, link: int, ready: float, length: float, begun: float) -> float:
-        """Return the end of a transfer over a link that cannot end before `ready` nor begin before `begun`."""
-        return float(self._c.board_bus_end(self._board, link, ready, length, begun))
 
     def clock(self) -> float:
         return float(self._c.board_clock(self._board))

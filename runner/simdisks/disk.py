@@ -36,7 +36,6 @@ class Physics:
 
     @property
     def rotation(self) -> int:
-        """The rotation rate that the disk reports: revolutions per minute; 1 if it does not rotate, 0 if unknown."""
         numbers = dict(self.numbers)
         if self.kind == "hdd":
             return round(60 / numbers["revolution"])
@@ -137,7 +136,7 @@ class Fault:
 
     def __post_init__(self) -> None:
         if self.kind == "stalls" and self.seconds is None:
-            raise ValueError("a disk that stalls for good is one that dies")
+            raise ValueError("a disk that stalls needs an end; a disk that never answers again has the fault `dies`")
 
     def __str__(self) -> str:
         what = {

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 NBDKIT = "nbdkit"
 QEMU_NBD = "qemu-nbd"
-#: Programs of the host, and their packages.
 TOOLS = {NBDKIT: "nbdkit nbdkit-plugin-dev", "gcc": "gcc libc6-dev"}
 #: QEMU sends 16 requests at a time.
 THREADS = 32

@@ -12,13 +12,13 @@ from pydantic import TypeAdapter, ValidationError
 from runner.base.errors import BadInput
 from runner.base.quantities import format_in_unit
 from runner.language.guidelines import Guideline, Guidelines
-from runner.language.hints import did_you_mean
 from runner.language.hosts import DiskNeeds, Lab, LabDisk, LabHost, Needs
 from runner.language.messages import from_pydantic
-from runner.language.yaml_source import Place, Source, UnreadableError, read
+from runner.language.suggestions import did_you_mean
+from runner.language.yaml_source import Place, read
 from runner.space.guideline_references import find_unknown_axes
 from runner.space.includes import validated
-from runner.space.load import BadMatrix, load, placed, text_of, unreadable
+from runner.space.load import BadMatrix, load, placed, readable, text_of
 
 _ADAPTER: TypeAdapter[tuple[Guideline, ...]] = TypeAdapter(Guidelines)
 
@@ -35,20 +35,12 @@ def load_guidelines(path: Path) -> tuple[Guideline, ...]:
 
 
 def _all_in(path: Path) -> tuple[Guideline, ...]:
-    name, text = str(path), text_of(path)
-    try:
-        source = read(name, text)
-    except UnreadableError as error:
-        raise unreadable(Source(name, text, None, None), error) from None
+    source = readable(str(path), text_of(path), read)
     if not isinstance(source.data, list):
         found = load(path).space.matrix.guidelines
         if not found:
             raise BadInput(f"{path}: this matrix has no guidelines")
         return found
-    return _checked(source)
-
-
-def _checked(source: Source) -> tuple[Guideline, ...]:
     try:
         found = _ADAPTER.validate_python(source.data)
     except ValidationError as error:
@@ -65,10 +57,7 @@ def load_lab(path: Path) -> Lab:
 
 
 def parse_lab(name: str, text: str) -> Lab:
-    try:
-        source = read(name, text)
-    except UnreadableError as error:
-        raise unreadable(Source(name, text, None, None), error) from None
+    source = readable(name, text, read)
     if source.data is None:
         raise BadMatrix(source, [(Place(name, 1, 1), "the file is empty; `matrix help physical-disks` has an example")])
     lab, malformed = validated(source.data, Lab)
@@ -113,7 +102,7 @@ def described(needs: DiskNeeds) -> str:
     words = [f"{needs.count} disk{'s' if needs.count != 1 else ''}"]
     words += [f"of kind {needs.kind}"] if needs.kind else []
     words += [f"tagged {' and '.join(needs.tag)}"] if needs.tag else []
-    words += [f"of {_told(needs.size)} or more"] if needs.size else []
+    words += [f"of {_format_disk_size(needs.size)} or more"] if needs.size else []
     return ", ".join(words)
 
 
@@ -133,12 +122,12 @@ def _unfit(disk: LabDisk, needs: DiskNeeds, matrix: str) -> Iterator[str]:
         if tag not in disk.tags:
             yield f"has no tag {tag}"
     if needs.size and disk.size < needs.size:
-        yield f"has only {_told(disk.size)}"
+        yield f"has only {_format_disk_size(disk.size)}"
     if disk.for_ and not any(fnmatchcase(matrix, one) for one in disk.for_):
         yield f"is for {', '.join(disk.for_)}"
 
 
-def _told(size: int) -> str:
+def _format_disk_size(size: int) -> str:
     # Disks are sold in decimal units. A size that is a multiple of no unit is shown in bytes.
     units = {"TB": 10**12, "TiB": 1 << 40, "GB": 10**9, "GiB": 1 << 30, "MB": 10**6, "MiB": 1 << 20}
     return format_in_unit(size, next((unit for unit, bytes_ in units.items() if size % bytes_ == 0), "B"), int)

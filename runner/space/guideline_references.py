@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from runner.language.axes import Condition, constructed, model_in, written
-from runner.language.hints import did_you_mean
 from runner.language.presets import Program
+from runner.language.suggestions import did_you_mean
 from runner.language.tunables import IOSCHED
 from runner.language.tune import SCOPES, Tune
 from runner.language.workload import Workload
@@ -22,7 +23,7 @@ from runner.space.variants import texts
 from runner.space.workloads import Workloads
 
 if TYPE_CHECKING:
-    from runner.base.quantities import Model
+    from runner.base.model import Model
     from runner.language.guidelines import Claim, Guideline
     from runner.language.matrix import Matrix
     from runner.space.space import Space
@@ -33,15 +34,9 @@ _MAPS = frozenset({"iosched", "sysfs", "vm", "fio"})
 
 @dataclass(frozen=True)
 class Known:
-    """The axes of a matrix with their values."""
-
     values: Mapping[str, set[str]]
     #: Some cells are impossible, so some values belong to no cell.
     partly: bool = False
-
-    @classmethod
-    def of(cls, space: Space) -> Known:
-        return cls(values_of(space))
 
     @classmethod
     def of_declared(cls, space: Space) -> Known:
@@ -93,7 +88,7 @@ def _declared(matrix: Matrix) -> Iterator[tuple[str, str]]:
     yield from _values("tune", Tune, written(matrix.tune))
     for in_files in (False, True):
         for workload in Workloads.of_kind(matrix, in_files=in_files):
-            yield from (coord for coords in (workload.coords, *workload.also) for coord in coords)
+            yield from chain.from_iterable(workload.spellings)
 
 
 def _values(axis: str, model: type[Model], declared: Mapping[str, tuple[object, ...]]) -> Iterator[tuple[str, str]]:
@@ -108,8 +103,7 @@ _SIDES = ("where", "of", "to", "over", "whole")
 
 def conditions_of(claim: Claim) -> Iterator[tuple[Path, Condition]]:
     for name in _SIDES:
-        condition = getattr(claim, name, None)
-        if condition:
+        if condition := getattr(claim, name, None):
             yield (name,), condition
     for at, part in enumerate(getattr(claim, "parts", ())):
         yield ("parts", at), part
@@ -142,10 +136,7 @@ def find_unknown_axes(guidelines: Iterable[Guideline]) -> Iterator[Flaw]:
         for path, condition in conditions_of(guideline.claimed):
             for key in condition:
                 if not ever(key):
-                    told = (
-                        f"no matrix can have the axis '{key}'; {did_you_mean(key.rpartition('.')[2], sorted(words()))}"
-                    )
-                    yield Flaw((*place, *path, key), told, of_key=True)
+                    yield Flaw((*place, *path, key), _unknown_axis(key), of_key=True)
         along = getattr(guideline.claimed, "along", "")
         if along and not ever(along):
             yield Flaw((*place, "along"), _unknown_axis(along))
@@ -186,7 +177,5 @@ def _empty(claim: Claim, place: Path, known: Known, space: Space) -> Iterator[Fl
 
 def intersect_rules(one: Rule, other: Rule) -> Rule | None:
     """Return the rule that matches where both match; None if they exclude each other."""
-    both = {axis: one.get(axis, other.get(axis, frozenset())) for axis in {**one, **other}}
-    for axis in one.keys() & other.keys():
-        both[axis] = one[axis] & other[axis]
+    both = {**one, **other} | {axis: one[axis] & other[axis] for axis in one.keys() & other.keys()}
     return both if all(both.values()) else None

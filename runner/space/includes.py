@@ -12,10 +12,10 @@ from pydantic import ValidationError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from runner.base.files import shipped
-from runner.base.quantities import Model
-from runner.language.hints import did_you_mean
+from runner.base.model import Model
 from runner.language.matrix import Matrix
 from runner.language.messages import from_pydantic
+from runner.language.suggestions import did_you_mean
 from runner.language.workload import misplaced
 from runner.language.yaml_source import Flaw, Path, Place, Source, UnreadableError, compose, plain, repeated_keys
 
@@ -38,43 +38,42 @@ class Uses:
     trees: dict[str, Node | None] = field(default_factory=dict)
     wrong: list[tuple[Place, str]] = field(default_factory=list)
 
+    def refuse(self, node: Node, message: str) -> None:
+        self.wrong.append((Place.of(node.start_mark), message))
+
     def spliced(self, layers: list[Node], depth: int = 0) -> Iterator[Node]:
         for layer in layers:
             used = _value(layer, "use")
             if used is None:
                 yield layer
             elif why := _misused(layer, used):
-                self.wrong.append((Place.of(used.start_mark), why))
+                self.refuse(used, why)
             elif depth == DEEPEST:
-                self.wrong.append((Place.of(used.start_mark), "these layouts use each other in a loop"))
+                self.refuse(used, "these layouts use each other in a loop")
             else:
                 yield from self.spliced(self._layers(used), depth + 1)
 
     def _layers(self, used: Node) -> list[Node]:
-        file, hash_, layout = str(used.value).partition("#")
-        place = Place.of(used.start_mark)
-        if not (file and hash_ and layout):
-            self.wrong.append((place, f"'{used.value}': write the file and the layout in it, like raids.yaml#far"))
+        file, _, layout = str(used.value).partition("#")
+        if not (file and layout):
+            self.refuse(used, f"'{used.value}': write the file and the layout in it, like raids.yaml#far")
             return []
-        tree = self._tree(file, place)
+        tree = self._tree(file, used)
         if tree is None:
             return []
         known = _layouts(tree)
-        if layout in known:
-            return known[layout]
-        if known:
-            self.wrong.append((place, f"{file} has no layout '{layout}'; {did_you_mean(layout, known)}"))
-        else:
-            self.wrong.append((place, f"{file} has no layouts"))
-        return []
+        if layout not in known:
+            near = f" '{layout}'; {did_you_mean(layout, known)}" if known else "s"
+            self.refuse(used, f"{file} has no layout{near}")
+        return known.get(layout, [])
 
     def model(self, name: ScalarNode) -> Node | None:
-        text, place = str(name.value), Place.of(name.start_mark)
+        text = str(name.value)
         if "/" in text or text.endswith((".yaml", ".yml")):
-            return self._tree(text, place)
+            return self._tree(text, name)
         if text in models():
-            return self._tree(str(SHELF / f"{text}.yaml"), place)
-        self.wrong.append((place, f"there is no disk model '{text}'; {did_you_mean(text, models())}"))
+            return self._tree(str(SHELF / f"{text}.yaml"), name)
+        self.refuse(name, f"there is no disk model '{text}'; {did_you_mean(text, models())}")
         return None
 
     def advice(self, items: list[Node]) -> Iterator[tuple[Node, bool]]:
@@ -84,35 +83,30 @@ class Uses:
                 yield item, False
                 continue
             file, _, name = str(item.value).partition("#")
-            there = self._advice_in(file, Place.of(item.start_mark))
-            chosen = [one for one in there if not name or _text(one, "id") == name]
-            if there and not chosen:
-                names = [_text(one, "id") for one in there]
-                told = f"{file} has no guideline '{name}'; {did_you_mean(name, names)}"
-                self.wrong.append((Place.of(item.start_mark), told))
-            yield from ((one, not name) for one in chosen)
+            before = len(self.wrong)
+            tree = self._tree(file, item)
+            listed = list(tree.value) if isinstance(tree, SequenceNode) else []
+            chosen = [guideline for guideline in listed if not name or _text(guideline, "id") == name]
+            if listed and not chosen:
+                names = [_text(guideline, "id") for guideline in listed]
+                self.refuse(item, f"{file} has no guideline '{name}'; {did_you_mean(name, names)}")
+            elif not listed and len(self.wrong) == before:
+                self.refuse(item, f"{file} is not a list of guidelines")
+            yield from ((guideline, not name) for guideline in chosen)
 
-    def _advice_in(self, file: str, place: Place) -> list[Node]:
-        before = len(self.wrong)
-        tree = self._tree(file, place)
-        if isinstance(tree, SequenceNode) and tree.value:
-            return list(tree.value)
-        if len(self.wrong) == before:
-            self.wrong.append((place, f"{file} is not a list of guidelines"))
-        return []
-
-    def _tree(self, file: str, place: Place) -> Node | None:
-        name = posixpath.join(posixpath.dirname(place.file), file)
+    def _tree(self, file: str, user: Node) -> Node | None:
+        folder = posixpath.dirname(user.start_mark.name)
+        name = posixpath.join(folder, file)
         if name not in self.trees:
             self.trees[name] = None
             try:
                 self.texts[name] = self._text(name, file)
                 self.trees[name] = compose(name, self.texts[name])
             except FileNotFoundError:
-                self.wrong.append((place, f"there is no file {name}{self._elsewhere(file, place)}"))
+                self.refuse(user, f"there is no file {name}{self._elsewhere(file, folder)}")
             except (OSError, ValueError) as error:  # not UTF-8, or not a possible file name
                 shown = name if name.isprintable() else repr(name)
-                self.wrong.append((place, f"{shown} cannot be read: {error}"))
+                self.refuse(user, f"{shown} cannot be read: {error}")
             except UnreadableError as error:
                 self.wrong.append((error.place, error.message))
         return self.trees[name]
@@ -127,14 +121,19 @@ class Uses:
                     return self.text_of(str(shipped("matrix") / file))
             raise
 
-    def _elsewhere(self, file: str, place: Place) -> str:
-        folder = posixpath.dirname(place.file)
-        for name in _nearby(file, folder):
-            with suppress(OSError, ValueError):
-                self.text_of(name)
-                right = posixpath.relpath(name, folder or ".")
-                return f"; paths are relative to the file that has them: write {right}"
-        return ""
+    def _elsewhere(self, file: str, folder: str) -> str:
+        """Find the file relative to the working folder, or among the shipped files."""
+        below = ("", "layouts", "matrix", "matrix/layouts")
+        for base in (folder, "", posixpath.join(folder, "..")):
+            names = [posixpath.join(base, part, file) for part in ("", "matrix", "layouts")]
+            names += [posixpath.join(base, part, posixpath.basename(file)) for part in below]
+            for name in names:
+                with suppress(OSError, ValueError):
+                    self.text_of(name)
+                    right = posixpath.relpath(name, folder or ".")
+                    return f"; paths are relative to the file that has them: write {right}"
+        short = file.removeprefix("matrix/")
+        return f"; write {short} for the shipped file" if short != file and (shipped("matrix") / short).exists() else ""
 
 
 def _misused(layer: Node, used: Node) -> str:
@@ -147,22 +146,8 @@ def _misused(layer: Node, used: Node) -> str:
     return "" if alone else "`use` must be the only key of its list item; other layers are items of their own"
 
 
-def _nearby(file: str, folder: str) -> Iterator[str]:
-    """Yield paths where the file may be: relative to the working folder, or among the shipped files."""
-    name = posixpath.basename(file)
-    for base in (folder, "", posixpath.join(folder, "..")):
-        yield from (posixpath.join(base, below, file) for below in ("", "matrix", "layouts"))
-        yield from (posixpath.join(base, below, name) for below in ("", "layouts", "matrix", "matrix/layouts"))
-
-
 def models() -> list[str]:
     return sorted(path.stem for path in SHELF.glob("*.yaml"))
-
-
-def _sets(disks: Node | None) -> Iterator[MappingNode]:
-    for several in disks.value if isinstance(disks, SequenceNode) else [disks]:
-        if isinstance(several, MappingNode):
-            yield several
 
 
 def _with_model(key: Node, value: Node, uses: Uses) -> Node:
@@ -200,8 +185,10 @@ def read_with_uses(name: str, text: str, text_of: Callable[[str], str]) -> tuple
     layouts = _value(root, "layouts")
     if isinstance(layouts, MappingNode):
         _with_layers(layouts, uses)
-    for several in _sets(_value(root, "disks")):
-        several.value = [(key, _with_model(key, value, uses)) for key, value in several.value]
+    disks = _value(root, "disks")
+    for several in disks.value if isinstance(disks, SequenceNode) else [disks]:
+        if isinstance(several, MappingNode):
+            several.value = [(key, _with_model(key, value, uses)) for key, value in several.value]
     loose = _with_advice(root, uses)
     twice = repeated_keys(root)
     return Source(name, text, plain(name, root), root, uses.texts, loose), [*uses.wrong, *twice]

@@ -19,7 +19,7 @@ from runner.space.variants import Choice, Coords, Variant, choices, collapsed, d
 if TYPE_CHECKING:
     from runner.language.matrix import LayerEntry, Matrix
 
-Stack = tuple[Layer, ...]
+Layers = tuple[Layer, ...]
 
 
 @dataclass
@@ -63,11 +63,11 @@ def report_idle(
         reasons = [idle[name] for idle in seen if name in idle]
         if not reasons:
             continue
-        told = "; ".join(dict.fromkeys(reasons))
+        why = "; ".join(dict.fromkeys(reasons))
         if len(reasons) == len(seen):
-            findings.flaw((*base, *name.split(".")), f"'{name}' has no effect: {told}")
+            findings.flaw((*base, *name.split(".")), f"'{name}' has no effect: {why}")
         else:
-            findings.notes.append(replace(about, rest=f": {name} is not an axis where {told}"))
+            findings.notes.append(replace(about, rest=f": {name} is not an axis where {why}"))
 
 
 #: A layer without a possible stack below it is tried on one device and on many large ones. A flaw that both have is
@@ -88,12 +88,9 @@ class _Step:
 def _untrue(layer: Layer, step: _Step) -> Iterator[Problem]:
     """Yield a problem for assume-clean above a layer that does not read as zeros: the array would not be clean."""
     if getattr(layer, "sync", "") == "assume-clean":
-        for below in step.layers:
-            if not (below.value.keeps_zeros or below.value.is_absent):
-                yield Problem(
-                    "sync",
-                    f"assume-clean needs members that read as zeros, not {below.value.kind}",
-                )
+        for below in (variant.value for variant in step.layers):
+            if not (below.keeps_zeros or below.is_absent):
+                yield Problem("sync", f"assume-clean needs members that read as zeros, not {below.kind}")
 
 
 class _Declared:
@@ -117,24 +114,18 @@ class _Declared:
             values, idle = drop_idle(self.model, choice)
             self.seen.append(idle)
             layer: Layer = self.model.model_construct(**values)
+            coords = tuple((f"{self.axis}.{name}", text) for name, text in texts(layer, values).items())
             problems = [*layer.problems(step.top), *_untrue(layer, step)]
             for problem in problems:
-                coords = (("layout", self.layout), *step.coords, *self._coords(layer, values))
-                findings.flaw_of(coords, place_of(self.base, choice, problem.field), problem.message)
+                place = place_of(self.base, choice, problem.field)
+                findings.flaw_of((("layout", self.layout), *step.coords, *coords), place, problem.message)
             if not problems:
                 resolved = layer.resolve(step.top)
-                top = resolved.above(step.top)
-                yield _Step((*step.layers, self._variant(layer, resolved, values)), top)
-
-    def _coords(self, layer: Layer, values: dict[str, Any]) -> Coords:
-        return tuple((f"{self.axis}.{name}", text) for name, text in texts(layer, values).items())
-
-    def _variant(self, layer: Layer, settled: Layer, values: dict[str, Any]) -> Variant[Layer]:
-        # Names and filters use the written values; the id uses the settled ones.
-        coords = self._coords(layer, values)
-        # Defaults are left out, so that a new field does not change the id of any cell.
-        content = [self.kind, settled.model_dump(mode="json", exclude_defaults=True)]
-        return Variant(settled, coords, label_of(coords, self.several), digest(content))
+                # Names and filters use the written values; the id uses the resolved ones. Defaults are left out, so
+                # that a new field does not change the id of any cell.
+                content = [self.kind, resolved.model_dump(mode="json", exclude_defaults=True)]
+                variant: Variant[Layer] = Variant(resolved, coords, label_of(coords, self.several), digest(content))
+                yield _Step((*step.layers, variant), resolved.above(step.top))
 
 
 def axis_names(kinds: Iterable[str]) -> list[str]:
@@ -146,20 +137,16 @@ def axis_names(kinds: Iterable[str]) -> list[str]:
     return names
 
 
-def _stacks(matrix: Matrix, layout: str, findings: Findings) -> Iterator[Variant[Stack]]:
+def _stacks(matrix: Matrix, layout: str, findings: Findings) -> Iterator[Variant[Layers]]:
     entries = matrix.layouts[layout]
-    declared = [
-        _Declared(layout, position, entry, axis)
-        for position, (entry, axis) in enumerate(
-            zip(entries, axis_names(entry.layer[0] for entry in entries), strict=True)
-        )
-    ]
+    axes = axis_names(entry.layer[0] for entry in entries)
+    declared = [_Declared(layout, at, entry, axis) for at, (entry, axis) in enumerate(zip(entries, axes, strict=True))]
     for step in _built_up(declared, _Step((), disks_of(matrix)), findings):
         coords = (("layout", layout), *step.coords)
         label = "/".join(filter(None, (layout, ",".join(part.label for part in step.layers if part.label))))
-        built = _present(step.layers)
-        stack = tuple(part.value for part in built)
-        yield Variant(stack, coords, label, digest([part.digest.hex() for part in built]))
+        # Without layers that do nothing: the stack is the one in which they are not written.
+        built = tuple(part for part in step.layers if not part.value.is_absent) or step.layers
+        yield Variant(tuple(part.value for part in built), coords, label, digest([part.digest.hex() for part in built]))
     for layer in declared:
         if not layer.seen:
             findings.flaws += _wrong_anywhere(layer)
@@ -179,11 +166,6 @@ def _wrong_anywhere(layer: _Declared) -> Iterator[Flaw]:
     return (flaw for flaw in found[0] if all(flaw in others for others in found))
 
 
-def _present(layers: tuple[Variant[Layer], ...]) -> tuple[Variant[Layer], ...]:
-    """Without those that do nothing: the stack is the one in which they are not written."""
-    return tuple(layer for layer in layers if not layer.value.is_absent) or layers
-
-
 def _built_up(declared: list[_Declared], step: _Step, findings: Findings) -> Iterator[_Step]:
     """Yield every way to put the declared layers on top of a stack."""
     if not declared:
@@ -197,11 +179,11 @@ def disks_of(matrix: Matrix) -> Below:
     return Below(tuple(Shape(disk.size, queued=disk.bus in QUEUED) for disk in matrix.every_disk()))
 
 
-def stack_variants(matrix: Matrix, findings: Findings) -> tuple[Variant[Stack], ...]:
+def stack_variants(matrix: Matrix, findings: Findings) -> tuple[Variant[Layers], ...]:
     return collapsed(itertools.chain.from_iterable(_stacks(matrix, layout, findings) for layout in matrix.layouts))
 
 
-def levels(stack: Stack, disks: Below) -> Iterator[tuple[Layer, Below]]:
+def levels(stack: Layers, disks: Below) -> Iterator[tuple[Layer, Below]]:
     """Yield each layer with the devices below it, from the bottom up."""
     below = disks
     for layer in stack:
@@ -209,6 +191,6 @@ def levels(stack: Stack, disks: Below) -> Iterator[tuple[Layer, Below]]:
         below = layer.above(below)
 
 
-def top_of(stack: Stack, matrix: Matrix) -> tuple[Shape, ...]:
+def top_of(stack: Layers, matrix: Matrix) -> tuple[Shape, ...]:
     *_, (layer, below) = levels(stack, disks_of(matrix))
     return layer.devices_above(below)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
@@ -16,6 +17,7 @@ from runner.language.yaml_source import Flaw, Place, Source, UnreadableError
 from runner.space.guideline_references import Known, check_guidelines
 from runner.space.includes import SHELF, read_with_uses, validated
 from runner.space.notes import Note
+from runner.space.select import values_of
 from runner.space.size_checks import find_flaws
 from runner.space.space import Space, expand
 
@@ -83,10 +85,10 @@ def text_of(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        near = _near(path)
+        near = " or ".join(_near(path))
+        start = f"`matrix init` writes a matrix as a start; the shipped matrices are in {_shown(SHELF.parent)}/"
         raise BadInput(
-            f"{path}: this file does not exist",
-            resolution=f"did you mean {' or '.join(near)}?" if near else "the shipped matrices are in matrix/",
+            f"{path}: this file does not exist", resolution=f"did you mean {near}?" if near else start
         ) from None
     except UnicodeDecodeError as error:
         raise BadInput(
@@ -103,26 +105,28 @@ def _near(path: Path) -> list[str]:
     folders = dict.fromkeys((path.parent, path.parent / "matrix", Path("matrix"), SHELF.parent))
     found = [file for folder in folders for file in sorted(folder.glob("*.yaml"))]
     found += [folder.parent for folder in sorted(SHELF.parent.glob("studies/**/matrix.yaml"))]
-    names = get_close_matches(path.stem.lower(), {file.stem.lower() for file in found}, n=2, cutoff=0.7)
-    exact = [file for file in found if file.stem.lower() == path.stem.lower()]
-    near = exact or [file for file in found if file.stem.lower() in names]
-    shown = dict.fromkeys(file.resolve() for file in near)
+    wanted, known = path.stem.lower(), {file.stem.lower() for file in found}
+    names = {wanted} & known or set(get_close_matches(wanted, known, n=2, cutoff=0.7))
+    near = dict.fromkeys(file.resolve() for file in found if file.stem.lower() in names)
+    return [_shown(file) for file in near][:3]
+
+
+def _shown(path: Path) -> str:
+    """Return a path as short as it can be typed here."""
     here = Path.cwd()
-    return [str(file.relative_to(here) if file.is_relative_to(here) else file) for file in shown][:3]
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
-def _from_disk(file: str) -> str:
-    return Path(file).read_text(encoding="utf-8")
-
-
-def parse(name: str, text: str, text_of: Callable[[str], str] = _from_disk, ask: Ask = lambda _: ()) -> Declared:
+def parse(
+    name: str,
+    text: str,
+    text_of: Callable[[str], str] = lambda file: Path(file).read_text(encoding="utf-8"),
+    ask: Ask = lambda _: (),
+) -> Declared:
     """Parse, check and expand a text; raise BadMatrix with all errors. `text_of` reads the included files."""
-    try:
-        source, misused = read_with_uses(name, text, text_of)
-    except UnreadableError as error:
-        raise unreadable(Source(name, text, None, None), error) from None
+    source, misused = readable(name, text, partial(read_with_uses, text_of=text_of))
     if source.data is None:
-        nothing = Place(name, 1, 1), "the file is empty; matrix/ has examples"
+        nothing = Place(name, 1, 1), "the file is empty; `matrix init` writes a matrix as a start"
         raise BadMatrix(source, misused or [nothing])
     _refuse_library(source)
     matrix, malformed = validated(source.data, Matrix)
@@ -132,12 +136,11 @@ def parse(name: str, text: str, text_of: Callable[[str], str] = _from_disk, ask:
 
 
 def _expanded(source: Source, matrix: Matrix, ask: Ask) -> Declared:
-    """Expand a well-formed matrix; raise BadMatrix with all errors of cells, rules and guidelines."""
     space, findings = expand(matrix)
     impossible = find_flaws(space, findings)
     if {"layouts", "disks"}.isdisjoint(flaw.path[0] for flaw in impossible):
         impossible += findings.unused  # an impossible layout may be the user
-    known = Known.of_declared(space) if impossible else Known.of(space)
+    known = Known.of_declared(space) if impossible else Known(values_of(space))
     asked = list(ask(space))
     undecidable = {int(flaw.path[1]): flaw for flaw in asked if flaw.path[0] == "guidelines"}
     unfounded, idle = check_guidelines(space, known, undecidable, source.loose)
@@ -161,8 +164,8 @@ def repeated(data: Any, of: str = "") -> Iterator[str]:
         for key, value in data.items():
             yield from repeated(value, str(key))
     elif isinstance(data, list):
-        told = [str(one) for one in data if not isinstance(one, dict | list)]
-        for value in dict.fromkeys(one for one in told if told.count(one) > 1):
+        texts = [str(value) for value in data if not isinstance(value, dict | list)]
+        for value in dict.fromkeys(text for text in texts if texts.count(text) > 1):
             yield f"{of}: {value} is listed more than once; it counts once"
         for value in data:
             yield from repeated(value, of)
@@ -190,9 +193,16 @@ def _refuse_library(source: Source) -> None:
         )
 
 
-def unreadable(blank: Source, error: UnreadableError) -> BadInput:
-    return BadInput(
-        f"{blank.name}: this is not valid YAML",
-        details=_explain(blank, error.place, error.message),
-        resolution="no trial has started; correct this and try again; the rest of the file is checked after that",
-    )
+T = TypeVar("T")
+
+
+def readable(name: str, text: str, read: Callable[[str, str], T]) -> T:
+    """Read a text; raise BadInput if it is not YAML."""
+    try:
+        return read(name, text)
+    except UnreadableError as error:
+        raise BadInput(
+            f"{name}: this is not valid YAML",
+            details=_explain(Source(name, text, None, None), error.place, error.message),
+            resolution="no trial has started; correct this and try again; the rest of the file is checked after that",
+        ) from None

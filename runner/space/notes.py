@@ -1,18 +1,9 @@
-"""Notes for the user about a valid matrix, and tunables that cannot change the result of a workload."""
+"""Notes for the user about a valid matrix."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from runner.language.axes import written
-from runner.language.tune import split
-
-if TYPE_CHECKING:
-    from runner.language.matrix import Matrix
-    from runner.language.workload import Workload
-    from runner.space.variants import Variant
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +16,7 @@ class Note:
     #: It holds only for disks that the machine makes as they are declared.
     simulated: bool = False
 
-    def told(self, wanted: Collection[str]) -> str:
+    def text_for(self, wanted: Collection[str]) -> str:
         """Return the text for these layouts; empty if it is about other layouts only."""
         named = [layout for layout in self.layouts if layout in wanted]
         return f"{self.text}{few(named)}{self.rest}" if named or not self.layouts else ""
@@ -35,56 +26,3 @@ def few(labels: Iterable[str], most: int = 5) -> str:
     """List the first names, and count the rest."""
     unique = list(dict.fromkeys(labels))
     return ", ".join(unique[:most]) + (f" and {len(unique) - most:,} more" if len(unique) > most else "")
-
-
-_READS = "it acts on buffered reads only (`direct: false`)"
-_WRITES = "it acts on buffered writes only (`direct: false`)"
-_CACHED = "it acts on buffered I/O only (`direct: false`)"
-_FILES = "it acts on file systems and buffered I/O only"
-#: Buses with one queue per CPU. The kernel's default for several queues is no scheduler.
-_UNSCHEDULED = frozenset({"virtio", "nvme"})
-
-
-def idle_tunables(matrix: Matrix, workloads: Iterable[tuple[Variant[Workload], bool]]) -> Iterator[Note]:
-    works = list(workloads)
-    buses = {disk.bus for disk in matrix.every_disk()}
-    # Physical disks are on a bus of their own, whatever `disks:` declares.
-    unscheduled = not matrix.needs and buses <= _UNSCHEDULED and matrix.machine.cpus > 1
-    for name, values in written(matrix.tune).items():
-        if set(values) == {"default"}:
-            continue
-        yield from _idle_for(name, len(values), works)
-        if unscheduled and split(name)[1] == "scheduler" and {"default", "none"} <= set(values):
-            where = " and ".join(sorted(buses))
-            text = f"{name}: default and none are the same for disks on {where}: none is the kernel's default"
-            yield Note(text, simulated=True)
-
-
-def _idle_for(name: str, values: int, works: list[tuple[Variant[Workload], bool]]) -> Iterator[Note]:
-    """Report the workloads that no variant of which reacts to a tunable."""
-    reasons: dict[str, set[str]] = {}
-    for work, in_files in works:
-        reasons.setdefault(dict(work.coords)["workload"], set()).add(no_effect(name, work.value, in_files=in_files))
-    idle = [one for one, why in reasons.items() if "" not in why]
-    if idle and (values > 1 or len(idle) == len(reasons)):
-        (why, *_) = reasons[idle[0]]
-        which = "any workload" if len(idle) == len(reasons) else f"workload {few(idle)}"
-        again = f"; its {values} values give the same result" if values > 1 else ""
-        yield Note(f"{name} has no effect on {which}: {why}{again}")
-
-
-def no_effect(tunable: str, work: Workload, *, in_files: bool) -> str:
-    """Return why a tunable has no effect on a workload; empty if it may change something."""
-    key = split(tunable)[1]
-    buffered = not work.direct
-    if key == "readahead":
-        reads = work.write_share < 1 or work.ioengine == "mmap"  # mmap reads a page before it writes to it
-        return "" if buffered and reads else _READS
-    if key == "wbt_lat_usec" or key.startswith("vm.dirty_"):
-        cached = buffered or (in_files and work.new)  # new files have metadata, which is always cached
-        return "" if cached and work.write_share else _WRITES
-    if key == "vm.swappiness":
-        return "" if buffered else _CACHED
-    if key == "vm.vfs_cache_pressure":
-        return "" if buffered or in_files else _FILES
-    return ""

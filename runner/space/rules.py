@@ -52,8 +52,8 @@ class NoSuchValue(BadRule):
     """A value that no cell has on this axis."""
 
     def __init__(self, key: str, axis: str, value: Scalar, known: Iterable[str]) -> None:
-        said = f"no cell has {axis}={value}; {_did_you_mean(str(value), sorted(known))}"
-        super().__init__(key, said, of_key=False)
+        message = f"no cell has {axis}={value}; {_did_you_mean(str(value), sorted(known))}"
+        super().__init__(key, message, of_key=False)
         self.axis, self.value = axis, value
 
 
@@ -74,7 +74,7 @@ def axis_named(key: str, known: Iterable[str]) -> str:
 
 
 def _did_you_mean(word: str, known: Iterable[str]) -> str:
-    from runner.language.hints import did_you_mean
+    from runner.language.suggestions import did_you_mean
 
     return did_you_mean(word, known)
 
@@ -131,13 +131,13 @@ def each(wanted: Scalar | tuple[Scalar, ...]) -> tuple[Scalar, ...]:
     return wanted if isinstance(wanted, tuple) else (wanted,)
 
 
-def told(condition: Condition) -> str:
-    return ", ".join(f"{key}: {_told(wanted)}" for key, wanted in condition.items())
+def format_condition(condition: Condition) -> str:
+    return ", ".join(f"{key}: {_format_value(wanted)}" for key, wanted in condition.items())
 
 
-def _told(wanted: Scalar | tuple[Scalar, ...]) -> str:
+def _format_value(wanted: Scalar | tuple[Scalar, ...]) -> str:
     if isinstance(wanted, tuple):
-        return f"[{', '.join(map(_told, wanted))}]"
+        return f"[{', '.join(map(_format_value, wanted))}]"
     return str(wanted).lower() if isinstance(wanted, bool) else str(wanted)
 
 

@@ -10,29 +10,27 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from runner.base.errors import BadInput
 from runner.space.notes import few
-from runner.space.rules import BadRule, Rule, amiss, parse_only, rule_of, told
-from runner.space.space import Array, Cell, Space
+from runner.space.rules import BadRule, Rule, amiss, format_condition, parse_only, rule_of
+from runner.space.space import Cell, Space, Stack
 
 if TYPE_CHECKING:
     from runner.language.axes import Condition
     from runner.language.matrix import Matrix
-    from runner.space.variants import Coords
+    from runner.space.variants import Coords, Variant
 
 
 def values_of(space: Space) -> dict[str, set[str]]:
-    factors: list[tuple[Coords, ...]] = [(array.coords, *array.also) for array in space.arrays]
-    factors += [(tune.coords, *tune.also) for array in space.arrays for tune in array.tunes]
-    factors += [(workload.coords, *workload.also) for workload, _ in space.workloads]
-    factors.append(space.impossible)
+    factors = [stack.spellings for stack in space.stacks]
+    factors += [tune.spellings for stack in space.stacks for tune in stack.tunes]
+    factors += [workload.spellings for workload, _ in space.workloads]
     found: dict[str, set[str]] = {}
-    for spellings in factors:
-        for coords in spellings:
-            for axis, text in coords:
-                found.setdefault(axis, set()).add(text)
+    for coords in itertools.chain(*factors, space.impossible):
+        for axis, text in coords:
+            found.setdefault(axis, set()).add(text)
     return found
 
 
@@ -75,64 +73,48 @@ class Selection:
     only: tuple[tuple[Rule, ...], ...] = ()
 
     def cells(self) -> Iterator[Cell]:
-        for array in self.space.arrays:
-            yield from self.cells_of(array)
+        for stack in self.space.stacks:
+            yield from self.cells_of(stack)
 
-    def cells_of(self, array: Array) -> Iterator[Cell]:
-        """Yield the selected cells of one array. A rule is matched once per factor, not once per cell."""
-        if not (self.exclude or self.only):
-            for tune, workload in self.space.pairs(array):
-                yield Cell(array, tune, workload)
-            return
-        stack = self._marks("stack", (array.coords, *array.also))
-        tunes = [(tune, self._marks("tune", (tune.coords, *tune.also)) & stack) for tune in array.tunes]
-        workloads = [(one, self._marks("workload", (one.coords, *one.also))) for one in array.workloads]
-        for tune, tune_marks in tunes:
-            for workload, marks in workloads:
-                if self._wanted(marks & tune_marks):
-                    yield Cell(array, tune, workload)
+    def cells_of(self, stack: Stack) -> Iterator[Cell]:
+        """Yield the selected cells of one stack. A rule is matched once per factor, not once per cell."""
+        marks = self._marks("stack", stack.spellings)
+        tunes = [(tune, self._marks("tune", tune.spellings) & marks) for tune in stack.tunes]
+        workloads = [(workload, self._marks("workload", workload.spellings)) for workload in stack.workloads]
+        for (tune, tune_marks), (workload, marks) in itertools.product(tunes, workloads):
+            if self._wanted(marks & tune_marks):
+                yield Cell(stack, tune, workload)
 
     def count(self) -> int:
         return sum(1 for _ in self.cells()) if self.exclude or self.only else self.space.count()
 
     def layouts(self) -> list[str]:
-        wanted = {
-            text
-            for array in self.space.arrays
-            if next(self.cells_of(array), None) is not None
-            for coords in (array.coords, *array.also)
-            for axis, text in coords
-            if axis == "layout"
-        }
+        used = (stack for stack in self.space.stacks if next(self.cells_of(stack), None) is not None)
+        wanted = {dict(coords)["layout"] for stack in used for coords in stack.spellings}
         return [layout for layout in self.space.matrix.layouts if layout in wanted]
 
     def notes(self, *, simulated: bool = True) -> list[str]:
-        """What a user should be told of what is wanted, first which layouts have no part in it."""
         wanted = self.layouts()
         without = [layout for layout in self.space.matrix.layouts if layout not in wanted]
-        told = f"the rules (`only`, `exclude`, --only) exclude all cells of {few(without)}"
-        return [*([told] if without else ()), *self._idle(), *self.space.notes_on(wanted, simulated=simulated)]
+        excluded = [f"the rules (`only`, `exclude`, --only) exclude all cells of {few(without)}"] if without else []
+        return [*excluded, *self._idle(), *self.space.notes_on(wanted, simulated=simulated)]
 
     def _idle(self) -> Iterator[str]:
         """Explain the rules of the matrix that match no cell, although each of their values exists."""
         matrix, used = self.space.matrix, 0
-        for array in self.space.arrays:
-            stack = self._marks("stack", (array.coords, *array.also))
-            tunes = (self._marks("tune", (tune.coords, *tune.also)) for tune in array.tunes)
-            workloads = (self._marks("workload", (one.coords, *one.also)) for one in array.workloads)
-            used |= stack & reduce(or_, tunes, 0) & reduce(or_, workloads, 0)
+        for stack in self.space.stacks:
+            tunes = (self._marks("tune", tune.spellings) for tune in stack.tunes)
+            workloads = (self._marks("workload", workload.spellings) for workload in stack.workloads)
+            used |= self._marks("stack", stack.spellings) & reduce(or_, tunes, 0) & reduce(or_, workloads, 0)
         written = [*(("exclude", one) for one in matrix.exclude), *(("only", one) for one in matrix.only)]
         rules = [*self.exclude, *itertools.chain.from_iterable(self.only)]  # the rules of the command line come last
         for bit, ((kind, condition), rule) in enumerate(zip(written, rules, strict=False)):
             if not used >> bit & 1 and not any(_may_match(rule, coords) for coords in self.space.impossible):
-                what = "excludes no cell" if kind == "exclude" else "selects no cell"
-                named = any(_names_any(rule, array) for array in self.space.arrays)
-                why = (
-                    "the cells have other names as well, and the rule does not match those"
-                    if named
-                    else "no cell has all of these values"
-                )
-                yield f"`{kind}: {{{told(condition)}}}` {what}: {why}"
+                effect = "excludes no cell" if kind == "exclude" else "selects no cell"
+                why = "no cell has all of these values"
+                if any(_names_any(rule, stack) for stack in self.space.stacks):
+                    why = "the cells have other names as well, and the rule does not match those"
+                yield f"`{kind}: {{{format_condition(condition)}}}` {effect}: {why}"
 
     def _marks(self, factor: str, spellings: tuple[Coords, ...]) -> int:
         """Return one bit per rule that matches this factor: `exclude` has to match every spelling, `only` any."""
@@ -157,21 +139,13 @@ class Selection:
 
 @dataclass(frozen=True)
 class Picked(Selection):
-    """Cells selected by their ids."""
-
     ids: frozenset[str] = frozenset()
 
-    def cells_of(self, array: Array) -> Iterator[Cell]:
-        found = super().cells_of(array)
-        return (cell for cell in found if cell.id in self.ids)
+    def cells_of(self, stack: Stack) -> Iterator[Cell]:
+        return (cell for cell in super().cells_of(stack) if cell.id in self.ids)
 
     def count(self) -> int:
         return sum(1 for _ in self.cells())
-
-
-def _factor(axis: str) -> str:
-    kind = axis.partition(".")[0]
-    return kind if kind in {"tune", "workload"} else "stack"
 
 
 def _matches(part: Rule, coords: Coords) -> bool:
@@ -179,25 +153,27 @@ def _matches(part: Rule, coords: Coords) -> bool:
     return all(found.get(axis) in values for axis, values in part.items())
 
 
-def _names_any(rule: Rule, array: Array) -> bool:
-    found = {
-        "stack": [(array.coords, *array.also)],
-        "tune": [(tune.coords, *tune.also) for tune in array.tunes],
-        "workload": [(one.coords, *one.also) for one in array.workloads],
+def _names_any(rule: Rule, stack: Stack) -> bool:
+    factors: dict[str, tuple[Stack | Variant[Any], ...]] = {
+        "stack": (stack,),
+        "tune": stack.tunes,
+        "workload": stack.workloads,
     }
     return all(
-        any(_matches(_part(rule, factor), coords) for spellings in several for coords in spellings)
-        for factor, several in found.items()
+        any(_matches(_part(rule, factor), coords) for variant in variants for coords in variant.spellings)
+        for factor, variants in factors.items()
     )
 
 
 def _part(rule: Rule, factor: str) -> Rule:
-    return {axis: values for axis, values in rule.items() if _factor(axis) == factor}
+    def factor_of(axis: str) -> str:
+        return next((kind for kind in ("tune", "workload") if axis.partition(".")[0] == kind), "stack")
+
+    return {axis: values for axis, values in rule.items() if factor_of(axis) == factor}
 
 
 def _may_match(rule: Rule, coords: Coords) -> bool:
-    """Return whether a rule may match cells of which only these coordinates are known."""
-    found = dict(coords)
+    found = dict(coords)  # the known ones of some cells
     return bool(rule.keys() & found.keys()) and all(found.get(axis) in {None, *rule[axis]} for axis in rule)
 
 
@@ -239,41 +215,41 @@ class Shard:
 
 @dataclass(frozen=True)
 class Sharded(Selection):
-    """The selected cells of some arrays. An array is never split: one machine measures all cells of it."""
+    """The selected cells of some stacks. A stack is never split: one machine measures all cells of it."""
 
-    arrays: frozenset[str] = frozenset()
+    stacks: frozenset[str] = frozenset()
 
-    def cells_of(self, array: Array) -> Iterator[Cell]:
-        return super().cells_of(array) if array.key in self.arrays else iter(())
+    def cells_of(self, stack: Stack) -> Iterator[Cell]:
+        return super().cells_of(stack) if stack.key in self.stacks else iter(())
 
     def count(self) -> int:
         return sum(1 for _ in self.cells())
 
     def notes(self, *, simulated: bool = True) -> list[str]:
-        """What there is to say of its layouts; what the others have is not left out by anybody."""
+        # Other shards measure the other layouts, so no rule excludes them.
         return list(self.space.notes_on(self.layouts(), simulated=simulated))
 
 
 def sharded(selection: Selection, shard: Shard) -> Sharded:
-    """Select the arrays of one shard. The same matrix and selection always give the same arrays."""
+    """Select the stacks of one shard. The same matrix and selection always give the same stacks."""
     dealt = _dealt(selection, shard.of)
     if not dealt[shard.number - 1]:
-        arrays = sum(map(len, dealt))
+        stacks = sum(map(len, dealt))
+        be, end = ("is", "") if stacks == 1 else ("are", "s")
         raise BadInput(
-            f"--shard {shard}: there {'is' if arrays == 1 else 'are'} {arrays} stack{'' if arrays == 1 else 's'}, and "
-            "this shard gets none of them",
-            resolution=f"a stack is not split: take at most {arrays} shard{'' if arrays == 1 else 's'}",
+            f"--shard {shard}: there {be} {stacks} stack{end}, and this shard gets none of them",
+            resolution=f"a stack is not split: take at most {stacks} shard{end}",
         )
     return Sharded(selection.space, selection.exclude, selection.only, frozenset(dealt[shard.number - 1]))
 
 
 def _dealt(selection: Selection, shards: int) -> list[list[str]]:
-    """Deal the arrays to shards, the largest first, each to the shard with the fewest cells."""
-    counts = [(sum(1 for _ in selection.cells_of(array)), array.key) for array in selection.space.arrays]
-    dealt: list[list[str]] = [[] for _ in range(min(shards, len(counts)))]
-    loads = [(0, number) for number in range(len(dealt))]
-    for cells, key in sorted(((cells, key) for cells, key in counts if cells), key=lambda one: (-one[0], one[1])):
+    """Deal the stacks to shards, the largest first, each to the shard with the fewest cells."""
+    counts = ((sum(1 for _ in selection.cells_of(stack)), stack.key) for stack in selection.space.stacks)
+    dealt: list[list[str]] = [[] for _ in range(shards)]
+    loads = [(0, number) for number in range(shards)]
+    for minus_cells, key in sorted((-cells, key) for cells, key in counts if cells):
         load, number = loads[0]
-        heapq.heapreplace(loads, (load + cells + 1, number))  # setting up an array costs about as much as a trial
+        heapq.heapreplace(loads, (load - minus_cells + 1, number))  # setting up a stack costs about as much as a trial
         dealt[number].append(key)
-    return [*dealt, *([] for _ in range(shards - len(dealt)))]
+    return dealt

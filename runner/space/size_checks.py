@@ -12,7 +12,7 @@ from runner.language.axes import written
 from runner.language.tune import split
 from runner.layers import Md
 from runner.layers.md import PARITY
-from runner.space.layouts import Findings, Stack, place_of, top_of
+from runner.space.layouts import Findings, Layers, place_of, top_of
 from runner.space.notes import few
 from runner.space.select import Ruled, values_of
 from runner.space.variants import Coords, Variant, choices
@@ -20,7 +20,7 @@ from runner.space.variants import Coords, Variant, choices
 if TYPE_CHECKING:
     from runner.language.workload import Workload
     from runner.language.yaml_source import Flaw, Path
-    from runner.space.space import Array, Space
+    from runner.space.space import Space, Stack
 
 _PAGE = 4096
 _GIB = 2**30
@@ -30,40 +30,30 @@ _REST = 192 * 1024 * 1024
 
 def check_stripe_caches(space: Space, ruled: Ruled, findings: Findings) -> None:
     """Report stripe caches that do not fit into memory: the kernel allocates all of their pages at once."""
-    axes = {
-        name: values for name, values in written(space.matrix.tune).items() if split(name)[1] == "stripe_cache_size"
-    }
-    cached = [(array, count) for array in space.arrays if (count := _cached_devices(array.stack.value))]
+    tune = written(space.matrix.tune)
+    axes = {name: values for name, values in tune.items() if split(name)[1] == "stripe_cache_size"}
+    cached = [(stack, count) for stack in space.stacks if (count := _count_cached_devices(stack.layers.value))]
     memory = space.matrix.machine.memory
     wrong: list[tuple[Path, int, int, str]] = []
     for choice in choices(axes):
         for name, pages in choice.values.items():
-            meant = [
-                (count, one.label)
-                for one, count in cached
-                if not ruled.out((*one.coords, (f"tune.{name}", str(pages))))
-            ]
-            devices, label = max(meant, key=lambda one: one[0], default=(0, ""))
+            coord = (f"tune.{name}", str(pages))
+            used = [(count, stack.label) for stack, count in cached if not ruled.out((*stack.coords, coord))]
+            devices, label = max(used, key=lambda count_and_label: count_and_label[0], default=(0, ""))
             if isinstance(pages, int) and pages * _PAGE * devices > memory - _REST:
                 wrong.append((place_of(("tune",), choice, name), pages, devices, label))
     # One remedy for all of them: a user who follows the first must not get the next error.
-    enough = format_size(_machine_for(max((pages * devices for _, pages, devices, _ in wrong), default=0)))
+    most = max((pages * devices for _, pages, devices, _ in wrong), default=0)
+    enough = format_size(-(-(most * _PAGE + _REST) // _GIB) * _GIB)
     for path, pages, devices, label in wrong:
-        findings.flaw(
-            path,
-            f"'{pages}': {pages} pages for each of {devices} devices of {label} are "
-            f"{format_size(pages * _PAGE * devices)}, too much for a machine with {format_size(memory)} of memory; "
-            f"write machine: {{memory: {enough}}} or fewer pages",
-        )
+        need = f"{pages} pages for each of {devices} devices of {label} are {format_size(pages * _PAGE * devices)}"
+        limit = f"too much for a machine with {format_size(memory)} of memory"
+        findings.flaw(path, f"'{pages}': {need}, {limit}; write machine: {{memory: {enough}}} or fewer pages")
 
 
-def _machine_for(pages: int) -> int:
-    return -(-(pages * _PAGE + _REST) // _GIB) * _GIB
-
-
-def _cached_devices(stack: Stack) -> int:
-    arrays = (layer for layer in stack if isinstance(layer, Md) and layer.level in PARITY)
-    return sum((array.devices or 0) * array.groups for array in arrays)
+def _count_cached_devices(stack: Layers) -> int:
+    mds = (layer for layer in stack if isinstance(layer, Md) and layer.level in PARITY)
+    return sum((md.devices or 0) * md.groups for md in mds)
 
 
 def find_flaws(space: Space, findings: Findings) -> list[Flaw]:
@@ -77,16 +67,16 @@ def find_flaws(space: Space, findings: Findings) -> list[Flaw]:
 
 def _check_fit(space: Space, ruled: Ruled, findings: Findings) -> None:
     misfits: dict[tuple[str, str], list[tuple[str, str]]] = {}
-    for array in space.arrays:
-        tops = top_of(array.stack.value, space.matrix)
+    for stack in space.stacks:
+        tops = top_of(stack.layers.value, space.matrix)
         sector = max(top.sector for top in tops)
-        for workload in array.workloads:
+        for workload in stack.workloads:
             work = workload.value
-            why = work.files_misfit(array.room) if array.in_files else work.misfit(array.room, len(tops))
+            why = work.files_misfit(stack.room) if stack.in_files else work.misfit(stack.room, len(tops))
             why = why or work.unaligned(sector)
-            if why and not all(ruled.out(coords) for coords in spellings(array, workload)):
+            if why and not all(ruled.out(coords) for coords in spellings(stack, workload)):
                 place = dict(workload.coords)["workload"], why.field
-                misfits.setdefault(place, []).append((array.label, why.message))
+                misfits.setdefault(place, []).append((stack.label, why.message))
     for (name, field), found in misfits.items():
         where = few(label for label, _ in found)
         findings.flaw(("workloads", name, field), f"does not fit on {where}: {found[0][1]}")
@@ -99,12 +89,9 @@ def _check_faults(space: Space, findings: Findings) -> None:
         for at, fault in enumerate(faults):
             if fault.at >= longest:
                 path = ("faults", *((name,) if name else ()), at, "at")
-                findings.flaw(
-                    path,
-                    f"every workload has ended by then: ramp and runtime are {format_time(longest)} at most",
-                )
+                end = f"ramp and runtime are {format_time(longest)} at most"
+                findings.flaw(path, f"every workload has ended by then: {end}")
 
 
-def spellings(array: Array, workload: Variant[Workload]) -> Iterator[Coords]:
-    for stack, work in itertools.product((array.coords, *array.also), (workload.coords, *workload.also)):
-        yield (*stack, *work)
+def spellings(stack: Stack, workload: Variant[Workload]) -> Iterator[Coords]:
+    return ((*one, *work) for one, work in itertools.product(stack.spellings, workload.spellings))

@@ -15,17 +15,9 @@ from runner.language.tune import Tune, clashes, exclusive, impossible, meaningle
 from runner.language.yaml_source import Flaw, Path
 from runner.layers import Fs
 from runner.layers.geometry import Below, losses_of
-from runner.space.layouts import (
-    Findings,
-    Stack,
-    disks_of,
-    drop_idle,
-    place_of,
-    report_idle,
-    stack_variants,
-    top_of,
-)
-from runner.space.notes import Note, few, idle_tunables
+from runner.space.effects import idle_tunables
+from runner.space.layouts import Findings, Layers, disks_of, drop_idle, place_of, report_idle, stack_variants, top_of
+from runner.space.notes import Note, few
 from runner.space.variants import Coords, Variant, choices, collapsed, digest, label_of, safe, texts
 from runner.space.workloads import Workloads
 
@@ -33,17 +25,17 @@ if TYPE_CHECKING:
     from runner.language.fio_options import FileSet
     from runner.language.matrix import Matrix
     from runner.language.workload import Workload
-    from runner.simdisks.disk import Disk, Fault
+    from runner.simdisks.disk import Fault
 
 
 @dataclass(frozen=True, slots=True)
-class Array:
+class Stack:
     """A stack on a kernel, with faults: built once for all cells that share it."""
 
     kernel: str | None
     disks: Below
-    stack: Variant[Stack]
-    #: Faults of its disks in every trial. With faults, each trial sets up the array again.
+    layers: Variant[Layers]
+    #: Faults of its disks in every trial. With faults, each trial sets up the stack again.
     faults: tuple[Fault, ...]
     tunes: tuple[Variant[Tune], ...]
     workloads: tuple[Variant[Workload], ...]
@@ -61,6 +53,10 @@ class Array:
     losses: int | None = 0
 
     @property
+    def spellings(self) -> tuple[Coords, ...]:
+        return (self.coords, *self.also)
+
+    @property
     def key(self) -> str:
         return self.digest.hex()[:16]
 
@@ -69,38 +65,38 @@ class Array:
 class Cell:
     """One fully resolved combination."""
 
-    array: Array
+    stack: Stack
     tune: Variant[Tune]
     workload: Variant[Workload]
 
     @property
     def id(self) -> str:
         # Computed on demand: a plan of a million cells does not need it.
-        content = self.array.digest + self.tune.digest + self.workload.digest
+        content = self.stack.digest + self.tune.digest + self.workload.digest
         return blake2b(content, digest_size=8).hexdigest()
 
     @property
     def name(self) -> str:
         """The readable name, from the disks up to the workload. It is also the folder of the cell."""
-        return "/".join(filter(None, (self.array.label, self.tune.label, self.workload.label)))
+        return "/".join(filter(None, (self.stack.label, self.tune.label, self.workload.label)))
 
     @property
     def files(self) -> FileSet | None:
-        return self.workload.value.fileset(self.array.room) if self.array.in_files else None
+        return self.workload.value.fileset(self.stack.room) if self.stack.in_files else None
 
     @property
     def leaves_files(self) -> bool:
         """Return whether a trial leaves its files as before on disk, so that other cells can use them again."""
-        top, work = self.array.stack.value[-1], self.workload.value
+        top, work = self.stack.layers.value[-1], self.workload.value
         return not (work.new or (isinstance(top, Fs) and work.write_share and not top.in_place))
 
     @property
     def span(self) -> int:
-        return self.files.span if self.files else self.workload.value.span(self.array.room, self.array.tops)
+        return self.files.span if self.files else self.workload.value.span(self.stack.room, self.stack.tops)
 
     @property
     def axes(self) -> dict[str, str]:
-        return dict((*self.array.coords, *self.tune.coords, *self.workload.coords))
+        return dict((*self.stack.coords, *self.tune.coords, *self.workload.coords))
 
 
 @dataclass(frozen=True)
@@ -108,7 +104,7 @@ class Space:
     """All cells of a matrix, lazily."""
 
     matrix: Matrix
-    arrays: tuple[Array, ...]
+    stacks: tuple[Stack, ...]
     remarks: tuple[Note, ...]
     #: Every different workload, and whether it uses files.
     workloads: tuple[tuple[Variant[Workload], bool], ...]
@@ -121,41 +117,36 @@ class Space:
 
     def notes_on(self, layouts: Collection[str], *, simulated: bool = True) -> tuple[str, ...]:
         """Return the notes on these layouts; `simulated`: the machine makes the disks as they are declared."""
-        remarks = (remark for remark in self.remarks if simulated or not remark.simulated)
-        return tuple(filter(None, (remark.told(layouts) for remark in remarks)))
+        remarks = (remark.text_for(layouts) for remark in self.remarks if simulated or not remark.simulated)
+        return tuple(filter(None, remarks))
 
-    def pairs(self, array: Array) -> Iterator[tuple[Variant[Tune], Variant[Workload]]]:
-        return itertools.product(array.tunes, array.workloads)
+    def pairs(self, stack: Stack) -> Iterator[tuple[Variant[Tune], Variant[Workload]]]:
+        return itertools.product(stack.tunes, stack.workloads)
 
     def cells(self) -> Iterator[Cell]:
-        for array in self.arrays:
-            for tune, workload in self.pairs(array):
-                yield Cell(array, tune, workload)
+        return (Cell(stack, *pair) for stack in self.stacks for pair in self.pairs(stack))
 
     def count(self) -> int:
-        return sum(len(array.tunes) * len(array.workloads) for array in self.arrays)
+        return sum(len(stack.tunes) * len(stack.workloads) for stack in self.stacks)
 
 
 def expand(matrix: Matrix) -> tuple[Space, Findings]:
     findings = Findings()
     for path, message in matrix.misplaced_disks():
         findings.flaw(path, message)
-    stacks = stack_variants(matrix, findings)
-    workloads = Workloads(matrix, stacks, findings)
-    tunes = _Tunes(matrix, stacks, findings)
+    declared = stack_variants(matrix, findings)
+    workloads = Workloads(matrix, declared, findings)
+    tunes = _Tunes(matrix, declared, findings)
     faulty = _faults(matrix)
-    findings.notes += map(Note, _same_faults(faulty))
-    findings.notes += map(Note, _same("layout", stacks))
+    findings.notes += map(Note, (*_same_faults(faulty), *_same("layout", declared)))
     findings.notes += idle_tunables(matrix, workloads.every)
     findings.notes += map(Note, _same("workload", [work for work, _ in workloads.every]))
-    arrays = tuple(
-        _array(matrix, kernel, stack, faults, tunes.of(stack), workloads.of(stack))
-        for kernel in _kernels(matrix)
-        for stack in stacks
-        for faults in faulty
+    stacks = tuple(
+        _stack(matrix, kernel, layers, faults, tunes.of(layers), workloads.of(layers))
+        for kernel, layers, faults in itertools.product(_kernels(matrix), declared, faulty)
     )
     impossible = tuple(coords for coords, _ in findings.impossible)
-    return Space(matrix, arrays, tuple(findings.notes), workloads.every, impossible), findings
+    return Space(matrix, stacks, tuple(findings.notes), workloads.every, impossible), findings
 
 
 def _kernels(matrix: Matrix) -> tuple[Variant[str | None], ...]:
@@ -185,49 +176,54 @@ def _faults(matrix: Matrix) -> tuple[Variant[tuple[Fault, ...]], ...]:
 
 def _same_faults(variants: Iterable[Variant[tuple[Fault, ...]]]) -> Iterator[str]:
     """Report sets of faults with several names: they are measured once."""
-    for one in variants:
-        first, *others = [dict(coords).get("faults", UNNAMED) for coords in (one.coords, *one.also)]
+    for variant in variants:
+        first, *others = [dict(coords).get("faults", UNNAMED) for coords in variant.spellings]
         if others:
-            verbs = ("are", "count") if len(others) > 1 else ("is", "counts")
-            yield f"faults: {' and '.join(others)} {verbs[0]} the same as {first}, and {verbs[1]} once"
+            be, count = ("are", "count") if len(others) > 1 else ("is", "counts")
+            yield f"faults: {' and '.join(others)} {be} the same as {first}, and {count} once"
 
 
 def _same(axis: str, variants: Iterable[Variant[Any]]) -> Iterator[str]:
     """Report names that resolve to the same variant: it is measured once, under the first name."""
     pairs: Counter[tuple[str, str]] = Counter()
     for one in variants:
-        first, *others = dict.fromkeys(dict(coords)[axis] for coords in (one.coords, *one.also))
+        first, *others = dict.fromkeys(dict(coords)[axis] for coords in one.spellings)
         pairs.update((first, other) for other in others)
     for (first, other), times in pairs.items():
         where = f" {times} times" if times > 1 else ""
         yield f"{axis} {other} is the same as {first}{where}: it is measured once, as {first}"
 
 
-def _array(
+def _stack(
     matrix: Matrix,
     kernel: Variant[str | None],
-    stack: Variant[Stack],
+    layers: Variant[Layers],
     faults: Variant[tuple[Fault, ...]],
     tunes: tuple[Variant[Tune], ...],
     workloads: tuple[Variant[Workload], ...],
-) -> Array:
-    disks = [_content(disk) for disk in matrix.every_disk()]
+) -> Stack:
+    # `file`: disks had this content before there were models, and cell ids must not change.
+    disks = [
+        (disk.size, disk.bus, disk.physics.content() if disk.physics else "file")
+        + ((disk.link.name, disk.link.rate) if disk.link else ())
+        for disk in matrix.every_disk()
+    ]
     coords, *also = (
         tuple(itertools.chain(*spelling))
-        for spelling in itertools.product(*((part.coords, *part.also) for part in (kernel, stack, faults)))
+        for spelling in itertools.product(*(part.spellings for part in (kernel, layers, faults)))
     )
-    top = top_of(stack.value, matrix)
-    return Array(
+    top = top_of(layers.value, matrix)
+    return Stack(
         kernel=kernel.value,
         disks=disks_of(matrix),
-        stack=stack,
+        layers=layers,
         faults=faults.value,
         tunes=tunes,
         workloads=workloads,
         coords=coords,
         also=tuple(also),
-        label="/".join(filter(None, (kernel.label, stack.label, faults.label))),
-        digest=digest([kernel.value, disks, stack.digest.hex(), *([faults.digest.hex()] if faults.value else [])]),
+        label="/".join(filter(None, (kernel.label, layers.label, faults.label))),
+        digest=digest([kernel.value, disks, layers.digest.hex(), *([faults.digest.hex()] if faults.value else [])]),
         room=sum(shape.size for shape in top),
         tops=len(top),
         in_files=any(shape.files for shape in top),
@@ -235,18 +231,10 @@ def _array(
     )
 
 
-def _content(disk: Disk) -> list[object]:
-    # `file`: disks had this content before there were models, and cell ids must not change.
-    return [
-        *(disk.size, disk.bus, disk.physics.content() if disk.physics else "file"),
-        *((disk.link.name, disk.link.rate) if disk.link else ()),
-    ]
-
-
 class _Tunes:
     """The tunables that apply to each stack, computed once per set of tunables."""
 
-    def __init__(self, matrix: Matrix, stacks: tuple[Variant[Stack], ...], findings: Findings) -> None:
+    def __init__(self, matrix: Matrix, stacks: tuple[Variant[Layers], ...], findings: Findings) -> None:
         self.axes = written(matrix.tune)
         self.disks = matrix.every_disk()
         self.known: dict[frozenset[str], tuple[Variant[Tune], ...]] = {}
@@ -264,7 +252,7 @@ class _Tunes:
                 findings.flaw(place_of(("tune",), choice, name), f"'{values[name]}': {message}")
         report_idle(("tune",), self.axes, seen, findings, Note("tune"))
 
-    def _report(self, name: str, stacks: tuple[Variant[Stack], ...], findings: Findings) -> None:
+    def _report(self, name: str, stacks: tuple[Variant[Layers], ...], findings: Findings) -> None:
         without = [(stack, why) for stack in stacks if (why := meaningless(name, stack.value, self.disks))]
         if without and len(without) == len(stacks):
             findings.unused.append(Flaw(_path_of(name), f"'{name}' has no effect: {without[0][1]}"))
@@ -272,20 +260,20 @@ class _Tunes:
             where = tuple(dict(stack.coords)["layout"] for stack, _ in without)
             findings.notes.append(Note(f"{name} is not an axis for ", where, f": {without[0][1]}"))
 
-    def _check_clashes(self, stacks: tuple[Variant[Stack], ...], findings: Findings) -> None:
+    def _check_clashes(self, stacks: tuple[Variant[Layers], ...], findings: Findings) -> None:
         """Report tunables that set the same file, each pair once with its layouts."""
         found: dict[tuple[str, str], list[str]] = {}
         for stack in stacks:
             for pair in clashes(self._meant(stack), stack.value):
                 found.setdefault(pair, []).append(dict(stack.coords)["layout"])
         for (later, earlier), where in found.items():
-            told = f"'{later}' and '{earlier}' set the same file of the same devices of {few(where)}; keep one"
-            findings.flaw(_path_of(later), told)
+            message = f"'{later}' and '{earlier}' set the same file of the same devices of {few(where)}; keep one"
+            findings.flaw(_path_of(later), message)
 
-    def _meant(self, stack: Variant[Stack]) -> list[str]:
+    def _meant(self, stack: Variant[Layers]) -> list[str]:
         return [name for name in self.axes if not meaningless(name, stack.value, self.disks)]
 
-    def of(self, stack: Variant[Stack]) -> tuple[Variant[Tune], ...]:
+    def of(self, stack: Variant[Layers]) -> tuple[Variant[Tune], ...]:
         meant = frozenset(self._meant(stack))
         if meant not in self.known:
             self.known[meant] = collapsed(self._variants(meant))

@@ -10,10 +10,10 @@ from pydantic import ValidationError
 
 from runner.language.messages import from_pydantic
 from runner.language.published import Published, Row, Table
-from runner.language.yaml_source import Flaw, Source, UnreadableError, read
+from runner.language.yaml_source import Flaw, read
 from runner.space.guideline_references import intersect_rules
-from runner.space.load import BadMatrix, placed, text_of, unreadable
-from runner.space.rules import Rule, amiss, rule_of
+from runner.space.load import BadMatrix, placed, readable, text_of
+from runner.space.rules import amiss, rule_of
 from runner.space.select import Selection, select, values_of
 
 if TYPE_CHECKING:
@@ -42,10 +42,7 @@ def study_beside(matrix: Path, space: Space) -> Study | None:
 
 
 def parse_published(name: str, text: str, space: Space) -> Study:
-    try:
-        source = read(name, text)
-    except UnreadableError as error:
-        raise unreadable(Source(name, text, None, None), error) from None
+    source = readable(name, text, read)
     try:
         found = Published.model_validate(source.data)
     except ValidationError as error:
@@ -76,22 +73,18 @@ class _Checks:
         if any(one is not row and one.where == row.where and one.to == row.to for one in table.rows if row.where):
             yield Flaw(place, "another row of this table has the same `where` and `to`")
         if (against := table.held_against(row)) is not None and table.base_of(row) is None:
-            told = ", ".join(f"{key}: {value}" for key, value in against.items())
-            yield Flaw(place, f"the base of this row is missing in the table: {{{told}}}")
+            base = ", ".join(f"{key}: {value}" for key, value in against.items())
+            yield Flaw(place, f"the base of this row is missing in the table: {{{base}}}")
         if row.unmeasured:
             return
         wrong = [*self._misnamed(row.where, (*place, "where")), *self._misnamed(row.to or {}, (*place, "to"))]
         yield from wrong
-        if common and not wrong and not self._any(rule_of(table.where, self.values), rule_of(row.where, self.values)):
-            yield Flaw((*place, "where"), "no cell matches all of these values")
+        if common and not wrong:
+            rule = intersect_rules(rule_of(table.where, self.values), rule_of(row.where, self.values))
+            only = (*self.selection.only, (rule,)) if rule else ()
+            if rule is None or next(replace(self.selection, only=only).cells(), None) is None:
+                yield Flaw((*place, "where"), "no cell matches all of these values")
 
     def _misnamed(self, condition: Condition, place: Keys) -> Iterator[Flaw]:
         for error in amiss(condition, self.values):
             yield Flaw((*place, error.key), error.message, error.of_key)
-
-    def _any(self, common: Rule, own: Rule) -> bool:
-        rule = intersect_rules(common, own)
-        if rule is None:
-            return False
-        chosen = replace(self.selection, only=(*self.selection.only, (rule,)))
-        return next(chosen.cells(), None) is not None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import orjson
 
 if TYPE_CHECKING:
-    from runner.base.quantities import Model
+    from runner.base.model import Model
 
 T = TypeVar("T")
 _LONGEST = 200
@@ -28,6 +28,10 @@ class Variant(Generic[T]):
     digest: bytes
     #: The coordinates of other spellings of the same value.
     also: tuple[Coords, ...] = ()
+
+    @property
+    def spellings(self) -> tuple[Coords, ...]:
+        return (self.coords, *self.also)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +68,13 @@ def texts(value: Model, fields: Iterable[str]) -> dict[str, str]:
 def label_of(coords: Coords, axes: Iterable[str]) -> str:
     """Return a label like `level=5,chunk=64KiB`: short, unique among variants, safe in a path."""
     shown = set(axes)
-    return ",".join(f"{_short_name(name)}={safe(text)}" for name, text in coords if name in shown)
-
-
-def _short_name(axis: str) -> str:
-    # A tunable keeps its scope, so that md.readahead and disk.readahead differ.
-    return safe(axis.removeprefix("tune.")) if axis.startswith("tune.") else axis.rpartition(".")[2]
+    parts = []
+    for axis, text in coords:
+        if axis in shown:
+            # A tunable keeps its scope, so that md.readahead and disk.readahead differ.
+            name = safe(axis.removeprefix("tune.")) if axis.startswith("tune.") else axis.rpartition(".")[2]
+            parts.append(f"{name}={safe(text)}")
+    return ",".join(parts)
 
 
 def safe(text: str) -> str:

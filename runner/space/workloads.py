@@ -17,12 +17,12 @@ from runner.space.variants import Choice, Coords, Variant, choices, collapsed, d
 if TYPE_CHECKING:
     from runner.language.matrix import Matrix
     from runner.layers import Problem
-    from runner.space.layouts import Stack
+    from runner.space.layouts import Layers
 
-    Stacks = tuple[Variant[Stack], ...]
+    Stacks = tuple[Variant[Layers], ...]
 
 
-def in_files(stack: Stack, matrix: Matrix) -> bool:
+def in_files(stack: Layers, matrix: Matrix) -> bool:
     return any(shape.files for shape in top_of(stack, matrix))
 
 
@@ -35,7 +35,7 @@ class Workloads:
 
     def __init__(self, matrix: Matrix, stacks: Stacks, findings: Findings) -> None:
         self._matrix, self._findings = matrix, findings
-        self._by_kind: dict[bool, list[Variant[Stack]]] = {}
+        self._by_kind: dict[bool, list[Variant[Layers]]] = {}
         for stack in stacks:
             self._by_kind.setdefault(in_files(stack.value, matrix), []).append(stack)
         kinds = list(self._by_kind) or [False]
@@ -47,7 +47,7 @@ class Workloads:
     def of_kind(cls, matrix: Matrix, *, in_files: bool) -> tuple[Variant[Workload], ...]:
         return tuple(cls(matrix, (), Findings())._all(in_files))
 
-    def of(self, stack: Variant[Stack]) -> tuple[Variant[Workload], ...]:
+    def of(self, stack: Variant[Layers]) -> tuple[Variant[Workload], ...]:
         return self._known[in_files(stack.value, self._matrix)]
 
     @property
@@ -59,62 +59,60 @@ class Workloads:
             yield from self._variants(name, kind)
 
     def _variants(self, name: str, kind: bool) -> Iterator[Variant[Workload]]:
-        for told in _told(written(self._matrix.workloads[name])):
-            if told.amiss:
-                self._findings.flaw_of(
-                    told.coords(name), place_of(("workloads", name), told.choice, "phase"), told.amiss
-                )
-            elif kind or not told.not_on_devices:
-                yield from self._variant(name, told, kind)
+        for declared in _written_workloads(written(self._matrix.workloads[name])):
+            if declared.amiss:
+                place = place_of(("workloads", name), declared.choice, "phase")
+                self._findings.flaw_of(declared.coords(name), place, declared.amiss)
+            elif kind or not declared.not_on_devices:
+                yield from self._variant(name, declared, kind)
 
-    def _variant(self, name: str, told: _WrittenWorkload, kind: bool) -> Iterator[Variant[Workload]]:
-        values, _ = told.meant(in_files=kind)
+    def _variant(self, name: str, declared: _WrittenWorkload, kind: bool) -> Iterator[Variant[Workload]]:
+        values, _ = declared.meant(in_files=kind)
         idle = _foreign(kind)(values)
         values = {key: value for key, value in values.items() if key not in idle}
         workload = constructed(Workload, values)
-        if not told.preset:  # a program has no default runtime: it ends when its work is done
+        if not declared.preset:  # a program has no default runtime: it ends when its work is done
             workload = workload.settled()
-        coords = (*told.coords(name), *_coords(workload, [key for key in values if key in told.shown]))
-        if not self._flawed(name, coords, told, workload):
-            if not kind and workload.ioengine == "mmap" and workload.rw not in {"read", "randread"}:
-                self._mention(Note(f"workload {name}: {_CLEARED}"))
-            label = "/".join(filter(None, (name, label_of(coords, told.several))))
+        fields = texts(workload, [key for key in values if key in declared.shown])
+        coords = (*declared.coords(name), *((f"workload.{field}", text) for field, text in fields.items()))
+        problems = [*declared.problems()] or [*workload.problems()]
+        for problem in problems:
+            self._findings.flaw_of(
+                coords, place_of(("workloads", name), declared.choice, problem.field), problem.message
+            )
+        if not problems:
+            cleared = Note(f"workload {name}: {_CLEARED}")
+            overwrites = not kind and workload.ioengine == "mmap" and workload.rw not in {"read", "randread"}
+            if overwrites and cleared not in self._findings.notes:
+                self._findings.notes.append(cleared)
+            label = "/".join(filter(None, (name, label_of(coords, declared.several))))
             sized = workload.on(self._matrix.machine.memory)
             yield Variant(sized, coords, label, digest(sized.model_dump(mode="json", exclude_defaults=True)))
-
-    def _mention(self, note: Note) -> None:
-        if note not in self._findings.notes:
-            self._findings.notes.append(note)
-
-    def _flawed(self, name: str, coords: Coords, told: _WrittenWorkload, workload: Workload) -> bool:
-        problems = [*told.problems()] or [*workload.problems()]
-        for problem in problems:
-            place = place_of(("workloads", name), told.choice, problem.field)
-            self._findings.flaw_of(coords, place, problem.message)
-        return bool(problems)
 
     def _report(self, name: str) -> None:
         """Report keys without effect: an error if everywhere, a note if somewhere."""
         axes = written(self._matrix.workloads[name])
-        told = [one for one in _told(axes) if not one.amiss]
-        idle = [_named(one.meant(in_files=False)[1], axes) for one in told]
+        declared = [one for one in _written_workloads(axes) if not one.amiss]
+        reasons = [one.meant(in_files=False)[1] for one in declared]
+        # Values that only the preset set need no note.
+        idle = [{key: why for key, why in each.items() if key in axes} for each in reasons]
         report_idle(("workloads", name), axes, idle, self._findings, Note(f"workload {name}"))
-        self._report_lacking(name, [one for one in told if one.not_on_devices])
+        self._report_lacking(name, [one for one in declared if one.not_on_devices])
         for kind in (False, True):
             if stacks := self._by_kind.get(kind):
-                seen = [one.meant(in_files=kind) for one in told]
+                seen = [one.meant(in_files=kind) for one in declared]
                 self._report_foreign(name, _always(axes, [_foreign(kind)(values) for values, _ in seen]), stacks)
 
-    def _report_lacking(self, name: str, told: list[_WrittenWorkload]) -> None:
+    def _report_lacking(self, name: str, declared: list[_WrittenWorkload]) -> None:
         """Report phases of programs that need files, where there are only devices."""
-        for phase, why in {one.phase: one.not_on_devices for one in told}.items():
+        for phase, why in {one.phase: one.not_on_devices for one in declared}.items():
             if True not in self._by_kind:
                 path = ("workloads", name, "phase" if "phase" in written(self._matrix.workloads[name]) else "preset")
                 self._findings.unused.append(Flaw(path, f"no layout has files for phase={phase}: {why}"))
             elif where := tuple(dict(stack.coords)["layout"] for stack in self._by_kind.get(False, ())):
                 self._findings.notes.append(Note(f"workload {name}: no phase={phase} for ", where, f": {why}"))
 
-    def _report_foreign(self, name: str, idle: Mapping[str, str], stacks: list[Variant[Stack]]) -> None:
+    def _report_foreign(self, name: str, idle: Mapping[str, str], stacks: list[Variant[Layers]]) -> None:
         for axis, why in idle.items():
             if len(self._by_kind) == 1:
                 self._findings.unused.append(Flaw(("workloads", name, axis), f"'{axis}' has no effect: {why}"))
@@ -125,15 +123,6 @@ class Workloads:
 
 def _foreign(kind: bool) -> Callable[[Mapping[str, Any]], dict[str, str]]:
     return Workload.idle_on_files if kind else Workload.idle_on_devices
-
-
-def _coords(workload: Workload, fields: Iterable[str]) -> Coords:
-    return tuple((f"workload.{field}", text) for field, text in texts(workload, fields).items())
-
-
-def _named(idle: Mapping[str, str], axes: Iterable[str]) -> dict[str, str]:
-    # Values that only the preset set need no note.
-    return {name: why for name, why in idle.items() if name in axes}
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +168,7 @@ class _WrittenWorkload:
         return (("workload", name), *((axis, text) for axis, text in program if text))
 
 
-def _told(axes: Mapping[str, tuple[Any, ...]]) -> Iterator[_WrittenWorkload]:
+def _written_workloads(axes: Mapping[str, tuple[Any, ...]]) -> Iterator[_WrittenWorkload]:
     """Yield every choice of a workload. A preset without `phase` gives one for each of its phases."""
     presets = axes.get("preset", ())
     for place, preset in enumerate(presets):
@@ -199,5 +188,5 @@ def _choices(axes: Mapping[str, tuple[Any, ...]]) -> Iterator[_WrittenWorkload]:
     return (_WrittenWorkload(choice, several) for choice in choices(axes))
 
 
-def _always(axes: Iterable[str], said: list[dict[str, str]]) -> dict[str, str]:
-    return {axis: said[0][axis] for axis in axes if said and all(axis in one for one in said)}
+def _always(axes: Iterable[str], reasons: list[dict[str, str]]) -> dict[str, str]:
+    return {axis: reasons[0][axis] for axis in axes if reasons and all(axis in one for one in reasons)}

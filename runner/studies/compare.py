@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from runner.language.published import Published, Row, Table
 
 _ANY = "0.000000001"
-#: The largest relative difference of equal ratios.
 MARGIN = 0.15
 
 
@@ -91,10 +90,7 @@ def compare_published(
 
 
 def _claim(table: Table, row: Row, name: str) -> Guideline | None:
-    """Return the claim that the ratio equals the published one; None without a base or a counterpart.
-
-    A ratio that was not published is measured as well, with bounds that always hold.
-    """
+    """Return the claim of the published ratio. An unpublished one is measured too, with bounds that always hold."""
     base = table.base_of(row)
     if base is None or row.unmeasured or base.unmeasured:
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,6 @@ from runner.studies.compare import RatioVerdict, tally
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from runner.guidelines.evaluate import Answer
     from runner.guidelines.verdicts import Judgement
     from runner.language.axes import Condition
     from runner.language.published import Table
@@ -28,41 +26,19 @@ if TYPE_CHECKING:
 BEGIN, END = "<!-- measured: made by `matrix study`, do not edit -->", "<!-- end of measured -->"
 _COLUMNS = (
     *("source", "table", "at", "metric", "where", "published", "unit", "measured", "measured_unit"),
-    *(
-        "published_ratio",
-        "ratio",
-        "low",
-        "high",
-        "said",
-        "synthetic",
-        "rounds",
-        "host_limited",
-        "cells",
-        "remark",
-        "why",
-    ),
+    *("published_ratio", "ratio", "low", "high", "said", "synthetic", "rounds", "host_limited", "cells"),
+    *("remark", "why"),
 )
 _SHOWN = ("where", "published", "measured", "ratio published", "ratio measured", "interval", "said")
 _RIGHT = frozenset(_SHOWN[1:6])
 
 
-@dataclass(frozen=True, slots=True)
-class About:
-    run: str
-    started: str
-    machine: str
-    kernels: tuple[str, ...]
-    trials: int
-    cells: int
-    host_limited: int
-
-    def __str__(self) -> str:
-        host_limited = f"; {self.host_limited} of them are host-limited" * bool(self.host_limited)
-        kernels = f", Linux {' and '.join(self.kernels)}" if self.kernels else ""
-        return (
-            f"Measured by the run `{self.run}` ({self.machine}{kernels}), begun {self.started}: "
-            f"{self.trials:,} trials of {self.cells:,} cells{host_limited}."
-        )
+def describe_run(
+    run: str, started: str, machine: str, kernels: Sequence[str], trials: int, cells: int, host_limited: int
+) -> str:
+    doubt = f"; {host_limited} of them are host-limited" if host_limited else ""
+    place = f"{machine}, Linux {' and '.join(kernels)}" if kernels else machine
+    return f"Measured by the run `{run}` ({place}), begun {started}: {trials:,} trials of {cells:,} cells{doubt}."
 
 
 def summary_line(held: Sequence[ComparedFigure]) -> str:
@@ -70,14 +46,11 @@ def summary_line(held: Sequence[ComparedFigure]) -> str:
     ratios = sum(counts.values())
     if not ratios:
         return "no published ratio"
-    near = sum(one.near for one in held if one.said is RatioVerdict.UNKNOWN)
-    more = {RatioVerdict.UNKNOWN: f", figures of {near} within"} if near else {}
-    others = [
-        f"{counts[said]} {said}{more.get(said, '')}"
-        for said in (RatioVerdict.BEYOND, RatioVerdict.MISSING, RatioVerdict.UNKNOWN)
-        if counts[said]
-    ]
-    rest = f" ({', '.join(others)})" if others else ""
+    order = (RatioVerdict.BEYOND, RatioVerdict.MISSING, RatioVerdict.UNKNOWN)
+    others = ", ".join(f"{counts[said]} {said}" for said in order if counts[said])
+    if near := sum(one.near for one in held if one.said is RatioVerdict.UNKNOWN):
+        others += f", figures of {near} within"
+    rest = f" ({others})" if others else ""
     synthetic = "; the figures are synthetic, so this is no result" if any(one.synthetic for one in held) else ""
     return f"{counts[RatioVerdict.WITHIN]} of {ratios} published ratios met within 15 %{rest}{synthetic}"
 
@@ -121,29 +94,22 @@ def new_page(name: str, description: str) -> str:
 def replace_generated(text: str, made: str, name: str) -> str:
     found = list(re.finditer(re.escape(BEGIN) + ".*?" + re.escape(END), text, re.DOTALL))
     if len(found) != 1:
-        raise BadInput(
-            f"{name} has no place for measured figures"
-            if not found
-            else f"{name} has several places for measured figures",
-            resolution=f"two lines mark it:\n{BEGIN}\n{END}",
-        )
+        places = "several places" if found else "no place"
+        raise BadInput(f"{name} has {places} for measured figures", resolution=f"two lines mark it:\n{BEGIN}\n{END}")
     return f"{text[: found[0].start()]}{BEGIN}\n\n{made}\n{END}{text[found[0].end() :]}"
 
 
 def _of_table(table: Table, held: Sequence[ComparedFigure]) -> list[str]:
     remarks = any(one.row.remark for one in held)
     rows = [(*_shown_row(one), *((one.row.remark,) if remarks else ())) for one in held]
-    said = tally(held)
+    counts = tally(held)
     grid = Grid((*_SHOWN, *(("remark",) if remarks else ())), rows, right=_RIGHT)
     about = ", ".join(filter(None, (table.at, f"`{table.metric}`", cells_text(table.where))))
-    met = f"; {said[RatioVerdict.WITHIN]} of {said.total()} within 15 %" if said else ""
-    reasons = [f"- {reason}" for reason in _reasons(held)]
-    return [
-        f"### {table.title or table.id}",
-        f"{about}{met}.",
-        _markdown(grid),
-        *(["Not within 15 %, undecided, or not measured:\n\n" + "\n".join(reasons)] if reasons else []),
-    ]
+    met = f"; {counts[RatioVerdict.WITHIN]} of {counts.total()} within 15 %" if counts else ""
+    parts = [f"### {table.title or table.id}", f"{about}{met}.", _markdown(grid)]
+    if reasons := [f"- {reason}" for reason in _reasons(held)]:
+        parts.append("Not within 15 %, undecided, or not measured:\n\n" + "\n".join(reasons))
+    return parts
 
 
 def _markdown(grid: Grid) -> str:
@@ -151,36 +117,37 @@ def _markdown(grid: Grid) -> str:
 
 
 def _reasons(held: Iterable[ComparedFigure]) -> list[str]:
-    """Return each reason with all rows that it concerns. Include undecided rows with a known reason."""
-    told: dict[tuple[str, str], list[str]] = {}
+    rows: dict[tuple[str, str], list[str]] = {}
     for one in held:
         if one.said in {RatioVerdict.BEYOND, RatioVerdict.MISSING} or (one.said is RatioVerdict.UNKNOWN and one.why):
             why = one.why or "no reason is known"
             if one.said is RatioVerdict.UNKNOWN:
                 why = f"undecided; a possible reason: {why}"
-            told.setdefault((one.table.id, why), []).append(cells_text(one.row.where) or f"{one.row.value:.10g}")
-    return [f"{table}: {'; '.join(rows)}: {why}" for (table, why), rows in told.items()]
+            rows.setdefault((one.table.id, why), []).append(cells_text(one.row.where) or f"{one.row.value:.10g}")
+    return [f"{table}: {'; '.join(names)}: {why}" for (table, why), names in rows.items()]
 
 
 def cells_text(where: Condition) -> str:
-    told = ((key, "|".join(map(str, one)) if isinstance(one, tuple) else one) for key, one in where.items())
-    return ", ".join(f"{key}={value}" for key, value in told)
+    values = {key: one if isinstance(one, tuple) else (one,) for key, one in where.items()}
+    return ", ".join(f"{key}={'|'.join(map(str, one))}" for key, one in values.items())
 
 
 def _shown_row(held: ComparedFigure) -> tuple[Value, ...]:
     answer, unit = held.answer, held.table.figure.unit
+    ratio = interval = ""
+    if answer and answer.value is not None:
+        ratio = times(answer.value)
+        interval = "anything" if answer.high == inf else f"{times(answer.low)} to {times(answer.high)}"
     return (
         cells_text(held.row.where) or held.row.unmeasured,
         "" if held.row.value is None else f"{held.row.value:,.10g} {held.table.unit}",
         figure(held.level.value, unit) if held.level else "",
         times(held.ratio) if held.ratio is not None else "",
-        times(answer.value) if answer and answer.value is not None else "",
-        _between(answer),
-        _said(held),
+        *(ratio, interval, _verdict_text(held)),
     )
 
 
-def _said(held: ComparedFigure) -> str:
+def _verdict_text(held: ComparedFigure) -> str:
     if held.said is None:
         return ""
     host_limited = " (!)" if held.answer and held.answer.host_limited else ""
@@ -188,12 +155,6 @@ def _said(held: ComparedFigure) -> str:
     if held.said is RatioVerdict.UNKNOWN and held.answer and held.answer.value is not None:
         figure_alone = f", figure {'within' if held.near else 'not within'}"
     return f"{'synthetic: ' if held.synthetic else ''}{held.said}{figure_alone}{host_limited}"
-
-
-def _between(answer: Answer | None) -> str:
-    if answer is None or answer.value is None:
-        return ""
-    return "anything" if answer.high == inf else f"{times(answer.low)} to {times(answer.high)}"
 
 
 def _tidy_row(source: str, held: ComparedFigure) -> tuple[Value, ...]:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bench.null import halves, main
-from runner.analysis.operands import noise_floor
+from runner.analysis.compare import noise_floor
 from runner.analysis.samples import read_samples
 from runner.results.journal import Journal
 from runner.results.record import CellRow

@@ -145,7 +145,9 @@ def test_checks_have_the_terminal(user: Place) -> None:
 def readme_command() -> list[str]:
     """The first command of the README."""
     lines = (REPOSITORY / "README.md").read_text().splitlines()
-    return shlex.split(next(line.removeprefix("$ ") for line in lines if line.startswith("$ ./bootstrap ")), comments=True)
+    return shlex.split(
+        next(line.removeprefix("$ ") for line in lines if line.startswith("$ ./bootstrap ")), comments=True
+    )
 
 
 @pytest.mark.parametrize(

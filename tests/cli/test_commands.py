@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from runner.cli.schema import schema_text
 from runner.engine.costs import SYNTHETIC
 from runner.reports.terminal_text import duration
 from runner.results.run_folder import run_folders
-from tests.support.command import Matrix
+from tests.support.command import Call, Matrix
 from tests.support.matrices import SMALL, SWEEP
 
 ROOT = Path(__file__).parents[2]
@@ -509,3 +510,21 @@ def test_the_plan_judges_the_bus_only_of_disks_that_the_machine_makes(matrix: Ma
     assert "default and none are the same" in matrix("plan", "bus.yaml").stdout
     assert "default and none are the same" not in matrix("plan", "--on", "local", "bus.yaml").stdout
     assert "default and none are the same" in matrix("run", "--on", "dry", "bus.yaml").stdout
+
+
+def test_a_path_without_sbin_hides_no_program(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    call("--help")
+    assert shutil.which("ldconfig")
+
+
+def test_the_doctor_names_one_command_for_a_machine(
+    call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/gcc" if name == "gcc" else None)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    done = call("doctor", "--on", "qemu")
+    assert done.status == 3
+    (command,) = [line.strip() for line in done.out.splitlines() if "→" in line]
+    assert command.startswith("→ apt install qemu-system-x86 ")
+    assert command.endswith(" zstd nbdkit nbdkit-plugin-dev fio")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.cli.conftest import Said
+    from tests.support.command import Said
 
     Call = Callable[..., Said]
     #: Cells, and how many bytes a second they do.
@@ -216,8 +216,8 @@ def test_a_cell_without_figures_has_a_line_without_figures(call: Call, tmp_path:
     ("words", "said"),
     [
         (("--as", "bonnie"), "no selected cell has the workload of bonnie"),
-        (("--as", "dd", "--pivot", "bs"), "--as fixes the figures and their columns"),
-        (("--as", "dd", "--metric", "read_bw"), "--as fixes the figures and their columns"),
+        (("--as", "dd", "--pivot", "bs"), "--as shows its own figures and columns"),
+        (("--as", "dd", "--metric", "read_bw"), "--as shows its own figures and columns"),
         (("--as", "tar"), "'tar' is not one of 'dd', 'iozone', 'iozone-ops', 'bonnie'"),
     ],
 )

@@ -15,7 +15,7 @@ from tests.support.matrices import SMALL
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.cli.conftest import Said
+    from tests.support.command import Said
 
     Call = Callable[..., Said]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.machines.test_kernel_config import BUILT_IN, RELEASE, ikconfig, image
+from tests.support.kernels import BUILT_IN, RELEASE, ikconfig, image
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.cli.conftest import Said
+    from tests.support.command import Said
 
 
 def test_doctor_judges_a_kernel(call: Callable[..., Said], tmp_path: Path) -> None:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
+from runner.base.files import shipped
 from runner.cli import _COMMANDS, _MODULES
 from runner.cli.help_format import _OTHER_NAMES, DANGEROUS, suggest_option
 from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Said
+    from tests.support.command import Said
 
 Call = Callable[..., "Said"]
 
@@ -88,7 +89,7 @@ def test_a_matrix_is_found_by_its_name_but_never_guessed(call: Call) -> None:
         "chunk-sweep": "did you mean matrix/chunk-sweep.yaml",
         "small": "did you mean small.yaml?",
         "smal.yaml": "did you mean small.yaml?",
-        "nothing-like-it": "the shipped matrices are in matrix/",
+        "nothing-like-it": f"`matrix init` writes a matrix as a start; the shipped matrices are in {shipped('matrix')}/",
     }.items():
         said = call("run", "--on", "dry", typed)
         assert said.status == 2

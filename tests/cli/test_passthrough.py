@@ -10,7 +10,7 @@ import pytest
 from runner.language.hosts import Needs
 from runner.session.disk_lease import _claims
 from runner.space.declared_files import matched, parse_lab
-from tests.cli.conftest import Said
+from tests.support.command import Said
 from tests.support.matrices import space
 
 Call = Callable[..., Said]

@@ -19,8 +19,8 @@ from runner.machines.base import Step, StepResult
 from runner.reports import verdicts  # noqa: F401
 from runner.session import request as requesting
 from runner.session.run_request import RunRequest
-from tests.cli.test_commands import ROOT
 from tests.support.matrices import SMALL
+from tests.support.top import TOP as ROOT
 
 GUIDELINES = """\
 guidelines:

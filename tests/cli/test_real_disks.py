@@ -14,7 +14,7 @@ from runner.cli.clean import list_hosts, reach_for
 from runner.hosts.agent.connection import connection_to
 from runner.hosts.disk_ledger import LeaseRecord, write_record
 from runner.machines import requirements
-from tests.cli.conftest import Said
+from tests.support.command import Said
 
 Call = Callable[..., Said]
 
@@ -109,14 +109,14 @@ def test_without_a_host_this_machine_is_listed(call: Call, shelf: Path) -> None:
 def test_the_doctor_lists_missing_optional_programs(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(requirements.OPTIONAL, "no-such-program", ("no-such-package", "nothing is done"))
     said = call("doctor", "--on", "local").out
-    assert "          optional  no-such-program (apt install no-such-package): by it nothing is done\n" in said
+    assert "          optional  no-such-program (apt install no-such-package): nothing is done\n" in said
     assert said.count("no-such-program") == 1, "it is no reason why the host could not be used"
     assert "no-such-program" not in call("doctor", "--on", "dry").out
 
 
 def test_clean_without_leases(call: Call, shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Tests beside this one have disks of runs on this very host.
-    monkeypatch.setattr("runner.hosts.listing.run_query", lambda _reach, _script: ANSWER)
+    monkeypatch.setattr("runner.hosts.checks.run_query", lambda _reach, _script: ANSWER)
     said = call("clean", "--dry-run")
     assert (said.status, said.out) == (0, "")
     assert said.err.endswith("this machine is clean: no leftovers of runs\n")

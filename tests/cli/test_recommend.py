@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.results.test_fio_json import NEWER
+from tests.support.fio import NEWER
 from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.cli.conftest import Said
+    from tests.support.command import Said
 
     Call = Callable[..., Said]
 

@@ -19,7 +19,7 @@ from tests.results import past
 from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Said
+    from tests.support.command import Said
 
 ROOT = Path(__file__).parents[2]
 Call = Callable[..., "Said"]

@@ -17,7 +17,7 @@ from tests.results import past
 from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Said
+    from tests.support.command import Said
 
 Call = Callable[..., "Said"]
 

@@ -20,7 +20,7 @@ from tests.results import past
 if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion
 
-    from tests.cli.conftest import Said
+    from tests.support.command import Said
 
 Call = Callable[..., "Said"]
 Choices = Mapping[str, Sequence[str]]

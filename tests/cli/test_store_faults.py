@@ -19,8 +19,8 @@ from runner.results.store import SharedStore
 from runner.results.store_sync import bring_up_to_date
 from runner.results.store_tables import address_of
 from tests.results import past, server
-from tests.results.test_journal_trouble import small_disk
 from tests.support.matrices import SMALL
+from tests.support.small_disk import small_disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from runner.machines.base import Step, StepResult
     from runner.results.journal import Journal
     from runner.results.run_folder import RunFolder
-    from tests.cli.conftest import Said
+    from tests.support.command import Said
 
 ROOT = Path(__file__).parents[2]
 Call = Callable[..., "Said"]

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.cli import main, run
+from runner.results.environment import Host
 from runner.results.journal import Journal
-from runner.results.record import Host
 from runner.results.run_folder import load, run_folders
 from runner.results.store import SharedStore
 from runner.results.store_tables import address_of

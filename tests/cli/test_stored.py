@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.analysis.metrics import METRICS
-from runner.analysis.samples import read_samples
+from runner.analysis.samples import METRICS, read_samples
+from runner.results.environment import Host
 from runner.results.fio_output import Figures
-from runner.results.record import UNSETTLED, CellRow, Host, Outcome, Trial
+from runner.results.record import UNSETTLED, CellRow, Outcome, Trial
 from runner.results.run_folder import load
 from runner.results.store import SharedStore
 from runner.results.store_tables import address_of
@@ -28,7 +28,7 @@ from tests.results import past
 from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Said
+    from tests.support.command import Said
 
 DATA = Path(__file__).parents[1] / "data"
 Call = Callable[..., "Said"]
@@ -298,7 +298,7 @@ def test_scaling_of_words_and_of_single_trials(call: Call, tmp_path: Path) -> No
     assert (row["layout=raid5_times"], row["power"]) == ("1.0", "")
     said = call("results", "latest", "--scale")
     assert said.status == 2
-    assert "--scale is along an axis" in said.err
+    assert "--scale needs an axis" in said.err
 
 
 def test_a_pivot_shows_the_figures_of_other_tables(call: Call, tmp_path: Path) -> None:
@@ -557,7 +557,7 @@ def test_the_stop_of_a_cell_does_not_depend_on_shown_figures(call: Call, tmp_pat
         (("results", "--only", "chunk=3KiB"), "no cell has md.chunk=3KiB"),
         (("results", "--only", "nonsense"), "there is no layout, workload or other value nonsense"),
         (("results", "--metric", "raed_bw"), "did you mean read_bw"),
-        (("results", "--pivot", "chunk", "--trials"), "--pivot shows one figure"),
+        (("results", "--pivot", "chunk", "--trials"), "--pivot cannot show single trials or several figures"),
         (("results", "--store", "oracle://x/y"), "'oracle' is not a supported database"),
         (("compare", "run-1", "nope"), "no run in the store matches 'nope'"),
         (("compare", "--by", "kernel", "5.10", "6.1"), "there are: 6.1.0-28-amd64, 6.12.57+deb13-amd64"),

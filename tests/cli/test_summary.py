@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.results.record import CellRow, Host, Outcome, Revision, Trial
+from runner.results.environment import Host, Revision
+from runner.results.record import CellRow, Outcome, Trial
 from tests.results import past
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Said
+    from tests.support.command import Said
 
 Call = Callable[..., "Said"]
 CELL = CellRow("c1", "raid5/chunk=64KiB/seq", {"layout": "raid5", "md.chunk": "64KiB", "workload": "seq"})

@@ -171,3 +171,10 @@ def test_the_live_view_begins_with_the_estimate() -> None:
     view.event(TrialDone("one", measured("c1", 1, direction(2e8, 1 << 20)), "array"))
     view.event(TrialDone("two", measured("c2", 1, direction(2e8, 1 << 20)), "array"))
     assert view._bar.tasks[0].fields["left"] == ""
+
+
+def test_a_step_that_is_done_has_no_ellipsis(capsys: pytest.CaptureFixture[str]) -> None:
+    view = PlainView(1, 0)
+    view.progress("appliance: packing the kernel", 0.8)
+    view.progress("appliance: done", 1.0)
+    assert capsys.readouterr().out == "appliance: packing the kernel …\nappliance: done\n"

@@ -43,8 +43,8 @@ repeat: 1
 
 
 def stack(layers: str, disks: tuple[str, ...] = NAMES) -> StackView:
-    (array,) = space(MATRIX.format(layers=layers)).arrays
-    return view_stack(array.stack.value, disks, array.disks, zeroed=False)
+    (array,) = space(MATRIX.format(layers=layers)).stacks
+    return view_stack(array.layers.value, disks, array.disks, zeroed=False)
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_a_trial_without_writes_needs_no_bytes() -> None:
 def test_a_budget_is_kept_and_an_endless_one_buys_everything(wishes: list[Wish], left: Cost) -> None:
     found = choose_affordable(wishes, SET_UPS, left)
     taken = [one for one in wishes if one.cell in found]
-    total = sum((one.cost for one in taken), sum((SET_UPS[array] for array in {one.array for one in taken}), Cost()))
+    total = sum((one.cost for one in taken), sum((SET_UPS[array] for array in {one.stack for one in taken}), Cost()))
     assert total.seconds <= left.seconds + 1e-6
     assert total.written <= left.written or not total.written
     assert choose_affordable(wishes, SET_UPS, ENDLESS) == {one.cell for one in wishes}
@@ -64,5 +64,5 @@ def test_the_most_doubted_is_left_out_only_if_it_does_not_fit(wishes: list[Wish]
     if not wishes:
         return
     first = min(wishes, key=lambda one: (-one.doubt, one.cell))
-    fits = (first.cost + SET_UPS[first.array]).within(left)
+    fits = (first.cost + SET_UPS[first.stack]).within(left)
     assert (first.cell in choose_affordable(wishes, SET_UPS, left)) == fits

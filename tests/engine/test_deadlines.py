@@ -33,7 +33,7 @@ def test_building_is_given_up_within_the_hour_unless_it_has_much_to_write() -> N
     large = space(
         "name: l\ndisks: {count: 4, size: 4TiB}\nlayouts: {r: [md: {level: 5, sync: wait}]}\nworkloads: {w: {rw: read}}\n"
     )
-    within = [set_up(found.arrays[0].stack.value, found.arrays[0].disks) for found in (small, large)]
+    within = [set_up(found.stacks[0].layers.value, found.stacks[0].disks) for found in (small, large)]
     assert within[0] < 2 * 3600
     assert within[1] > 4 * 2**40 / (100 * 10**6)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from runner.engine.costs import COSTS, EMULATED, Costs, disks_at_work, rate, sequential
 from runner.engine.estimate import Load, Pace, building_of, estimate, machine_pace, remaining_seconds, seconds_of
-from runner.engine.scheduler import Plan
+from runner.engine.order import Plan
 from runner.machines.base import Preparation, RigSpec
 from runner.machines.dry import Dry
 from runner.reports.terminal_text import about
@@ -56,7 +56,7 @@ def only(text: str) -> tuple[float, float]:
     """Building and one trial of the first cell."""
     cell = next(iter(space(text).cells()))
     pace = Pace(physics=HDD, disks=4)
-    return building_of(cell.array, pace).least, seconds_of(cell, pace)
+    return building_of(cell.stack, pace).least, seconds_of(cell, pace)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def only(text: str) -> tuple[float, float]:
     ],
 )
 def test_a_large_write_keeps_the_disks_of_a_stripe_busy(layout: str, count: int) -> None:
-    (array,) = space(matrix(f"one: [{layout}]")).arrays
+    (array,) = space(matrix(f"one: [{layout}]")).stacks
     assert disks_at_work(array) == count
     most = EMULATED.computed["parity"] if "level: 5" in layout or "level: 6" in layout else EMULATED.bandwidth
     assert sequential(array, HDD, EMULATED) == pytest.approx(min(most, count * 53.3e6), rel=0.01)
@@ -102,7 +102,7 @@ def test_a_trial_costs_its_run_time_and_its_draining() -> None:
 
 
 def test_mixed_work_has_the_mean_of_reading_and_writing() -> None:
-    (array,) = space(matrix("one: [disk]")).arrays
+    (array,) = space(matrix("one: [disk]")).stacks
     both, read, write = (
         rate(
             next(iter(space(matrix("one: [disk]", f"{{rw: {rw}, bs: 4KiB, runtime: 1s}}")).cells())).workload.value,
@@ -180,7 +180,7 @@ def test_recorded_times_of_cells_and_stacks_are_used() -> None:
     found = space(matrix("one: [disk]"))
     plan = Plan(select(found), found.matrix.repeat, 1)
     (cell,) = found.cells()
-    known = Pace(program_free(), cells={cell.id: 7.0}, stacks={cell.array.key: 3.0}, overhead=99.0, set_up=99.0)
+    known = Pace(program_free(), cells={cell.id: 7.0}, stacks={cell.stack.key: 3.0}, overhead=99.0, set_up=99.0)
     assert estimate(plan, known).seconds_least == 10
     assert estimate(plan, replace(known, cells={}, stacks={})).seconds_least == 99 + 99 + 1
 

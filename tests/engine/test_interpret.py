@@ -3,7 +3,7 @@
 from runner.engine.trial_result import split_outputs
 from runner.language.workload import Workload
 from runner.machines.base import StepResult
-from tests.results.monitor.test_counters import AFTER, BEFORE
+from tests.support.counters import AFTER, BEFORE
 
 POSITIONS = Workload.model_validate({"rw": "read", "bs": "4KiB", "profile": "position"})
 PLACES = Workload.model_validate({"rw": "read", "bs": "4KiB", "profile": "position", "each": "64KiB"})

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from runner.engine.costs import EMULATED
 from runner.engine.estimate import Pace, estimate
-from runner.engine.scheduler import Plan
+from runner.engine.order import Plan
 from runner.language.matrix import Repeat
 from runner.space.select import select
 from tests.support.costs import free
@@ -27,8 +27,8 @@ def test_every_round_holds_every_cell_once_and_every_array_once(seed: int) -> No
         cells = Counter(cell.id for batch in batches for cell in batch.cells)
         assert set(cells) == {cell.id for cell in planned.selection.cells()}
         assert set(cells.values()) == {1}
-        assert len({batch.array.key for batch in batches}) == len(batches)
-        assert all(cell.array is batch.array for batch in batches for cell in batch.cells)
+        assert len({batch.stack.key for batch in batches}) == len(batches)
+        assert all(cell.stack is batch.stack for batch in batches for cell in batch.cells)
 
 
 SHARED = st.sampled_from(["layout=single", "layout=striped", "layout=parity", "layout=far"])
@@ -48,13 +48,13 @@ def test_cells_of_one_array_keep_their_order_when_others_are_left_out() -> None:
     """What `--only` leaves out must not reshuffle what it leaves in: a run can be narrowed and compared."""
     whole, found = plan(), space()
     part = Plan(select(found, ["layout=far"]), found.matrix.repeat, 1)
-    of_whole = {batch.array.key: [cell.id for cell in batch.cells] for batch in whole.batches(1)}
-    assert all([cell.id for cell in batch.cells] == of_whole[batch.array.key] for batch in part.batches(1))
+    of_whole = {batch.stack.key: [cell.id for cell in batch.cells] for batch in whole.batches(1)}
+    assert all([cell.id for cell in batch.cells] == of_whole[batch.stack.key] for batch in part.batches(1))
 
 
 def test_kernels_are_rigs_of_their_own_and_come_one_after_the_other() -> None:
     planned = plan(SMALL + "machine: {kernel: [debian-12, debian-13]}\n")
-    kernels = [batch.array.kernel for batch in planned.batches(1)]
+    kernels = [batch.stack.kernel for batch in planned.batches(1)]
     assert len(kernels) == 4
     assert kernels in (["debian-12"] * 2 + ["debian-13"] * 2, ["debian-13"] * 2 + ["debian-12"] * 2)
 
@@ -147,7 +147,7 @@ def test_no_round_leaves_a_wanted_cell_out_or_takes_another_in(seed: int, chosen
         cell.id for cell in selection.cells()
     )
     assert {batch.round for batch in batches} == {round_number}
-    assert len({batch.array.key for batch in batches}) == len(batches)
+    assert len({batch.stack.key for batch in batches}) == len(batches)
 
 
 def test_orders_are_not_all_alike() -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,75 +12,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from runner.engine.concurrency import Level
-from runner.engine.executor import ONE, Executor
-from runner.engine.recorder import Event, Listener, RigWasLost, TrialDone, TrialStarted
-from runner.engine.scheduler import Plan, Records
+from runner.engine.recorder import Event, RigWasLost, TrialDone, TrialStarted
+from runner.engine.scheduler import Records
 from runner.machines.base import RigLost, RigSpec, Step, StepResult
 from runner.machines.dry import Dry, DryRig, plausible
 from runner.results.journal import Journal
-from runner.results.record import UNSETTLED, Outcome, Trial
-from runner.space.select import select
+from runner.results.record import UNSETTLED, Outcome
 from runner.statistics.stopping import Rule, is_precise
 from tests.reports.samples import direction, measured
-from tests.results.test_fio_profile import table
+from tests.support.engine import FAULTY, Bench, Dying, Killed, killed_at
 from tests.support.execution import executor
-from tests.support.matrices import SMALL, space
-
-
-class Shelf:
-    """Keeps what it is given."""
-
-    def __init__(self) -> None:
-        self.kept: dict[tuple[str, int], dict[str, str]] = {}
-        self.standing: dict[str, str] = {}
-
-    def keep_tear_down(self, array: str, tear_down: str) -> None:
-        self.standing[array] = tear_down
-
-    def forget_tear_down(self, array: str) -> None:
-        del self.standing[array]
-
-    def put(self, cell: str, round_number: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str:
-        self.kept.setdefault((cell, round_number), {}).update({**scripts, **outputs})
-        return f"cells/{cell}/trial-{round_number}"
-
-
-class Bench:
-    """One run folder's worth of state, and any number of processes one after the other."""
-
-    def __init__(self, folder: Path, text: str = SMALL) -> None:
-        found = space(text)
-        self.plan = Plan(select(found), found.matrix.repeat, found.matrix.seed)
-        self.journal = Journal.open(folder / "journal.sqlite")
-        self.shelf, self.folder = Shelf(), folder
-        self.events: list[Event] = []
-        self.machine = Dry()
-
-    def run(
-        self,
-        answer: Callable[[Step], StepResult] = plausible,
-        boot_id: str = "one",
-        machine: Dry | None = None,
-        level: Level = ONE,
-    ) -> None:
-        self.machine = machine or Dry(answer)
-        asyncio.run(self.execution(self.events.append, boot_id, level).run())
-
-    def execution(self, listen: Listener, boot_id: str = "one", level: Level = ONE) -> Executor:
-        return executor(
-            self.plan, self.machine, self.journal, self.shelf, self.folder, listen, boot_id=boot_id, level=level
-        )
-
-    @property
-    def trials(self) -> list[Trial]:
-        return list(self.journal.trials())
-
-    def planned(self) -> set[tuple[str, int]]:
-        return {(cell.id, round_number) for round_number in self.plan.rounds for cell in self.plan.selection.cells()}
-
-    def outcomes(self) -> Counter[Outcome]:
-        return Counter(trial.outcome for trial in self.trials)
+from tests.support.fio import table
+from tests.support.matrices import SMALL
 
 
 @pytest.fixture
@@ -233,21 +176,6 @@ def test_a_failed_step_breaks_its_trials_with_its_message(bench: Bench, step: st
     assert all(trial.reason.startswith(reason) for trial in bench.trials), bench.trials[0].reason
 
 
-class Dying:
-    """Loses the rig at the measurements of chosen jobs, so many times each."""
-
-    def __init__(self, times: int, wanted: Callable[[str], bool]) -> None:
-        self.times, self.wanted = times, wanted
-        self.died: Counter[str] = Counter()
-
-    def __call__(self, step: Step) -> StepResult:
-        job = step.files.get("job.fio", "")
-        if step.name == "measure" and self.wanted(job) and self.died[job] < self.times:
-            self.died[job] += 1
-            raise RigLost("the guest kernel panicked", tail="BUG: unable to handle page fault")
-        return plausible(step)
-
-
 def test_a_rig_lost_once_is_tried_again_on_a_fresh_one(bench: Bench) -> None:
     bench.run(Dying(1, lambda job: "rw=read\n" in job))
     assert bench.outcomes() == {Outcome.MEASURED: 8}
@@ -340,13 +268,13 @@ class SetUpKills:
     """So many rigs, at most, with the array that is built first."""
 
     def __init__(self, times: int) -> None:
-        self.times, self.array, self.tried = times, "", 0
+        self.times, self.stack, self.tried = times, "", 0
 
     def __call__(self, step: Step) -> StepResult:
         if step.name == "set-up":
-            self.array = self.array or step.text
-            self.tried += step.text == self.array
-            if step.text == self.array and self.tried <= self.times:
+            self.stack = self.stack or step.text
+            self.tried += step.text == self.stack
+            if step.text == self.stack and self.tried <= self.times:
                 raise RigLost("the guest kernel panicked", tail="Oops")
         return plausible(step)
 
@@ -374,21 +302,6 @@ def test_rigs_that_died_while_an_array_was_built_count_for_the_next_process_too(
     bench.run(deadly)
     assert deadly.tried == 2
     assert {(trial.cell, trial.round) for trial in bench.trials} == bench.planned()
-
-
-class Killed(BaseException):
-    """Stands for kill -9: nothing catches it, nothing is cleaned up by the loop."""
-
-
-def killed_at(answer: Callable[[Step], StepResult], step: int) -> Callable[[Step], StepResult]:
-    left = iter(range(step))
-
-    def mortal(one: Step) -> StepResult:
-        if next(left, None) is None:
-            raise Killed
-        return answer(one)
-
-    return mortal
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -594,11 +507,6 @@ def test_a_stop_request_wins_over_a_failed_tear_down(bench: Bench) -> None:
     with pytest.raises(asyncio.CancelledError):
         bench.run(machine=Stubborn(99))
     assert len(bench.machine.rigs) == 1
-
-
-FAULTY = SMALL.replace("size: 64MiB", "size: 64MiB, model: st3320620as") + (
-    "faults: {none: [], dies: [{disk: 2, at: 500ms, kind: dies}]}\n"
-)
 
 
 def test_a_trial_with_faults_has_its_own_rig_and_an_aftermath(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.engine.budget import Cost, Spending
-from runner.engine.scheduler import TRIES, Plan, Scheduler, join_reasons
+from runner.engine.order import Plan
+from runner.engine.scheduler import TRIES, Scheduler, join_reasons
 from runner.results.record import Attempt, Outcome, Trial
 from runner.space.select import select
 from tests.support.matrices import space
@@ -25,7 +26,7 @@ workloads: {work: {rw: [read, write], bs: 4KiB, runtime: 1s}}
 repeat: 3
 """
 SPACE = space(MATRIX)
-CELLS = [cell.id for array in SPACE.arrays for cell in select(SPACE).cells_of(array)]
+CELLS = [cell.id for array in SPACE.stacks for cell in select(SPACE).cells_of(array)]
 ALL = {(cell, round_number) for cell in CELLS for round_number in (1, 2, 3)}
 
 
@@ -109,7 +110,7 @@ def test_trials_without_budget_are_left_out_and_counted(seconds: int) -> None:
     done = 0
     for round_number in chosen.rounds():
         for batch, cells in chosen.batches(round_number):
-            while chosen.affordable(batch.array, cells, round_number):
+            while chosen.affordable(batch.stack, cells, round_number):
                 clock[0] += 3.0
                 chosen.add(broken(cells[0], round_number), cells.popleft())
                 done += 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from contextlib import asynccontextmanager
-from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,68 +14,17 @@ from hypothesis import strategies as st
 from runner.engine.concurrency import Level
 from runner.engine.recorder import BatchDone, BatchStarted, Event, RigUp, RigWasLost, TrialDone, TrialHostLimited
 from runner.machines.base import RigLost, RigSpec, Step, StepResult
-from runner.machines.dry import Dry, DryRig, plausible
+from runner.machines.dry import DryRig, plausible
 from runner.results.record import Outcome
-from runner.simdisks.clib import Report
-from tests.engine.test_run import FAULTY, Bench, Dying, Killed, killed_at
+from tests.support.bearing import Bearing
+from tests.support.engine import FAULTY, Bench, Dying, Killed, killed_at
 from tests.support.matrices import SMALL, space
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
 FOUR = SMALL.replace("[16KiB, 64KiB]", "[16KiB, 32KiB, 64KiB, 128KiB]")
-NOTHING = Report(**{one.name: 0 for one in fields(Report)})
-
-
-class Bearing(Dry):
-    """Every step takes a while, and those during which more are at work than the host bears are host-limited."""
-
-    def __init__(self, borne: int, answer: Callable[[Step], StepResult] = plausible) -> None:
-        super().__init__(answer)
-        self.borne, self.most, self.up = borne, 0, 0
-        self.at_work: list[list[Step]] = []
-        #: Of each measurement in its order: its job, and how many were at work during it at most.
-        self.measured: list[tuple[str, int]] = []
-
-    @asynccontextmanager
-    async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[DryRig]:  # noqa: ARG002
-        rig = BearingRig(spec, self._answer, self)
-        self.rigs.append(rig)
-        self.up += 1
-        try:
-            yield rig
-        finally:
-            self.up -= 1
-
-
-class BearingRig(DryRig):
-    def __init__(self, spec: RigSpec, answer: Callable[[Step], StepResult], host: Bearing) -> None:
-        super().__init__(spec, answer)
-        self._host, self._report = host, NOTHING
-
-    def disk_reports(self) -> tuple[Report, ...]:
-        return (self._report,)
-
-    async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
-        host, mine, company = self._host, list(steps), 1
-        host.at_work.append(mine)
-        try:
-            for _ in range(5):
-                company = max(company, len(host.at_work))
-                await asyncio.sleep(0)
-            results = await super().run(steps, expected=expected, deadline=deadline)
-        finally:
-            host.at_work = [one for one in host.at_work if one is not mine]
-        host.most = max(host.most, company)
-        host.measured += [(step.files["job.fio"], company) for step in steps if step.name == "measure"]
-        self._report = replace(
-            self._report,
-            owed=self._report.owed + 1,
-            late=self._report.late + (company > host.borne),
-            occupied=self._report.occupied + 1,
-        )
-        return results
 
 
 @pytest.fixture
@@ -112,13 +60,13 @@ def test_blocks_stay_one_after_the_other_and_cells_in_their_order(bench: Bench) 
     assert rounds == sorted(rounds)
     begun = [event.stack for event in bench.events if isinstance(event, BatchStarted)]
     assert begun == [
-        batch.array.label for round_number in bench.plan.rounds for batch in bench.plan.batches(round_number)
+        batch.stack.label for round_number in bench.plan.rounds for batch in bench.plan.batches(round_number)
     ]
     done = [(event.stack, event.name) for event in bench.events if isinstance(event, TrialDone)]
     for round_number in bench.plan.rounds:
         for batch in bench.plan.batches(round_number):
             names = [
-                name for array, name in done[8 * round_number - 8 : 8 * round_number] if array == batch.array.label
+                name for array, name in done[8 * round_number - 8 : 8 * round_number] if array == batch.stack.label
             ]
             assert names == [cell.name for cell in batch.cells]
 
@@ -197,7 +145,7 @@ def test_a_cell_that_keeps_killing_its_machine_leaves_the_others_alone(bench: Be
     bench.run(machine=Bearing(9, Dying(99, lambda job: "rw=read\n" in job)), level=Level.of(4))
     assert bench.outcomes() == {Outcome.MEASURED: 8, Outcome.BROKEN: 4, Outcome.SKIPPED: 4}
     lost = [event for event in bench.events if isinstance(event, RigWasLost)]
-    assert Counter(event.stack for event in lost) == {batch.array.label: 2 for batch in bench.plan.batches(1)}
+    assert Counter(event.stack for event in lost) == {batch.stack.label: 2 for batch in bench.plan.batches(1)}
 
 
 def test_a_set_up_that_fails_breaks_its_own_array_only(bench: Bench) -> None:

@@ -1,7 +1,6 @@
 """Runs that keep to a budget."""
 
 import asyncio
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -9,9 +8,8 @@ import pytest
 from runner.engine.budget import Cost, Spending
 from runner.engine.concurrency import Level
 from runner.engine.executor import ONE, Executor
-from runner.machines.base import Step, StepResult
-from runner.machines.dry import Dry, plausible
-from tests.engine.test_run import Bench
+from runner.machines.dry import Dry
+from tests.support.engine import Bench, Clock, by_cell
 from tests.support.execution import executor
 
 MATRIX = """\
@@ -22,21 +20,6 @@ workloads: {work: {rw: [read, write], bs: 4KiB, runtime: 1s}}
 repeat: {min: 2, max: 9, until: 0.0001%}
 """
 FOREVER = float("inf")
-
-
-class Clock:
-    """Goes on by a second with every measurement."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    def answer(self, step: Step) -> StepResult:
-        if step.name == "measure":
-            self.now += 1
-        return plausible(step)
 
 
 def spend(bench: Bench, seconds: float = FOREVER, written: float = FOREVER, level: Level = ONE) -> Executor:
@@ -55,10 +38,6 @@ def spend(bench: Bench, seconds: float = FOREVER, written: float = FOREVER, leve
     )
     asyncio.run(execution.run())
     return execution
-
-
-def by_cell(bench: Bench) -> Counter[str]:
-    return Counter(trial.cell for trial in bench.journal.trials())
 
 
 def written_by(bench: Bench) -> int:

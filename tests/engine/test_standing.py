@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, ClassVar
 import pytest
 
 from runner.base.errors import HarnessBroken
+from runner.engine.order import Plan
 from runner.engine.recorder import RigWasLost
-from runner.engine.scheduler import Plan
 from runner.machines.base import RigLost, RigSpec, Step, StepResult
 from runner.machines.dry import Dry, DryRig, plausible
 from runner.results.journal import Journal

@@ -11,8 +11,7 @@ from runner.engine.budget import Cost, Spending
 from runner.guidelines.verdicts import Steering
 from runner.machines.dry import Dry, plausible
 from runner.results.record import CellRow
-from tests.engine.test_run import Bench
-from tests.engine.test_spending import Clock, by_cell
+from tests.support.engine import Bench, Clock, by_cell
 from tests.support.execution import executor
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from runner.machines.base import MachineOptions, RigSpec
 from runner.machines.dry import Dry
 from runner.machines.qemu import Qemu
 from runner.simdisks.disk import Disk, Physics
-from tests.engine.test_run import FAULTY
+from tests.support.engine import FAULTY
 from tests.support.matrices import SMALL, space
 
 COUNTS = st.integers(1, 40)
@@ -101,10 +101,10 @@ def test_machines_with_one_set_of_disks_run_one_rig_at_a_time(name: str) -> None
 
 @pytest.mark.parametrize("work", ["sync: background", "state: rebuilding"])
 def test_background_work_forces_one_rig_at_a_time(work: str) -> None:
-    (array, _) = space(SMALL.replace("level: 5", f"level: 5, {work}")).arrays
+    (array, _) = space(SMALL.replace("level: 5", f"level: 5, {work}")).stacks
     assert "RAID 5 resyncs in the background" in why_one_at_a_time(Qemu(), [MODELLED], [array])
 
 
 def test_an_array_whose_disks_fail_may_rebuild_while_others_are_to_be_alone() -> None:
-    array, *_ = (array for array in space(FAULTY).arrays if array.faults)
+    array, *_ = (array for array in space(FAULTY).stacks if array.faults)
     assert "disks fail" in why_one_at_a_time(Qemu(), [MODELLED], [array])

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.hosts.listing import local_census
+from runner.hosts.checks import take_census
 from runner.hosts.operations import LocalOperations
 from runner.language.hosts import DeclaredDisk
 from runner.scripts.jinja import census_script
@@ -66,7 +66,7 @@ class Bay:
 
     def ask(self) -> Census:
         """Without what tests beside this one lend, use and give back meanwhile."""
-        census = local_census(census_script(by_id=str(self.names)))
+        census = take_census(None, census_script(by_id=str(self.names)))
         own = (f"{self.file.parent}/", "/dev/")
         nodes = {name: node for name, node in census.nodes.items() if not node.backing or node.backing.startswith(own)}
         return replace(census, nodes=nodes)

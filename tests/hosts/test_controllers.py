@@ -18,6 +18,7 @@ import pytest
 from runner.base.errors import HarnessBroken
 from runner.hosts import vfio as controllers
 from runner.hosts.checks import DiskCheck, check_disk
+from runner.hosts.disk_ledger import read_write_counters
 from runner.hosts.exclusive import LeasedDisk
 from runner.hosts.inventory import Census, Node, StableName
 from runner.hosts.operations import LOCAL, Descriptor, find_character_device_users
@@ -31,7 +32,6 @@ from runner.hosts.vfio import (
     driver_of,
     return_to_driver,
 )
-from runner.hosts.write_budget import read_write_counters
 from runner.language.hosts import DeclaredDisk
 
 if TYPE_CHECKING:

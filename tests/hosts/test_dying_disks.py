@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from runner.base.errors import HarnessBroken
-from runner.hosts import identity
+from runner.hosts import exclusive as work
+from runner.hosts import label
 from runner.hosts import operations as here
-from runner.hosts import wipe_and_label as work
 from runner.hosts.disk_ledger import LeaseRecord, lease_records, read_ledger, write_record
 from runner.hosts.exclusive import DisksRefused
 from runner.hosts.inventory import Census, Node, Signature, StableName
@@ -214,7 +214,7 @@ def test_a_label_is_printable_whatever_the_serial_number_holds(tmp_path: Path, s
     with lease_disks(claims, operations.ask, lease(tmp_path, operations), lambda: NOW, print):
         written = operations.grips["sda"].blocks[-1].rstrip(b"\0")
     assert re.fullmatch(rb"[ -~]+", written)
-    assert identity.decode(written.decode()) == identity.Label("r", "disk-sda", serial, "held")
+    assert label.decode(written.decode()) == label.Label("r", "disk-sda", serial, "held")
 
 
 def test_a_disk_that_cannot_be_labelled_is_not_wiped_and_keeps_none_of_the_others(tmp_path: Path) -> None:

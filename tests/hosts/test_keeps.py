@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.engine.scheduler import Plan
+from runner.engine.order import Plan
 from runner.machines.base import KeepsRig
 from runner.machines.dry import Dry
 from runner.results.journal import Journal
 from runner.space.select import select
-from tests.engine.test_run import Shelf
+from tests.support.engine import Shelf
 from tests.support.execution import executor
 from tests.support.matrices import space
 

@@ -72,8 +72,8 @@ def test_every_layer_that_can_says_by_what_it_is_known_again() -> None:
     found = space(
         f"name: m\ndisks: {{count: 2, size: 256MiB}}\nlayouts: {{all: [{text}]}}\nworkloads: {{w: {{rw: read}}}}\n"
     )
-    (array,) = found.arrays
-    stack = view_stack(array.stack.value, ("/dev/a", "/dev/b"), array.disks, zeroed=False)
+    (array,) = found.stacks
+    stack = view_stack(array.layers.value, ("/dev/a", "/dev/b"), array.disks, zeroed=False)
     by_kind = {layer.kind: layer.marks for layer in stack.layers if layer.marks}
     assert {kind: len(marks) for kind, marks in by_kind.items()} == {"md": 1, "partition": 1, "crypt": 2, "fs": 1}
     assert by_kind["fs"][0].startswith("matrix-")

@@ -5,9 +5,8 @@ from types import MappingProxyType
 
 import pytest
 
-from runner.hosts.checks import check_disk
+from runner.hosts.checks import check_disk, list_disks
 from runner.hosts.inventory import Census, Mount, Node, Signature, StableName
-from runner.hosts.listing import list_disks
 from runner.hosts.reasons import Reason, reason_for
 from runner.language.hosts import DeclaredDisk
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.hosts import wipe_and_label as work
+from runner.hosts import exclusive as work
 from runner.hosts.agent import agent
 from runner.hosts.checks import check_disk, check_undeclared
 from runner.hosts.exclusive import DisksRefused, acquire_disks

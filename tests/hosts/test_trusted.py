@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.hosts import trusted_scripts as trusted
+from runner.hosts import recovery as trusted
 from runner.hosts.disk_ledger import LeaseRecord, write_record
-from runner.hosts.recovery import clean
-from runner.hosts.trusted_scripts import Script, UntrustedScript, read_scripts, trusted_users
+from runner.hosts.recovery import Script, UntrustedScript, clean, read_scripts, trusted_users
 from runner.results.run_folder import STANDING
 from tests.hosts.loops import Bay, bay, why_not
 

@@ -13,20 +13,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.engine.budget import Spending
-from runner.engine.scheduler import Plan
+from runner.engine.order import Plan
 from runner.hosts.disk_ledger import (
+    POLLS_PER_SAVE,
     LeaseRecord,
     Night,
+    WriteBudget,
     add_written,
     count_written,
     lease_records,
     read_ledger,
+    read_write_counters,
+    run_within_budget,
     write_record,
 )
 from runner.hosts.exclusive import LeasedDisk
 from runner.hosts.inventory import Node
 from runner.hosts.operations import LOCAL, Descriptor
-from runner.hosts.write_budget import POLLS_PER_SAVE, WriteBudget, read_write_counters, run_within_budget
 from runner.language.hosts import DeclaredDisk
 from runner.machines.dry import Dry
 from runner.results.journal import Journal

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.base.errors import HarnessBroken
-from runner.hosts import identity
-from runner.hosts.checks import check_disk, check_disks
+from runner.hosts import label
+from runner.hosts.checks import check_disk, check_disks, take_census
 from runner.hosts.disk_ledger import (
     LeaseRecord,
     Ledger,
@@ -28,13 +28,11 @@ from runner.hosts.disk_ledger import (
     wear_refusal,
     write_record,
 )
-from runner.hosts.exclusive import DisksRefused, acquire_disks, report_active_run
+from runner.hosts.exclusive import DisksRefused, acquire_disks, give_back, prepare_disk, report_active_run
 from runner.hosts.inventory import Signature
 from runner.hosts.lease import NotConfirmed, confirm_losses, describe_losses
-from runner.hosts.listing import local_census
 from runner.hosts.reasons import OwnMarks, Reason
 from runner.hosts.recovery import clean, unreturned_disks
-from runner.hosts.wipe_and_label import give_back, prepare_disk
 from runner.language.hosts import DeclaredDisk
 from runner.results.disk_health import Smart, parse
 from runner.scripts.jinja import census_script
@@ -81,7 +79,7 @@ def test_a_disk_goes_from_run_to_run_without_being_declared_as_one_to_wipe(empty
     again = check_disk(empty.ask(), empty.declared)
     assert again.usable
     assert again.node is not None
-    assert again.node.label == identity.Label("night-1", "disk-a", str(empty.file), "free")
+    assert again.node.label == label.Label("night-1", "disk-a", str(empty.file), "free")
 
 
 @on_loops
@@ -264,7 +262,7 @@ def test_a_disk_smaller_than_what_is_looked_at_is_looked_at_as_a_whole(tmp_path:
         (tmp_path / "small").write_bytes(bytes(size - 1) + b"x")
         loop = attached(tmp_path / "small")
         try:
-            (node,) = (node for node in local_census(census_script()).disks if node.path == loop)
+            (node,) = (node for node in take_census(None, census_script()).disks if node.path == loop)
         finally:
             subprocess.run(["losetup", "--detach", loop], check=True)
         assert node.unreadable == ""

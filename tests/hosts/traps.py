@@ -11,14 +11,14 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from runner.hosts import identity
-from runner.hosts.identity import Label
+from runner.hosts import label
+from runner.hosts.label import Label
 from runner.hosts.reasons import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from runner.hosts.identity import State
+    from runner.hosts.label import State
     from runner.language.hosts import DeclaredDisk
 
 
@@ -86,8 +86,8 @@ def script(trap: Trap, serial: str) -> str:
 
 
 def _label(state: str, serial: str) -> str:
-    block = identity.encode(Label("20260101-1", "a-disk", serial, "held" if state == "held" else "free")).rstrip(b"\0")
-    return f"printf '%s' '{block.decode()}' | dd of=\"$DISK\" bs={identity.BYTES} seek={identity.BLOCK} conv=notrunc status=none\n"
+    block = label.encode(Label("20260101-1", "a-disk", serial, "held" if state == "held" else "free")).rstrip(b"\0")
+    return f"printf '%s' '{block.decode()}' | dd of=\"$DISK\" bs={label.BYTES} seek={label.BLOCK} conv=notrunc status=none\n"
 
 
 def table(kind: str) -> str:
@@ -190,7 +190,7 @@ read -r <"$WORK/up\"""",
     Trap(
         "swapped to",
         Reason.SWAP_ACTIVE,
-        "is swapped to",
+        "is used as swap",
         'mkswap -q "$DISK"; swapon "$DISK"',
         ("mkswap",),
         'swapoff "$DISK"',
@@ -199,7 +199,7 @@ read -r <"$WORK/up\"""",
     Trap(
         "a partition of it swapped to",
         Reason.SWAP_ACTIVE,
-        "is swapped to",
+        "is used as swap",
         f'{PART}; mkswap -q "$part"; swapon "$part"',
         ("mkswap", "addpart"),
         f'swapoff "$part"; {UNPART}',
@@ -461,7 +461,7 @@ LABELS = [
     written(
         "a label that is not whole",
         "no matrix label",
-        labelled("free") + at(identity.BLOCK * identity.BYTES + 20, "X"),
+        labelled("free") + at(label.BLOCK * label.BYTES + 20, "X"),
         reason=Reason.UNKNOWN_DATA,
     ),
     Trap("left over from a run that was killed", Reason.LEFT_OVER, "leased to the run 20260101-1", labelled("held")),

@@ -3,7 +3,7 @@
 import pytest
 
 from runner.engine.estimate import Pace, estimate
-from runner.engine.scheduler import Plan
+from runner.engine.order import Plan
 from runner.simdisks.disk import Fault
 from runner.space.load import BadMatrix
 from runner.space.select import select
@@ -24,7 +24,7 @@ NAMED = "faults: {none: [], dies: [{disk: 2, kind: dies}]}\n"
 def test_a_list_is_what_every_trial_has() -> None:
     found = space(MODELLED + ALL)
     assert found.count() == space(MODELLED).count()
-    assert {array.faults for array in found.arrays} == {
+    assert {array.faults for array in found.stacks} == {
         (
             Fault(2, "dies", 0.5),
             Fault(3, "dies", 0.0, 2.0),
@@ -33,7 +33,7 @@ def test_a_list_is_what_every_trial_has() -> None:
             Fault(1, "medium", 0.0, where=(16 << 20, (16 << 20) + 65536)),
         )
     }
-    assert [str(fault) for fault in found.arrays[0].faults] == [
+    assert [str(fault) for fault in found.stacks[0].faults] == [
         "disk 2 dies at 0.5 s",
         "disk 3 dies at 0 s for 2 s",
         "disk 0 is 10 times slower at 0.1 s for 3 s",

@@ -52,7 +52,7 @@ def only(work: str, layouts: str = RAW) -> Cell:
 
 def options(cell: Cell) -> dict[str, str]:
     """What fio is told."""
-    stack = stack_scripts(cell.array, ("/dev/a", "/dev/b"), zeroed=True).stack
+    stack = stack_scripts(cell.stack, ("/dev/a", "/dev/b"), zeroed=True).stack
     lines = [line.partition("=") for line in job(cell, stack, 1).splitlines() if "=" in line and line[0] != "#"]
     return {name: value for name, _, value in lines}
 
@@ -263,7 +263,7 @@ def test_fio_takes_all_of_them() -> None:
     jobs = {}
     for work in works:
         for cell in cells(work).values():
-            stack = stack_scripts(cell.array, ("/dev/a", "/dev/b"), zeroed=True).stack
+            stack = stack_scripts(cell.stack, ("/dev/a", "/dev/b"), zeroed=True).stack
             jobs[f"{work} {cell.name}"] = job(cell, stack, 1)
     assert len(jobs) == 2 * len(PARTS) - 1
     assert find_rejected(jobs) == {}

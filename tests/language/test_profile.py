@@ -25,7 +25,7 @@ def matrix(work: str, layout: str = "one: [disk]") -> str:
 
 def rendered(work: str) -> tuple[str, dict[str, str]]:
     (cell,) = space(matrix(work)).cells()
-    array = stack_scripts(cell.array, ("/dev/a", "/dev/b"), zeroed=True)
+    array = stack_scripts(cell.stack, ("/dev/a", "/dev/b"), zeroed=True)
     return job(cell, array.stack, 1), files_of(array, cell_scripts(cell, array.stack))
 
 

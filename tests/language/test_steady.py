@@ -19,7 +19,7 @@ workloads: {work: {rw: randwrite, WORK}}
 
 def rendered(work: str) -> list[str]:
     (cell,) = space(MATRIX.replace("WORK", work)).cells()
-    return job(cell, stack_scripts(cell.array, ("/dev/a", "/dev/b"), zeroed=True).stack, 1).splitlines()
+    return job(cell, stack_scripts(cell.stack, ("/dev/a", "/dev/b"), zeroed=True).stack, 1).splitlines()
 
 
 @pytest.mark.parametrize(

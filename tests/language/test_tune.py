@@ -20,8 +20,8 @@ from runner.scripts.jinja import SHIPPED
 from runner.simdisks.disk import Disk
 from runner.space.select import select
 from runner.space.space import Space
-from tests.space.test_load import errors
 from tests.support.matrices import space
+from tests.support.mistakes import errors
 
 GIB = 1 << 30
 STACKS = """\

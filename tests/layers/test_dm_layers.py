@@ -70,9 +70,9 @@ def test_what_is_left_open_is_possible_and_filled_in(layer: Layer) -> None:
 
 def test_two_spellings_are_one_cell() -> None:
     same = "[disk, crypt: {format: plain, key_size: 512}]", "[disk, crypt: {format: plain}]"
-    assert len(space(matrix(*same)).arrays) == 1
+    assert len(space(matrix(*same)).stacks) == 1
     same = "[disk, integrity: {tag_size: 4}]", "[disk, integrity]"
-    assert len(space(matrix(*same)).arrays) == 1
+    assert len(space(matrix(*same)).stacks) == 1
 
 
 def test_words_of_the_wrong_kind_are_told_with_their_place() -> None:
@@ -88,14 +88,14 @@ def test_nothing_is_preconditioned_on_a_file_system_or_taken_for_clean_on_noise(
     for below in ("crypt", "precondition: {how: fill}"):
         told = said(f"[disks, {below}, md: {{level: 1, sync: assume-clean}}]")
         assert f"assume-clean needs members that read as zeros, not {below.partition(':')[0]}" in told
-    assert len(space(matrix("[disks, integrity, md: {level: 1, sync: assume-clean}]")).arrays) == 1
-    assert len(space(matrix("[disks, precondition, md: {level: 1, sync: assume-clean}]")).arrays) == 1
+    assert len(space(matrix("[disks, integrity, md: {level: 1, sync: assume-clean}]")).stacks) == 1
+    assert len(space(matrix("[disks, precondition, md: {level: 1, sync: assume-clean}]")).stacks) == 1
 
 
 def test_none_is_the_same_cell_as_no_such_layer() -> None:
     found = space(matrix("[disks, md: {level: 1}]", "[disks, precondition: {how: [none, fill]}, md: {level: 1}]"))
-    assert [array.label for array in found.arrays] == ["l0", "l1/how=fill"]
-    assert len(space(matrix("[precondition: {how: [none, fill]}]")).arrays) == 2
+    assert [array.label for array in found.stacks] == ["l0", "l1/how=fill"]
+    assert len(space(matrix("[precondition: {how: [none, fill]}]")).stacks) == 2
 
 
 def test_stripes_show_through_encryption_and_not_through_checksums() -> None:
@@ -132,11 +132,11 @@ def test_what_is_written_is_in_the_estimate_and_in_the_deadline() -> None:
         )
     )
     pace = Pace(free(MIB))
-    plain, wiped, steady = (building_of(array, pace) for array in found.arrays)
+    plain, wiped, steady = (building_of(array, pace) for array in found.stacks)
     assert (plain.written, plain.least, plain.most) == (0, 0, 0)
     assert (wiped.written, wiped.least, wiped.most) == (256 * MIB, 256, 256)
     assert (steady.written, steady.least, steady.most) == (64 * MIB, 64, 84)
-    first, second, third = (set_up(array.stack.value, array.disks) - SET_UP for array in found.arrays)
+    first, second, third = (set_up(array.layers.value, array.disks) - SET_UP for array in found.stacks)
     assert first == 0
     assert second > 256
     assert third > 64 + 20

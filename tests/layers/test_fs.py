@@ -23,8 +23,8 @@ def of(fs: str) -> Space:
 
 
 def layer_of(fs: str) -> Fs:
-    (array,) = of(fs).arrays
-    layer = array.stack.value[-1]
+    (array,) = of(fs).stacks
+    layer = array.layers.value[-1]
     assert isinstance(layer, Fs)
     return layer
 
@@ -38,15 +38,15 @@ def test_alignment_follows_the_stripes_below() -> None:
 
 def test_it_is_filtered_by_what_was_written_and_told_apart_by_what_it_comes_to() -> None:
     found = of("{type: ext4, align: [auto, off, 64KiB x 3]}")
-    assert [array.label for array in found.arrays] == ["l/align=auto", "l/align=off"]
-    assert dict(found.arrays[0].stack.also[0])["fs.align"] == "64KiB x 3"
+    assert [array.label for array in found.stacks] == ["l/align=auto", "l/align=off"]
+    assert dict(found.stacks[0].layers.also[0])["fs.align"] == "64KiB x 3"
 
 
 def test_spelling_does_not_make_another_file_system() -> None:
     same = ["{type: ext4}", "{type: ext4, block_size: 4096B}", "{type: ext4, options: defaults, align: auto}"]
-    assert len({of(text).arrays[0].key for text in same}) == 1
+    assert len({of(text).stacks[0].key for text in same}) == 1
     others = [*same, "{type: ext3}", "{type: ext4, options: noatime}", "{type: ext4, journal: none}"]
-    assert len({of(text).arrays[0].key for text in others}) == 4
+    assert len({of(text).stacks[0].key for text in others}) == 4
 
 
 @pytest.mark.parametrize(

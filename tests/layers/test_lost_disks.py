@@ -46,5 +46,5 @@ workloads: {work: {rw: read, bs: 64KiB, runtime: 1s}}
     ],
 )
 def test_lost_disks_in_the_worst_case(stack: str, losses: int | None) -> None:
-    (array,) = {cell.array.label: cell.array for cell in space(MATRIX % stack).cells()}.values()
+    (array,) = {cell.stack.label: cell.stack for cell in space(MATRIX % stack).cells()}.values()
     assert array.losses == losses

@@ -87,7 +87,7 @@ def test_a_cache_must_be_large_enough_and_not_too_finely_cut() -> None:
 
 def test_the_striping_study_needs_as_many_disks_as_stripes() -> None:
     found = space(MATRIX % "stripes: [1, 2, 3, 4], stripe_size: 64KiB")
-    layers = [array.stack.value[0] for array in found.arrays]
+    layers = [array.layers.value[0] for array in found.stacks]
     assert [(layer.type, layer.devices) for layer in layers if isinstance(layer, Lvm)] == [
         ("linear", 1), ("striped", 2), ("striped", 3), ("striped", 4),
     ]  # fmt: skip
@@ -115,7 +115,7 @@ def test_what_is_left_open_is_filled_in(fields: dict[str, Any], wanted: dict[str
 
 
 def test_two_spellings_of_one_order_are_one_cell() -> None:
-    assert len(space(MATRIX % 'order: ["1 2 3 4", "1  2 3 04", "2 1 3 4"]').arrays) == 2
+    assert len(space(MATRIX % 'order: ["1 2 3 4", "1  2 3 04", "2 1 3 4"]').stacks) == 2
     with pytest.raises(BadInput) as caught:
         space(MATRIX % "order: first")
     assert "not an order; write the numbers" in caught.value.details
@@ -256,11 +256,11 @@ def test_concatenating_unequal_devices_keeps_their_order() -> None:
 
 def test_a_linear_volume_is_linear_whatever_the_stripes_of_another() -> None:
     found = space(MATRIX % "type: [linear, striped], stripes: 2")
-    layers = [array.stack.value[0] for array in found.arrays]
+    layers = [array.layers.value[0] for array in found.stacks]
     assert [(layer.type, layer.stripes, layer.devices) for layer in layers if isinstance(layer, Lvm)] == [
         ("linear", 1, 4), ("striped", 2, 2),
     ]  # fmt: skip
-    assert [dict(array.coords).get("lvm.stripes") for array in found.arrays] == [None, "2"]
+    assert [dict(array.coords).get("lvm.stripes") for array in found.stacks] == [None, "2"]
 
 
 def test_stripes_of_a_linear_volume_are_a_contradiction() -> None:

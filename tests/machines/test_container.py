@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.base.errors import HarnessBroken
-from runner.engine.scheduler import Plan
+from runner.engine.order import Plan
 from runner.hosts.checks import check_disk
 from runner.hosts.lease import Lease, lease_disks
 from runner.machines.base import NO_OPTIONS, MachineOptions, RigLost, RigSpec, Step
@@ -30,9 +30,9 @@ from runner.simdisks.disk import Disk
 from runner.space.select import select
 from tests.hosts.loops import SIZE, Bay, bay
 from tests.machines.engines import storage, why_not
-from tests.machines.test_local import Place, placed
 from tests.results.past import manifest
 from tests.support.execution import executor
+from tests.support.local_place import Place, placed
 from tests.support.matrices import space
 from tests.support.runners import killed_after, waited_for
 

@@ -396,5 +396,5 @@ repeat: 1
     ],
 )
 def test_what_work_takes_beyond_its_disks(tune: str, work: str, powers: tuple[str, ...]) -> None:
-    (array,) = space(MATRIX % (tune, work)).arrays
+    (array,) = space(MATRIX % (tune, work)).stacks
     assert powers_of(array) == powers

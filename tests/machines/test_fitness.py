@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.machines import requirements
-from runner.machines.base import RigSpec
+from runner.machines.base import Refusal, RigSpec
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +26,7 @@ def test_what_is_missing_is_refused_with_what_helps() -> None:
     said = "no-program mdadm\nno-module raid456\nno-root alice\nkernel 6.1.0\nfio fio-3.33\n"
     found = [(one.brief, one.resolution.split(",")[0]) for one in requirements.refusals(said, "shelf")]
     assert found == [
-        ("shelf has no mdadm", "apt install mdadm there"),
+        ("shelf has no mdadm", "on shelf: apt install mdadm"),
         (
             "the kernel of shelf (6.1.0) has no raid456, neither built in nor as a module",
             "install the modules of that kernel",
@@ -40,7 +40,7 @@ def test_what_a_host_can_do_without_is_not_lacking() -> None:
     said = "no-program smartctl\nno-program mdadm\nkernel 6.1.0\n"
     assert requirements.missing(said) == ["mdadm (apt install mdadm)"]
     assert requirements.missing_optional(said) == [
-        "smartctl (apt install smartmontools): by it disks are asked how well they are, before a run and after it"
+        "smartctl (apt install smartmontools): reads the health of disks before and after a run"
     ]
     assert requirements.missing_optional("kernel 6.1.0\n") == []
 
@@ -76,7 +76,7 @@ def test_the_agent_needs_a_python_that_is_not_too_old(version: str, found: bool,
     assert ("no-program python3\n" not in asked.stdout) == found
     assert found or "python3 3.9 or later (apt install python3)" in requirements.missing(asked.stdout)
     assert [
-        one for one in requirements.refusals(asked.stdout, "shelf") if one.resolution == "apt install python3 there"
+        one for one in requirements.refusals(asked.stdout, "shelf") if one.resolution == "on shelf: apt install python3"
     ] == [one for one in requirements.refusals("no-program python3", "shelf") if not found]
 
 
@@ -85,3 +85,31 @@ def test_a_host_without_a_shell_says_so() -> None:
 
     with pytest.raises(HarnessBroken, match="no shell on shelf: status 1"):
         requirements.query(("false",), SPEC, "shelf")
+
+
+def test_one_command_installs_all_missing_packages_of_a_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
+    refusals = [
+        Refusal("gcc is not installed:", "apt install gcc libc6-dev"),
+        Refusal("xz is not installed", "apt install xz-utils"),
+        Refusal("shelf has no mdadm", "on shelf: apt install mdadm"),
+        Refusal("no engine is installed", "apt install podman, or docker.io"),
+    ]
+    lines, commands = requirements.describe(refusals, also=["fio", "gcc"])
+    assert lines == [
+        "gcc is not installed",
+        "xz is not installed",
+        "shelf has no mdadm",
+        "no engine is installed: apt install podman, or docker.io",
+    ]
+    assert commands == ["sudo apt install gcc libc6-dev xz-utils fio", "on shelf: apt install mdadm"]
+
+
+def test_without_sudo_only_root_can_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    refusals = [Refusal("xz is not installed", "apt install xz-utils")]
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert requirements.describe(refusals)[1] == ["as root: apt install xz-utils"]
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    assert requirements.describe(refusals)[1] == ["apt install xz-utils"]

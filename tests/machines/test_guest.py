@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from runner.base.errors import HarnessBroken
+from runner.machines import shell
 from runner.machines.base import RigLost, Step
-from runner.machines.qemu import argv, guest, standing_shell
+from runner.machines.qemu import argv, guest
 from runner.machines.qemu.appliance import Appliance
 from runner.machines.qemu.rig import QemuRig
-from runner.machines.qemu.standing_shell import OUTPUT_LOST, OutputChannel
+from runner.machines.shell import OUTPUT_LOST, OutputChannel
 from tests.machines.talk import talking
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ async def test_the_bell_signals_the_start_of_work() -> None:
 async def test_an_answer_that_is_garbled_costs_the_rig_and_not_the_run(
     says: bytes, brief: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standing_shell, "MOST", 1000)
+    monkeypatch.setattr(shell, "MOST", 1000)
     async with talking(says[:1001]) as (up, _):
         up.console.write(b"last line of the console\n")
         up.console.flush()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,27 +9,15 @@ import pytest
 
 from runner.base.errors import BadInput
 from runner.layers import LAYERS
-from runner.machines.qemu.kernel_config import OPTIONS, embedded_config, inspect, lacks, table
+from runner.machines.qemu.kernel_config import OPTIONS, embedded_config, inspect, lacks
 from runner.machines.qemu.recipe import BOOT_MODULES, BUS_MODULES
-from tests.machines.test_qemu_pure import bzimage
+from tests.support.kernels import BUILT_IN, RELEASE, ikconfig, image
 
 if TYPE_CHECKING:
     from runner.machines.qemu import kernel_config
 
-RELEASE = "6.9.1-mine"
-BUILT_IN = "".join(f"CONFIG_{one.name}=y\n" for one in OPTIONS)
 #: As Debian 12 has it (linux-image-6.1.0-amd64): what is a module there.
 DEBIAN = "".join(f"CONFIG_{one.name}={'y' if one.need == 'boot' else 'm'}\n" for one in OPTIONS)
-
-
-def ikconfig(config: str) -> bytes:
-    return b"\x7fELF...IKCFG_ST" + gzip.compress(config.encode()) + b"IKCFG_ED..."
-
-
-def image(folder: Path, payload: bytes = b"no kernel") -> Path:
-    path = folder / "bzImage"
-    path.write_bytes(bzimage(RELEASE.encode() + b" (me@here) #1\0", gzip.compress(payload) + b"size"))
-    return path
 
 
 def test_a_kernel_with_everything_lacks_nothing() -> None:
@@ -125,8 +112,3 @@ def test_what_is_no_kernel_is_refused(tmp_path: Path) -> None:
         inspect(tmp_path / "none")
     with pytest.raises(BadInput, match="cannot be read: Is a directory"):
         inspect(tmp_path)
-
-
-def test_the_manual_has_the_same_table() -> None:
-    manual = Path(__file__).parents[2] / "docs" / "reference" / "machines.md"
-    assert table() in manual.read_text(), "python -c 'from runner.machines.qemu.kernel_config import *; print(table())'"

@@ -13,7 +13,7 @@ import pytest
 from runner.results.journal import Journal
 from runner.results.run_folder import load
 from tests.hosts.loops import SIZE, Bay, bay, why_not
-from tests.machines.test_local import ENVIRONMENT, Place
+from tests.support.local_place import ENVIRONMENT, Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
 import sys
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.engine.scheduler import Plan
+from runner.engine.order import Plan
 from runner.hosts.checks import check_disk
 from runner.hosts.lease import Lease, lease_disks
 from runner.machines.base import MachineOptions
@@ -26,11 +24,12 @@ from runner.space.select import select
 from tests.hosts.loops import Bay, bay, why_not
 from tests.results.past import manifest
 from tests.support.execution import executor
+from tests.support.local_place import ROOT, RUN, SMALL, Place, placed
 from tests.support.matrices import space
 from tests.support.runners import killed_after
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from runner.hosts.exclusive import LeasedDisk
     from runner.machines.base import Machine
@@ -44,18 +43,6 @@ pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
 def disks(tmp_path: Path) -> Iterator[Bay]:
     with bay(tmp_path) as made:
         yield made
-
-
-SMALL = """\
-name: small
-disks: {count: 2, size: 64MiB}
-layouts:
-  raw: [disk]
-  fs: [disk, fs: {type: ext4}]
-workloads:
-  work: {rw: [randread, randwrite], bs: 4KiB, iodepth: 4, runtime: 100ms, size: 8MiB}
-repeat: 1
-"""
 
 
 def carried_out(machine: Machine, folder: Path, held: Sequence[LeasedDisk] = ()) -> list[Trial]:
@@ -85,68 +72,6 @@ def test_the_same_cells_are_measured_on_this_host_as_anywhere(disks: Bay, tmp_pa
     assert {(trial.outcome, trial.reason) for trial in here} == {(Outcome.MEASURED, "")}
     assert len(said) == 1
     assert check_disk(disks.ask(), disks.declared).usable
-
-
-#: The host's /dev stays as it is: what is made in it here is seen here alone.
-ALONE = """\
-set -e
-mount --make-rprivate /
-mount -t tmpfs none /run
-mkdir /run/upper /run/work
-mount -t overlay none -o lowerdir=/dev,upperdir=/run/upper,workdir=/run/work /dev
-mkdir -p /dev/disk/by-id
-mount --bind "$1" /dev/disk/by-id
-echo up
-exec sleep infinity
-"""
-
-
-class Place:
-    """A mount namespace in which the stand-ins have stable names, and nothing of the host's is touched."""
-
-    def __init__(self, disks: Bay, folder: Path) -> None:
-        self.folder = folder
-        self.holder = subprocess.Popen(
-            ["unshare", "--mount", "bash", "-c", ALONE, "bash", str(disks.names)], stdout=subprocess.PIPE, text=True
-        )
-        assert self.holder.stdout is not None
-        assert self.holder.stdout.readline() == "up\n"
-
-    def command(self, *words: str) -> list[str]:
-        enter = ["nsenter", "--mount", f"--target={self.holder.pid}", f"--wdns={self.folder}"]
-        return [*enter, "env", f"MATRIX_STATE={self.folder}/state", f"MATRIX_MEMORY={self.folder}/memory", *words]
-
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        line = self.command(sys.executable, "-m", "runner.cli", *words)
-        return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=ENVIRONMENT)
-
-    def said(self, *words: str) -> str:
-        return subprocess.run(self.command(*words), capture_output=True, text=True, check=True, env=ENVIRONMENT).stdout
-
-
-ROOT = Path(__file__).parents[2]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
-RUN = ("run", "--on", "local", "--json", "--destroy", "disk-a", "--destroy", "disk-b", "m.yaml")
-
-
-AnyPlace = TypeVar("AnyPlace", bound=Place)
-
-
-@contextmanager
-def placed(disks: Bay, tmp_path: Path, matrix: str, kind: Callable[[Bay, Path], AnyPlace]) -> Iterator[AnyPlace]:
-    """A folder with a matrix and a hosts.yaml that allows both disks, in such a place."""
-    folder = tmp_path / "place"
-    folder.mkdir()
-    (folder / "m.yaml").write_text(matrix)
-    entries = "".join(
-        f"      - {{id: {claim.id}, serial: '{claim.serial}', size: {claim.size}B}}\n"
-        for claim in (disks.declared, disks.beside)
-    )
-    (folder / "hosts.yaml").write_text(f"hosts:\n  here:\n    disks:\n{entries}")
-    made = kind(disks, folder)
-    yield made
-    made.holder.kill()
-    made.holder.communicate()
 
 
 @pytest.fixture

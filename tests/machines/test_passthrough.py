@@ -18,10 +18,17 @@ from runner.hosts.operations import LOCAL, Descriptor
 from runner.language.hosts import DeclaredDisk
 from runner.machines import PASSTHROUGH, machine
 from runner.machines.base import MachineOptions, RigSpec
-from runner.machines.qemu import Qemu, argv, template
+from runner.machines.qemu import (
+    DEFAULT_ROTATION,
+    Passthrough,
+    Qemu,
+    argv,
+    provide_leased_disks,
+    read_properties,
+    template,
+)
 from runner.machines.qemu.appliance import Appliance
 from runner.machines.qemu.argv import DiskProperties, PassedController
-from runner.machines.qemu.passthrough import DEFAULT_ROTATION, Passthrough, provide_leased_disks, read_properties
 from runner.simdisks.disk import Bus, Disk, Physics
 
 BASE = Appliance(Path("/c/userland"), Path("/c/core"))
@@ -140,7 +147,7 @@ def test_what_such_disks_cannot_do_is_refused_and_a_kernel_is_not() -> None:
 
 
 def test_sectors_that_a_bus_cannot_have_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runner.machines.qemu.passthrough.read_properties", lambda *_: DiskProperties(logical=4096))
+    monkeypatch.setattr("runner.machines.qemu.read_properties", lambda *_: DiskProperties(logical=4096))
     place = Passthrough(MachineOptions(held=(LeasedDisk(DeclaredDisk("x", 1), node(), LOCAL, Descriptor(-1)),)))
     with pytest.raises(BadInput, match="x has sectors of 4096 bytes"):
         place._physical_disks(RigSpec((Disk(1, "sata"),)))

@@ -129,7 +129,7 @@ async def test_what_is_known_of_kvm_is_told_without_trying_it(
     monkeypatch.setenv("MATRIX_ACCEL", "tcg")
     assert host.outlook() == "not tried, because of MATRIX_ACCEL=tcg"
     monkeypatch.setenv("MATRIX_ACCEL", "KVM")
-    assert host.outlook() == "cannot be used: MATRIX_ACCEL=KVM is neither of kvm, tcg"
+    assert host.outlook() == "cannot be used: MATRIX_ACCEL=KVM is unknown; use kvm or tcg"
     monkeypatch.setenv("MATRIX_ACCEL", "kvm")
     assert host.outlook() == "not tried, because of MATRIX_ACCEL=kvm"
     host.KVM.unlink()

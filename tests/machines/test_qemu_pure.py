@@ -6,7 +6,6 @@ import gzip
 import json
 import os
 import shutil
-import struct
 import subprocess
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -32,6 +31,7 @@ from runner.machines.qemu.appliance import (
 from runner.machines.qemu.guest import boot_errors, panic_cause
 from runner.machines.qemu.host import Host, capacity_refusals, crowding_notice, file_system_of, max_machines
 from runner.simdisks.disk import Disk
+from tests.support.kernels import bzimage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -321,16 +321,6 @@ def test_modules_in_loading_order() -> None:
         ["kernel/d.ko", "kernel/b-c.ko", "kernel/a.ko"],
         ["gone"],
     )
-
-
-def bzimage(release: bytes, payload: bytes) -> bytes:
-    head = bytearray(2 * 512)
-    head[0x1F1] = 1
-    head[0x202:0x206] = b"HdrS"
-    head[0x20E:0x210] = struct.pack("<H", 0x100)
-    head[0x248:0x250] = struct.pack("<II", 8, len(payload))
-    head[0x300 : 0x300 + len(release)] = release
-    return bytes(head) + b"\0" * 8 + payload
 
 
 def test_release_and_payload_of_a_bzimage() -> None:

@@ -3,7 +3,7 @@
 import subprocess
 from shlex import quote
 
-from runner.machines.qemu.standing_shell import MOST_TEXTS, ScriptCache
+from runner.machines.shell import MOST_TEXTS, ScriptCache
 
 SCRIPT = """#!/usr/bin/env bash
 # Tunes: {title}

@@ -18,7 +18,7 @@ from runner.hosts.checks import check_disk
 from runner.results.journal import Journal
 from runner.results.record import Outcome
 from tests.hosts.loops import Bay, bay, why_not
-from tests.machines.test_local import ENVIRONMENT, RUN, SMALL, Place, placed
+from tests.support.local_place import ENVIRONMENT, RUN, SMALL, Place, placed
 from tests.support.runners import killed_after
 
 if TYPE_CHECKING:

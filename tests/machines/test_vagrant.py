@@ -37,7 +37,7 @@ from runner.machines.base import Leftover, Refusal, RigLost, RigSpec
 from runner.machines.dry import plausible
 from runner.machines.qemu.argv import DiskProperties
 from runner.machines.qemu.host import Host, max_machines
-from runner.machines.vagrant import Vagrant, box, libvirt, spec_refusals
+from runner.machines.vagrant import Passthrough, Vagrant, box, libvirt, refuse_large_sectors, spec_refusals
 from runner.machines.vagrant.box import (
     FIND,
     Box,
@@ -47,20 +47,21 @@ from runner.machines.vagrant.box import (
     temporary_disk,
 )
 from runner.machines.vagrant.libvirt import Record
-from runner.machines.vagrant.lifecycle import (
+from runner.machines.vagrant.rig import (
     Order,
     command,
+    enter_command,
+    missing_modules,
     plan,
     report_progress,
+    serve_disks,
     ssh_config,
     start_machine,
 )
-from runner.machines.vagrant.passthrough import Passthrough, refuse_large_sectors
-from runner.machines.vagrant.rig import enter_command, missing_modules, serve_disks
 from runner.simdisks.disk import Disk, Physics
 from runner.simdisks.server import device_command
-from tests.engine.test_run import Bench
-from tests.engine.test_side_by_side import Bearing, BearingRig
+from tests.support.bearing import Bearing, BearingRig
+from tests.support.engine import Bench
 from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:
@@ -600,8 +601,8 @@ def test_an_interrupted_upload_is_removed(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.setattr(libvirt, "box_volumes", lambda box: pool if box == "matrix/a" else [])
     monkeypatch.setattr(libvirt, "forget_box", lambda box, but: forgotten.append(" but ".join((box, *but))))
     with libvirt.note_upload("matrix/a", tmp_path):
-        assert libvirt.upload_was_interrupted(tmp_path)
-    assert not libvirt.upload_was_interrupted(tmp_path)
+        assert (tmp_path / libvirt.NOTE).exists()
+    assert not (tmp_path / libvirt.NOTE).exists()
     assert forgotten == []
     with pytest.raises(RigLost), libvirt.note_upload("matrix/a", tmp_path):
         raise RigLost("the disk is full")
@@ -745,7 +746,7 @@ def test_a_cancelled_run_still_removes_its_machine(monkeypatch: pytest.MonkeyPat
 
     fakes = {"record_machine": recorded, "ssh_connection": nothing, "_create": made, "vagrant": vagrant}
     for name, fake in {**fakes, "facts_of": lambda _: {}}.items():
-        monkeypatch.setattr(sys.modules["runner.machines.vagrant.lifecycle"], name, fake)
+        monkeypatch.setattr(sys.modules["runner.machines.vagrant.rig"], name, fake)
     monkeypatch.setattr(libvirt, "remove_domain", said.append)
 
     async def run() -> None:
@@ -778,7 +779,7 @@ async def test_only_one_process_uploads_a_box(
         with open_lock_file(tmp_path / "cache/vagrant/up.lock") as lock:
             held.append(not try_lock(lock, fcntl.LOCK_EX))
 
-    coming_up = sys.modules["runner.machines.vagrant.lifecycle"]
+    coming_up = sys.modules["runner.machines.vagrant.rig"]
     monkeypatch.setattr(coming_up, "vagrant", vagrant)
     monkeypatch.setattr(libvirt, "prepare", lambda: "192.168.131.0/24")
     monkeypatch.setattr(libvirt, "security_models", tuple)
@@ -894,7 +895,7 @@ def test_a_run_keeps_as_many_machines_as_arrays_are_under_way_at_a_time(
 ) -> None:
     comes, host = Comes(monkeypatch), Bearing(9)
     bench = Bench(tmp_path, SMALL.replace("[16KiB, 64KiB]", "[16KiB, 32KiB, 64KiB, 128KiB]"))
-    spec = rig_spec(bench.plan.selection.space.matrix, bench.plan.selection.space.arrays[0], None)
+    spec = rig_spec(bench.plan.selection.space.matrix, bench.plan.selection.space.stacks[0], None)
     monkeypatch.setattr(package, "VagrantRig", lambda *_: BearingRig(spec, plausible, host))
     bench.run(machine=cast("Any", Vagrant()), level=Level.of(2))
     assert {(trial.cell, trial.round) for trial in bench.trials} == bench.planned()

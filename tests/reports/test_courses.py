@@ -13,8 +13,8 @@ from runner.results.journal import Journal
 from runner.results.record import CellRow
 from runner.results.run_folder import create
 from tests.reports.samples import direction, measured
-from tests.reports.test_html import tree
-from tests.results.test_run import manifest
+from tests.support.begun_runs import manifest
+from tests.support.report_files import tree
 
 if TYPE_CHECKING:
     from pathlib import Path

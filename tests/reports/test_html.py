@@ -20,10 +20,11 @@ from runner.studies.page import section as study_section
 from tests.guidelines.world import cells, guideline, run, verdict
 from tests.reports import samples
 from tests.reports.samples import RUN, SEQ, SYNTHETIC, direction, measured
-from tests.reports.test_verdicts import ALL
 from tests.results.strategies import texts
-from tests.results.test_run import manifest
-from tests.studies.test_page import INVENTED, MISSED
+from tests.support.begun_runs import manifest
+from tests.support.report_files import tree
+from tests.support.studies import INVENTED, MISSED
+from tests.support.verdicts import ALL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from runner.guidelines.samples import Measured
     from runner.guidelines.verdicts import Judgement
     from runner.reports.run_data import Section
-    from runner.results.run_folder import Manifest
     from runner.studies.compare import ComparedFigure
 
 
@@ -60,10 +60,6 @@ NASTY = (
     "<script>alert(1)</script>\"'><img src=x onerror=alert(1)></td></style>&amp;{{ 7*7 }}{% raw %}]]>\x1b[31m\x00\ud800"
 )
 SHOWN = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)></td></style>&amp;{{ 7*7 }}{% raw %}]]>"
-
-
-def tree(content: RunData, about: Manifest | None = None, **room: int) -> etree._Element:
-    return etree.fromstring(page(content, about or manifest(), "sweep-1", **room).partition(b"\n")[2])
 
 
 def words(element: etree._Element) -> str:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as StandardTree
 
@@ -16,13 +15,12 @@ from runner.reports.junit import junit, split_name, strip_illegal
 from runner.results.record import Outcome
 from tests.reports import samples
 from tests.reports.samples import RUN, SYNTHETIC
+from tests.support.report_files import SCHEMA
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     from runner.reports.run_data import RunData
-
-SCHEMA = etree.XMLSchema(file=str(Path(__file__).parents[1] / "data" / "junit-10.xsd"))
 
 
 @pytest.fixture(params=[etree, StandardTree], ids=["lxml", "standard library"], autouse=True)

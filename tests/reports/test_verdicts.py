@@ -9,33 +9,15 @@ from lxml import etree
 
 from runner.base.errors import Exit
 from runner.guidelines.samples import Measured, Verdict
-from runner.guidelines.verdicts import Judgement
 from runner.reports.junit import junit
 from runner.reports.table import as_csv
 from runner.reports.verdicts import explain_verdict, verdict_rows, verdict_table
 from runner.reports.write import render_reports
 from runner.session.finish import exit_code as exit_of
-from tests.guidelines.world import cells, guideline, run, verdict
+from tests.guidelines.world import cells, run, verdict
 from tests.reports.samples import RUN, SYNTHETIC
-from tests.reports.test_junit import SCHEMA
-
-PAIR = cells(layout=["raid0", "far"])
-
-
-def claimed(name: str, times: float, *, noise: float = 0.01, synthetic: bool = False, rounds: int = 5) -> Judgement:
-    claim = guideline(
-        claim=f"{name} in words",
-        source="somebody",
-        ratio={"metric": "read.bw", "of": {"layout": "far"}, "to": {"layout": "raid0"}, "at_least": "1.5x"},
-    ).model_copy(update={"id": name})
-    truth = run(PAIR, lambda axes: times if axes["layout"] == "far" else 1.0, noise=noise, rounds=rounds)
-    return verdict(claim, truth, synthetic=synthetic)
-
-
-HOLDS, FAILS = claimed("good", 2.0), claimed("bad", 1.0)
-OPEN = claimed("open", 1.6, noise=0.3)
-NEVER = verdict(claimed("never", 1.0).guideline, run(cells(layout=["single"]), lambda _: 1.0))
-ALL = (HOLDS, FAILS, OPEN, NEVER)
+from tests.support.report_files import SCHEMA
+from tests.support.verdicts import ALL, FAILS, HOLDS, NEVER, OPEN, PAIR, claimed
 
 
 def test_explanations_have_figures_and_the_remaining_effort() -> None:

@@ -10,7 +10,7 @@ from runner.reports.write import load_run_data, render_reports, write_reports
 from runner.results.journal import Journal
 from runner.results.run_folder import create
 from tests.reports.samples import RUN
-from tests.results.test_run import manifest
+from tests.support.begun_runs import manifest
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runner.results.environment import Host
 from runner.results.fio_output import Direction, Figures
 from runner.results.journal import Journal
-from runner.results.record import CellRow, Host, Outcome, Reading, Trial
+from runner.results.record import CellRow, Outcome, Reading, Trial
 from runner.results.run_folder import Manifest, RunFolder, create
 from runner.statistics.percentile import Histogram
 

@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from runner.hosts.listing import query_health
+from runner.hosts.checks import query_health
 from runner.results.disk_health import Health, Smart, describe_missing_health, keep_first_health, parse_report
 from runner.scripts.jinja import smart_script
 

@@ -15,7 +15,7 @@ from runner.results.store import SharedStore
 from runner.results.store_sync import Feed, bring_up_to_date
 from runner.results.store_tables import Address, address_of
 from tests.results import past, server
-from tests.results.test_journal_trouble import small_disk
+from tests.support.small_disk import small_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable

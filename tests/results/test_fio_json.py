@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -11,14 +10,13 @@ from hypothesis import strategies as st
 from runner.base.errors import HarnessBroken
 from runner.results.fio_output import PERCENTILES, FioFailed, merge_histograms, missed_steady_states, parse
 from runner.statistics.percentile import Distribution, Histogram, needs
+from tests.support.fio import DATA, NEWER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-DATA = Path(__file__).parent.parent / "data"
 GROUPED = (DATA / "fio-psync-grouped.json").read_text()
 SEVERAL = (DATA / "fio-libaio-jobs.json").read_text()
-NEWER = (DATA / "fio-3.39-libaio.json").read_text()
 
 histograms = st.dictionaries(st.integers(1, 10**9), st.integers(1, 1000), min_size=1, max_size=30)
 

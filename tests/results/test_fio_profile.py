@@ -1,16 +1,10 @@
 """What scripts tell of the course of a rate, as tables."""
 
-import csv
-from typing import Any
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.results.fio_output import mark_synthetic, table_by_position, table_by_sample, table_by_time
-
-
-def table(text: str) -> list[dict[str, Any]]:
-    return list(csv.DictReader(text.splitlines()))
+from tests.support.fio import table
 
 
 def test_a_place_that_was_gone_over_ends_where_the_next_begins() -> None:

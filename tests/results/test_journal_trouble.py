@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,9 +15,9 @@ from runner.base.errors import BadInput, HarnessBroken, MatrixError
 from runner.results import journal as journal_module
 from runner.results.journal import Journal
 from runner.results.record import CellRow, Outcome, Trial
+from tests.support.small_disk import small_disk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 root = os.geteuid() == 0
@@ -109,20 +108,6 @@ def test_a_journal_that_another_program_keeps_locked(tmp_path: Path, monkeypatch
         other.execute("rollback")
         journal.record(trial(7))
         assert len(journal.recorded_identities()) == 4
-
-
-@contextmanager
-def small_disk(path: Path, size: str) -> Iterator[Path]:
-    path.mkdir()
-    done = subprocess.run(
-        [shutil.which("mount") or "mount", "-t", "tmpfs", "-o", f"size={size}", "none", path], capture_output=True
-    )
-    if done.returncode:
-        pytest.skip("this place allows no mounts")
-    try:
-        yield path
-    finally:
-        subprocess.run([shutil.which("umount") or "umount", path], check=True)
 
 
 @pytest.mark.skipif(not root, reason="needs a small file system of its own, hence root")

@@ -15,25 +15,8 @@ from hypothesis import strategies as st
 
 from runner.base.errors import BadInput
 from runner.results.journal import Journal
-from runner.results.record import Host
-from runner.results.run_folder import Manifest, RunFolder, _held, create, load, run_folders
-
-
-def manifest(**changes: object) -> Manifest:
-    values: dict[str, object] = {
-        "matrix": "chunk-sweep",
-        "fingerprint": "f1",
-        "machine": "qemu",
-        "synthetic": False,
-        "seed": 7,
-        "command": ("matrix", "run", "chunk-sweep.yaml"),
-        "text": "name: chunk-sweep  # ä\n",
-        "versions": {"6.1.0": {"fio": "3.33"}},
-        "host": Host(kernel="6.1.0", cpu="some cpu", cores=2, memory=4 << 30),
-        "started": "2026-03-04T05:06:07+00:00",
-        "planned": 72,
-    }
-    return Manifest.model_validate(values | changes)
+from runner.results.run_folder import RunFolder, _held, create, load, run_folders
+from tests.support.begun_runs import manifest
 
 
 def test_a_new_run_has_a_readable_name_its_matrix_and_its_manifest(tmp_path: Path) -> None:

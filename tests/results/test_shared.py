@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from runner.base.errors import BadInput, HarnessBroken
 from runner.results import store_tables as shared_tables
+from runner.results.environment import Host
 from runner.results.journal import Journal
-from runner.results.record import CellRow, Host, Outcome, Trial
+from runner.results.record import CellRow, Outcome, Trial
 from runner.results.run_folder import load
 from runner.results.store import SharedStore
 from runner.results.store_sync import bring_up_to_date

@@ -25,7 +25,7 @@ def test_layouts_on_the_same_disks_share_a_bay() -> None:
 
 
 def test_mount_points_are_private() -> None:
-    (array,) = space(TEXT).arrays
+    (array,) = space(TEXT).stacks
     one, other = (stack_scripts(array, disks, zeroed=True) for disks in (("/dev/a", "/dev/b"), ("/dev/c", "/dev/d")))
     assert one.stack.directory is not None
     assert one.stack.directory != other.stack.directory
@@ -37,7 +37,7 @@ STACKED = TEXT.replace("md: {level: 1}, fs", "md: {level: 1}, crypt: {}, lvm: {}
 
 
 def test_parallel_runs_on_a_host_use_different_names() -> None:
-    (array,) = space(STACKED).arrays
+    (array,) = space(STACKED).stacks
     bays = (("/dev/disk/by-id/ata-a", "/dev/disk/by-id/ata-b"), ("/dev/disk/by-id/ata-c", "/dev/disk/by-id/ata-d"))
     one, other = (stack_scripts(array, disks, zeroed=True).stack for disks in bays)
     assert not {top for layer in one.layers for top in layer.tops} & {
@@ -47,7 +47,7 @@ def test_parallel_runs_on_a_host_use_different_names() -> None:
 
 
 def test_names_in_a_private_machine_are_short() -> None:
-    (array,) = space(STACKED).arrays
+    (array,) = space(STACKED).stacks
     for name in ("matrix-{}", "virtio-matrix-{}", "scsi-0QEMU_QEMU_HARDDISK_matrix-{}", "matrix-disk0{}"):
         disks = tuple(f"/dev/disk/by-id/{name.format(number)}" for number in range(2))
         assert stack_scripts(array, disks, zeroed=True).stack.layers[0].tops == ("/dev/md/matrix-0",)

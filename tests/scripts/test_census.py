@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from runner.base.errors import HarnessBroken
-from runner.hosts import identity
-from runner.hosts.identity import Label
+from runner.hosts import label
 from runner.hosts.inventory import Signature, StableName, parse_census
+from runner.hosts.label import Label
 from runner.scripts.jinja import census_script
 
 
@@ -105,14 +105,14 @@ def test_members_of_arrays_are_also_taken_from_mdstat() -> None:
 
 def test_a_label_is_read_as_it_was_written_and_only_whole() -> None:
     mine = Label("20260101-1", "wwn-1", "ZC11", "held")
-    block = identity.encode(mine)
-    assert len(block) == identity.BYTES
+    block = label.encode(mine)
+    assert len(block) == label.BYTES
     text = block.decode()
-    assert identity.decode(text) == mine
-    assert identity.decode(text.replace("ZC11", "ZC12")) is None
-    assert identity.decode("") is None
+    assert label.decode(text) == mine
+    assert label.decode(text.replace("ZC11", "ZC12")) is None
+    assert label.decode("") is None
     with pytest.raises(ValueError, match="no label"):
-        identity.encode(Label("ü" * 1000, "", "", "free"))
+        label.encode(Label("ü" * 1000, "", "", "free"))
 
 
 def test_labels_of_earlier_versions_are_read_and_written_as_they_were() -> None:
@@ -120,5 +120,5 @@ def test_labels_of_earlier_versions_are_read_and_written_as_they_were() -> None:
     content = '{"run":"20260101-1","disk":"wwn-1","serial":"ZC11","state":"free"}'
     digest = hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
     text, mine = f"matrix-disk 1 {digest} {content}", Label("20260101-1", "wwn-1", "ZC11", "free")
-    assert identity.decode(text) == mine
-    assert identity.encode(mine).rstrip(b"\0").decode() == text
+    assert label.decode(text) == mine
+    assert label.encode(mine).rstrip(b"\0").decode() == text

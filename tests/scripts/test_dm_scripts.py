@@ -7,7 +7,7 @@ import pytest
 from runner.layers.crypt import TEST_KEY
 from runner.scripts.cell import cell_scripts, stack_scripts
 from runner.scripts.jinja import render
-from runner.space.space import Array, Cell, Space
+from runner.space.space import Cell, Space, Stack
 from tests.support.matrices import space
 from tests.support.shell import complaints
 
@@ -24,13 +24,13 @@ workloads: {work: {rw: read}}
 """
 
 
-def array_called(found: Space, label: str) -> Array:
-    return next(array for array in found.arrays if array.label == label)
+def array_called(found: Space, label: str) -> Stack:
+    return next(array for array in found.stacks if array.label == label)
 
 
-def scripts_of(found: Space, array: Array) -> dict[str, str]:
+def scripts_of(found: Space, array: Stack) -> dict[str, str]:
     whole = stack_scripts(array, DISKS, zeroed=True)
-    cell: Cell = next(cell for cell in found.cells() if cell.array is array)
+    cell: Cell = next(cell for cell in found.cells() if cell.stack is array)
     again = render("activate.sh", None, title=array.label, stack=whole.stack)
     return {
         "set-up.sh": whole.set_up,
@@ -43,7 +43,7 @@ def scripts_of(found: Space, array: Array) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def rendered() -> dict[str, dict[str, str]]:
     found = space(ALL)
-    return {array.label: scripts_of(found, array) for array in found.arrays}
+    return {array.label: scripts_of(found, array) for array in found.stacks}
 
 
 def test_every_script_is_clean(rendered: dict[str, dict[str, str]]) -> None:
@@ -71,7 +71,7 @@ def test_a_plain_key_is_as_long_as_it_must_be(rendered: dict[str, dict[str, str]
 def test_mappings_and_headers_carry_a_mark_of_what_they_are() -> None:
     def named(text: str) -> set[str]:
         found = space(text)
-        stack = stack_scripts(found.arrays[0], DISKS, zeroed=True).stack
+        stack = stack_scripts(found.stacks[0], DISKS, zeroed=True).stack
         return set(stack.tops)
 
     one = ALL.replace("[true, false]", "true").replace("[luks2, luks1, plain]", "luks1")

@@ -11,8 +11,8 @@ from syrupy.assertion import SnapshotAssertion
 from runner.layers.fs import FsView
 from runner.scripts.cell import stack_scripts
 from runner.scripts.stack import bay_of
-from tests.scripts.test_scripts import DISKS, _Text, rendered
 from tests.support.matrices import space
+from tests.support.scripts import DISKS, _Text, rendered
 from tests.support.shell import complaints
 
 TEXT = """\
@@ -81,7 +81,7 @@ def test_fio_makes_files_in_a_file_system_and_never_where_devices_are() -> None:
 )
 def test_sequential_work_takes_one_file_after_the_other(rw: str, fio: str, line: str | None) -> None:
     text = TEXT.replace("rw: [read, write]", f"rw: {rw}").replace("file_size: 1MiB", f"file_size: 1MiB{fio}")
-    jobs = {cell.array.label: rendered(cell)["trial-1/job.fio"].splitlines() for cell in space(text).cells()}
+    jobs = {cell.stack.label: rendered(cell)["trial-1/job.fio"].splitlines() for cell in space(text).cells()}
     assert not [one for one in jobs["raw"] if one.startswith("file_service_type") and not fio]
     assert [one for one in jobs["nas/type=ext4"] if one.startswith("file_service_type")] == ([line] if line else [])
 
@@ -143,7 +143,7 @@ def test_files_that_writing_makes_are_not_laid_out_and_none_are_left_from_before
 
 def _view(text: str) -> FsView:
     found = space(TEXT.replace("type: btrfs, data: raid10", text))
-    array = next(array for array in found.arrays if array.label.startswith("own"))
+    array = next(array for array in found.stacks if array.label.startswith("own"))
     *_, view = stack_scripts(array, [f"/dev/vd{letter}" for letter in "abcd"], zeroed=True).stack.layers
     assert isinstance(view, FsView)
     return view

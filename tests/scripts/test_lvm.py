@@ -37,7 +37,7 @@ TABLES = {
 def test_every_script_is_clean() -> None:
     found, scripts = space(EVERYTHING), list[str]()
     for number, cell in enumerate(found.cells()):
-        array = stack_scripts(cell.array, DISKS, zeroed=number % 2 == 0)
+        array = stack_scripts(cell.stack, DISKS, zeroed=number % 2 == 0)
         phases = cell_scripts(cell, array.stack)
         scripts += [array.set_up, array.tear_down, array.activate, phases.tune, phases.verify, phases.measure]
     assert complaints(scripts) == ""

@@ -4,8 +4,8 @@ import subprocess
 from pathlib import Path
 
 from runner.engine.trial_result import split_other_settings
-from tests.scripts.test_scripts import rendered
 from tests.support.matrices import SWEEP, space
+from tests.support.scripts import rendered
 
 #: What the kernel says, by file.
 SAID = {

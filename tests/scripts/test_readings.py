@@ -28,7 +28,7 @@ workloads: {work: {rw: read}}
 
 def readings(layout: str) -> list[str]:
     cell = next(cell for cell in space(TEXT).cells() if cell.axes["layout"] == layout)
-    stack = stack_scripts(cell.array, [f"/dev/sd{letter}" for letter in "abcd"], zeroed=True).stack
+    stack = stack_scripts(cell.stack, [f"/dev/sd{letter}" for letter in "abcd"], zeroed=True).stack
     scripts = cell_scripts(cell, stack)
     asked = re.findall(r"^(?:look|look_anyway|told|told_role) .+$", scripts.verify, re.MULTILINE)
     recorded = map(shlex.split, re.findall(r"^ *look_on .+$", scripts.measure, re.MULTILINE))
@@ -68,7 +68,7 @@ def test_several_devices_have_numbered_names(layout: str, names: set[str]) -> No
 
 def test_an_early_end_names_the_device() -> None:
     cell = next(cell for cell in space(TEXT).cells() if cell.axes["layout"] == "rebuilt")
-    stack = stack_scripts(cell.array, [f"/dev/sd{letter}" for letter in "abcd"], zeroed=True).stack
+    stack = stack_scripts(cell.stack, [f"/dev/sd{letter}" for letter in "abcd"], zeroed=True).stack
     measure = cell_scripts(cell, stack).measure
     assert "name='md[2]'\n" in measure
     assert '"not as declared: $name.sync_action wanted' in measure
@@ -89,7 +89,7 @@ def _ended(folder: Path, layout: str, meanwhile: str, faults: str = "none") -> t
     """The very script, with fio and an array that stand in; what becomes of the array while fio is at work."""
     wanted = (layout, faults)
     cell = next(cell for cell in space(ENDS).cells() if (cell.axes["layout"], cell.axes["faults"]) == wanted)
-    stack = stack_scripts(cell.array, [f"/dev/sd{letter}" for letter in "abcd"], zeroed=True).stack
+    stack = stack_scripts(cell.stack, [f"/dev/sd{letter}" for letter in "abcd"], zeroed=True).stack
     array = folder / "md127" / "md"
     array.mkdir(parents=True)
     (array / "degraded").write_text("1\n" if layout == "lost" else "0\n")
@@ -141,7 +141,7 @@ def _turned(folder: Path, value: str) -> subprocess.CompletedProcess[str]:
         for cell in space(text).cells()
         if (cell.axes["layout"], cell.axes["tune.sysfs.queue/nobody"]) == ("third", value)
     )
-    stack = stack_scripts(cell.array, [f"/dev/sd{letter}" for letter in "abcd"], zeroed=True).stack
+    stack = stack_scripts(cell.stack, [f"/dev/sd{letter}" for letter in "abcd"], zeroed=True).stack
     (folder / "sdc" / "queue").mkdir(parents=True)
     scripts = cell_scripts(cell, stack)
     parts = [

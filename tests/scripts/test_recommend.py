@@ -12,9 +12,9 @@ import pytest
 
 from runner.scripts.recommended_commands import recommended_script
 from runner.space.load import load
-from tests.scripts.test_scripts import EVERYTHING
 from tests.support.amounts import TIMES
 from tests.support.matrices import space
+from tests.support.scripts import EVERYTHING
 from tests.support.shell import complaints
 
 if TYPE_CHECKING:

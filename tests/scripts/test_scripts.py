@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
-from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from runner.base.errors import BadInput
 from runner.language.workload import Workload
@@ -17,9 +16,7 @@ from runner.results.fio_output import parse
 from runner.scripts.cell import (
     Place,
     cell_scripts,
-    files_of,
     find_rejected,
-    job,
     stack_scripts,
     trial_seed,
     workload_job,
@@ -29,9 +26,9 @@ from runner.space.space import Cell
 from runner.space.variants import Variant
 from tests.support.amounts import TIMES
 from tests.support.matrices import SWEEP, space
+from tests.support.scripts import DISKS, EVERYTHING, _Text, rendered
 from tests.support.shell import complaints
 
-DISKS = tuple(f"/dev/disk/by-id/matrix-{number}" for number in range(4))
 #: One of every kind of thing that templates branch on.
 PINNED = {
     "disk": "single/readahead=default,ncq_depth=1/seqread/bs=64KiB",
@@ -39,17 +36,6 @@ PINNED = {
     "raid6": "parity/level=6,chunk=256KiB/readahead=32MiB,stripe_cache_size=16384,ncq_depth=31/oltp/bs=16KiB",
     "raid10": "far/layout=o2/readahead=default,ncq_depth=31/seqread/bs=1MiB",
 }
-
-
-class _Text(SingleFileSnapshotExtension):
-    _write_mode = WriteMode.TEXT
-    file_extension = "txt"
-
-
-def rendered(cell: Cell, *, zeroed: bool = True, disks: tuple[str, ...] = DISKS) -> dict[str, str]:
-    array = stack_scripts(cell.array, disks, zeroed=zeroed)
-    files = files_of(array, cell_scripts(cell, array.stack))
-    return {**files, "trial-1/job.fio": job(cell, array.stack, trial_seed(1, cell.id, 1))}
 
 
 def cell_called(name: str, text: str = SWEEP) -> Cell:
@@ -61,29 +47,6 @@ def test_pinned(kind: str, snapshot: SnapshotAssertion) -> None:
     files = rendered(cell_called(PINNED[kind]))
     whole = "".join(f"==> {file} <==\n{text}" for file, text in files.items())
     assert whole == snapshot(extension_class=_Text)
-
-
-EVERYTHING = """\
-name: everything
-disks: {count: 5, size: 1GiB, bus: scsi, model: sata-ssd}
-faults: [{disk: 1, kind: dies}]
-layouts:
-  disk: [disk: {number: [0, 4]}]
-  striped: [md: {level: [linear, 0], metadata: [1.0, 1.1, 1.2]}]
-  md: [md: {level: [1, 4, 5, 6, 10], metadata: [0.90, 1.0, 1.1, 1.2], bitmap: [none, internal], spare: [0, 1], sync: [auto, wait]}]
-  lost: [md: {level: [1, 10], state: [degraded, rebuilding], write_mostly: 1}]
-  syncing: [md: {level: [1, 6, 10], sync: background, bitmap: internal}]
-  logged: [partition: {count: 2}, md: {level: 5, devices: 4, ppl: true}, partition: {from: 1MiB, align: 512B}]
-  journalled: [md: {level: [4, 5, 6], journal: 1, sync: background}]
-tune: {readahead: [default, 1MiB], stripe_cache_size: [default, 4096], ncq_depth: [default, 8], scheduler: [default, mq-deadline],
-  group_thread_cnt: 2, preread_bypass_threshold: 8, sync_speed_min: 2MiB/s, sync_speed_max: default, iosched: {read_expire: 248},
-  nr_requests: 64, max_sectors_kb: 512, rotational: false, write_cache: write through, rq_affinity: 2, nomerges: 1,
-  vm: {dirty_ratio: 11, dirty_background_bytes: 64MiB}, cpu_governor: performance, transparent_hugepages: never,
-  sysfs: {queue/wbt_lat_usec: 0, md/rmw_level: 0}, md: {nomerges: 2, write_cache: write back, sysfs: {queue/iostats: 0}}}
-workloads:
-  w: {rw: [read, write, randread, randwrite, rw, randrw], bs: 8KiB, size: 10%, offset: [0, 1MiB], ramp: 500ms, sync: [none, dsync],
-      fsync: [0, 4], numjobs: 2, ioengine: io_uring, fio: {buffer_compress_percentage: 30, norandommap: true}}
-"""
 
 
 def test_all_tunables_together_are_pinned(snapshot: SnapshotAssertion) -> None:
@@ -198,7 +161,7 @@ def test_values_without_a_form_in_a_script_are_rejected() -> None:
 def test_a_users_template_replaces_the_shipped_one(tmp_path: Path) -> None:
     (tmp_path / "measure.sh").write_text("#!/bin/sh\n# mine: {{ title }}\n")
     cell = cell_called(PINNED["disk"])
-    stack = stack_scripts(cell.array, DISKS, zeroed=True).stack
+    stack = stack_scripts(cell.stack, DISKS, zeroed=True).stack
     scripts = cell_scripts(cell, stack, tmp_path)
     assert scripts.measure == f"#!/bin/sh\n# mine: {shell_words(cell.name)}\n"
     assert scripts.tune == cell_scripts(cell, stack).tune

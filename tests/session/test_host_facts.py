@@ -10,7 +10,7 @@ import pytest
 
 from runner.base import process
 from runner.base.errors import HarnessBroken
-from runner.results.record import Digests, flatten_environment
+from runner.results.environment import Digests, flatten_environment
 from runner.session import host_facts as host
 from runner.session.run_request import simulated_disk_facts
 from runner.simdisks.disk import Disk, Link

@@ -12,7 +12,7 @@ from runner.results.journal import Journal
 from runner.results.record import CellRow
 from runner.results.run_folder import create
 from tests.reports.samples import direction, measured
-from tests.results.test_run import manifest
+from tests.support.begun_runs import manifest
 
 if TYPE_CHECKING:
     from pathlib import Path

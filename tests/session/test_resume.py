@@ -8,7 +8,7 @@ import pytest
 
 from runner.base.errors import BadInput
 from runner.results.run_folder import create
-from runner.session.run_request import choose_run, starts_new_run
+from runner.session.run_request import choose_run, run_to_continue
 from tests.results.past import manifest
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def test_a_finished_run_has_enough_for_a_wider_interval(tmp_path: Path) -> None:
 
 def test_only_a_continued_run_may_have_left_something_on_its_disks(tmp_path: Path) -> None:
     def anew(**asked: bool) -> bool:
-        return starts_new_run(tmp_path, unfinished(9), **({"fresh": False, "retry_broken": False} | asked))
+        return run_to_continue(tmp_path, unfinished(9), **({"fresh": False, "retry_broken": False} | asked)) is None
 
     assert anew()
     create(tmp_path, unfinished())

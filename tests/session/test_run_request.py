@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from runner.machines.base import MachineOptions
     from runner.session.run_request import RunChoice
-    from tests.cli.conftest import Said
+    from tests.support.command import Said
 
 
 def fingerprint(folder: Path, text: str = SMALL, *, kernel: str | None = None, own: Path | None = None) -> str:

@@ -10,24 +10,18 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from runner.base.errors import BadInput, Exit
+from runner.base.errors import BadInput
 from runner.language.matrix import Matrix
 from runner.language.yaml_source import Flaw, UnreadableError, read
 from runner.space.includes import validated
-from runner.space.load import Ask, BadMatrix, parse
+from runner.space.load import BadMatrix, parse
 from runner.space.select import values_of
 from runner.space.space import Space
 from tests.support.matrices import SMALL, SWEEP
+from tests.support.mistakes import errors
 
 #: Nine lists of nine aliases each: a few hundred bytes that would unfold to 9⁹ values.
 BOMB = "k0: &k0 [1]\n" + "".join(f"k{n}: &k{n} [{', '.join([f'*k{n - 1}'] * 9)}]\n" for n in range(1, 10))
-
-
-def errors(text: str, ask: Ask = lambda _: ()) -> list[str]:
-    with pytest.raises(BadMatrix) as caught:
-        parse("m.yaml", text, ask=ask)
-    assert caught.value.exit_code == Exit.BAD_INPUT
-    return [f"{place.line}:{place.column}: {message}" for place, message in caught.value.places]
 
 
 def test_everything_malformed_comes_first_and_says_what_is_checked_after_it() -> None:
@@ -516,7 +510,7 @@ def test_that_fio_clears_devices_for_mmap_is_mentioned_where_it_does() -> None:
 
 
 def test_an_empty_file_is_called_one() -> None:
-    assert errors("") == ["1:1: the file is empty; matrix/ has examples"]
+    assert errors("") == ["1:1: the file is empty; `matrix init` writes a matrix as a start"]
 
 
 def test_several_unknown_layers_of_one_layout_are_all_told() -> None:

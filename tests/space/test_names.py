@@ -65,7 +65,7 @@ def test_letters_of_other_scripts_stay_out_of_folders(value: str) -> None:
 
 def kernel_labels(*names: str) -> list[str]:
     found = space(SMALL + f"machine: {{kernel: {json.dumps(names)}}}\n")
-    return list(dict.fromkeys(array.label.partition("/")[0] for array in found.arrays))
+    return list(dict.fromkeys(array.label.partition("/")[0] for array in found.stacks))
 
 
 def test_kernels_are_told_apart_by_a_safe_part_of_the_name() -> None:
@@ -145,7 +145,7 @@ def test_a_cells_own_axes_find_it_and_nothing_that_differs_on_one_of_them(
 
 def _other(cell: Any) -> bool:
     """It goes by several spellings, and was found by another one."""
-    return bool(cell.array.stack.also or cell.tune.also or cell.workload.also)
+    return bool(cell.stack.layers.also or cell.tune.also or cell.workload.also)
 
 
 @given(matrices)

@@ -13,7 +13,7 @@ from runner.space.select import Shard, select, sharded
 from tests.support.matrices import space
 
 SPACE = space()
-ARRAYS = len(SPACE.arrays)
+ARRAYS = len(SPACE.stacks)
 ONLY = st.sampled_from(
     [(), ("layout=parity",), ("workload=oltp",), ("layout=far,bs=4KiB", "layout=striped"), ("level=5|6",)]
 )
@@ -22,11 +22,11 @@ ONLY = st.sampled_from(
 @given(ONLY, st.integers(1, 30))
 def test_the_parts_are_the_whole_and_share_no_array(only: tuple[str, ...], of: int) -> None:
     whole = select(SPACE, only)
-    wanted = {cell.array.key for cell in whole.cells()}
+    wanted = {cell.stack.key for cell in whole.cells()}
     parts = [sharded(whole, Shard(number, of)) for number in range(1, min(of, len(wanted)) + 1)]
     found = Counter(cell.id for part in parts for cell in part.cells())
     assert found == Counter(cell.id for cell in whole.cells())
-    assert Counter(key for part in parts for key in part.arrays) == Counter(wanted)
+    assert Counter(key for part in parts for key in part.stacks) == Counter(wanted)
     assert sum(part.count() for part in parts) == whole.count()
 
 
@@ -34,7 +34,7 @@ def test_the_parts_are_the_whole_and_share_no_array(only: tuple[str, ...], of: i
 def test_no_part_is_larger_than_another_by_more_than_an_array(of: int) -> None:
     whole = select(SPACE)
     sizes = [sharded(whole, Shard(number, of)).count() for number in range(1, of + 1)]
-    largest = max(sum(1 for _ in whole.cells_of(array)) for array in SPACE.arrays)
+    largest = max(sum(1 for _ in whole.cells_of(array)) for array in SPACE.stacks)
     assert max(sizes) - min(sizes) <= largest + ARRAYS, "cells, and one more for building each array"
 
 

@@ -103,7 +103,7 @@ def test_two_spellings_of_one_cell_are_run_once_and_found_under_both() -> None:
 
 def test_a_chunk_size_never_multiplies_what_has_no_chunks() -> None:
     mixed = space(SMALL.replace("level: 5", "level: [1, 5]"))
-    assert [array.label for array in mixed.arrays] == [
+    assert [array.label for array in mixed.stacks] == [
         "raid5/level=1",
         "raid5/level=5,chunk=16KiB",
         "raid5/level=5,chunk=64KiB",

@@ -40,8 +40,8 @@ def test_a_used_layout_is_the_same_as_one_that_is_written_out(tmp_path: Path) ->
 
 def test_used_layers_stand_among_others_and_may_use_others_themselves(tmp_path: Path) -> None:
     found = load(matrix(tmp_path, "[disks: {count: 2}, use: layouts/raids.yaml#parted, pick: {number: 1}]"))
-    (array,) = found.space.arrays
-    assert [layer.kind for layer in array.stack.value] == ["disks", "partition", "pick", "pick"]
+    (array,) = found.space.stacks
+    assert [layer.kind for layer in array.layers.value] == ["disks", "partition", "pick", "pick"]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_every_shipped_layout_can_be_used(name: str) -> None:
     text = text.replace("[md: {level: 5, chunk: [16KiB, 64KiB]}]", f"[use: {SHIPPED}#{name}]")
     used = parse("small.yaml", text).space
     for cell in used.cells():
-        scripts = stack_scripts(cell.array, [f"/dev/sd{letter}" for letter in "abcdef"], zeroed=True)
+        scripts = stack_scripts(cell.stack, [f"/dev/sd{letter}" for letter in "abcdef"], zeroed=True)
         assert scripts.stack.tops
         assert cell_scripts(cell, scripts.stack).measure
 
@@ -144,7 +144,7 @@ def test_the_tuned_array_of_the_wiki_is_measured_as_it_was_and_without_its_tunab
     settings = {tuple(value for axis, value in cell.axes.items() if axis.startswith("tune.")) for cell in cells}
     assert settings == {("default", "default", "default"), ("32MiB", "16384", "8MiB")}
     tuned = next(cell for cell in cells if cell.axes["tune.lvm.readahead"] == "8MiB")
-    scripts = stack_scripts(tuned.array, [f"/dev/disk/by-id/matrix-{number}" for number in range(6)], zeroed=True)
+    scripts = stack_scripts(tuned.stack, [f"/dev/disk/by-id/matrix-{number}" for number in range(6)], zeroed=True)
     assert "stride=16,stripe_width=80" in scripts.set_up
     assert "noatime,barrier=1,stripe=80,data=writeback" in scripts.set_up
     tune = cell_scripts(tuned, scripts.stack).tune
@@ -154,3 +154,10 @@ def test_the_tuned_array_of_the_wiki_is_measured_as_it_was_and_without_its_tunab
         "turn /dev/mapper/matrix--2-volume queue/read_ahead_kb 8192",
     ):
         assert f"\n{line}\n" in tune
+
+
+def test_a_shipped_file_is_found_outside_of_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadMatrix) as caught:
+        load(matrix(tmp_path, "[use: matrix/layouts/seed-studies.yaml#raid6]"))
+    assert "write layouts/seed-studies.yaml for the shipped file" in caught.value.details

@@ -12,32 +12,22 @@ from hypothesis import strategies as st
 
 from runner.guidelines.samples import Verdict, measured_cell
 from runner.language.metrics import BESIDE, DECIMALS, KNOWN
-from runner.language.published import Published
 from runner.statistics.stopping import Rule
 from runner.studies.compare import MARGIN, ComparedFigure, RatioVerdict, columns_of, compare_published, tally
 from runner.studies.page import display_table
 from tests.guidelines.world import cells, guideline, row, run, verdict
 from tests.results import past
+from tests.support.studies import PAIR, published, times
 
 if TYPE_CHECKING:
+    from runner.language.published import Published
     from runner.results.record import Trial
-
-PAIR = cells(layout=["single", "raid0"])
-
-
-def published(*rows: dict[str, Any], **more: Any) -> Published:
-    table = {"id": "one", "metric": "read.bw", "unit": "MB/s", "base": {"layout": "single"}, "rows": list(rows), **more}
-    return Published.model_validate({"source": "somebody", "tables": [table]})
 
 
 def twice(value: float = 160, **more: Any) -> Published:
     return published(
         {"where": {"layout": "single"}, "value": 80}, {"where": {"layout": "raid0"}, "value": value, **more}
     )
-
-
-def times(factor: float) -> Any:
-    return lambda axes: 75e6 * (factor if axes["layout"] == "raid0" else 1)
 
 
 def second(found: list[ComparedFigure]) -> ComparedFigure:

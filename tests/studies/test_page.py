@@ -16,8 +16,8 @@ from runner.studies.compare import compare_published
 from runner.studies.page import (
     BEGIN,
     END,
-    About,
     data_table,
+    describe_run,
     display_table,
     new_page,
     page,
@@ -25,20 +25,11 @@ from runner.studies.page import (
     summary_line,
 )
 from tests.guidelines.world import run
-from tests.reports.test_verdicts import FAILS, HOLDS
-from tests.studies.test_compare import PAIR, published, times
+from tests.support.studies import INVENTED, MISSED, PAIR, STUDY, published, times
+from tests.support.verdicts import FAILS, HOLDS
 
-STUDY = published(
-    {"where": {"layout": "single"}, "value": 80},
-    {"where": {"layout": "raid0"}, "value": 160, "remark": "one run", "why": "it was <long> ago"},
-    {"value": 240, "unmeasured": "a card that nobody has"},
-    title="Sequential read",
-    at="Table 1",
-)
 MET = compare_published(STUDY, run(PAIR, times(2.0)))
-MISSED = compare_published(STUDY, run(PAIR, times(1.0)))
-INVENTED = compare_published(STUDY, run(PAIR, times(2.0)), synthetic=True)
-ABOUT = About("study-qemu-1", "2026-03-04", "qemu", ("6.1.0",), 10, 2, 0)
+ABOUT = describe_run("study-qemu-1", "2026-03-04", "qemu", ("6.1.0",), 10, 2, 0)
 
 
 def test_how_many_were_met_stands_in_one_line() -> None:
@@ -109,7 +100,7 @@ def test_a_page_has_the_run_the_tables_the_reasons_and_the_guidelines() -> None:
 
 
 def test_that_the_host_could_not_keep_up_is_said() -> None:
-    assert "3 of them are host-limited" in str(About("r", "2026", "qemu", (), 10, 2, 3))
+    assert "3 of them are host-limited" in describe_run("r", "2026", "qemu", (), 10, 2, 3)
 
 
 def test_what_rests_on_a_host_that_could_not_keep_up_is_marked() -> None:

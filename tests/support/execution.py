@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from runner.engine.budget import Spending
     from runner.engine.concurrency import Level
+    from runner.engine.order import Plan
     from runner.engine.recorder import Listener, Shelf
-    from runner.engine.scheduler import Plan
     from runner.guidelines.verdicts import Steering
     from runner.hosts.exclusive import LeasedDisk
     from runner.machines.base import Machine

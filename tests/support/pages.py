@@ -61,7 +61,7 @@ def commands(block: Block) -> Iterator[Command]:
 def matches(expected: str, printed: str) -> bool:
     """Return whether a text has the expected lines. `…` stands for any text in a line; alone on a line, for any lines."""
     pattern = ""
-    for line in expected.strip().splitlines():
+    for line in expected.strip("\n").splitlines():
         inner = "[^\n]*".join(re.escape(part) for part in line.rstrip().split("…"))
         pattern += r"(?:[^\n]*\n)*" if line.strip() == "…" else inner + r"[ ]*\n"
     return bool(re.fullmatch(pattern, printed.strip("\n") + "\n"))

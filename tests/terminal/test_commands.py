@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from rich.cells import cell_len
 
 from runner.cli import cli
+from tests.support.screen import READABLE, ROOT, SHIPPED, too_long
 from tests.support.terminal import Terminal
-from tests.terminal.test_run import READABLE, ROOT, SHIPPED, too_long
 
 MATRIX = [sys.executable, "-m", "runner.cli"]
 BAD = """

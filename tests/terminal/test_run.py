@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 
 import pytest
-from rich.cells import cell_len
 
+from tests.support.screen import READABLE, ROOT, SHIPPED, too_long
 from tests.support.terminal import Terminal
 
-ROOT = Path(__file__).parents[2]
-SHIPPED = ROOT / "matrix/chunk-sweep.yaml"
 CTRL_C = "\x03"
-#: Reset, bold, italic, red, green, magenta: what is readable on light and on dark backgrounds.
-READABLE = {"", "0", "1", "3", "31", "32", "35"}
 COLOURS = {str(number) for first in (30, 40, 90, 100) for number in range(first, first + 10)}
 
 LONG = """
@@ -51,11 +46,6 @@ def long(tmp_path: Path) -> list[str]:
     """The command of a run that somebody has time to interrupt."""
     (tmp_path / "long.yaml").write_text(LONG)
     return run(tmp_path / "long.yaml", tmp_path / "results", "--on", "dry")
-
-
-def too_long(lines: list[str], columns: int) -> list[str]:
-    """Lines that the terminal breaks, single words such as paths excepted, alone or after a label."""
-    return [line for line in lines if cell_len(line) > columns and not re.fullmatch(r"(\S+ {2,})?\S+", line.strip())]
 
 
 def continues(command: list[str]) -> None:

@@ -72,7 +72,7 @@ async def booted(rig: Rig, config: str, below: tuple[str, ...], top: str) -> Boo
 
 async def _boots(scratch: Path) -> tuple[Boot, Boot]:
     found = space(HIERARCHICAL)
-    (array,) = found.arrays
+    (array,) = found.stacks
     async with Qemu(MachineOptions(cold=True)).rig(rig_spec(found.matrix, array, None), scratch) as rig:
         scripts = stack_scripts(array, rig.disks, zeroed=True)
         (top,) = scripts.stack.tops

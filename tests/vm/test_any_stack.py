@@ -12,12 +12,12 @@ import pytest
 
 from runner.base.errors import BadInput, HarnessBroken
 from runner.engine.rigs import rig_spec
-from runner.engine.trial import ArrayOnRig
+from runner.engine.trial import StackOnRig
 from runner.machines.base import Rig, RigSpec, Step
 from runner.machines.qemu import Qemu
 from runner.space.layouts import top_of
 from runner.space.load import parse
-from runner.space.space import Array, Space
+from runner.space.space import Space, Stack
 from tests.support.amounts import times
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(3000)]
@@ -114,19 +114,19 @@ def _legal(dice: random.Random) -> Iterator[list[dict[str, Any]]]:
         seen.add(text)
 
 
-async def _capacities(rig: Rig, built: ArrayOnRig) -> list[int]:
-    text = "\n".join(f"blockdev --getsize64 {device}" for device in built.stack.tops)
+async def _capacities(rig: Rig, built: StackOnRig) -> list[int]:
+    text = "\n".join(f"blockdev --getsize64 {device}" for device in built.view.tops)
     (result,) = await rig.run([Step("size", text)], expected=0, deadline=60)
     return [int(line) for line in result.output.split()]
 
 
-async def _tried(found: Space, array: Array, rig: Rig, machine: Qemu) -> str:
+async def _tried(found: Space, array: Stack, rig: Rig, machine: Qemu) -> str:
     """What is wrong with one stack; nothing, if all is well."""
     try:
-        built = await ArrayOnRig.build(found.matrix, array, rig, machine, None)
-        cell = next(cell for cell in found.cells() if cell.array is array)
+        built = await StackOnRig.build(found.matrix, array, rig, machine, None)
+        cell = next(cell for cell in found.cells() if cell.stack is array)
         reason = (await built.measure(cell, 1)).finding.reason
-        shapes = top_of(array.stack.value, found.matrix)
+        shapes = top_of(array.layers.value, found.matrix)
         sizes = await _capacities(rig, built)
         await built.tear_down()
     except HarnessBroken as error:
@@ -143,14 +143,14 @@ async def _tried(found: Space, array: Array, rig: Rig, machine: Qemu) -> str:
 
 async def _all(found: Space, scratch: Path) -> dict[str, str]:
     """What is wrong with which stack. All on one machine, unless one leaves something behind."""
-    machine, told, left = Qemu(), dict[str, str](), list(found.arrays)
-    modules = sorted({name for array in found.arrays for name in rig_spec(found.matrix, array, None).modules})
+    machine, told, left = Qemu(), dict[str, str](), list(found.stacks)
+    modules = sorted({name for array in found.stacks for name in rig_spec(found.matrix, array, None).modules})
     while left:
         async with machine.rig(RigSpec(found.matrix.every_disk(), modules=tuple(modules)), scratch) as rig:
             while left:
                 array = left.pop(0)
                 if wrong := await _tried(found, array, rig, machine):
-                    layers = [f"{layer.kind} {layer.model_dump(exclude_defaults=True)}" for layer in array.stack.value]
+                    layers = [f"{layer.kind} {layer.model_dump(exclude_defaults=True)}" for layer in array.layers.value]
                     told[f"{array.label}: {layers}"] = wrong
                     break
     return told
@@ -159,6 +159,6 @@ async def _all(found: Space, scratch: Path) -> dict[str, str]:
 def test_random_stacks_are_what_they_were_computed_to_be(tmp_path: Path) -> None:
     legal = _legal(random.Random(SEED))  # noqa: S311 - for variety, not for secrets
     found = _matrix({f"s{number}": next(legal) for number in range(STACKS)})
-    assert len(found.arrays) == STACKS
+    assert len(found.stacks) == STACKS
     wrong = asyncio.run(_all(found, tmp_path))
     assert not wrong, "\n\n".join(f"{stack}\n{what}" for stack, what in wrong.items())

@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from runner.base.process import run
-from runner.engine.scheduler import Plan
+from runner.engine.order import Plan
 from runner.machines.base import RigLost, RigSpec, Step, StepResult
 from runner.machines.qemu import Qemu
 from runner.machines.qemu.rig import QemuRig
@@ -20,10 +20,10 @@ from runner.simdisks.disk import Disk
 from runner.simdisks.server import counters_between, overload_of
 from runner.space.load import disk_model
 from runner.space.select import select
-from tests.engine.test_run import Shelf
+from tests.support.engine import Shelf
 from tests.support.execution import executor
 from tests.support.matrices import space
-from tests.vm.test_lvm import done
+from tests.support.stacks_on_rigs import done
 
 pytestmark = pytest.mark.vm
 

@@ -1,22 +1,18 @@
 """dm-crypt, dm-integrity and preconditioning, for real: built, read back, written through, taken apart, spoiled."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from runner.engine.trial import ArrayOnRig, SetUpFailed
-from runner.machines.base import Rig, Step
+from runner.engine.trial import SetUpFailed, StackOnRig
+from runner.machines.base import Rig
 from runner.machines.qemu import Qemu
 from runner.results.record import Outcome
-from runner.scripts.jinja import render
-from runner.space.layouts import top_of
-from runner.space.space import Array, Cell, Space
+from runner.space.space import Stack
 from tests.support.matrices import space
-from tests.support.rigs import rig_of, spec_of
+from tests.support.stacks_on_rigs import CLOSE, _cell, _measured, _round, _say, _with_rig
 
 #: Tens of set-ups in one boot: how long that takes is the business of the host.
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(0)]
@@ -84,74 +80,7 @@ workloads: {work: {rw: read, bs: 64KiB, size: 1MiB}}
 repeat: 1
 """
 
-#: On every rig here, so that all are clones of one template.
-MODULES = ("dm_crypt", "dm_integrity")
-Batch = Callable[[ArrayOnRig, Array, Rig], Awaitable[None]]
-
-
-async def _with_rig(found: Space, scratch: Path, batch: Callable[[Rig, Qemu], Awaitable[None]]) -> None:
-    """One machine with all that any of the arrays needs."""
-    machine, spec = Qemu(), spec_of(found)
-    async with rig_of(replace(spec, modules=(*{*spec.modules, *MODULES},)), scratch, machine) as rig:
-        await batch(rig, machine)
-
-
-async def _say(rig: Rig, text: str) -> str:
-    (result,) = await rig.run([Step("say", text)], expected=0, deadline=120)
-    assert result.status == 0, result.output
-    return result.output.strip()
-
-
-def _cell(found: Space, array: Array) -> Cell:
-    return next(cell for cell in found.cells() if cell.array is array)
-
-
-async def _measured(built: ArrayOnRig, cell: Cell) -> None:
-    finding = (await built.measure(cell, 1)).finding
-    assert finding.outcome is Outcome.MEASURED, (cell.name, finding.reason)
-
-
-def _activation(built: ArrayOnRig) -> str:
-    return render("activate.sh", None, title="again", stack=built._scripts.stack)
-
-
-async def _round(found: Space, array: Array, rig: Rig, machine: Qemu) -> str:
-    """Built, closed, started again, written through, built anew over itself, taken apart twice; how long it took."""
-    clock = time.monotonic()
-    built = await ArrayOnRig.build(found.matrix, array, rig, machine, None)
-    took = time.monotonic() - clock
-    tops = built._scripts.stack.tops
-    sizes = [int(size) for size in (await _say(rig, f"blockdev --getsize64 {' '.join(tops)}")).split()]
-    least = [shape.size for shape in top_of(array.stack.value, found.matrix)]
-    assert all(low <= size < low * 1.1 + (4 << 20) for low, size in zip(least, sizes, strict=True)), (
-        array.label,
-        sizes,
-    )
-    await _closed_and_started_again(built, rig)
-    await _measured(built, _cell(found, array))
-    built = await ArrayOnRig.build(found.matrix, array, rig, machine, None)
-    await _measured(built, _cell(found, array))
-    clock = time.monotonic()
-    await built.tear_down()
-    gone = time.monotonic() - clock
-    await built.tear_down()
-    assert await _say(rig, "dmsetup ls") == "No devices found"
-    return f"{array.label}: up {took:.1f} s, down {gone:.1f} s, {sizes[0]} bytes, {least[0]} computed\n"
-
-
-#: As a reboot does it: everything from the top down, nothing wiped.
-CLOSE = """\
-for _ in 1 2 3 4; do
-  for node in /sys/class/block/md*/md; do [[ -e $node ]] && mdadm --stop -q /dev/$(basename ${node%/md}) 2>/dev/null; done
-  dmsetup remove_all 2>/dev/null
-done
-[[ $(dmsetup ls) == 'No devices found' ]]
-"""
-
-
-async def _closed_and_started_again(built: ArrayOnRig, rig: Rig) -> None:
-    again = f"({_activation(built)}\n)\n"
-    await _say(rig, f"{CLOSE}\n{again}{again}")
+Batch = Callable[[StackOnRig, Stack, Rig], Awaitable[None]]
 
 
 @pytest.mark.exhaustive
@@ -160,14 +89,14 @@ def test_every_kind_is_built_verified_written_through_and_taken_apart(text: str,
     found, told = space(text), list[str]()
 
     async def batch(rig: Rig, machine: Qemu) -> None:
-        for array in found.arrays:
+        for array in found.stacks:
             told.append(await _round(found, array, rig, machine))
         zeros = "for disk in /sys/class/block/vd[a-z]; do [[ -e $disk/holders/dm-0 ]] && exit 1; done; true"
         await _say(rig, zeros)
 
     asyncio.run(_with_rig(found, tmp_path, batch))
     print("".join(told))  # noqa: T201 - shown with -s: what the kernel said and how long it took
-    assert len(told) == len(found.arrays)
+    assert len(told) == len(found.stacks)
 
 
 @pytest.mark.exhaustive
@@ -176,8 +105,8 @@ def test_preconditioning_writes_all_of_it_and_says_so(tmp_path: Path) -> None:
     notes: dict[str, str] = {}
 
     async def batch(rig: Rig, machine: Qemu) -> None:
-        for array in found.arrays:
-            built = await ArrayOnRig.build(found.matrix, array, rig, machine, None)
+        for array in found.stacks:
+            built = await StackOnRig.build(found.matrix, array, rig, machine, None)
             measured = await built.measure(_cell(found, array), 1)
             assert measured.finding.outcome is Outcome.MEASURED, measured.finding.reason
             notes[array.label] = f"{measured.notes['precondition']} | {measured.notes.get('resync', '')}"
@@ -248,8 +177,8 @@ def test_md_repairs_what_is_corrupted_beneath_dm_integrity(tmp_path: Path) -> No
     found = space(CORRUPTED)
 
     async def batch(rig: Rig, machine: Qemu) -> None:
-        for array in found.arrays:
-            built = await ArrayOnRig.build(found.matrix, array, rig, machine, None)
+        for array in found.stacks:
+            built = await StackOnRig.build(found.matrix, array, rig, machine, None)
             said = await _say(rig, CORRUPT.replace("DISK", rig.disks[0]))
             print(array.label, said)  # noqa: T201 - shown with -s: what the kernel said and how long it took
             repaired, counts = said.splitlines()[-2:]
@@ -305,9 +234,9 @@ def test_a_mapping_changed_behind_our_back_is_noticed(tmp_path: Path) -> None:
     found = space(SABOTAGED)
 
     async def batch(rig: Rig, machine: Qemu) -> None:
-        for array in found.arrays:
+        for array in found.stacks:
             for name, (text, wanted) in SABOTAGES[array.label].items():
-                built = await ArrayOnRig.build(found.matrix, array, rig, machine, None)
+                built = await StackOnRig.build(found.matrix, array, rig, machine, None)
                 await _measured(built, _cell(found, array))
                 await _say(rig, text.replace("DISK", rig.disks[0]))
                 finding = (await built.measure(_cell(found, array), 1)).finding
@@ -342,9 +271,9 @@ def test_what_is_not_ours_is_refused_by_name_and_never_touched(tmp_path: Path) -
         for name, text in FOREIGN.items():
             await _say(rig, text.replace("DISK", rig.disks[0]))
             before = await _say(rig, f"md5sum {rig.disks[0]}")
-            for array in found.arrays:
+            for array in found.stacks:
                 with pytest.raises(SetUpFailed) as failed:
-                    await ArrayOnRig.build(found.matrix, array, rig, machine, None)
+                    await StackOnRig.build(found.matrix, array, rig, machine, None)
                 assert SAYS[name] in failed.value.brief
             assert await _say(rig, f"md5sum {rig.disks[0]}") == before
             closed = "if [[ -e /dev/mapper/theirs ]]; then cryptsetup close theirs; fi"
@@ -369,13 +298,13 @@ def test_our_own_leftovers_are_cleared_even_where_nothing_was_assembled(tmp_path
     found = space(LEFT)
 
     async def batch(rig: Rig, machine: Qemu) -> None:
-        for array in found.arrays:
-            built = await ArrayOnRig.build(found.matrix, array, rig, machine, None)
+        for array in found.stacks:
+            built = await StackOnRig.build(found.matrix, array, rig, machine, None)
             await _say(rig, CLOSE)
             await built.tear_down()
-            built = await ArrayOnRig.build(found.matrix, array, rig, machine, None)
+            built = await StackOnRig.build(found.matrix, array, rig, machine, None)
             await _say(rig, CLOSE)
-            built = await ArrayOnRig.build(found.matrix, array, rig, machine, None)
+            built = await StackOnRig.build(found.matrix, array, rig, machine, None)
             await _measured(built, _cell(found, array))
             await built.tear_down()
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from runner.engine.rigs import rig_spec
-from runner.engine.trial import ArrayOnRig, Measured
+from runner.engine.trial import Measured, StackOnRig
 from runner.machines.base import Rig
 from runner.machines.qemu import Qemu
 from runner.results.record import Outcome
 from runner.simdisks.disk import Fault
 from tests.support.matrices import space
 from tests.support.rigs import rig_of
-from tests.vm.test_lvm import done
+from tests.support.stacks_on_rigs import done
 
 if TYPE_CHECKING:
     from runner.machines.qemu.rig import QemuRig
@@ -45,12 +45,12 @@ async def _measured(scratch: Path) -> dict[str, Measured]:
     found = {}
     failing = space(FAILING)
     machine = Qemu()
-    for array in failing.arrays:
+    for array in failing.stacks:
         label = f"{dict(array.coords)['layout']}/{dict(array.coords)['faults']}"
         if label.startswith("raid5") or label.endswith("dies"):
-            cell = next(cell for cell in failing.cells() if cell.array == array)
+            cell = next(cell for cell in failing.cells() if cell.stack == array)
             async with rig_of(rig_spec(failing.matrix, array, None), scratch, machine) as rig:
-                built = await ArrayOnRig.build(failing.matrix, array, rig, machine, None)
+                built = await StackOnRig.build(failing.matrix, array, rig, machine, None)
                 found[label] = await built.measure(cell, 1)
     return found
 
@@ -77,9 +77,9 @@ def test_the_kernel_meets_real_errors_and_what_became_of_the_array_is_recorded(t
 
 async def _returned(scratch: Path) -> tuple[str, str, str]:
     failing = space(FAILING.replace("chunk: 16KiB", "chunk: 16KiB, bitmap: internal"))
-    machine, array = Qemu(), replace(failing.arrays[0], faults=())
+    machine, array = Qemu(), replace(failing.stacks[0], faults=())
     async with rig_of(rig_spec(failing.matrix, array, None), scratch, machine) as rig:
-        await ArrayOnRig.build(failing.matrix, array, rig, machine, None)
+        await StackOnRig.build(failing.matrix, array, rig, machine, None)
         cast("QemuRig", rig).guest.served.add_faults([Fault(1, "dies", 0.0, 3.0)])
         work = "fio --name=x --filename=/dev/md/matrix-0 --direct=1 --rw=randwrite --bs=16k --size=8m >/dev/null"
         await done(rig, work)

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from runner.base.errors import HarnessBroken
-from runner.engine.trial import ArrayOnRig
+from runner.engine.trial import StackOnRig
 from runner.machines.base import Rig, Step
 from runner.machines.qemu import Qemu
 from runner.results.record import Outcome, Reading
 from runner.scripts.jinja import render
-from runner.space.space import Array, Cell, Space
+from runner.space.space import Cell, Space, Stack
 from tests.support.matrices import space
+from tests.support.meddling import Meddled
 from tests.support.rigs import rig_of, spec_of
-from tests.vm.test_pipeline import _Meddled
 
 pytestmark = pytest.mark.vm
 
@@ -65,18 +65,18 @@ async def _said(rig: Rig, text: str, *, status: int = 0) -> str:
     return result.output
 
 
-def _cells(found: Space, array: Array) -> list[Cell]:
-    cells = [cell for cell in found.cells() if cell.array is array]
+def _cells(found: Space, array: Stack) -> list[Cell]:
+    cells = [cell for cell in found.cells() if cell.stack is array]
     return cells if array.label in FILLED else cells[:-1]
 
 
-async def _one_layout(found: Space, array: Array, rig: Rig, flaws: list[str]) -> list[Reading]:
+async def _one_layout(found: Space, array: Stack, rig: Rig, flaws: list[str]) -> list[Reading]:
     """Built twice over, measured, taken apart twice; what was read back."""
-    built = await ArrayOnRig.build(found.matrix, array, rig, Qemu(), None)
+    built = await StackOnRig.build(found.matrix, array, rig, Qemu(), None)
     block, free = map(int, (await _said(rig, ROOM)).split())
     if block * free < array.room:
         flaws.append(f"{array.label}: {block * free} bytes are free, {array.room} were promised")
-    built = await ArrayOnRig.build(found.matrix, array, rig, Qemu(), None)
+    built = await StackOnRig.build(found.matrix, array, rig, Qemu(), None)
     readings: list[Reading] = []
     for cell in _cells(found, array):
         finding = (await built.measure(cell, 1)).finding
@@ -93,7 +93,7 @@ async def _all_layouts(found: Space, scratch: Path) -> dict[str, list[Reading]]:
     flaws: list[str] = []
     read: dict[str, list[Reading]] = {}
     async with rig_of(spec_of(found), scratch) as rig:
-        for array in found.arrays:
+        for array in found.stacks:
             try:
                 read[array.label] = await _one_layout(found, array, rig, flaws)
             except HarnessBroken as broken:
@@ -171,14 +171,14 @@ MEDDLING = {
 }
 
 
-async def _sabotaged(found: Space, array: Array, scratch: Path) -> dict[str, str]:
-    cell = next(cell for cell in found.cells() if cell.array is array)
+async def _sabotaged(found: Space, array: Stack, scratch: Path) -> dict[str, str]:
+    cell = next(cell for cell in found.cells() if cell.stack is array)
     reasons = {}
     async with rig_of(spec_of(found), scratch) as rig:
-        built = await ArrayOnRig.build(found.matrix, array, rig, Qemu(), None)
+        built = await StackOnRig.build(found.matrix, array, rig, Qemu(), None)
         assert (await built.measure(cell, 1)).finding.outcome is Outcome.MEASURED
         for what, text in MEDDLING[array.label].items():
-            built._rig = _Meddled(rig, text)  # type: ignore[assignment]
+            built._rig = Meddled(rig, text)
             finding = (await built.measure(cell, 1)).finding
             assert finding.outcome is Outcome.BROKEN
             reasons[what] = finding.reason
@@ -189,7 +189,7 @@ async def _sabotaged(found: Space, array: Array, scratch: Path) -> dict[str, str
 
 def test_what_is_changed_behind_our_back_is_noticed(tmp_path: Path) -> None:
     found = space(SABOTAGE)
-    reasons = {array.label: asyncio.run(_sabotaged(found, array, tmp_path)) for array in found.arrays}
+    reasons = {array.label: asyncio.run(_sabotaged(found, array, tmp_path)) for array in found.stacks}
     before = "rw,noatime,no_prefetch_block_bitmaps,commit=30"
     assert reasons["ext4"]["an option"].startswith(f"not as declared: fs.mounted wanted {before}")
     assert "fs.options wanted commit=30, kernel says commit=9" in reasons["ext4"]["an option"]
@@ -208,9 +208,9 @@ async def _rebooted(found: Space, scratch: Path) -> dict[str, str]:
     """What a layout's files are after the kernel has forgotten all about it, and it was activated, twice."""
     listed = {}
     async with rig_of(spec_of(found), scratch) as rig:
-        for array in found.arrays:
-            cell = next(cell for cell in found.cells() if cell.array is array)
-            built = await ArrayOnRig.build(found.matrix, array, rig, Qemu(), None)
+        for array in found.stacks:
+            cell = next(cell for cell in found.cells() if cell.stack is array)
+            built = await StackOnRig.build(found.matrix, array, rig, Qemu(), None)
             assert (await built.measure(cell, 1)).finding.reason == ""
             await _said(rig, REBOOT)
             activate = render("activate.sh", None, title=array.label, stack=built._scripts.stack)
@@ -225,7 +225,7 @@ async def _rebooted(found: Space, scratch: Path) -> dict[str, str]:
 def test_it_is_found_again_after_a_reboot_with_its_files(tmp_path: Path) -> None:
     found = space(SABOTAGE)
     files = "1x1x4194304.whole trial.0.0"
-    assert asyncio.run(_rebooted(found, tmp_path)) == {array.label: files for array in found.arrays}
+    assert asyncio.run(_rebooted(found, tmp_path)) == {array.label: files for array in found.stacks}
 
 
 BEGINNING = """\
@@ -241,11 +241,11 @@ repeat: 1
 async def _first_blocks(found: Space, scratch: Path) -> dict[str, list[int]]:
     """Where on the device the first file of each lies, of file systems that were made anew."""
     where: dict[str, list[int]] = {}
-    for array in found.arrays:
+    for array in found.stacks:
         async with rig_of(spec_of(found), scratch) as rig:
-            cell = next(cell for cell in found.cells() if cell.array is array)
+            cell = next(cell for cell in found.cells() if cell.stack is array)
             for round_number in (1, 2, 3):
-                built = await ArrayOnRig.build(found.matrix, array, rig, Qemu(), None)
+                built = await StackOnRig.build(found.matrix, array, rig, Qemu(), None)
                 assert (await built.measure(cell, round_number)).finding.reason == ""
                 said = await _said(rig, "filefrag -b512 -v /run/matrix/mnt-*-?/trial.0.0")
                 where.setdefault(array.label, []).append(
@@ -276,7 +276,7 @@ async def _in_turn(found: Space, scratch: Path, *order: str) -> list[tuple[str, 
     by_work = {cell.axes["workload.rw"]: cell for cell in found.cells()}
     seen = []
     async with rig_of(spec_of(found), scratch) as rig:
-        built = await ArrayOnRig.build(found.matrix, found.arrays[0], rig, Qemu(), None)
+        built = await StackOnRig.build(found.matrix, found.stacks[0], rig, Qemu(), None)
         for round_number, cell in enumerate((by_work[rw] for rw in order), start=1):
             assert (await built.measure(cell, round_number)).finding.reason == ""
             inode = (await _said(rig, "cd /run/matrix/mnt-*-? && stat -c %i trial.0.0")).strip()

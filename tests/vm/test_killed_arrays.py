@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.images import IMAGE, ROOT
 from tests.support.lab import Bay, Lab, up
-from tests.vm.test_six_places import IMAGE, ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,22 +1,17 @@
 """LVM on real kernels: every type built, read back, written through, taken apart; and found again after a reboot."""
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from runner.machines.base import MachineOptions, Rig, Step, StepResult
-from runner.machines.qemu import Qemu
+from runner.machines.base import Rig, StepResult
 from runner.scripts.cell import cell_scripts, stack_scripts
 from runner.space.layouts import levels
-from runner.space.space import Array, Cell, Space
+from runner.space.space import Cell, Space, Stack
 from tests.support.matrices import space
 from tests.support.rigs import rig_of, spec_of
-
-if TYPE_CHECKING:
-    from runner.machines.qemu.rig import QemuRig
+from tests.support.stacks_on_rigs import COMPARE, PATTERN, WRITE, _rebooted, cells_of, done, read, run
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(1800)]
 
@@ -55,37 +50,9 @@ layouts:
 workloads: {work: {rw: write, bs: 64KiB, size: 8MiB}}
 repeat: 1
 """
-#: Content that another order of the same devices would not have.
-PATTERN = """\
-(seq 1000000 9999999 || true) | head -c 8388608 >/tmp/pattern
-"""
-WRITE = "dd if=/tmp/pattern of={top} bs=1M oflag=direct status=none\n"
-COMPARE = "cmp -n 8388608 /tmp/pattern {top}\n"
 
 
-def cells_of(found: Space) -> Iterator[tuple[Array, Cell]]:
-    for array in found.arrays:
-        yield array, next(cell for cell in found.cells() if cell.array is array)
-
-
-async def run(rig: Rig, text: str) -> StepResult:
-    (result,) = await rig.run([Step("step", text)], expected=0, deadline=240)
-    return result
-
-
-async def done(rig: Rig, text: str) -> str:
-    result = await run(rig, text)
-    assert result.status == 0, result.output
-    return result.output
-
-
-def read(output: str) -> dict[str, tuple[str, ...]]:
-    """What was wanted and found, by setting; of several of a name, the last."""
-    rows = (line.split("\t") for line in output.splitlines() if line.startswith("reading\t"))
-    return {row[1]: tuple(row[2:]) for row in rows}
-
-
-async def _one(array: Array, cell: Cell, rig: Rig) -> dict[str, tuple[str, ...]]:
+async def _one(array: Stack, cell: Cell, rig: Rig) -> dict[str, tuple[str, ...]]:
     """Built, read back, written through, taken apart twice; what was read back."""
     scripts = stack_scripts(array, rig.disks, zeroed=True)
     top = scripts.stack.tops[0]
@@ -120,8 +87,8 @@ async def _every(found: Space, scratch: Path) -> dict[str, dict[str, tuple[str, 
 def test_every_type_is_built_read_back_written_through_and_taken_apart(tmp_path: Path) -> None:
     found = space(TYPES)
     readings = asyncio.run(_every(found, tmp_path))
-    for array in found.arrays:
-        *_, (layer, below) = levels(array.stack.value, array.disks)
+    for array in found.stacks:
+        *_, (layer, below) = levels(array.layers.value, array.disks)
         (shape,) = layer.devices_above(below)
         sectors = next(got for name, (_, got) in readings[array.label].items() if name in {"lvm.size", "md.size"})
         assert shape.size <= int(sectors) * 512 < shape.size + 2 * 4 * 2**20 * 4, array.label
@@ -131,28 +98,6 @@ def test_every_type_is_built_read_back_written_through_and_taken_apart(tmp_path:
     assert readings["syncing"]["lvm.sync_action"] == ("resync", "resync")
     assert readings["part/size=33MB"]["lvm.data_start"] == ("4194304", "4194304")
     assert readings["cache/cache_mode=writeback"]["lvm.fast"] == ("3", "3")
-
-
-async def _rebooted(found: Space, scratch: Path) -> list[dict[str, tuple[str, ...]]]:
-    readings = []
-    async with Qemu(MachineOptions(cold=True)).rig(spec_of(found), scratch) as rig:
-        for array, cell in cells_of(found):
-            scripts = stack_scripts(array, rig.disks, zeroed=True)
-            top = scripts.stack.tops[0]
-            await done(rig, scripts.set_up)
-            await done(rig, PATTERN + WRITE.format(top=top))
-            born = await done(rig, "cat /proc/sys/kernel/random/boot_id")
-            await cast("QemuRig", rig).reboot()
-            assert await done(rig, "cat /proc/sys/kernel/random/boot_id") != born
-            assert (await run(rig, f"test -e {top}")).status == 1
-            await done(rig, scripts.activate)
-            await done(rig, scripts.activate)
-            readings.append(read(await done(rig, cell_scripts(cell, scripts.stack).verify)))
-            await done(rig, PATTERN + COMPARE.format(top=top))
-            await cast("QemuRig", rig).reboot()
-            await done(rig, scripts.tear_down)  # of what is not active
-            await done(rig, f'test -z "$(wipefs {" ".join(rig.disks)})"')
-    return readings
 
 
 def test_volumes_made_of_volumes_are_found_again_after_a_reboot(tmp_path: Path) -> None:

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from runner.engine.trial import ArrayOnRig, NotOnThisKernel, SetUpFailed
+from runner.engine.trial import NotOnThisKernel, SetUpFailed, StackOnRig
 from runner.machines.base import Rig, RigLost, Step
 from runner.machines.qemu import Qemu
 from runner.results.record import Outcome, Reading
 from runner.space.layouts import top_of
-from runner.space.space import Array, Cell, Space
+from runner.space.space import Cell, Space, Stack
 from tests.support.matrices import space
+from tests.support.meddling import MeddledMeanwhile
 from tests.support.rigs import rig_of, spec_of
-from tests.vm.test_tune import MeddledMeanwhile
 
 #: Some build dozens of arrays on one machine, and a busy host emulates slowly.
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(3000)]
@@ -63,11 +63,11 @@ class Bench:
         self.found, self.rig, self.machine = found, rig, machine
 
     def cell(self, layout: str) -> Cell:
-        return next(cell for cell in self.found.cells() if cell.array.label == layout)
+        return next(cell for cell in self.found.cells() if cell.stack.label == layout)
 
-    async def build(self, layout: str | Array) -> ArrayOnRig:
-        array = layout if isinstance(layout, Array) else self.cell(layout).array
-        return await ArrayOnRig.build(self.found.matrix, array, self.rig, self.machine, None)
+    async def build(self, layout: str | Stack) -> StackOnRig:
+        array = layout if isinstance(layout, Stack) else self.cell(layout).stack
+        return await StackOnRig.build(self.found.matrix, array, self.rig, self.machine, None)
 
     async def shell(self, text: str) -> str:
         (result,) = await self.rig.run([Step("somebody", text)], expected=0, deadline=120)
@@ -93,21 +93,21 @@ def bench(
     asyncio.run(on_a_rig())
 
 
-def amiss(bench: Bench, array: Array, readings: tuple[Reading, ...]) -> str:
+def amiss(bench: Bench, array: Stack, readings: tuple[Reading, ...]) -> str:
     """Where the size of the top is not what was computed: it may be more by what rounding takes, never less."""
     real = [int(one.got) * 512 for one in readings if one.setting.endswith(".size") or one.setting == "md.size"]
-    top = top_of(array.stack.value, bench.found.matrix)[-1].size
+    top = top_of(array.layers.value, bench.found.matrix)[-1].size
     return "" if any(top <= size <= top + (1 << 20) for size in real) else f"{top} is none of {real}"
 
 
 async def whole_way(bench: Bench) -> None:
     """Each array: built, built again over itself, read back, written through, taken apart twice."""
     wrong: dict[str, str] = {}
-    for array in bench.found.arrays:
+    for array in bench.found.stacks:
         try:
             await bench.build(array)
             built = await bench.build(array)
-            cell = next(cell for cell in bench.found.cells() if cell.array is array)
+            cell = next(cell for cell in bench.found.cells() if cell.stack is array)
             found = (await built.measure(cell, 1)).finding
             wrong[array.label] = found.reason or amiss(bench, array, found.readings)
             await built.tear_down()
@@ -189,9 +189,9 @@ def test_what_is_under_way_is_so_for_the_whole_of_every_trial(tmp_path: Path) ->
 
     async def go(bench: Bench) -> None:
         wrong: dict[str, str] = {}
-        for array in bench.found.arrays:
+        for array in bench.found.stacks:
             built = await bench.build(array)
-            cell = next(cell for cell in bench.found.cells() if cell.array is array)
+            cell = next(cell for cell in bench.found.cells() if cell.stack is array)
             await bench.shell(
                 "for at in /sys/block/md*/md; do echo 500 >$at/sync_speed_min; echo 500 >$at/sync_speed_max; done"
             )

@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from runner.engine.trial import ArrayOnRig, SetUpFailed
+from runner.engine.trial import SetUpFailed, StackOnRig
 from runner.machines.base import Rig, Step, StepResult
 from runner.machines.qemu import Qemu
 from runner.scripts.cell import cell_scripts, stack_scripts
-from runner.space.space import Array, Space
+from runner.space.space import Space, Stack
 from tests.support.matrices import space
-from tests.vm.test_dm import _cell, _round, _say, _with_rig
-from tests.vm.test_lvm import _rebooted, read
+from tests.support.stacks_on_rigs import _cell, _rebooted, _round, _say, _with_rig, read
 
 #: Tens of set-ups in one boot: how long that takes is the business of the host.
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(0)]
@@ -50,12 +49,12 @@ async def _run(rig: Rig, text: str) -> StepResult:
 
 def test_a_partition_of_a_mapping_is_read_back_from_its_table_and_has_its_own_readahead(tmp_path: Path) -> None:
     found = space(SMALL)
-    (array,) = found.arrays
+    (array,) = found.stacks
     whole, parts = "/dev/mapper/matrix--0-volume", "/dev/mapper/matrix--0-volume-part1"
 
     async def batch(rig: Rig, machine: Qemu) -> None:
-        built = await ArrayOnRig.build(found.matrix, array, rig, machine, None)
-        phases = cell_scripts(_cell(found, array), built.stack)
+        built = await StackOnRig.build(found.matrix, array, rig, machine, None)
+        phases = cell_scripts(_cell(found, array), built.view)
         await _say(rig, f"({phases.tune}\n)")
         readings = read(await _say(rig, f"({phases.verify}\n)"))
         assert readings["partition[1].start"] == ("2048", "2048")
@@ -76,7 +75,7 @@ def test_a_partition_of_a_mapping_is_read_back_from_its_table_and_has_its_own_re
     asyncio.run(_with_rig(found, tmp_path, batch))
 
 
-async def _refused(found_array: Array, rig: Rig) -> dict[str, StepResult]:
+async def _refused(found_array: Stack, rig: Rig) -> dict[str, StepResult]:
     scripts = stack_scripts(found_array, rig.disks, zeroed=True)
     whole, results = "/dev/mapper/matrix--0-volume", {}
     # A mapping of somebody else's under the name that ours would have.
@@ -104,7 +103,7 @@ async def _refused(found_array: Array, rig: Rig) -> dict[str, StepResult]:
 
 def test_somebody_elses_mappings_and_tables_are_left_alone(tmp_path: Path) -> None:
     found = space(SMALL)
-    (array,) = found.arrays
+    (array,) = found.stacks
     results: dict[str, StepResult] = {}
 
     async def batch(rig: Rig, _machine: Qemu) -> None:
@@ -136,12 +135,12 @@ def test_partitions_of_a_volume_are_found_again_after_a_reboot(tmp_path: Path) -
 def test_a_set_up_that_cannot_be_says_why(tmp_path: Path) -> None:
     """What stands in the way of a table is told as any other trouble of a set-up."""
     found = space(SMALL)
-    (array,) = found.arrays
+    (array,) = found.stacks
 
     async def batch(rig: Rig, machine: Qemu) -> None:
         await _say(rig, "mv /usr/sbin/kpartx /usr/sbin/kpartx.gone")
         with pytest.raises(SetUpFailed, match="kpartx"):
-            await ArrayOnRig.build(found.matrix, array, rig, machine, None)
+            await StackOnRig.build(found.matrix, array, rig, machine, None)
 
     asyncio.run(_with_rig(found, tmp_path, batch))
 
@@ -170,12 +169,12 @@ def _all_are_built_written_through_and_taken_apart(found: Space, scratch: Path) 
     told = list[str]()
 
     async def batch(rig: Rig, machine: Qemu) -> None:
-        for array in found.arrays:
+        for array in found.stacks:
             told.append(await _round(found, array, rig, machine))
             assert await _say(rig, f"wipefs {' '.join(rig.disks)}; ls /dev/mapper") == "control"
 
     asyncio.run(_with_rig(found, scratch, batch))
-    assert len(told) == len(found.arrays)
+    assert len(told) == len(found.stacks)
 
 
 FEW = """\
@@ -205,11 +204,11 @@ def test_each_of_several_volumes_is_read_back(tmp_path: Path) -> None:
     found = space(
         SMALL.replace("lvm: {}, partition: {count: 2}", several).replace("partition: {readahead: 64KiB}, ", "")
     )
-    (array,) = found.arrays
+    (array,) = found.stacks
 
     async def batch(rig: Rig, machine: Qemu) -> None:
-        built = await ArrayOnRig.build(found.matrix, array, rig, machine, None)
-        phases = cell_scripts(_cell(found, array), built.stack)
+        built = await StackOnRig.build(found.matrix, array, rig, machine, None)
+        phases = cell_scripts(_cell(found, array), built.view)
         await _say(rig, f"({phases.tune}\n)")
         readings = read(await _say(rig, f"({phases.verify}\n)"))
         assert readings["lvm[1].order"] == readings["lvm[2].order"] == ("1 2", "1 2")

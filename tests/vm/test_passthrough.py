@@ -16,13 +16,13 @@ from runner.hosts.checks import check_disk
 from runner.hosts.lease import Lease, lease_disks
 from runner.hosts.operations import LocalOperations
 from runner.machines.base import MachineOptions, RigSpec, Step
-from runner.machines.qemu.passthrough import Passthrough
+from runner.machines.qemu import Passthrough
 from runner.results.journal import Journal
 from runner.results.record import Outcome
 from runner.simdisks.disk import Bus, Disk
 from runner.space.select import select
 from tests.hosts.loops import SIZE, Bay, bay, why_not
-from tests.machines.test_local import Place, placed
+from tests.support.local_place import Place, placed
 from tests.support.matrices import space
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.engine.trial import ArrayOnRig, Measured
-from runner.machines.base import Rig, RigSpec, Step
+from runner.engine.trial import Measured, StackOnRig
+from runner.machines.base import RigSpec, Step
 from runner.machines.qemu import Qemu
 from runner.results.record import Outcome
 from runner.results.run_folder import run_folders
@@ -24,6 +24,7 @@ from runner.simdisks.disk import Disk
 from runner.space.space import Space
 from tests.support.amounts import times
 from tests.support.matrices import space
+from tests.support.meddling import Meddled
 from tests.support.rigs import rig_of, spec_of
 
 pytestmark = pytest.mark.vm
@@ -64,12 +65,12 @@ async def _every_layout(found: Space, scratch: Path, machine: Qemu) -> dict[str,
     """Each layout built, cells of it measured, and taken apart, all on one machine; some twice over."""
     reasons: dict[str, set[str]] = {}
     async with rig_of(spec_of(found), scratch, machine) as rig:
-        for array in found.arrays:
-            built = await ArrayOnRig.build(found.matrix, array, rig, machine, None)
-            cells = [cell for cell in found.cells() if cell.array is array]
+        for array in found.stacks:
+            built = await StackOnRig.build(found.matrix, array, rig, machine, None)
+            cells = [cell for cell in found.cells() if cell.stack is array]
             reasons[array.label] = {(await built.measure(cells[-1], 1)).finding.reason}
             if array.label in TWICE:
-                built = await ArrayOnRig.build(found.matrix, array, rig, machine, None)
+                built = await StackOnRig.build(found.matrix, array, rig, machine, None)
                 reasons[array.label].add((await built.measure(cells[0], 2)).finding.reason)
                 await built.tear_down()
             await built.tear_down()
@@ -97,7 +98,7 @@ repeat: 1
 async def _watched(scratch: Path) -> Measured:
     found, machine = space(WATCHED), Qemu()
     async with rig_of(spec_of(found), scratch, machine) as rig:
-        built = await ArrayOnRig.build(found.matrix, found.arrays[0], rig, machine, None)
+        built = await StackOnRig.build(found.matrix, found.stacks[0], rig, machine, None)
         return await built.measure(next(iter(found.cells())), 1)
 
 
@@ -138,7 +139,7 @@ repeat: 1
 async def _courses(scratch: Path) -> dict[str, tuple[Measured, list[dict[str, str]]]]:
     found, machine = space(COURSES), Qemu()
     async with rig_of(spec_of(found), scratch, machine) as rig:
-        built = await ArrayOnRig.build(found.matrix, found.arrays[0], rig, machine, None)
+        built = await StackOnRig.build(found.matrix, found.stacks[0], rig, machine, None)
         measured = {cell.workload.label: await built.measure(cell, 1) for cell in found.cells()}
     return {
         name: (one, list(csv.DictReader(one.outputs["profile.csv"].splitlines()))) for name, one in measured.items()
@@ -179,7 +180,7 @@ repeat: 1
 async def _steady(scratch: Path) -> dict[str, Measured]:
     found, machine = space(STEADY), Qemu()
     async with rig_of(spec_of(found), scratch, machine) as rig:
-        built = await ArrayOnRig.build(found.matrix, found.arrays[0], rig, machine, None)
+        built = await StackOnRig.build(found.matrix, found.stacks[0], rig, machine, None)
         return {cell.workload.label: await built.measure(cell, 1) for cell in found.cells()}
 
 
@@ -213,9 +214,9 @@ async def _sabotaged(scratch: Path, found: Space, sabotage: dict[str, str]) -> d
     reasons = {}
     machine = Qemu()
     async with rig_of(spec_of(found), scratch, machine) as rig:
-        built = await ArrayOnRig.build(found.matrix, cell.array, rig, machine, None)
+        built = await StackOnRig.build(found.matrix, cell.stack, rig, machine, None)
         for name, text in sabotage.items():
-            built._rig = _Meddled(rig, text)  # type: ignore[assignment]
+            built._rig = Meddled(rig, text)
             finding = (await built.measure(cell, 1)).finding
             assert finding.figures is None
             assert finding.outcome is Outcome.BROKEN
@@ -223,22 +224,6 @@ async def _sabotaged(scratch: Path, found: Space, sabotage: dict[str, str]) -> d
         built._rig = rig
         assert (await built.measure(cell, 1)).finding.outcome is Outcome.BROKEN  # one disk is still gone
     return reasons
-
-
-class _Meddled:
-    """A rig on which somebody else is at work between two steps."""
-
-    def __init__(self, rig: Rig, text: str) -> None:
-        self._rig, self._text = rig, text
-        self.facts = rig.facts
-        self.disk_reports = rig.disk_reports
-        self.arm = rig.arm
-
-    async def run(self, steps: list[Step], *, expected: float, deadline: float) -> object:
-        tune, *rest = steps
-        meddled = [tune, Step("somebody", self._text), *rest]
-        results = await self._rig.run(meddled, expected=expected, deadline=deadline)
-        return [result for result in results if result.name != "somebody"]
 
 
 def test_a_setting_changed_behind_our_back_is_noticed(tmp_path: Path) -> None:
@@ -271,7 +256,7 @@ async def _foreign(scratch: Path) -> tuple[int, str, str]:
             f"mdadm --create /dev/md5 --run --level=1 --raid-devices=2 --assume-clean {rig.disks[0]} {rig.disks[1]}\n"
             "mdadm --stop /dev/md5"
         )
-        scripts = stack_scripts(cell.array, rig.disks, zeroed=True)
+        scripts = stack_scripts(cell.stack, rig.disks, zeroed=True)
         await rig.run([Step("theirs", theirs)], expected=0, deadline=60)
         before, set_up, tear_down, after = [
             (await rig.run([Step("step", text)], expected=0, deadline=60))[0]
@@ -301,7 +286,7 @@ def test_default_means_what_it_was_before_anybody_set_it(tmp_path: Path) -> None
     async def go() -> list[str]:
         machine, read = Qemu(), []
         async with rig_of(spec_of(found), tmp_path, machine) as rig:
-            built = await ArrayOnRig.build(found.matrix, default.array, rig, machine, None)
+            built = await StackOnRig.build(found.matrix, default.stack, rig, machine, None)
             for cell in (default, tuned, default, tuned, default):
                 finding = (await built.measure(cell, 1)).finding
                 assert finding.outcome is Outcome.MEASURED, finding.reason
@@ -319,7 +304,7 @@ def test_the_scripts_of_a_cell_can_be_run_by_hand(tmp_path: Path) -> None:
     async def go() -> str:
         machine = Qemu()
         async with rig_of(spec_of(found), tmp_path, machine) as rig:
-            array = stack_scripts(cell.array, rig.disks, zeroed=True)
+            array = stack_scripts(cell.stack, rig.disks, zeroed=True)
             scripts = cell_scripts(cell, array.stack)
             names = {"1.sh": array.set_up, "2.sh": scripts.tune, "3.sh": scripts.verify, "5.sh": array.tear_down}
             text = "set -e; for script in 1 1 2 2 3 3 5 5; do bash $script.sh; done; cat /proc/mdstat"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.engine.trial import ArrayOnRig, Measured
+from runner.engine.trial import Measured, StackOnRig
 from runner.machines.qemu import Qemu
 from runner.space.select import select
 from runner.space.space import Space
@@ -36,8 +36,8 @@ async def _measured(found: Space, scratch: Path) -> dict[str, Measured]:
     machine = Qemu()
     measured = {}
     async with rig_of(spec_of(found), scratch, machine) as rig:
-        for array in found.arrays:
-            built = await ArrayOnRig.build(found.matrix, array, rig, machine, None)
+        for array in found.stacks:
+            built = await StackOnRig.build(found.matrix, array, rig, machine, None)
             for cell in select(found).cells_of(array):
                 measured[cell.name] = await built.measure(cell, 1)
             await built.tear_down()

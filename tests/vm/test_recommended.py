@@ -7,11 +7,7 @@ them, and after a restart only what a disk of the system would have kept is ther
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -19,13 +15,14 @@ import pytest
 
 from runner.engine.rigs import rig_spec
 from runner.engine.trial_result import sample_disks
-from runner.machines.base import MachineOptions, Rig, Step
+from runner.machines.base import MachineOptions, Rig
 from runner.machines.qemu import Qemu
 from runner.results.fio_output import parse
 from runner.scripts.cell import job
 from runner.scripts.stack import view_stack
 from runner.simdisks.server import overload_of
 from tests.support.matrices import space
+from tests.support.recommended import LOOK, RUN, STABLE, TOP, WANTED, Advice, advice, done, matrix, tried
 
 if TYPE_CHECKING:
     from runner.machines.qemu.rig import QemuRig
@@ -33,31 +30,8 @@ if TYPE_CHECKING:
     from runner.space.space import Cell
 
 pytestmark = [pytest.mark.vm, pytest.mark.exhaustive, pytest.mark.timeout(900)]
-ROOT = Path(__file__).parents[2]
 #: Of the time of disks, so much may be lost to the host before their pace says nothing.
 MOST_OVERLOAD = 0.05
-RUN = """\
-name: pasted
-disks: {count: 4, size: 212MiB, bus: sata, model: {kind: volume, iops: 2000, bandwidth: 6MB/s}}
-layouts:
-  raid5: [md: {level: 5, chunk: 64KiB}, fs: {type: xfs}]
-  raid10: [md: {level: 10, layout: f2, chunk: 128KiB}, fs: {type: ext4, options: noatime}]
-  striped: [lvm: {stripes: 4, stripe_size: 64KiB}, fs: {type: xfs}]
-tune:
-  readahead: 8MiB
-  disk: {readahead: 64KiB}
-  stripe_cache_size: 4096
-  scheduler: mq-deadline
-  iosched: {read_expire: 248}
-  nr_requests: 32
-  write_cache: write through
-  transparent_hugepages: never
-  vm: {dirty_ratio: 11}
-workloads: {work: {rw: read, bs: 64KiB, iodepth: 8, size: 32MiB, ramp: 1s, runtime: 3s}}
-repeat: 3
-"""
-#: What udev calls the disks of a machine.
-STABLE = "/dev/disk/by-id/ata-QEMU_HARDDISK_matrix-{}"
 UDEV = """\
 mkdir -p /run/udev
 (exec -a systemd-udevd udevadm --daemon </dev/null >/dev/null 2>&1)
@@ -66,58 +40,6 @@ udevadm settle
 """
 #: Files that a machine keeps, by which everything must be so again.
 KEPT = "/etc/fstab /etc/udev/rules.d /etc/tmpfiles.d"
-#: The devices below, and the file that is asked of them; the array's node is `top`.
-LOOK = """\
-top=$(basename "$(readlink -f {top})")
-disks=()
-for disk in {disks}; do disks+=("$(basename "$(readlink -f "$disk")")"); done
-say() {{
-  local file=$1
-  for file in "${{@:2}}"; do
-    if [[ -e $file ]]; then printf '%s %s\\n' "$1" "$(tr -s '\\n\\t ' ' ' <"$file")"; fi
-  done | sort -u
-}}
-say readahead /sys/class/block/"$top"/queue/read_ahead_kb
-for knob in read_ahead_kb scheduler nr_requests iosched/read_expire write_cache; do
-  for disk in "${{disks[@]}}"; do say "disk.$knob" /sys/class/block/"$disk"/queue/"$knob"; done
-done | sort -u
-for disk in "${{disks[@]}}"; do say cache_type /sys/class/block/"$disk"/device/scsi_disk/*/cache_type; done | sort -u
-for knob in level layout chunk_size raid_disks stripe_cache_size degraded; do
-  say "$knob" /sys/class/block/"$top"/md/"$knob"
-done
-if [[ $top == dm-* ]]; then dmsetup table {top} | cut -d ' ' -f 3-5; fi
-say hugepages /sys/kernel/mm/transparent_hugepage/enabled
-say dirty_ratio /proc/sys/vm/dirty_ratio
-findmnt --noheadings --output TARGET,FSTYPE /srv/data
-findmnt --noheadings --output OPTIONS /srv/data | tr , '\\n' | grep -E '^(noatime|relatime|stripe=.*|sunit=.*|swidth=.*)$'
-"""
-OF_DISKS = [
-    "disk.iosched/read_expire 248",
-    "disk.nr_requests 32",
-    "disk.read_ahead_kb 64",
-    "disk.scheduler none [mq-deadline]",
-    "disk.write_cache write through",
-    "cache_type write through",
-]
-OF_HOST = ["hugepages always madvise [never]", "dirty_ratio 11"]
-#: What the kernel must say of each.
-WANTED = {
-    "raid5": [
-        *("readahead 8192", *OF_DISKS),
-        *("level raid5", "layout 2", "chunk_size 65536", "raid_disks 4", "stripe_cache_size 4096", "degraded 0"),
-        *(*OF_HOST, "/srv/data xfs", "relatime", "sunit=128", "swidth=384"),
-    ],
-    "raid10": [
-        *("readahead 8192", *OF_DISKS),
-        *("level raid10", "layout 513", "chunk_size 131072", "raid_disks 4", "degraded 0"),
-        *(*OF_HOST, "/srv/data ext4", "noatime", "stripe=128"),
-    ],
-    "striped": [
-        *("readahead 8192", *OF_DISKS),
-        *("striped 4 128", *OF_HOST, "/srv/data xfs", "relatime", "sunit=128", "swidth=512"),
-    ],
-}
-TOP = {"raid5": "/dev/md/matrix-0", "raid10": "/dev/md/matrix-0", "striped": "/dev/mapper/matrix--0-volume"}
 #: Takes it apart as an administrator does.
 DOWN = {
     "raid5": "mdadm --stop /dev/md/matrix-0\n",
@@ -133,26 +55,6 @@ ANOTHER = (
 WITNESS = "sha256sum /srv/data/witness /etc/fstab /etc/udev/rules.d/* /etc/tmpfiles.d/*; cat /proc/mdstat || :; dmsetup table\n"
 
 
-@dataclass(frozen=True)
-class Advice:
-    """One recommendation as a user has it: the table, the script with the disks filled in, and the cell it is of."""
-
-    table: str
-    script: str
-    cell: Cell
-    #: Bytes per second, as it was measured.
-    predicted: float
-
-
-def matrix(folder: Path, *words: str) -> str:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    environment.pop("MATRIX_STORE", None)
-    command = [sys.executable, "-m", "runner.cli", *words]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
 def night(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a run that really was measured."""
@@ -160,30 +62,6 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "pasted.yaml").write_text(RUN)
     matrix(folder, "run", "--on", "qemu", "pasted.yaml")
     return folder
-
-
-def advice(folder: Path, layout: str) -> Advice:
-    words = ("recommend", "latest", "--for", f"workload=work,layout={layout}", "--metric", "read.bw")
-    table = matrix(folder, *words, "--script", f"{layout}.sh")
-    text = (folder / f"{layout}.sh").read_text()
-    for number in range(4):
-        text = text.replace(f"=/dev/disk/by-id/NAME-{number + 1}\n", f"={STABLE.format(number)}\n")
-    name = next(line for line in text.splitlines() if line.startswith("# Recommended: "))
-    (cell,) = (one for one in space(RUN).cells() if one.name == name.removeprefix("# Recommended: "))
-    assert cell.axes["layout"] == layout
-    (row,) = (one for one in json.loads(matrix(folder, *words, "--format", "json"))["rows"] if one["best"])
-    return Advice(table, text, cell, row["value"])
-
-
-async def done(rig: Rig, text: str, files: dict[str, str] | None = None) -> str:
-    status, output = await tried(rig, text, files)
-    assert status == 0, output
-    return output
-
-
-async def tried(rig: Rig, text: str, files: dict[str, str] | None = None) -> tuple[int, str]:
-    (result,) = await rig.run([Step("step", f"set -euo pipefail\n{text}", files or {})], expected=0, deadline=240)
-    return result.status, result.output
 
 
 async def looked(rig: Rig, layout: str) -> list[str]:
@@ -204,7 +82,7 @@ async def restarted(rig: Rig, layout: str) -> None:
 
 async def measured(rig: Rig, cell: Cell, top: str) -> tuple[float, Overload]:
     """Bytes per second, which the device on top must have seen; and what the host kept the disks from."""
-    stack = view_stack(cell.array.stack.value, rig.disks, cell.array.disks, zeroed=False)
+    stack = view_stack(cell.stack.layers.value, rig.disks, cell.stack.disks, zeroed=False)
     assert stack.directory is not None
     text = job(cell, stack, 1).replace(stack.directory, "/srv/data")
     read = (
@@ -224,7 +102,7 @@ async def measured(rig: Rig, cell: Cell, top: str) -> tuple[float, Overload]:
 
 async def _pasted(one: Advice, layout: str, scratch: Path) -> tuple[float, Overload]:
     found = space(RUN)
-    async with Qemu(MachineOptions(cold=True)).rig(rig_spec(found.matrix, one.cell.array, None), scratch) as rig:
+    async with Qemu(MachineOptions(cold=True)).rig(rig_spec(found.matrix, one.cell.stack, None), scratch) as rig:
         await done(rig, UDEV)
         await done(rig, "bash <best.sh", {"best.sh": one.script})  # pasting: the shell reads it as it comes
         await done(rig, f"mdadm --wait {TOP[layout]} || true\n" if layout != "striped" else "")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.lab import Bay, Lab, up
-from tests.vm.test_recommended import LOOK, RUN, STABLE, TOP, WANTED, advice, matrix
+from tests.support.recommended import LOOK, RUN, STABLE, TOP, WANTED, advice, matrix
 
 if TYPE_CHECKING:
     from pathlib import Path

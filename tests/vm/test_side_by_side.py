@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from runner.engine.concurrency import Level
+from runner.engine.order import Plan
 from runner.engine.recorder import BatchDone, BatchStarted, Event, TrialDone, TrialHostLimited
-from runner.engine.scheduler import Plan
 from runner.machines.qemu import Qemu
 from runner.results.journal import Journal
 from runner.results.record import Outcome
 from runner.space.select import select
-from tests.engine.test_run import Shelf
+from tests.support.engine import Shelf
 from tests.support.execution import executor
 from tests.support.matrices import space
 

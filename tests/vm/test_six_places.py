@@ -17,6 +17,7 @@ import pytest
 
 from runner.machines import MACHINES, machine
 from runner.machines.base import MachineOptions, RigSpec
+from tests.support.images import IMAGE, ROOT
 from tests.support.lab import Bay, Lab, up
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.vm, pytest.mark.exhaustive, pytest.mark.timeout(1500)]
 
-ROOT = Path(__file__).parents[2]
 MATRIX = """\
 name: places
 disks: {count: 2, size: 128MiB, bus: scsi}
@@ -38,11 +38,6 @@ workloads:
   work: {rw: randread, bs: 4KiB, iodepth: 4, runtime: 200ms, size: 16MiB}
 repeat: 1
 """
-#: What containers are made of where no registry is: the machine's own programs.
-IMAGE = (
-    "podman image exists localhost/lab || tar -C / --exclude=usr/lib/modules --exclude=usr/lib/python3* "
-    "-c usr bin sbin lib lib64 etc | podman import - localhost/lab"
-)
 
 
 @pytest.fixture(scope="module")

@@ -2,22 +2,22 @@
 
 import asyncio
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
 
-from runner.engine.trial import ArrayOnRig
+from runner.engine.trial import StackOnRig
 from runner.engine.trial_result import Finding
-from runner.machines.base import Rig, Step, StepResult
+from runner.machines.base import Rig, Step
 from runner.machines.qemu import Qemu
 from runner.results.record import Outcome
 from runner.space.space import Cell, Space
 from tests.support.matrices import space
+from tests.support.meddling import Meddled, MeddledMeanwhile
 from tests.support.rigs import rig_of, spec_of
 
 pytestmark = pytest.mark.vm
@@ -105,7 +105,7 @@ def flat(tune: dict[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
 class Bench:
     """An array on a rig, cells of several matrices measured on it, and a look at all that can be turned."""
 
-    def __init__(self, built: ArrayOnRig, rig: Rig, bus: str) -> None:
+    def __init__(self, built: StackOnRig, rig: Rig, bus: str) -> None:
         self.built, self.rig, self.bus = built, rig, bus
 
     async def shell(self, text: str) -> str:
@@ -126,7 +126,7 @@ async def bench(bus: str, scratch: Path) -> Any:
     found, cell = declared(bus, {})
     machine = Qemu()
     async with rig_of(spec_of(found), scratch, machine) as rig:
-        yield Bench(await ArrayOnRig.build(found.matrix, cell.array, rig, machine, None), rig, bus)
+        yield Bench(await StackOnRig.build(found.matrix, cell.stack, rig, machine, None), rig, bus)
 
 
 def changed(before: dict[str, str], after: dict[str, str]) -> dict[str, tuple[str, str]]:
@@ -236,33 +236,6 @@ async def _sabotaged(scratch: Path) -> dict[str, str]:
 MEANWHILE = "of the whole machine, while it is measured"
 
 
-class Meddled:
-    """A rig on which somebody else is at work between tuning and read-back."""
-
-    def __init__(self, rig: Rig, text: str) -> None:
-        self._rig, self._text = rig, text
-        self.facts, self.disks = rig.facts, rig.disks
-        self.disk_reports = rig.disk_reports
-        self.arm = rig.arm
-
-    async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
-        tune, *rest = steps
-        steps = [tune, Step("somebody", self._text), *rest]
-        return [
-            one for one in await self._rig.run(steps, expected=expected, deadline=deadline) if one.name != "somebody"
-        ]
-
-
-class MeddledMeanwhile(Meddled):
-    """A rig on which somebody else is at work when all has been read back."""
-
-    async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
-        begin = "\ncounted before\n"
-        assert sum(step.text.count(begin) for step in steps) == 1
-        steps = [replace(step, text=step.text.replace(begin, f"\n{self._text}{begin}")) for step in steps]
-        return list(await self._rig.run(steps, expected=expected, deadline=deadline))
-
-
 def test_a_knob_turned_behind_our_back_and_one_the_kernel_will_not_turn_are_told(tmp_path: Path) -> None:
     reasons = asyncio.run(_sabotaged(tmp_path))
     for text, (_, said) in SABOTAGE.items():
@@ -290,7 +263,7 @@ async def _on_partitions(scratch: Path) -> list[tuple[str, str]]:
     read = []
     cells = list(found.cells())
     async with rig_of(spec_of(found), scratch, machine) as rig:
-        built = await ArrayOnRig.build(found.matrix, found.arrays[0], rig, machine, None)
+        built = await StackOnRig.build(found.matrix, found.stacks[0], rig, machine, None)
         for cell in (*cells, cells[0]):
             finding = (await built.measure(cell, 1)).finding
             assert finding.outcome is Outcome.MEASURED, finding.reason

@@ -21,12 +21,12 @@ from runner.hosts.checks import check_disk
 from runner.machines.base import RigSpec
 from runner.machines.vagrant import Vagrant, libvirt
 from runner.machines.vagrant.box import PLAN
-from runner.machines.vagrant.lifecycle import command
+from runner.machines.vagrant.rig import command
 from runner.results.journal import Journal
 from runner.results.record import Outcome
 from tests.hosts import loops
-from tests.machines.test_local import Place as Desk
-from tests.machines.test_local import placed
+from tests.support.local_place import Place as Desk
+from tests.support.local_place import placed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from runner.engine.rigs import rig_spec
-from runner.engine.trial import ArrayOnRig
+from runner.engine.trial import StackOnRig
 from runner.machines.base import RigSpec, Step
 from runner.machines.qemu import Qemu
 from tests.support.matrices import space
@@ -33,14 +33,14 @@ BLIND = "mkdir /run/dev; mount -t tmpfs none /run/dev; cp -a /dev/. /run/dev; mo
 async def _all(scratch: Path) -> dict[str, tuple[str, str]]:
     """Of each stack why its trial broke, if it did, and partitions of which there are nodes yet."""
     found, machine = space(STACKS), Qemu()
-    modules = sorted({name for array in found.arrays for name in rig_spec(found.matrix, array, None).modules})
+    modules = sorted({name for array in found.stacks for name in rig_spec(found.matrix, array, None).modules})
     told = {}
     async with machine.rig(RigSpec(found.matrix.every_disk(), modules=tuple(modules)), scratch) as rig:
         (blind,) = await rig.run([Step("blind", BLIND)], expected=0, deadline=60)
         assert blind.status == 0, blind.output
-        for array in found.arrays:
-            built = await ArrayOnRig.build(found.matrix, array, rig, machine, None)
-            cell = next(cell for cell in found.cells() if cell.array is array)
+        for array in found.stacks:
+            built = await StackOnRig.build(found.matrix, array, rig, machine, None)
+            cell = next(cell for cell in found.cells() if cell.stack is array)
             reason = (await built.measure(cell, 1)).finding.reason
             await built.tear_down()
             (left,) = await rig.run(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-TOP = Path(__file__).parents[2]
+from tests.support.top import TOP
 
 
 @pytest.fixture

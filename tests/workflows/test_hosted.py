@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.workflows.conftest import TOP
+from tests.support.top import TOP
 from tests.workflows.emulator import Job, environment, loaded
 from tests.workflows.expressions import as_text, expanded
 

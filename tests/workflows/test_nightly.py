@@ -21,7 +21,7 @@ from runner.results.run_folder import load, runs
 from runner.session.disk_lease import match_disks
 from runner.session.request import Checks, Request, load_request
 from tests.support.matrices import SMALL
-from tests.workflows.conftest import TOP
+from tests.support.top import TOP
 from tests.workflows.emulator import Job, environment, loaded
 from tests.workflows.expressions import evaluated, expanded
 
@@ -419,7 +419,7 @@ def test_what_is_there_to_begin_with_runs_on_disks_that_exist(tmp_path: Path, pl
 
 def what_runs(matrix: str, place: str) -> tuple[Request, tuple[RigSpec, ...]]:
     request = load_request(TOP / matrix, (), None, Checks(place))
-    return request, tuple(specs_of(request.space.matrix, request.arrays(), None))
+    return request, tuple(specs_of(request.space.matrix, request.stacks(), None))
 
 
 def test_where_a_night_runs() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.workflows.conftest import TOP
+from tests.support.top import TOP
 from tests.workflows.emulator import loaded
 
 if TYPE_CHECKING:

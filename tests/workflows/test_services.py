@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.workflows.conftest import TOP
+from tests.support.top import TOP
 
 UNITS = re.findall(r"```ini\n(.*?)```", (TOP / "docs/how-to/nightly-runner.md").read_text(), re.DOTALL)
 
@@ -68,7 +68,10 @@ def test_systemd_understands_them(tmp_path: Path, unit: str) -> None:
 
 
 def test_what_is_said_of_variables_is_so() -> None:
-    text, workflow = (TOP / "docs/how-to/nightly-runner.md").read_text(), (TOP / ".github/workflows/nightly.yml").read_text()
+    text, workflow = (
+        (TOP / "docs/how-to/nightly-runner.md").read_text(),
+        (TOP / ".github/workflows/nightly.yml").read_text(),
+    )
     asked = set(re.findall(r"vars\.(\w+)", workflow))
     scripts = "".join(path.read_text() for path in (TOP / ".github/scripts").glob("*.sh"))
     asked |= set(re.findall(r"\$\{(MATRIX_\w+)", scripts)) | set(re.findall(r":-\$\{(MATRIX_\w+)", scripts))

@@ -4,8 +4,8 @@
     agent begin|again|dismiss FOLDER/RUN.TOKEN LEASE LOCKS GUARD...
     agent ask                                       run the script on standard input, which only asks
 
-Over ssh it is sent as text (`python3 -c`); for sudo it is a file of root. So it needs only the standard library of
-Python 3.9, and few modules of that: they delay the start of each session.
+Over ssh it is sent as text (`python3 -c`); for sudo it is a file of root. So it is one long module, and
+needs only the standard library of Python 3.9, and few modules of that: they delay the start of each session.
 
 One process holds locks, open disks and scripts, and sessions reach it by a socket in its folder. It releases everything
 when no request came for LEASE seconds. Scripts, started by GUARD, inherit the locks, however the agent ends.
@@ -43,7 +43,6 @@ KILLED, CHUNK = 137, 65536
 
 
 def read_bytes(path: str) -> bytes:
-    """Return the content of a file; empty if it cannot be read."""
     with suppress(OSError), open(path, "rb") as file:
         return file.read()
     return b""
@@ -274,15 +273,20 @@ class Agent:
         return "had"
 
     def answer_unlock(self, name: bytes) -> str:
-        return release(self.locks, name)
+        return self.release(self.locks, name)
+
+    def answer_close(self, path: bytes) -> str:
+        return self.release(self.disks, path)
+
+    def release(self, descriptors: dict[bytes, int], name: bytes) -> str:
+        if name in descriptors:
+            os.close(descriptors.pop(name))
+        return "free"
 
     def answer_open(self, path: bytes) -> str:
         if path not in self.disks:
             self.disks[path] = os.open(os.fsdecode(path), os.O_RDONLY | os.O_EXCL)
         return "\0".join(("open", *identify_disk(self.disks[path])))
-
-    def answer_close(self, path: bytes) -> str:
-        return release(self.disks, path)
 
     def answer_write(self, path: bytes, at: bytes, block: bytes) -> str:
         write_block(self.disks[path], int(at), block)
@@ -375,7 +379,7 @@ class Agent:
         return [job for job in self.jobs.values() if job.is_running]
 
     def enforce_limits(self) -> float:
-        """Return the seconds until the lease, a deadline or a limit has to be checked again."""
+        """Kill scripts that may not run any more; return the seconds until the next check."""
         jobs, now, end = self.running_jobs(), read_clock(), self.last_request + self.lease
         self.is_ending = self.is_ending or now > end
         # The runner watches how much is written to the disks, but cannot while its connection is down.
@@ -390,12 +394,6 @@ class Agent:
         if self.limits and jobs:
             times.append(max(unwatched, now + self.lease / 150))
         return max(0.1, min(times) - now)
-
-
-def release(descriptors: dict[bytes, int], name: bytes) -> str:
-    if name in descriptors:
-        os.close(descriptors.pop(name))
-    return "free"
 
 
 def connect(folder: str) -> socket.socket | None:

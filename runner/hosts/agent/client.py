@@ -28,7 +28,6 @@ LEASE = 300.0
 #: Seconds between heartbeats, and until an answer counts as late: longer than ssh takes to notice a dead connection.
 HEARTBEAT, SLOW_AFTER = 5.0, 30.0
 KILLED = 137
-#: Seconds to wait for an answer that is optional.
 QUICK_ANSWER = 1.0
 RETRY_PAUSES = (0.2, 1.0, 2.0, 4.0, 8.0)
 #: The agent's folder on the host, and the lock folder, which local runs of that host use too.
@@ -70,7 +69,8 @@ class AgentClient:
         self._over, self._leaving = Event(), Event()
         #: The second one is held by the thread that reported late answers.
         self._reconnecting, self._slow_reported = Lock(), Lock()
-        self._lost: AgentLost | None = None
+        #: Why the agent is lost, if it is.
+        self.lost: AgentLost | None = None
         self._session: _Session | None = None
         self.boot_id = ""
 
@@ -89,10 +89,6 @@ class AgentClient:
                 self._session.send(b"end").result(SLOW_AFTER)
             self._session.close()
 
-    @property
-    def lost(self) -> AgentLost | None:
-        return self._lost
-
     def dismiss(self, run: str) -> None:
         """End the agent of another run, whose runner is gone."""
         command = self._program("dismiss", f"{BASE_FOLDER}/{run}.", *self._arguments[1:])
@@ -103,7 +99,7 @@ class AgentClient:
 
     def _request(self, words: Sequence[str | bytes], receive: Callable[[_Session, bytes], bytes]) -> list[bytes]:
         request = b"\0".join(word.encode() if isinstance(word, str) else word for word in words)
-        while not self._lost:
+        while not self.lost:
             session = self._session
             if session is None:
                 raise ValueError("it was not entered")
@@ -111,10 +107,9 @@ class AgentClient:
                 return receive(session, request).split(b"\0", 4)
             except _ConnectionDropped:
                 self._reconnect(session)
-        raise AgentLost(self._lost.brief, details=self._lost.details, resolution=self._lost.resolution)
+        raise AgentLost(self.lost.brief, details=self.lost.details, resolution=self.lost.resolution)
 
     def _wait_for_answer(self, session: _Session, request: bytes) -> bytes:
-        """Wait as long as the connection is up and the lease would last."""
         answer = session.send(request)
         with suppress(TimeoutError):
             return answer.result(SLOW_AFTER)
@@ -126,40 +121,37 @@ class AgentClient:
                 return answer.result(patience)
             except TimeoutError:
                 what = request.partition(b"\0")[0].decode(errors="replace")
-                self._lost = AgentLost(
+                self.lost = AgentLost(
                     f"{self.connection.name} did not answer within {SLOW_AFTER + patience:g} s, though the connection "
                     "to it is up",
                     details=f"unanswered request: {what}",
                     resolution="`dmesg` and `ps` there show what blocks it; it releases the run's disks by itself",
                 )
                 session.close()  # other threads need not wait as long
-                raise self._lost from None
+                raise self.lost from None
 
     @contextmanager
     def _report_slowness(self, patience: float) -> Iterator[None]:
-        name = self.connection.name
+        """Report it once, even if several threads wait."""
         if not self._slow_reported.acquire(blocking=False):
             yield
             return
         try:
-            self._say(
-                f"{name} has not answered for {SLOW_AFTER:g} s, but the connection is up: "
-                f"waiting up to {patience:g} s more"
-            )
+            name = f"{self.connection.name} has not answered for {SLOW_AFTER:g} s"
+            self._say(f"{name}, but the connection is up: waiting up to {patience:g} s more")
             yield
-            self._say(f"{name} answers again")
+            self._say(f"{self.connection.name} answers again")
         finally:
             self._slow_reported.release()
 
     def ask_now(self, *words: str) -> bytes:
         """Return the answer if it comes at once, else b"": never wait for a connection that is down or slow."""
         session = self._session
-        if session is None or self._lost or self._reconnecting.locked() or self._slow_reported.locked():
+        if session is None or self.lost or self._reconnecting.locked() or self._slow_reported.locked():
             return b""
-        try:
+        with suppress(_ConnectionDropped, TimeoutError):
             return session.send("\0".join(words).encode()).result(QUICK_ANSWER)
-        except (_ConnectionDropped, TimeoutError):
-            return b""
+        return b""
 
     def run_script(self, job: str, script: bytes, deadline: float) -> ScriptResult:
         """Run a script to its end, even if the connection drops. A late one is killed, and not waited for forever."""
@@ -173,7 +165,11 @@ class AgentClient:
                 KILLED, timed_out=True, output=b"", error_output=b"it was killed, and has not ended since"
             )
         if what != b"done":
-            raise HarnessBroken(f"{self.connection.name} cannot run scripts", details=b" ".join(rest[1:]).decode())
+            raise HarnessBroken(
+                f"{self.connection.name} cannot run scripts",
+                details=b" ".join(rest[1:]).decode(),
+                resolution=f"`matrix doctor --on {self.connection.target}` shows what is missing",
+            )
         status, late, length, answer = rest
         with suppress(AgentLost):  # the result is complete already
             self.ask("forget", job)
@@ -208,7 +204,10 @@ class AgentClient:
         process.stop_child(child)
         if words[1:2] == [b"gone"]:
             if self.boot_id and words[2].decode() != self.boot_id:
-                raise AgentLost(f"{self.connection.name} was rebooted during the run")
+                raise AgentLost(
+                    f"{self.connection.name} was rebooted during the run",
+                    resolution="the same command continues the run",
+                )
             raise AgentLost(
                 f"the disk agent of {self.connection.name} has ended", resolution="find out what kills processes there"
             )
@@ -224,30 +223,29 @@ class AgentClient:
 
     def _reconnect(self, broken: _Session) -> None:
         with self._reconnecting:
-            if self._session is not broken or self._lost:
+            if self._session is not broken or self.lost:
                 return
-            self._say(f"the connection to {self.connection.name} dropped; scripts there continue; reconnecting")
-            try:
-                self._session = self._retry_connection(broken)
-            except AgentLost as gone:
-                self._lost = gone
-                raise
-            self._say(f"connected to {self.connection.name} again")
-
-    def _retry_connection(self, broken: _Session) -> _Session:
-        until, why = monotonic() + self._lease, ""
-        for pause in chain(RETRY_PAUSES, repeat(RETRY_PAUSES[-1])):
-            self.connection.disconnect()
-            broken.close()
-            try:
-                return self._open_session("again")[0]
-            except AgentLost:
-                raise
-            except HarnessBroken as error:
-                why = error.details or error.brief
-            if monotonic() > until or self._leaving.wait(pause):
-                break
-        raise AgentLost(f"{self.connection.name} could not be reached again", details=why)
+            name, until = self.connection.name, monotonic() + self._lease
+            self._say(f"the connection to {name} dropped; scripts there continue; reconnecting")
+            for pause in chain(RETRY_PAUSES, repeat(RETRY_PAUSES[-1])):
+                self.connection.disconnect()
+                broken.close()
+                try:
+                    self._session = self._open_session("again")[0]
+                    break
+                except AgentLost as gone:
+                    self.lost = gone
+                    raise
+                except HarnessBroken as error:
+                    if monotonic() > until or self._leaving.wait(pause):
+                        why = error.details or error.brief
+                        self.lost = AgentLost(
+                            f"{name} could not be reached again",
+                            details=why,
+                            resolution="repair the connection; then the same command continues the run",
+                        )
+                        raise self.lost from None
+            self._say(f"connected to {name} again")
 
 
 class _Session:

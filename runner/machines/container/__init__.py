@@ -14,7 +14,7 @@ from runner.base import process
 from runner.base.errors import HarnessBroken
 from runner.base.process import run
 from runner.machines import requirements
-from runner.machines.base import NO_OPTIONS, ConfiguredMachine, Leftover, Refusal, RigLost
+from runner.machines.base import NO_OPTIONS, Leftover, Machine, Refusal, RigLost
 from runner.machines.container import engines
 from runner.machines.container.argv import (
     FOLDER,
@@ -60,10 +60,8 @@ UP = frozenset({"running", "paused", "restarting"})
 class Owner:
     """A process, identified beyond its number, which is reused."""
 
-    #: The boot of the host and the PID namespace.
     world: str
     pid: int
-    #: Its start in ticks since the boot.
     born: int
 
     def __str__(self) -> str:
@@ -158,7 +156,7 @@ WHERE = "the container"
 HOST_ONLY = ("no-module ", "no-root ")
 
 
-class Container(ConfiguredMachine):
+class Container(Machine):
     name: ClassVar[str] = "container"
 
     def __init__(self, options: MachineOptions = NO_OPTIONS) -> None:
@@ -170,7 +168,7 @@ class Container(ConfiguredMachine):
         self._nodes: dict[str, DiskNode] = {}
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
-        return [*model_refusals(spec), *host_refusals(spec, ignored="no-program "), *self._engine().refusals]
+        return [*model_refusals(spec), *host_refusals(spec, ignored=("no-program ",)), *self._engine().refusals]
 
     def kernel_refusal(self, kernel: str) -> str:
         return f"containers run the kernel of the host ({os.uname().release}), not {kernel}"
@@ -215,7 +213,9 @@ class Container(ConfiguredMachine):
             have = await asyncio.to_thread(self._engine)
             if have.engine is None:
                 raise HarnessBroken(
-                    "no container can be started", details="; ".join(one.brief for one in have.refusals)
+                    "no container can be started",
+                    details="\n".join(one.message for one in have.refusals),
+                    resolution="`matrix doctor --on container` shows what is missing",
                 )
             image_tag = await engines.provide(have.engine, self.options.progress)
             engine = await asyncio.to_thread(find_working, have.engine, image_tag, self.options.notice)

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
 
     from runner.machines.base import RigSpec
 
-#: Label: the folder of the run.
 RUN = "org.matrix.run"
 #: Label: the process that owns the container; see `leftovers`.
 OWNER = "org.matrix.owner"
@@ -91,7 +90,6 @@ class Box:
     run: str
     owner: str
     memory: str = MEMORY
-    #: The device mapper's major number; None: it has none.
     mapper: int | None = None
     #: Those of `HOST_FOLDERS` and `MD_FOLDERS` that the host has.
     host_paths: tuple[str, ...] = (*HOST_FOLDERS, *MD_FOLDERS)

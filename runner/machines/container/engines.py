@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 #: podman first: it needs no daemon.
 KINDS = ("podman", "docker")
-#: Environment variable with the user's engine: its name or path.
 ENGINE_VARIABLE = "MATRIX_CONTAINER_ENGINE"
 #: Seconds for a short engine command. docker's daemon may be just starting.
 PATIENCE = 60.0
@@ -41,7 +40,6 @@ ROOTLESS = {
 #: Limits that engines raise, and sufficient values. podman lowers them before the container starts, so a container
 #: cannot always have the limits of this process.
 LIMITS = {"nofile": (resource.RLIMIT_NOFILE, 16384), "nproc": (resource.RLIMIT_NPROC, 4096)}
-#: OCI runtimes that may work where the default one does not.
 RUNTIMES = ("runc", "crun")
 #: crun's error on a host with both kinds of cgroups: older systemd, or none.
 BOTH_CGROUPS = "hybrid mode not supported"
@@ -232,7 +230,7 @@ async def _import(engine: Engine, tag: str, progress: Progress) -> None:
 
 async def _build(engine: Engine, tag: str, progress: Progress) -> None:
     """Build with the first options that work: builds need the same workarounds as containers."""
-    progress(f"{engine.kind} builds the image from runner/machines/container/Containerfile")
+    progress(f"{engine.kind} builds the image from its Containerfile")
     lacking = ", ".join(name for name in TOOLS if not shutil.which(name))
     help_ = f"give it access to a registry, or name an image in {IMAGE_VARIABLE}; or install {lacking} to build without"
     failed: HarnessBroken | None = None
@@ -256,7 +254,6 @@ def build_command(engine: Engine, tag: str, *more: str) -> list[str]:
 
 
 async def _run_checked(argv: list[str], brief: str = "cannot build the container image", resolution: str = "") -> None:
-    """Run a program that must succeed, and end it if this process is stopped or killed."""
     child = await spawn_with_pipes(argv)
     try:
         output, complaint = await send(child, b"")

@@ -34,7 +34,6 @@ ROOT = str(Path(__file__).resolve().parents[3])
 EVIDENCE_LINES = 12
 #: The number of cached kernels of the user. Each takes some 20 MB, with modules a hundred.
 MOST_OWN = 8
-#: Host programs that the builder needs, and the Debian package of each.
 BUILD_TOOLS = {
     "apt-get": "apt",
     "cpio": "cpio",
@@ -69,11 +68,10 @@ class Appliance:
 
 def is_complete(folder: Path) -> bool:
     """Return whether a cached half is complete. The manifest is written last and has the size of every file."""
-    try:
+    with suppress(OSError, ValueError, KeyError):
         files = json.loads((folder / "manifest.json").read_text())["files"]
         return all((folder / name).stat().st_size == what["size"] for name, what in files.items())
-    except (OSError, ValueError, KeyError):
-        return False
+    return False
 
 
 def home() -> Path:
@@ -189,7 +187,6 @@ async def build(what: list[str], progress: Progress) -> None:
 
 
 async def listen(words: asyncio.StreamReader | None, progress: Progress) -> list[str]:
-    """Pass on progress reports, and return all other lines."""
     other: list[str] = []
     while words and (line := (await words.readline()).decode(errors="replace")):
         match parse_line(line):

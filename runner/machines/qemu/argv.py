@@ -31,7 +31,6 @@ class DiskProperties:
     #: Bytes of a logical and of a physical sector.
     logical: int = 512
     physical: int = 512
-    #: Smallest discard in bytes; 0: it cannot discard.
     discard: int = 0
     #: Revolutions a minute; 1: not rotating.
     rotation: int = 1
@@ -43,7 +42,6 @@ class DiskProperties:
 @dataclass(frozen=True, slots=True)
 class PassedController:
     address: str
-    #: The serial number of the disk, by which the guest finds it.
     serial: str = ""
 
 
@@ -161,17 +159,7 @@ def disks(vm: Vm, channels: Channels) -> list[str]:
 
 
 def slot_of(vm: Vm, number: int) -> int:
-    """Return the slot of a disk with its controller. They fill slots from above, all other devices from below."""
     return LAST_SLOT - sum(isinstance(one, PassedController) for one in vm.passed[:number])
-
-
-def slots_of(vm: Vm) -> str:
-    found = [(number, one) for number, one in enumerate(vm.passed) if isinstance(one, PassedController)]
-    # A kernel command line cannot carry all serial numbers.
-    return ",".join(
-        f"0000:00:{slot_of(vm, number):02x}.0={number}={re.sub(r'[^A-Za-z0-9._-]', '', one.serial)}"
-        for number, one in found
-    )
 
 
 def block_node(number: int, descriptor: int, *, is_served: bool, is_physical: bool) -> list[str]:
@@ -207,7 +195,6 @@ def device(wanted: tuple[Disk, ...], number: int, disk: Disk, passed: DiskProper
 
 
 def device_properties(disk: Disk, passed: DiskProperties) -> str:
-    """Return the properties of a physical disk for its bus, without its serial number."""
     properties = {"logical_block_size": str(passed.logical), "physical_block_size": str(passed.physical)}
     if disk.bus != "nvme" or passed.discard:  # QEMU's NVMe disks always discard
         # SATA always discards single sectors.
@@ -226,7 +213,13 @@ def device_properties(disk: Disk, passed: DiskProperties) -> str:
 
 def boot(vm: Vm) -> list[str]:
     words = [KERNEL_WORDS, f"matrix.disks={len(vm.disks)}", f"matrix.modules={','.join(vm.modules)}"]
-    words += [f"matrix.slots={slots}"] if (slots := slots_of(vm)) else []
+    passed = [(number, one) for number, one in enumerate(vm.passed) if isinstance(one, PassedController)]
+    # A kernel command line cannot carry all serial numbers.
+    places = [
+        f"0000:00:{slot_of(vm, number):02x}.0={number}={re.sub(r'[^A-Za-z0-9._-]', '', one.serial)}"
+        for number, one in passed
+    ]
+    words += [f"matrix.slots={','.join(places)}"] if places else []
     files = ["-kernel", str(vm.appliance.kernel), "-initrd", str(vm.appliance.core / "initramfs")]
     return [*files, "-append", " ".join(words)]
 

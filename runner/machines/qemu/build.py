@@ -267,7 +267,6 @@ def open_unpacked(packed: Path) -> AbstractContextManager[IO[bytes]]:
 
 
 def index_modules(folder: Path) -> list[str]:
-    """Unpack and index all modules; return the boot modules that are missing or built in."""
     folder.mkdir(parents=True, exist_ok=True)
     for packed in sorted(folder.rglob("*.ko.*")):
         unpack_module(packed)
@@ -306,25 +305,21 @@ def emit(**what: object) -> None:
     print(json.dumps(what), flush=True)  # noqa: T201 - the protocol's channel is standard output
 
 
-def main(half: str, suite: str, image: str, out: str) -> None:
+def entry(arguments: list[str]) -> int:
     def report(brief: str, fraction: float | None = None) -> None:
         emit(brief=brief, fraction=fraction)
 
-    target = Path(out)
-    work = target / "work"
-    work.mkdir()
-    if half == "userland":
-        made = userland(suite, work, target, report)
-    else:
-        made = kernel(suite, Path(image) if image else None, work, target, report)
-    shutil.rmtree(work)
-    manifest = {"suite": suite, "image": image, "versions": made, "files": sizes(target)}
-    (target / "manifest.json").write_text(json.dumps(manifest, indent=1))
-
-
-def entry(arguments: list[str]) -> int:
+    half, suite, image, out = arguments
+    target, work = Path(out), Path(out, "work")
     try:
-        main(*arguments)
+        work.mkdir()
+        if half == "userland":
+            made = userland(suite, work, target, report)
+        else:
+            made = kernel(suite, Path(image) if image else None, work, target, report)
+        shutil.rmtree(work)
+        manifest = {"suite": suite, "image": image, "versions": made, "files": sizes(target)}
+        (target / "manifest.json").write_text(json.dumps(manifest, indent=1))
     except MatrixError as error:
         emit(error=error.brief, details=error.details, resolution=error.resolution)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""A running QEMU, which the kernel kills with this process, and its channels: inherited sockets and nameless files."""
+"""A running QEMU, which the kernel kills with this process; its channels and disks are inherited descriptors."""
 
 from __future__ import annotations
 
@@ -9,24 +9,28 @@ import os
 import re
 import secrets
 import socket
+import tempfile
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
+from dataclasses import dataclass, field, replace
+from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from qemu.qmp import QMPClient, QMPError
 
-from runner.base.process import is_gone, kill, spawn
+from runner.base.process import is_gone, kill, spawn, spawn_on_socket
 from runner.machines.base import RigLost
 from runner.machines.qemu import argv
-from runner.machines.qemu.disk_files import DiskFiles, open_nameless, serve_disks
-from runner.machines.qemu.standing_shell import OUTPUT_LOST, OrderChannel, OutputChannel, ShellGone
-from runner.simdisks.server import ROOM, disk_full_message, explain_exit
+from runner.machines.shell import OUTPUT_LOST, OrderChannel, OutputChannel, ShellGone
+from runner.simdisks.clib import Board, Report, build_library, load_library
+from runner.simdisks.disk import links_of
+from runner.simdisks.server import ROOM, disk_full_message, explain_exit, stdio_command
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from runner.machines.qemu.argv import Vm
-    from runner.machines.qemu.disk_files import DiskProvider
+    from runner.simdisks.disk import Disk, Fault
 
 T = TypeVar("T")
 TAIL_LINES = 100
@@ -37,7 +41,6 @@ BEGINS = b"b"
 #: Seconds that output may be in transit, and the interval of polls of the agent.
 DOUBT = 2.0
 ANSWER_DEADLINE = 60.0
-#: Seconds for QEMU to end after it has closed its channels.
 LAST_BREATH = 5.0
 #: The shell that the agent starts if the standing shell cannot be used.
 SHELL = "/bin/bash-static"
@@ -48,6 +51,83 @@ FROM_STDIN = "cat >/run/matrix/envelope && exec bash /run/matrix/envelope"
 
 # The library logs every lost connection as an error, but a dead QEMU is a normal result here.
 logging.getLogger("qemu.qmp").setLevel(logging.CRITICAL + 1)
+
+
+@dataclass
+class DiskFiles:
+    #: One descriptor for each disk, which QEMU inherits: a file, or a connection to a server.
+    descriptors: tuple[int, ...] = ()
+    servers: dict[int, asyncio.subprocess.Process] = field(default_factory=dict)
+    board: Board | None = None
+    own_ends: list[socket.socket] = field(default_factory=list)
+    #: Descriptors of locks, which QEMU only keeps open.
+    locks: tuple[int, ...] = ()
+
+    def reports(self) -> tuple[Report, ...]:
+        return tuple(self.board.report(number) for number in range(len(self.descriptors))) if self.board else ()
+
+    def add_faults(self, faults: Iterable[Fault]) -> None:
+        if self.board:
+            now = self.board.clock()
+            for fault in faults:
+                self.board.add_fault(replace(fault, at=now + fault.at))
+
+    async def wait_for_end(self) -> tuple[int, int]:
+        waiting = {asyncio.create_task(server.wait()): number for number, server in self.servers.items()}
+        try:
+            if not waiting:
+                await asyncio.Event().wait()
+            (first, *_), _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            return waiting[first], first.result()
+        finally:
+            for task in waiting:
+                task.cancel()
+
+
+class DiskProvider(Protocol):
+    def __call__(
+        self, disks: tuple[Disk, ...], scratch: Path, complaints: int
+    ) -> AbstractAsyncContextManager[DiskFiles]:
+        """`complaints`: a descriptor for the servers' errors."""
+
+
+def open_nameless(scratch: Path) -> IO[bytes]:
+    return tempfile.TemporaryFile(dir=scratch)
+
+
+@asynccontextmanager
+async def serve_disks(disks: tuple[Disk, ...], scratch: Path, complaints: int) -> AsyncIterator[DiskFiles]:
+    async with AsyncExitStack() as stack:
+        files = [stack.enter_context(open_nameless(scratch)) for _ in disks]
+        for file, disk in zip(files, disks, strict=True):
+            file.truncate(disk.size)
+        served = DiskFiles(tuple(file.fileno() for file in files))
+        if any(disk.physics for disk in disks):
+            sheet = stack.enter_context(open_nameless(scratch)).fileno()
+            await _serve(served, disks, sheet, complaints, stack)
+        yield served
+
+
+async def _serve(
+    served: DiskFiles, disks: tuple[Disk, ...], sheet: int, complaints: int, stack: AsyncExitStack
+) -> None:
+    code = load_library(await build_library())
+    served.board = Board(code, sheet, tuple(link.rate for link in links_of(disks)))
+    stack.callback(served.board.close)
+    ends = list(served.descriptors)
+    for number, disk in enumerate(disks):
+        if disk.physics is None:
+            continue
+        image, (ours, theirs) = ends[number], socket.socketpair()
+        served.own_ends.append(ours)
+        stack.callback(ours.close)
+        ends[number] = ours.fileno()
+        with theirs:
+            argv = stdio_command(code.plugin, disks, number, image, sheet)
+            server = await spawn_on_socket(argv, theirs.fileno(), pass_fds=(image, sheet), complaints=complaints)
+        served.servers[number] = server
+        stack.push_async_callback(kill, server)
+    served.descriptors = tuple(ends)
 
 
 class Guest:
@@ -67,8 +147,7 @@ class Guest:
         self.qmp = QMPClient("machine")
         self.agent = QMPClient("guest", readbuflen=64 * 2**20)
         self.agent.await_greeting = self.agent.negotiate = False
-        self.resumed = asyncio.Event()
-        self.was_reset = asyncio.Event()
+        self.resumed, self.was_reset = asyncio.Event(), asyncio.Event()
         self._migration: asyncio.Queue[str] = asyncio.Queue()
         #: Has a result as soon as the machine cannot be used any more.
         self.lost: asyncio.Future[RigLost] = asyncio.get_running_loop().create_future()

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from runner.base.errors import HarnessBroken
 from runner.base.files import cache_dir, exclusive_lock
 from runner.base.process import run
+from runner.hosts.inventory import unescape
 from runner.machines.base import Refusal, RigSpec
 from runner.machines.qemu import argv, recipe, template
 from runner.machines.qemu.guest import run_guest
@@ -35,12 +36,10 @@ _EMULATED = "QEMU emulates (TCG), many times slower"
 
 
 def missing_programs(tools: Iterable[str]) -> list[str]:
-    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
-    return [tool for tool in tools if shutil.which(tool, path=path) is None]
+    return [tool for tool in tools if shutil.which(tool) is None]
 
 
 def missing_tool_refusals(packages: Mapping[str, str]) -> list[Refusal]:
-    """Return refusals for missing programs, by the Debian package of each."""
     return [Refusal(f"{tool} is not installed", f"apt install {packages[tool]}") for tool in missing_programs(packages)]
 
 
@@ -59,7 +58,10 @@ async def accelerator(base: Appliance, scratch: Path, notice: Callable[[str], No
     """Return `kvm` if the appliance boots with it, else `tcg`. The result is cached until host or QEMU change."""
     if chosen := os.environ.get("MATRIX_ACCEL"):
         if chosen not in ACCELERATORS:
-            raise HarnessBroken(f"MATRIX_ACCEL={chosen} is neither of {', '.join(ACCELERATORS)}")
+            raise HarnessBroken(
+                f"MATRIX_ACCEL={chosen} is unknown",
+                resolution=f"use {' or '.join(ACCELERATORS)}, or unset the variable",
+            )
         return chosen
     if not os.access(KVM, os.R_OK | os.W_OK):
         notice(_explain_unavailable())
@@ -79,7 +81,6 @@ async def accelerator(base: Appliance, scratch: Path, notice: Callable[[str], No
 
 
 def _explain_unavailable(*, cure: bool = False) -> str:
-    """Explain why KVM cannot be used, with the remedy or a reference to `matrix doctor`."""
     if KVM.exists():
         why, remedy = f"this user may not open {KVM}", "sudo adduser USER kvm, then log in again"
     else:
@@ -92,7 +93,7 @@ def outlook() -> str:
     chosen, is_usable = os.environ.get("MATRIX_ACCEL"), os.access(KVM, os.R_OK | os.W_OK)
     setting = f"MATRIX_ACCEL={chosen}"
     if chosen and chosen not in ACCELERATORS:
-        return f"cannot be used: {setting} is neither of {', '.join(ACCELERATORS)}"
+        return f"cannot be used: {setting} is unknown; use {' or '.join(ACCELERATORS)}"
     if chosen == "kvm" and not is_usable:
         return f"cannot be used, as {KVM} {'may not be opened' if KVM.exists() else 'is not there'}: {setting} needs it"
     if chosen:
@@ -108,28 +109,23 @@ def outlook() -> str:
     return "is there; the first run finds out whether it boots the appliance"
 
 
-def expected_accelerator() -> str:
-    """Return the likely accelerator of the next run without starting anything. A guest counts as without KVM."""
+def known_accelerator() -> str | None:
+    """Return the accelerator of the next run; None if a probe has to find it."""
     if chosen := os.environ.get("MATRIX_ACCEL"):
         return chosen
-    if not os.access(KVM, os.R_OK | os.W_OK):
-        return "tcg"
+    return read_memory(_memory_file()) if os.access(KVM, os.R_OK | os.W_OK) else "tcg"
+
+
+def expected_accelerator() -> str:
+    """Return the likely accelerator of the next run without starting anything. A guest counts as without KVM."""
     with suppress(HarnessBroken):
-        if found := read_memory(_memory_file()):
-            return found
+        if known := known_accelerator():
+            return known
     with suppress(OSError):
         # In a virtual machine, nested KVM often opens but does not work.
         if re.search(r"^flags\b.*\bhypervisor\b", CPUINFO.read_text(), re.MULTILINE):
             return "tcg"
     return "kvm"
-
-
-def is_known() -> bool:
-    if os.environ.get("MATRIX_ACCEL") or not os.access(KVM, os.R_OK | os.W_OK):
-        return True
-    with suppress(HarnessBroken):
-        return read_memory(_memory_file()) is not None
-    return True
 
 
 def _memory_file() -> Path:
@@ -212,10 +208,9 @@ def this_host() -> Host:
 
 def file_system_of(path: Path, mounts: str) -> str:
     kinds = {}
-    for line in filter(None, mounts.split("\n")):  # the kernel escapes only blanks, tabs, newlines and backslashes
+    for line in filter(None, mounts.split("\n")):
         _, point, kind, *_ = line.split(" ")
-        point = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), point)
-        kinds[Path(point)] = kind  # a later mount covers an earlier one
+        kinds[Path(unescape(point))] = kind  # a later mount covers an earlier one
     return next((kinds[folder] for folder in (path, *path.parents) if folder in kinds), "")
 
 

@@ -14,7 +14,7 @@ from runner.base.errors import BadInput, HarnessBroken
 from runner.machines.qemu import build, recipe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
 #: `boot`: must be built in. `module`: must be built in or a module. `work`: some work needs it.
 Need = Literal["boot", "module", "work"]
@@ -188,16 +188,9 @@ def _marked(kernel: bytes) -> str:
 
 
 def _unpacked(image: bytes) -> bytes:
-    """Unpack the kernel in a bzImage; empty if its compression is unknown or the program for it is missing."""
     with tempfile.TemporaryDirectory(prefix="matrix-kernel-") as folder:
         packed = Path(folder) / "packed"
         packed.write_bytes(recipe.kernel_payload(image))
         with suppress(HarnessBroken, OSError), build.open_unpacked(packed) as stream:
             return stream.read()
     return b""
-
-
-def table() -> str:
-    needs: Mapping[Need, str] = {"boot": "`y`", "module": "`y` or `m`", "work": "`y` or `m`, for this work only"}
-    rows = (f"| `{option.text}` | {needs[option.need]} | {option.use} |" for option in OPTIONS)
-    return "\n".join(("| option | value | use |", "| --- | --- | --- |", *rows))

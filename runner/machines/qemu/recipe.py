@@ -43,7 +43,6 @@ MODULE_FOLDERS = (
     *("drivers/firmware/", "drivers/md/", "drivers/nvdimm/", "drivers/nvme/", "drivers/scsi/", "drivers/target/"),
     *("drivers/virtio/", "fs/", "lib/", "mm/"),
 )
-#: Modules that the initramfs needs to mount the root file system.
 BOOT_MODULES = ("virtio_pci", "virtio_blk", "squashfs", "overlay", "virtio_console")
 BUS_MODULES = {"virtio": (), "scsi": ("virtio_scsi", "sd_mod"), "sata": ("ahci", "sd_mod"), "nvme": ("nvme",)}
 #: Loaded into every template, but in a cold boot only on demand. RAID 4/5/6 benchmarks its parity algorithms for 0.4 to
@@ -78,12 +77,10 @@ class Recipe:
     key: str = ""
 
 
-#: Prefix of the names of the user's own kernels.
 OWN = "own-kernel-"
 
 
 def recipe_for(kernel: str | None) -> Recipe | None:
-    """Return the recipe of a `kernel:` value, or None if it is neither a known suite nor an existing file."""
     name = kernel or DEFAULT_KERNEL
     if name in SUITES:
         return Recipe(SUITES[name])
@@ -128,7 +125,6 @@ def merge_usr(name: str) -> str:
 
 
 def is_wanted(path: str) -> bool:
-    """Return whether the appliance needs this path (after `merge_usr`)."""
     if path.startswith("usr/lib/modules/"):  # below RELEASE: lists and storage drivers
         folder, _, rest = path.removeprefix("usr/lib/modules/").partition("/")[2].partition("/")
         return folder.startswith("modules.") or (folder == "kernel" and f"{rest}/".startswith(MODULE_FOLDERS))

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from runner.base.errors import HarnessBroken
 from runner.machines import shell
 from runner.machines.base import RigLost
-from runner.machines.qemu.standing_shell import ScriptCache
 from runner.machines.requirements import FACTS, parse_facts
+from runner.machines.shell import ScriptCache
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -109,11 +109,6 @@ class QemuRig:
     def arm(self, faults: Sequence[Fault]) -> None:
         self._armed = tuple(faults)
 
-    def _strike(self) -> None:
-        """Start the faults at the start of the workload."""
-        self.guest.served.add_faults(self._armed)
-        self._armed = ()
-
     async def reboot(self) -> None:
         if self.facts["up"] != "cold boot":
             raise HarnessBroken("a clone cannot boot again", resolution="start the machine with --cold")
@@ -125,12 +120,16 @@ class QemuRig:
         self.facts |= await ask_facts(self.guest)
 
     async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
+        def start_faults() -> None:
+            self.guest.served.add_faults(self._armed)
+            self._armed = ()
+
         mark = secrets.token_hex(16)
         enter = f"export MATRIX_BELL=/dev/matrix-bell && {enter_work_folder(self._scripts)}"
         self._scripts += 1
         script = shell.pack(steps, mark, enter, self._script_cache.words)
         try:
-            output = await self.guest.evaluate(script, deadline=deadline, on_start=self._strike)
+            output = await self.guest.evaluate(script, deadline=deadline, on_start=start_faults)
             if output is None:
                 # A new shell has no cached functions.
                 script = shell.pack(steps, mark, enter)

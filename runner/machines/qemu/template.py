@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from runner.base.files import cache_dir, make_once, remove_partial, remove_unused, sha256, shared_lock, use_lock
 from runner.machines.base import RigLost
 from runner.machines.qemu import argv, recipe, rig
-from runner.machines.qemu.disk_files import serve_disks
-from runner.machines.qemu.guest import Guest, run_guest
+from runner.machines.qemu.guest import Guest, run_guest, serve_disks
 from runner.machines.requirements import FACTS
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.machines.qemu.argv import Vm
-    from runner.machines.qemu.disk_files import DiskProvider
+    from runner.machines.qemu.guest import DiskProvider
 
 #: Raise it when the content of a template changes and the key does not show it.
 VERSION = 4
@@ -44,12 +43,11 @@ def home() -> Path:
 
 
 def is_complete(folder: Path) -> bool:
-    try:
+    with suppress(OSError, ValueError, KeyError):
         manifest = json.loads((folder / "manifest.json").read_text())
-        right_size: bool = (folder / "memory").stat().st_size == manifest["memory"]
-        return right_size and sha256(folder / "state") == str(manifest["state"])
-    except (OSError, ValueError, KeyError):
-        return False
+        is_whole: bool = (folder / "memory").stat().st_size == manifest["memory"]
+        return is_whole and sha256(folder / "state") == str(manifest["state"])
+    return False
 
 
 async def make(vm: Vm, folder: Path, scratch: Path) -> None:

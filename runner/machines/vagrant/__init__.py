@@ -4,33 +4,48 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from runner.base import process
-from runner.base.errors import HarnessBroken
+from runner.base.errors import BadInput, HarnessBroken
 from runner.base.process import run_to_end
 from runner.language.matrix import SUITES
-from runner.machines.base import NO_OPTIONS, ConfiguredMachine, Refusal
-from runner.machines.qemu import host, recipe
+from runner.machines.base import NO_OPTIONS, Machine, Refusal
+from runner.machines.local import disk_model_refusals
+from runner.machines.qemu import BLOCK_DEVICES, host, lock_descriptors, open_writable, read_properties, recipe
 from runner.machines.qemu.appliance import provide as appliance
 from runner.machines.qemu.host import capacity_refusals, crowding_notice, max_machines, this_host
 from runner.machines.vagrant import box, libvirt
-from runner.machines.vagrant.box import OWN_MEMORY
-from runner.machines.vagrant.lifecycle import VAGRANT, Order, home, start_machine
-from runner.machines.vagrant.rig import VagrantRig, query_facts, serve_disks
-from runner.simdisks.server import QEMU_NBD
+from runner.machines.vagrant.box import OWN_MEMORY, physical_disk
+from runner.machines.vagrant.rig import (
+    VAGRANT,
+    DiskServers,
+    Order,
+    VagrantRig,
+    home,
+    query_facts,
+    serve_disks,
+    socket_paths,
+    start_machine,
+    start_server,
+)
+from runner.simdisks.server import QEMU_NBD, device_command
 from runner.simdisks.server import TOOLS as DISK_TOOLS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
+    from runner.hosts.exclusive import LeasedDisk
     from runner.machines.base import MachineOptions, Rig, RigSpec
+    from runner.machines.qemu.argv import DiskProperties
     from runner.machines.vagrant.rig import DiskProvider, RunningMachine
+    from runner.simdisks.disk import Disk
 
-#: Programs of this host, and the Debian package of each.
 TOOLS = {
     VAGRANT: "vagrant vagrant-libvirt",
     libvirt.VIRSH: "libvirt-clients",
@@ -42,7 +57,6 @@ TOOLS = {
     "setpriv": "util-linux",
 }
 PLUGIN = "vagrant-libvirt"
-#: Free PCI slots for disks.
 MOST_VIRTIO = 20
 
 
@@ -53,7 +67,7 @@ class IdleMachine:
     stack: AsyncExitStack
 
 
-class Vagrant(ConfiguredMachine):
+class Vagrant(Machine):
     name: ClassVar[str] = "vagrant"
     zeroed: ClassVar[bool] = True
     brings_disks: ClassVar[bool] = True
@@ -106,7 +120,6 @@ class Vagrant(ConfiguredMachine):
                 stack.push_async_callback(self._idle.pop().stack.aclose)
 
     async def _take(self, spec: RigSpec, scratch: Path) -> IdleMachine:
-        """Return a machine of this kind. Idle ones of other kinds are removed."""
         while other := next((machine for machine in self._idle if machine.spec != _kind(spec)), None):
             self._idle.remove(other)  # before the wait, during which other rigs look for an idle machine
             await other.stack.aclose()
@@ -164,3 +177,68 @@ def spec_refusals(spec: RigSpec) -> list[Refusal]:
             )
         )
     return refused
+
+
+#: The sector size of a disk at a socket. libvirt cannot change it.
+SECTOR = 512
+
+
+class Passthrough(Vagrant):
+    """A `Vagrant` machine with physical disks. Stacks outlive it, so scripts in the guest tear them down."""
+
+    name: ClassVar[str] = "vagrant-passthrough"
+    zeroed: ClassVar[bool] = False
+    brings_disks: ClassVar[bool] = False
+
+    def __init__(self, options: MachineOptions = NO_OPTIONS) -> None:
+        super().__init__(options)
+        self._serve_disks = partial(serve_leased_disks, options.held)
+
+    def refusals(self, spec: RigSpec) -> list[Refusal]:
+        found = disk_model_refusals(spec)
+        if os.geteuid() != 0:  # only root can give a socket to QEMU's user alone
+            why = "only root can pass disks of this host to libvirt's machines"
+            found.append(Refusal(why, "run the whole command with sudo"))
+        return [*found, *super().refusals(spec)]
+
+    def max_rigs(self, spec: RigSpec) -> int:  # noqa: ARG002
+        return 1
+
+
+class LeasedDisks(DiskServers):
+    def empty(self) -> None:
+        pass  # the tear-down scripts remove the stack
+
+
+@asynccontextmanager
+async def serve_leased_disks(
+    leases: Sequence[LeasedDisk],
+    disks: tuple[Disk, ...],
+    scratch: Path,  # noqa: ARG001
+    folder: Path,
+) -> AsyncIterator[DiskServers]:
+    used = [one for one, _ in zip(leases, disks, strict=False)]
+    looks = [read_properties(one, BLOCK_DEVICES / one.node.name) for one in used]
+    refuse_large_sectors(used, looks)
+    # Write access to the socket is write access to the disk, and /proc/net/unix shows its path to all users.
+    user = libvirt.parse_qemu_user(await asyncio.to_thread(libvirt.run_virsh, "capabilities"))
+    sockets = socket_paths(folder, len(used))
+    async with AsyncExitStack() as stack:
+        opened = stack.enter_context(ExitStack())
+        made = LeasedDisks(disks, (), sockets, tuple(map(physical_disk, disks, count(), sockets, looks)))
+        for one, look, socket in zip(used, looks, sockets, strict=True):
+            device = open_writable(one, opened)
+            argv = device_command(socket, device, discards=bool(look.discard))
+            made.servers.append(await start_server(socket, argv, (device, *lock_descriptors(one)), stack))
+            os.chown(socket, user, -1)
+            socket.chmod(0o600)
+        yield made
+
+
+def refuse_large_sectors(leases: Sequence[LeasedDisk], looks: Sequence[DiskProperties]) -> None:
+    for one, look in zip(leases, looks, strict=True):
+        if look.logical != SECTOR:
+            raise BadInput(
+                f"{one.declared.id} has sectors of {look.logical} bytes, but disks of vagrant always have {SECTOR}",
+                resolution="use `--on qemu --passthrough`, which keeps the sector size",
+            )

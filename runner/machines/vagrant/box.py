@@ -76,7 +76,6 @@ async def _build(release: str, progress: Progress) -> Path:
 
 
 async def run_with_lines(argv: Sequence[str], on_line: Callable[[str], None]) -> int:
-    """Run a program, pass on the lines of its output and errors, and return its status. It ends with this process."""
     child = await process.spawn(["sh", "-c", 'exec "$@" 2>&1', "sh", *argv], output=asyncio.subprocess.PIPE)
     try:
         async for line in read_lines(child.stdout):
@@ -98,7 +97,6 @@ async def read_lines(stream: asyncio.StreamReader | None) -> AsyncIterator[str]:
         yield left
 
 
-#: Vagrant's name of the one machine of a rig.
 NODE = "node"
 PLAN = "machines.json"
 #: Memory for systemd, udev and sshd of the box. A rig's memory is for trials alone.
@@ -107,8 +105,6 @@ OWN_MEMORY = 256 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class ServedDisk:
-    """A disk as the Vagrantfile reads it."""
-
     bus: Literal["virtio", "scsi", "sata"]
     serial: str
     socket: str

@@ -32,13 +32,11 @@ USUAL = "qemu:///system"
 VIRSH = "virsh"
 POOL = "matrix"
 NETWORK = "matrix"
-#: The folder of the pool, which QEMU's user can enter.
 POOL_FOLDER = "/var/lib/libvirt/images/matrix"
 TUN = Path("/dev/net/tun")
 #: Candidates for the network: the first one without a route on the host is used.
 SUBNETS = tuple(ipaddress.IPv4Network(f"192.168.{third}.0/24") for third in range(131, 140))
 PATIENCE = 60.0
-#: libvirt's error during the short creation of a volume in the pool.
 BUSY = "asynchronous jobs running"
 PAUSE, PAUSES = 0.2, 300
 
@@ -263,8 +261,8 @@ def _exclude_others() -> Iterator[None]:
 
 
 def remove_record(record: Record, folder: Path) -> None:
-    shutil.rmtree(record.sockets, ignore_errors=True)
-    shutil.rmtree(folder, ignore_errors=True)
+    for path in (record.sockets, folder):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def sweep(*, dry: bool = False) -> Iterator[Leftover]:
@@ -309,10 +307,6 @@ def read_record(folder: Path) -> Record | None:
     with suppress(OSError, ValueError, TypeError):
         return Record(**json.loads((folder / RECORD).read_text()))
     return None
-
-
-def upload_was_interrupted(folder: Path) -> bool:
-    return (folder / NOTE).exists()
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import pytest
 
 from runner.hosts.agent import agent
 from runner.hosts.agent.client import PROGRAM, agent_command
-from runner.hosts.agent.connection import PYTHON
+from runner.hosts.agent.sudo import PYTHON
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

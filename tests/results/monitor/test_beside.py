@@ -8,7 +8,7 @@ from runner.results.counters import Bus, buses, count_cache_flushes, in_flight, 
 from runner.results.fio_output import Figures
 from runner.simdisks.clib import Report
 from runner.simdisks.disk import Disk, Link
-from tests.results.monitor.test_counters import AFTER, BEFORE, READINGS
+from tests.support.counters import AFTER, BEFORE, READINGS
 
 WORK = Workload.model_validate({"rw": "read", "bs": "4KiB", "iodepth": 8, "numjobs": 2, "ramp": "1s"})
 FIGURES = Figures(None, None, runtime=1.0, cpu_usr=10.0, cpu_sys=20.0, errors=0)

@@ -1,0 +1,1 @@
+"""Pictures of the documentation, and the programs that draw them."""

@@ -1,0 +1,41 @@
+"""Suggestions for misspelt words."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+#: Names of keys in other programs, and their names here.
+_OTHER_NAMES = {
+    **dict.fromkeys(("block_size", "blocksize"), "bs"),
+    **dict.fromkeys(("depth", "qd", "queue_depth", "queuedepth"), "iodepth"),
+    **dict.fromkeys(("duration", "time_based"), "runtime"),
+    **dict.fromkeys(("filesystem", "fstype"), "type"),
+    **dict.fromkeys(("jobs", "threads"), "numjobs"),
+    "chunk_size": "chunk",
+    "engine": "ioengine",
+    "filesize": "size",
+    "ramp_time": "ramp",
+    "read_ahead_kb": "readahead",
+    "readwrite": "rw",
+}
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return a hint with the nearest known words, or with all of them if no word is near."""
+    names = list(dict.fromkeys(known))
+    if (meant := _OTHER_NAMES.get(word)) in names:
+        return f"did you mean {meant}?"
+    return hint(word, names).removeprefix("; ") or f"known are {', '.join(names)}"
+
+
+def near(word: str, names: Iterable[str]) -> list[str]:
+    known = list(names)
+    found = difflib.get_close_matches(word.lower(), [name.lower() for name in known], n=2, cutoff=0.6)
+    return [name for name in known if name.lower() in found]
+
+
+def hint(word: str, names: list[str]) -> str:
+    """Return the end of a message that suggests the nearest known words; empty if no word is near."""
+    meant = near(word, names)
+    return f"; did you mean {' or '.join(meant)}?" if meant else ""

@@ -1,0 +1,63 @@
+"""The environment of a run: host, disks and input files. Runs are compared by its differences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, Field
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+class Host(BaseModel, frozen=True, extra="allow"):
+    kernel: str
+    cpu: str
+    cores: int
+    memory: int = Field(description="bytes")
+    hostname: str | None = None
+    system: str = Field(default="", description="the distribution")
+    command_line: str = Field(default="", description="of the kernel")
+    governor: str = Field(default="", description="of its processors; several, if they differ")
+    turbo: str = Field(default="", description="whether processors may go faster than they should")
+    mitigations: dict[str, str] = Field(default_factory=dict, description="what the kernel does about the processor")
+    versions: dict[str, str] = Field(default_factory=dict, description="matrix, qemu, nbdkit … on the host")
+
+
+class Revision(BaseModel, frozen=True, extra="forbid"):
+    commit: str
+    dirty: bool = Field(description="something in its folder is not as it was committed")
+    branch: str = ""
+
+
+class DiskFacts(BaseModel, frozen=True, extra="forbid"):
+    size: int
+    bus: str
+    model: str = Field(default="", description="as it names itself; of a modelled one, its kind")
+    digest: str = Field(default="", description="of the numbers of a modelled one, without its chance")
+    link: str = Field(default="", description="what it shares with others on the way to the host")
+    serial: str = ""
+    firmware: str = ""
+
+
+class Digests(BaseModel, frozen=True, extra="forbid"):
+    matrix: str = ""
+    templates: str = ""
+
+
+def flatten_environment(
+    host: Host, disks: Iterable[DiskFacts], digests: Digests, versions: Mapping[str, Mapping[str, str]]
+) -> dict[str, str]:
+    """Flatten the environment into names and values. Unknown values are absent."""
+    found = {f"host.{name}": _text(value) for name, value in host.model_dump().items() if not isinstance(value, dict)}
+    for name in ("mitigations", "versions"):
+        found |= {f"host.{name}.{key}": text for key, text in getattr(host, name).items()}
+    for number, disk in enumerate(disks):
+        found |= {f"disk{number}.{name}": _text(value) for name, value in disk.model_dump().items()}
+    found |= {f"digest.{name}": value for name, value in digests.model_dump().items()}
+    found |= {f"{kernel}: {name}": text for kernel, tools in versions.items() for name, text in tools.items()}
+    return {name: text for name, text in found.items() if text}
+
+
+def _text(value: object) -> str:
+    return "" if value is None or value == 0 else str(value)

@@ -1,0 +1,93 @@
+"""A place on this host whose disks are loop devices."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.hosts.loops import Bay
+
+
+SMALL = """\
+name: small
+disks: {count: 2, size: 64MiB}
+layouts:
+  raw: [disk]
+  fs: [disk, fs: {type: ext4}]
+workloads:
+  work: {rw: [randread, randwrite], bs: 4KiB, iodepth: 4, runtime: 100ms, size: 8MiB}
+repeat: 1
+"""
+
+
+#: The host's /dev stays as it is: what is made in it here is seen here alone.
+ALONE = """\
+set -e
+mount --make-rprivate /
+mount -t tmpfs none /run
+mkdir /run/upper /run/work
+mount -t overlay none -o lowerdir=/dev,upperdir=/run/upper,workdir=/run/work /dev
+mkdir -p /dev/disk/by-id
+mount --bind "$1" /dev/disk/by-id
+echo up
+exec sleep infinity
+"""
+
+
+class Place:
+    """A mount namespace in which the stand-ins have stable names, and nothing of the host's is touched."""
+
+    def __init__(self, disks: Bay, folder: Path) -> None:
+        self.folder = folder
+        self.holder = subprocess.Popen(
+            ["unshare", "--mount", "bash", "-c", ALONE, "bash", str(disks.names)], stdout=subprocess.PIPE, text=True
+        )
+        assert self.holder.stdout is not None
+        assert self.holder.stdout.readline() == "up\n"
+
+    def command(self, *words: str) -> list[str]:
+        enter = ["nsenter", "--mount", f"--target={self.holder.pid}", f"--wdns={self.folder}"]
+        return [*enter, "env", f"MATRIX_STATE={self.folder}/state", f"MATRIX_MEMORY={self.folder}/memory", *words]
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        line = self.command(sys.executable, "-m", "runner.cli", *words)
+        return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=ENVIRONMENT)
+
+    def said(self, *words: str) -> str:
+        return subprocess.run(self.command(*words), capture_output=True, text=True, check=True, env=ENVIRONMENT).stdout
+
+
+ROOT = Path(__file__).parents[2]
+
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+RUN = ("run", "--on", "local", "--json", "--destroy", "disk-a", "--destroy", "disk-b", "m.yaml")
+
+
+AnyPlace = TypeVar("AnyPlace", bound=Place)
+
+
+@contextmanager
+def placed(disks: Bay, tmp_path: Path, matrix: str, kind: Callable[[Bay, Path], AnyPlace]) -> Iterator[AnyPlace]:
+    """A folder with a matrix and a hosts.yaml that allows both disks, in such a place."""
+    folder = tmp_path / "place"
+    folder.mkdir()
+    (folder / "m.yaml").write_text(matrix)
+    entries = "".join(
+        f"      - {{id: {claim.id}, serial: '{claim.serial}', size: {claim.size}B}}\n"
+        for claim in (disks.declared, disks.beside)
+    )
+    (folder / "hosts.yaml").write_text(f"hosts:\n  here:\n    disks:\n{entries}")
+    made = kind(disks, folder)
+    yield made
+    made.holder.kill()
+    made.holder.communicate()

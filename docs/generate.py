@@ -117,6 +117,8 @@ MEANINGS: Mapping[str, str] = {
     "count": "how many",
     "disks count": "number of disks",
     "partition count": "number of equal partitions on each device",
+    "tags": "words by which `needs:` of a matrix can choose it",
+    "host kind": "the kind",
     "bus": "how the machine sees the disks",
     "disks size": "size of each disk",
     "bandwidth": "bytes per second that all of them share",
@@ -417,7 +419,7 @@ def hosts() -> str:
 
 def commands() -> str:
     """Return a section for each command, with its options and examples."""
-    root = click.Context(cli, info_name="matrix")
+    root = cli.make_context("matrix", [], resilient_parsing=True)
     parts = []
     for name in cli.list_commands(root):
         command = cli.get_command(root, name)

@@ -59,9 +59,10 @@ def commands(block: Block) -> Iterator[Command]:
 
 
 def matches(expected: str, printed: str) -> bool:
-    """Return whether a text has the expected lines. `…` stands for any text in a line; alone on a line, for any lines."""
-    pattern = ""
-    for line in expected.strip("\n").splitlines():
-        inner = "[^\n]*".join(re.escape(part) for part in line.rstrip().split("…"))
-        pattern += r"(?:[^\n]*\n)*" if line.strip() == "…" else inner + r"[ ]*\n"
-    return bool(re.fullmatch(pattern, printed.strip("\n") + "\n"))
+    """Return whether a text is as expected. `…` stands for any text, also of several lines."""
+
+    def plain(text: str) -> str:
+        return "\n".join(line.rstrip() for line in text.strip("\n").splitlines()) + "\n"
+
+    wanted = re.sub(r"^[ ]*…\n", "…", plain(expected), flags=re.MULTILINE)
+    return bool(re.fullmatch("(?s:.*)".join(map(re.escape, wanted.split("…"))), plain(printed)))

@@ -430,8 +430,9 @@ def commands() -> str:
 
 
 def _command(command: click.Command, context: click.Context) -> str:
-    usage = " ".join(command.collect_usage_pieces(context))
-    rows = (record for one in command.get_params(context) if (record := one.get_help_record(context)))
+    usage = " ".join(command.collect_usage_pieces(context)).strip()
+    given = (one for one in command.get_params(context) if isinstance(one, click.Option))
+    rows = (record for one in given if (record := one.get_help_record(context)))
     options = ((f"`{names}`", text) for names, text in rows)
     about = inspect.cleandoc(command.help or "").replace("\b\n", "")
     examples = inspect.cleandoc(command.epilog or "").replace("\b\n", "")

@@ -1,4 +1,4 @@
-"""All messages and help texts in one file, `messages.md`, for people to read and judge."""
+"""All messages and help texts in one file, `messages.txt`, for people to read and judge."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import click
     import pytest
 
-FILE = Path(__file__).with_name("messages.md")
+FILE = Path(__file__).with_name("messages.txt")
 HEAD = """\
 # Messages
 

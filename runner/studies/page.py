@@ -29,7 +29,7 @@ _COLUMNS = (
     *("published_ratio", "ratio", "low", "high", "said", "synthetic", "rounds", "host_limited", "cells"),
     *("remark", "why"),
 )
-_SHOWN = ("where", "published", "measured", "ratio published", "ratio measured", "interval", "said")
+_SHOWN = ("where", "published", "measured", "ratio published", "ratio measured", "interval", "verdict")
 _RIGHT = frozenset(_SHOWN[1:6])
 
 
@@ -107,8 +107,8 @@ def _of_table(table: Table, held: Sequence[ComparedFigure]) -> list[str]:
     about = ", ".join(filter(None, (table.at, f"`{table.metric}`", cells_text(table.where))))
     met = f"; {counts[RatioVerdict.WITHIN]} of {counts.total()} within 15 %" if counts else ""
     parts = [f"### {table.title or table.id}", f"{about}{met}.", _markdown(grid)]
-    if reasons := [f"- {reason}" for reason in _reasons(held)]:
-        parts.append("Not within 15 %, undecided, or not measured:\n\n" + "\n".join(reasons))
+    if reasons := [f"- {'; '.join(names)}: {why}" for (_, why), names in _rows_by_reason(held).items()]:
+        parts += ["Not within 15 %, undecided, or not measured:", *reasons]
     return parts
 
 
@@ -117,14 +117,17 @@ def _markdown(grid: Grid) -> str:
 
 
 def _reasons(held: Iterable[ComparedFigure]) -> list[str]:
+    return [f"{table}: {'; '.join(names)}: {why}" for (table, why), names in _rows_by_reason(held).items()]
+
+
+def _rows_by_reason(held: Iterable[ComparedFigure]) -> dict[tuple[str, str], list[str]]:
     rows: dict[tuple[str, str], list[str]] = {}
     for one in held:
         if one.said in {RatioVerdict.BEYOND, RatioVerdict.MISSING} or (one.said is RatioVerdict.UNKNOWN and one.why):
-            why = one.why or "no reason is known"
-            if one.said is RatioVerdict.UNKNOWN:
-                why = f"undecided; a possible reason: {why}"
-            rows.setdefault((one.table.id, why), []).append(cells_text(one.row.where) or f"{one.row.value:.10g}")
-    return [f"{table}: {'; '.join(names)}: {why}" for (table, why), names in rows.items()]
+            name = cells_text(one.row.where) or f"{one.row.value:.10g}"
+            undecided = " (undecided)" if one.said is RatioVerdict.UNKNOWN else ""
+            rows.setdefault((one.table.id, one.why or "no reason is known"), []).append(f"{name}{undecided}")
+    return rows
 
 
 def cells_text(where: Condition) -> str:
@@ -137,7 +140,7 @@ def _shown_row(held: ComparedFigure) -> tuple[Value, ...]:
     ratio = interval = ""
     if answer and answer.value is not None:
         ratio = times(answer.value)
-        interval = "anything" if answer.high == inf else f"{times(answer.low)} to {times(answer.high)}"
+        interval = "unbounded" if answer.high == inf else f"{times(answer.low)} to {times(answer.high)}"
     return (
         cells_text(held.row.where) or held.row.unmeasured,
         "" if held.row.value is None else f"{held.row.value:,.10g} {held.table.unit}",

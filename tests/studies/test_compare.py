@@ -74,7 +74,7 @@ def test_a_reason_is_given_only_where_it_is_needed() -> None:
     assert second(compare_published(reasoned, run(PAIR, times(1.0)))).why == "a kernel of 2007"
     undecided = compare_published(reasoned, run(PAIR, times(2.0), rounds=1))
     assert second(undecided).why == "a kernel of 2007"
-    assert "layout=raid0: undecided; a possible reason: a kernel of 2007" in display_table(undecided).notes[1]
+    assert "layout=raid0 (undecided): a kernel of 2007" in display_table(undecided).notes[1]
     assert len(display_table(compare_published(twice(), run(PAIR, times(2.0), rounds=1))).notes) == 1, (
         "where nothing is known"
     )

@@ -94,7 +94,7 @@ def test_a_page_has_the_run_the_tables_the_reasons_and_the_guidelines() -> None:
         "Measured by the run `study-qemu-1` (qemu, Linux 6.1.0), begun 2026-03-04: 10 trials of 2 cells."
     )
     assert "### Sequential read\n\nTable 1, `read.bw`; 0 of 2 within 15 %." in text
-    assert "- one: layout=raid0: it was <long> ago" in text
+    assert "measured:\n\n- layout=raid0: it was <long> ago\n\n- 240: a card that nobody has\n\n" in text
     assert "| good | holds |" in text
     assert "| one run |" in text
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from runner.base.errors import HarnessBroken
+from runner.base.errors import BadInput, HarnessBroken
 from runner.machines.qemu import host
 
 BASE: Any = None
@@ -157,3 +157,10 @@ def test_another_host_kernel_is_another_host(monkeypatch: pytest.MonkeyPatch) ->
             patch.setattr(os, "uname", lambda uname=uname: uname)
             seen.add(host.host.__wrapped__())
     assert len(seen) == 2
+
+
+def test_an_unknown_accelerator_is_refused_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MATRIX_ACCEL", "foo")
+    with pytest.raises(BadInput, match="MATRIX_ACCEL=foo is unknown") as refused:
+        host.expected_accelerator()
+    assert refused.value.resolution == "use kvm or tcg, or unset the variable"

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.base.errors import HarnessBroken
+from runner.base.errors import BadInput, HarnessBroken
 from runner.base.files import cache_dir, exclusive_lock
 from runner.base.process import run
 from runner.hosts.inventory import unescape
@@ -54,14 +54,18 @@ def host() -> str:
     return f"{processor_name()}, {os.uname().release}"
 
 
+def chosen_accelerator() -> str | None:
+    """Return the accelerator that $MATRIX_ACCEL names, if it does."""
+    chosen = os.environ.get("MATRIX_ACCEL")
+    if chosen and chosen not in ACCELERATORS:
+        remedy = f"use {' or '.join(ACCELERATORS)}, or unset the variable"
+        raise BadInput(f"MATRIX_ACCEL={chosen} is unknown", resolution=remedy)
+    return chosen
+
+
 async def accelerator(base: Appliance, scratch: Path, notice: Callable[[str], None]) -> str:
     """Return `kvm` if the appliance boots with it, else `tcg`. The result is cached until host or QEMU change."""
-    if chosen := os.environ.get("MATRIX_ACCEL"):
-        if chosen not in ACCELERATORS:
-            raise HarnessBroken(
-                f"MATRIX_ACCEL={chosen} is unknown",
-                resolution=f"use {' or '.join(ACCELERATORS)}, or unset the variable",
-            )
+    if chosen := chosen_accelerator():
         return chosen
     if not os.access(KVM, os.R_OK | os.W_OK):
         notice(_explain_unavailable())
@@ -111,7 +115,7 @@ def outlook() -> str:
 
 def known_accelerator() -> str | None:
     """Return the accelerator of the next run; None if a probe has to find it."""
-    if chosen := os.environ.get("MATRIX_ACCEL"):
+    if chosen := chosen_accelerator():
         return chosen
     return read_memory(_memory_file()) if os.access(KVM, os.R_OK | os.W_OK) else "tcg"
 

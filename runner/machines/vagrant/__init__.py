@@ -136,7 +136,7 @@ class Vagrant(Machine):
 
     async def _driver(self, scratch: Path) -> Literal["kvm", "qemu"]:
         """Return KVM only if a machine boots under it: /dev/kvm may open and still not work."""
-        chosen = os.environ.get("MATRIX_ACCEL")
+        chosen = host.chosen_accelerator()
         if not chosen and not os.access(host.KVM, os.R_OK | os.W_OK):
             return "qemu"
         made = recipe.recipe_for(None)

@@ -135,7 +135,6 @@ def is_tunable(axis: str) -> bool:
 
 
 def may_lack(axis: str) -> bool:
-    """Return whether a stack may lack an axis: those of layers and tunables."""
     return axis in ALIASES or ("." in axis and not is_workload_axis(axis))
 
 
@@ -176,7 +175,6 @@ def in_reading_order(names: Sequence[str]) -> list[str]:
 
 
 def is_part(axis: str) -> bool:
-    """Return whether an axis belongs to a layer or the workload, and is no name, tunable or kernel."""
     return axis in ALIASES or ("." in axis and not is_tunable(axis))
 
 

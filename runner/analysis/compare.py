@@ -234,7 +234,6 @@ def _most_runs_of_a_cell(matched: Pairs) -> list[int]:
 
 
 def _single_run_notes(earlier: Sequence[int]) -> Iterator[str]:
-    """Describe whether the scatter of single runs is known. `earlier` counts the earlier runs of each figure."""
     known = [count for count in earlier if count]
     caveat = (
         "one run a side: an effect that is constant in a run but differs between runs (other load on the host) is "

@@ -119,8 +119,6 @@ def _rounded(value: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """Cells of one output line: one stack, one block size and one file size."""
-
     key: tuple[str, ...]
     size: str
     bs: str
@@ -231,7 +229,6 @@ def _bonnie_metric(phase: str) -> str:
 
 
 def _rate_and_cpu(one: Samples | None, phase: str) -> tuple[float | None, float | None]:
-    """Return the rate of a phase, and the CPU time of all processes as a share of one processor."""
     rate = _mean(one, _bonnie_metric(phase))
     if one is None or rate is None:
         return None, None

@@ -216,7 +216,6 @@ def _other_differences(night: Night) -> str:
 
 
 def _repeat_commands(night: Night) -> str:
-    """Return the command as typed, in a fence longer than any inside it."""
     lines = [f"git checkout {shlex.quote(run.revision.rstrip('+'))}" for run in night.runs[:1] if run.revision]
     lines += [shlex.join(words) for run in night.runs if (words := (night.commands or {}).get(run.id))]
     if night.comparison:

@@ -49,7 +49,6 @@ Slots: TypeAlias = "Sequence[Samples | None]"
 
 
 def pivot(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
-    """Return a table for people, with a column for each value of the axis. Without `metric`, show the rates."""
     table = table_of(found, axis)
     several = not metric and any(len(line_figures(cells, None)) > 1 for _, cells in table.lines)
     rows: list[tuple[Value, ...]] = []
@@ -134,7 +133,6 @@ def _lines(row: Row[Samples]) -> Iterator[tuple[tuple[str, ...], Slots]]:
 def _sorted(
     lines: Sequence[tuple[tuple[str, ...], Slots]], names: Sequence[str], cells: Sequence[Axes]
 ) -> list[tuple[tuple[str, ...], Slots]]:
-    """Order lines by each axis: sizes and numbers by value, words as declared."""
     ranks: list[dict[str, int]] = []
     for at, name in enumerate(names):
         declared = dict.fromkeys((*(axes[name] for axes in cells if name in axes), *(key[at] for key, _ in lines)))
@@ -247,7 +245,6 @@ def _times(one: Samples | None, base: Samples | None, metric: str) -> Ratio | No
 
 
 def _power(values: Sequence[str], cells: Slots, metric: str) -> Interval | None:
-    """Return the exponent, or None for an axis of words, or with too few common rounds."""
     known = [(number_of(value), one.rounds(metric)) for value, one in zip(values, cells, strict=True) if one]
     places = [number for number, rounds in known if number is not None and rounds]
     if len(places) < len(known):

@@ -149,7 +149,6 @@ class Samples:
 
     @property
     def lost_share(self) -> float:
-        """Return the share of the time that host-limited trials lost to the host, as a mean over all trials."""
         return fmean(lost_share(row[_HOST_LIMITED]) for row in self.rows) if self.host_limited else 0.0
 
     @cached_property
@@ -196,7 +195,6 @@ class Samples:
         return found
 
     def estimate(self, metric: str) -> Estimate | None:
-        """Return the mean of a figure, or a percentile over all requests, with its interval; None without figures."""
         if is_percentile(metric):
             return self._percentiles.get(metric)
         values = list(self.rounds(metric).values())
@@ -286,7 +284,6 @@ def _latencies(
 def read_few_runs(
     store: SharedStore, runs: Sequence[RunRow], metrics: Sequence[str], wanted: CellSelection | None, least: int
 ) -> tuple[list[Samples], int]:
-    """Read only as many runs as give `least` cells. Return the number of unread runs, too."""
     found: list[Samples] = []
     for number, run in enumerate(runs):
         if len(found) > least:

@@ -144,8 +144,6 @@ def _counted(text: str, runs: Sequence[RunRow]) -> list[RunRow]:
 
 @dataclass(frozen=True, slots=True)
 class CellSelection:
-    """Selected cells: their ids, and rules on the axes as a run has them, of which one must match."""
-
     ids: set[str]
     rules: Sequence[Mapping[str, frozenset[str]]] = ()
 

@@ -68,7 +68,6 @@ def trials_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
 def display_table(
     found: Sequence[Samples], metrics: Sequence[str], *, most: int | None, unread: int = 0, hint: str = HINT
 ) -> Grid:
-    """Return up to `most` rows of cells for people; `unread` is the number of runs that were not read."""
     several = unread > 0 or len({one.run.id for one in found}) > 1
     cut = found if most is None else found[:most]
     usual = set(metrics) == set(USUAL_RATES)
@@ -143,7 +142,6 @@ def describe_unfinished(runs: Iterable[RunRow], recorded: Mapping[str, int]) -> 
 
 
 def distinct_axes(found: Iterable[Samples]) -> list[Axes]:
-    """Return the axes of each distinct cell: many runs share cells."""
     return list({id(one.cell): one.cell.axes for one in found}.values())
 
 
@@ -162,7 +160,6 @@ def _who(one: Samples) -> tuple[Value, ...]:
 
 
 def values_of(estimate: Estimate | None) -> tuple[Value, ...]:
-    """Return a figure with bounds and relative half width, in the order of `ENDS`."""
     if estimate is None:
         return (None, None, None, None)
     return (estimate.mean, *estimate.bounds, estimate.relative)
@@ -173,7 +170,6 @@ def format_relative(estimate: Estimate | None) -> str:
 
 
 def bounded_ratio(ratio: Ratio | None) -> tuple[Value, ...]:
-    """Return a ratio with its bounds. A single value has no interval."""
     if ratio is None:
         return (None, None, None)
     return (ratio.ratio, *((ratio.low, ratio.high) if ratio.low else (None, None)))

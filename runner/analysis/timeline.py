@@ -34,8 +34,6 @@ class Point:
 
 @dataclass(frozen=True)
 class Series:
-    """A figure of one cell on one host, oldest run first. Synthetic runs have a separate series."""
-
     cell: CellRow
     metric: str
     machine: str
@@ -90,7 +88,6 @@ def data_table(series: Sequence[Series]) -> Grid:
 
 
 def display_table(series: Sequence[Series], *, most: int) -> Grid:
-    """Return one history in full, or a line for each of several."""
     return _points_table(series[0], most) if len(series) == 1 else _series_table(series, most)
 
 

@@ -78,7 +78,6 @@ def command(dry_run: bool, labelled: tuple[str, ...], hosts: Path | None, host: 
 
 
 def reach_for(hosts: Path | None, host: str | None) -> str:
-    """Return how a host is reached. Without a host, hosts.yaml is not read: it may be a broken file of a checkout."""
     found = find_host(load_lab_file(hosts), host) if host else None
     return found.reach if found else "local"
 

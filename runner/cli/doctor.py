@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 
 def check_image(name: str) -> bool:
-    """Print the options that a kernel lacks; report whether it boots. False if its configuration is unknown."""
     if name in SUITES:
         click.echo(f"kernel    {name}: Debian's own kernel, with its modules. The appliance is built for it.")
         return True

@@ -50,8 +50,6 @@ class _Folder(click.Path):
 
 
 class MatrixPath(click.Path):
-    """A file, or the folder of a study with its matrix."""
-
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
         return path / STUDY if path.is_dir() else path

@@ -109,7 +109,6 @@ class View(Observer):
             self.print_line(line)
 
     def _count(self) -> None:
-        """Count a trial. Guidelines may add trials to the planned number."""
         self.done += 1
         self.planned = max(self.planned, self.done)
 

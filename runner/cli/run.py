@@ -46,7 +46,6 @@ class SignalStop:
             signal.signal(one, handler)
 
     def run(self, work: Coroutine[Any, Any, None]) -> bool:
-        """Run to the end; return False if a signal stopped the work."""
         try:
             asyncio.run(self._stoppable(work))
         except asyncio.CancelledError:

@@ -84,7 +84,6 @@ def command(names: tuple[str, ...], rows: int, as_json: bool, results: Path, sto
 
 @contextmanager
 def _open_store(store: str | None, results: Path, notes: list[str]) -> Iterator[SharedStore | None]:
-    """Open the store for runs without a folder here. A missing or damaged default store only adds a note."""
     address = address_of(store, results)
     opened = None
     try:

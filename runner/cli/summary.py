@@ -98,5 +98,4 @@ def _judge(shared: SharedStore, runs: Sequence[RunRow], results: Path) -> tuple[
 
 
 def _run_word(run: RunRow) -> str:
-    """Return a name that can stand in a list with commas."""
     return run.id if "," in run.name else run.name

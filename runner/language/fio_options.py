@@ -68,7 +68,6 @@ OpenValue = Annotated[bool | int | float | str, BeforeValidator(_open_value)]
 
 
 def refused(option: str, value: object) -> str | None:
-    """Return why users may not set an option; None if they may."""
     if option in {"mem", "iomem"} and ":" in str(value):
         # fio would truncate the file to the size of its buffers and overwrite it with their content.
         return f"`{option}` cannot name a file: fio must not keep its buffers in files"

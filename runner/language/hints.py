@@ -46,7 +46,6 @@ _REQUIRED = {
 
 
 def as_name(text: str) -> str:
-    """Return the valid name nearest to a text (`größe` gives `groesse`); empty if there is none."""
     plain = unicodedata.normalize("NFKD", text.translate(_GERMAN)).encode("ascii", "ignore").decode()
     name = re.sub(r"[^A-Za-z0-9_.+-]+", "-", plain).strip("-")
     return name if re.fullmatch(NAME, name) else ""
@@ -60,7 +59,6 @@ def of_pattern(text: object, pattern: str) -> str:
 
 
 def guess_layer(word: str) -> str:
-    """Return the layer that a word stands for, as written in YAML; empty if there is none."""
     if raid := _RAID.fullmatch(word):
         return f"md: {{level: {raid[1]}}}"
     if word.lower() in _FILE_SYSTEMS:
@@ -73,7 +71,6 @@ def guess_boolean(given: object) -> str:
 
 
 def guess_time(given: object) -> str:
-    """Return a valid time for a bare number or `10sec`; empty for anything else."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s?|secs?|seconds?|mins?|minutes?|hours?|hrs?)\s*", str(given).lower())
     return f"{found[1]}{found[2][:1] or 's'}" if found else ""
 

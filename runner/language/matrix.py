@@ -34,7 +34,6 @@ def is_path(kernel: str) -> bool:
 
 
 def kernel_error(kernel: str) -> str:
-    """Return why it is neither a known name nor a path; empty if it is one."""
     if kernel in SUITES or is_path(kernel):
         return ""
     near = sorted(get_close_matches(kernel.lower(), SUITES))
@@ -69,7 +68,6 @@ Monitor = Annotated[
 
 
 def interval(monitor: int | str, work: Workload) -> int:
-    """Return the seconds between two samples; 0 if the monitor is off."""
     if isinstance(monitor, int):
         return monitor
     if monitor == OFF or (work.runtime is not None and work.ramp + work.runtime < WORTH_IT):

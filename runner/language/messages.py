@@ -102,7 +102,6 @@ def _keys_of_others(path: Sequence[str | int], top: type[Model]) -> list[str]:
 
 
 def _home(key: str, around: Sequence[str | int]) -> tuple[str, ...] | None:
-    """Return the map below `tune` that a misplaced key belongs to; None if it is not a tunable."""
     kind = str(around[-1]) if around else ""
     if key in SCOPES:
         return None
@@ -187,7 +186,6 @@ def _of_unknown_layer(key: str) -> str:
 
 
 def _in_a_map(given: str | float, path: Path) -> str:
-    """Return a map with the one key that accepts a bare value: `fs: ext4`."""
     match path:
         case ["layouts", _, int(), str(kind)] if kind in LAYERS:
             model: type[Model] = LAYERS[kind]
@@ -288,7 +286,6 @@ def _path_in(data: Any, loc: Sequence[str | int]) -> Path:
 
 
 def from_pydantic(error: ValidationError, data: Any, top: type[Model] = Matrix, within: Path = ()) -> Iterator[Flaw]:
-    """Yield each error once per place. `within`: the place of the data in a matrix."""
     by_place: dict[Path, list[ErrorDetails]] = {}
     every = error.errors(include_url=False)
     misspelt = {meant for one in every if one["type"] == "extra_forbidden" for meant in _meant(one, top, within)}
@@ -309,7 +306,6 @@ def from_pydantic(error: ValidationError, data: Any, top: type[Model] = Matrix, 
 
 
 def _meant(error: ErrorDetails, top: type[Model], within: Path) -> Iterator[tuple[int | str, ...]]:
-    """Yield the paths of the keys that an unknown key may stand for."""
     *around, key = error["loc"]
     if len(around) == 3 and around[0] == "layouts":  # the key is beside its layer, not inside it
         yield from ((*around, kind, str(key)) for kind in LAYERS)

@@ -66,7 +66,6 @@ def is_large(bw: float, iops: float) -> bool:
 
 
 def sides_of(figures: Collection[str]) -> tuple[str, ...]:
-    """List the sides to show for a cell, the headline first: the total, if the work is mixed."""
     found = tuple(side for side in SIDES if f"{side}_bw" in figures)
     return (TOTAL, *found) if len(found) > 1 else found
 

@@ -129,7 +129,6 @@ _WHYS = {
 
 
 def values_of(preset: str, phase: str, told: Values, *, in_files: bool) -> Values:
-    """Return the written values of a workload, and those of its preset for the rest."""
     part = PRESETS[preset].phases[phase]
     usual = {**{name: values[0] for name, values in part.only.items()}, **part.usual}
     if not in_files:

@@ -57,7 +57,6 @@ class Table(Model):
         return KNOWN[self.metric]
 
     def held_against(self, row: Row) -> Condition | None:
-        """Return the coordinates of the row that this one is a multiple of; None without such a row."""
         to = row.to or self.base
         if to is None or (row.to is None and _within(to, row.where)):
             return None
@@ -73,7 +72,6 @@ class Table(Model):
         return max(fitting, key=lambda one: len(one.where), default=None)
 
     def ratio(self, row: Row, base: Row) -> float | None:
-        """Return the published ratio, as a speed-up if the figures are times; None if a value was not published."""
         if row.value is None or base.value is None:
             return None
         inverse = self.unit in TIMES and self.figure.unit != "ns"

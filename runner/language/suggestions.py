@@ -22,7 +22,6 @@ _OTHER_NAMES = {
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return a hint with the nearest known words, or with all of them if no word is near."""
     names = list(dict.fromkeys(known))
     if (meant := _OTHER_NAMES.get(word)) in names:
         return f"did you mean {meant}?"
@@ -36,6 +35,5 @@ def near(word: str, names: Iterable[str]) -> list[str]:
 
 
 def hint(word: str, names: list[str]) -> str:
-    """Return the end of a message that suggests the nearest known words; empty if no word is near."""
     meant = near(word, names)
     return f"; did you mean {' or '.join(meant)}?" if meant else ""

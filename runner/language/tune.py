@@ -109,7 +109,6 @@ def kinds_of(stack: tuple[Layer, ...]) -> tuple[str, ...]:
 
 
 def target_kind(name: str, top: str) -> str:
-    """Return the kind of devices that a tunable sets; empty for the whole machine."""
     kind, key = split(name)
     if kind or key.startswith(("vm.", "cpu_governor", "transparent_hugepages")):
         return kind
@@ -119,7 +118,6 @@ def target_kind(name: str, top: str) -> str:
 
 
 def _levels(name: str, stack: tuple[Layer, ...]) -> frozenset[int]:
-    """Return the levels of a stack that a tunable sets, counted from the disks; empty for the machine."""
     layers = [layer for layer in stack if layer.tunable and layer.kind != "disk"]
     kinds = ["disk", *(layer.kind for layer in layers)]
     # A partition that is not a mapping has no queue: its tunables are set on the device that it is part of.
@@ -189,7 +187,6 @@ def exclusive(names: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def clashes(names: Iterable[str], stack: tuple[Layer, ...]) -> Iterator[tuple[str, str]]:
-    """Yield pairs of tunables that set the same file of the same devices: the later and the earlier one."""
     seen: dict[tuple[int, str], str] = {}
     for name in names:
         key = split(name)[1]

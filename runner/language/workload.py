@@ -159,7 +159,6 @@ class Workload(Model):
         return 1.0 if "write" in self.rw else 0.0
 
     def problems(self) -> Iterator[Problem]:
-        """Yield what fio or the kernel would refuse on any layout."""
         if self.direct and self.bs % 512:
             yield Problem("bs", "direct I/O needs whole sectors of 512 bytes")
         if self.direct and self.skip % 512:
@@ -212,7 +211,6 @@ class Workload(Model):
         return min(once, most * self.bs) if isinstance(most, int) else once
 
     def window(self, span: int) -> int:
-        """Return the distance between two places of a profile over positions."""
         return max(-(-span // (POINTS * self.bs)) * self.bs, self.each or 0)
 
     @property
@@ -274,7 +272,6 @@ class Workload(Model):
         return None
 
     def misfit(self, capacity: int, devices: int) -> Problem | None:
-        """Return why it does not fit on devices of `capacity` bytes together; None if it does."""
         room = capacity // devices
         for field, extent in (("size", self.size), ("offset", self.offset)):
             if isinstance(extent, str) and _share(extent) * 100 % 1:
@@ -318,7 +315,6 @@ def _shown(extent: int | str) -> str:
 
 
 def _in_pages(length: int | str, share: int) -> int:
-    """Return bytes; whole pages if the length is a share."""
     size = resolve_share(length, share)
     return size if isinstance(length, int) else size // 4096 * 4096
 

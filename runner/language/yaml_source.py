@@ -102,8 +102,6 @@ LONGEST_NUMBER = 1000
 
 
 class Flaw(NamedTuple):
-    """An error, its path of keys and list positions, and the remedy."""
-
     path: Path
     message: str
     #: The key itself is wrong, not its value.
@@ -111,8 +109,6 @@ class Flaw(NamedTuple):
 
 
 class Place(NamedTuple):
-    """File, line and column; the last two count from 1."""
-
     file: str
     line: int
     column: int
@@ -145,7 +141,6 @@ class Source:
     loose: frozenset[int] = frozenset()
 
     def place(self, path: Path) -> Place:
-        """Return the place of a path, or of its nearest existing parent."""
         node, mark = self.root, self.root.start_mark if self.root else None
         for step in path:
             found = _child(node, step)
@@ -206,7 +201,6 @@ class _Named(StringIO):
 
 
 def compose(name: str, text: str) -> Node | None:
-    """Parse YAML 1.2 to nodes; raise UnreadableError."""
     if len(text.encode()) > MAX_BYTES:
         raise UnreadableError(Place(name, 1, 1), f"larger than {MAX_BYTES >> 20} MiB")
     with _readable(name):

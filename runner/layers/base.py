@@ -19,8 +19,6 @@ NoneIfFalse = BeforeValidator(lambda value: "none" if value is False else value)
 
 
 class Problem(NamedTuple):
-    """An impossible value: its field, and what would be right."""
-
     field: str
     message: str
 
@@ -47,7 +45,6 @@ class Layer(Model):
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """Return the programs that it needs beside those of every system."""
         return ()
 
     @property
@@ -61,7 +58,6 @@ class Layer(Model):
         return 0.0
 
     def bytes_written(self, below: Below) -> int:  # noqa: ARG002
-        """Return the bytes that set-up writes, if they are known and many."""
         return 0
 
     @property
@@ -73,7 +69,6 @@ class Layer(Model):
 
     @classmethod
     def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:  # noqa: ARG003 - for those that have such fields
-        """Return the fields without effect for these values, each with the reason."""
         return {}
 
     def problems(self, below: Below) -> Iterator[Problem]:  # noqa: ARG002
@@ -99,8 +94,6 @@ class Layer(Model):
 
 
 class Grouped(Layer):
-    """A layer that makes one device of several. With `groups`, it makes one of each group of neighbours."""
-
     groups: int = Field(1, ge=1, description="the number of equal groups of neighbouring devices, one device from each")
 
     def problems(self, below: Below) -> Iterator[Problem]:
@@ -156,8 +149,6 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class BuildContext:
-    """The devices below one layer, and the names that it may use."""
-
     #: Paths of the devices below, in order.
     devices: tuple[str, ...]
     #: Shapes of the same devices.

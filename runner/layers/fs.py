@@ -128,7 +128,6 @@ class Fs(Layer):
         return self.type not in COPY_ON_WRITE and "data=journal" not in self.options.split(",")
 
     def alignment(self, below: Below) -> tuple[int, int] | None:
-        """Return the chunk in bytes and the chunks of a stripe, or None without a stripe to align to."""
         if self.type in COPY_ON_WRITE or self.align == "off":
             return None
         if self.align == "auto":

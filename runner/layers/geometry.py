@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One block device, or one file system."""
-
     #: Usable bytes; a lower bound.
     size: int
     #: Bytes in a row on one disk; None without striping.
@@ -32,8 +30,6 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Below:
-    """The devices below a layer, in order."""
-
     devices: tuple[Shape, ...]
     #: What a message calls them: disks, partitions, arrays …
     noun: str = "disks"

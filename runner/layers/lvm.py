@@ -111,7 +111,6 @@ class Lvm(Grouped):
 
     @property
     def segment(self) -> str:
-        """Return the declared type, or the default. One stripe is linear."""
         kind = self.type or ("striped" if (self.stripes or 1) > 1 else "linear")
         return "linear" if kind == "striped" and self.stripes == 1 else kind
 
@@ -269,7 +268,6 @@ class Lvm(Grouped):
         return math.lcm(row, self.chunk_size) if several else row
 
     def _total_room(self, below: Below) -> int:
-        """Return a lower bound of the size of all volumes if they take all space."""
         devices = self._devices(below)
         slow = devices[: len(devices) - self.cache_devices]
         stripes = self.stripe_count(below.count)
@@ -282,12 +280,10 @@ class Lvm(Grouped):
         return room - stripes * self.pool_metadata(room) if self.segment == "thin" else room
 
     def pool_metadata(self, data: int) -> int:
-        """Return the size of the metadata of a thin pool: about 64 bytes a chunk, in whole extents."""
         wanted = min(max(4 * MIB, data // self.chunk_size * 64 + MIB), 15 * GIB)
         return -(-wanted // self.extent_size) * self.extent_size
 
     def requested_size(self, below: Below) -> int | None:
-        """Return the bytes of a volume, in whole extents on every stripe, or None if it takes all space."""
         row = self._size_step(below)
         if isinstance(self.size, int):
             return -(-self.size // row) * row
@@ -371,8 +367,6 @@ def config(devices: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """One logical volume, by its device mapper name, and the values to read back from the device mapper."""
-
     mapped: str
     readings: dict[str, str | None]
 
@@ -466,7 +460,6 @@ class _Group:
         return ("--extents", f"100%{space}") if self.size is None else ("--size", f"{self.size}b")
 
     def _pool_options(self) -> tuple[str, ...]:
-        """Make a pool that takes all space."""
         layer = self.layer
         whole = layer.model_copy(update={"size": "100%", "volumes": 1}).group_shape(self.below).size
         metadata = ("--poolmetadatasize", f"{layer.pool_metadata(whole)}b", "--poolmetadataspare", "n")

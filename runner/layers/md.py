@@ -123,7 +123,6 @@ State = Annotated[
 
 
 def first_resync(sync: str, *, redundant: bool, zeroed: bool) -> str:
-    """Return the treatment of the first resync; empty without one."""
     if not redundant:
         return ""
     return {"auto": "assume-clean" if zeroed else "waited for", "wait": "waited for"}.get(sync, sync)
@@ -363,7 +362,6 @@ class Md(Grouped):
         return own if self.metadata in {"0.90", "1.0"} else max(0, member.size - kept)
 
     def _data(self, active: int) -> int:
-        """Return the devices with data in one full stripe, as the kernel counts them."""
         if self.level == 10:
             near = self.copies if (self.layout or "n2").startswith("n") else 1
             return active // near if active % near == 0 else active

@@ -26,7 +26,6 @@ ENTRIES = 128 * 128
 
 
 def table_end(sector: int) -> int:
-    """Return the end of the table in bytes. Data may begin there."""
     return 2 * sector + ENTRIES
 
 
@@ -118,7 +117,6 @@ class Partition(_Ranged):
         return resolve_share(self.to, size) if self.to is not None else size
 
     def ranges(self, device: Shape) -> list[tuple[int, int]]:
-        """Return start and end of each partition in bytes: aligned, and clear of both copies of the table."""
         size = device.size
         head = -(-max(self.align, table_end(device.sector)) // self.align) * self.align
         room = (size - TAIL) // self.align * self.align
@@ -171,7 +169,6 @@ class Partition(_Ranged):
 
 
 def partition_path(disk: str, number: int) -> str:
-    """Return the path of a partition: the kernel's, udev's for a link of udev, or ours."""
     if disk.startswith(("/dev/disk/", "/dev/mapper/")):
         return f"{disk}-part{number}"
     return f"{disk}p{number}" if disk[-1].isdigit() else f"{disk}{number}"
@@ -179,8 +176,6 @@ def partition_path(disk: str, number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One partition: its path, and its start and length in units of the kernel."""
-
     path: str
     start: str
     size: str
@@ -188,8 +183,6 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableView(View):
-    """The table of one device."""
-
     uuid: str
     #: The sector size of the device in bytes. The table counts in sectors.
     sector: int

@@ -75,7 +75,6 @@ class Precondition(Layer):
             yield Problem("window", "longer than `limit`: raise `limit`")
 
     def bytes_written(self, below: Below) -> int:
-        """Return one pass over all devices. The writes until a steady state are unknown beforehand."""
         return 0 if self.how == "none" else sum(device.size for device in below.devices)
 
     def noun_above(self, below: Below) -> str:

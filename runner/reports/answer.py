@@ -220,7 +220,6 @@ def _contenders(one: Ranking) -> tuple[str, ...]:
 
 
 def _contender(one: Ranking) -> Callable[[CellRow], str]:
-    """Return the name to compare by: the layout, or the stack if there is only one layout."""
     return layout_name if len({layout_name(stack.cell) for stack in one.stacks}) > 1 else stack_name
 
 
@@ -344,6 +343,5 @@ def _survival(rankings: Sequence[Ranking], losses: Mapping[str, int]) -> Iterato
 
 
 def _losses_of(cell: CellRow, losses: Mapping[str, int]) -> int | None:
-    """Look up the stack by the longest label that begins the cell's name."""
     known = [label for label in losses if cell.name == label or cell.name.startswith(f"{label}/")]
     return losses[max(known, key=len)] if known else None

@@ -64,7 +64,6 @@ class Grounds:
 def page(
     recorded: RunData, manifest: Manifest, name: str, *, rows: int = MOST_ROWS, charts: int = MOST_CHARTS
 ) -> bytes:
-    """Render the page; `name` is the run folder. Rows and charts beyond the limits are only in the CSV files."""
     shown = list(sections(recorded, rows=rows, charts=charts))
     template = _environment().get_template("report.html.j2")
     text = template.render(

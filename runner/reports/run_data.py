@@ -96,7 +96,6 @@ def _values(measured: Iterable[Figures]) -> dict[str, list[float]]:
 
 
 def _percentiles(measured: Sequence[Figures], rule: Rule, how: StopReason) -> dict[str, Estimate]:
-    """Estimate percentiles. Several trials without all histograms have no common percentile."""
     found: dict[str, Estimate | None] = {}
     for side in SIDES:
         directions: list[Direction] = list(filter(None, (getattr(figures, side) for figures in measured)))
@@ -112,8 +111,6 @@ def _percentiles(measured: Sequence[Figures], rule: Rule, how: StopReason) -> di
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the reports that another room adds: a table on the page, and files beside it."""
-
     title: str
     source: str
     table: Grid

@@ -103,7 +103,6 @@ def _columns(sides: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _labels(cells: Sequence[CellRow]) -> tuple[list[str], str]:
-    """Return labels by the axes that differ, and the common axes; if axes do not suffice, the names."""
     axes = [name for name in dict.fromkeys(axis for cell in cells for axis in cell.axes) if name != "workload"]
     differing = [name for name in axes if len({cell.axes.get(name) for cell in cells}) > 1]
     axes = [name for name in axes if name != "layout" or name in differing]  # else the title has it

@@ -40,7 +40,6 @@ BOOLS: dict[bool | None, str] = {True: "true", False: "false", None: ""}
 
 
 def as_csv(grid: Grid) -> bytes:
-    """Return CSV (RFC 4180, UTF-8) without the notes, whose facts are in columns too."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(grid.columns)
@@ -132,7 +131,6 @@ class Sheet:
 
     @property
     def shared(self) -> dict[str, str]:
-        """Return the columns, except the first, that are empty or have the same text in several rows."""
         found = {name: set(self.column(name)) for name in self.columns[1:]}
         several = len(self.rows) > 1
         return {name: min(texts) for name, texts in found.items() if texts == {""} or (several and len(texts) == 1)}
@@ -218,7 +216,6 @@ def plain_widths(sheet: Sheet, width: int) -> list[int]:
 
 
 def divide_width(least: Sequence[int], most: Sequence[int], room: int) -> list[int]:
-    """Divide the width: the minimum for each column, then the rest to those that lack most."""
     widths = list(least)
     if sum(widths) > room:
         return []

@@ -121,7 +121,6 @@ def _rests_on(judgement: Judgement) -> str:
 
 
 def _unit(answer: Answer, count: int) -> str:
-    """Return the unit of the sample: with several runs, each run is one value."""
     one = "run" if answer.runs > 1 else "trial"
     return one if count == 1 else f"{one}s"
 

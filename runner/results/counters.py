@@ -26,8 +26,6 @@ NODE = ".node"  # the reading with the kernel's name of a device
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """The counters of one device of the stack. Seconds are summed over requests, except `busy`."""
-
     device: str  # its name in readings: `disk0`, `md`, `lvm[2]`
     node: str  # its name in the kernel
     reads: int
@@ -45,8 +43,6 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Processors:
-    """The use of all processors of the machine, from before the start of fio until after its end."""
-
     seconds: float
     shares: Mapping[str, float]  # by KINDS; the sum is 1
     interrupts: int
@@ -77,7 +73,6 @@ class CounterSnapshot:
 
 
 def split_counters(output: str) -> tuple[str, CounterSnapshot | None, CounterSnapshot | None]:
-    """Return the output without counters, and the counters before and after; None unless they are complete."""
     rest, found, block = list[str](), dict[str, CounterSnapshot | None](), list[str]()
     when = clock = ""
     for line in output.splitlines(keepends=True):
@@ -204,8 +199,6 @@ def _words(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TrialUse:
-    """The use of devices and processors during a trial. `seconds` is the run time of fio."""
-
     devices: tuple[Use, ...]
     processors: Processors
     seconds: float

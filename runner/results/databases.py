@@ -179,7 +179,6 @@ def memory_engine() -> sa.Engine:
 
 
 def postgresql_engine(url: sa.URL) -> sa.Engine:
-    """Connect to a server. Parameters in the URL take precedence over our defaults."""
     ours = {name: value for name, value in _CONNECTION.items() if name not in url.query}
     return _engine(url.set(drivername="postgresql+psycopg"), pool_size=1, pool_pre_ping=True, connect_args=ours)
 
@@ -253,8 +252,6 @@ _PREPARING = 0x6D617472  # an arbitrary lock number, so that two processes do no
 
 @dataclass(frozen=True, slots=True)
 class Versioned:
-    """A schema and its migrations. The first step leads from version 1 to 2."""
-
     what: str
     tables: sa.MetaData
     meta: sa.Table
@@ -267,7 +264,6 @@ class Versioned:
         return len(self.steps) + 1
 
     def prepare(self, connection: sa.Connection, name: Path | str) -> None:
-        """Create the tables, or migrate older ones. The caller opens a transaction that may write."""
         if connection.dialect.name == "postgresql":
             connection.execute(sa.text(f"select pg_advisory_xact_lock({_PREPARING})"))
         if not sa.inspect(connection).get_table_names():

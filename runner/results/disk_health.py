@@ -17,8 +17,6 @@ _NVME = "nvme_smart_health_information_log"
 
 @dataclass(frozen=True, slots=True)
 class Smart:
-    """The SMART values that matter; None if the disk does not report a value."""
-
     passed: bool | None = None
     celsius: int | None = None
     hours: int | None = None
@@ -104,7 +102,6 @@ class _Answer(BaseModel):
 
 
 def parse(output: str) -> Smart:
-    """Parse `smartctl --json --all`. Other output becomes the reason for missing values."""
     try:
         answer = _Answer.model_validate(orjson.loads(output))
     except (orjson.JSONDecodeError, ValidationError):

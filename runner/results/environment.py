@@ -48,7 +48,6 @@ class Digests(BaseModel, frozen=True, extra="forbid"):
 def flatten_environment(
     host: Host, disks: Iterable[DiskFacts], digests: Digests, versions: Mapping[str, Mapping[str, str]]
 ) -> dict[str, str]:
-    """Flatten the environment into names and values. Unknown values are absent."""
     found = {f"host.{name}": _text(value) for name, value in host.model_dump().items() if not isinstance(value, dict)}
     for name in ("mitigations", "versions"):
         found |= {f"host.{name}.{key}": text for key, text in getattr(host, name).items()}

@@ -80,7 +80,6 @@ class Figures:
 
 
 def parse(text: str) -> Figures:
-    """Parse fio's output, without the lines before the JSON (warnings, notes). Raise FioFailed."""
     return figures_of(jobs_of(find_json(text), text), text)
 
 
@@ -279,7 +278,6 @@ def mark_synthetic(table: str) -> str:
 
 
 def _numbers(output: str, count: int) -> Iterator[tuple[int, ...]]:
-    """Return the lines with exactly `count` whole numbers."""
     for line in output.splitlines():
         words = line.split("\t")
         if len(words) == count and all(word.isdecimal() for word in words):

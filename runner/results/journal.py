@@ -45,8 +45,6 @@ class AlreadyRecorded(HarnessBroken):
 
 @dataclass(frozen=True, slots=True)
 class UnendedAttempt:
-    """An attempt without an end: its runner or its host died."""
-
     cell: str
     round: int
     attempt: int
@@ -56,8 +54,6 @@ class UnendedAttempt:
 
 @dataclass(frozen=True, slots=True)
 class MeanTimes:
-    """Mean durations in seconds, and the write rate; None without a measurement."""
-
     setup: float | None  # building a stack, over all batches
     overhead: float | None  # the time of a measured trial beside fio's run time
     write_rate: float | None  # bytes/s, over trials that write

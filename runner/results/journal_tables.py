@@ -100,7 +100,6 @@ def _with_retries_and_troubles(connection: Connection) -> None:
 
 
 def with_more_percentiles(connection: Connection) -> None:
-    """Add two percentiles for each direction, and remove tail percentiles of too few requests."""
     for side in ("read", "write"):
         execute(*(f"ALTER TABLE trials ADD COLUMN {side}_{name} FLOAT" for name in ("lat_p90", "lat_p95")))(connection)
         for name in ("lat_p999", "lat_p9999"):

@@ -117,7 +117,6 @@ def observe_run(folder: RunFolder) -> tuple[RunFolder, Holder | None]:
 
 
 def readable_runs(results: Path) -> tuple[list[RunFolder], dict[str, str]]:
-    """Load the runs below a folder, latest first. Return the unreadable ones by name, with reasons."""
     found, unreadable = [], {}
     for folder in run_folders(results):
         if not os.access(folder / MANIFEST, os.R_OK):
@@ -138,7 +137,6 @@ def has_results(folder: RunFolder) -> bool:
 
 
 def read_progress(folder: RunFolder, since: datetime | None = None) -> Progress:
-    """Read the progress of a run. `since` is the start of its process; without it, no trial counts as active."""
     with _reading(folder.journal) as connection:
         if connection is None:
             return Progress()

@@ -60,7 +60,6 @@ class Trial:
 
     @property
     def counted(self) -> Figures | None:
-        """Return the figures if they count for the cell: measured, and in the requested steady state."""
         return self.figures if self.outcome is Outcome.MEASURED and UNSETTLED not in self.notes else None
 
 

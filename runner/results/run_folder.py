@@ -228,7 +228,6 @@ def _content(path: Path) -> bytes | None:
 
 
 def create(results: Path, manifest: Manifest, name: str | None = None) -> RunFolder:
-    """Create the folder of a new run with its manifest and a copy of the matrix, or no folder at all."""
     content = _json(manifest)
     with translate_errors(results):
         results.mkdir(parents=True, exist_ok=True)

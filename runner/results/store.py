@@ -114,7 +114,6 @@ class SharedStore(Database):
 
     @classmethod
     def existing(cls, address: Address) -> Self:
-        """Open a store for reading. It may be read-only, or an empty database."""
         if address.file and not address.file.exists():
             raise BadInput(f"there is no store at {address}", resolution="`matrix run` creates one; or name another")
         fixed = address.file is not None and not all(
@@ -238,7 +237,6 @@ class SharedStore(Database):
         return [CellRow(id_, name, orjson.loads(axes)) for id_, name, axes in rows]
 
     def cells(self, runs: Collection[str] | None = None, ids: Collection[str] | None = None) -> list[CellOfRun]:
-        """Return the cells with trials. Equal axes share one object, to save memory."""
         table = tables.cells.c
         axes = sa.cast(table.axes, sa.Text)
         query = sa.select(table.run, table.id, table.name, axes, table.position)

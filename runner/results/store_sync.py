@@ -28,8 +28,6 @@ _WAITING = 1000  # capacity of the queue of trials. Beyond it, the thread reads 
 
 
 class Feed:
-    """Adds the trials of one run to a store. The caller holds the lock of the run. A context manager."""
-
     def __init__(
         self,
         address: Address,
@@ -173,7 +171,6 @@ class Feed:
 
 
 def bring_up_to_date(store: SharedStore, results: Path) -> list[str]:
-    """Add the missing trials of runs below a folder. Return the runs that could not be added, with reasons."""
     settled = store.complete_states()
     waiting = [path for path in run_folders(results) if state_of(path) not in settled]
     if store.fixed:

@@ -54,7 +54,6 @@ def without_passwords(text: str) -> str:
 
 
 def address_of(named: str | None, results: Path) -> Address:
-    """Return the address from the command line, else from the environment, else a file beside the runs."""
     text = named if named is not None else os.environ.get(VARIABLE) or None
     if text is None:
         return Address(file=results / _FILE)

@@ -24,7 +24,6 @@ _ADAPTER: TypeAdapter[tuple[Guideline, ...]] = TypeAdapter(Guidelines)
 
 
 def load_guidelines(path: Path) -> tuple[Guideline, ...]:
-    """Load all guidelines of a file, or one of them (`FILE#id`)."""
     file, hash_, name = str(path).rpartition("#")
     if not hash_ or path.exists():
         return _all_in(path)
@@ -68,8 +67,6 @@ def parse_lab(name: str, text: str) -> Lab:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A host and the disks that a matrix will use."""
-
     host: str
     disks: tuple[LabDisk, ...]
     reach: str = "local"
@@ -98,7 +95,6 @@ def matched(lab: Lab, needs: Needs, matrix: str) -> Match:
 
 
 def described(needs: DiskNeeds) -> str:
-    """Return a text like `4 disks of kind hdd, tagged sas, of 4TB or more`."""
     words = [f"{needs.count} disk{'s' if needs.count != 1 else ''}"]
     words += [f"of kind {needs.kind}"] if needs.kind else []
     words += [f"tagged {' and '.join(needs.tag)}"] if needs.tag else []

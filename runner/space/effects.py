@@ -38,7 +38,6 @@ def idle_tunables(matrix: Matrix, workloads: Iterable[tuple[Variant[Workload], b
 
 
 def _idle_for(name: str, values: int, works: list[tuple[Variant[Workload], bool]]) -> Iterator[Note]:
-    """Report the workloads that no variant of which reacts to a tunable."""
     reasons: dict[str, set[str]] = {}
     for work, in_files in works:
         reasons.setdefault(dict(work.coords)["workload"], set()).add(no_effect(name, work.value, in_files=in_files))
@@ -51,7 +50,6 @@ def _idle_for(name: str, values: int, works: list[tuple[Variant[Workload], bool]
 
 
 def no_effect(tunable: str, work: Workload, *, in_files: bool) -> str:
-    """Return why a tunable has no effect on a workload; empty if it may change something."""
     key = split(tunable)[1]
     buffered = not work.direct
     if key == "readahead":

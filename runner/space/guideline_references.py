@@ -66,7 +66,6 @@ def ever(key: str) -> bool:
 
 @cache
 def words() -> frozenset[str]:
-    """Collect the last parts of all axis names in the language."""
     models: list[type[Model]] = [*LAYERS.values(), Tune, Workload, Program, *SCOPES.values()]
     found = {"layout", "kernel", "faults", "workload"}.union(*IOSCHED.values())
     while models:
@@ -147,7 +146,6 @@ def _unknown_axis(key: str) -> str:
 
 
 def _wrong_in(guideline: Guideline, at: int, known: Known, space: Space) -> Iterator[tuple[Flaw, bool]]:
-    """Yield each flaw of a guideline, and whether it would be one in every matrix."""
     claim, found = guideline.claimed, False
     place: Path = ("guidelines", at, guideline.shape)
     for path, condition in conditions_of(claim):
@@ -167,7 +165,6 @@ def _wrong_in(guideline: Guideline, at: int, known: Known, space: Space) -> Iter
 
 
 def _empty(claim: Claim, place: Path, known: Known, space: Space) -> Iterator[Flaw]:
-    """Yield conditions that match no cell although each of their parts does."""
     where = known.rule(claim.where)
     for path, condition in conditions_of(claim):
         rule = intersect_rules(where, known.rule(condition))

@@ -30,8 +30,6 @@ _ANY_LAYER = "disk"
 
 @dataclass
 class Uses:
-    """The files that a matrix includes, collected while its node tree is built."""
-
     #: Read a file by its name; raise OSError or UnicodeDecodeError.
     text_of: Callable[[str], str]
     texts: dict[str, str] = field(default_factory=dict)
@@ -137,7 +135,6 @@ class Uses:
 
 
 def _misused(layer: Node, used: Node) -> str:
-    """Return why an entry with `use:` is wrong; empty if it is right."""
     if isinstance(used, SequenceNode):
         return "`use` takes one layout; for several write several names, one: [use: A.yaml#x], other: [use: A.yaml#y]"
     if not isinstance(used, ScalarNode):
@@ -163,7 +160,6 @@ def _value(node: Node | None, key: str) -> Node | None:
 
 
 def _text(node: Node | None, key: str) -> str:
-    """Return the scalar of a key as text; empty without a scalar."""
     value = _value(node, key)
     return str(value.value) if isinstance(value, ScalarNode) else ""
 
@@ -195,7 +191,6 @@ def read_with_uses(name: str, text: str, text_of: Callable[[str], str]) -> tuple
 
 
 def _with_layers(layouts: MappingNode, uses: Uses) -> None:
-    """Expand included layers; a layout that loses all of its layers gets a placeholder."""
     for _, stack in layouts.value:
         if isinstance(stack, SequenceNode):
             before = len(uses.wrong)
@@ -205,7 +200,6 @@ def _with_layers(layouts: MappingNode, uses: Uses) -> None:
 
 
 def _with_advice(root: Node | None, uses: Uses) -> frozenset[int]:
-    """Expand included guidelines; return the positions of those that came with a whole file."""
     guidelines = _value(root, "guidelines")
     if not isinstance(guidelines, SequenceNode):
         return frozenset()
@@ -218,7 +212,6 @@ M = TypeVar("M", bound=Model)
 
 
 def validated(data: Any, model: type[M]) -> tuple[M | None, list[Flaw]]:
-    """Return the model of a file, or everything malformed in it."""
     try:
         whole, flaws = model.model_validate(data), list[Flaw]()
     except ValidationError as error:

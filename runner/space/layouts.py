@@ -24,8 +24,6 @@ Layers = tuple[Layer, ...]
 
 @dataclass
 class Findings:
-    """Errors and notes, collected while a matrix is expanded."""
-
     flaws: list[Flaw] = field(default_factory=list)
     #: Flaws of some cells, by their coordinates. They do not count if rules exclude these cells.
     impossible: list[tuple[Coords, Flaw]] = field(default_factory=list)
@@ -86,7 +84,6 @@ class _Step:
 
 
 def _untrue(layer: Layer, step: _Step) -> Iterator[Problem]:
-    """Yield a problem for assume-clean above a layer that does not read as zeros: the array would not be clean."""
     if getattr(layer, "sync", "") == "assume-clean":
         for below in (variant.value for variant in step.layers):
             if not (below.keeps_zeros or below.is_absent):
@@ -94,8 +91,6 @@ def _untrue(layer: Layer, step: _Step) -> Iterator[Problem]:
 
 
 class _Declared:
-    """One layer of a layout as written, and its variants on a given stack."""
-
     def __init__(self, layout: str, position: int, entry: LayerEntry, axis: str) -> None:
         self.kind, declared = entry.layer
         self.model: Any = LAYERS[self.kind]
@@ -167,7 +162,6 @@ def _wrong_anywhere(layer: _Declared) -> Iterator[Flaw]:
 
 
 def _built_up(declared: list[_Declared], step: _Step, findings: Findings) -> Iterator[_Step]:
-    """Yield every way to put the declared layers on top of a stack."""
     if not declared:
         yield step
         return
@@ -184,7 +178,6 @@ def stack_variants(matrix: Matrix, findings: Findings) -> tuple[Variant[Layers],
 
 
 def levels(stack: Layers, disks: Below) -> Iterator[tuple[Layer, Below]]:
-    """Yield each layer with the devices below it, from the bottom up."""
     below = disks
     for layer in stack:
         yield layer, below

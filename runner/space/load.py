@@ -57,8 +57,6 @@ def _explain(source: Source, place: Place, message: str) -> str:
 
 @dataclass(frozen=True)
 class Declared:
-    """A valid matrix: its text with all places, and its space of cells."""
-
     source: Source
     space: Space
 
@@ -72,7 +70,6 @@ def load(path: Path, ask: Ask = lambda _: ()) -> Declared:
 
 
 def disk_model(name: str) -> AnyModel:
-    """Return the disk model with this name or in this file; raise BadMatrix with all errors."""
     text = f"name: model\ndisks: {{count: 1, size: 1GiB, model: {orjson.dumps(name).decode()}}}\n"
     text += "layouts: {one: [disk]}\nworkloads: {any: {rw: read}}\n"
     (several,) = parse("model", text).space.matrix.disks
@@ -112,7 +109,6 @@ def _near(path: Path) -> list[str]:
 
 
 def _shown(path: Path) -> str:
-    """Return a path as short as it can be typed here."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
@@ -123,7 +119,6 @@ def parse(
     text_of: Callable[[str], str] = lambda file: Path(file).read_text(encoding="utf-8"),
     ask: Ask = lambda _: (),
 ) -> Declared:
-    """Parse, check and expand a text; raise BadMatrix with all errors. `text_of` reads the included files."""
     source, misused = readable(name, text, partial(read_with_uses, text_of=text_of))
     if source.data is None:
         nothing = Place(name, 1, 1), "the file is empty; `matrix init` writes a matrix as a start"

@@ -17,12 +17,10 @@ class Note:
     simulated: bool = False
 
     def text_for(self, wanted: Collection[str]) -> str:
-        """Return the text for these layouts; empty if it is about other layouts only."""
         named = [layout for layout in self.layouts if layout in wanted]
         return f"{self.text}{few(named)}{self.rest}" if named or not self.layouts else ""
 
 
 def few(labels: Iterable[str], most: int = 5) -> str:
-    """List the first names, and count the rest."""
     unique = list(dict.fromkeys(labels))
     return ", ".join(unique[:most]) + (f" and {len(unique) - most:,} more" if len(unique) > most else "")

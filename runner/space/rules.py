@@ -58,7 +58,6 @@ class NoSuchValue(BadRule):
 
 
 def axis_named(key: str, known: Iterable[str]) -> str:
-    """Return the full name of an axis (`workload.bs` for `bs`)."""
     names = list(known)
     if key in names:
         return key
@@ -80,7 +79,6 @@ def _did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def spellings(value: Scalar) -> set[str]:
-    """Return all canonical texts that a written value may stand for."""
     if isinstance(value, bool):
         return {str(value).lower(), *({"none"} if value is False else ())}
     texts = {str(value)}
@@ -101,7 +99,6 @@ def spellings(value: Scalar) -> set[str]:
 
 
 def rule_of(condition: Condition, values: Mapping[str, set[str]]) -> Rule:
-    """Resolve a condition to full axis names and known values; raise BadRule."""
     for error in amiss(condition, values):
         raise error
     named = {axis_named(key, values): wanted for key, wanted in condition.items()}
@@ -111,7 +108,6 @@ def rule_of(condition: Condition, values: Mapping[str, set[str]]) -> Rule:
 def amiss(
     condition: Condition, values: Mapping[str, set[str]], told: Mapping[str, set[str]] | None = None
 ) -> Iterator[BadRule]:
-    """Yield each unknown axis or value of a condition. `told`: the values to suggest, if not all of `values`."""
     keys: dict[str, str] = {}
     for key, wanted in condition.items():
         try:
@@ -164,7 +160,6 @@ def parse_only(text: str, values: Mapping[str, set[str]]) -> Condition:
 
 
 def _axis_of(names: tuple[str, ...], values: Mapping[str, set[str]], text: str) -> str:
-    """Return the axis that has these values. Layouts, workloads, faults and kernels come first."""
     fitting = [axis for axis, known in values.items() if all(spellings(name) & known for name in names)]
     fitting = [axis for axis in fitting if axis in _BY_NAME] or fitting
     if len(fitting) == 1:

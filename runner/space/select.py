@@ -36,8 +36,6 @@ def values_of(space: Space) -> dict[str, set[str]]:
 
 @dataclass(frozen=True)
 class Ruled:
-    """The rules of a matrix, applied to cells of which only some coordinates are known."""
-
     exclude: tuple[Rule, ...]
     only: tuple[Rule, ...]
 
@@ -244,7 +242,6 @@ def sharded(selection: Selection, shard: Shard) -> Sharded:
 
 
 def _dealt(selection: Selection, shards: int) -> list[list[str]]:
-    """Deal the stacks to shards, the largest first, each to the shard with the fewest cells."""
     counts = ((sum(1 for _ in selection.cells_of(stack)), stack.key) for stack in selection.space.stacks)
     dealt: list[list[str]] = [[] for _ in range(shards)]
     loads = [(0, number) for number in range(shards)]

@@ -101,8 +101,6 @@ class Cell:
 
 @dataclass(frozen=True)
 class Space:
-    """All cells of a matrix, lazily."""
-
     matrix: Matrix
     stacks: tuple[Stack, ...]
     remarks: tuple[Note, ...]
@@ -116,7 +114,6 @@ class Space:
         return self.notes_on(self.matrix.layouts)
 
     def notes_on(self, layouts: Collection[str], *, simulated: bool = True) -> tuple[str, ...]:
-        """Return the notes on these layouts; `simulated`: the machine makes the disks as they are declared."""
         remarks = (remark.text_for(layouts) for remark in self.remarks if simulated or not remark.simulated)
         return tuple(filter(None, remarks))
 
@@ -184,7 +181,6 @@ def _same_faults(variants: Iterable[Variant[tuple[Fault, ...]]]) -> Iterator[str
 
 
 def _same(axis: str, variants: Iterable[Variant[Any]]) -> Iterator[str]:
-    """Report names that resolve to the same variant: it is measured once, under the first name."""
     pairs: Counter[tuple[str, str]] = Counter()
     for one in variants:
         first, *others = dict.fromkeys(dict(coords)[axis] for coords in one.spellings)
@@ -232,8 +228,6 @@ def _stack(
 
 
 class _Tunes:
-    """The tunables that apply to each stack, computed once per set of tunables."""
-
     def __init__(self, matrix: Matrix, stacks: tuple[Variant[Layers], ...], findings: Findings) -> None:
         self.axes = written(matrix.tune)
         self.disks = matrix.every_disk()
@@ -261,7 +255,6 @@ class _Tunes:
             findings.notes.append(Note(f"{name} is not an axis for ", where, f": {without[0][1]}"))
 
     def _check_clashes(self, stacks: tuple[Variant[Layers], ...], findings: Findings) -> None:
-        """Report tunables that set the same file, each pair once with its layouts."""
         found: dict[tuple[str, str], list[str]] = {}
         for stack in stacks:
             for pair in clashes(self._meant(stack), stack.value):

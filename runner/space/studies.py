@@ -34,7 +34,6 @@ class Study:
 
 
 def study_beside(matrix: Path, space: Space) -> Study | None:
-    """Load the published figures beside the matrix of a study; None for any other matrix."""
     path = matrix.with_name(PUBLISHED)
     if matrix.name != MATRIX or not path.is_file():
         return None

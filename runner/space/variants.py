@@ -20,8 +20,6 @@ Coords = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Variant(Generic[T]):
-    """One resolved choice: its value, its coordinates, and its part of the name and the id of a cell."""
-
     value: T
     coords: Coords
     label: str
@@ -43,7 +41,6 @@ class Choice:
 
 
 def choices(axes: Mapping[str, tuple[Any, ...]]) -> Iterator[Choice]:
-    """Yield every combination; the last axis varies fastest."""
     numbered = [
         [(name, place if len(values) > 1 else None, value) for place, value in enumerate(values)]
         for name, values in axes.items()
@@ -53,7 +50,6 @@ def choices(axes: Mapping[str, tuple[Any, ...]]) -> Iterator[Choice]:
 
 
 def texts(value: Model, fields: Iterable[str]) -> dict[str, str]:
-    """Return the declared fields in the canonical spelling that names, columns and filters use."""
     dumped = value.model_dump(mode="json")
     found = {}
     for name in fields:

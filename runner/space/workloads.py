@@ -90,7 +90,6 @@ class Workloads:
             yield Variant(sized, coords, label, digest(sized.model_dump(mode="json", exclude_defaults=True)))
 
     def _report(self, name: str) -> None:
-        """Report keys without effect: an error if everywhere, a note if somewhere."""
         axes = written(self._matrix.workloads[name])
         declared = [one for one in _written_workloads(axes) if not one.amiss]
         reasons = [one.meant(in_files=False)[1] for one in declared]
@@ -104,7 +103,6 @@ class Workloads:
                 self._report_foreign(name, _always(axes, [_foreign(kind)(values) for values, _ in seen]), stacks)
 
     def _report_lacking(self, name: str, declared: list[_WrittenWorkload]) -> None:
-        """Report phases of programs that need files, where there are only devices."""
         for phase, why in {one.phase: one.not_on_devices for one in declared}.items():
             if True not in self._by_kind:
                 path = ("workloads", name, "phase" if "phase" in written(self._matrix.workloads[name]) else "preset")
@@ -127,8 +125,6 @@ def _foreign(kind: bool) -> Callable[[Mapping[str, Any]], dict[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class _WrittenWorkload:
-    """One choice of a workload as written, and the preset that fills in the rest."""
-
     choice: Choice
     #: Axes with several values.
     several: tuple[str, ...]
@@ -143,7 +139,6 @@ class _WrittenWorkload:
 
     @property
     def shown(self) -> frozenset[str]:
-        """The fields that are axes: the written ones, and for a preset also rw, bs and size."""
         return frozenset({*self.choice.values, *(("rw", "bs", "size") if self.preset else ())})
 
     @property

@@ -18,10 +18,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 K = TypeVar("K", bound="Hashable")
-#: A position on each of some axes; None agrees with every position.
-Key = tuple[str | None, ...]
-#: The most rows of one combination that a table can have.
-MOST = 1000
+Key = tuple[str | None, ...]  # a position on each of some axes; None agrees with every position
+MOST = 1000  # the most rows of one combination that a table can have
 
 
 def grouped(keyed: Iterable[tuple[K, T]]) -> dict[K, list[T]]:
@@ -89,8 +87,7 @@ Axes: TypeAlias = "Mapping[str, str]"
 
 #: A setting, with its name in each kind of layer.
 ALIASES = {"stripe_unit": ("md.chunk", "lvm.stripe_size"), "width": ("md.devices", "lvm.stripes")}
-#: The declared value of a tunable that keeps the setting of the kernel.
-DEFAULT = "default"
+DEFAULT = "default"  # the declared value of a tunable that keeps the setting of the kernel
 
 
 def aliases_of(axes: Axes) -> dict[str, str]:
@@ -209,8 +206,7 @@ def _part_key(part: str) -> tuple[Place, ...]:
     return (*words, *((value_key(value),) if equals else ()))
 
 
-#: Axes whose values need no name before them.
-_PLAIN = frozenset({"run", "matrix", "layout", "workload"})
+_PLAIN = frozenset({"run", "matrix", "layout", "workload"})  # axes whose values need no name before them
 
 
 @dataclass(frozen=True, slots=True)

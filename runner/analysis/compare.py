@@ -8,9 +8,7 @@ from math import exp, log, sqrt
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from runner.analysis.axes import (
-    grouped,
-)
+from runner.analysis.axes import grouped
 from runner.analysis.pairs import Side, pairs_of
 from runner.analysis.samples import is_percentile, mean_over_runs, more_is_faster, rates_of
 from runner.analysis.tables import warnings
@@ -73,8 +71,7 @@ class Comparison:
     lines: Sequence[Line]
     missing: Sequence[Missing]
     notes: tuple[str, ...]
-    #: Cells with figures in A and broken trials in B.
-    broken: Sequence[str] = ()
+    broken: Sequence[str] = ()  # cells with figures in A and broken trials in B
 
     @property
     def slower(self) -> int:
@@ -319,8 +316,7 @@ def _environment(side: Side) -> dict[str, set[str]]:
     return found
 
 
-#: The share of figures within the noise floor.
-_SHARE = 0.95
+_SHARE = 0.95  # the share of figures within the noise floor
 
 
 def describe_noise_floor(done: Comparison) -> str:

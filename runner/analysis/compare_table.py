@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from runner.analysis.compare import Comparison, Line
     from runner.reports.table import Value
 
-#: The largest difference between the ratio of geometric means and that of shown means without a note.
-_APART = 0.02
+_APART = 0.02  # the largest difference between the ratio of geometric means and that of shown means without a note
 
 
 def data_table(done: Comparison) -> Grid:

@@ -46,12 +46,9 @@ class Group:
     failure: str
     version: str
     started: datetime
-    #: Figures that our own runs have and these lack.
-    lacks: tuple[str, ...]
-    #: Files or devices, if they are named.
-    where: str = ""
-    #: The steady state that was requested and not reached.
-    unsettled: str = ""
+    lacks: tuple[str, ...]  # figures that our own runs have and these lack
+    where: str = ""  # files or devices, if they are named
+    unsettled: str = ""  # the steady state that was requested and not reached
 
 
 def parse_groups(text: str, file: str) -> list[Group]:

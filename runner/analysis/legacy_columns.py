@@ -36,11 +36,9 @@ _CPU = ("cpu_usr", "cpu_sys")
 @dataclass(frozen=True, slots=True)
 class LegacyFormat:
     presets: tuple[str, ...]
-    #: Its phase names for workloads without a preset, by `rw`.
-    phases: Mapping[str, str]
+    phases: Mapping[str, str]  # its phase names for workloads without a preset, by `rw`
     metrics: tuple[str, ...]
-    #: The program's own output for people, or numbers for programs.
-    tabulate: Callable[[Sequence[Samples], bool], Grid]
+    tabulate: Callable[[Sequence[Samples], bool], Grid]  # the program's own output for people, or numbers for programs
 
 
 def legacy_table(name: str, found: Sequence[Samples], *, people: bool) -> Grid:

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from runner.guidelines.verdicts import Judgement
     from runner.results.store import RunRow
 
-#: Limits of GitHub: a page has 1 MiB, and a step 10 annotations of a kind.
-_ROWS, _ANNOTATIONS = 50, 10
+_ROWS, _ANNOTATIONS = 50, 10  # limits of GitHub: a page has 1 MiB, and a step 10 annotations of a kind
 
 
 @dataclass(frozen=True)
@@ -41,9 +40,8 @@ class Night:
     recorded: Mapping[str, int]
     judgements: Sequence[Judgement]
     comparison: Comparison | None
-    #: Why there is no comparison, and why guidelines are not judged.
-    alone: str = ""
-    unjudged: str = ""
+    alone: str = ""  # why there is no comparison
+    unjudged: str = ""  # why guidelines are not judged
     commands: Mapping[str, Sequence[str]] | None = None
 
     @property

@@ -47,10 +47,8 @@ if TYPE_CHECKING:
     Several: TypeAlias = Sequence[Samples]
 
 
-#: The possible kinds of sides, besides an axis.
-KINDS = ("run", "kernel", "host", "revision")
-#: Kinds whose cells match by id only.
-BY_ID = frozenset({"run", "host", "revision"})
+KINDS = ("run", "kernel", "host", "revision")  # the possible kinds of sides, besides an axis
+BY_ID = frozenset({"run", "host", "revision"})  # kinds whose cells match by id only
 _KERNEL_AXIS = "kernel"
 
 _T = TypeVar("_T")
@@ -120,8 +118,7 @@ def parts(name: str, found: Sequence[Samples], first: Callable[[int], bool] = is
 
 #: Cells are equal by their ids, for any rest of the matrix and any order.
 _IRRELEVANT = frozenset({"seed", "digest.matrix"})
-#: The most earlier runs to use. More add little precision, and their level is older.
-_MOST = 20
+_MOST = 20  # the most earlier runs to use. More add little precision, and their level is older.
 
 
 def earlier_groups(a: Side, b: Side, runs: Sequence[RunRow]) -> list[list[RunRow]]:
@@ -144,8 +141,7 @@ def _conditions(run: RunRow) -> Hashable:
     return run.matrix, run.machine, run.synthetic, run.host, facts
 
 
-#: Differences of runs that can change cells of the same name.
-_CELL_FACTS = ("seed", "disk", "digest.matrix")
+_CELL_FACTS = ("seed", "disk", "digest.matrix")  # differences of runs that can change cells of the same name
 
 
 def explain_same_names(
@@ -190,8 +186,7 @@ class Pairs:
     found: Sequence[Pair]
     alone: tuple[Sequence[Several], Sequence[Several]]
     notes: tuple[str, ...] = ()
-    #: Without pairs: the axes on which no two cells agree, and what to do.
-    why: tuple[str, str] = ("", "")
+    why: tuple[str, str] = ("", "")  # without pairs: the axes on which no two cells agree, and what to do
 
 
 def pairs_of(kind: str, a: Side, b: Side, facts_apart: Iterable[tuple[str, str, str]] = ()) -> Pairs:

@@ -75,13 +75,11 @@ def plain_pivot(found: Sequence[Samples], axis: str, metric: str | None) -> Grid
 @dataclass(frozen=True, slots=True)
 class Table:
     axis: str
-    #: The number of selected cells; `among` has those with the axis.
-    asked: int
+    asked: int  # the number of selected cells; `among` has those with the axis
     among: Sequence[Samples]
     cells: Sequence[Axes]
     naming: Naming
-    #: Axes that each value of the axis determines.
-    along: Mapping[str, Mapping[str, str]]
+    along: Mapping[str, Mapping[str, str]]  # axes that each value of the axis determines
     values: Sequence[str]
     lines: Sequence[tuple[tuple[str, ...], Slots]]
 

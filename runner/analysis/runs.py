@@ -26,11 +26,9 @@ if TYPE_CHECKING:
 class ListedRun:
     run: RunRow
     state: State
-    #: None: the journal is unreadable.
-    progress: Progress | None
+    progress: Progress | None  # None: the journal is unreadable
     verdicts: Mapping[str, int]
-    #: Empty: only the store knows the run.
-    folder: str
+    folder: str  # empty: only the store knows the run
 
 
 def select_by_name(runs: Sequence[RunRow], names: Sequence[str]) -> list[RunRow]:

@@ -33,8 +33,7 @@ METRICS: dict[str, str] = {
     **{f"{TOTAL}_{name}": OF_DIRECTION[name] for name in RATES},
     **dict.fromkeys(BESIDE.values(), "share"),
 }
-#: Rates: more is better.
-_RATES = ("_bw", "_iops")
+_RATES = ("_bw", "_iops")  # rates: more is better
 #: Figures with a better direction. Amounts, durations and counters have none.
 COMPARED = tuple(name for name in METRICS if name.endswith(_RATES) or "_lat_" in name or name.startswith("cpu"))
 
@@ -73,8 +72,7 @@ _HEAD = ("run", "cell", "round", "outcome", "reason", "kernel", "host_limited", 
 _RUN, _CELL, _ROUND, _OUTCOME, _REASON, _KERNEL, _HOST_LIMITED, _UNSETTLED, _READ, _WRITE = range(len(_HEAD))
 Row = tuple[Any, ...]
 _MEASURED = Outcome.MEASURED.value
-#: One object for all cells of a run.
-_rule = lru_cache(Rule)
+_rule = lru_cache(Rule)  # one object for all cells of a run
 
 
 class Sample(NamedTuple):
@@ -96,8 +94,7 @@ class Samples:
     rows: Sequence[Row]
     #: Histograms by direction and round; only read for percentiles.
     latencies: Mapping[tuple[str, int], bytes] = field(default_factory=dict)
-    #: All trials, if these are a selection by outcome. The stopping rule counts all.
-    among: Samples | None = None
+    among: Samples | None = None  # all trials, if these are a selection by outcome. The stopping rule counts all.
     #: Cache of figures by metric, because some are used often.
     _rounds: dict[str, Mapping[int, float]] = field(default_factory=dict, init=False, repr=False, compare=False)
 

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from runner.statistics.stopping import Estimate
 
 _BARS = "▁▂▃▄▅▆▇█"
-#: The longest line of bars. Later runs take precedence.
-_WIDTH = 60
+_WIDTH = 60  # the longest line of bars. Later runs take precedence.
 
 
 @dataclass(frozen=True, slots=True)

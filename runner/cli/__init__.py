@@ -41,8 +41,7 @@ _COMMANDS = {
     "help": "Show the page on a topic.",
     "completion": "Print the completion script of a shell.",
 }
-#: Modules whose command name is a Python keyword.
-_MODULES = {"import": "import_fio"}
+_MODULES = {"import": "import_fio"}  # modules whose command name is a Python keyword
 
 
 class _LazyGroup(click.Group):

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 _COMMENT = re.compile(r"(?<=\S)\s{2,}(?=\S)")
 _BELOW = 6
-#: Up to this width of the terminal, option names get at most this many columns.
-_NARROW, _NAMES = 70, 18
+_NARROW, _NAMES = 70, 18  # up to this width of the terminal, option names get at most this many columns
 
 
 class Formatter(click.HelpFormatter):
@@ -81,8 +80,7 @@ _OTHER_NAMES: dict[str, tuple[tuple[str, str], ...]] = {
     "--json": (("--format", "--format json"),),
     "--time": (("--budget",) * 2,),
 }
-#: Options of other programs that need no option here.
-_DEFAULT_BEHAVIOUR = {"--resume", "--continue"}
+_DEFAULT_BEHAVIOUR = {"--resume", "--continue"}  # options of other programs that need no option here
 
 
 def suggest_option(option: str, known: Collection[str]) -> str:

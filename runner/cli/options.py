@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from runner.space.select import Shard
 
 
-#: The values of an option or an argument that may be repeated.
-Words = tuple[str, ...]
+Words = tuple[str, ...]  # the values of an option or an argument that may be repeated
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -55,8 +54,7 @@ class MatrixPath(click.Path):
         return path / STUDY if path.is_dir() else path
 
 
-#: The name of the matrix in the folder of a study.
-STUDY = "matrix.yaml"
+STUDY = "matrix.yaml"  # the name of the matrix in the folder of a study
 matrix_file = click.argument("matrix", type=MatrixPath(path_type=Path))
 only = click.option(
     "--only",

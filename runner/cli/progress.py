@@ -29,11 +29,9 @@ if TYPE_CHECKING:
     from runner.session.finish import Ending
 
 
-#: The terminal widths from which the bar, and the figures of the last trial, have room.
-_FOR_BAR, _FOR_FIGURES = 80, 140
+_FOR_BAR, _FOR_FIGURES = 80, 140  # the terminal widths from which the bar, and the figures of the last trial, have room
 _BAR = 16
-#: The spinner and the space after it.
-_SPINNER = 2
+_SPINNER = 2  # the spinner and the space after it
 _THEME = Theme({"progress.spinner": GOOD})
 
 
@@ -233,9 +231,8 @@ class LiveView(View):
         self._started, self._before = time.monotonic(), done
         self._trials: TaskID = self._bar.add_task("trials", total=planned, completed=done, left="", last="")
         self._long: TaskID | None = None
-        #: The line and the activity of every stack under measurement.
-        self._rigs: dict[str, TaskID] = {}
-        self._activities: dict[str, str] = {}
+        self._rigs: dict[str, TaskID] = {}  # the line of every stack under measurement
+        self._activities: dict[str, str] = {}  # the activity of every stack under measurement
 
     def __enter__(self) -> Self:
         self._bar.start()

@@ -73,12 +73,9 @@ def abandon_stdout() -> None:
 
 #: The label of a list line, `kvm       not there`: continuation lines align with the text after it.
 _LABEL = re.compile(r"\s*\S+\s{2,}")
-#: Terminals that cannot move their cursor.
-_DUMB = {"", "dumb", "unknown"}
-#: The width of tables in a pipe or a file, which need no folding.
-_WIDE = 400
-#: The width of reflowed sentences in a pipe or a file.
-WIDTH = 100
+_DUMB = {"", "dumb", "unknown"}  # terminals that cannot move their cursor
+_WIDE = 400  # the width of tables in a pipe or a file, which need no folding
+WIDTH = 100  # the width of reflowed sentences in a pipe or a file
 
 
 def echo(text: str, *, err: bool = False, stream: TextIO | None = None) -> None:

@@ -35,8 +35,7 @@ class Source:
 @dataclass(frozen=True)
 class Output:
     form: str
-    #: The file to write; None for standard output.
-    to: Path | None = None
+    to: Path | None = None  # the file to write; None for standard output
 
     @property
     def is_table(self) -> bool:

@@ -28,10 +28,8 @@ def conditions(value: Any) -> Any:
     return tuple(map(condition, value)) if isinstance(value, list) else value
 
 
-#: Selects cells by their coordinates.
-Where = Annotated[Condition, BeforeValidator(condition)]
-#: The same, but it cannot be empty.
-SomeCells = Annotated[Where, Field(min_length=1)]
+Where = Annotated[Condition, BeforeValidator(condition)]  # selects cells by their coordinates
+SomeCells = Annotated[Where, Field(min_length=1)]  # the same, but it cannot be empty
 
 
 M = TypeVar("M", bound=Model)

@@ -5,22 +5,14 @@ from __future__ import annotations
 import math
 from typing import Annotated, Literal, Self
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    PlainSerializer,
-    WithJsonSchema,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
 
 from runner.base.model import ChangeSchema, Extent, Model, Percent, Size, Time
 from runner.base.quantities import format_rate, parse_rate, resolve_share
 from runner.simdisks.disk import Bus, Disk, Fault, Physics
 
-#: The disk server keeps a list of bad regions.
-LARGEST_SPOT = 2**30
-#: Slots for faults in the disk server of a rig.
-MOST_FAULTS = 64
+LARGEST_SPOT = 2**30  # the disk server keeps a list of bad regions
+MOST_FAULTS = 64  # slots for faults in the disk server of a rig
 
 
 class _Fault(Model):
@@ -77,8 +69,7 @@ FAULTS: dict[str, type[_Fault]] = {"dies": Dies, "slow": Slow, "stalls": Stalls,
 AnyFault = Annotated[Dies | Slow | Stalls | Medium, Field(discriminator="kind")]
 
 
-#: The name of the only set.
-UNNAMED = ""
+UNNAMED = ""  # the name of the only set
 _Name = Annotated[str, Field(pattern=r"^([A-Za-z][A-Za-z0-9_.+-]*)?$", max_length=80)]
 _Faults = Annotated[tuple[AnyFault, ...], Field(max_length=MOST_FAULTS)]
 
@@ -102,8 +93,7 @@ FaultSets = Annotated[
 
 
 KIB, MIB = 1024, 1024 * 1024
-#: Seeds repeat after this number: with larger ones a float could not hold the difference in phase.
-PHASES = 2**36
+PHASES = 2**36  # seeds repeat after this number: with larger ones a float could not hold the difference in phase
 
 
 def _throughput(value: object) -> int:

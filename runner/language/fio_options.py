@@ -77,8 +77,7 @@ def refused(option: str, value: object) -> str | None:
     return f"`{option}` is not allowed in the fio: map: {why}" if why else None
 
 
-#: The default for all jobs together; half of the file system if that is less.
-DEFAULT_SIZE = 2**30
+DEFAULT_SIZE = 2**30  # the default for all jobs together; half of the file system if that is less
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +101,7 @@ class FileSet:
         return f"{self.jobs}x{self.count}x{self.each}"
 
 
-#: fio's own options for this.
-_OPTIONS = ("steadystate", "ss", "steadystate_duration", "ss_dur")
+_OPTIONS = ("steadystate", "ss", "steadystate_duration", "ss_dur")  # fio's own options for this
 
 
 class Steady(Model):

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from runner.language.workload import Workload
     from runner.language.yaml_source import Path
 
-#: Kernel names and their Debian suites.
-SUITES = {"debian-12": "bookworm", "debian-13": "trixie"}
+SUITES = {"debian-12": "bookworm", "debian-13": "trixie"}  # kernel names and their Debian suites
 
 
 def is_path(kernel: str) -> bool:
@@ -41,8 +40,7 @@ def kernel_error(kernel: str) -> str:
     return f"no such kernel; {meant} The path of a bzImage has a slash, like ./{kernel}"
 
 
-#: Shorter trials are not sampled by `auto`: too few samples for their cost.
-WORTH_IT = 10.0
+WORTH_IT = 10.0  # shorter trials are not sampled by `auto`: too few samples for their cost
 AUTO, OFF = "auto", "off"
 
 
@@ -102,8 +100,7 @@ class MachineWish(Model):
 
 
 MOST_DISKS = 26
-#: The default of `max` with `until`.
-PATIENCE = 20
+PATIENCE = 20  # the default of `max` with `until`
 
 
 def _with_room(repeat: dict[Any, Any]) -> dict[Any, Any]:

@@ -15,19 +15,14 @@ OF_DIRECTION: dict[str, str] = {
     **{f"lat_{name}": "ns" for name in _LATENCIES},
 }
 SIDES = ("read", "write")
-#: Requests of this size or more are shown as bandwidth, smaller ones as requests per second.
-LARGE = 64 * 1024
+LARGE = 64 * 1024  # requests of this size or more are shown as bandwidth, smaller ones as requests per second
 _SECTOR = 512
-#: Both directions together: the headline of mixed work.
-TOTAL = "total"
-#: More is better for these, less for latencies.
-RATES = ("bw", "iops")
+TOTAL = "total"  # both directions together: the headline of mixed work
+RATES = ("bw", "iops")  # more is better for these, less for latencies
 #: Shares from the monitors, and the notes of a trial that hold them.
 BESIDE: dict[str, str] = {"cpu.iowait": "iowait", "disks.evenness": "evenness", "disks.strain": "host_limited_share"}
-#: Less is better for these.
-LOST = ("cpu.iowait", "disks.strain")
-#: Decimals of these notes.
-DECIMALS: dict[str, int] = {"iowait": 4, "evenness": 3, "host_limited_share": 4}
+LOST = ("cpu.iowait", "disks.strain")  # less is better for these
+DECIMALS: dict[str, int] = {"iowait": 4, "evenness": 3, "host_limited_share": 4}  # decimals of these notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,5 +78,4 @@ def headline(rates: Mapping[str, float]) -> str | None:
     return f"{sides[0]}_{'bw' if is_large(bw, iops) else 'iops'}"
 
 
-#: Metrics by name: `read.bw`; `total.bw` is the sum of both directions.
-KNOWN: dict[str, Metric] = _known()
+KNOWN: dict[str, Metric] = _known()  # metrics by name: `read.bw`; `total.bw` is the sum of both directions

@@ -19,12 +19,10 @@ from runner.language.axes import axes_of, axis_type
 from runner.language.workload import Workload
 from runner.layers import Problem
 
-#: Values by field name, as `written` returns them.
-Values = dict[str, Any]
+Values = dict[str, Any]  # values by field name, as `written` returns them
 MIB = 1 << 20
 _LIKE_A_PROGRAM: Values = {"ioengine": "psync", "direct": False, "fio.fadvise_hint": 0}
-#: The time to write out the page cache at the end counts.
-_FLUSHED: Values = {"fio.end_fsync": 1}
+_FLUSHED: Values = {"fio.end_fsync": 1}  # the time to write out the page cache at the end counts
 _ONE_AT_A_TIME = ("psync", "sync")
 
 
@@ -32,14 +30,11 @@ _ONE_AT_A_TIME = ("psync", "sync")
 class Phase:
     #: The values that define the step, the default first. Other values would make it another program.
     only: Mapping[str, tuple[Any, ...]]
-    #: Defaults.
-    usual: Values
-    #: More defaults on a device.
-    on_devices: Values = field(default_factory=dict)
+    usual: Values  # defaults
+    on_devices: Values = field(default_factory=dict)  # more defaults on a device
     #: Number of requests of all jobs together, if it ends neither by size nor by time; 0: one pass over the region.
     requests: int = 0
-    #: Why it cannot run on a device; empty if it can.
-    not_on_devices: str = ""
+    not_on_devices: str = ""  # why it cannot run on a device; empty if it can
     #: Fields without effect in this step although they have one in the same work without the preset, and why.
     idle: Mapping[str, str] = field(default_factory=dict)
 
@@ -53,8 +48,7 @@ class Preset:
     meant: tuple[str, ...]
 
 
-#: `new` never applies: the files exist.
-_AGAIN = {"new": "phase=rewrite uses existing files"}
+_AGAIN = {"new": "phase=rewrite uses existing files"}  # `new` never applies: the files exist
 
 
 def _dd(rw: str, more: Values, *, on_devices: Values) -> Preset:
@@ -82,8 +76,7 @@ _REWRITTEN = Phase(
     idle=_AGAIN,
 )
 _SEEKS, _SEEKERS = 8192, 5
-#: bonnie++ writes every tenth block back: one in eleven requests.
-_READ_SHARE = 91
+_READ_SHARE = 91  # bonnie++ writes every tenth block back: one in eleven requests
 
 
 #: Several processes read random blocks of one file.

@@ -11,8 +11,7 @@ from runner.language.axes import Condition, SomeCells, Where
 from runner.language.guidelines import MetricName, listed, repeated
 from runner.language.metrics import KNOWN, Metric
 
-#: Units of time: less is better.
-TIMES = frozenset({"s", "ms", "min", "h"})
+TIMES = frozenset({"s", "ms", "min", "h"})  # units of time: less is better
 
 
 class Row(Model):

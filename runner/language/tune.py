@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from runner.simdisks.disk import Disk
 
 OF_PARITY = frozenset({"stripe_cache_size", "group_thread_cnt", "preread_bypass_threshold"})
-#: Buses whose disks have an adjustable queue depth.
-QUEUED = frozenset({"sata", "scsi"})
+QUEUED = frozenset({"sata", "scsi"})  # buses whose disks have an adjustable queue depth
 OF_REDUNDANT = frozenset({"sync_speed_min", "sync_speed_max"})
 #: Kinds of layers with special tunables.
 _SPECIAL: dict[str, type[Model]] = {"disk": DiskTunables, "md": MdTunables, "partition": ReadaheadOnly}

@@ -57,10 +57,8 @@ def _engine(value: object) -> object:
     return value
 
 
-#: Number of places of a profile over positions, evenly spaced.
-POINTS = 100
-#: A profile logs every request, in fio's memory.
-MOST_LOGGED = 1_000_000
+POINTS = 100  # number of places of a profile over positions, evenly spaced
+MOST_LOGGED = 1_000_000  # a profile logs every request, in fio's memory
 #: Seconds over which a profile over time averages, and the value for work of less than ten times as long.
 COURSE, SHORT_COURSE = 1.0, 0.1
 

@@ -19,8 +19,7 @@ class _Mistake(NamedTuple):
 
     problem: str
     meant: str
-    #: Show the beginning of the construct, not its end.
-    where_begun: bool = False
+    where_begun: bool = False  # show the beginning of the construct, not its end
 
 
 _MISTAKES = (
@@ -97,15 +96,13 @@ Path = tuple[str | int, ...]
 #: More than any matrix needs. Without limits, a few lines of nested aliases would expand to gigabytes.
 MAX_BYTES = 1 << 20
 MAX_NODES = 200_000
-#: Python refuses to print integers of more than a few thousand digits.
-LONGEST_NUMBER = 1000
+LONGEST_NUMBER = 1000  # Python refuses to print integers of more than a few thousand digits
 
 
 class Flaw(NamedTuple):
     path: Path
     message: str
-    #: The key itself is wrong, not its value.
-    of_key: bool = False
+    of_key: bool = False  # the key itself is wrong, not its value
 
 
 class Place(NamedTuple):
@@ -135,8 +132,7 @@ class Source:
     text: str
     data: Any
     root: Node | None = field(repr=False)
-    #: The texts of included files, by name.
-    used: Mapping[str, str] = field(default_factory=dict, repr=False)
+    used: Mapping[str, str] = field(default_factory=dict, repr=False)  # the texts of included files, by name
     #: Positions of guidelines that came with a whole file: some of them may not apply to this matrix.
     loose: frozenset[int] = frozenset()
 

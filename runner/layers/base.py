@@ -27,17 +27,14 @@ class Layer(Model):
     """One layer of a layout: it uses the devices below it and offers devices to the layer above."""
 
     kind: ClassVar[str]
-    #: What a message calls the devices on top of it.
-    noun: ClassVar[str]
-    #: If the devices below read as zeros, the devices on top do, too.
-    keeps_zeros: ClassVar[bool] = True
+    noun: ClassVar[str]  # what a message calls the devices on top of it
+    keeps_zeros: ClassVar[bool] = True  # if the devices below read as zeros, the devices on top do, too
     #: It makes block devices, so `tune` maps settings to its name. False if it passes devices on or makes files.
     tunable: ClassVar[bool] = True
     #: Its devices are mappings. The kernel does not look for partitions on them, so partitions of them are mappings,
     #: too.
     maps: ClassVar[bool] = False
-    #: It only selects some of the devices below.
-    selects: ClassVar[bool] = False
+    selects: ClassVar[bool] = False  # it only selects some of the devices below
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -143,24 +140,17 @@ class Expectation:
     setting: str
     file: str
     wanted: str | None
-    #: The user set it, so report it even if the file is missing.
-    asked: bool = False
+    asked: bool = False  # the user set it, so report it even if the file is missing
 
 
 @dataclass(frozen=True, slots=True)
 class BuildContext:
-    #: Paths of the devices below, in order.
-    devices: tuple[str, ...]
-    #: Shapes of the same devices.
-    below: Below
-    #: The number of layers below. It is part of every name that the layer gives.
-    depth: int
-    #: The disks read as zeros, so md and LVM may skip a first resync.
-    zeroed: bool
-    #: A name of all disks together. Folders on the host carry it.
-    bay: str
-    #: The prefix of all names that the layer gives.
-    prefix: str
+    devices: tuple[str, ...]  # paths of the devices below, in order
+    below: Below  # shapes of the same devices
+    depth: int  # the number of layers below. It is part of every name that the layer gives.
+    zeroed: bool  # the disks read as zeros, so md and LVM may skip a first resync
+    bay: str  # a name of all disks together. Folders on the host carry it.
+    prefix: str  # the prefix of all names that the layer gives
 
     def parts(self, groups: int) -> list[BuildContext]:
         each = len(self.devices) // groups
@@ -179,20 +169,15 @@ class View:
     """One object to build. The scripts in `templates/<kind>/` get it as `layer`."""
 
     kind: str
-    #: The devices below.
-    members: tuple[str, ...]
-    #: The devices on top.
-    tops: tuple[str, ...]
+    members: tuple[str, ...]  # the devices below
+    tops: tuple[str, ...]  # the devices on top
     #: Their names in readings: the name of the layer in axes, with a number if the layer made several.
     names: tuple[str, ...] = ()
-    #: The expected sysfs values of each of its devices.
-    expects: tuple[Expectation, ...] = ()
-    #: The treatment of a first resync: ruled out, waited for, or measured beside. Empty without one.
-    resync: str = ""
+    expects: tuple[Expectation, ...] = ()  # the expected sysfs values of each of its devices
+    resync: str = ""  # the treatment of a first resync: ruled out, waited for, or measured beside. Empty without one.
     #: Once built, the kernel has its members open exclusively. If not, other programs can open them as well.
     holds: bool = True
-    #: The activity that must go on during measurement; empty for idle.
-    under_way: str = ""
+    under_way: str = ""  # the activity that must go on during measurement; empty for idle
 
     @property
     def device(self) -> str:
@@ -223,16 +208,11 @@ def tops(built: tuple[View, ...]) -> tuple[str, ...]:
 @dataclass(frozen=True, slots=True)
 class DeviceMapping:
     member: str
-    #: It contains our mark, because some kinds of mappings have no other place for it.
-    name: str
-    #: The mark on disk, if the kind has a place for it.
-    mark: str
-    #: The prefix of the kernel's uuid of our mappings, under any name.
-    owner: str
-    #: The full uuid.
-    uuid: str
-    #: Data must begin at a multiple of this many bytes, or the alignment below is lost above.
-    stripe: int
+    name: str  # it contains our mark, because some kinds of mappings have no other place for it
+    mark: str  # the mark on disk, if the kind has a place for it
+    owner: str  # the prefix of the kernel's uuid of our mappings, under any name
+    uuid: str  # the full uuid
+    stripe: int  # data must begin at a multiple of this many bytes, or the alignment below is lost above
 
     @property
     def path(self) -> str:

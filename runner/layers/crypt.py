@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 
 MIB = 2**20
-#: Size of the header at the start of a device, by format.
-HEADERS = {"plain": 0, "luks1": 2 * MIB, "luks2": 16 * MIB}
+HEADERS = {"plain": 0, "luks1": 2 * MIB, "luks2": 16 * MIB}  # size of the header at the start of a device, by format
 SECTORS = (512, 1024, 2048, 4096)
 #: Flags in the names of dm-crypt, in the order of its table.
 FLAGS = ("allow_discards", "same_cpu_crypt", "submit_from_crypt_cpus", "no_read_workqueue", "no_write_workqueue")
@@ -39,8 +38,7 @@ class Crypt(Layer):
     kind: ClassVar[str] = "crypt"
     noun: ClassVar[str] = "encrypted devices"
     maps: ClassVar[bool] = True
-    #: Zeros below read as noise above.
-    keeps_zeros: ClassVar[bool] = False
+    keeps_zeros: ClassVar[bool] = False  # zeros below read as noise above
     format: Literal["luks2", "luks1", "plain"] = Field(
         "luks2", description="plain has no header on disk; luks1 has one of 2MiB"
     )

@@ -15,15 +15,13 @@ from runner.layers.base import BuildContext, Layer, NoneIfFalse, Problem, View, 
 from runner.layers.geometry import Below, Shape, losses_of
 
 MIB = 2**20
-#: The largest block size that every kernel accepts: one page of memory.
-PAGE = 4096
+PAGE = 4096  # the largest block size that every kernel accepts: one page of memory
 EXT = frozenset({"ext2", "ext3", "ext4"})
 #: They write to a new place each time, so a workload changes the layout of a file on the disk.
 COPY_ON_WRITE = frozenset({"btrfs", "f2fs"})
 #: Below this size mkfs refuses, or leaves too little room to measure.
 LEAST = {"ext2": 32 * MIB, "ext3": 32 * MIB, "ext4": 32 * MIB, "xfs": 300 * MIB, "btrfs": 128 * MIB, "f2fs": 64 * MIB}
-#: On stripes, mkfs makes eight groups, and one group must hold the log.
-XFS_ON_STRIPES = 600 * MIB
+XFS_ON_STRIPES = 600 * MIB  # on stripes, mkfs makes eight groups, and one group must hold the log
 #: The fewest devices for each profile of btrfs.
 LEAST_DEVICES = {"single": 1, "dup": 1, "raid0": 1, "raid1": 2, "raid10": 2, "raid5": 2, "raid6": 3}
 #: How many devices may fail without loss of data; other profiles: none.
@@ -296,21 +294,16 @@ class Option:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FsView(View):
     type: str
-    #: The mount point.
-    directory: str
-    #: Its UUID, or its label if mkfs accepts no UUID.
-    mark: str
+    directory: str  # the mount point
+    mark: str  # its UUID, or its label if mkfs accepts no UUID
     mkfs: tuple[str, ...]
     mount: tuple[str, ...]
     options: tuple[Option, ...]
     #: The expected output of its tools or sysfs: setting and value, in the units of the tool (blocks).
     facts: dict[str, str]
-    #: The user sets no discard option, so the kernel must show no discard.
-    keeps_deleted: bool
-    #: An overwrite keeps the place of a file.
-    in_place: bool
-    #: Direct I/O skips the page cache.
-    bypasses_memory: bool
+    keeps_deleted: bool  # the user sets no discard option, so the kernel must show no discard
+    in_place: bool  # an overwrite keeps the place of a file
+    bypasses_memory: bool  # direct I/O skips the page cache
 
     @property
     def marks(self) -> tuple[str, ...]:

@@ -7,20 +7,13 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    #: Usable bytes; a lower bound.
-    size: int
-    #: Bytes in a row on one disk; None without striping.
-    chunk: int | None = None
-    #: Disks with data in one full stripe.
-    stripes: int = 1
-    #: It is a file system: the layer above gets files.
-    files: bool = False
-    #: The smallest read or write.
-    sector: int = 512
-    #: A disk: its queue depth can be set.
-    queued: bool = True
-    #: How many disks may fail, whichever they are, before its data is lost; None if unknown.
-    losses: int | None = 0
+    size: int  # usable bytes; a lower bound
+    chunk: int | None = None  # bytes in a row on one disk; None without striping
+    stripes: int = 1  # disks with data in one full stripe
+    files: bool = False  # it is a file system: the layer above gets files
+    sector: int = 512  # the smallest read or write
+    queued: bool = True  # a disk: its queue depth can be set
+    losses: int | None = 0  # how many disks may fail, whichever they are, before its data is lost; None if unknown
 
     @property
     def full_stripe(self) -> int | None:
@@ -31,10 +24,8 @@ class Shape:
 @dataclass(frozen=True, slots=True)
 class Below:
     devices: tuple[Shape, ...]
-    #: What a message calls them: disks, partitions, arrays …
-    noun: str = "disks"
-    #: The layer that selected them from more; empty without one.
-    selected_by: str = ""
+    noun: str = "disks"  # what a message calls them: disks, partitions, arrays …
+    selected_by: str = ""  # the layer that selected them from more; empty without one
 
     @property
     def count(self) -> int:
@@ -74,8 +65,7 @@ def common(devices: tuple[Shape, ...]) -> tuple[int | None, int]:
 SECTOR = 512
 MIB = 2**20 // SECTOR
 GIB = 2**30 // SECTOR
-#: Room for the partial parity log of one member.
-_PPL = MIB
+_PPL = MIB  # room for the partial parity log of one member
 
 
 def usable(size: int, metadata: str, chunk: int, *, ppl: bool) -> int:

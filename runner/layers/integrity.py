@@ -16,15 +16,11 @@ from runner.layers.geometry import Below, Shape
 
 KIB = 1024
 MIB = 2**20
-#: Bytes of each checksum.
-ALGORITHMS = {"crc32": 4, "crc32c": 4, "xxhash64": 8, "sha1": 20, "sha256": 32, "sha512": 64}
+ALGORITHMS = {"crc32": 4, "crc32c": 4, "xxhash64": 8, "sha1": 20, "sha256": 32, "sha512": 64}  # bytes of each checksum
 DEFAULT_INTERLEAVE = 16 * MIB
-#: The kernel gives a journal 1/128 of the device, up to this size.
-LARGEST_JOURNAL = 64 * MIB
-#: The superblock has one page, and the tags of every area fill whole pages.
-PAGE = 4 * KIB
-#: A journal consists of whole sections, each smaller than this.
-SECTION = 256 * KIB
+LARGEST_JOURNAL = 64 * MIB  # the kernel gives a journal 1/128 of the device, up to this size
+PAGE = 4 * KIB  # the superblock has one page, and the tags of every area fill whole pages
+SECTION = 256 * KIB  # a journal consists of whole sections, each smaller than this
 MODE_OPTIONS = {"journal": (), "bitmap": ("--integrity-bitmap-mode",), "direct": ("--integrity-no-journal",)}
 
 
@@ -131,5 +127,4 @@ class IntegrityView(DmView):
     sector_size: int
     tag_size: int
     interleave: int
-    #: The declared size; empty if the kernel decides.
-    journal_size: str
+    journal_size: str  # the declared size; empty if the kernel decides

@@ -18,17 +18,14 @@ from runner.layers.md import Sync, first_resync
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 DEFAULT_STRIPE = 64 * KIB
-#: Number of parity devices.
-PARITY = {"raid4": 1, "raid5": 1, "raid6": 2}
+PARITY = {"raid4": 1, "raid5": 1, "raid6": 2}  # number of parity devices
 COPIED = frozenset({"mirror", "raid1", "raid10"})
 REDUNDANT = frozenset({*COPIED, *PARITY})
-#: Types with an extent of metadata beside each image.
-WITH_METADATA = REDUNDANT - {"mirror"}
+WITH_METADATA = REDUNDANT - {"mirror"}  # types with an extent of metadata beside each image
 #: The fewest data stripes that LVM accepts for a type.
 LEAST_STRIPES = {"raid0": 2, "raid4": 2, "raid5": 2, "raid6": 3, "raid10": 2}
 MOST_IMAGES = {"mirror": 8, "raid1": 10, "striped": 128, "linear": 2**16, "thin": 128, "cache": 128}
-#: Chunk sizes are a multiple of this, and at least this.
-CHUNKS = {"thin": 64 * KIB, "cache": 32 * KIB}
+CHUNKS = {"thin": 64 * KIB, "cache": 32 * KIB}  # chunk sizes are a multiple of this, and at least this
 MOST_CACHE_CHUNKS = 1_000_000
 
 Type = Literal["linear", "striped", "mirror", "raid0", "raid1", "raid4", "raid5", "raid6", "raid10", "thin", "cache"]
@@ -376,14 +373,10 @@ class LvmView(View):
     name: str
     tag: str
     volumes: tuple[Volume, ...]
-    #: A configuration that shows LVM these devices only.
-    config: str
-    #: A configuration that shows LVM all devices.
-    sees_all: str
-    #: Arguments of `lvm`, in order; the first word is the command.
-    commands: tuple[tuple[str, ...], ...]
-    #: The device mapper name of the cache volume; empty without one.
-    cache: str
+    config: str  # a configuration that shows LVM these devices only
+    sees_all: str  # a configuration that shows LVM all devices
+    commands: tuple[tuple[str, ...], ...]  # arguments of `lvm`, in order; the first word is the command
+    cache: str  # the device mapper name of the cache volume; empty without one
     redundant: bool
     #: It is built on other layers, not on disks, so signatures on these devices are leftovers of earlier stacks.
     stands_on_layers: bool
@@ -396,8 +389,7 @@ class _Group:
         self.layer, self.below, self.name = layer, context.below, name
         self.order = (layer.order or "").split()
         self.members = tuple(context.devices[int(number) - 1] for number in self.order)
-        #: Number of members without those of the cache.
-        self.slow = len(self.members) - layer.cache_devices
+        self.slow = len(self.members) - layer.cache_devices  # number of members without those of the cache
         self.names = [f"volume{number + 1}" for number in range(layer.volumes)] if layer.volumes > 1 else ["volume"]
         self.resync = first_resync(
             layer.sync, redundant=layer.type in REDUNDANT, zeroed=context.zeroed and layer.type != "raid6"

@@ -36,11 +36,9 @@ RAID6_LAYOUTS = {
     "right-symmetric-6": 19,
     "parity-first-6": 20,
 }
-#: A mirror has no chunks, but mdadm rounds its size to a multiple of this.
-_MIRRORED = 64 * 1024
+_MIRRORED = 64 * 1024  # a mirror has no chunks, but mdadm rounds its size to a multiple of this
 STRIPED = frozenset({0, 4, 5, 6, 10})
-#: Number of parity devices.
-PARITY: dict[int | str, int] = {4: 1, 5: 1, 6: 2}
+PARITY: dict[int | str, int] = {4: 1, 5: 1, 6: 2}  # number of parity devices
 REDUNDANT = frozenset({1, 4, 5, 6, 10})
 
 
@@ -399,19 +397,14 @@ class MdView(View):
     name: str
     uuid: str
     options: tuple[str, ...]
-    #: The members for mdadm --create. A journal is not among them, but an option.
-    arguments: tuple[str, ...]
-    #: The expected state and slot of each member.
-    roles: tuple[tuple[str, str, str], ...]
-    #: Members that md reads only if it must.
-    write_mostly: tuple[str, ...]
-    #: Bytes of one full stripe; empty without striping.
-    stripe_width: str
+    arguments: tuple[str, ...]  # the members for mdadm --create. A journal is not among them, but an option.
+    roles: tuple[tuple[str, str, str], ...]  # the expected state and slot of each member
+    write_mostly: tuple[str, ...]  # members that md reads only if it must
+    stripe_width: str  # bytes of one full stripe; empty without striping
     redundant: bool
     level: str
     state: str
-    #: Members that the script fails and removes before measurement.
-    lost: tuple[str, ...]
+    lost: tuple[str, ...]  # members that the script fails and removes before measurement
 
     @property
     def marks(self) -> tuple[str, ...]:

@@ -17,12 +17,9 @@ if TYPE_CHECKING:
 
 
 MIB = 2**20
-#: The kernel counts in units of 512 bytes, for any sector size.
-SECTOR = 512
-#: The second copy of the table, and losses by rounding.
-TAIL = MIB
-#: Bytes of the table: it has a fixed number of entries.
-ENTRIES = 128 * 128
+SECTOR = 512  # the kernel counts in units of 512 bytes, for any sector size
+TAIL = MIB  # the second copy of the table, and losses by rounding
+ENTRIES = 128 * 128  # bytes of the table: it has a fixed number of entries
 
 
 def table_end(sector: int) -> int:
@@ -184,13 +181,10 @@ class Part:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableView(View):
     uuid: str
-    #: The sector size of the device in bytes. The table counts in sectors.
-    sector: int
-    #: Input of sfdisk: headers of the table, then one line for each partition.
-    lines: tuple[str, ...]
+    sector: int  # the sector size of the device in bytes. The table counts in sectors.
+    lines: tuple[str, ...]  # input of sfdisk: headers of the table, then one line for each partition
     parts: tuple[Part, ...]
-    #: The device is a mapping, so kpartx makes a mapping of each partition.
-    mapped: bool
+    mapped: bool  # the device is a mapping, so kpartx makes a mapping of each partition
 
     @property
     def marks(self) -> tuple[str, ...]:

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 
 KIB = 1024
-#: Default block sizes.
-BLOCKS = {"fill": 1024 * KIB, "random-fill": 4 * KIB, "until-steady": 4 * KIB}
+BLOCKS = {"fill": 1024 * KIB, "random-fill": 4 * KIB, "until-steady": 4 * KIB}  # default block sizes
 
 
 class Precondition(Layer):
@@ -26,8 +25,7 @@ class Precondition(Layer):
 
     kind: ClassVar[str] = "precondition"
     noun: ClassVar[str] = "devices"
-    #: A precondition without effect is no layer at all (see `is_absent`).
-    keeps_zeros: ClassVar[bool] = False
+    keeps_zeros: ClassVar[bool] = False  # a precondition without effect is no layer at all (see `is_absent`)
     how: Literal["none", "fill", "random-fill", "until-steady"] = Field(
         "none",
         description="all of it in order, all of it once in random order, or filled and then written at random "
@@ -121,16 +119,13 @@ class Precondition(Layer):
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    #: A description for the record.
-    words: str
+    words: str  # a description for the record
     options: tuple[str, ...]
-    #: It ends at a steady state, and fio must report it.
-    steady: bool = False
+    steady: bool = False  # it ends at a steady state, and fio must report it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreconditionView(View):
     discard: bool
     passes: tuple[Pass, ...]
-    #: One job for each device, all at the same time.
-    jobs: tuple[str, ...]
+    jobs: tuple[str, ...]  # one job for each device, all at the same time

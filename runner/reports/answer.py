@@ -32,10 +32,8 @@ if TYPE_CHECKING:
 
     from runner.results.record import CellRow
 
-#: Lines of the short answer before wrapping; lines of workloads if some are left out.
-MOST_LINES, _SHORT = 12, 9
-#: Groups of the short answer; slower stacks that a line names.
-_GROUPS, _NAMED = 4, 2
+MOST_LINES, _SHORT = 12, 9  # lines of the short answer before wrapping; lines of workloads if some are left out
+_GROUPS, _NAMED = 4, 2  # groups of the short answer; slower stacks that a line names
 _ENOUGH = 2  # trials that make an interval
 _FAR = 1.0  # bounds of larger differences (1: twice as fast) are not shown
 _CUT, _MORE = "…", "more trials needed"

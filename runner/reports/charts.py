@@ -17,11 +17,9 @@ if TYPE_CHECKING:
     from runner.statistics.stopping import Estimate
 
 _WIDTH = 96.0  # per cent of the width that the axis takes; its last label needs the rest
-#: Intervals are cut at this multiple of the largest value; longer ones would make all others too small.
-_REACH = 2.0
+_REACH = 2.0  # intervals are cut at this multiple of the largest value; longer ones would make all others too small
 _NOTHING = 1e-9  # the smallest end of an axis, in any unit
-#: Heights in pixels: of a label, of a line below it, of the axis.
-_LABEL, _LINE, _AXIS = 22, 16, 24
+_LABEL, _LINE, _AXIS = 22, 16, 24  # heights in pixels: of a label, of a line below it, of the axis
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +59,7 @@ class Chart:
         return list(dict.fromkeys(dot.side for row in self.rows for dot in row.dots))
 
 
-#: A label, with its estimates by direction.
-Line = tuple[str, "Mapping[str, Estimate]"]
+Line = tuple[str, "Mapping[str, Estimate]"]  # a label, with its estimates by direction
 
 
 def chart(title: str, unit: str, lines: Sequence[Line], *, most: int) -> Chart | None:

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from runner.reports.table import Grid
     from runner.results.run_folder import Manifest
 
-    #: Return why a trial needs attention; None if it does not.
-    _Why = Callable[[Trial], str | None]
+    _Why = Callable[[Trial], str | None]  # why a trial needs attention; None if it does not
 
 MOST_CONCERNS = 50  # cells to list for each kind of concern
 MOST_GROUNDS = 50  # cells and answers to list for each guideline

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
-#: The last console output of lost rigs, by cell and round.
-Tails = dict[tuple[str, int], str]
+Tails = dict[tuple[str, int], str]  # the last console output of lost rigs, by cell and round
 
 
 def junit(recorded: RunData) -> bytes:

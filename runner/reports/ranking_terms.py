@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 _NAMES = 4  # the longest list of stacks or workloads
 _FINE = 0.02  # narrower intervals have one digit more
-#: A space without a line break.
-FIRM = "\u00a0"
+FIRM = "\u00a0"  # a space without a line break
 WITHIN = f"equal within {EQUAL * 100:g}{FIRM}%"
 
 

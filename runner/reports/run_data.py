@@ -43,8 +43,7 @@ class CellSummary:
     host_limited: int = 0  # trials in which the host could not keep up with its simulated disks
     unsettled: int = 0  # measured trials that did not reach the wanted steady state; the figures exclude them
     stopped: StopReason = StopReason.UNFINISHED  # why no more trials follow
-    #: Bandwidths whose trials fall into two separate groups.
-    states: Mapping[str, States] = field(default_factory=dict)
+    states: Mapping[str, States] = field(default_factory=dict)  # bandwidths whose trials fall into two separate groups
 
     @property
     def outcome(self) -> Outcome | None:

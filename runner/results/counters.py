@@ -202,8 +202,7 @@ class TrialUse:
     devices: tuple[Use, ...]
     processors: Processors
     seconds: float
-    #: Before and after; None if the script did not print it.
-    memory: tuple[Memory | None, Memory | None] = (None, None)
+    memory: tuple[Memory | None, Memory | None] = (None, None)  # before and after; None if the script did not print it
 
     @property
     def disks(self) -> tuple[Use, ...]:

@@ -121,8 +121,7 @@ def _connection_cause(text: str) -> Cause:
 
 
 _CONNECT = 5  # seconds. An unreachable server must not delay a run for long.
-#: Seconds between checks for a file that another process is creating.
-_GLANCE = 0.01
+_GLANCE = 0.01  # seconds between checks for a file that another process is creating
 _CONNECTION = {
     "connect_timeout": _CONNECT,
     "tcp_user_timeout": _CONNECT * 1000,

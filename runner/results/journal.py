@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-#: Outcome, attempts and start.
-State = tuple[Any, ...]
+State = tuple[Any, ...]  # outcome, attempts and start
 _BATCH = 1000
 _BUSY_MS = 30_000
 

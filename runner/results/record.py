@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from runner.results.fio_output import Figures
 
 UNSETTLED = "unsettled"  # the note of a trial that did not reach its steady state
-#: The note of a trial whose host could not keep up with its simulated disks: by how much.
-HOST_LIMITED = "host_limited"
+HOST_LIMITED = "host_limited"  # the note of a trial whose host could not keep up with its simulated disks: by how much
 STEERED = "until-decided"  # the environment key of a run that chose its trials by open guidelines
 
 

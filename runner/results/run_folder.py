@@ -57,8 +57,7 @@ def state_of(folder: Path) -> str:
 
 
 LOCK = ".lock"  # the lock of the process that runs, with its process id and host
-#: Retries: an observer may take the lock of a killed run for an instant to test it.
-_TRIES, _INSTANT = 20, 0.005
+_TRIES, _INSTANT = 20, 0.005  # retries: an observer may take the lock of a killed run for an instant to test it
 STANDING = "standing"  # the folder of tear-down scripts of stacks that may be up
 #: Errors of a rename to a name in use: a folder with content, or a file.
 _TAKEN = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR})

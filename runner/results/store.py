@@ -40,8 +40,7 @@ if TYPE_CHECKING:
 
 _BATCH = 500
 _BUSY_MS = 5_000  # milliseconds. Other writers finish fast; a longer lock must not delay a run.
-#: Up to this many values go into a condition. Beyond it, read all rows and filter here.
-_FEW = 400
+_FEW = 400  # up to this many values go into a condition. Beyond it, read all rows and filter here.
 _KEY = ("run", "cell", "round")
 _BLANK: dict[str, Any] = dict.fromkeys(column.name for column in tables.trials.columns)
 _RUN_COLUMNS = tuple(column.name for column in tables.runs.columns if column.name != "id")

@@ -19,8 +19,7 @@ from runner.results.journal_tables import RENAMED_NOTES, direction_columns, with
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-#: The option `--store` takes precedence.
-VARIABLE = "MATRIX_STORE"
+VARIABLE = "MATRIX_STORE"  # the option `--store` takes precedence
 _FILE = "store.db"
 #: Places of passwords in a URL: in the query; between colon and last @; in place of the port if @ is missing.
 _PASSWORDS = (
@@ -90,8 +89,7 @@ def _unusable(text: str, why: str) -> BadInput:
 
 tables = MetaData()
 
-#: Not `meta`, which identifies a journal.
-meta = Table("store", tables, *keys(key=String), *required(value=Text))
+meta = Table("store", tables, *keys(key=String), *required(value=Text))  # not `meta`, which identifies a journal
 
 runs = Table(
     "runs",

@@ -70,10 +70,8 @@ class Match:
     host: str
     disks: tuple[LabDisk, ...]
     reach: str = "local"
-    #: Ids of disks whose content may be destroyed without a question.
-    standing: tuple[str, ...] = ()
-    #: Its disks share no controller or bus, so several runs may measure at the same time.
-    apart: bool = False
+    standing: tuple[str, ...] = ()  # ids of disks whose content may be destroyed without a question
+    apart: bool = False  # its disks share no controller or bus, so several runs may measure at the same time
 
     @property
     def ssh(self) -> str:

@@ -28,15 +28,13 @@ if TYPE_CHECKING:
     from runner.language.matrix import Matrix
     from runner.space.space import Space
 
-#: Maps with free keys.
-_MAPS = frozenset({"iosched", "sysfs", "vm", "fio"})
+_MAPS = frozenset({"iosched", "sysfs", "vm", "fio"})  # maps with free keys
 
 
 @dataclass(frozen=True)
 class Known:
     values: Mapping[str, set[str]]
-    #: Some cells are impossible, so some values belong to no cell.
-    partly: bool = False
+    partly: bool = False  # some cells are impossible, so some values belong to no cell
 
     @classmethod
     def of_declared(cls, space: Space) -> Known:
@@ -96,8 +94,7 @@ def _values(axis: str, model: type[Model], declared: Mapping[str, tuple[object, 
             yield from ((f"{axis}.{name}", text) for text in texts(constructed(model, {name: value}), [name]).values())
 
 
-#: Fields of claims that select cells.
-_SIDES = ("where", "of", "to", "over", "whole")
+_SIDES = ("where", "of", "to", "over", "whole")  # fields of claims that select cells
 
 
 def conditions_of(claim: Claim) -> Iterator[tuple[Path, Condition]]:

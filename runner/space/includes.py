@@ -19,19 +19,15 @@ from runner.language.suggestions import did_you_mean
 from runner.language.workload import misplaced
 from runner.language.yaml_source import Flaw, Path, Place, Source, UnreadableError, compose, plain, repeated_keys
 
-#: Limit for layouts that use layouts that use layouts.
-DEEPEST = 8
-#: The folder of the shipped disk models.
-SHELF = shipped("matrix") / "models"
-#: Placeholder for a model that cannot be loaded, so that the rest is still checked.
-_ANY_MODEL = "{kind: ideal}"
+DEEPEST = 8  # limit for layouts that use layouts that use layouts
+SHELF = shipped("matrix") / "models"  # the folder of the shipped disk models
+_ANY_MODEL = "{kind: ideal}"  # placeholder for a model that cannot be loaded, so that the rest is still checked
 _ANY_LAYER = "disk"
 
 
 @dataclass
 class Uses:
-    #: Read a file by its name; raise OSError or UnicodeDecodeError.
-    text_of: Callable[[str], str]
+    text_of: Callable[[str], str]  # reads a file by its name; raises OSError or UnicodeDecodeError
     texts: dict[str, str] = field(default_factory=dict)
     trees: dict[str, Node | None] = field(default_factory=dict)
     wrong: list[tuple[Place, str]] = field(default_factory=list)

@@ -13,8 +13,7 @@ class Note:
     text: str
     layouts: tuple[str, ...] = ()
     rest: str = ""
-    #: It holds only for disks that the machine makes as they are declared.
-    simulated: bool = False
+    simulated: bool = False  # it holds only for disks that the machine makes as they are declared
 
     def text_for(self, wanted: Collection[str]) -> str:
         named = [layout for layout in self.layouts if layout in wanted]

@@ -23,12 +23,9 @@ if TYPE_CHECKING:
 
 #: The remedy for an axis that occurs twice in one rule.
 _EITHER = "to match either value write a list, or A|B for --only"
-#: Axes whose values are names given by the user.
-_BY_NAME = ("layout", "workload", "faults", "kernel")
-#: Values with a second spelling. YAML reads 0.90 as 0.9.
-_ALSO = {"readwrite": "rw", "0.9": "0.90"}
-#: One rule: for each axis (by its full name) the values that match.
-Rule = dict[str, frozenset[str]]
+_BY_NAME = ("layout", "workload", "faults", "kernel")  # axes whose values are names given by the user
+_ALSO = {"readwrite": "rw", "0.9": "0.90"}  # values with a second spelling. YAML reads 0.90 as 0.9.
+Rule = dict[str, frozenset[str]]  # one rule: for each axis (by its full name) the values that match
 
 
 class BadRule(Exception):

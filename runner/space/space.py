@@ -35,22 +35,17 @@ class Stack:
     kernel: str | None
     disks: Below
     layers: Variant[Layers]
-    #: Faults of its disks in every trial. With faults, each trial sets up the stack again.
-    faults: tuple[Fault, ...]
+    faults: tuple[Fault, ...]  # faults of its disks in every trial. With faults, each trial sets up the stack again.
     tunes: tuple[Variant[Tune], ...]
     workloads: tuple[Variant[Workload], ...]
     coords: Coords
-    #: The coordinates of other spellings.
-    also: tuple[Coords, ...]
+    also: tuple[Coords, ...]  # the coordinates of other spellings
     label: str
     digest: bytes
-    #: Usable bytes at the top of the stack: a file system, or one or several devices.
-    room: int
-    #: Number of devices at the top.
-    tops: int
+    room: int  # usable bytes at the top of the stack: a file system, or one or several devices
+    tops: int  # number of devices at the top
     in_files: bool
-    #: How many disks may fail, whichever they are, before data is lost; None if unknown.
-    losses: int | None = 0
+    losses: int | None = 0  # how many disks may fail, whichever they are, before data is lost; None if unknown
 
     @property
     def spellings(self) -> tuple[Coords, ...]:
@@ -104,10 +99,8 @@ class Space:
     matrix: Matrix
     stacks: tuple[Stack, ...]
     remarks: tuple[Note, ...]
-    #: Every different workload, and whether it uses files.
-    workloads: tuple[tuple[Variant[Workload], bool], ...]
-    #: Coordinates of impossible cells: rules may name them to exclude them.
-    impossible: tuple[Coords, ...] = ()
+    workloads: tuple[tuple[Variant[Workload], bool], ...]  # every different workload, and whether it uses files
+    impossible: tuple[Coords, ...] = ()  # coordinates of impossible cells: rules may name them to exclude them
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -24,8 +24,7 @@ class Variant(Generic[T]):
     coords: Coords
     label: str
     digest: bytes
-    #: The coordinates of other spellings of the same value.
-    also: tuple[Coords, ...] = ()
+    also: tuple[Coords, ...] = ()  # the coordinates of other spellings of the same value
 
     @property
     def spellings(self) -> tuple[Coords, ...]:

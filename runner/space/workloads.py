@@ -126,12 +126,10 @@ def _foreign(kind: bool) -> Callable[[Mapping[str, Any]], dict[str, str]]:
 @dataclass(frozen=True, slots=True)
 class _WrittenWorkload:
     choice: Choice
-    #: Axes with several values.
-    several: tuple[str, ...]
+    several: tuple[str, ...]  # axes with several values
     preset: str = ""
     phase: str = ""
-    #: Why this choice does not exist; empty if it does.
-    amiss: str = ""
+    amiss: str = ""  # why this choice does not exist; empty if it does
 
     @property
     def not_on_devices(self) -> str:

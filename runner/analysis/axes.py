@@ -40,10 +40,7 @@ class Row(Generic[T]):
 
 
 def side_by_side(columns: Sequence[Sequence[tuple[Key, T]]]) -> list[Row[T]]:
-    """Return the rows: items of two columns share one if they agree on all positions that both have.
-
-    An item that lacks a position is in the row of each item that it agrees with. Every item is in a row.
-    """
+    """Return the rows. Items share one if they agree on all positions that both have, so an item may be in several."""
     keys = list(dict.fromkeys(key for column in columns for key, _ in column))
     open_places = {place for key in keys for place, value in enumerate(key) if value is None}
 

@@ -246,13 +246,12 @@ def _single_run_notes(earlier: Sequence[int]) -> Iterator[str]:
 
 
 def _ratio(pair: Pair, metric: str, confidence: float, history: Sequence[Sequence[Samples]]) -> Ratio | None:
-    """Return the ratio, round by round if one run has both sides in its rounds, else from two samples.
-
-    Each of several runs is one value: trials of one run are more alike than runs, and would understate the uncertainty.
-    """
+    """Return the ratio. Each of several runs is one value: trials of one run are more alike than runs."""
     a, b = pair.left, pair.right
-    if len(a) == len(b) == 1 and a[0].run.id == b[0].run.id and not _parts_of_one(a[0], b[0], metric):
-        return paired_ratio(a[0].rounds(metric), b[0].rounds(metric), confidence)
+    if len(a) == len(b) == 1 and a[0].run.id == b[0].run.id:
+        rounds = a[0].rounds(metric), b[0].rounds(metric)
+        if a[0].cell.id != b[0].cell.id or rounds[0].keys() & rounds[1].keys():  # not two parts of one cell
+            return paired_ratio(*rounds, confidence)
 
     def values_by_run(several: Sequence[Samples]) -> list[list[float]]:
         return [list(values.values()) for one in several if (values := one.rounds(metric))]
@@ -265,11 +264,6 @@ def _ratio(pair: Pair, metric: str, confidence: float, history: Sequence[Sequenc
     if known := ratio_by_history(left[0], right[0], [values_by_run(group) for group in history], confidence):
         return known
     return unpaired_ratio(left[0], right[0], confidence, early=any(one.rule.is_adaptive for one in (*a, *b)))
-
-
-def _parts_of_one(a: Samples, b: Samples, metric: str) -> bool:
-    """Return whether both are one cell of one run, in disjoint rounds."""
-    return a.cell.id == b.cell.id and not a.rounds(metric).keys() & b.rounds(metric).keys()
 
 
 def _missing(matched: Pairs) -> list[Missing]:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from runner.analysis.axes import grouped
 from runner.analysis.compare import Speed, differences
 from runner.analysis.samples import METRICS
-from runner.analysis.tables import bounded_ratio
-from runner.reports.table import HINT, Grid
+from runner.reports.table import HINT, Grid, ratio_values
 from runner.reports.terminal import percent
 from runner.reports.terminal_text import figure, times
 from runner.space.notes import few
@@ -30,7 +29,7 @@ def data_table(done: Comparison) -> Grid:
     rows: list[tuple[Value, ...]] = [
         (
             *(line.name, *line.cells, line.metric, *line.means),
-            *(*bounded_ratio(line.ratio), line.ratio.p if line.ratio else None),
+            *(*ratio_values(line.ratio), line.ratio.p if line.ratio else None),
             *(line.speed.value, done.within, done.confidence),
             *((line.ratio.paired, line.ratio.foreseen) if line.ratio else (None, None)),
             *(trials for trials, _ in line.host_limited),

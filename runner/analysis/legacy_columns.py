@@ -1,7 +1,4 @@
-"""Results in the columns and units of dd, IOzone and bonnie++, for comparison with old figures.
-
-Any workload with the same I/O qualifies, by its preset or by its `rw`.
-"""
+"""Results in the columns and units of dd, IOzone and bonnie++, of workloads with the same I/O."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Summary of nightly runs: a Markdown page, the text of an issue, and annotations.
-
-All text from a run, a matrix or a kernel is escaped, so that it is neither markup nor a command.
-"""
+"""Summary of nightly runs: a page, an issue, annotations. Text of a run is escaped: it is no markup and no command."""
 
 from __future__ import annotations
 

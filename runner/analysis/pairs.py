@@ -301,10 +301,7 @@ def _placed(
 
 
 def tied_axes(axis: str, left: Sequence[Axes], right: Sequence[Axes]) -> dict[str, tuple[str, str]]:
-    """Return the axes that change with the compared one, like the level with the name of a layout.
-
-    A workload axis never counts as part of the stack, nor the reverse: that would compare two things at once.
-    """
+    """Return the axes of its kind that change with the compared one. One of each kind would compare two things."""
     found = {}
     for name in sorted({*names_of([*left, *right])} - {axis}):
         one, other = ({axes.get(name, "") for axes in side} for side in (left, right))

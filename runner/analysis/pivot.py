@@ -28,10 +28,10 @@ from runner.analysis.axes import (
     with_aliases,
 )
 from runner.analysis.samples import METRICS, is_percentile, rates_of
-from runner.analysis.tables import ENDS, bounded_ratio, values_of, warnings
+from runner.analysis.tables import ENDS, warnings
 from runner.base.errors import BadInput
 from runner.guidelines.claims import number_of
-from runner.reports.table import Grid
+from runner.reports.table import Grid, estimate_values, ratio_values
 from runner.reports.terminal import percent
 from runner.reports.terminal_text import digits, figure, times
 from runner.statistics.changes import scaling_exponent
@@ -66,7 +66,7 @@ def plain_pivot(found: Sequence[Samples], axis: str, metric: str | None) -> Grid
         row: list[Value] = [*key, name]
         for one in cells:
             estimate = one.estimate(name) if one else None
-            row += [*values_of(estimate), estimate.n if estimate else None]
+            row += [*estimate_values(estimate), estimate.n if estimate else None]
         rows.append((*row, sum(one.host_limited_of(name) for one in cells if one)))
     places = [*(f"{head}{end}" for head in table.heads for end in (*ENDS, "_trials")), "host_limited"]
     return Grid((*table.naming.names, "metric", *places), rows, tuple(notes_of(table, metric)), frozenset(places))
@@ -94,8 +94,10 @@ class Table:
 def table_of(found: Sequence[Samples], axis: str) -> Table:
     among = [one for one in found if axis in with_aliases(one.cell.axes)]
     cells = unite_axes([one.cell.axes for one in among], {axis})
-    along = _along(cells, axis)
-    names = in_reading_order([name for name in varying_axes(cells, {axis}) if name not in along])
+    varying = varying_axes(cells, {axis})
+    # By axes that a layout or workload name determines, cells of two layouts would never share a line.
+    along = determined_axes(cells, axis, parts_of(axis, varying)) if axis in {"layout", "workload"} else {}
+    names = in_reading_order([name for name in varying if name not in along])
     runs = [one.run.id for one in among]
     first: dict[str, list[str]] = {}
     if len({*runs}) > 1:
@@ -194,13 +196,6 @@ def format_mean(one: Samples | None, metric: str) -> str:
     return f"{figure(found.mean, METRICS[metric])}{doubt}{host_limited}"
 
 
-def _along(cells: Sequence[Axes], axis: str) -> dict[str, dict[str, str]]:
-    """Return the axes that a layout or workload name determines: by these, cells of two layouts never share a line."""
-    if axis not in {"layout", "workload"}:
-        return {}
-    return determined_axes(cells, axis, parts_of(axis, varying_axes(cells, {axis})))
-
-
 _SCALING_NOTES = (
     "\u00d7: multiple of the first of its line, over their common rounds",
     "power: the figure is proportional to the axis to that power (1: linear, 0: constant)",
@@ -227,7 +222,7 @@ def data_scaling(found: Sequence[Samples], axis: str, metric: str | None) -> Gri
     rows: list[tuple[Value, ...]] = []
     for key, name, cells in table.rows(metric):
         base, power = _base(cells, name), _power(table.values, cells, name)
-        ratios = (value for one in cells for value in bounded_ratio(_times(one, base, name)))
+        ratios = (value for one in cells for value in ratio_values(_times(one, base, name)))
         rows.append((*key, name, *ratios, *((power.mean, power.low, power.high) if power else (None,) * 3)))
     ends = ("", "_low", "_high")
     places = [f"{head}{end}" for head in (*(f"{one}_times" for one in table.heads), "power") for end in ends]

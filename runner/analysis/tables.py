@@ -9,7 +9,7 @@ from runner.analysis.axes import common_aliases, names_of, with_aliases
 from runner.analysis.samples import METRICS, USUAL_RATES
 from runner.base.errors import BadInput
 from runner.language.metrics import SIDES, TOTAL, headline, sides_of
-from runner.reports.table import HINT, Grid
+from runner.reports.table import HINT, Grid, estimate_values
 from runner.reports.terminal import percent, rate, unsettled_mark
 from runner.reports.terminal_text import figure
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from runner.analysis.samples import Samples
     from runner.reports.table import Value
     from runner.results.store import RunRow
-    from runner.statistics.ratios import Ratio
     from runner.statistics.stopping import Estimate
 
 _CELL = ("run", "cell", "name", "machine", "synthetic", "host", "kernel", "revision", "started")
@@ -39,7 +38,7 @@ def cells_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
             *map(one.counts.get, _OUTCOMES, _NONE),
             *("; ".join(one.reasons), one.host_limited, one.unsettled, one.stopped.value),
             *places[id(one.cell)],
-            *chain.from_iterable([values_of(one.estimate(metric)) for metric in metrics]),
+            *chain.from_iterable([estimate_values(one.estimate(metric)) for metric in metrics]),
         )
         for one in found
     ]
@@ -159,20 +158,8 @@ def _who(one: Samples) -> tuple[Value, ...]:
     return (run.name, cell.id, cell.name, run.machine, run.synthetic, run.host, kernels, run.revision, run.started)
 
 
-def values_of(estimate: Estimate | None) -> tuple[Value, ...]:
-    if estimate is None:
-        return (None, None, None, None)
-    return (estimate.mean, *estimate.bounds, estimate.relative)
-
-
 def format_relative(estimate: Estimate | None) -> str:
     return percent(estimate.relative) if estimate and estimate.relative is not None else ""
-
-
-def bounded_ratio(ratio: Ratio | None) -> tuple[Value, ...]:
-    if ratio is None:
-        return (None, None, None)
-    return (ratio.ratio, *((ratio.low, ratio.high) if ratio.low else (None, None)))
 
 
 def _usual(one: Samples, *, mixed: bool) -> tuple[str, ...]:

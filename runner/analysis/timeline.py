@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from runner.analysis.axes import grouped, name_key
 from runner.analysis.samples import COMPARED, METRICS, more_is_faster, rates_of
-from runner.analysis.tables import bounded_ratio, format_relative, values_of, warnings
-from runner.reports.table import HINT, Grid
+from runner.analysis.tables import format_relative, warnings
+from runner.reports.table import HINT, Grid, estimate_values, ratio_values
 from runner.reports.terminal_text import figure, times
 from runner.statistics.changes import find_changes
 
@@ -78,8 +78,8 @@ def data_table(series: Sequence[Series]) -> Grid:
                 (
                     *(one.cell.id, one.cell.name, one.machine, one.host, one.synthetic, one.metric),
                     *(run.name, run.started, ", ".join(point.samples.kernels), run.revision),
-                    *(point.estimate.n, *values_of(point.estimate)),
-                    *((*bounded_ratio(change.ratio), change.p) if change else (None,) * 4),
+                    *(point.estimate.n, *estimate_values(point.estimate)),
+                    *((*ratio_values(change.ratio), change.p) if change else (None,) * 4),
                 )
             )
     columns = (*cell, "trials", "value", "value_low", "value_high", "value_rel", *step)

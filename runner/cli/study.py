@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -140,8 +140,6 @@ def _check_runs(without: Sequence[Path], words: Sequence[str], *, refuse: bool) 
 
 
 def _join_grids(done: Sequence[StudyResult], *, people: bool) -> Grid:
-    from dataclasses import replace
-
     if not people:
         grids = [data_table(one.study.published.source, one.comparisons) for one in done]
         return replace(grids[0], rows=[row for grid in grids for row in grid.rows])

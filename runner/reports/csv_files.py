@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.language.metrics import TOTAL
 from runner.reports.run_data import LATENCIES, METRICS, CellSummary
-from runner.reports.table import BOOLS
+from runner.reports.table import BOOLS, estimate_values
 from runner.results.fio_output import PERCENTILES, Figures
 from runner.results.record import CellRow, Outcome, Trial
 from runner.statistics.percentile import needs
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from runner.reports.run_data import RunData
-    from runner.statistics.stopping import Estimate
 
 
 class Column(NamedTuple):
@@ -247,12 +246,8 @@ def _summary_row(
         *shared,
         *(summary.cell.axes.get(axis, "") for axis in axes),
         confidence,
-        *(value for metric in METRICS for value in _estimate(summary.figures.get(metric))),
+        *(value for metric in METRICS for value in estimate_values(summary.figures.get(metric))),
     ]
-
-
-def _estimate(estimate: Estimate | None) -> tuple[float | None, ...]:
-    return (estimate.mean, *estimate.bounds, estimate.relative) if estimate else (None,) * 4
 
 
 class _Lines(list[str]):

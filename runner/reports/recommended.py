@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.reports.junit import split_name
-from runner.reports.table import Grid, Value
+from runner.reports.table import Grid, Value, ratio_values
 from runner.reports.terminal import percent
 from runner.reports.terminal_text import figure, times
+from runner.space.notes import few
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from runner.guidelines.ranking import Recommendation, Setting
     from runner.results.record import CellRow
@@ -21,7 +22,7 @@ def recommendation_rows(found: Recommendation, cells: Mapping[str, CellRow]) -> 
     rows: list[tuple[Value, ...]] = [
         (
             *(setting_name(one, cells), one is found.best, one.candidate),
-            *(found.metric.name, found.metric.unit, one.level, *_ratio_values(one)),
+            *(found.metric.name, found.metric.unit, one.level, *ratio_values(one.ratio)),
             " ".join(one.cells),
         )
         for one in found.settings
@@ -46,13 +47,6 @@ def setting_name(setting: Setting, cells: Mapping[str, CellRow]) -> str:
     return split_name(cell.name, cell.axes)[0]
 
 
-def _ratio_values(setting: Setting) -> tuple[Value, ...]:
-    ratio = setting.ratio
-    if ratio is None:
-        return (None, None, None)
-    return (ratio.ratio, *((ratio.low, ratio.high) if ratio.low else (None, None)))
-
-
 def _against(setting: Setting) -> tuple[str, str]:
     ratio = setting.ratio
     if ratio is None:
@@ -72,7 +66,7 @@ def _remark(setting: Setting, found: Recommendation) -> str:
 
 def _notes(found: Recommendation, cells: Mapping[str, CellRow]) -> list[str]:
     work = f"{' and '.join(found.workloads)}: " if any(found.workloads) else ""
-    level = _few([setting_name(one, cells) for one in found.level])
+    level = few(setting_name(one, cells) for one in found.level)
     equals = f"; {level} may be as good" if level else "; all others are slower"
     others = found.settings[1:]
     best = f"best is {setting_name(found.best, cells)}{equals} ({found.confidence * 100:g} % confidence)"
@@ -96,7 +90,3 @@ def _notes(found: Recommendation, cells: Mapping[str, CellRow]) -> list[str]:
     if any(one.host_limited for one in found.settings):
         notes.append("(!): the host was too slow for its simulated disks in some trials, so the figure may be too low")
     return notes
-
-
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

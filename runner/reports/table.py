@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
+    from runner.statistics.ratios import Ratio
+    from runner.statistics.stopping import Estimate
+
 Value = str | float | int | bool | None
 HINT = "`--rows` shows more, `--format csv` all"  # note below a table that has more rows
 
@@ -34,6 +37,14 @@ class Grid:
 
     def with_notes(self, *notes: str) -> Grid:
         return replace(self, notes=(*self.notes, *filter(None, notes)))
+
+
+def estimate_values(estimate: Estimate | None) -> tuple[Value, ...]:
+    return (estimate.mean, *estimate.bounds, estimate.relative) if estimate else (None,) * 4
+
+
+def ratio_values(ratio: Ratio | None) -> tuple[Value, ...]:
+    return (ratio.ratio, *((ratio.low, ratio.high) if ratio.low else (None, None))) if ratio else (None,) * 3
 
 
 BOOLS: dict[bool | None, str] = {True: "true", False: "false", None: ""}
@@ -106,8 +117,6 @@ _PARTS = re.compile(r"[^/,|;]*[/,|;]+|[^/,|;]+")  # long words are broken after 
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table of text, with hints how to shrink it."""
-
     columns: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
     right: frozenset[str] = frozenset()  # columns of figures: aligned to the right, never folded

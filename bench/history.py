@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from runner.results.environment import Host
 from runner.results.fio_output import Direction, Figures
 from runner.results.record import CellRow, Outcome, Reading, Trial
-from runner.results.run_folder import Manifest, create
+from runner.results.run_folder import Manifest, create, state_of
 from runner.results.store import SharedStore, run_row
 from runner.results.store_tables import address_of
 from runner.statistics.percentile import Histogram
@@ -94,7 +94,7 @@ def fill(store: SharedStore, results: Path, runs: int) -> None:
         folder = create(results, manifest(night), f"nightly-{night:04}")
         found = list(trials(known, chance, night))
         with store._transaction(immediate=True) as connection:
-            connection.execute(store._runs, run_row(folder, folder.state()))
+            connection.execute(store._runs, run_row(folder, state_of(folder.path)))
             store._put(connection, folder.manifest.identity, known, [trial for _, trial in found])
 
 

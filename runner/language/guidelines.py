@@ -20,8 +20,6 @@ _COUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:IOPS)?\s*")
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """A value of a metric, in its unit."""
-
     value: float
     unit: str
 

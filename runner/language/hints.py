@@ -84,12 +84,9 @@ def required(key: str, path: Sequence[str | int]) -> str:
 def example(path: Sequence[str | int], given: Any) -> str:
     match list(path):
         case ["disks"] | ["disks", int()]:
-            of_host = (
-                "`; disks of a host are declared in hosts.yaml, see `matrix help physical-disks"
-                if _DEVICE.match(str(given))
-                else ""
-            )
-            return f"{{count: {given if _is_count(given) else 4}, size: 1GiB}}{of_host}"
+            hosts = "`; disks of a host are declared in hosts.yaml, see `matrix help physical-disks"
+            count = given if str(given).isdecimal() and 0 < int(str(given)) <= 24 else 4
+            return f"{{count: {count}, size: 1GiB}}{hosts if _DEVICE.match(str(given)) else ''}"
         case ["layouts"]:
             return f"{{{as_name(str(given)) or 'raid5'}: {_stack(given)}}}"
         case ["layouts", _]:
@@ -134,10 +131,6 @@ def _of_one(path: Sequence[str | int]) -> str:
         case ["workloads", _, "fio"]:
             return "{norandommap: 1}"
     return ""
-
-
-def _is_count(given: object) -> bool:
-    return str(given).isdecimal() and 0 < int(str(given)) <= 24
 
 
 def _stack(given: object) -> str:

@@ -27,8 +27,6 @@ DECIMALS: dict[str, int] = {"iowait": 4, "evenness": 3, "host_limited_share": 4}
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One figure of a trial: the sum of these columns."""
-
     name: str
     columns: tuple[str, ...]
     unit: str

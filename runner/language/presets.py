@@ -41,8 +41,6 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A program: its phases by name, and those that run by default."""
-
     program: str
     phases: Mapping[str, Phase]
     meant: tuple[str, ...]

@@ -82,8 +82,6 @@ _PAGE = 4096
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A whole number in these bounds, or default."""
-
     low: int
     high: int
 

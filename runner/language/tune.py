@@ -103,10 +103,6 @@ def split(name: str) -> tuple[str, str]:
     return (kind, key) if kind in SCOPES else ("", name)
 
 
-def kinds_of(stack: tuple[Layer, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(("disk", *(layer.kind for layer in stack if layer.tunable))))
-
-
 def target_kind(name: str, top: str) -> str:
     kind, key = split(name)
     if kind or key.startswith(("vm.", "cpu_governor", "transparent_hugepages")):
@@ -128,7 +124,7 @@ def _levels(name: str, stack: tuple[Layer, ...]) -> frozenset[int]:
 
 def meaningless(tunable: str, stack: tuple[Layer, ...], disks: tuple[Disk, ...]) -> str:
     kind, key = split(tunable)
-    kinds = kinds_of(stack)
+    kinds = {"disk", *(layer.kind for layer in stack if layer.tunable)}
     if kind and kind not in kinds:
         return f"it has no {kind}"
     levels = {layer.level for layer in stack if isinstance(layer, Md)}

@@ -116,8 +116,6 @@ class Place(NamedTuple):
 
 
 class UnreadableError(Exception):
-    """Not YAML, or too large."""
-
     def __init__(self, place: Place, message: str) -> None:
         super().__init__(message)
         self.place = place
@@ -126,8 +124,6 @@ class UnreadableError(Exception):
 
 @dataclass(frozen=True)
 class Source:
-    """A parsed text: plain data, and the node tree with all places, also of included files."""
-
     name: str
     text: str
     data: Any

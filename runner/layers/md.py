@@ -467,10 +467,7 @@ def _expectations(layer: Md, under_way: str) -> Iterator[Expectation]:
 
 
 def layout_number(layout: str) -> int:
-    """Return the kernel's number of a layout.
-
-    RAID 10 (n2, f2, o2 …): near copies in the low byte, far copies in the next, bit 16 for offset.
-    """
+    """Return the kernel's number of a layout. RAID 10: near copies, far copies in the next byte, bit 16 for offset."""
     if layout in RAID6_LAYOUTS:
         return RAID6_LAYOUTS[layout]
     copies = int(layout[1:])

@@ -209,8 +209,6 @@ def _begin(connection: sa.Connection) -> None:
 
 
 class Database:
-    """A database that is closed after a `with` block, or if it cannot be used."""
-
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 

@@ -27,8 +27,6 @@ _EVIDENCE = 2000  # characters of output in an error
 
 
 class FioFailed(HarnessBroken):
-    """fio gave no usable result; `evidence` is its output."""
-
     silent = False  # fio printed no JSON at all, so the output is the only evidence
 
     def __init__(self, brief: str, *, evidence: str = "", resolution: str = "") -> None:

@@ -1,7 +1,4 @@
-"""The journal of a run: trials, durable before the next one begins.
-
-A journal belongs to one thread at a time. If several processes open it, writers wait for each other, readers never.
-"""
+"""The journal of a run: trials, durable before the next one begins. It belongs to one thread at a time."""
 
 from __future__ import annotations
 

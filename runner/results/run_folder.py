@@ -178,9 +178,6 @@ class RunFolder:
         write_atomically(self.path / MANIFEST, _json(manifest))
         return RunFolder(self.path, manifest)
 
-    def state(self) -> str:
-        return state_of(self.path)
-
     @contextmanager
     def feeding(self, *, wait: bool) -> Iterator[None]:
         """Hold the lock for writing this run to shared stores. A read-only file system needs none."""

@@ -1,7 +1,4 @@
-"""The shared store: trials of many runs in one database, SQLite by default, or PostgreSQL.
-
-The journals of runs are the source: missing trials can be added again, in any order and any number of times.
-"""
+"""The shared store: trials of many runs, in SQLite or PostgreSQL. Their journals can fill it again at any time."""
 
 from __future__ import annotations
 
@@ -30,6 +27,7 @@ from runner.results.databases import (
 from runner.results.journal_tables import LATENCIES, latencies_of, row_of
 from runner.results.observe import Progress, progress_by_cell
 from runner.results.record import HOST_LIMITED, STEERED, UNSETTLED, CellRow, Outcome, Trial
+from runner.results.run_folder import state_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -143,7 +141,7 @@ class SharedStore(Database):
     def catch_up(self, folder: RunFolder, journal: Journal) -> int:
         """Make the store equal to the journal of a run, under its `feeding` lock. Return the number of added trials."""
         run = folder.manifest.identity
-        state = folder.state()
+        state = state_of(folder.path)
         self._put_run(folder, "")
         recorded, stored = journal.states(), self.states(run)
         missing = sorted(key for key, one in recorded.items() if stored.get(key) != one)

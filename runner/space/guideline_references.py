@@ -44,12 +44,6 @@ class Known:
             values.setdefault(axis, set()).add(text)
         return cls(values, partly=True)
 
-    def rule(self, condition: Condition) -> Rule:
-        return rule_of(condition, self.values)
-
-    def wrong_in(self, condition: Condition) -> Iterator[BadRule]:
-        return amiss(condition, self.values)
-
     def wrong_axis(self, key: str) -> BadRule | None:
         try:
             axis_named(key, self.values)
@@ -146,7 +140,7 @@ def _wrong_in(guideline: Guideline, at: int, known: Known, space: Space) -> Iter
     claim, found = guideline.claimed, False
     place: Path = ("guidelines", at, guideline.shape)
     for path, condition in conditions_of(claim):
-        for error in known.wrong_in(condition):
+        for error in amiss(condition, known.values):
             found = True
             yield Flaw((*place, *path, error.key), error.message, error.of_key), error.of_key and not ever(error.key)
     along = getattr(claim, "along", "")
@@ -154,7 +148,7 @@ def _wrong_in(guideline: Guideline, at: int, known: Known, space: Space) -> Iter
         found = True
         yield Flaw((*place, "along"), unknown.message), not ever(along)
     elif along and (best := getattr(claim, "value", None)) is not None:
-        for error in known.wrong_in({along: best}):
+        for error in amiss({along: best}, known.values):
             found = True
             yield Flaw((*place, "is"), error.message), False
     if not (found or known.partly):
@@ -162,9 +156,9 @@ def _wrong_in(guideline: Guideline, at: int, known: Known, space: Space) -> Iter
 
 
 def _empty(claim: Claim, place: Path, known: Known, space: Space) -> Iterator[Flaw]:
-    where = known.rule(claim.where)
+    where = rule_of(claim.where, known.values)
     for path, condition in conditions_of(claim):
-        rule = intersect_rules(where, known.rule(condition))
+        rule = intersect_rules(where, rule_of(condition, known.values))
         if rule is None or next(Selection(space, only=((rule,),)).cells(), None) is None:
             yield Flaw((*place, *path), "no cell matches all of these values")
 

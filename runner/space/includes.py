@@ -168,10 +168,7 @@ def _layouts(root: Node | None) -> dict[str, list[Node]]:
 
 
 def read_with_uses(name: str, text: str, text_of: Callable[[str], str]) -> tuple[Source, list[tuple[Place, str]]]:
-    """Parse a matrix with all files that it includes, and list the wrong includes.
-
-    A wrong include is removed or replaced by a placeholder, so that the rest can be checked.
-    """
+    """Parse a matrix with all files that it includes, and list the wrong ones; the rest can still be checked."""
     root = compose(name, text)
     uses = Uses(text_of)
     layouts = _value(root, "layouts")

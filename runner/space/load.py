@@ -17,6 +17,7 @@ from runner.language.yaml_source import Flaw, Place, Source, UnreadableError
 from runner.space.guideline_references import Known, check_guidelines
 from runner.space.includes import SHELF, read_with_uses, validated
 from runner.space.notes import Note
+from runner.space.rules import amiss
 from runner.space.select import values_of
 from runner.space.size_checks import find_flaws
 from runner.space.space import Space, expand
@@ -31,8 +32,6 @@ _UNCHECKED = "; stacks, rules and guidelines are checked after that"
 
 
 class BadMatrix(BadInput):
-    """All errors of a matrix, each with its place."""
-
     def __init__(self, source: Source, flaws: Iterable[tuple[Place, str]], rest: str = "") -> None:
         self.source = source
         self.places = sorted(dict.fromkeys(flaws), key=lambda one: (one[0].file != source.name, one))
@@ -150,7 +149,7 @@ def _expanded(source: Source, matrix: Matrix, ask: Ask) -> Declared:
 def _wrong_rules(matrix: Matrix, known: Known) -> Iterator[Flaw]:
     for section, rules in (("exclude", matrix.exclude), ("only", matrix.only)):
         for at, condition in enumerate(rules):
-            yield from (Flaw((section, at, bad.key), bad.message, bad.of_key) for bad in known.wrong_in(condition))
+            yield from (Flaw((section, at, bad.key), bad.message, bad.of_key) for bad in amiss(condition, known.values))
 
 
 def repeated(data: Any, of: str = "") -> Iterator[str]:

@@ -39,15 +39,11 @@ class BadRule(Exception):
 
 
 class NoSuchAxis(BadRule):
-    """A key that is not an axis, or is the short form of several."""
-
     def __init__(self, key: str, message: str) -> None:
         super().__init__(key, message, of_key=True)
 
 
 class NoSuchValue(BadRule):
-    """A value that no cell has on this axis."""
-
     def __init__(self, key: str, axis: str, value: Scalar, known: Iterable[str]) -> None:
         message = f"no cell has {axis}={value}; {_did_you_mean(str(value), sorted(known))}"
         super().__init__(key, message, of_key=False)

@@ -58,8 +58,6 @@ class Stack:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One fully resolved combination."""
-
     stack: Stack
     tune: Variant[Tune]
     workload: Variant[Workload]

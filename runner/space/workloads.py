@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -100,7 +100,9 @@ class Workloads:
         for kind in (False, True):
             if stacks := self._by_kind.get(kind):
                 seen = [one.meant(in_files=kind) for one in declared]
-                self._report_foreign(name, _always(axes, [_foreign(kind)(values) for values, _ in seen]), stacks)
+                reasons = [_foreign(kind)(values) for values, _ in seen]
+                always = {axis: reasons[0][axis] for axis in axes if reasons and all(axis in one for one in reasons)}
+                self._report_foreign(name, always, stacks)
 
     def _report_lacking(self, name: str, declared: list[_WrittenWorkload]) -> None:
         for phase, why in {one.phase: one.not_on_devices for one in declared}.items():
@@ -179,7 +181,3 @@ def _written_workloads(axes: Mapping[str, tuple[Any, ...]]) -> Iterator[_Written
 def _choices(axes: Mapping[str, tuple[Any, ...]]) -> Iterator[_WrittenWorkload]:
     several = tuple(f"workload.{axis}" for axis, values in axes.items() if len(values) > 1)
     return (_WrittenWorkload(choice, several) for choice in choices(axes))
-
-
-def _always(axes: Iterable[str], reasons: list[dict[str, str]]) -> dict[str, str]:
-    return {axis: reasons[0][axis] for axis in axes if reasons and all(axis in one for one in reasons)}

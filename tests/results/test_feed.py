@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from runner.results import store_tables as shared_tables
 from runner.results.journal import Journal
 from runner.results.record import Outcome, Trial
+from runner.results.run_folder import state_of
 from runner.results.store import SharedStore
 from runner.results.store_sync import Feed, bring_up_to_date
 from runner.results.store_tables import Address, address_of
@@ -187,7 +188,7 @@ def test_a_server_that_is_gone_for_good(postgresql: Server, tmp_path: Path, begu
     assert "lacks trials; the journal of the run has them" in run.said[-1]
     with SharedStore.existing(address) as store:
         assert bring_up_to_date(store, tmp_path / "results") == []
-        assert store.complete_states() == {run.folder.state()}
+        assert store.complete_states() == {state_of(run.folder.path)}
     assert in_store(address) == {1, 2, 3}
 
 

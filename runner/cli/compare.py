@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runner.base.errors import BadInput, Exit
-from runner.cli.options import only
+from runner.base.quantities import parse_percent
+from runner.cli.options import Parsed, only
 from runner.cli.screen import echo
 from runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
 
@@ -35,16 +36,7 @@ Names of runs: see `matrix results --help`.
 """
 
 
-class _Percent(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    name = "percent"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        from runner.base.quantities import parse_percent
-
-        try:
-            return float(parse_percent(value))
-        except ValueError as problem:
-            self.fail(str(problem), param, ctx)
+_PERCENT = Parsed("percent", lambda text: float(parse_percent(text)))
 
 
 @click.command("compare", epilog=_EPILOG)
@@ -67,9 +59,9 @@ class _Percent(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     help="Figures to compare.  [default: bandwidth of requests of 64 KiB and more, IOPS of smaller ones]",
 )
 @click.option(
-    "--within", type=_Percent(), default="5%", show_default=True, help="Differences up to this size count as equal."
+    "--within", type=_PERCENT, default="5%", show_default=True, help="Differences up to this size count as equal."
 )
-@click.option("--confidence", type=_Percent(), default="95%", show_default=True, help="Of intervals and verdicts.")
+@click.option("--confidence", type=_PERCENT, default="95%", show_default=True, help="Of intervals and verdicts.")
 @click.option("--rows", type=click.IntRange(min=1), default=50, show_default=True, help="At most, in a table.")
 @output
 @source

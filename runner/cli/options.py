@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runner.base.quantities import parse_size, parse_time
 from runner.machines import MACHINES, WITH_HOSTS, Where
 
 if TYPE_CHECKING:
@@ -65,22 +66,29 @@ only = click.option(
 )
 
 
-class _Shard(click.ParamType["Shard"]):
-    name = "shard"
+class Parsed(click.ParamType[Any]):
+    """A value that a function parses. Its ValueError becomes the message."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Shard:
-        from runner.space.select import Shard
+    def __init__(self, name: str, parse: Callable[[str], object]) -> None:
+        self.name, self._parse = name, parse
 
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         try:
-            return Shard.parsed(value)
+            return self._parse(value)
         except ValueError as problem:
             self.fail(str(problem), param, ctx)
+
+
+def _parse_shard(text: str) -> Shard:
+    from runner.space.select import Shard
+
+    return Shard.parsed(text)
 
 
 shard = click.option(
     "--shard",
     metavar="N/OF",
-    type=_Shard(),
+    type=Parsed("shard", _parse_shard),
     help="Only one part of the cells, e.g. 2/5, to split the work among machines. A stack is in one part only.",
 )
 
@@ -149,21 +157,14 @@ passthrough = click.option(
 )
 
 
-class _Amount(click.ParamType[float]):
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        from runner.base.quantities import parse_size, parse_time
-
-        parse = {"time": parse_time, "size": parse_size}[self.name]
-        try:
-            found = value if value == inf else parse(value)
-        except ValueError as error:
-            self.fail(f"{value!r} is {error}", param, ctx)
-        if found <= 0:
-            self.fail(f"{value!r} must be larger than 0", param, ctx)
-        return found
+def _positive(parse: Callable[[str], float], value: str | float) -> float:
+    try:
+        found = value if isinstance(value, float) else parse(value)
+    except ValueError as error:
+        raise ValueError(f"{value!r} is {error}") from None
+    if found <= 0:
+        raise ValueError(f"{value!r} must be larger than 0")
+    return found
 
 
 def _cost(seconds: float, written: float) -> Cost:
@@ -179,7 +180,7 @@ budget = combined(
         "--budget",
         "seconds",
         metavar="TIME",
-        type=_Amount("time"),
+        type=Parsed("time", partial(_positive, parse_time)),
         default=inf,
         help="Finish within this time, e.g. 2h: the minimum of every cell first, then the cells with the widest "
         "intervals.",
@@ -188,7 +189,7 @@ budget = combined(
         "--bytes-budget",
         "written",
         metavar="SIZE",
-        type=_Amount("size"),
+        type=Parsed("size", partial(_positive, parse_size)),
         default=inf,
         help="Write at most this much to the stacks in the whole run, e.g. 500GB (parity and mirrors write more).",
     ),

@@ -37,10 +37,7 @@ class Metric:
 
     @property
     def floor(self) -> float:
-        """Return a replacement for a share of 0, because ratios need more than 0; 0.0 if 0 is not a valid figure.
-
-        A share of 0 is a measurement (idle disks, no waiting). Half of the last recorded digit replaces it.
-        """
+        """Return half of the last recorded digit, which replaces a share of 0, because ratios need more than 0."""
         return 0.5 * 10 ** -DECIMALS[self.columns[0]] if self.unit == "share" else 0.0
 
 
@@ -64,11 +61,7 @@ def sides_of(figures: Collection[str]) -> tuple[str, ...]:
 
 
 def headline(rates: Mapping[str, float]) -> str | None:
-    """Name the figure that ranks, shows and stops a cell; None if it has no figures. `rates`: `read_bw` ...
-
-    It is the total of mixed work, because fio's random generator decides the split; else the one direction. It is
-    bandwidth of large requests, and requests per second of small ones.
-    """
+    """Name the figure that ranks, shows and stops a cell: the total of mixed work, because its split is random."""
     sides = sides_of(rates)
     if not sides:
         return None

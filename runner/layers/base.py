@@ -132,14 +132,9 @@ def power_of_two(field: str, value: int, least: int, what: str) -> Iterator[Prob
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """A file in the sysfs folder of a block device, and its expected content (None: record only).
-
-    The `setting` of a layer lacks the name of the layer; the caller puts it in front.
-    """
-
-    setting: str
-    file: str
-    wanted: str | None
+    setting: str  # without the name of the layer; the caller puts it in front
+    file: str  # in the sysfs folder of a block device
+    wanted: str | None  # its expected content; None: record only
     asked: bool = False  # the user set it, so report it even if the file is missing
 
 

@@ -81,12 +81,8 @@ def usable(size: int, metadata: str, chunk: int, *, ppl: bool) -> int:
 
 
 def data_offset(sectors: int, chunk: int, *, ppl: bool) -> int:
-    """Return the start of data in sectors on a member with metadata at its start.
-
-    Most of the space is for a reshape: 1/1000 of the member, but at least two chunks. `sectors` is a lower bound; a
-    slightly larger member may get twice that.
-    """
-    most = sectors + sectors // 64
+    """Return the start of data in sectors. Most of the space is for a reshape. `sectors` is a lower bound."""
+    most = sectors + sectors // 64  # a slightly larger member may get twice the space
     headroom = GIB // 8
     while headroom * 1024 > most and headroom > chunk // SECTOR * 2:
         headroom //= 2

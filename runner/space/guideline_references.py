@@ -102,11 +102,7 @@ def conditions_of(claim: Claim) -> Iterator[tuple[Path, Condition]]:
 def check_guidelines(
     space: Space, known: Known, undecidable: Mapping[int, Flaw], loose: frozenset[int]
 ) -> tuple[list[Flaw], list[str]]:
-    """Find the guidelines that name a missing axis or value, and those that no cell of the matrix could decide.
-
-    A guideline from an included file (`loose`) serves many matrices: it gets a note, not an error, unless it names an
-    axis that no matrix could have.
-    """
+    """Find the wrong and the undecidable guidelines. Included ones (`loose`) serve many matrices, so they get notes."""
     flaws, notes = list[Flaw](), list[str]()
     for at, guideline in enumerate(space.matrix.guidelines):
         wrong = list(_wrong_in(guideline, at, known, space))

@@ -46,8 +46,7 @@ OWNED = {
     **dict.fromkeys(("write_bw_log", "write_iops_log", "write_lat_log", "write_hist_log"), _COLLECTED),
     "allow_file_create": "fio must never create a file in place of a device",
     **dict.fromkeys(("unlink", "unlink_each_loop"), "fio must never remove its files"),
-    "exec_prerun": "commands do not belong in a workload",
-    "exec_postrun": "commands do not belong in a workload",
+    **dict.fromkeys(("exec_prerun", "exec_postrun"), "commands do not belong in a workload"),
 }
 
 #: fio cuts longer lines of a job and reads the rest as the next line, so a long value could add an option.

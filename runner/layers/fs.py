@@ -87,9 +87,7 @@ class Fs(Layer):
         description="to the stripes below (auto), to none (off), or to a unit and its count in a stripe: 64KiB x 3",
     )
     journal: Annotated[
-        Literal["internal", "none"],
-        NoneIfFalse,
-        WithJsonSchema({"enum": ["internal", "none", False]}),
+        Literal["internal", "none"], NoneIfFalse, WithJsonSchema({"enum": ["internal", "none", False]})
     ] = "internal"
     data: Profile | None = Field(None, description="btrfs: how data lie on the devices; single if not given")
     metadata: Profile | None = Field(None, description="btrfs: the same for metadata; dup on one device, else raid1")

@@ -414,7 +414,9 @@ class _Group:
             return [first, *((*head, *thin, *virtual, self.name) for head in heads[1:])]
         if layer.type == "cache":
             return [(*heads[0], *self._type_options(), *self._size_options("PVS"), *target), *self._add_cache()]
-        options = (*self._type_options(), *self._copy_options())
+        mirrors = () if layer.mirrors is None else ("--mirrors", str(layer.mirrors))
+        log = ("--mirrorlog", "core") if layer.type == "mirror" else ()
+        options = (*self._type_options(), *mirrors, *log, *(("--nosync",) if self.resync == "assume-clean" else ()))
         if self.is_whole and len({shape.size for shape in self.below.devices}) > 1:
             # LVM would begin with the largest device.
             extend = ("lvextend", "--extents", "+100%PVS", f"{self.name}/{self.names[0]}")
@@ -442,11 +444,6 @@ class _Group:
             return ("--type", plain)
         kind = "striped" if plain == "linear" else plain
         return ("--type", kind, "--stripes", str(layer.stripes), "--stripesize", f"{layer.stripe_size}b")
-
-    def _copy_options(self) -> tuple[str, ...]:
-        mirrors = () if self.layer.mirrors is None else ("--mirrors", str(self.layer.mirrors))
-        log = ("--mirrorlog", "core") if self.layer.type == "mirror" else ()
-        return (*mirrors, *log, *(("--nosync",) if self.resync == "assume-clean" else ()))
 
     def _size_options(self, space: str) -> tuple[str, str]:
         return ("--extents", f"100%{space}") if self.size is None else ("--size", f"{self.size}b")

@@ -105,7 +105,10 @@ EXAMPLES: Mapping[str, str] = {
 #: Meanings of keys that have none in their model, by the key above and the key, or by the key alone.
 MEANINGS: Mapping[str, str] = {
     "name": "the name of the matrix, and the beginning of the names of its run folders",
-    "model name": "the name of the model",
+    "hdd name": "the name of the model",
+    "ssd name": "the name of the model",
+    "volume name": "the name of the model",
+    "ideal name": "the name of the model",
     "description": "a text for people",
     "seed": "the number from which all random orders and offsets follow",
     "repeat": "how often each cell is measured, or until its interval is narrow enough",

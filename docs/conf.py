@@ -30,6 +30,8 @@ copybutton_prompt_text = "$ "
 copybutton_only_copy_prompt_lines = True
 myst_heading_anchors = 3
 nitpicky = True
+# This address stands for that of the repository.
+linkcheck_ignore = [r"https://example\.org/"]
 
 #: Where files outside of docs/ are read on the site; on GitHub the relative links work as they are.
 SOURCE = "https://example.org/matrix/blob/main"

@@ -91,8 +91,13 @@ def test_checkouts_leave_no_credentials() -> None:
 
 
 READING = {"contents": "read"}
-#: Attaches files to a release, and signs what they were built from.
-RELEASING = {"contents": "write", "id-token": "write", "attestations": "write"}
+#: Jobs that may do more than read.
+WRITING = {
+    # Attaches files to a release, and signs what they were built from.
+    "release": {"contents": "write", "id-token": "write", "attestations": "write"},
+    # Deploys the documentation to GitHub Pages.
+    "publish": {"pages": "write", "id-token": "write"},
+}
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
@@ -101,7 +106,7 @@ def test_least_permissions_an_end_and_not_twice_at_once(path: Path) -> None:
     assert workflow["permissions"] in ({}, {"contents": "read"})
     assert workflow["concurrency"]["group"]
     for name, job in workflow["jobs"].items():
-        assert job.get("permissions", READING) == (RELEASING if name == "release" else READING)
+        assert job.get("permissions", READING) == WRITING.get(name, READING)
         assert 0 < job["timeout-minutes"] <= 480
 
 

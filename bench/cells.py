@@ -17,7 +17,7 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.engine.order import Plan
+from runner.engine.plan import Plan
 from runner.engine.recorder import Event
 from runner.engine.rigs import rig_spec
 from runner.engine.trial import StackOnRig

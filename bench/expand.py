@@ -17,7 +17,7 @@ import time
 from pydantic import BaseModel, ConfigDict
 
 from runner.engine.estimate import Pace, estimate
-from runner.engine.order import Plan
+from runner.engine.plan import Plan
 from runner.space.load import parse
 from runner.space.select import select
 

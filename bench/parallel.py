@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.engine.concurrency import Level
-from runner.engine.order import Plan
+from runner.engine.plan import Plan
 from runner.engine.recorder import Event, TrialHostLimited
 from runner.engine.rigs import rig_spec
 from runner.machines.qemu import Qemu

@@ -215,7 +215,7 @@ def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> R
     import asyncio
 
     from runner.engine.executor import Executor
-    from runner.engine.order import Plan
+    from runner.engine.plan import Plan
     from runner.engine.recorder import RunContext
     from runner.engine.scheduler import Scheduler
     from runner.machines import machine

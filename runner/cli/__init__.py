@@ -1,4 +1,4 @@
-"""The `matrix` command. Commands are imported when needed, so that `matrix --help` is fast."""
+"""The `matrix` command: its commands (imported when needed, so that help is fast), errors and exit codes."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from runner.engine.order import Batch, Plan
+    from runner.engine.plan import Batch, Plan
     from runner.language.matrix import Matrix
     from runner.language.workload import Workload
     from runner.simdisks.disk import Physics

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections import deque
     from collections.abc import Mapping
 
-    from runner.engine.order import Batch
+    from runner.engine.plan import Batch
     from runner.language.matrix import Matrix
     from runner.space.space import Cell, Stack
 

@@ -13,7 +13,7 @@ from runner.statistics.stopping import Rule, is_precise, relative_error
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from runner.engine.order import Batch, Plan
+    from runner.engine.plan import Batch, Plan
     from runner.guidelines.verdicts import Steering
     from runner.space.space import Cell, Stack
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from runner.base.errors import HarnessBroken
 from runner.base.process import run_to_end
 from runner.engine import costs
-from runner.engine.trial_result import Finding, evidence, finding, notes_of, sample_disks, split_outputs
+from runner.engine.disk_samples import sample_disks
+from runner.engine.trial_result import Finding, evidence, finding, notes_of, split_outputs
 from runner.language.metrics import DECIMALS
 from runner.machines.base import Machine, Rig, RigLost, Step, StepResult
 from runner.results.counters import TrialUse, buses, count_cache_flushes, notes, observe_use

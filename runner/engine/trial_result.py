@@ -1,22 +1,17 @@
-"""The result of a trial, from the output of its steps and the work of its simulated disks. Pure."""
+"""The result of a trial, from the output of its steps. Pure. The scheduler decides for cells that lost their rig."""
 
 from __future__ import annotations
 
-import asyncio
 import re
-import time
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from runner.machines.base import Rig, StepResult
+from runner.machines.base import StepResult
 from runner.results.counters import NODE, CounterSnapshot, split_counters
 from runner.results.fio_output import (
     Figures,
     FioFailed,
-    csv_text,
     figures_of,
     find_json,
     jobs_of,
@@ -27,11 +22,9 @@ from runner.results.fio_output import (
     table_by_time,
 )
 from runner.results.record import Outcome, Reading
-from runner.simdisks.clib import Report
-from runner.simdisks.server import counters_between
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from runner.language.workload import Workload
 
@@ -95,70 +88,6 @@ def _join_lines(lines: list[str]) -> list[str]:
         else:
             joined.append(line.strip())
     return joined
-
-
-INTERVAL = 0.5  # seconds between two samples: short enough to see a cache fill, with little load on the host
-#: At this number of samples, every second one is dropped and the interval doubles.
-MOST_SAMPLES = 2000
-_NAMES = tuple(one.name for one in fields(Report))
-
-
-@dataclass
-class Service:
-    samples: list[tuple[float, tuple[Report, ...]]]
-
-    @property
-    def done(self) -> tuple[Report, ...]:
-        return counters_between(self.samples[0][1], self.samples[-1][1])
-
-    def since(self, seconds: float) -> tuple[Report, ...]:
-        """Return the work of each disk after the first `seconds`, in which files may have been laid out."""
-        began, end = self.samples[0][0] + seconds, self.samples[-1]
-        if seconds <= INTERVAL:
-            return self.done
-        start = next((sample for sample in self.samples[:-1] if sample[0] >= began), self.samples[:-1][-1])
-        return counters_between(start[1], end[1])
-
-    def files(self) -> dict[str, str]:
-        if not self.done:
-            return {}
-        began = self.samples[0][0]
-        course = [
-            [f"{at - began:.3f}", *row]
-            for (_, before), (at, after) in pairwise(self.samples)
-            for row in _rows(counters_between(before, after))
-        ]
-        return {
-            "disks.csv": csv_text(["disk", *_NAMES], _rows(self.done)),
-            "disks-over-time.csv": csv_text(["seconds", "disk", *_NAMES], course),
-        }
-
-
-@asynccontextmanager
-async def sample_disks(rig: Rig) -> AsyncIterator[Service]:
-    service = Service([(time.monotonic(), rig.disk_reports())])
-
-    async def sample() -> None:
-        interval = INTERVAL
-        while service.samples[0][1]:
-            await asyncio.sleep(interval)
-            service.samples.append((time.monotonic(), rig.disk_reports()))
-            if len(service.samples) > MOST_SAMPLES:
-                del service.samples[1:-1:2]
-                interval *= 2
-
-    task = asyncio.create_task(sample())
-    try:
-        yield service
-    finally:
-        task.cancel()
-        await asyncio.wait({task})
-    service.samples.append((time.monotonic(), rig.disk_reports()))
-
-
-def _rows(done: Sequence[Report]) -> list[list[str]]:
-    values = ([getattr(report, name) for name in _NAMES] for report in done)
-    return [[str(at), *(f"{n:.6g}" if isinstance(n, float) else str(n) for n in row)] for at, row in enumerate(values)]
 
 
 MEMORY = "/proc/sys/vm/"  # folder of the kernel's memory tunables

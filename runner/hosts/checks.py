@@ -1,4 +1,4 @@
-"""The checks of a disk: every reason for which it may not be used; and the list of the disks of a host."""
+"""The checks of a disk before and after it is opened, and the list of a host's disks. `exclusive` adds busy disks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""File systems."""
+"""File systems as the top layer: mkfs, mount, and alignment to the stripes below."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The record of a trial, and its parts."""
+"""The record of a trial: its cell, outcome, figures, readings and attempts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lease of physical disks for one run."""
+"""The lease of physical disks for one run: the host, recovery of what a killed run left, and the disks."""
 
 from __future__ import annotations
 

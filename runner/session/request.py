@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from runner.analysis.axes import grouped
 from runner.base.errors import BadInput
 from runner.base.process import run
-from runner.engine.order import Plan
+from runner.engine.plan import Plan
 from runner.guidelines.verdicts import undecidable_guidelines
 from runner.language.matrix import is_path
 from runner.language.suggestions import did_you_mean

@@ -1,4 +1,4 @@
-"""A simulated disk: its size, bus, link, physics and faults. `server/physics.c` alone implements the physics."""
+"""A simulated disk: its size, bus, link, physics and faults. `server/physics.c` implements the physics."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from runner.engine.costs import COSTS, EMULATED, Costs, disks_at_work, rate, sequential
 from runner.engine.estimate import Load, Pace, building_of, estimate, machine_pace, remaining_seconds, seconds_of
-from runner.engine.order import Plan
+from runner.engine.plan import Plan
 from runner.machines.base import Preparation, RigSpec
 from runner.machines.dry import Dry
 from runner.reports.terminal_text import about

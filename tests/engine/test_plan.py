@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from runner.engine.costs import EMULATED
 from runner.engine.estimate import Pace, estimate
-from runner.engine.order import Plan
+from runner.engine.plan import Plan
 from runner.language.matrix import Repeat
 from runner.space.select import select
 from tests.support.costs import free

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.engine.budget import Cost, Spending
-from runner.engine.order import Plan
+from runner.engine.plan import Plan
 from runner.engine.scheduler import TRIES, Scheduler, join_reasons
 from runner.results.record import Attempt, Outcome, Trial
 from runner.space.select import select

@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from runner.engine import trial_result as service
+from runner.engine import disk_samples as service
 from runner.machines.base import Rig, RigSpec
 from runner.machines.dry import Dry
 from runner.simdisks.clib import Report

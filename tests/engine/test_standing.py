@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import pytest
 
 from runner.base.errors import HarnessBroken
-from runner.engine.order import Plan
+from runner.engine.plan import Plan
 from runner.engine.recorder import RigWasLost
 from runner.machines.base import RigLost, RigSpec, Step, StepResult
 from runner.machines.dry import Dry, DryRig, plausible

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.engine.order import Plan
+from runner.engine.plan import Plan
 from runner.machines.base import KeepsRig
 from runner.machines.dry import Dry
 from runner.results.journal import Journal

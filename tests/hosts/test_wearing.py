@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.engine.budget import Spending
-from runner.engine.order import Plan
+from runner.engine.plan import Plan
 from runner.hosts.disk_ledger import (
     POLLS_PER_SAVE,
     LeaseRecord,

@@ -3,7 +3,7 @@
 import pytest
 
 from runner.engine.estimate import Pace, estimate
-from runner.engine.order import Plan
+from runner.engine.plan import Plan
 from runner.simdisks.disk import Fault
 from runner.space.load import BadMatrix
 from runner.space.select import select

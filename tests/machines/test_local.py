@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.engine.order import Plan
+from runner.engine.plan import Plan
 from runner.hosts.checks import check_disk
 from runner.hosts.lease import Lease, lease_disks
 from runner.machines.base import MachineOptions

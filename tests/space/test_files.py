@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from runner.base.errors import BadInput
 from runner.engine.estimate import Pace, estimate, laid_out
-from runner.engine.order import Plan
+from runner.engine.plan import Plan
 from runner.language.workload import Workload
 from runner.space.select import select
 from runner.space.space import Cell

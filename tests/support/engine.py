@@ -7,7 +7,7 @@ from pathlib import Path
 
 from runner.engine.concurrency import Level
 from runner.engine.executor import ONE, Executor
-from runner.engine.order import Plan
+from runner.engine.plan import Plan
 from runner.engine.recorder import Event, Listener
 from runner.machines.base import RigLost, Step, StepResult
 from runner.machines.dry import Dry, plausible

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from runner.engine.budget import Spending
     from runner.engine.concurrency import Level
-    from runner.engine.order import Plan
+    from runner.engine.plan import Plan
     from runner.engine.recorder import Listener, Shelf
     from runner.guidelines.verdicts import Steering
     from runner.hosts.exclusive import LeasedDisk

@@ -23,7 +23,7 @@ DISKS = 6
 
 def spec_of(found: Space, kernel: str | None = None) -> RigSpec:
     """Return a rig on which every stack can be built."""
-    specs = [rig_spec(found.matrix, array, kernel) for array in found.stacks]
+    specs = [rig_spec(found.matrix, stack, kernel) for stack in found.stacks]
     return replace(specs[0], modules=tuple(sorted({name for spec in specs for name in spec.modules})))
 
 

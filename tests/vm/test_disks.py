@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from runner.base.process import run
-from runner.engine.order import Plan
+from runner.engine.plan import Plan
 from runner.machines.base import RigLost, RigSpec, Step, StepResult
 from runner.machines.qemu import Qemu
 from runner.machines.qemu.rig import QemuRig

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from runner.engine.disk_samples import sample_disks
 from runner.engine.rigs import rig_spec
-from runner.engine.trial_result import sample_disks
 from runner.machines.base import MachineOptions, Rig
 from runner.machines.qemu import Qemu
 from runner.results.fio_output import parse

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runner.engine.concurrency import Level
-from runner.engine.order import Plan
+from runner.engine.plan import Plan
 from runner.engine.recorder import BatchDone, BatchStarted, Event, TrialDone, TrialHostLimited
 from runner.machines.qemu import Qemu
 from runner.results.journal import Journal

@@ -66,7 +66,7 @@ _PERCENT = Parsed("percent", lambda text: float(parse_percent(text)))
 @output
 @source
 def command(among: tuple[str, ...], runs: tuple[str, ...], rows: int, output: Output, **options: Any) -> None:
-    """Compare every cell of B with A: faster, slower, same or inconclusive."""
+    """Compare every cell of B with A: faster, slower, same or cannot tell."""
     from runner.analysis.compare_table import data_table, display_table
     from runner.analysis.samples import COMPARED
     from runner.cli.results import parse_metrics

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from runner.results.record import CellRow, Trial
 
 #: The part of the error rate that each look uses if looks repeat until a verdict. The distance of looks grows
-#: (`adaptive.looks`), so all of them together err no more than stated. From simulation (`bench.guidelines`).
+#: (`looks`), so all of them together err no more than stated. From simulation (`bench.guidelines`).
 SHARE = 0.12
 
 

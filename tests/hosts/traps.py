@@ -52,7 +52,7 @@ UMOUNT = 'umount "$WORK/at"'
 #: A partition without a table, as the kernel is told of one; where the tool for that is missing, one with a table.
 PART = """\
 if command -v addpart >/dev/null; then addpart "$DISK" 1 2048 65536; else echo 1M,32M | sfdisk --quiet "$DISK"; fi
-part=$(echo "$DISK"*1)"""
+part=$DISK; [[ $DISK != *[0-9] ]] || part+=p; part+=1"""
 UNPART = 'if command -v delpart >/dev/null; then delpart "$DISK" 1; fi'
 PAIR = 'mdadm --create /dev/md/trap --run --quiet --level=1 --raid-devices=2 --assume-clean "$DISK" "$OTHER"'
 #: What md notes down of an array comes a moment after the last write.

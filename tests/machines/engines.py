@@ -6,6 +6,8 @@ import os
 import shutil
 import subprocess
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from runner.machines.container.engines import ENGINE_VARIABLE, IMAGE_VARIABLE, find_engine
@@ -13,7 +15,6 @@ from tests.hosts import loops
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 STORAGE = '[storage]\ndriver = "overlay"\ngraphroot = "{folder}/graph"\nrunroot = "{folder}/run"\n'
 ENGINE = '[engine]\ntmp_dir = "{folder}/tmp"\n'
@@ -29,11 +30,17 @@ def why_not() -> str:
 
 
 @contextmanager
-def storage(folder: Path) -> Iterator[dict[str, str]]:
+def storage() -> Iterator[dict[str, str]]:
     """What podman has to be told, by its environment. Another engine that was chosen is taken as it is."""
     if ENGINE_VARIABLE in os.environ or IMAGE_VARIABLE in os.environ:
         yield {}
         return
+    # In a folder with a long name, podman misses the end of each container and waits for 20 seconds.
+    with TemporaryDirectory(prefix="podman-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        yield from _storage_in(Path(folder))
+
+
+def _storage_in(folder: Path) -> Iterator[dict[str, str]]:
     for name, text in (("storage.conf", STORAGE), ("containers.conf", ENGINE)):
         (folder / name).write_text(text.format(folder=folder))
     told = {

@@ -63,8 +63,8 @@ ONE = RigSpec((Disk(SIZE),))
 
 
 @pytest.fixture(scope="session")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    with storage(tmp_path_factory.mktemp("engine")) as environment:
+def told() -> Iterator[dict[str, str]]:
+    with storage() as environment:
         with pytest.MonkeyPatch.context() as there:
             for name, text in environment.items():
                 there.setenv(name, text)

@@ -101,6 +101,8 @@ content() {
 for path in /sys/class/block/*; do
   name=${path##*/}
   if [[ ! -r $path/dev ]]; then continue; fi
+  # A host may have a hundred loop devices without a file.
+  if [[ $name == loop* && ! -e $path/loop && ! -e $path/partition ]]; then continue; fi
   attributes "$name"
   relations "$name"
   size=0

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.base.errors import HarnessBroken
+from runner.hosts.checks import take_census
 from runner.hosts.operations import LOCAL, LocalOperations
+from runner.scripts.jinja import census_script
 from tests.hosts.loops import bay, why_not
 
 if TYPE_CHECKING:
@@ -48,6 +50,14 @@ def full(tmp_path: Path) -> Iterator[Path]:
         yield folder
     finally:
         subprocess.run(["umount", folder], check=True)
+
+
+def test_loop_devices_without_a_file_are_not_in_the_census() -> None:
+    """Each cost a hundredth of a second, and there may be a hundred."""
+    subprocess.run(["losetup", "--find"], check=True, capture_output=True)  # makes one if none is free
+    nodes = take_census(None, census_script()).nodes
+    loops = [node for name, node in nodes.items() if name.startswith("loop") and "p" not in name.removeprefix("loop")]
+    assert all(node.backing for node in loops)
 
 
 def test_a_lock_is_had_where_there_is_no_room_to_say_by_whom(full: Path) -> None:

@@ -204,6 +204,15 @@ def test_the_engine_of_an_ordinary_user_has_no_disks(tmp_path: Path) -> None:
     assert "sudo" in one.resolution
 
 
+def test_podman_of_an_ordinary_user_is_refused_without_a_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first call would leave a process that keeps the mounts of all disks."""
+    engine_saying(tmp_path, "podman", f"touch {tmp_path}/called")
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    (one,) = find_engine({"PATH": str(tmp_path)}).refusals
+    assert one.brief.startswith("podman runs without root here")
+    assert not (tmp_path / "called").exists()
+
+
 #: As podman speaks where limits may not be raised and crun refuses the cgroups; runc, if there is one, does it all.
 PICKY = """case " $* " in
 *" --runtime runc "*--ulimit=*) exit 0 ;;

@@ -85,6 +85,9 @@ def find_engine(environ: Mapping[str, str] = os.environ) -> EngineSearch:
 
 
 def _unfit(engine: Engine) -> Refusal | None:
+    # Each first call of podman without root starts a process that stays, and keeps the mounts of all disks busy.
+    if engine.kind == "podman" and os.geteuid() and "CONTAINER_HOST" not in os.environ:
+        return _rootless(engine)
     try:
         answer = run([engine.path, "info", "--format", ROOTLESS[engine.kind]], timeout=PATIENCE)
     except HarnessBroken as broken:
@@ -95,12 +98,14 @@ def _unfit(engine: Engine) -> Refusal | None:
     if answer.returncode or "Cannot connect" in error or failed:
         words = error or answer.stdout.strip() or f"status {answer.returncode}"
         return Refusal(f"{engine.kind} does not run: {words[-EVIDENCE:]}", "start its service, or install podman")
-    if answer.stdout.strip() == "true":
-        return Refusal(
-            f"{engine.kind} runs without root here, so it cannot pass on disks or set their tunables",
-            "run the command as root or with sudo; root's engine is separate, with its own images",
-        )
-    return None
+    return _rootless(engine) if answer.stdout.strip() == "true" else None
+
+
+def _rootless(engine: Engine) -> Refusal:
+    return Refusal(
+        f"{engine.kind} runs without root here, so it cannot pass on disks or set their tunables",
+        "run the command as root or with sudo; root's engine is separate, with its own images",
+    )
 
 
 def limits() -> dict[str, int]:

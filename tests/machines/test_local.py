@@ -23,6 +23,7 @@ from runner.results.run_folder import create, load
 from runner.space.select import select
 from tests.hosts.loops import Bay, bay, why_not
 from tests.results.past import manifest
+from tests.support.amounts import kill_moments
 from tests.support.execution import executor
 from tests.support.local_place import ROOT, RUN, SMALL, Place, placed
 from tests.support.matrices import space
@@ -82,7 +83,7 @@ def place(disks: Bay, tmp_path: Path) -> Iterator[Place]:
 
 def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing(disks: Bay, place: Place) -> None:
     """In set-up, in a trial, in tear-down: after so many lines, whatever is under way then."""
-    for lines in (1, 2, 3, 4, 6):
+    for lines in kill_moments():
         killed_after(place.start(*RUN), lines)
     last = place.start(*RUN)
     output, _ = last.communicate()

@@ -19,6 +19,7 @@ from runner.results.run_folder import load
 from runner.session.host_facts import host_facts
 from tests.hosts.agent.far import NAME, Shelf, why_no_namespace
 from tests.hosts.loops import Bay, bay, why_not
+from tests.support.amounts import kill_moments
 from tests.support.runners import killed_after
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def test_the_same_cells_are_measured_over_there(desk: Desk) -> None:
 
 def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing(desk: Desk) -> None:
     """In set-up, in a trial, in tear-down: after so many lines, whatever is under way then."""
-    for lines in (1, 2, 3, 4, 6):
+    for lines in kill_moments():
         killed_after(desk.start(*RUN), lines)
     desk.said(*RUN)
     trials = desk.trials()

@@ -18,6 +18,7 @@ from runner.hosts.checks import check_disk
 from runner.results.journal import Journal
 from runner.results.record import Outcome
 from tests.hosts.loops import Bay, bay, why_not
+from tests.support.amounts import kill_moments
 from tests.support.local_place import ENVIRONMENT, RUN, SMALL, Place, placed
 from tests.support.runners import killed_after
 
@@ -118,7 +119,8 @@ class Plain(Seat):
     use = "!use_pty"
 
 
-@pytest.fixture(params=[Seat, Plain])
+#: By day, the runs that end well are enough without a terminal of its own.
+@pytest.fixture(params=[Seat, pytest.param(Plain, marks=pytest.mark.exhaustive)])
 def seat(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Seat]:
     with bay(tmp_path) as disks, placed(disks, tmp_path, SMALL, request.param) as made:
         yield made
@@ -139,7 +141,7 @@ def test_the_same_cells_are_measured_and_belong_to_the_user(seat: Seat) -> None:
 
 def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing(seat: Seat) -> None:
     seat.set_up()
-    for lines in (1, 2, 3, 4, 6):
+    for lines in kill_moments():
         killed_after(seat.start(*RUN), lines)
     seat.told(*RUN)
     trials = seat.trials()

@@ -8,3 +8,8 @@ TIMES = int(os.environ.get("MATRIX_TEST_TIMES", "1"))
 def times(count: int) -> int:
     """Return the number of repetitions: as many times `count` as MATRIX_TEST_TIMES asks for."""
     return count * TIMES
+
+
+def kill_moments() -> tuple[int, ...]:
+    """Return after how many lines of output a run is killed: in set-up, in a trial, in tear-down."""
+    return (1, 2, 3, 4, 6) if TIMES > 1 else (1, 3, 6)

@@ -182,8 +182,6 @@ name: few
 disks: {count: 3, size: 64MiB}
 layouts:
   volumes: [lvm: {volumes: 2}, partition: {count: 2}, md: {level: 5, chunk: 64KiB}]
-  secret: [disk, crypt: {format: plain, sector_size: 4KiB}, partition: {count: 2, align: 4KiB}]
-  thin: [lvm: {type: thin, volumes: 3}]
 workloads: {work: {rw: randwrite, bs: 4KiB, size: 1MiB, iodepth: 4, fio: {verify: crc32c}}}
 repeat: 1
 """

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -8,8 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from runner.statistics.changes import LEAST_NIGHTS, ORDERS, _permutation_p, _step_sizes, drift, find_changes
+from runner.statistics.changes import (
+    LEAST_NIGHTS,
+    ORDERS,
+    _arcs,
+    _chance,
+    _newest,
+    _orders,
+    _steps,
+    drift,
+    find_changes,
+)
 from runner.statistics.ratios import unpaired_ratio
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 levels = st.lists(st.floats(1e-3, 1e9), min_size=1, max_size=6)
 
@@ -146,15 +160,44 @@ def test_rounds_that_have_nothing_to_do_with_each_other_have_bounds_beyond_what_
 @pytest.mark.parametrize("nights", [8, 30, 120])
 def test_the_chance_of_a_step_is_that_of_scipys_permutation_test(nights: int, step: float) -> None:
     logs = np.random.default_rng(nights).standard_normal(nights) + step * (np.arange(nights) >= nights // 2)
+    places = np.arange(LEAST_NIGHTS, nights - LEAST_NIGHTS + 1)
+
+    def clearest(one: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
+        sums = np.cumsum(one - one.mean(axis=axis, keepdims=True), axis=axis)
+        found: NDArray[np.float64] = (np.take(sums, places - 1, axis) ** 2 / (places * (nights - places))).max(
+            axis=axis
+        )
+        return found
+
     theirs = stats.permutation_test(
         (logs,),
-        lambda one, axis: np.moveaxis(_step_sizes(np.moveaxis(one, axis, -1)), -1, 0).max(axis=0),
+        clearest,
         permutation_type="pairings",
         vectorized=True,
         n_resamples=ORDERS,
         alternative="greater",
         rng=7,
     ).pvalue
-    assert _permutation_p(logs, 1) == pytest.approx(
-        theirs, abs=4 * math.sqrt(2 * theirs * (1 - theirs) / ORDERS) + 1 / ORDERS
-    )
+    ours, _ = _chance([_steps(_orders(logs, 1))[0]])
+    assert ours == pytest.approx(theirs, abs=4 * math.sqrt(2 * theirs * (1 - theirs) / ORDERS) + 1 / ORDERS)
+
+
+@pytest.mark.parametrize(("nights", "begin", "end"), [(45, 20, 25), (50, 20, 30), (33, 30, 33), (32, 30, 32)], ids=str)
+def test_a_lower_level_of_some_nights_is_found_at_both_ends(nights: int, begin: int, end: int) -> None:
+    """6 % lower in noise of 1 %: also where only two nights are that new."""
+    values = history(np.random.default_rng(6), nights, (begin, 0.94), (end, 1 / 0.94), noise=0.01)
+    assert [one.at for one in find_changes(values)] == [at for at in (begin, end) if at < nights]
+
+
+def test_two_old_nights_are_outliers() -> None:
+    values = history(np.random.default_rng(6), 32, (14, 0.9), (16, 1 / 0.9), noise=0.01)
+    assert find_changes(values) == []
+
+
+def test_three_searches_together_raise_no_more_alarms_than_one() -> None:
+    chance = np.random.default_rng(8)
+    found = []
+    for seed in range(400):
+        sums = _orders(chance.standard_normal(40), seed)
+        found.append(_chance([search(sums)[0] for search in (_steps, _arcs, _newest)])[0])
+    assert stats.kstest(found, "uniform").pvalue > 0.01

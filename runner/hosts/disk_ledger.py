@@ -80,8 +80,6 @@ def wear_refusal(ledger: Ledger, declared: DeclaredDisk, disk: str, night: date,
 
 
 M = TypeVar("M", bound=BaseModel)
-#: The prefix of disks of other hosts in older ledgers.
-_OF_HOST = re.compile(r"^ssh:\S+ ")
 
 
 class LeaseRecord(BaseModel):
@@ -145,10 +143,7 @@ def own_marks(state: Path, run: str = "", reach: str = "local") -> OwnMarks:
 
 def read_ledger(state: Path) -> Ledger:
     text = _read_bytes(state / "wear.json")
-    known = _parse(state / "wear.json", text, Ledger) if text is not None else Ledger()
-    # Older ledgers have host prefixes, but a disk wears in the same way on every host.
-    plain = (one.model_copy(update={"disk": _OF_HOST.sub("", one.disk)}) for one in known.nights)
-    return Ledger(nights=tuple(plain))
+    return _parse(state / "wear.json", text, Ledger) if text is not None else Ledger()
 
 
 def add_written(state: Path, written: Iterable[tuple[str, int]], night: date) -> Ledger:

@@ -147,7 +147,7 @@ class Guest:
         self.qmp = QMPClient("machine")
         self.agent = QMPClient("guest", readbuflen=64 * 2**20)
         self.agent.await_greeting = self.agent.negotiate = False
-        self.resumed, self.was_reset = asyncio.Event(), asyncio.Event()
+        self.resumed = asyncio.Event()
         self._migration: asyncio.Queue[str] = asyncio.Queue()
         #: Has a result as soon as the machine cannot be used any more.
         self.lost: asyncio.Future[RigLost] = asyncio.get_running_loop().create_future()
@@ -204,8 +204,6 @@ class Guest:
             data = cast("dict[str, Any]", event.get("data", {}))
             if event["event"] == "RESUME":
                 self.resumed.set()
-            if event["event"] == "RESET":
-                self.was_reset.set()
             if event["event"] == "MIGRATION":
                 self._migration.put_nowait(str(data["status"]))
             if event["event"] == "BLOCK_IO_ERROR" and data.get("action") == "stop":
@@ -246,14 +244,6 @@ class Guest:
     async def command(self, name: str, **arguments: object) -> Any:
         asked = self.qmp.execute(name, arguments or None)
         return await self.answer_within(asked, f"QEMU did not answer to {name}", ANSWER_DEADLINE)
-
-    async def reset(self) -> None:
-        """Press the reset button: the guest loses its memory and keeps its disks."""
-        self.was_reset.clear()
-        await self.command("set-action", reboot="reset")
-        await self.command("system_reset")
-        await self.answer(self.was_reset.wait())
-        await self.orders.forget()
 
     async def ask(self, name: str, **arguments: object) -> Any:
         return await self.answer(self.agent.execute(name, arguments or None))

@@ -26,12 +26,14 @@ shopt -s nullglob
 cpu=/sys/devices/system/cpu
 echo "kernel $(uname -r)"
 echo "hostname $(uname -n)"
-echo "cores $(nproc)"
+echo "cores $(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)"
 read -r _ kib _ </proc/meminfo
 echo "memory $((kib * 1024))"
 model=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)
 echo "cpu ${model:-unknown}"
-[ ! -r /etc/os-release ] || echo "system $(. /etc/os-release && echo "$PRETTY_NAME")"
+for file in /etc/os-release /usr/lib/os-release; do
+  [ ! -r $file ] || { echo "system $(PRETTY_NAME=; . $file; echo "$PRETTY_NAME")"; break; }
+done
 echo "command_line $(cat /proc/cmdline)"
 echo "governor $(cat /dev/null $cpu/cpu[0-9]*/cpufreq/scaling_governor | sort -u | paste -s -d , | sed 's/,/, /g')"
 [ ! -r $cpu/cpufreq/boost ] || echo "turbo $(cat $cpu/cpufreq/boost)"

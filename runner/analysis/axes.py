@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
@@ -303,26 +302,6 @@ def describe_differences(apart: Mapping[str, Sequence[Sequence[str]]]) -> str:
         return "they share single values, but no combination"
     axes = (f"{name} ({' → '.join(few(one, 4) or 'none' for one in values)})" for name, values in apart.items())
     return f"they differ in {', '.join(axes)}"
-
-
-def common_choice(
-    axis: str, columns: Mapping[str, Sequence[Axes]], apart: Mapping[str, Sequence[Sequence[str]]]
-) -> str:
-    if not apart or not all(is_part(name) and not is_workload_axis(name) for name in apart):
-        return ""
-    chosen = [
-        {axis: value, **{name: values[at][0] for name, values in apart.items() if values[at]}}
-        for at, value in enumerate(columns)
-    ]
-    kept = [
-        [axes for axes in column if all(axes.get(name) == one for name, one in rule.items())]
-        for column, rule in zip(columns.values(), chosen, strict=True)
-    ]
-    matched = share_a_row(kept, axis)
-    if not matched or any({*"|,="} & {*value} for rule in chosen for value in rule.values()):
-        return ""
-    rules = (",".join(f"{name}={value}" for name, value in rule.items()) for rule in chosen)
-    return " ".join(f"--only {shlex.quote(rule)}" for rule in rules) + "  in place of any other --only"
 
 
 def share_a_row(columns: Sequence[Sequence[Axes]], axis: str) -> bool:

@@ -10,7 +10,6 @@ from runner.analysis.axes import (
     MOST,
     TooManyRows,
     alias_notes,
-    common_choice,
     declared_key,
     describe_absences,
     describe_determined,
@@ -183,8 +182,6 @@ def _explain_disjoint_columns(table: Table) -> Iterator[str]:
     columns = {value: [axes for axes in table.cells if axes[table.axis] == value] for value in table.values}
     apart = differing_axes(columns.values(), table.naming.names)
     yield f"no two columns have a row in common: {describe_differences(apart)}"
-    if table.axis == "layout" and (choice := common_choice(table.axis, columns, apart)):
-        yield f"to see some side by side, choose cells with  {choice}"
 
 
 def format_mean(one: Samples | None, metric: str) -> str:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
 
 import click
 
 from runner.base.errors import BadInput
 from runner.reports.terminal_text import wrap
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
 
 _COMMENT = re.compile(r"(?<=\S)\s{2,}(?=\S)")
 _BELOW = 6

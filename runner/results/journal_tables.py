@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import sqlalchemy as sa
@@ -28,10 +29,6 @@ from runner.results.databases import Versioned, execute, keys, optional, rename_
 from runner.results.fio_output import PERCENTILES, Direction, Figures
 from runner.results.record import Outcome, Reading, Trial
 from runner.statistics.percentile import Histogram, needs
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 #: The columns of one direction, in the order of the fields of `Direction`.
 DIRECTION: tuple[str, ...] = ("bw", "iops", "bytes", "ios", "lat_mean", *PERCENTILES, "lat_max")

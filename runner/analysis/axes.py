@@ -1,7 +1,5 @@
 """Axes of cells under the names that layers share, rows of cells that agree on them, and the names of rows."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence

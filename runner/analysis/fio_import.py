@@ -1,7 +1,5 @@
 """Import of fio's JSON from other sources: foreign jobs, perhaps no histograms, several groups of jobs in a file."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The `matrix` command: its commands (imported when needed, so that help is fast), errors and exit codes."""
 
-from __future__ import annotations
-
 import errno
 import importlib
 import platform

@@ -1,7 +1,5 @@
 """`matrix clean`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial

@@ -1,7 +1,5 @@
 """Help texts that fit the terminal, and the error for an unknown option."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches

@@ -1,7 +1,5 @@
 """`matrix validate`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

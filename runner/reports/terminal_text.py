@@ -1,7 +1,5 @@
 """Numbers for people, and styles and line breaks of terminal text."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 _UNITS = {"bytes/s": (1e6, "MB/s"), "1/s": (1.0, "IOPS"), "bytes": (1e6, "MB")}

@@ -1,7 +1,5 @@
 """Connections to SQLite and PostgreSQL, their errors as messages, and migrations between schema versions."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import time

@@ -1,7 +1,5 @@
 """The environment of a run: host, disks and input files. Runs are compared by its differences."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from pydantic import BaseModel, Field

@@ -1,7 +1,5 @@
 """Parser of fio's `json+` output, and of profiles of a rate over a device or over time."""
 
-from __future__ import annotations
-
 import csv
 import errno
 import os

@@ -1,7 +1,5 @@
 """The journal of a run: trials, durable before the next one begins. It belongs to one thread at a time."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

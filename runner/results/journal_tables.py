@@ -1,7 +1,5 @@
 """The tables of a journal and their migrations, and the conversion between trials and rows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
 from operator import attrgetter

@@ -1,7 +1,5 @@
 """Read-only view of a run folder: the process that uses it, its state and its progress."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 from collections import Counter

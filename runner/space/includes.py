@@ -1,7 +1,5 @@
 """Files that a matrix includes (`use: layouts/raids.yaml#far`), and the check of their data against a model."""
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress

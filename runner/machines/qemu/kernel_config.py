@@ -1,7 +1,5 @@
 """The kernel options that the appliance needs, and a check of an image against them."""
 
-from __future__ import annotations
-
 import re
 import tempfile
 import zlib

@@ -11,13 +11,13 @@ import orjson
 from runner.cli.options import budget, jobs, kernel, matrix_file, on, only, results, shard
 from runner.cli.screen import echo
 from runner.engine.budget import ENDLESS, Cost, repeats
-from runner.engine.estimate import QUIET, Load, estimate, pace_of
+from runner.engine.estimate import QUIET, Estimate, Load, Pace, estimate, pace_of
 from runner.engine.rigs import specs_of
 from runner.machines import machine
 from runner.machines.base import MachineOptions
 from runner.reports.terminal_text import duration
 from runner.session.request import Checks, Request, load_request
-from runner.session.run import choose_level
+from runner.session.run import Jobs, choose_level
 from runner.session.run_request import check_kernel
 from runner.statistics.ratios import t_factor
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.engine.concurrency import Level
-    from runner.engine.estimate import Estimate, Pace
-    from runner.session.run import Jobs
     from runner.space.select import Shard
 
 

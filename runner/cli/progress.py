@@ -8,24 +8,29 @@ from typing import TYPE_CHECKING, Any, Self, TextIO, cast
 
 import orjson
 from rich.console import Console
-from rich.progress import Progress, ProgressColumn, SpinnerColumn
+from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TaskID
 from rich.text import Text
 from rich.theme import Theme
 
 from runner.cli.screen import WIDTH, RunOutput, columns_of, echo, print_sheet
 from runner.engine.estimate import remaining_seconds
-from runner.engine.recorder import BatchDone, BatchStarted, RigUp, RigWasLost, TrialDone, TrialHostLimited, TrialStarted
+from runner.engine.recorder import (
+    BatchDone,
+    BatchStarted,
+    Event,
+    RigUp,
+    RigWasLost,
+    TrialDone,
+    TrialHostLimited,
+    TrialStarted,
+)
 from runner.reports.terminal_text import BAD, DOUBT, GOOD, about
-from runner.results.record import Outcome
+from runner.results.record import Outcome, Trial
 from runner.session.run import Observer
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rich.progress import Task, TaskID
-
-    from runner.engine.recorder import Event
-    from runner.results.record import Trial
     from runner.session.finish import Ending
 
 

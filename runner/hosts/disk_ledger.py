@@ -7,10 +7,10 @@ import fcntl
 import os
 import re
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import date, datetime, timedelta
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -24,8 +24,6 @@ from runner.results.databases import translate_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-    from datetime import date, datetime
-    from typing import Any
 
     from runner.hosts.exclusive import LeasedDisk
     from runner.language.hosts import DeclaredDisk

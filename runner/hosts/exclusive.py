@@ -12,17 +12,14 @@ from typing import TYPE_CHECKING, TypeVar
 from runner.base.errors import BadInput, HarnessBroken
 from runner.hosts import SECTOR, label
 from runner.hosts.checks import DiskCheck, check_disks
-from runner.hosts.label import Label
-from runner.hosts.operations import LOCAL, OPEN_PAUSE, OPEN_TRIES
-from runner.hosts.reasons import NO_MARKS, Reason, Refusal, is_marked
+from runner.hosts.label import Label, State
+from runner.hosts.operations import LOCAL, OPEN_PAUSE, OPEN_TRIES, DiskOperations, Lock, OpenDisk
+from runner.hosts.reasons import NO_MARKS, OwnMarks, Reason, Refusal, is_marked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from runner.hosts.inventory import Census, Node, Signature
-    from runner.hosts.label import State
-    from runner.hosts.operations import DiskOperations, Lock, OpenDisk
-    from runner.hosts.reasons import OwnMarks
     from runner.language.hosts import DeclaredDisk
 
 T = TypeVar("T")

@@ -14,13 +14,12 @@ from runner.base import process
 from runner.base.errors import HarnessBroken
 from runner.base.process import PID_NAMESPACE
 from runner.hosts.identity import DiskSwapped, parse_report
-from runner.machines.base import RigLost, StepResult
+from runner.machines.base import RigLost, Step, StepResult
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Mapping, Sequence
 
-    from runner.machines.base import Step
     from runner.simdisks.clib import Report
     from runner.simdisks.disk import Fault
 

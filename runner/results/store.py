@@ -27,13 +27,12 @@ from runner.results.databases import (
 from runner.results.journal_tables import LATENCIES, latencies_of, row_of
 from runner.results.observe import Progress, progress_by_cell
 from runner.results.record import HOST_LIMITED, STEERED, UNSETTLED, CellRow, Outcome, Trial
-from runner.results.run_folder import state_of
+from runner.results.run_folder import RunFolder, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from runner.results.journal import Journal, State
-    from runner.results.run_folder import RunFolder
     from runner.results.store_tables import Address
 
 _BATCH = 500

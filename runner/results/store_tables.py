@@ -1,23 +1,30 @@
 """The address of the shared store, its tables and their migrations."""
 
-from __future__ import annotations
-
 import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
-from sqlalchemy import JSON, Boolean, Column, Float, Index, Integer, LargeBinary, MetaData, String, Table, Text
+from sqlalchemy import (
+    JSON,
+    Boolean,
+    Column,
+    Connection,
+    Float,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+)
 from sqlalchemy.exc import ArgumentError
 
 from runner.base.errors import BadInput
 from runner.results.databases import Versioned, execute, keys, optional, rename_columns, rename_notes, required
 from runner.results.journal_tables import RENAMED_NOTES, direction_columns, with_more_percentiles
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection
 
 VARIABLE = "MATRIX_STORE"  # the option `--store` takes precedence
 _FILE = "store.db"

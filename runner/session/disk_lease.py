@@ -14,36 +14,30 @@ from runner.engine.trial import assumes_zeros
 from runner.hosts import HOSTS_FILE
 from runner.hosts.checks import check_disks, query_health, take_census
 from runner.hosts.disk_ledger import WriteBudget, clear_controller, night_of, own_marks, read_write_counters, state_dir
-from runner.hosts.exclusive import DisksRefused, report_active_run
+from runner.hosts.exclusive import DisksRefused, LeasedDisk, report_active_run
 from runner.hosts.lease import Lease, confirm_losses, lease_disks
 from runner.hosts.operations import LOCAL, RemoteOperations
 from runner.hosts.recovery import clean
 from runner.hosts.vfio import check_controller, detach_controllers
-from runner.language.hosts import Needs
+from runner.language.hosts import DeclaredDisk, Lab, LabHost, Needs
 from runner.language.suggestions import did_you_mean
-from runner.machines import PASSTHROUGH, WITH_HOSTS
-from runner.results.disk_health import keep_first_health
+from runner.machines import PASSTHROUGH, WITH_HOSTS, Where
+from runner.results.disk_health import Health, Smart, keep_first_health
 from runner.results.environment import DiskFacts
 from runner.scripts.jinja import census_script, smart_script
 from runner.scripts.stack import view_stack
-from runner.session.host_connection import connect_host, open_connection
-from runner.space.declared_files import load_lab, matched
+from runner.session.host_connection import HostConnection, connect_host, open_connection
+from runner.space.declared_files import Match, load_lab, matched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from runner.hosts.agent.client import AgentClient
     from runner.hosts.agent.connection import Connection
-    from runner.hosts.exclusive import LeasedDisk
-    from runner.language.hosts import DeclaredDisk, Lab, LabHost
     from runner.language.matrix import Matrix
-    from runner.machines import Where
     from runner.machines.base import Machine
-    from runner.results.disk_health import Health, Smart
     from runner.results.run_folder import RunFolder
-    from runner.session.host_connection import HostConnection
     from runner.session.request import Request
-    from runner.space.declared_files import Match
 
 
 def passthrough_machine(place: str) -> str:

@@ -16,7 +16,7 @@ from runner.language.matrix import is_path
 from runner.language.suggestions import did_you_mean
 from runner.language.yaml_source import Flaw
 from runner.machines import machine
-from runner.machines.base import MachineOptions
+from runner.machines.base import Machine, MachineOptions, RigSpec
 from runner.machines.requirements import describe
 from runner.results.record import CellRow
 from runner.scripts.cell import (
@@ -31,17 +31,14 @@ from runner.scripts.cell import (
     workload_job,
 )
 from runner.scripts.jinja import effective_templates, unused_templates
-from runner.space.load import load
-from runner.space.select import select, sharded
+from runner.space.load import Declared, load
+from runner.space.select import Selection, Shard, select, sharded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from runner.language.workload import Workload
-    from runner.machines.base import Machine, RigSpec
-    from runner.space.load import Declared
-    from runner.space.select import Selection, Shard
     from runner.space.space import Space, Stack
     from runner.space.variants import Variant
 

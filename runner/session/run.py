@@ -6,23 +6,23 @@ import socket
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 from runner.base.errors import BadInput, Exit, MatrixError
 from runner.base.files import write_atomically
 from runner.engine.budget import ENDLESS, Cost, Spending
 from runner.engine.concurrency import Level, why_one_at_a_time
-from runner.engine.estimate import QUIET, Load, estimate, pace_of
+from runner.engine.estimate import QUIET, Load, Pace, estimate, pace_of
 from runner.engine.executor import Executor
-from runner.engine.recorder import RigUp, RunContext, TrialDone
+from runner.engine.recorder import Event, RigUp, RunContext, TrialDone
 from runner.engine.scheduler import Scheduler
 from runner.hosts.disk_ledger import run_within_budget
 from runner.machines import Where, machine, sweep
-from runner.machines.base import MachineOptions
+from runner.machines.base import Machine, MachineOptions, RigSpec
 from runner.results.disk_health import describe_missing_health
 from runner.results.journal import Journal
 from runner.results.observe import find_holder
-from runner.results.run_folder import runs
+from runner.results.run_folder import RunFolder, runs
 from runner.results.store_sync import Feed
 from runner.results.store_tables import address_of, is_named
 from runner.scripts.cell import explain_missing_fio
@@ -37,12 +37,7 @@ from runner.space.studies import study_beside
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
     from pathlib import Path
-    from typing import Any
 
-    from runner.engine.estimate import Pace
-    from runner.engine.recorder import Event
-    from runner.machines.base import Machine, RigSpec
-    from runner.results.run_folder import RunFolder
     from runner.space.select import Shard
     from runner.space.space import Stack
 

@@ -13,7 +13,7 @@ from runner.base.errors import BadInput
 from runner.engine.rigs import specs_of
 from runner.guidelines.verdicts import Steering
 from runner.machines import PASSTHROUGH, machine
-from runner.machines.base import MachineOptions
+from runner.machines.base import MachineOptions, RigSpec
 from runner.machines.qemu.recipe import kernel_key, recipe_for
 from runner.results.environment import Digests, DiskFacts
 from runner.results.record import CellRow
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.language.hosts import LabDisk
-    from runner.machines.base import RigSpec
     from runner.results.journal import Journal
     from runner.session.request import Request
     from runner.simdisks.disk import Disk

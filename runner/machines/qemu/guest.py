@@ -10,7 +10,7 @@ import re
 import secrets
 import socket
 import tempfile
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
@@ -21,16 +21,14 @@ from runner.machines.base import RigLost
 from runner.machines.qemu import argv
 from runner.machines.shell import OUTPUT_LOST, OrderChannel, OutputChannel, ShellGone
 from runner.simdisks.clib import Board, Report, build_library, load_library
-from runner.simdisks.disk import links_of
+from runner.simdisks.disk import Disk, Fault, links_of
 from runner.simdisks.server import ROOM, disk_full_message, explain_exit, stdio_command
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
-    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from runner.machines.qemu.argv import Vm
-    from runner.simdisks.disk import Disk, Fault
 
 T = TypeVar("T")
 TAIL_LINES = 100

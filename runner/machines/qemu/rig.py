@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 
 from runner.base.errors import HarnessBroken
 from runner.machines import shell
-from runner.machines.base import RigLost
+from runner.machines.base import RigLost, Step, StepResult
 from runner.machines.requirements import FACTS, parse_facts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from runner.machines.base import Step, StepResult
     from runner.machines.qemu.argv import Vm
     from runner.machines.qemu.guest import Guest
     from runner.simdisks.clib import Report

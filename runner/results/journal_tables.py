@@ -94,17 +94,14 @@ def _with_retries_and_troubles(connection: Connection) -> None:
     troubles.create(connection)
 
 
-def with_more_percentiles(connection: Connection) -> None:
+def _with_histograms(connection: Connection) -> None:
+    """Migrate to version 3. Older journals have only percentiles, which cannot be merged."""
     for side in ("read", "write"):
         execute(*(f"ALTER TABLE trials ADD COLUMN {side}_{name} FLOAT" for name in ("lat_p90", "lat_p95")))(connection)
         for name in ("lat_p999", "lat_p9999"):
             few = f"{side}_ios < {needs(PERCENTILES[name])}"
             execute(f"UPDATE trials SET {side}_{name} = NULL WHERE {few}")(connection)  # noqa: S608 - names of ours
 
-
-def _with_histograms(connection: Connection) -> None:
-    """Migrate to version 3. Older journals have only percentiles, which cannot be merged."""
-    with_more_percentiles(connection)
     execute(*(f"ALTER TABLE trials ADD COLUMN {side}_latencies BLOB" for side in ("read", "write")))(connection)
 
 
@@ -112,7 +109,7 @@ JOURNAL = Versioned(
     "journal",
     tables,
     meta,
-    (
+    steps=(
         _with_retries_and_troubles,
         _with_histograms,
         execute(f"UPDATE meta SET \"key\" = '{SYNTHETIC}' WHERE \"key\" = 'made_up'"),  # noqa: S608 - names of ours

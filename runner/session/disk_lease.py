@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from runner.language.matrix import Matrix
     from runner.machines.base import Machine
     from runner.results.run_folder import RunFolder
-    from runner.session.request import Request
+    from runner.session.selected_matrix import SelectedMatrix
 
 
 def passthrough_machine(place: str) -> str:
@@ -49,8 +49,8 @@ def passthrough_machine(place: str) -> str:
     )
 
 
-def check_zeroed(request: Request, place: Machine) -> None:
-    labels = [stack.label for stack in request.stacks() if not place.zeroed and assumes_zeros(stack)]
+def check_zeroed(selected: SelectedMatrix, place: Machine) -> None:
+    labels = [stack.label for stack in selected.stacks() if not place.zeroed and assumes_zeros(stack)]
     if labels:
         raise BadInput(
             f"sync: assume-clean needs zeroed disks, and the disks of {place.name} may hold data",
@@ -92,7 +92,7 @@ class RunDisks:
 @contextmanager
 def lease_run_disks(
     found: Match,
-    request: Request,
+    selected: SelectedMatrix,
     place: str,
     folder: RunFolder,
     destroy: tuple[str, ...],
@@ -112,7 +112,7 @@ def lease_run_disks(
 
     def marks(disks: Sequence[LeasedDisk]) -> frozenset[str]:
         paths = inside or host.paths(disks)
-        stacks = (view_stack(stack.layers.value, paths, stack.disks, zeroed=False) for stack in request.stacks())
+        stacks = (view_stack(stack.layers.value, paths, stack.disks, zeroed=False) for stack in selected.stacks())
         return frozenset(mark for stack in stacks for mark in stack.marks)
 
     now = partial(datetime.now, UTC)
@@ -122,7 +122,7 @@ def lease_run_disks(
         for disk in clean(state, host.take_census, host.operations, reach=found.reach, only=run, counted=counted):
             notice(f"{disk.disk}: {disk.refusal or 'removed what an earlier process of this run left on it'}")
         lease = Lease(
-            *(run, request.space.matrix.name, folder.path, state, frozenset({*destroy, *found.standing})),
+            *(run, selected.space.matrix.name, folder.path, state, frozenset({*destroy, *found.standing})),
             marks=marks,
             inside=inside,
             boot=host.boot_id,
@@ -130,11 +130,11 @@ def lease_run_disks(
             reach=found.reach,
             shares_nothing=found.apart,
         )
-        claims = _claims(found, request.space.matrix, place)
+        claims = _claims(found, selected.space.matrix, place)
         leased = stack.enter_context(lease_disks(claims, host.take_census, lease, now, notice, keep))
         for one in () if inside else leased:
             one.release()
-        disks = _describe_lease(leased, host, lease, request, folder)
+        disks = _describe_lease(leased, host, lease, selected, folder)
         stack.enter_context(
             detach_controllers(leased, host.take_census, lambda one: clear_controller(state, one.node.identity), keep)
         )
@@ -155,7 +155,7 @@ def _connection_for(reach: str, place: str) -> Connection | None:
 
 
 def _describe_lease(
-    leased: tuple[LeasedDisk, ...], host: HostConnection, lease: Lease, request: Request, folder: RunFolder
+    leased: tuple[LeasedDisk, ...], host: HostConnection, lease: Lease, selected: SelectedMatrix, folder: RunFolder
 ) -> RunDisks:
     by_identity = {one.node.identity: one.declared for one in leased}
     counters, now = partial(read_write_counters, leased), partial(datetime.now, UTC)
@@ -165,7 +165,7 @@ def _describe_lease(
         limit = partial(remote.limit_writes, nodes)  # by the agent, while the connection is down
         write_budget = replace(write_budget, read=partial(remote.read_write_counters, nodes), limit=limit)
     smart, facts = _query_health(leased, host.connection), []
-    for one, disk in zip(leased, request.space.matrix.every_disk(), strict=True):
+    for one, disk in zip(leased, selected.space.matrix.every_disk(), strict=True):
         passed_through = f"{disk.bus}, {'with its controller' if one.controller else 'passed through'}"
         node, own = one.node, smart.get(one.declared.id)
         # SMART comes first: the kernel shortens names.

@@ -48,7 +48,7 @@ _BAD_OPTION = re.compile("(?:Bad option <|failed parsing )([a-z0-9_]+)=")
 
 
 @dataclass(frozen=True)
-class Request:
+class SelectedMatrix:
     declared: Declared
     selection: Selection
     plan: Plan
@@ -80,9 +80,9 @@ class Checks:
             yield from _job_flaws(space, None)
 
 
-def load_request(
+def load_selected(
     path: Path, only: tuple[str, ...] = (), shard: Shard | None = None, checks: Checks | None = None
-) -> Request:
+) -> SelectedMatrix:
     declared = load(path, checks or (lambda _space: ()))
     selection = select(declared.space, only)
     matrix = declared.space.matrix
@@ -98,7 +98,7 @@ def load_request(
     if shard is not None:
         selection = sharded(selection, shard)
     part = ", ".join([*sorted(f"only {text}" for text in only), *([f"shard {shard}"] if shard else [])])
-    return Request(declared, selection, Plan(selection, matrix.repeat, matrix.seed), part)
+    return SelectedMatrix(declared, selection, Plan(selection, matrix.repeat, matrix.seed), part)
 
 
 def _guideline_flaws(space: Space) -> Iterator[Flaw]:
@@ -149,14 +149,14 @@ def _workload_flaws(work: Variant[Workload], message: str, mine: str) -> Iterato
         yield Flaw(place, f"fio refuses it: {'; '.join(unplaced[:3])}{mine}")
 
 
-def check_templates(request: Request, own: Path | None) -> None:
+def check_templates(selected: SelectedMatrix, own: Path | None) -> None:
     """Render one cell of every layout and all workloads, so that faults of user templates appear before the run."""
     if own is None:
         return
-    matrix = request.space.matrix
+    matrix = selected.space.matrix
     disks = [f"/dev/disk/by-id/matrix-{number}" for number in range(len(matrix.every_disk()))]
-    for stack in {dict(stack.coords)["layout"]: stack for stack in request.stacks()}.values():
-        cell = next(request.selection.cells_of(stack))
+    for stack in {dict(stack.coords)["layout"]: stack for stack in selected.stacks()}.values():
+        cell = next(selected.selection.cells_of(stack))
         # Scripts for disks that may hold data have more steps.
         scripts = stack_scripts(stack, disks, zeroed=False, own=own)
         for name, text in files_of(scripts, cell_scripts(cell, scripts.stack, own, matrix.monitor)).items():
@@ -168,7 +168,7 @@ def check_templates(request: Request, own: Path | None) -> None:
                     resolution="`matrix render --templates` writes the script for inspection",
                 )
         job(cell, scripts.stack, 1, own)
-    for work, in_files in request.space.workloads:
+    for work, in_files in selected.space.workloads:
         _job(work, in_files, own)
 
 

@@ -3,7 +3,7 @@
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -296,32 +296,5 @@ def execute(*statements: str) -> Step:
     def step(connection: sa.Connection) -> None:
         for one in statements:
             connection.execute(sa.text(one))
-
-    return step
-
-
-def rename_columns(names: Mapping[str, str], *tables: str) -> Step:
-    """Return a step that renames columns. Tables from an earlier step of the same migration have the new names."""
-
-    def step(connection: sa.Connection) -> None:
-        inspector = sa.inspect(connection)
-        for table in tables:
-            columns = {column["name"] for column in inspector.get_columns(table)}
-            for old, new in names.items():
-                if old in columns:
-                    connection.execute(sa.text(f'ALTER TABLE {table} RENAME COLUMN "{old}" TO "{new}"'))
-
-    return step
-
-
-def rename_notes(names: Mapping[str, str]) -> Step:
-    def step(connection: sa.Connection) -> None:
-        trials = sa.table("trials", sa.column("notes", sa.JSON))
-        text = sa.cast(trials.c.notes, sa.Text)
-        renamed: sa.ColumnElement[str] = text
-        for old, new in names.items():
-            renamed = sa.func.replace(renamed, f'"{old}":', f'"{new}":')  # a quote inside a text has a backslash
-        among = sa.or_(*(text.contains(f'"{old}":') for old in names))
-        connection.execute(sa.update(trials).where(among).values({"notes": renamed}))
 
     return step

@@ -163,10 +163,6 @@ def in_reading_order(names: Sequence[str]) -> list[str]:
     return sorted(names, key=lambda name: (name != "layout", not is_workload_axis(name), is_tunable(name)))
 
 
-def is_part(axis: str) -> bool:
-    return axis in ALIASES or ("." in axis and not is_tunable(axis))
-
-
 _DIGITS = re.compile(r"(\d+)")
 Place = tuple[int, float, str]
 
@@ -243,7 +239,8 @@ def naming_of(
 
 
 def parts_of(by: str, names: Iterable[str]) -> list[str]:
-    return [name for name in names if is_part(name) and is_workload_axis(name) == is_workload_axis(by)]
+    parts = (name for name in names if name in ALIASES or ("." in name and not is_tunable(name)))
+    return [name for name in parts if is_workload_axis(name) == is_workload_axis(by)]
 
 
 def determined_axes(cells: Sequence[Axes], by: str, names: Sequence[str]) -> dict[str, dict[str, str]]:

@@ -223,8 +223,8 @@ def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> R
     from runner.results.journal import Journal
     from runner.results.run_folder import create, load
     from runner.session.host_facts import boot_id
-    from runner.session.request import Request, check_machine
     from runner.session.run_request import RunRequest
+    from runner.session.selected_matrix import SelectedMatrix, check_machine
     from runner.space.select import Picked
 
     if (results / name / "manifest.json").is_file():
@@ -232,7 +232,7 @@ def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> R
     space, place = file.declared.space, file.config.getoption("--matrix-on")
     selection = Picked(space, ids=cells)
     plan = Plan(selection, space.matrix.repeat, space.matrix.seed)
-    order = RunRequest(file.path, Request(file.declared, selection, plan), place, None, None, cold=False)
+    order = RunRequest(file.path, SelectedMatrix(file.declared, selection, plan), place, None, None, cold=False)
     here = machine(place, MachineOptions(images=order.images))
     check_machine(here, order.specs())
     if not here.brings_disks:

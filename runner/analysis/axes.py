@@ -1,20 +1,15 @@
 """Axes of cells under the names that layers share, rows of cells that agree on them, and the names of rows."""
 
-from __future__ import annotations
-
 import re
-import shlex
 from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from runner.base.quantities import parse_size, parse_time
 from runner.space.notes import few
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
 
 T = TypeVar("T")
 K = TypeVar("K", bound="Hashable")
@@ -168,10 +163,6 @@ def in_reading_order(names: Sequence[str]) -> list[str]:
     return sorted(names, key=lambda name: (name != "layout", not is_workload_axis(name), is_tunable(name)))
 
 
-def is_part(axis: str) -> bool:
-    return axis in ALIASES or ("." in axis and not is_tunable(axis))
-
-
 _DIGITS = re.compile(r"(\d+)")
 Place = tuple[int, float, str]
 
@@ -248,7 +239,8 @@ def naming_of(
 
 
 def parts_of(by: str, names: Iterable[str]) -> list[str]:
-    return [name for name in names if is_part(name) and is_workload_axis(name) == is_workload_axis(by)]
+    parts = (name for name in names if name in ALIASES or ("." in name and not is_tunable(name)))
+    return [name for name in parts if is_workload_axis(name) == is_workload_axis(by)]
 
 
 def determined_axes(cells: Sequence[Axes], by: str, names: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -303,26 +295,6 @@ def describe_differences(apart: Mapping[str, Sequence[Sequence[str]]]) -> str:
         return "they share single values, but no combination"
     axes = (f"{name} ({' → '.join(few(one, 4) or 'none' for one in values)})" for name, values in apart.items())
     return f"they differ in {', '.join(axes)}"
-
-
-def common_choice(
-    axis: str, columns: Mapping[str, Sequence[Axes]], apart: Mapping[str, Sequence[Sequence[str]]]
-) -> str:
-    if not apart or not all(is_part(name) and not is_workload_axis(name) for name in apart):
-        return ""
-    chosen = [
-        {axis: value, **{name: values[at][0] for name, values in apart.items() if values[at]}}
-        for at, value in enumerate(columns)
-    ]
-    kept = [
-        [axes for axes in column if all(axes.get(name) == one for name, one in rule.items())]
-        for column, rule in zip(columns.values(), chosen, strict=True)
-    ]
-    matched = share_a_row(kept, axis)
-    if not matched or any({*"|,="} & {*value} for rule in chosen for value in rule.values()):
-        return ""
-    rules = (",".join(f"{name}={value}" for name, value in rule.items()) for rule in chosen)
-    return " ".join(f"--only {shlex.quote(rule)}" for rule in rules) + "  in place of any other --only"
 
 
 def share_a_row(columns: Sequence[Sequence[Axes]], axis: str) -> bool:

@@ -1,30 +1,29 @@
 """Comparison of two sides, cell by cell, with uncertainty and verdict."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import exp, log, sqrt
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from runner.analysis.axes import grouped
-from runner.analysis.pairs import Side, pairs_of
-from runner.analysis.samples import is_percentile, mean_over_runs, more_is_faster, rates_of
+from runner.analysis.pairs import Pair, Pairs, Side, pairs_of
+from runner.analysis.samples import Samples, is_percentile, mean_over_runs, more_is_faster, rates_of
 from runner.analysis.tables import warnings
 from runner.base.errors import BadInput
 from runner.reports.terminal import percent
 from runner.reports.terminal_text import times
 from runner.results.record import Outcome
 from runner.space.notes import few
-from runner.statistics.ratios import Verdict, paired_ratio, predicted_ratio, ratio_by_history, unpaired_ratio, verdicts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from runner.analysis.pairs import Pair, Pairs
-    from runner.analysis.samples import Samples
-    from runner.statistics.ratios import Ratio
+from runner.statistics.ratios import (
+    Ratio,
+    Verdict,
+    paired_ratio,
+    predicted_ratio,
+    ratio_by_history,
+    unpaired_ratio,
+    verdicts,
+)
 
 
 class Speed(StrEnum):

@@ -1,23 +1,15 @@
 """A comparison as a table, for people and for programs."""
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from runner.analysis.axes import grouped
-from runner.analysis.compare import Speed, differences
+from runner.analysis.compare import Comparison, Line, Speed, differences
 from runner.analysis.samples import METRICS
-from runner.reports.table import HINT, Grid, ratio_values
+from runner.reports.table import HINT, Grid, Value, ratio_values
 from runner.reports.terminal import percent
 from runner.reports.terminal_text import figure, times
 from runner.space.notes import few
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from runner.analysis.compare import Comparison, Line
-    from runner.reports.table import Value
 
 _APART = 0.02  # the largest difference between the ratio of geometric means and that of shown means without a note
 

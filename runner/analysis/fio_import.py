@@ -1,12 +1,11 @@
 """Import of fio's JSON from other sources: foreign jobs, perhaps no histograms, several groups of jobs in a file."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.analysis.axes import grouped
 from runner.base.errors import BadInput
@@ -14,9 +13,6 @@ from runner.base.quantities import format_size
 from runner.results import fio_output
 from runner.results.fio_output import Figures, FioFailed
 from runner.results.journal_tables import DIRECTION
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
 
 _SIZE = re.compile(r"(\d+)([kmgt]?)(i?b)?", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}

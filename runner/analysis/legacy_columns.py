@@ -10,14 +10,13 @@ from runner.analysis.axes import grouped, names_of, value_key
 from runner.analysis.tables import distinct_axes, warnings
 from runner.base.errors import BadInput
 from runner.base.quantities import parse_size
-from runner.reports.table import Grid
+from runner.reports.table import Grid, Value
 from runner.reports.terminal import percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from runner.analysis.samples import Samples
-    from runner.reports.table import Value
 
 _KIB = 1024
 #: The figure of a phase, without its suffix.

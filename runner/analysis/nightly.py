@@ -6,9 +6,9 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runner.analysis.compare import Speed, differences
+from runner.analysis.compare import Comparison, Line, Speed, differences
 from runner.analysis.compare_table import display_table as compared_shown
-from runner.analysis.samples import METRICS, USUAL_RATES
+from runner.analysis.samples import METRICS, USUAL_RATES, Samples
 from runner.analysis.stored_guidelines import as_measured, share_of
 from runner.analysis.tables import display_table as results_shown
 from runner.base.errors import Exit
@@ -22,8 +22,6 @@ from runner.results.record import Outcome
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from runner.analysis.compare import Comparison, Line
-    from runner.analysis.samples import Samples
     from runner.guidelines.verdicts import Judgement
     from runner.results.store import RunRow
 

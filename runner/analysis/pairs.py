@@ -12,7 +12,6 @@ from runner.analysis.axes import (
     MOST,
     TooManyRows,
     alias_notes,
-    common_choice,
     describe_absences,
     describe_differences,
     differing_axes,
@@ -277,9 +276,7 @@ def _by_axis(axis: str, a: Side, b: Side, matrix: str) -> Pairs:
     if not pairs:
         sides = {a.name: cells[:middle], b.name: cells[middle:]}
         apart = differing_axes(sides.values(), places)
-        choice = common_choice(axis, sides, apart)
-        resolution = f"choose cells with  {choice}" if choice else _OTHER_CELLS
-        return Pairs((), (alone[0], alone[1]), why=(describe_differences(apart), resolution))
+        return Pairs((), (alone[0], alone[1]), why=(describe_differences(apart), _OTHER_CELLS))
     changes = ", ".join(f"{name} ({one or 'none'} → {other or 'none'})" for name, (one, other) in bound.items())
     along = f"changes along with {axis}, and is compared with it: {changes}" if changes and axis not in KINDS else ""
     axes_of = {id(one): axes for one, axes in zip(every, cells, strict=True)}

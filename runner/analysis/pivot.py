@@ -1,16 +1,18 @@
 """Pivot tables: a column for each value of one axis; and the scaling of a figure along an axis."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from runner.analysis.axes import (
     DEFAULT,
     MOST,
+    Axes,
+    Key,
+    Naming,
+    Row,
     TooManyRows,
     alias_notes,
-    common_choice,
     declared_key,
     describe_absences,
     describe_determined,
@@ -27,23 +29,15 @@ from runner.analysis.axes import (
     varying_axes,
     with_aliases,
 )
-from runner.analysis.samples import METRICS, is_percentile, rates_of
+from runner.analysis.samples import METRICS, Samples, is_percentile, rates_of
 from runner.analysis.tables import ENDS, warnings
 from runner.base.errors import BadInput
 from runner.guidelines.claims import number_of
-from runner.reports.table import Grid, estimate_values, ratio_values
+from runner.reports.table import Grid, Value, estimate_values, ratio_values
 from runner.reports.terminal import percent
 from runner.reports.terminal_text import digits, figure, times
 from runner.statistics.changes import scaling_exponent
-from runner.statistics.ratios import paired_ratio
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from runner.analysis.axes import Axes, Key, Naming, Row
-    from runner.analysis.samples import Samples
-    from runner.reports.table import Value
-    from runner.statistics.ratios import Interval, Ratio
+from runner.statistics.ratios import Interval, Ratio, paired_ratio
 
 Slots: TypeAlias = "Sequence[Samples | None]"
 
@@ -183,8 +177,6 @@ def _explain_disjoint_columns(table: Table) -> Iterator[str]:
     columns = {value: [axes for axes in table.cells if axes[table.axis] == value] for value in table.values}
     apart = differing_axes(columns.values(), table.naming.names)
     yield f"no two columns have a row in common: {describe_differences(apart)}"
-    if table.axis == "layout" and (choice := common_choice(table.axis, columns, apart)):
-        yield f"to see some side by side, choose cells with  {choice}"
 
 
 def format_mean(one: Samples | None, metric: str) -> str:

@@ -11,13 +11,12 @@ from runner.base.errors import BadInput
 from runner.engine.estimate import remaining_seconds
 from runner.reports.table import Grid
 from runner.reports.terminal_text import digits, duration
-from runner.results.observe import State
+from runner.results.observe import ActiveTrial, Holder, LastTrial, Progress, State
 from runner.results.record import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from runner.results.observe import ActiveTrial, Holder, LastTrial, Progress
     from runner.results.run_folder import RunFolder
     from runner.results.store import RunRow
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from runner.analysis.axes import name_key
 from runner.language.metrics import BESIDE, OF_DIRECTION, RATES, SIDES, TOTAL, is_large, sides_of
 from runner.results.fio_output import PERCENTILES
-from runner.results.record import Outcome
+from runner.results.record import CellRow, Outcome
 from runner.simdisks.server import lost_share
 from runner.statistics.percentile import Histogram, estimated_percentiles, merge, percentiles
 from runner.statistics.stopping import Estimate, Rule, StopReason, estimate_mean, stop_reason
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from runner.analysis.selectors import CellSelection
-    from runner.results.record import CellRow
     from runner.results.store import RunRow, SharedStore
 
 METRICS: dict[str, str] = {

@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING
 
 from runner.base.errors import BadInput
 from runner.guidelines.samples import Measured
-from runner.guidelines.verdicts import SHARE, UNWATCHED, judge_guidelines
+from runner.guidelines.verdicts import SHARE, UNWATCHED, Judgement, judge_guidelines
 from runner.results.record import Outcome
-from runner.space.load import parse
+from runner.space.load import Declared, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from runner.analysis.samples import Samples
-    from runner.guidelines.verdicts import Judgement
     from runner.language.guidelines import Guideline
     from runner.results.run_folder import Manifest
-    from runner.space.load import Declared
 
 
 def columns_of(guidelines: Iterable[Guideline]) -> list[str]:

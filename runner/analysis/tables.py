@@ -5,20 +5,17 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from runner.analysis.axes import common_aliases, names_of, with_aliases
-from runner.analysis.samples import METRICS, USUAL_RATES
+from runner.analysis.axes import Axes, common_aliases, names_of, with_aliases
+from runner.analysis.samples import METRICS, USUAL_RATES, Samples
 from runner.base.errors import BadInput
 from runner.language.metrics import SIDES, TOTAL, headline, sides_of
-from runner.reports.table import HINT, Grid, estimate_values
+from runner.reports.table import HINT, Grid, Value, estimate_values
 from runner.reports.terminal import percent, rate, unsettled_mark
 from runner.reports.terminal_text import figure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from runner.analysis.axes import Axes
-    from runner.analysis.samples import Samples
-    from runner.reports.table import Value
     from runner.results.store import RunRow
     from runner.statistics.stopping import Estimate
 

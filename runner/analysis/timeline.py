@@ -6,19 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.analysis.axes import grouped, name_key
-from runner.analysis.samples import COMPARED, METRICS, more_is_faster, rates_of
+from runner.analysis.samples import COMPARED, METRICS, Samples, more_is_faster, rates_of
 from runner.analysis.tables import format_relative, warnings
-from runner.reports.table import HINT, Grid, estimate_values, ratio_values
+from runner.reports.table import HINT, Grid, Value, estimate_values, ratio_values
 from runner.reports.terminal_text import figure, times
-from runner.statistics.changes import find_changes
+from runner.statistics.changes import Change, find_changes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.analysis.samples import Samples
-    from runner.reports.table import Value
     from runner.results.record import CellRow
-    from runner.statistics.changes import Change
     from runner.statistics.stopping import Estimate
 
 _BARS = "▁▂▃▄▅▆▇█"

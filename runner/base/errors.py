@@ -1,7 +1,5 @@
 """Errors that a user sees: what happened, the evidence, and what to do."""
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager

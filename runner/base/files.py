@@ -1,7 +1,5 @@
 """Files that are complete or missing, the cache of folders, and the files that come with the program."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import fcntl

@@ -1,7 +1,5 @@
 """The strict, frozen base of declared models, and field types for sizes, times and percentages."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """Start of other programs; only this module does it. And work that runs to its end if its task is cancelled."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Sizes, times and percentages: parsed from text with a unit, formatted in one way, and as fields of strict models."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """The `matrix` command: its commands (imported when needed, so that help is fast), errors and exit codes."""
 
-from __future__ import annotations
-
 import errno
 import importlib
 import platform
@@ -141,7 +139,7 @@ def main() -> None:
     except click.exceptions.Exit as end:
         sys.exit(end.exit_code)
     except click.NoSuchOption as error:
-        from runner.cli.help_format import unknown_option_error
+        from runner.cli.options import unknown_option_error
 
         show_error(unknown_option_error(error))
         sys.exit(Exit.BAD_INPUT)

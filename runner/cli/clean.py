@@ -1,12 +1,11 @@
 """`matrix clean`."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from secrets import token_hex
 from threading import Thread
-from typing import TYPE_CHECKING
 
 import click
 
@@ -18,10 +17,6 @@ from runner.hosts.disk_ledger import lease_records, night_of, state_dir
 from runner.hosts.recovery import clean, is_idle, unreturned_disks
 from runner.machines import SWEEPERS, sweep
 from runner.session.host_connection import connect_host, open_connection
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 _EPILOG = """\b
 Examples:

@@ -1,7 +1,5 @@
 """`matrix completion`."""
 
-from __future__ import annotations
-
 import click
 
 _EPILOG = """\b

@@ -15,12 +15,12 @@ from runner.base.errors import BadInput, Exit
 from runner.base.quantities import parse_size
 from runner.cli.screen import echo, print_sheet
 from runner.hosts import HOSTS_FILE
-from runner.hosts.checks import list_disks, query_health, take_census
+from runner.hosts.checks import ListedDisk, list_disks, query_health, take_census
 from runner.hosts.disk_ledger import own_marks, state_dir
 from runner.reports.table import Sheet
 from runner.scripts.jinja import census_script, smart_script
 from runner.session.host_connection import open_connection
-from runner.simdisks.check import refuse_small, run_probes
+from runner.simdisks.check import ProbeResult, refuse_small, run_probes
 from runner.simdisks.disk import Disk
 from runner.space.declared_files import load_lab
 from runner.space.includes import models as names
@@ -29,9 +29,7 @@ from runner.space.load import disk_model
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.hosts.checks import ListedDisk
     from runner.language.hosts import Lab, LabHost
-    from runner.simdisks.check import ProbeResult
 
 
 def _list_disks(hosts: Path | None, host: str | None) -> Sequence[ListedDisk]:

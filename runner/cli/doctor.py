@@ -1,12 +1,9 @@
 """`matrix doctor`."""
 
-from __future__ import annotations
-
 import platform
 import shutil
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -18,7 +15,7 @@ from runner.cli.screen import echo
 from runner.hosts.agent.connection import connection_to
 from runner.language.matrix import SUITES, is_path, kernel_error
 from runner.machines import MACHINES, WITH_HOSTS, Where, machine
-from runner.machines.base import MachineOptions, RigSpec
+from runner.machines.base import MachineOptions, Refusal, RigSpec
 from runner.machines.local import query_host
 from runner.machines.qemu.host import outlook
 from runner.machines.qemu.kernel_config import inspect, lacks
@@ -35,9 +32,6 @@ from runner.machines.requirements import (
 from runner.scripts.cell import explain_missing_fio
 from runner.simdisks.disk import Disk
 from runner.simdisks.server import TOOLS
-
-if TYPE_CHECKING:
-    from runner.machines.base import Refusal
 
 
 def check_image(name: str) -> bool:

@@ -1,7 +1,5 @@
 """`matrix help`."""
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -1,18 +1,11 @@
-"""Help texts that fit the terminal, and the error for an unknown option."""
-
-from __future__ import annotations
+"""Help texts that fit the terminal."""
 
 import re
-from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import click
 
-from runner.base.errors import BadInput
 from runner.reports.terminal_text import wrap
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
 
 _COMMENT = re.compile(r"(?<=\S)\s{2,}(?=\S)")
 _BELOW = 6
@@ -63,44 +56,3 @@ def with_fitting_help(command: click.Command) -> click.Command:
     for below in command.commands.values() if isinstance(command, click.Group) else ():
         with_fitting_help(below)
     return command
-
-
-#: Never suggested: a typo must not lead to lost data or repeated work.
-DANGEROUS = frozenset({"--destroy", "--labelled", "--retry-broken"})
-#: Option names of other programs, each with our options and the text to show.
-_OTHER_NAMES: dict[str, tuple[tuple[str, str], ...]] = {
-    **dict.fromkeys(("--dry", "--dry-run", "--dryrun", "--simulate", "-n"), (("--on", "--on dry"), ("--dry-run",) * 2)),
-    **dict.fromkeys(("--machine", "--host", "--where", "--vm"), (("--on",) * 2,)),
-    **dict.fromkeys(("--cell", "--filter", "--select", "--layout", "--workload", "-k"), (("--only",) * 2,)),
-    **dict.fromkeys(("--all", "--limit", "--top", "--max-rows"), (("--rows",) * 2, ("--cells",) * 2)),
-    **dict.fromkeys(("--out", "--output", "-o"), (("--to",) * 2, ("--results",) * 2)),
-    **dict.fromkeys(("--parallel", "--workers", "-j"), (("--jobs",) * 2,)),
-    **dict.fromkeys(("--restart", "--new", "--anew"), (("--fresh",) * 2,)),
-    "--csv": (("--format", "--format csv"),),
-    "--json": (("--format", "--format json"),),
-    "--time": (("--budget",) * 2,),
-}
-_DEFAULT_BEHAVIOUR = {"--resume", "--continue"}  # options of other programs that need no option here
-
-
-def suggest_option(option: str, known: Collection[str]) -> str:
-    for name, shown in _OTHER_NAMES.get(option, ()):
-        if name in known:
-            return shown
-    near = get_close_matches(option, [name for name in known if name.startswith("--")], n=2, cutoff=0.7)
-    return "" if DANGEROUS.intersection(near) else " or ".join(near)
-
-
-def unknown_option_error(error: click.NoSuchOption) -> BadInput:
-    if error.ctx is None:
-        return BadInput(error.format_message())
-    command, path, option = error.ctx.command, error.ctx.command_path, error.option_name
-    known = [name for parameter in command.get_params(error.ctx) for name in parameter.opts]
-    resolution = f"`{path} --help` shows all options"
-    if option in _DEFAULT_BEHAVIOUR and "--fresh" in known:
-        resolution = f"leave it out: the same command continues an unfinished run; {resolution}"
-    elif meant := suggest_option(option, known):
-        resolution = f"did you mean {meant}? {resolution}"
-    elif path == "matrix":
-        resolution = "options follow the command, like `matrix run --on dry FILE`; `matrix --help` shows the commands"
-    return BadInput(f"`{path}` has no option {option}", resolution=resolution)

@@ -1,7 +1,5 @@
 """`matrix history`."""
 
-from __future__ import annotations
-
 import click
 
 from runner.base.errors import BadInput

@@ -1,20 +1,19 @@
 """`matrix import`."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from runner.analysis.axes import grouped
-from runner.analysis.fio_import import parse_groups
+from runner.analysis.fio_import import Group, parse_groups
 from runner.base.errors import BadInput, Exit
 from runner.base.files import write_atomically
 from runner.cli.options import results, store
@@ -23,17 +22,11 @@ from runner.results.databases import translate_errors
 from runner.results.environment import Host
 from runner.results.journal import Journal
 from runner.results.record import UNSETTLED, CellRow, Outcome, Trial
-from runner.results.run_folder import Manifest, create, parts_of, runs
+from runner.results.run_folder import Manifest, RunFolder, create, parts_of, runs
 from runner.results.store_sync import Feed
 from runner.results.store_tables import address_of
 from runner.session.run_request import command_line
 from runner.space.variants import digest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from runner.analysis.fio_import import Group
-    from runner.results.run_folder import RunFolder
 
 MACHINE = "import"
 _COPY = "fio.json"

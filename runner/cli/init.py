@@ -1,7 +1,5 @@
 """`matrix init`."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,10 +1,11 @@
-"""Options and arguments of several commands."""
+"""Options and arguments of several commands, and the error for an unknown option."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from difflib import get_close_matches
 from functools import partial, wraps
 from math import inf
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runner.base.errors import BadInput
 from runner.base.quantities import parse_size, parse_time
 from runner.machines import MACHINES, WITH_HOSTS, Where
 
@@ -212,3 +214,44 @@ jobs = click.option(
     show_default=True,
     help="Parallel rigs, on qemu or vagrant with simulated disks; auto: as many as the host can serve.",
 )
+
+
+#: Never suggested: a typo must not lead to lost data or repeated work.
+DANGEROUS = frozenset({"--destroy", "--labelled", "--retry-broken"})
+#: Option names of other programs, each with our options and the text to show.
+_OTHER_NAMES: dict[str, tuple[tuple[str, str], ...]] = {
+    **dict.fromkeys(("--dry", "--dry-run", "--dryrun", "--simulate", "-n"), (("--on", "--on dry"), ("--dry-run",) * 2)),
+    **dict.fromkeys(("--machine", "--host", "--where", "--vm"), (("--on",) * 2,)),
+    **dict.fromkeys(("--cell", "--filter", "--select", "--layout", "--workload", "-k"), (("--only",) * 2,)),
+    **dict.fromkeys(("--all", "--limit", "--top", "--max-rows"), (("--rows",) * 2, ("--cells",) * 2)),
+    **dict.fromkeys(("--out", "--output", "-o"), (("--to",) * 2, ("--results",) * 2)),
+    **dict.fromkeys(("--parallel", "--workers", "-j"), (("--jobs",) * 2,)),
+    **dict.fromkeys(("--restart", "--new", "--anew"), (("--fresh",) * 2,)),
+    "--csv": (("--format", "--format csv"),),
+    "--json": (("--format", "--format json"),),
+    "--time": (("--budget",) * 2,),
+}
+_DEFAULT_BEHAVIOUR = {"--resume", "--continue"}  # options of other programs that need no option here
+
+
+def suggest_option(option: str, known: Collection[str]) -> str:
+    for name, shown in _OTHER_NAMES.get(option, ()):
+        if name in known:
+            return shown
+    near = get_close_matches(option, [name for name in known if name.startswith("--")], n=2, cutoff=0.7)
+    return "" if DANGEROUS.intersection(near) else " or ".join(near)
+
+
+def unknown_option_error(error: click.NoSuchOption) -> BadInput:
+    if error.ctx is None:
+        return BadInput(error.format_message())
+    command, path, option = error.ctx.command, error.ctx.command_path, error.option_name
+    known = [name for parameter in command.get_params(error.ctx) for name in parameter.opts]
+    resolution = f"`{path} --help` shows all options"
+    if option in _DEFAULT_BEHAVIOUR and "--fresh" in known:
+        resolution = f"leave it out: the same command continues an unfinished run; {resolution}"
+    elif meant := suggest_option(option, known):
+        resolution = f"did you mean {meant}? {resolution}"
+    elif path == "matrix":
+        resolution = "options follow the command, like `matrix run --on dry FILE`; `matrix --help` shows the commands"
+    return BadInput(f"`{path}` has no option {option}", resolution=resolution)

@@ -11,14 +11,14 @@ import orjson
 from runner.cli.options import budget, jobs, kernel, matrix_file, on, only, results, shard
 from runner.cli.screen import echo
 from runner.engine.budget import ENDLESS, Cost, repeats
-from runner.engine.estimate import QUIET, Load, estimate, pace_of
+from runner.engine.estimate import QUIET, Estimate, Load, Pace, estimate, pace_of
 from runner.engine.rigs import specs_of
 from runner.machines import machine
 from runner.machines.base import MachineOptions
 from runner.reports.terminal_text import duration
-from runner.session.request import Checks, Request, load_request
-from runner.session.run import choose_level
+from runner.session.run import Jobs, choose_level
 from runner.session.run_request import check_kernel
+from runner.session.selected_matrix import Checks, SelectedMatrix, load_selected
 from runner.statistics.ratios import t_factor
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.engine.concurrency import Level
-    from runner.engine.estimate import Estimate, Pace
-    from runner.session.run import Jobs
     from runner.space.select import Shard
 
 
@@ -51,7 +49,7 @@ def command(all_cells: bool, form: str, **options: Any) -> None:
         _print_json(plan)
         return
     if all_cells:
-        for batch in plan.request.plan.batches(1):
+        for batch in plan.selected.plan.batches(1):
             for cell in batch.cells:
                 echo(f"{cell.id}  {cell.name}")
     for note in plan.notes:
@@ -75,7 +73,7 @@ class PlanOptions:
 @dataclass(frozen=True)
 class RunPlan:
     options: PlanOptions
-    request: Request
+    selected: SelectedMatrix
     pace: Pace
     level: Level
     estimate: Estimate
@@ -83,31 +81,31 @@ class RunPlan:
 
     @property
     def repeats_within_budget(self) -> int:
-        repeat, found = self.request.plan.repeat, self.estimate
+        repeat, found = self.selected.plan.repeat, self.estimate
         one_round = Cost(found.seconds_least / repeat.min, found.bytes_least / repeat.min)
         return repeats(self.options.budget, one_round, repeat.max)
 
 
 def _prepare(options: PlanOptions) -> RunPlan:
     place = options.place
-    request = load_request(options.matrix, options.only, options.shard, Checks(place))
-    matrix = request.space.matrix
+    selected = load_selected(options.matrix, options.only, options.shard, Checks(place))
+    matrix = selected.space.matrix
     check_kernel(options.kernel, matrix.machine.kernel or ())
-    specs = tuple(dict.fromkeys(specs_of(matrix, request.stacks(), options.kernel)))
+    specs = tuple(dict.fromkeys(specs_of(matrix, selected.stacks(), options.kernel)))
     where = machine(place, MachineOptions())
     load = QUIET if where.synthetic else Load.now()
     pace = pace_of(options.results, where, place, matrix, specs, load)
-    level, alone = choose_level(options.jobs, where, specs, request.stacks())
+    level, alone = choose_level(options.jobs, where, specs, selected.stacks())
     refused = dict.fromkeys(refusal.message for spec in specs for refusal in where.refusals(spec))
-    notes = request.selection.notes(simulated=where.brings_disks)
+    notes = selected.selection.notes(simulated=where.brings_disks)
     notes += filter(None, [alone, "" if pace.runs else load.note])
     notes += [f"`matrix run --on {place}` would be refused here: {reason}" for reason in refused]
-    return RunPlan(options, request, pace, level, estimate(request.plan, pace, level.now), notes)
+    return RunPlan(options, selected, pace, level, estimate(selected.plan, pace, level.now), notes)
 
 
 def _rows(plan: RunPlan) -> Iterator[tuple[str, str]]:
-    found, pace, level, repeat = plan.estimate, plan.pace, plan.level, plan.request.plan.repeat
-    left_out = plan.request.space.count() - found.cells
+    found, pace, level, repeat = plan.estimate, plan.pace, plan.level, plan.selected.plan.repeat
+    left_out = plan.selected.space.count() - found.cells
     yield "cells", f"{found.cells:,}" + (f" ({left_out:,} left out)" if left_out else "")
     builds = "each built once in every round"
     if found.builds != found.stacks:
@@ -115,7 +113,7 @@ def _rows(plan: RunPlan) -> Iterator[tuple[str, str]]:
     yield "stacks", f"{found.stacks:,}, {builds}"
     yield "rigs", f"{found.rigs} kind{'s' if found.rigs != 1 else ''}"
     rounds = _span(str(repeat.min), str(repeat.max))
-    yield "rounds", f"{rounds}, every cell once in each, in an order drawn from seed {plan.request.plan.seed}"
+    yield "rounds", f"{rounds}, every cell once in each, in an order drawn from seed {plan.selected.plan.seed}"
     yield "trials", _span(f"{found.trials_least:,}", f"{found.trials_most:,}")
     basis = f"from {_runs(plan, pace.runs)}" if pace.runs else "a first estimate: no run of it is recorded yet"
     start = " at first" if level.most > level.now else ""
@@ -133,7 +131,7 @@ def _rows(plan: RunPlan) -> Iterator[tuple[str, str]]:
 
 
 def _describe_budget(plan: RunPlan) -> str:
-    times, repeat, pace = plan.repeats_within_budget, plan.request.plan.repeat, plan.pace
+    times, repeat, pace = plan.repeats_within_budget, plan.selected.plan.repeat, plan.pace
     if times < repeat.min:
         return f"enough for {times} trials of each cell; the minimum is {repeat.min}"
     enough = f"enough for {times} trials of each cell" + (", the maximum" if times == repeat.max else "")
@@ -163,18 +161,18 @@ def volume(count: int) -> str:
 
 def _print_json(plan: RunPlan) -> None:
     """Print one JSON object, cell by cell: a million cells must not fill the memory."""
-    request = plan.request
+    selected = plan.selected
     head: dict[str, Any] = {
-        "matrix": request.space.matrix.name,
-        "seed": request.plan.seed,
-        "repeat": request.plan.repeat.model_dump(),
+        "matrix": selected.space.matrix.name,
+        "seed": selected.plan.seed,
+        "repeat": selected.plan.repeat.model_dump(),
         "jobs": plan.level.now,
         "repeats_within_budget": plan.repeats_within_budget,
         "notes": plan.notes,
         **asdict(plan.estimate),
     }
     click.echo(orjson.dumps(head).decode()[:-1] + ',"batches":[', nl=False)
-    for number, batch in enumerate(request.plan.batches(1)):
+    for number, batch in enumerate(selected.plan.batches(1)):
         cells = [{"id": cell.id, "name": cell.name, "axes": cell.axes} for cell in batch.cells]
         row = {"stack": batch.stack.key, "label": batch.stack.label, "kernel": batch.stack.kernel, "cells": cells}
         click.echo(("," if number else "") + "\n" + orjson.dumps(row).decode(), nl=False)

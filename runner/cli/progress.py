@@ -8,24 +8,34 @@ from typing import TYPE_CHECKING, Any, Self, TextIO, cast
 
 import orjson
 from rich.console import Console
-from rich.progress import Progress, ProgressColumn, SpinnerColumn
+from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TaskID
 from rich.text import Text
 from rich.theme import Theme
 
 from runner.cli.screen import WIDTH, RunOutput, columns_of, echo, print_sheet
 from runner.engine.estimate import remaining_seconds
-from runner.engine.recorder import BatchDone, BatchStarted, RigUp, RigWasLost, TrialDone, TrialHostLimited, TrialStarted
+from runner.engine.recorder import (
+    BatchDone,
+    BatchStarted,
+    Event,
+    RigUp,
+    RigWasLost,
+    TrialDone,
+    TrialHostLimited,
+    TrialStarted,
+)
+from runner.reports.answer import as_objects
+from runner.reports.table import as_sheet
+from runner.reports.terminal import caption, table
 from runner.reports.terminal_text import BAD, DOUBT, GOOD, about
-from runner.results.record import Outcome
+from runner.reports.verdicts import explain_verdict, verdict_table
+from runner.results.record import Outcome, Trial
 from runner.session.run import Observer
+from runner.studies.compare import tally
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rich.progress import Task, TaskID
-
-    from runner.engine.recorder import Event
-    from runner.results.record import Trial
     from runner.session.finish import Ending
 
 
@@ -92,10 +102,6 @@ class View(Observer):
             self.notice(f"it takes {text}" if text == longest else f"it takes {text}, or up to {longest}")
 
     def end_run(self, end: Ending) -> None:
-        from runner.reports.table import as_sheet
-        from runner.reports.terminal import caption, table
-        from runner.reports.verdicts import verdict_table
-
         print_sheet(table(end.content), self.stream)
         self.print_line(caption(end.content))
         if end.content.judgements:
@@ -143,10 +149,6 @@ class JsonView(View):
         self._print(event="run", folder=str(folder), planned=self.planned, done=self.done)
 
     def end_run(self, end: Ending) -> None:
-        from runner.reports.answer import as_objects
-        from runner.reports.verdicts import explain_verdict
-        from runner.studies.compare import tally
-
         self._print(
             event="end",
             folder=str(end.path),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.analysis.samples import read_samples
+from runner.analysis.samples import Samples, read_samples
 from runner.analysis.selectors import select_cells
 from runner.analysis.stored_guidelines import as_measured, declared_by, share_of
 from runner.base.errors import BadInput
@@ -16,7 +16,7 @@ from runner.cli.import_fio import MACHINE as IMPORTED
 from runner.cli.options import templates
 from runner.cli.screen import echo
 from runner.cli.store_options import Output, Source, form, open_store, select_runs, source, write_grid
-from runner.guidelines.ranking import COLUMNS, headline, possible_choices, recommend_settings
+from runner.guidelines.ranking import COLUMNS, Recommendation, headline, possible_choices, recommend_settings
 from runner.language.metrics import KNOWN
 from runner.language.suggestions import did_you_mean
 from runner.reports.recommended import recommendation_rows, recommendation_table
@@ -26,8 +26,6 @@ from runner.scripts.recommended_commands import recommended_script
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.analysis.samples import Samples
-    from runner.guidelines.ranking import Recommendation
     from runner.results.store import RunRow
     from runner.space.space import Cell
 

@@ -16,7 +16,7 @@ from runner.machines import machine
 from runner.machines.base import MachineOptions
 from runner.results.run_folder import parts_of
 from runner.scripts.cell import cell_scripts, files_of, job, stack_scripts, trial_seed
-from runner.session.request import check_names, load_request
+from runner.session.selected_matrix import check_names, load_selected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,18 +44,18 @@ def command(
     not assume that they are zeroed like those of a new virtual machine.
     """
     check_names(templates)
-    request = load_request(matrix, only)
-    count = len(request.space.matrix.every_disk())
+    selected = load_selected(matrix, only)
+    count = len(selected.space.matrix.every_disk())
     paths = disks.split(",") if disks else [f"/dev/disk/by-id/matrix-{number}" for number in range(count)]
     if len(paths) != count:
         raise BadInput(f"--disks names {len(paths)} disks, but the matrix declares {count}")
     # Disks of the user may hold data.
     zeroed = machine(place, MachineOptions()).zeroed and not disks
-    to, written = to or Path("rendered", request.space.matrix.name), 0
+    to, written = to or Path("rendered", selected.space.matrix.name), 0
     with _writable(to):
-        for cell in request.selection.cells():
+        for cell in selected.selection.cells():
             if _matches(cell, cells):
-                _write(cell, paths, to, templates, request.space.matrix, zeroed=zeroed)
+                _write(cell, paths, to, templates, selected.space.matrix, zeroed=zeroed)
                 written += 1
     if not written:
         raise BadInput(

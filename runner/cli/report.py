@@ -1,7 +1,5 @@
 """`matrix report`."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

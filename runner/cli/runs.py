@@ -19,14 +19,13 @@ from runner.cli.options import results, store
 from runner.cli.screen import echo, print_sheet
 from runner.reports.table import as_sheet
 from runner.results.observe import State, derive_state, observe_run, read_progress, readable_runs
-from runner.results.store import SharedStore, describe_run
+from runner.results.store import RunRow, SharedStore, describe_run
 from runner.results.store_tables import address_of, is_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from runner.results.run_folder import RunFolder
-    from runner.results.store import RunRow
 
 #: Columns that a narrow terminal drops, in this order: the name of a run holds most of them.
 _SPARE = ("matrix", "machine", "started (UTC)", "trials")

@@ -1,7 +1,5 @@
 """`matrix schema`."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

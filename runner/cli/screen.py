@@ -8,7 +8,7 @@ import re
 import sys
 from contextlib import suppress
 from io import TextIOBase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
@@ -16,7 +16,6 @@ from runner.reports.terminal_text import wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import TextIO
 
     from rich.console import Console
 

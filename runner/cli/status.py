@@ -1,10 +1,7 @@
 """`matrix status`."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 import orjson
@@ -15,10 +12,7 @@ from runner.cli.options import results
 from runner.cli.report import folder_of
 from runner.cli.screen import echo
 from runner.results.observe import Progress, derive_state, find_holder, observe_run, read_progress, readable_runs
-from runner.results.run_folder import load
-
-if TYPE_CHECKING:
-    from runner.results.run_folder import RunFolder
+from runner.results.run_folder import RunFolder, load
 
 _EPILOG = """\b
 Examples:

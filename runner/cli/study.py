@@ -10,28 +10,25 @@ import click
 
 from runner.analysis import stored_guidelines as advice
 from runner.analysis.axes import grouped, unrelated_runs
-from runner.analysis.samples import read_samples
+from runner.analysis.samples import Samples, read_samples
 from runner.base.errors import BadInput
 from runner.base.files import write_atomically
 from runner.cli.options import MatrixPath
 from runner.cli.screen import echo
 from runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
 from runner.space.load import load, text_of
-from runner.space.studies import MATRIX, PUBLISHED, study_beside
-from runner.studies.compare import columns_of, compare_published
+from runner.space.studies import MATRIX, PUBLISHED, Study, study_beside
+from runner.studies.compare import ComparedFigure, columns_of, compare_published
 from runner.studies.page import data_table, describe_run, display_table, new_page, page, replace_generated, summary_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.analysis.samples import Samples
     from runner.guidelines.verdicts import Judgement
     from runner.language.matrix import Matrix
     from runner.reports.table import Grid
     from runner.results.store import RunRow, SharedStore
     from runner.space.space import Space
-    from runner.space.studies import Study
-    from runner.studies.compare import ComparedFigure
 
 _EPILOG = """\b
 Examples:

@@ -1,7 +1,5 @@
 """`matrix validate`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click
@@ -11,7 +9,7 @@ from runner.cli import show_error
 from runner.cli.options import MatrixPath, templates
 from runner.cli.screen import echo
 from runner.scripts.cell import explain_missing_fio
-from runner.session.request import Checks, check_names, check_templates, load_request
+from runner.session.selected_matrix import Checks, check_names, check_templates, load_selected
 from runner.space.studies import study_beside
 
 
@@ -24,17 +22,17 @@ def command(matrices: tuple[Path, ...], templates: Path | None) -> None:
     bad = False
     for path in matrices:
         try:
-            request = load_request(path, checks=Checks("qemu", templates))
-            study_beside(path, request.space)
-            check_templates(request, templates)
+            selected = load_selected(path, checks=Checks("qemu", templates))
+            study_beside(path, selected.space)
+            check_templates(selected, templates)
         except MatrixError as error:
             show_error(error)
             bad = True
             continue
-        count = request.selection.count()
+        count = selected.selection.count()
         lacking = f" ({why})" if (why := explain_missing_fio()) else ""
         echo(f"{path}: good: {count:,} cell{'s' if count != 1 else ''}{lacking}")
-        for note in request.selection.notes():
+        for note in selected.selection.notes():
             echo(f"{path}: note: {note}")
     if bad:
         raise click.exceptions.Exit(Exit.BAD_INPUT)

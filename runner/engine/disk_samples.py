@@ -9,9 +9,7 @@ from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from runner.results.fio_output import (
-    csv_text,
-)
+from runner.results.fio_output import csv_text
 from runner.simdisks.clib import Report
 from runner.simdisks.server import counters_between
 

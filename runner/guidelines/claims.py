@@ -9,7 +9,15 @@ from statistics import geometric_mean
 from typing import TYPE_CHECKING
 
 from runner.base.quantities import parse_percent, parse_size, parse_time
-from runner.guidelines.samples import axis_values, match_along, match_compared, matching_cells, unmatched_cells
+from runner.guidelines.samples import (
+    Context,
+    Matches,
+    axis_values,
+    match_along,
+    match_compared,
+    matching_cells,
+    unmatched_cells,
+)
 from runner.language.guidelines import Best, Bound, Claim, Compare, Effect, Monotone, Profile, RatioOf, Scaling, SumOf
 from runner.space.guideline_references import intersect_rules
 from runner.space.rules import BadRule, Rule, axis_named, rule_of
@@ -17,7 +25,6 @@ from runner.space.rules import BadRule, Rule, axis_named, rule_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from runner.guidelines.samples import Context, Matches
     from runner.language.axes import Condition
     from runner.results.record import CellRow
 

@@ -10,18 +10,15 @@ from typing import TYPE_CHECKING
 
 from runner.base import process
 from runner.base.errors import HarnessBroken
-from runner.hosts.inventory import SCSI_DISKS, parse_census
-from runner.hosts.reasons import NO_MARKS, Reason, Refusal, foreign_content, plain_wwn
-from runner.results.disk_health import parse_report
+from runner.hosts.inventory import SCSI_DISKS, Census, Node, parse_census
+from runner.hosts.reasons import NO_MARKS, OwnMarks, Reason, Refusal, foreign_content, plain_wwn
+from runner.results.disk_health import Smart, parse_report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from runner.hosts.agent.connection import Connection
-    from runner.hosts.inventory import Census, Node
-    from runner.hosts.reasons import OwnMarks
     from runner.language.hosts import DeclaredDisk
-    from runner.results.disk_health import Smart
 
 SYSTEM = {"/", "/boot", "/boot/efi", "/boot/firmware", "/efi", "/usr", "/var", "/etc"}
 _MAPPINGS = {"LVM-": Reason.LVM_ACTIVE, "CRYPT-": Reason.CRYPT_OPEN, "mpath-": Reason.MULTIPATH}

@@ -7,10 +7,10 @@ import fcntl
 import os
 import re
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import date, datetime, timedelta
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -24,8 +24,6 @@ from runner.results.databases import translate_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-    from datetime import date, datetime
-    from typing import Any
 
     from runner.hosts.exclusive import LeasedDisk
     from runner.language.hosts import DeclaredDisk
@@ -80,8 +78,6 @@ def wear_refusal(ledger: Ledger, declared: DeclaredDisk, disk: str, night: date,
 
 
 M = TypeVar("M", bound=BaseModel)
-#: The prefix of disks of other hosts in older ledgers.
-_OF_HOST = re.compile(r"^ssh:\S+ ")
 
 
 class LeaseRecord(BaseModel):
@@ -145,10 +141,7 @@ def own_marks(state: Path, run: str = "", reach: str = "local") -> OwnMarks:
 
 def read_ledger(state: Path) -> Ledger:
     text = _read_bytes(state / "wear.json")
-    known = _parse(state / "wear.json", text, Ledger) if text is not None else Ledger()
-    # Older ledgers have host prefixes, but a disk wears in the same way on every host.
-    plain = (one.model_copy(update={"disk": _OF_HOST.sub("", one.disk)}) for one in known.nights)
-    return Ledger(nights=tuple(plain))
+    return _parse(state / "wear.json", text, Ledger) if text is not None else Ledger()
 
 
 def add_written(state: Path, written: Iterable[tuple[str, int]], night: date) -> Ledger:

@@ -7,23 +7,22 @@ import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from shlex import join, quote
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from runner.base.errors import BadInput, HarnessBroken
 from runner.hosts import SECTOR, label
 from runner.hosts.checks import DiskCheck, check_disks
-from runner.hosts.label import Label
-from runner.hosts.operations import LOCAL, OPEN_PAUSE, OPEN_TRIES
-from runner.hosts.reasons import NO_MARKS, Reason, Refusal, is_marked
+from runner.hosts.label import Label, State
+from runner.hosts.operations import LOCAL, OPEN_PAUSE, OPEN_TRIES, DiskOperations, Lock, OpenDisk
+from runner.hosts.reasons import NO_MARKS, OwnMarks, Reason, Refusal, is_marked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from runner.hosts.inventory import Census, Node, Signature
-    from runner.hosts.label import State
-    from runner.hosts.operations import DiskOperations, Lock, OpenDisk
-    from runner.hosts.reasons import OwnMarks
     from runner.language.hosts import DeclaredDisk
+
+T = TypeVar("T")
 
 
 class DisksRefused(BadInput):
@@ -66,7 +65,7 @@ class LeasedDisk:
     def try_open(self) -> tuple[Refusal, ...]:
         node, found = self.node, dict[str, str]()
         try:
-            self.exclusive = _open_exclusively(node, self.operations)
+            self.exclusive = _retry_while_busy(lambda: self.operations.open(node))
             found = dict(self.exclusive.identify())
         except OSError as error:
             if error.errno == errno.EBUSY:
@@ -150,11 +149,11 @@ def _acquire(
     return disk, (*refusals, *busy)
 
 
-def _open_exclusively(node: Node, operations: DiskOperations) -> OpenDisk:
-    """Open for reading. Retry: after every change, programs of udev open a disk exclusively for a moment."""
+def _retry_while_busy(action: Callable[[], T]) -> T:
+    """Retry: after every change, programs of udev open a disk and its partitions for a moment."""
     for left in reversed(range(OPEN_TRIES)):
         try:
-            return operations.open(node)
+            return action()
         except OSError as error:
             if error.errno != errno.EBUSY or not left:
                 raise
@@ -245,12 +244,7 @@ def wipe_marked(disk: LeasedDisk, found: Iterable[Signature], ours: OwnMarks) ->
     opened, mine = disk.opened, [one for one in found if one.offset and is_marked(one, ours)]
     for one in mine:
         words = f"wipefs --force --quiet --offset={quote(one.offset)} -- {quote(disk.node.path)}"
-        if trouble := disk.operations.run(f"PATH=$PATH:/usr/sbin:/sbin {words}", PATIENCE):
-            raise HarnessBroken(
-                f"{one} on {disk.node.path} could not be wiped",
-                details=trouble,
-                resolution=f"`matrix disks` shows the state of {disk.declared.id}",
-            )
+        _run_wipe(disk, f"PATH=$PATH:/usr/sbin:/sbin {words}", f"{one} on {disk.node.path}")
     if mine:
         with _name_disk_on_error(disk):
             _reread_partitions(disk, opened)
@@ -262,29 +256,27 @@ def _wipe(disk: LeasedDisk) -> None:
     opened = disk.opened
     parts = [word for one in disk.parts for word in (one.name, one.number, one.start // SECTOR, one.size // SECTOR)]
     script = WIPE.format(name=quote(disk.node.name), parts=join(map(str, parts)))
-    if trouble := disk.operations.run(script, PATIENCE):
-        raise HarnessBroken(
-            f"the content of {disk.node.path} could not be wiped",
-            details=trouble,
-            resolution=f"`matrix disks` shows the state of {disk.declared.id}",
-        )
+    _run_wipe(disk, script, f"the content of {disk.node.path}")
     with _name_disk_on_error(disk):
         _reread_partitions(disk, opened)
 
 
+def _run_wipe(disk: LeasedDisk, script: str, what: str) -> None:
+    if trouble := disk.operations.run(script, PATIENCE):
+        raise HarnessBroken(
+            f"{what} could not be wiped",
+            details=trouble,
+            resolution=f"`matrix disks` shows the state of {disk.declared.id}",
+        )
+
+
 def _reread_partitions(disk: LeasedDisk, opened: OpenDisk) -> None:
-    """Retry until programs of udev, which open every changed partition, have closed them."""
-    for left in reversed(range(OPEN_TRIES)):
-        try:
-            opened.reread_partitions()
-        except OSError as error:
-            if error.errno in {errno.EACCES, errno.EPERM} and not disk.parts:
-                return  # only root may reread; without partitions there is no need to
-            if error.errno != errno.EBUSY or not left:
-                raise
-            time.sleep(OPEN_PAUSE)
-        else:
-            return
+    try:
+        _retry_while_busy(opened.reread_partitions)
+    except OSError as error:
+        # Only root may reread; without partitions there is no need to.
+        if error.errno not in {errno.EACCES, errno.EPERM} or disk.parts:
+            raise
 
 
 def _label_block(disk: LeasedDisk, run: str, state: State) -> bytes:

@@ -1,23 +1,16 @@
 """The block devices of a host, parsed from the output of the inventory script."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import orjson
 
 from runner.base.errors import HarnessBroken
 from runner.hosts import SECTOR
-from runner.hosts.label import decode
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from runner.hosts.label import Label
+from runner.hosts.label import Label, decode
 
 #: SCSI types of disks, simplified and zoned ones included; other types are tapes, CD-ROMs and the like.
 SCSI_DISKS = {"", "0", "14", "20"}

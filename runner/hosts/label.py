@@ -1,7 +1,5 @@
 """The label that a run writes on its disks."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from contextlib import suppress

@@ -28,8 +28,8 @@ from runner.hosts.exclusive import (
     require_closed_partitions,
     wipe_marked,
 )
-from runner.hosts.operations import LOCAL
-from runner.hosts.reasons import OwnMarks
+from runner.hosts.operations import LOCAL, DiskOperations, Lock
+from runner.hosts.reasons import OwnMarks, Refusal
 from runner.hosts.vfio import check_controller, controller_of
 
 if TYPE_CHECKING:
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.hosts.inventory import Census
-    from runner.hosts.operations import DiskOperations, Lock
-    from runner.hosts.reasons import Refusal
     from runner.language.hosts import DeclaredDisk
 
 

@@ -16,12 +16,11 @@ from runner.base import process
 from runner.base.errors import HarnessBroken
 from runner.hosts import SECTOR
 from runner.hosts.agent import agent
-from runner.hosts.agent.client import LOCKS, AgentLost
+from runner.hosts.agent.client import LOCKS, AgentClient, AgentLost
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from runner.hosts.agent.client import AgentClient
     from runner.hosts.inventory import Node
 
 

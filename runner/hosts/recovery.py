@@ -18,7 +18,7 @@ from runner.base.errors import BadInput, HarnessBroken
 from runner.hosts.disk_ledger import LeaseRecord, clear_controller, count_written, delete_record, lease_records
 from runner.hosts.exclusive import DisksRefused, acquire_disks
 from runner.hosts.lease import return_disk
-from runner.hosts.operations import LOCAL
+from runner.hosts.operations import LOCAL, DiskOperations, Lock
 from runner.hosts.reasons import OwnMarks
 from runner.hosts.vfio import POLL, RELEASE_TIMEOUT, return_to_driver, wait_for_disk
 from runner.language.hosts import DeclaredDisk
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from datetime import date
 
     from runner.hosts.inventory import Census, Node
-    from runner.hosts.operations import DiskOperations, Lock
 
 PATIENCE = 900.0
 #: Runs a script for a virtual machine, which is its input, in a mount namespace: $1 pairs of a link and its target.

@@ -1,7 +1,5 @@
 """Disks as declared: count, size, bus, the model of a simulated disk, and its faults during a measurement."""
 
-from __future__ import annotations
-
 import math
 from typing import Annotated, Literal, Self
 

@@ -1,7 +1,5 @@
 """What a workload may say beside its pattern: fio's own options, its files, and when its rate is steady."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal

@@ -1,7 +1,5 @@
 """Guidelines as written: a claim about cells, in one of a few shapes, which trials can confirm or refute."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Hints in messages: an example for a place, a layer for a word, a valid name for a text."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The figures of a trial, and the metrics that guidelines may name."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The published figures of a study, as data: tables of figures, and what each figure is a multiple of."""
 
-from __future__ import annotations
-
 from typing import Annotated, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator

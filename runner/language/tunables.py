@@ -1,7 +1,5 @@
 """Tunables of block devices by kind, and sysfs paths for others. `default` means: record the value, do not set it."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal

@@ -1,7 +1,5 @@
 """The registry of layers. Each layer is a module here, an entry in LAYERS and a folder in `templates/`."""
 
-from __future__ import annotations
-
 from runner.layers.bare import OneDisk, Pick, SomeDisks
 from runner.layers.base import Grouped, Layer, Problem
 from runner.layers.crypt import Crypt

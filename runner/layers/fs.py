@@ -1,7 +1,5 @@
 """File systems as the top layer: mkfs, mount, and alignment to the stripes below."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

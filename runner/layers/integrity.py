@@ -1,7 +1,5 @@
 """dm-integrity without encryption: one mapping with checksums on each device below."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self

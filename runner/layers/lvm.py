@@ -1,7 +1,5 @@
 """LVM: a volume group and its volumes. Over 400 lines: a layer is one module, from its declaration to its commands."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Linux software RAID. Over 400 lines: a layer is one module, from its declaration to what the kernel must report."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

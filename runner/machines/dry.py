@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import orjson
 
 from runner.language.matrix import kernel_error
-from runner.machines.base import Machine, MachineOptions, Preparation, Refusal, RigSpec, Step, StepResult
+from runner.machines.base import Machine, MachineOptions, Preparation, Processor, Refusal, RigSpec, Step, StepResult
 from runner.results.fio_output import SYNTHETIC
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
-    from runner.machines.base import Processor
     from runner.simdisks.clib import Report
     from runner.simdisks.disk import Fault
 

@@ -5,27 +5,21 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from secrets import token_hex
 from shlex import join
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from runner.base.errors import HarnessBroken
-from runner.hosts.agent.client import AgentLost
-from runner.hosts.agent.connection import connection_to
+from runner.hosts.agent.client import AgentClient, AgentLost
+from runner.hosts.agent.connection import Connection, connection_to
 from runner.hosts.agent.sudo import sudo_connection
 from runner.hosts.identity import identity_check
 from runner.machines import requirements
-from runner.machines.base import Machine, Refusal, RigLost
+from runner.machines.base import Machine, MachineOptions, Refusal, RigLost, RigSpec
 from runner.machines.shell import TAIL, ShellRig
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping
-    from pathlib import Path
-
-    from runner.hosts.agent.client import AgentClient
-    from runner.hosts.agent.connection import Connection
-    from runner.machines.base import MachineOptions, RigSpec
 
 WHERE = requirements.THIS_HOST
 

@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING
 from runner.base import process
 from runner.base.errors import HarnessBroken
 from runner.hosts.agent import PYTHON_CHECK
-from runner.machines.base import Refusal
+from runner.machines.base import Refusal, RigSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from subprocess import CompletedProcess
-
-    from runner.machines.base import RigSpec
 
 
 @cache

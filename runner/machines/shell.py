@@ -14,17 +14,16 @@ from runner.base import process
 from runner.base.errors import HarnessBroken
 from runner.base.process import PID_NAMESPACE
 from runner.hosts.identity import DiskSwapped, parse_report
-from runner.machines.base import RigLost, StepResult
+from runner.machines.base import RigLost, Step, StepResult
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from runner.machines.base import Step
     from runner.simdisks.clib import Report
     from runner.simdisks.disk import Fault
 
-WORK_FOLDERS = 8
+WORK_FOLDERS = 32
 #: Steps run by `eval` in a subshell, which starts faster than a new bash and also contains syntax errors, `exit` and
 #: `set -e`. Descriptor 3 of this shell carries orders and is closed for steps. Lines with an unguessable word separate
 #: the outputs. The line at the end is printed outside of the subshell, because a step may call `exit`.
@@ -50,32 +49,30 @@ _BEGIN = re.compile(rb" begin (?P<n>\d+) (?P<us>\d+)\n")
 _END = re.compile(rb" end (?P<status>\d+) (?P<us>\d+)\n")
 
 
-def pack(steps: Sequence[Step], mark: str, enter: str, words: Callable[[str], str] = quote) -> str:
-    """Return the script that runs the steps after the command `enter`; `words` quotes a text as one word for `eval`."""
+def pack(steps: Sequence[Step], mark: str, enter: str) -> str:
+    """Return the script that runs the steps after the command `enter`."""
     shells = list[str]()
     for number, step in enumerate(steps):
-        body = f"{_write_files(step)}matrix_begins {number}\nset --\neval {words(step.text)}\n"
+        body = f"{_write_files(step)}matrix_begins {number}\nset --\neval {quote(step.text)}\n"
         if shells and step.continues_shell:
             shells[-1] += f"matrix_goes_on\n{body}"
         else:
             shells.append(body)
     bodies = "".join(map(_SUBSHELL.format, shells))
-    return f"matrix_mark={quote(mark)}\neval {words(PRELUDE)}\nmatrix_go=\n{enter} &&\nmatrix_go=1\n{bodies}"
+    return f"matrix_mark={quote(mark)}\neval {quote(PRELUDE)}\nmatrix_go=\n{enter} &&\nmatrix_go=1\n{bodies}"
 
 
-def enter_empty_folder(folder: str, remove: str = "rm") -> str:
-    """Return shell text that enters an empty folder. Several are made at a time, as that costs two processes."""
+def enter_work_folder(folder: str, number: int, tools: str = "") -> str:
+    """Return shell text that enters an unused folder. Several are made at a time, as that costs two processes.
+
+    `tools`: the program that has rm and mkdir.
+    """
     where = quote(folder)
-    return f"""\
-matrix_enter() {{
-  local room
-  for room in {where}/{{1..{WORK_FOLDERS}}}; do
-    set -- "$room"/*
-    if [ $# = 0 ] && [ -d "$room" ]; then cd -- "$room"; return; fi
-  done
-  {remove} -rf -- {where} && mkdir -p -- {where}/{{1..{WORK_FOLDERS}}} && cd -- {where}/1
-}}
-shopt -s nullglob dotglob && matrix_enter && shopt -u nullglob dotglob"""
+    to_it = f"cd -- {where}/{number % WORK_FOLDERS}"
+    rooms = f"{where}/{{0..{WORK_FOLDERS - 1}}}"
+    made = " && ".join((f"{tools} rm -rf -- {where}", f"{tools} mkdir -p -- {rooms}", to_it))
+    # A simulated restart may have emptied all of /run.
+    return f"{{ {to_it} 2>/dev/null || {{ {made}; }}; }}" if number % WORK_FOLDERS else made
 
 
 def _write_files(step: Step) -> str:
@@ -161,7 +158,7 @@ class ShellRig:
         before: str = "",
     ) -> None:
         self._enter, self._folder, self._where, self._alone = tuple(enter), folder, where, tuple(alone)
-        self.disks, self.facts, self._before = tuple(disks), facts, before
+        self.disks, self.facts, self._before, self._scripts = tuple(disks), facts, before, 0
 
     def disk_reports(self) -> tuple[Report, ...]:
         return ()
@@ -172,7 +169,8 @@ class ShellRig:
 
     async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:  # noqa: ARG002
         mark = secrets.token_hex(16)
-        enter = enter_empty_folder(f"{self._folder}/rooms")
+        enter = enter_work_folder(f"{self._folder}/rooms", self._scripts)
+        self._scripts += 1
         script = f"matrix_mark={mark}\n{self._before}{pack(steps, mark, enter)}"
         output, complaint = await self._enact(script.encode(), deadline)
         found, disk = parse_report(output, mark)
@@ -198,41 +196,6 @@ class ShellRig:
             error = complaint.decode(errors="replace").strip()
             raise RigLost(f"no shell on {self._where}: status {child.returncode}", tail=error[-TAIL:])
         return output, complaint.decode(errors="replace")
-
-
-#: The limit of functions, because each makes every fork a little slower.
-MOST_TEXTS = 64
-#: The comments at the start, which differ between cells with otherwise equal scripts.
-_HEAD = re.compile(r"(?:#.*\n)+")
-
-
-class ScriptCache:
-    def __init__(self) -> None:
-        self._once: set[str] = set()
-        self._names: dict[str, str] = {}
-        self._texts: dict[str, str] = {}
-
-    def words(self, text: str) -> str:
-        """Return a text as one word for `eval`: the name of its function, or the quoted text."""
-        return self._names.get(_bare(text)) or quote(text)
-
-    def definitions(self, successes: Iterable[str]) -> dict[str, str]:
-        """Return definitions of texts with a second success. Each prints its name after the definition."""
-        found: dict[str, str] = {}
-        for text in map(_bare, successes):
-            if text in self._once and text not in self._names and len(self._names) + len(found) < MOST_TEXTS:
-                name = f"matrix_text_{len(self._names) + len(found)}"
-                found[name] = f"{name}() {{\n{text}\n}}\ndeclare -F {name}\n"
-                self._texts[name] = text
-            self._once.add(text)
-        return found
-
-    def add(self, name: str) -> None:
-        self._names[self._texts[name]] = name
-
-
-def _bare(text: str) -> str:
-    return _HEAD.sub("", text, count=1) if text.startswith("#") else text
 
 
 MOST = 16 * 2**20

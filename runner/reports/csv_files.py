@@ -1,22 +1,16 @@
 """`trials.csv`, one row per trial, and `summary.csv`, one row per cell, with the meaning of each column."""
 
-from __future__ import annotations
-
 import csv
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from runner.language.metrics import TOTAL
-from runner.reports.run_data import LATENCIES, METRICS, CellSummary
+from runner.reports.run_data import LATENCIES, METRICS, CellSummary, RunData
 from runner.reports.table import BOOLS, estimate_values
 from runner.results.fio_output import PERCENTILES, Figures
 from runner.results.record import CellRow, Outcome, Trial
 from runner.statistics.percentile import needs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from runner.reports.run_data import RunData
 
 
 class Column(NamedTuple):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from junitparser import Error, Failure, JUnitXml, Properties, Property, Skipped, SystemOut, TestCase, TestSuite
 
 from runner.guidelines.samples import Verdict
-from runner.reports.run_data import LATENCIES, CellSummary
+from runner.reports.run_data import LATENCIES, CellSummary, RunData
 from runner.reports.verdicts import explain_verdict, verdict_text
 from runner.results.record import Outcome, Trial
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from junitparser.junitparser import Element, Result
 
     from runner.guidelines.verdicts import Judgement
-    from runner.reports.run_data import RunData
     from runner.results.fio_output import Direction
 
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

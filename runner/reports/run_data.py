@@ -13,7 +13,7 @@ from runner.guidelines.samples import measured_cells
 from runner.guidelines.verdicts import SHARE, Judgement
 from runner.language.metrics import RATES, SIDES, TOTAL, headline
 from runner.results.fio_output import PERCENTILES, Direction, Figures
-from runner.results.record import HOST_LIMITED, UNSETTLED, CellRow, Outcome, Trial
+from runner.results.record import HOST_LIMITED, UNSETTLED, Attempt, CellRow, Outcome, Trial
 from runner.statistics.changes import Drift, States, drift, find_two_states
 from runner.statistics.percentile import estimated_percentiles
 from runner.statistics.stopping import Estimate, Rule, StopReason, estimate_mean, stop_reason
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from runner.reports.table import Grid
-    from runner.results.record import Attempt
 
 LATENCIES: tuple[str, ...] = ("lat_mean", *PERCENTILES, "lat_max")  # the latencies of a direction
 MEASURES: tuple[str, ...] = ("bw", "iops", "lat_mean")  # figures that are summarised by their mean over trials

@@ -1,13 +1,13 @@
 """Connections to SQLite and PostgreSQL, their errors as messages, and migrations between schema versions."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import time
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from pathlib import Path
+from typing import Any, Self, TypeAlias
 from urllib.parse import quote
 
 import orjson
@@ -15,11 +15,6 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from runner.base.errors import ERRNO, FULL, READ_ONLY, UNREACHABLE, BadInput, Cause, HarnessBroken, MatrixError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
-    from pathlib import Path
-
 
 _DAMAGED = Cause(
     HarnessBroken,
@@ -252,13 +247,15 @@ class Versioned:
     what: str
     tables: sa.MetaData
     meta: sa.Table
-    steps: tuple[Step, ...]
     stranger: str  # remedy for a foreign database
     newer: str  # remedy for a newer database
+    older: str = ""  # remedy for a database that is older than `oldest`
+    oldest: int = 1  # the version from which the steps lead to the present one
+    steps: tuple[Step, ...] = ()
 
     @property
     def version(self) -> int:
-        return len(self.steps) + 1
+        return self.oldest + len(self.steps)
 
     def prepare(self, connection: sa.Connection, name: Path | str) -> None:
         if connection.dialect.name == "postgresql":
@@ -268,13 +265,13 @@ class Versioned:
             connection.execute(sa.insert(self.meta), {"key": "schema", "value": str(self.version)})
             return
         found = self.understood(connection, name)
-        for step in self.steps[found - 1 :]:
+        for step in self.steps[found - self.oldest :]:
             step(connection)
         if found < self.version:
             connection.execute(sa.update(self.meta).filter_by(key="schema").values(value=str(self.version)))
 
     def understood(self, connection: sa.Connection, name: Path | str) -> int:
-        """Return the version of a database. Raise if it is foreign or newer."""
+        """Return the version of a database. Raise if it is foreign, newer or too old."""
         if not sa.inspect(connection).has_table(self.meta.name):
             raise BadInput(f"{name} is a database, but not a {self.what} of matrix", resolution=self.stranger)
         version = int(connection.scalar(sa.select(self.meta.c.value).filter_by(key="schema")) or 0)
@@ -286,6 +283,12 @@ class Versioned:
             )
         if version < 1:
             raise BadInput(f"{name} is not a {self.what} of matrix", resolution=self.stranger)
+        if version < self.oldest:
+            raise BadInput(
+                f"{name} was written by an older version of matrix",
+                details=f"its schema is version {version}; this program reads versions from {self.oldest}",
+                resolution=self.older,
+            )
         return version
 
 
@@ -293,33 +296,5 @@ def execute(*statements: str) -> Step:
     def step(connection: sa.Connection) -> None:
         for one in statements:
             connection.execute(sa.text(one))
-
-    return step
-
-
-def rename_columns(names: Mapping[str, str], *tables: str) -> Step:
-    """Return a step that renames columns. Tables from an earlier step of the same migration have the new names."""
-
-    def step(connection: sa.Connection) -> None:
-        inspector = sa.inspect(connection)
-        for table in tables:
-            columns = {column["name"] for column in inspector.get_columns(table)}
-            for old, new in names.items():
-                if old in columns:
-                    connection.execute(sa.text(f'ALTER TABLE {table} RENAME COLUMN "{old}" TO "{new}"'))
-
-    return step
-
-
-def rename_notes(names: Mapping[str, str]) -> Step:
-    def step(connection: sa.Connection) -> None:
-        trials = sa.table("trials", sa.column("notes", sa.JSON))
-        text = sa.cast(trials.c.notes, sa.Text)
-        renamed: sa.ColumnElement[str] = text
-        for old, new in names.items():
-            renamed = sa.func.replace(renamed, f'"{old}":', f'"{new}":')  # a quote inside a text has a backslash
-        changed = sa.cast(renamed, sa.JSON) if connection.dialect.name == "postgresql" else renamed
-        among = sa.or_(*(text.contains(f'"{old}":') for old in names))
-        connection.execute(sa.update(trials).where(among).values({"notes": changed}))
 
     return step

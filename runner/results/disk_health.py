@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import orjson
 from pydantic import AliasPath, BaseModel, Field, ValidationError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 _REALLOCATED, _PENDING, _WRITTEN = 5, 197, 241
 _NVME = "nvme_smart_health_information_log"

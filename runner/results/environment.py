@@ -1,13 +1,8 @@
 """The environment of a run: host, disks and input files. Runs are compared by its differences."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
 from pydantic import BaseModel, Field
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 
 class Host(BaseModel, frozen=True, extra="allow"):

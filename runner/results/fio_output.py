@@ -1,23 +1,19 @@
 """Parser of fio's `json+` output, and of profiles of a rate over a device or over time."""
 
-from __future__ import annotations
-
 import csv
 import errno
 import os
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from io import StringIO
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
 from runner.base.errors import HarnessBroken
 from runner.statistics.percentile import Histogram, needs, percentiles
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 #: Percentiles by the names of their figures.
 PERCENTILES = {"lat_p50": 50.0, "lat_p90": 90.0, "lat_p95": 95.0, "lat_p99": 99.0, "lat_p999": 99.9, "lat_p9999": 99.99}

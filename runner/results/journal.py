@@ -1,13 +1,13 @@
 """The journal of a run: trials, durable before the next one begins. It belongs to one thread at a time."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from math import sqrt
-from typing import TYPE_CHECKING, Any, Self, cast
+from pathlib import Path
+from typing import Any, Self, cast
 
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
@@ -25,10 +25,6 @@ from runner.results.databases import (
 )
 from runner.results.journal_tables import COLUMNS, latencies_of, row_of, trial_of
 from runner.results.record import Attempt, CellRow, Outcome, Trial
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
 State = tuple[Any, ...]  # outcome, attempts and start
 _BATCH = 1000

@@ -1,10 +1,9 @@
 """The tables of a journal and their migrations, and the conversion between trials and rows."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from functools import lru_cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import sqlalchemy as sa
@@ -24,23 +23,16 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from runner.results.databases import Versioned, execute, keys, optional, rename_columns, rename_notes, required
+from runner.results.databases import Versioned, execute, keys, optional, required
 from runner.results.fio_output import PERCENTILES, Direction, Figures
 from runner.results.record import Outcome, Reading, Trial
 from runner.statistics.percentile import Histogram, needs
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 #: The columns of one direction, in the order of the fields of `Direction`.
 DIRECTION: tuple[str, ...] = ("bw", "iops", "bytes", "ios", "lat_mean", *PERCENTILES, "lat_max")
 _COUNTS = {"bytes", "ios"}
 
 SYNTHETIC = "synthetic"  # the key in `meta` that marks synthetic figures. Older journals lack it.
-
-#: Notes of trials with a new name since version 5.
-RENAMED_NOTES = {"strained": "host_limited", "strain": "host_limited_share"}
 
 tables = MetaData()
 
@@ -99,32 +91,39 @@ def _with_retries_and_troubles(connection: Connection) -> None:
     troubles.create(connection)
 
 
-def with_more_percentiles(connection: Connection) -> None:
+def _with_histograms(connection: Connection) -> None:
+    """Migrate to version 3. Older journals have only percentiles, which cannot be merged."""
     for side in ("read", "write"):
         execute(*(f"ALTER TABLE trials ADD COLUMN {side}_{name} FLOAT" for name in ("lat_p90", "lat_p95")))(connection)
         for name in ("lat_p999", "lat_p9999"):
             few = f"{side}_ios < {needs(PERCENTILES[name])}"
             execute(f"UPDATE trials SET {side}_{name} = NULL WHERE {few}")(connection)  # noqa: S608 - names of ours
-
-
-def _with_histograms(connection: Connection) -> None:
-    """Migrate to version 3. Older journals have only percentiles, which cannot be merged."""
-    with_more_percentiles(connection)
     execute(*(f"ALTER TABLE trials ADD COLUMN {side}_latencies BLOB" for side in ("read", "write")))(connection)
+
+
+def _with_rounds(connection: Connection) -> None:
+    """Migrate to version 6. In older journals, `retried` is from the first step and has the new name."""
+    for table in ("trials", "attempts", "begun", "retried", "visits"):
+        if "block" in {column["name"] for column in sa.inspect(connection).get_columns(table)}:
+            execute(f"ALTER TABLE {table} RENAME COLUMN block TO round")(connection)
 
 
 JOURNAL = Versioned(
     "journal",
     tables,
     meta,
-    (
+    steps=(
         _with_retries_and_troubles,
         _with_histograms,
         execute(f"UPDATE meta SET \"key\" = '{SYNTHETIC}' WHERE \"key\" = 'made_up'"),  # noqa: S608 - names of ours
-        rename_notes(RENAMED_NOTES),
-        rename_columns({"block": "round"}, "trials", "attempts", "begun", "retried", "visits"),
+        # A quote inside a text has a backslash.
+        execute(
+            """UPDATE trials SET notes = replace(replace(notes, '"strained":', '"host_limited":'), """
+            """'"strain":', '"host_limited_share":')"""
+        ),
+        _with_rounds,
         execute("ALTER TABLE visits RENAME TO batches"),
-        rename_columns({"array": "stack"}, "batches"),
+        execute("ALTER TABLE batches RENAME COLUMN array TO stack"),
     ),
     stranger="name the folder of a run",
     newer="use the newer program, or start a new run with `--fresh`",

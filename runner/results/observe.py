@@ -1,15 +1,15 @@
 """Read-only view of a run folder: the process that uses it, its state and its progress."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -19,10 +19,6 @@ from runner.results.databases import sqlite_reader, translate_errors
 from runner.results.journal_tables import attempts, begun, cells, trials
 from runner.results.record import Outcome
 from runner.results.run_folder import LOCK, MANIFEST, RunFolder, load, run_folders
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
 
 class State(StrEnum):

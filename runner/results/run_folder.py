@@ -9,13 +9,15 @@ import re
 import shutil
 import socket
 import time
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
 from itertools import count
+from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import Any, Literal, TextIO
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
@@ -25,10 +27,6 @@ from runner.results.databases import translate_errors
 from runner.results.disk_health import Health
 from runner.results.environment import Digests, DiskFacts, Host, Revision, flatten_environment
 from runner.results.record import STEERED
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
 
 MANIFEST = "manifest.json"
 HALF = ".half"  # suffix of a run folder under construction; its name begins with a dot

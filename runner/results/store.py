@@ -27,13 +27,12 @@ from runner.results.databases import (
 from runner.results.journal_tables import LATENCIES, latencies_of, row_of
 from runner.results.observe import Progress, progress_by_cell
 from runner.results.record import HOST_LIMITED, STEERED, UNSETTLED, CellRow, Outcome, Trial
-from runner.results.run_folder import state_of
+from runner.results.run_folder import RunFolder, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from runner.results.journal import Journal, State
-    from runner.results.run_folder import RunFolder
     from runner.results.store_tables import Address
 
 _BATCH = 500
@@ -119,15 +118,9 @@ class SharedStore(Database):
         store = cls(sqlite_reader(address.file) if address.file and fixed else _engine(address), address, fixed=fixed)
         with store._closed_on_error(), store._transaction() as connection:
             empty = not fixed and not sa.inspect(connection).get_table_names()
-            version = 0 if empty else tables.SHARED.understood(connection, str(address))
-            if fixed and version < tables.SHARED.version:
-                raise BadInput(
-                    f"the store {address} is of an older version of matrix, and is read-only",
-                    details=f"its schema is version {version}, this program reads version {tables.SHARED.version}",
-                    resolution="copy it to a writable folder, and name the copy with `--store`; or name a new "
-                    "file, which gets all runs below `--results`",
-                )
-        return store if fixed or version == tables.SHARED.version else store._prepared()
+            if not empty:
+                tables.SHARED.understood(connection, str(address))
+        return store._prepared() if empty else store
 
     def _prepared(self) -> Self:
         with self._closed_on_error(), self._transaction(immediate=True) as connection:
@@ -153,18 +146,8 @@ class SharedStore(Database):
             with self._transaction(immediate=True) as connection:
                 cells = dict.fromkeys(trial.cell for trial in batch)
                 self._put(connection, run, [known[cell] for cell in cells], batch)
-        self._put_in_order(run, journal)
         self._put_run(folder, state if folder.manifest.finished else "")
         return len(missing)
-
-    def _put_in_order(self, run: str, journal: Journal) -> None:
-        """Add the positions of cells, which older versions did not store."""
-        table = tables.cells.c
-        query = sa.select(table.id).where(table.run == run, table.position.is_(None))
-        if unplaced := {id_ for (id_,) in self._rows(query)}:
-            rows = [_cell_row(run, cell) for cell in journal.cells() if cell.id in unplaced]
-            with self._transaction(immediate=True) as connection:
-                connection.execute(self._cells, rows)
 
     def _put_run(self, folder: RunFolder, settled: str) -> None:
         with self._transaction(immediate=True) as connection:

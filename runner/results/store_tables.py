@@ -1,23 +1,17 @@
-"""The address of the shared store, its tables and their migrations."""
-
-from __future__ import annotations
+"""The address of the shared store, and its tables."""
 
 import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from sqlalchemy import JSON, Boolean, Column, Float, Index, Integer, LargeBinary, MetaData, String, Table, Text
 from sqlalchemy.exc import ArgumentError
 
 from runner.base.errors import BadInput
-from runner.results.databases import Versioned, execute, keys, optional, rename_columns, rename_notes, required
-from runner.results.journal_tables import RENAMED_NOTES, direction_columns, with_more_percentiles
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection
+from runner.results.databases import Versioned, keys, optional, required
+from runner.results.journal_tables import direction_columns
 
 VARIABLE = "MATRIX_STORE"  # the option `--store` takes precedence
 _FILE = "store.db"
@@ -145,46 +139,13 @@ latencies = Table(
 
 readings = Table("readings", tables, *keys(digest=String), *required(content=JSON), sqlite_with_rowid=False)
 
-
-_CHECK_AGAIN = "UPDATE runs SET settled = ''"  # the new columns have values only in manifests or journals
-
-
-def _with_histograms_and_order(connection: Connection) -> None:
-    """Migrate to version 3. Existing journals lack histograms but have the order of cells."""
-    with_more_percentiles(connection)
-    latencies.create(connection)
-    execute(
-        "ALTER TABLE trials ADD COLUMN unsettled TEXT NOT NULL DEFAULT ''",
-        "ALTER TABLE cells ADD COLUMN position INTEGER",
-        _CHECK_AGAIN,
-    )(connection)
-
-
-def _with_host_limited(connection: Connection) -> None:
-    rename_columns({"strained": "host_limited"}, "trials")(connection)
-    rename_notes(RENAMED_NOTES)(connection)
-
-
 SHARED = Versioned(
     "shared store",
     tables,
     meta,
-    (
-        execute(
-            "ALTER TABLE runs ADD COLUMN least INTEGER NOT NULL DEFAULT 2",
-            "ALTER TABLE runs ADD COLUMN most INTEGER",
-            _CHECK_AGAIN,
-        ),
-        _with_histograms_and_order,
-        execute(
-            "ALTER TABLE runs ADD COLUMN part TEXT NOT NULL DEFAULT ''",
-            "ALTER TABLE runs ADD COLUMN exit INTEGER",
-            _CHECK_AGAIN,
-        ),
-        rename_columns({"made_up": "synthetic"}, "runs"),
-        _with_host_limited,
-        rename_columns({"block": "round"}, "trials", "latencies"),
-    ),
+    oldest=7,
     stranger="name another file or database with `--store`; an empty one becomes a store",
+    older="name another file or database with `--store`, or move the file away; the next command fills a new store "
+    "from the journals of the runs below `--results`",
     newer="use the newer program, or name another store with `--store`; the journals of the runs have the same trials",
 )

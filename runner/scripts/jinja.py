@@ -1,7 +1,5 @@
 """Templates with safe values: every value of a script is quoted, every value of a fio job is checked."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress

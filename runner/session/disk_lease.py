@@ -14,36 +14,30 @@ from runner.engine.trial import assumes_zeros
 from runner.hosts import HOSTS_FILE
 from runner.hosts.checks import check_disks, query_health, take_census
 from runner.hosts.disk_ledger import WriteBudget, clear_controller, night_of, own_marks, read_write_counters, state_dir
-from runner.hosts.exclusive import DisksRefused, report_active_run
+from runner.hosts.exclusive import DisksRefused, LeasedDisk, report_active_run
 from runner.hosts.lease import Lease, confirm_losses, lease_disks
 from runner.hosts.operations import LOCAL, RemoteOperations
 from runner.hosts.recovery import clean
 from runner.hosts.vfio import check_controller, detach_controllers
-from runner.language.hosts import Needs
+from runner.language.hosts import DeclaredDisk, Lab, LabHost, Needs
 from runner.language.suggestions import did_you_mean
-from runner.machines import PASSTHROUGH, WITH_HOSTS
-from runner.results.disk_health import keep_first_health
+from runner.machines import PASSTHROUGH, WITH_HOSTS, Where
+from runner.results.disk_health import Health, Smart, keep_first_health
 from runner.results.environment import DiskFacts
 from runner.scripts.jinja import census_script, smart_script
 from runner.scripts.stack import view_stack
-from runner.session.host_connection import connect_host, open_connection
-from runner.space.declared_files import load_lab, matched
+from runner.session.host_connection import HostConnection, connect_host, open_connection
+from runner.space.declared_files import Match, load_lab, matched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from runner.hosts.agent.client import AgentClient
     from runner.hosts.agent.connection import Connection
-    from runner.hosts.exclusive import LeasedDisk
-    from runner.language.hosts import DeclaredDisk, Lab, LabHost
     from runner.language.matrix import Matrix
-    from runner.machines import Where
     from runner.machines.base import Machine
-    from runner.results.disk_health import Health, Smart
     from runner.results.run_folder import RunFolder
-    from runner.session.host_connection import HostConnection
-    from runner.session.request import Request
-    from runner.space.declared_files import Match
+    from runner.session.selected_matrix import SelectedMatrix
 
 
 def passthrough_machine(place: str) -> str:
@@ -55,8 +49,8 @@ def passthrough_machine(place: str) -> str:
     )
 
 
-def check_zeroed(request: Request, place: Machine) -> None:
-    labels = [stack.label for stack in request.stacks() if not place.zeroed and assumes_zeros(stack)]
+def check_zeroed(selected: SelectedMatrix, place: Machine) -> None:
+    labels = [stack.label for stack in selected.stacks() if not place.zeroed and assumes_zeros(stack)]
     if labels:
         raise BadInput(
             f"sync: assume-clean needs zeroed disks, and the disks of {place.name} may hold data",
@@ -98,7 +92,7 @@ class RunDisks:
 @contextmanager
 def lease_run_disks(
     found: Match,
-    request: Request,
+    selected: SelectedMatrix,
     place: str,
     folder: RunFolder,
     destroy: tuple[str, ...],
@@ -118,7 +112,7 @@ def lease_run_disks(
 
     def marks(disks: Sequence[LeasedDisk]) -> frozenset[str]:
         paths = inside or host.paths(disks)
-        stacks = (view_stack(stack.layers.value, paths, stack.disks, zeroed=False) for stack in request.stacks())
+        stacks = (view_stack(stack.layers.value, paths, stack.disks, zeroed=False) for stack in selected.stacks())
         return frozenset(mark for stack in stacks for mark in stack.marks)
 
     now = partial(datetime.now, UTC)
@@ -128,7 +122,7 @@ def lease_run_disks(
         for disk in clean(state, host.take_census, host.operations, reach=found.reach, only=run, counted=counted):
             notice(f"{disk.disk}: {disk.refusal or 'removed what an earlier process of this run left on it'}")
         lease = Lease(
-            *(run, request.space.matrix.name, folder.path, state, frozenset({*destroy, *found.standing})),
+            *(run, selected.space.matrix.name, folder.path, state, frozenset({*destroy, *found.standing})),
             marks=marks,
             inside=inside,
             boot=host.boot_id,
@@ -136,11 +130,11 @@ def lease_run_disks(
             reach=found.reach,
             shares_nothing=found.apart,
         )
-        claims = _claims(found, request.space.matrix, place)
+        claims = _claims(found, selected.space.matrix, place)
         leased = stack.enter_context(lease_disks(claims, host.take_census, lease, now, notice, keep))
         for one in () if inside else leased:
             one.release()
-        disks = _describe_lease(leased, host, lease, request, folder)
+        disks = _describe_lease(leased, host, lease, selected, folder)
         stack.enter_context(
             detach_controllers(leased, host.take_census, lambda one: clear_controller(state, one.node.identity), keep)
         )
@@ -161,7 +155,7 @@ def _connection_for(reach: str, place: str) -> Connection | None:
 
 
 def _describe_lease(
-    leased: tuple[LeasedDisk, ...], host: HostConnection, lease: Lease, request: Request, folder: RunFolder
+    leased: tuple[LeasedDisk, ...], host: HostConnection, lease: Lease, selected: SelectedMatrix, folder: RunFolder
 ) -> RunDisks:
     by_identity = {one.node.identity: one.declared for one in leased}
     counters, now = partial(read_write_counters, leased), partial(datetime.now, UTC)
@@ -171,7 +165,7 @@ def _describe_lease(
         limit = partial(remote.limit_writes, nodes)  # by the agent, while the connection is down
         write_budget = replace(write_budget, read=partial(remote.read_write_counters, nodes), limit=limit)
     smart, facts = _query_health(leased, host.connection), []
-    for one, disk in zip(leased, request.space.matrix.every_disk(), strict=True):
+    for one, disk in zip(leased, selected.space.matrix.every_disk(), strict=True):
         passed_through = f"{disk.bus}, {'with its controller' if one.controller else 'passed through'}"
         node, own = one.node, smart.get(one.declared.id)
         # SMART comes first: the kernel shortens names.

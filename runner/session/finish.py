@@ -8,27 +8,24 @@ from typing import TYPE_CHECKING
 
 from runner.base.errors import Exit
 from runner.base.files import write_atomically
-from runner.guidelines.samples import measured_cells
+from runner.guidelines.samples import Measured, measured_cells
 from runner.guidelines.verdicts import SHARE, UNWATCHED, judge_guidelines
 from runner.reports.answer import answer_lines, summarize_rankings
 from runner.reports.terminal import drift_note, precision_note
 from runner.reports.write import load_run_data, write_reports
 from runner.results.record import Outcome
-from runner.space.studies import PUBLISHED
-from runner.studies.compare import columns_of, compare_published
+from runner.space.studies import PUBLISHED, Study
+from runner.studies.compare import ComparedFigure, columns_of, compare_published
 from runner.studies.page import section, summary_line
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
-    from runner.guidelines.samples import Measured
     from runner.language.guidelines import Guideline
     from runner.reports.run_data import RunData
     from runner.results.journal import Journal
     from runner.results.run_folder import RunFolder
-    from runner.space.studies import Study
-    from runner.studies.compare import ComparedFigure
 
 
 @dataclass(frozen=True)

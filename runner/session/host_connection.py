@@ -14,10 +14,10 @@ import click
 from runner.base.errors import HarnessBroken
 from runner.hosts.agent import sudo
 from runner.hosts.agent.client import AgentClient
-from runner.hosts.agent.connection import connection_to
+from runner.hosts.agent.connection import Connection, connection_to
 from runner.hosts.checks import take_census
 from runner.hosts.identity import require_lasting_identity
-from runner.hosts.operations import LOCAL, RemoteOperations
+from runner.hosts.operations import LOCAL, DiskOperations, RemoteOperations
 from runner.machines.shell import guard
 from runner.scripts.jinja import census_script
 from runner.session.host_facts import boot_id
@@ -25,10 +25,8 @@ from runner.session.host_facts import boot_id
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from runner.hosts.agent.connection import Connection
     from runner.hosts.exclusive import LeasedDisk
     from runner.hosts.inventory import Census
-    from runner.hosts.operations import DiskOperations
 
 
 @dataclass(frozen=True)

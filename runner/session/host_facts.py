@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import os
 import platform
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner import __version__
 from runner.base.errors import HarnessBroken
 from runner.base.process import run
-from runner.machines.requirements import processor_name
 
 if TYPE_CHECKING:
     from runner.results.environment import Host, Revision
 
-_CPU = Path("/sys/devices/system/cpu")
 #: Programs that affect results.
 _PROGRAMS = {"qemu": "qemu-system-x86_64", "nbdkit": "nbdkit", "fio": "fio"}
 #: Seconds. A git that asks for a password, or a slow network file system, must not delay a run.
@@ -29,14 +26,16 @@ shopt -s nullglob
 cpu=/sys/devices/system/cpu
 echo "kernel $(uname -r)"
 echo "hostname $(uname -n)"
-echo "cores $(nproc)"
+echo "cores $(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)"
 read -r _ kib _ </proc/meminfo
 echo "memory $((kib * 1024))"
 model=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)
 echo "cpu ${model:-unknown}"
-[ ! -r /etc/os-release ] || echo "system $(. /etc/os-release && echo "$PRETTY_NAME")"
+for file in /etc/os-release /usr/lib/os-release; do
+  [ ! -r $file ] || { echo "system $(PRETTY_NAME=; . $file; echo "$PRETTY_NAME")"; break; }
+done
 echo "command_line $(cat /proc/cmdline)"
-echo "governor $(cat /dev/null $cpu/cpu[0-9]*/cpufreq/scaling_governor | sort -u | paste -s -d ,)"
+echo "governor $(cat /dev/null $cpu/cpu[0-9]*/cpufreq/scaling_governor | sort -u | paste -s -d , | sed 's/,/, /g')"
 [ ! -r $cpu/cpufreq/boost ] || echo "turbo $(cat $cpu/cpufreq/boost)"
 [ ! -r $cpu/intel_pstate/no_turbo ] || echo "turbo $(tr 01 10 <$cpu/intel_pstate/no_turbo)"
 for file in "$cpu"/vulnerabilities/*; do echo "mitigation/${file##*/} $(cat "$file")"; done
@@ -54,51 +53,31 @@ def kernel_release(ssh: str) -> str:
 
 
 def query_facts(ssh: str) -> Host:
-    if not ssh:
-        return host_facts()
     from runner.results.environment import Host
 
     facts = dict(line.partition(" ")[::2] for line in _query(ssh, FACTS_SCRIPT).splitlines())
     known = {name: text for name, text in facts.items() if name in Host.model_fields}
     mitigations = {name.removeprefix("mitigation/"): facts[name] for name in facts if name.startswith("mitigation/")}
-    versions = {"matrix": __version__, "python": platform.python_version(), "fio": facts["fio"]}
+    programs = {"python": platform.python_version(), "fio": facts["fio"]} if ssh else program_versions()
+    versions = {"matrix": __version__, **programs}
     return Host.model_validate({**known, "mitigations": mitigations, "versions": versions})
 
 
 def _query(ssh: str, script: str) -> str:
     from runner.hosts.agent.connection import connection_to
 
-    result = connection_to(ssh).run(["bash", "-c", script])
+    command = ["bash", "-c", script]
+    result = connection_to(ssh).run(command) if ssh else run(command)
     if result.returncode:
-        raise HarnessBroken(f"no shell on {ssh}: status {result.returncode}", details=result.stderr.strip()[-2000:])
+        raise HarnessBroken(
+            f"no shell on {ssh or 'this host'}: status {result.returncode}", details=result.stderr.strip()[-2000:]
+        )
     return result.stdout
 
 
 def program_versions() -> dict[str, str]:
     programs = {name: text for name, program in _PROGRAMS.items() if (text := _first_line(program, "--version"))}
     return {"python": platform.python_version(), **programs}
-
-
-def host_facts() -> Host:
-    from runner.results.environment import Host
-
-    system = ""
-    with suppress(OSError):
-        system = platform.freedesktop_os_release().get("PRETTY_NAME", "")
-    governors = {_read(file) for file in _CPU.glob("cpu[0-9]*/cpufreq/scaling_governor")}
-    return Host(
-        kernel=platform.release(),
-        cpu=processor_name(),
-        cores=len(os.sched_getaffinity(0)),
-        memory=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        hostname=platform.node(),
-        system=system,
-        command_line=_read(Path("/proc/cmdline")),
-        governor=", ".join(sorted(filter(None, governors))),
-        turbo=_read(_CPU / "cpufreq/boost") or _read(_CPU / "intel_pstate/no_turbo").translate({48: "1", 49: "0"}),
-        mitigations={file.name: _read(file) for file in sorted(_CPU.glob("vulnerabilities/*"))},
-        versions={"matrix": __version__, **program_versions()},
-    )
 
 
 def revision(folder: Path) -> Revision | None:
@@ -118,9 +97,3 @@ def _first_line(*argv: str) -> str:
     except HarnessBroken:
         return ""
     return result.stdout.strip().partition("\n")[0] if result.returncode == 0 else ""
-
-
-def _read(path: Path) -> str:
-    with suppress(OSError):
-        return path.read_text(errors="replace").strip()
-    return ""

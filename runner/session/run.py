@@ -6,23 +6,23 @@ import socket
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 from runner.base.errors import BadInput, Exit, MatrixError
 from runner.base.files import write_atomically
 from runner.engine.budget import ENDLESS, Cost, Spending
 from runner.engine.concurrency import Level, why_one_at_a_time
-from runner.engine.estimate import QUIET, Load, estimate, pace_of
+from runner.engine.estimate import QUIET, Load, Pace, estimate, pace_of
 from runner.engine.executor import Executor
-from runner.engine.recorder import RigUp, RunContext, TrialDone
+from runner.engine.recorder import Event, RigUp, RunContext, TrialDone
 from runner.engine.scheduler import Scheduler
 from runner.hosts.disk_ledger import run_within_budget
 from runner.machines import Where, machine, sweep
-from runner.machines.base import MachineOptions
+from runner.machines.base import Machine, MachineOptions, RigSpec
 from runner.results.disk_health import describe_missing_health
 from runner.results.journal import Journal
 from runner.results.observe import find_holder
-from runner.results.run_folder import runs
+from runner.results.run_folder import RunFolder, runs
 from runner.results.store_sync import Feed
 from runner.results.store_tables import address_of, is_named
 from runner.scripts.cell import explain_missing_fio
@@ -30,19 +30,14 @@ from runner.session import disk_lease
 from runner.session.disk_lease import RunDisks
 from runner.session.finish import Ending, report
 from runner.session.host_facts import boot_id, kernel_release
-from runner.session.request import Checks, check_machine, check_names, check_templates, load_request
 from runner.session.run_request import RunRequest, check_kernel, choose_run, run_to_continue
+from runner.session.selected_matrix import Checks, check_machine, check_names, check_templates, load_selected
 from runner.space.studies import study_beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
     from pathlib import Path
-    from typing import Any
 
-    from runner.engine.estimate import Pace
-    from runner.engine.recorder import Event
-    from runner.machines.base import Machine, RigSpec
-    from runner.results.run_folder import RunFolder
     from runner.space.select import Shard
     from runner.space.space import Stack
 
@@ -157,24 +152,24 @@ def prepare(options: RunOptions, notice: Callable[[str], None]) -> PreparedRun:
     """Check all that is known before a run exists, and remove leftovers of killed runs from this machine."""
     place = Where(disk_lease.passthrough_machine(options.place.machine)) if options.passthrough else options.place
     check_names(options.templates)
-    request = load_request(options.matrix, options.only, options.shard, Checks(place.machine, options.templates))
-    matrix = request.space.matrix
+    selected = load_selected(options.matrix, options.only, options.shard, Checks(place.machine, options.templates))
+    matrix = selected.space.matrix
     check_kernel(options.kernel, matrix.machine.kernel or ())
-    check_templates(request, options.templates)
+    check_templates(selected, options.templates)
     order = RunRequest(
         options.matrix,
-        request,
+        selected,
         place.machine,
         options.kernel,
         options.templates,
         cold=options.cold,
         until_decided=options.until_decided,
-        study=study_beside(options.matrix, request.space),
+        study=study_beside(options.matrix, selected.space),
     )
     order.check()
     here, specs = machine(place.machine, MachineOptions()), order.specs()
     check_machine(here, specs)
-    disk_lease.check_zeroed(request, here)
+    disk_lease.check_zeroed(selected, here)
     for leftover in sweep(place.machine):
         notice(leftover.message)
     match = None if here.brings_disks else disk_lease.match_disks(matrix, options.hosts, place)
@@ -186,17 +181,17 @@ def prepare(options: RunOptions, notice: Callable[[str], None]) -> PreparedRun:
     if match and not run_to_continue(options.results, order.manifest(), **choice):
         # A run that continues may have left stacks on its disks that only it may remove.
         disk_lease.precheck(match, matrix, place.machine, options.destroy)
-    return PreparedRun(options, order, *choose_level(options.jobs, here, specs, request.stacks()))
+    return PreparedRun(options, order, *choose_level(options.jobs, here, specs, selected.stacks()))
 
 
 def _notes(this: _Run, one_at_a_time: str, choice: str) -> Iterator[str]:
-    request, store = this.order.request, this.options.store
-    declared = request.space.notes_on(request.selection.layouts(), simulated=this.order.match is None)
+    selected, store = this.order.selected, this.options.store
+    declared = selected.space.notes_on(selected.selection.layouts(), simulated=this.order.match is None)
     for note in (*declared, explain_missing_fio(), one_at_a_time):
         if note:
             yield f"note: {note}"
-    if request.part:
-        yield f"{request.selection.count():,} of {request.space.count():,} cells: {request.part}"
+    if selected.part:
+        yield f"{selected.selection.count():,} of {selected.space.count():,} cells: {selected.part}"
     for run in () if this.folder.manifest.synthetic else runs(this.options.results):
         if run.path == this.folder.path or run.manifest.finished:
             continue
@@ -213,7 +208,7 @@ def _lease_and_execute(this: _Run) -> Ending:
     with ExitStack() as stack:
         observer, order = this.observer, this.order
         if order.match:
-            work = order.match, order.request, order.machine, this.folder, this.options.destroy
+            work = order.match, order.selected, order.machine, this.folder, this.options.destroy
             lease = disk_lease.lease_run_disks(*work, observer.notice, observer.trouble)
             disks = this.disks = stack.enter_context(lease)
             for warning in disks.warnings(this.folder.manifest.disks):
@@ -231,12 +226,12 @@ def _lease_and_execute(this: _Run) -> Ending:
 
 def _show_estimate(this: _Run) -> Pace:
     order, observer = this.order, this.observer
-    request, here = order.request, machine(order.machine, MachineOptions(cold=order.cold))
+    selected, here = order.selected, machine(order.machine, MachineOptions(cold=order.cold))
     load = QUIET if here.synthetic else Load.now()
-    pace = pace_of(this.options.results, here, order.machine, request.space.matrix, order.specs(), load)
+    pace = pace_of(this.options.results, here, order.machine, selected.space.matrix, order.specs(), load)
     if load.note and not pace.runs:
         observer.notice(f"note: {load.note}")
-    found = estimate(request.plan, pace, this.level.now)
+    found = estimate(selected.plan, pace, this.level.now)
     left = 1 - observer.done / max(1, observer.planned)
     observer.show_estimate(found.seconds_least * left, found.seconds_most * left)
     this.folder = this.folder.update_manifest(expected=found.seconds_most * left)
@@ -245,7 +240,7 @@ def _show_estimate(this: _Run) -> Pace:
 
 def _execute(this: _Run, spending: Spending, feed: Feed) -> Ending:
     order, disks, observer = this.order, this.disks, this.observer
-    scheduler = Scheduler(order.request.plan, spending=spending, steering=order.steering())
+    scheduler = Scheduler(order.selected.plan, spending=spending, steering=order.steering())
     if order.until_decided:
         this.folder = this.folder.update_manifest(steered=True)
     executor = Executor(scheduler, _context(this, feed), this.level)
@@ -313,7 +308,7 @@ def _return_disks(this: _Run) -> bool:
 
 
 def _write_reports(this: _Run, feed: Feed, *, done: bool, short: int) -> Ending:
-    guidelines = this.order.request.space.matrix.guidelines
+    guidelines = this.order.selected.space.matrix.guidelines
     try:
         return report(this.folder, this.journal, guidelines, this.order.study, interrupted=not done, short=short)
     except (MatrixError, OSError):

@@ -1,4 +1,4 @@
-"""The request behind a run, its manifest, and the choice between continuing a run and starting a new one."""
+"""The request of a run: its selected matrix, machine and options; its manifest; the run to continue, or a new one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runner.base.errors import BadInput
 from runner.engine.rigs import specs_of
 from runner.guidelines.verdicts import Steering
 from runner.machines import PASSTHROUGH, machine
-from runner.machines.base import MachineOptions
+from runner.machines.base import MachineOptions, RigSpec
 from runner.machines.qemu.recipe import kernel_key, recipe_for
 from runner.results.environment import Digests, DiskFacts
 from runner.results.record import CellRow
@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.language.hosts import LabDisk
-    from runner.machines.base import RigSpec
     from runner.results.journal import Journal
-    from runner.session.request import Request
+    from runner.session.selected_matrix import SelectedMatrix
     from runner.simdisks.disk import Disk
     from runner.space.declared_files import Match
     from runner.space.studies import Study
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class RunRequest:
     path: Path
-    request: Request
+    selected: SelectedMatrix
     machine: str
     kernel: str | None
     templates: Path | None
@@ -54,7 +53,7 @@ class RunRequest:
 
     def check(self) -> None:
         """Refuse --until-decided without guidelines: it would never end."""
-        if self.until_decided and not self.request.space.matrix.guidelines:
+        if self.until_decided and not self.selected.space.matrix.guidelines:
             raise BadInput(
                 f"--until-decided: {self.path} has no guidelines to decide",
                 resolution="add `guidelines:` (`matrix help write-a-guideline` has examples), or leave the option out",
@@ -63,19 +62,19 @@ class RunRequest:
     def steering(self) -> Steering | None:
         if not self.until_decided:
             return None
-        matrix = self.request.space.matrix
-        cells = (CellRow(cell.id, cell.name, cell.axes) for cell in self.request.selection.cells())
+        matrix = self.selected.space.matrix
+        cells = (CellRow(cell.id, cell.name, cell.axes) for cell in self.selected.selection.cells())
         return Steering(matrix.guidelines, cells, matrix.repeat.min)
 
     @property
     def planned(self) -> int:
-        return self.request.selection.count() * self.request.plan.repeat.max
+        return self.selected.selection.count() * self.selected.plan.repeat.max
 
     def specs(self) -> set[RigSpec]:
-        return set(specs_of(self.request.space.matrix, self.request.stacks(), self.kernel))
+        return set(specs_of(self.selected.space.matrix, self.selected.stacks(), self.kernel))
 
     def manifest(self) -> Manifest:
-        matrix = self.request.space.matrix
+        matrix = self.selected.space.matrix
         disks = map(simulated_disk_facts, matrix.every_disk())
         if self.match:  # hosts.yaml declares the facts, which the lease compares with the disk
             disks = map(_declared_facts, self.match.disks)
@@ -98,17 +97,17 @@ class RunRequest:
             until=matrix.repeat.until,
             least=matrix.repeat.min,
             most=matrix.repeat.max,
-            part=readable(self.request.part),
-            losses={one.label: one.losses for one in self.request.stacks() if one.losses is not None},
+            part=readable(self.selected.part),
+            losses={one.label: one.losses for one in self.selected.stacks() if one.losses is not None},
         )
 
     def texts(self) -> dict[str, Any]:
         """Return the matrix and its included files as written. Guidelines may differ when a run is resumed."""
-        source = self.request.declared.source
+        source = self.selected.declared.source
         return {"text": source.text, "used": {readable(name): text for name, text in source.used.items()}}
 
     def digests(self) -> Digests:
-        source = self.request.declared.source
+        source = self.selected.declared.source
         return Digests(
             matrix=digest([source.text, *sorted(source.used.values())]).hex(),
             templates=digest(effective_templates(self.templates)).hex(),
@@ -116,7 +115,7 @@ class RunRequest:
 
     @property
     def _kernels(self) -> tuple[str | None, ...]:
-        return self.kernel, *(self.request.space.matrix.machine.kernel or ())
+        return self.kernel, *(self.selected.space.matrix.machine.kernel or ())
 
     @cached_property
     def images(self) -> dict[str, str]:
@@ -125,13 +124,13 @@ class RunRequest:
 
     def fingerprint(self) -> str:
         """Return a hash of the work. `repeat:` is left out, so that a larger one adds rounds to the run."""
-        selection = self.request.selection
+        selection = self.selected.selection
         rules = [
             [sorted((axis, sorted(values)) for axis, values in rule.items()) for rule in group]
             for group in selection.only
         ]
         # Guidelines and the description do not change figures.
-        matrix = self.request.space.matrix.model_dump(mode="json", exclude={"description", "guidelines", "repeat"})
+        matrix = self.selected.space.matrix.model_dump(mode="json", exclude={"description", "guidelines", "repeat"})
         kernels = [name and self.images.get(name, name) for name in self._kernels]
         work: list[Any] = [matrix, self.machine, kernels, rules, effective_templates(self.templates)]
         if self.match and self.match.disks:

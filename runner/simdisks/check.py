@@ -19,13 +19,12 @@ import orjson
 
 from runner.base.errors import BadInput, HarnessBroken
 from runner.base.process import kill, run, spawn
-from runner.simdisks.clib import Board, Report, SimulatedDisk, build_library, load_library
+from runner.simdisks.clib import Board, Library, Report, SimulatedDisk, What, build_library, load_library
 from runner.simdisks.server import Overload, counters_between, socket_command, wait_for_socket
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from runner.simdisks.clib import Library, What
     from runner.simdisks.disk import Disk, Physics
 
 

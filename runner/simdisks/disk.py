@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, Literal
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+from typing import Literal
 
 Kind = Literal["ideal", "hdd", "ssd", "volume"]
 #: In the order of the constants in physics.h.

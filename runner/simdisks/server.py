@@ -1,23 +1,16 @@
 """Commands of the server of one disk, the meaning of its exit status, and a host that cannot keep up with it."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from runner.base.errors import HarnessBroken
 from runner.simdisks.clib import Report
-from runner.simdisks.disk import links_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from runner.simdisks.disk import Disk
+from runner.simdisks.disk import Disk, links_of
 
 NBDKIT = "nbdkit"
 QEMU_NBD = "qemu-nbd"

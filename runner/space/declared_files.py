@@ -1,7 +1,5 @@
 """Files beside a matrix: guidelines in their own file, and hosts.yaml with a host that has what a matrix needs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase

@@ -1,7 +1,5 @@
 """Files that a matrix includes (`use: layouts/raids.yaml#far`), and the check of their data against a model."""
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -97,7 +95,7 @@ class Uses:
                 self.texts[name] = self._text(name, file)
                 self.trees[name] = compose(name, self.texts[name])
             except FileNotFoundError:
-                self.refuse(user, f"there is no file {name}{self._elsewhere(file, folder)}")
+                self.refuse(user, f"there is no file {name}; paths are relative to the file that has them")
             except (OSError, ValueError) as error:  # not UTF-8, or not a possible file name
                 shown = name if name.isprintable() else repr(name)
                 self.refuse(user, f"{shown} cannot be read: {error}")
@@ -114,20 +112,6 @@ class Uses:
                 with suppress(OSError, ValueError):
                     return self.text_of(str(shipped("matrix") / file))
             raise
-
-    def _elsewhere(self, file: str, folder: str) -> str:
-        """Find the file relative to the working folder, or among the shipped files."""
-        below = ("", "layouts", "matrix", "matrix/layouts")
-        for base in (folder, "", posixpath.join(folder, "..")):
-            names = [posixpath.join(base, part, file) for part in ("", "matrix", "layouts")]
-            names += [posixpath.join(base, part, posixpath.basename(file)) for part in below]
-            for name in names:
-                with suppress(OSError, ValueError):
-                    self.text_of(name)
-                    right = posixpath.relpath(name, folder or ".")
-                    return f"; paths are relative to the file that has them: write {right}"
-        short = file.removeprefix("matrix/")
-        return f"; write {short} for the shipped file" if short != file and (shipped("matrix") / short).exists() else ""
 
 
 def _misused(layer: Node, used: Node) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import orjson
 
@@ -141,28 +141,14 @@ def _expanded(source: Source, matrix: Matrix, ask: Ask) -> Declared:
     refused = [flaw for flaw in asked if flaw.path[0] != "guidelines"]
     if found := [*impossible, *_wrong_rules(matrix, known), *unfounded, *refused]:
         raise BadMatrix(source, placed(source, found))
-    twice = repeated({key: source.data.get(key) for key in ("layouts", "tune", "workloads")})
     needs = [_OF_NEEDS] if matrix.needs else []
-    return Declared(source, replace(space, remarks=(*space.remarks, *map(Note, (*twice, *needs, *idle)))))
+    return Declared(source, replace(space, remarks=(*space.remarks, *map(Note, (*needs, *idle)))))
 
 
 def _wrong_rules(matrix: Matrix, known: Known) -> Iterator[Flaw]:
     for section, rules in (("exclude", matrix.exclude), ("only", matrix.only)):
         for at, condition in enumerate(rules):
             yield from (Flaw((section, at, bad.key), bad.message, bad.of_key) for bad in amiss(condition, known.values))
-
-
-def repeated(data: Any, of: str = "") -> Iterator[str]:
-    """Report values that occur twice in one list: each counts once."""
-    if isinstance(data, dict):
-        for key, value in data.items():
-            yield from repeated(value, str(key))
-    elif isinstance(data, list):
-        texts = [str(value) for value in data if not isinstance(value, dict | list)]
-        for value in dict.fromkeys(text for text in texts if texts.count(text) > 1):
-            yield f"{of}: {value} is listed more than once; it counts once"
-        for value in data:
-            yield from repeated(value, of)
 
 
 def _refuse_library(source: Source) -> None:

@@ -1,7 +1,5 @@
 """Notes for the user about a valid matrix."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 

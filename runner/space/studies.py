@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from runner.language.messages import from_pydantic
 from runner.language.published import Published, Row, Table
 from runner.language.yaml_source import Flaw, read
+from runner.language.yaml_source import Path as Keys
 from runner.space.guideline_references import intersect_rules
 from runner.space.load import BadMatrix, placed, readable, text_of
 from runner.space.rules import amiss, rule_of
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.language.axes import Condition
-    from runner.language.yaml_source import Path as Keys
     from runner.space.space import Space
 
 #: File names in the folder of a study, and in the folder of a run of it.

@@ -9,13 +9,20 @@ from math import log
 from statistics import fmean, linear_regression
 from typing import TYPE_CHECKING, TypeAlias
 
-from runner.statistics.ratios import Ratio, bounded_exp, paired_ratio, student_interval, t_factor, unpaired_ratio
+from runner.statistics.ratios import (
+    Interval,
+    Ratio,
+    bounded_exp,
+    paired_ratio,
+    student_interval,
+    t_factor,
+    unpaired_ratio,
+)
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from runner.statistics.ratios import Interval
 
 Sample: TypeAlias = "Mapping[int, float]"
 

@@ -16,8 +16,6 @@ The rule assumes independent values, roughly normal in their mean. `bench.covera
 all have met the same one of two distant states. Only a larger `min` helps there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum

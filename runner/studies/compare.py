@@ -12,17 +12,14 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from runner.guidelines.claims import ClaimScope, NotTested, Question, Term
-from runner.guidelines.evaluate import Level, answer_question
-from runner.guidelines.samples import Verdict
-from runner.guidelines.verdicts import judge_guidelines
+from runner.guidelines.evaluate import Answer, Level, answer_question
+from runner.guidelines.samples import Measured, Verdict
+from runner.guidelines.verdicts import Judgement, judge_guidelines
 from runner.language.guidelines import Guideline
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from runner.guidelines.evaluate import Answer
-    from runner.guidelines.samples import Measured
-    from runner.guidelines.verdicts import Judgement
     from runner.language.published import Published, Row, Table
 
 _ANY = "0.000000001"

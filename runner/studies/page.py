@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from runner.base.errors import BadInput
 from runner.reports.run_data import Section
-from runner.reports.table import Grid, as_csv, as_markdown
+from runner.reports.table import Grid, Value, as_csv, as_markdown
 from runner.reports.terminal_text import figure, times
 from runner.reports.verdicts import verdict_table
-from runner.studies.compare import RatioVerdict, tally
+from runner.studies.compare import ComparedFigure, RatioVerdict, tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from runner.guidelines.verdicts import Judgement
     from runner.language.axes import Condition
     from runner.language.published import Table
-    from runner.reports.table import Value
-    from runner.studies.compare import ComparedFigure
 
 #: The generated part of a page is between these lines. People write the rest.
 BEGIN, END = "<!-- measured: made by `matrix study`, do not edit -->", "<!-- end of measured -->"

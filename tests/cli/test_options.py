@@ -12,7 +12,7 @@ import pytest
 
 from runner.base.files import shipped
 from runner.cli import _COMMANDS, _MODULES
-from runner.cli.help_format import _OTHER_NAMES, DANGEROUS, suggest_option
+from runner.cli.options import _OTHER_NAMES, DANGEROUS, suggest_option
 from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from runner.base.errors import BadInput
 from runner.machines import dry
 from runner.machines.base import Step, StepResult
 from runner.reports import verdicts  # noqa: F401
-from runner.session import request as requesting
+from runner.session import selected_matrix
 from runner.session.run_request import RunRequest
 from tests.support.matrices import SMALL
 from tests.support.top import TOP as ROOT
@@ -163,7 +163,7 @@ def test_a_refused_run_is_not_repeated_for_each_item(
         calls.append(asked)
         raise why
 
-    monkeypatch.setattr(requesting, "check_machine", refuses)
+    monkeypatch.setattr(selected_matrix, "check_machine", refuses)
     done = run(pytester, "small.yaml")
     done.assert_outcomes(errors=6)
     assert len(calls) == 1

@@ -17,7 +17,7 @@ from runner.engine.plan import Plan
 from runner.machines.base import Preparation, RigSpec
 from runner.machines.dry import Dry
 from runner.reports.terminal_text import about
-from runner.session.request import Checks, load_request
+from runner.session.selected_matrix import Checks, load_selected
 from runner.simdisks.disk import Physics
 from runner.space.select import select
 from tests.support.matrices import space
@@ -231,8 +231,8 @@ MEASURED = {"chunk-sweep": 216, "striping": 320, "wiki-tuned": 156, "throttled-v
 
 @pytest.mark.parametrize(("name", "took"), MEASURED.items())
 def test_first_estimates_are_within_a_factor_of_one_and_a_half(name: str, took: float) -> None:
-    request = load_request(ROOT / "matrix" / f"{name}.yaml", (), None, Checks("qemu"))
-    found = estimate(request.plan, machine_pace(Ready(), request.space.matrix, ()))
+    selected = load_selected(ROOT / "matrix" / f"{name}.yaml", (), None, Checks("qemu"))
+    found = estimate(selected.plan, machine_pace(Ready(), selected.space.matrix, ()))
     assert took / 1.5 < found.seconds_least < took * 1.5
 
 

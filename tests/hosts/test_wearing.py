@@ -17,7 +17,6 @@ from runner.engine.plan import Plan
 from runner.hosts.disk_ledger import (
     POLLS_PER_SAVE,
     LeaseRecord,
-    Night,
     WriteBudget,
     add_written,
     count_written,
@@ -109,17 +108,6 @@ def test_a_disk_has_one_budget_however_its_host_is_called(tmp_path: Path) -> Non
     assert len(lease_records(tmp_path)) == 3
     write_budget = WriteBudget("r", tmp_path, {"d": DeclaredDisk("disk-a", 1, wear=500)}, dict, lambda: NOW, "b")
     assert write_budget.remaining() == {"d": 200}
-
-
-def test_what_an_earlier_version_counted_by_hosts_is_the_disks(tmp_path: Path) -> None:
-    (tmp_path / "wear.json").write_text(
-        '{"nights": [{"disk": "ssh:shelf d", "night": "2026-01-31", "written": 70},'
-        ' {"disk": "ssh:a@b:22 d", "night": "2026-01-31", "written": 20},'
-        ' {"disk": "d", "night": "2026-01-31", "written": 5}]}'
-    )
-    assert read_ledger(tmp_path).written_in("d", NIGHT) == 95
-    assert add_written(tmp_path, [("d", 5)], NIGHT).nights == (Night(disk="d", night="2026-01-31", written=100),)
-    assert read_ledger(tmp_path).written_in("d", NIGHT) == 100
 
 
 def test_a_disk_without_a_limit_is_counted_and_never_full(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ MARK = "m4rk"
 
 def enact(*steps: Step, mark: str = MARK) -> list[StepResult]:
     with tempfile.TemporaryDirectory() as folder:
-        script = shell.pack(steps, mark, shell.enter_empty_folder(f"{folder}/it's here"))
+        script = shell.pack(steps, mark, shell.enter_work_folder(f"{folder}/it's here", 0))
         done = subprocess.run(["/bin/bash", "-c", script], capture_output=True, check=False)
     return shell.unpack(steps, mark, done.stdout, done.stderr.decode())
 
@@ -49,9 +49,9 @@ def test_later_steps_read_what_earlier_ones_wrote() -> None:
 
 def test_each_run_starts_in_an_empty_folder() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        for _ in range(2 * shell.WORK_FOLDERS + 2):
+        for number in range(2 * shell.WORK_FOLDERS + 2):
             step = Step("a", "ls -A; touch .x y", {"given": ""})
-            script = shell.pack([step], MARK, shell.enter_empty_folder(folder))
+            script = shell.pack([step], MARK, shell.enter_work_folder(folder, number))
             done = subprocess.run(["/bin/bash", "-c", script], capture_output=True, check=True)
             assert shell.unpack([step], MARK, done.stdout)[0].output == "given\n"
         assert len(list(Path(folder).iterdir())) == shell.WORK_FOLDERS

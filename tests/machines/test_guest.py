@@ -116,29 +116,11 @@ async def test_a_reset_forgets_what_nobody_will_tell_the_end_of(monkeypatch: pyt
         assert await up.shell("it") == b""
 
 
-async def test_what_the_shell_did_not_say_it_knows_is_said_in_full_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with talking() as (up, _):
-        rig, given = QemuRig(up, NO_DISKS, {}), list[str]()
-
-        async def evaluated(script: str, **_how: object) -> bytes | None:
-            given.append(script)
-            mark = script.partition("matrix_mark=")[2].split("\n")[0]
-            return f"{mark} begin 0 1\n\n{mark} end 0 2\n".encode() if mark else None
-
-        monkeypatch.setattr(up, "evaluate", evaluated)
-        for _ in range(4):
-            await rig.run([Step("it", "echo whole")], expected=0, deadline=60)
-        trials = [script for script in given if script.startswith("matrix_mark")]
-        assert len(given) > len(trials) == 4
-        assert all("echo whole" in script for script in trials)
-
-
-async def test_a_new_shell_gets_uncached_scripts(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_new_shell_gets_what_the_other_could_not_say(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guest, "DOUBT", 0.01)
     async with talking() as (up, inside):
         inside.is_through, inside.status = False, OUTPUT_LOST
         rig = QemuRig(up, NO_DISKS, {})
-        monkeypatch.setattr(rig._script_cache, "words", lambda _text: "matrix_text_0")
         given: list[str] = []
 
         async def gathered(script: str, **_how: float) -> bytes:
@@ -148,8 +130,7 @@ async def test_a_new_shell_gets_uncached_scripts(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(up, "run_in_new_shell", gathered)
         with pytest.raises(RigLost, match="cut short"):
             await rig.run([Step("it", "echo whole")], expected=0, deadline=60)
-        assert "matrix_text_0" in inside.told[0]
-        assert "matrix_text_0" not in given[0]
+        assert "echo whole" in inside.told[0]
         assert "echo whole" in given[0]
 
 

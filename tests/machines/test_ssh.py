@@ -16,7 +16,7 @@ from runner.hosts.checks import check_disk
 from runner.results.journal import Journal
 from runner.results.record import Outcome
 from runner.results.run_folder import load
-from runner.session.host_facts import host_facts
+from runner.session.host_facts import query_facts
 from tests.hosts.agent.far import NAME, Shelf, why_no_namespace
 from tests.hosts.loops import Bay, bay, why_not
 from tests.support.amounts import kill_moments
@@ -111,7 +111,7 @@ def test_the_same_cells_are_measured_over_there(desk: Desk) -> None:
     assert [trial.outcome for trial in desk.trials()] == [Outcome.MEASURED] * 4
     assert len(desk.shelf.connections) == 1
     (run,) = (desk.folder / "results").glob("small-*")
-    there, here = load(run).manifest.host, host_facts()
+    there, here = load(run).manifest.host, query_facts("")
     for fact in ("kernel", "hostname", "cores", "memory", "cpu", "system", "mitigations", "governor", "turbo"):
         assert getattr(there, fact) == getattr(here, fact)
     assert there.versions["fio"] == here.versions["fio"]

@@ -120,17 +120,6 @@ def test_of_the_journal_no_trial_is_read_over_and_over(tmp_path: Path, monkeypat
     assert [len(one) for one in asked] == [1] * 20
 
 
-def test_what_an_older_version_put_there_without_order_gets_it(address: Address, tmp_path: Path) -> None:
-    past.recorded(tmp_path, past.TRIALS)
-    catch_up(address, tmp_path)
-    with SharedStore.open(address) as store:
-        with store._transaction(immediate=True) as connection:
-            connection.execute(sa.update(shared_tables.cells).values(position=None))
-            connection.execute(sa.update(shared_tables.runs).values(settled=""))
-        assert bring_up_to_date(store, tmp_path) == []
-        assert {one.cell.id: one.cell.position for one in store.cells()} == {"c1": 1, "c2": 2}
-
-
 def test_runs_that_are_not_finished_are_not_settled(address: Address, tmp_path: Path) -> None:
     past.recorded(tmp_path, past.TRIALS, finished=False)
     catch_up(address, tmp_path)
@@ -228,6 +217,18 @@ def test_a_store_from_the_future(address: Address, tmp_path: Path) -> None:
     assert "--store" in caught.value.resolution
 
 
+def test_a_store_of_an_older_version_is_refused_with_the_way_to_a_new_one(address: Address, tmp_path: Path) -> None:
+    past.recorded(tmp_path, past.TRIALS)
+    with SharedStore.open(address) as store, store._transaction(immediate=True) as connection:
+        connection.execute(sa.update(shared_tables.meta).values(value="6"))
+    for opening in (SharedStore.open, SharedStore.existing):
+        with pytest.raises(BadInput, match="older version of matrix") as caught:
+            opening(address)
+        assert str(address) in caught.value.brief
+        assert "version 6; this program reads versions from 7" in caught.value.details
+        assert "--store" in caught.value.resolution
+
+
 def test_a_database_of_something_else(address: Address, tmp_path: Path) -> None:
     with SharedStore.open(address) as store, store._transaction(immediate=True) as connection:
         shared_tables.tables.drop_all(connection)
@@ -291,18 +292,6 @@ def test_what_is_refused_shows_no_password_either(told: str, tmp_path: Path) -> 
     with pytest.raises(BadInput, match="is not valid") as caught:
         address_of(told, tmp_path)
     assert "ret" not in f"{caught.value} {caught.value.details}"
-
-
-def test_a_store_of_an_older_version_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    past.recorded(tmp_path, past.TRIALS)
-    address = address_of(None, tmp_path)
-    catch_up(address, tmp_path)
-    with SharedStore.open(address) as store, store._transaction(immediate=True) as connection:
-        connection.execute(sa.update(shared_tables.meta).values(value="1"))
-    monkeypatch.setattr("runner.results.store.os.access", lambda *_: False)
-    with pytest.raises(BadInput, match="is of an older version of matrix, and is read-only") as caught:
-        SharedStore.existing(address)
-    assert "copy it" in caught.value.resolution
 
 
 def test_an_odd_run_folder_keeps_nobody_from_the_others(

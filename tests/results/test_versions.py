@@ -6,9 +6,7 @@ import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
 import sqlalchemy as sa
 
@@ -18,13 +16,9 @@ from runner.results.journal import Journal
 from runner.results.observe import read_progress
 from runner.results.record import Outcome
 from runner.results.run_folder import create
-from runner.results.store import SharedStore
 from tests.results import past
 
-if TYPE_CHECKING:
-    from runner.results.store_tables import Address
-
-#: The notes of the first trial of `journal-3.sql` and `store-4.sql`, with the present names.
+#: The notes of the first trial of `journal-3.sql`, with the present names.
 NOTES = {"kernel": "6.1.0-28-amd64", "host_limited_share": "0.0900", "host_limited": '9.0% ("late")'}
 DATA = Path(__file__).parents[1] / "data"
 
@@ -149,64 +143,6 @@ def test_a_journal_of_version_1_that_has_retried_already(tmp_path: Path) -> None
         assert journal.retry_counts() == {("c1", 2): 3}
 
 
-def store_from_text(address: Address, name: str) -> None:
-    if address.file:
-        address.file.parent.mkdir()
-        from_text(address.file, name)
-        return
-    assert address.url is not None
-    with psycopg.connect(address.url.render_as_string(hide_password=False)) as connection:
-        connection.execute((DATA / name).read_bytes())
-
-
-def test_a_store_of_version_1_is_brought_up_to_date_with_its_data(address: Address) -> None:
-    store_from_text(address, "store-1.sql")
-    for _ in range(2):
-        with SharedStore.existing(address) as store:
-            (run,) = store.runs()
-            assert (run.name, run.least, run.most, run.environment) == ("run-1", 2, None, {"host.cpu": "some cpu"})
-            assert store.trials(("run", "cell", "round", "read_bw", "write_bw")) == [("run1", "c1", 1, 2e8, None)]
-            assert store.complete_states() == set(), "what is not known of it is in its manifest"
-
-
-def test_a_store_of_version_2_is_brought_up_to_date_with_its_data(address: Address) -> None:
-    store_from_text(address, "store-2.sql")
-    for _ in range(2):
-        with SharedStore.existing(address) as store:
-            columns = ("cell", "round", "read_bw", "read_lat_p90", "read_lat_p99", "read_lat_p9999")
-            assert store.trials(columns, cells=["c1"]) == [
-                ("c1", 1, 2e8, None, 9e6, None),
-                ("c1", 2, 2.1e8, None, 9e6, None),
-            ]
-            assert store.latencies(["read_latencies"]) == []
-    with SharedStore.open(address) as store:
-        store.add("run1", past.READ, past.measured("c1", 3, 1e8))
-        assert store.latencies(["read_latencies", "write_latencies"]) == [
-            ("run1", "c1", 3, past.LATENCIES.packed, None)
-        ]
-
-
-def test_a_store_of_version_3_is_brought_up_to_date_with_its_data(address: Address) -> None:
-    store_from_text(address, "store-3.sql")
-    for _ in range(2):
-        with SharedStore.existing(address) as store:
-            (run,) = store.runs()
-            assert (run.name, run.part, run.exit) == ("run-1", "", None)
-            assert store.trials(("cell", "round", "outcome")) == [("c1", 1, "measured"), ("c1", 2, "broken")]
-            assert store.complete_states() == set(), "how it ended is in its manifest"
-
-
-def test_a_store_of_version_4_has_older_names(address: Address) -> None:
-    store_from_text(address, "store-4.sql")
-    for _ in range(2):
-        with SharedStore.existing(address) as store:
-            (run,) = store.runs()
-            assert (run.name, run.synthetic, run.exit) == ("run-1", True, 0)
-            columns = ("cell", "round", "host_limited", "notes")
-            assert store.trials(columns) == [("c1", 1, NOTES["host_limited"], NOTES), ("c1", 2, "", {})]
-            assert len(store.complete_states()) == 1, "a new name is no reason to read its journal again"
-
-
 def test_a_step_that_fails_leaves_the_older_version_whole(tmp_path: Path) -> None:
     tables = sa.MetaData()
     meta = sa.Table("meta", tables, sa.Column("key", sa.String, primary_key=True), sa.Column("value", sa.Text))
@@ -217,8 +153,8 @@ def test_a_step_that_fails_leaves_the_older_version_whole(tmp_path: Path) -> Non
         connection.execute(sa.text("insert into meta values ('half', 'done')"))
         raise RuntimeError("the power went")
 
-    old = Versioned("thing", tables, meta, (), stranger="", newer="")
-    new = Versioned("thing", tables, meta, (lambda _: None, half), stranger="", newer="")
+    old = Versioned("thing", tables, meta, stranger="", newer="")
+    new = Versioned("thing", tables, meta, stranger="", newer="", steps=(lambda _: None, half))
     with engine.begin() as connection:
         old.prepare(connection, path)
     with pytest.raises(RuntimeError), engine.begin() as connection:

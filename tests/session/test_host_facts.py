@@ -23,7 +23,7 @@ git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not install
 
 
 def test_facts_of_the_host() -> None:
-    found = host.host_facts()
+    found = host.query_facts("")
     assert found.kernel
     assert found.command_line
     assert found.versions["matrix"]
@@ -38,7 +38,7 @@ def test_a_missing_program_has_no_version(monkeypatch: pytest.MonkeyPatch) -> No
         raise HarnessBroken("not installed")
 
     monkeypatch.setattr(host, "run", absent)
-    assert set(host.host_facts().versions) == {"matrix", "python"}
+    assert set(host.program_versions()) == {"python"}
 
 
 def commit(folder: Path) -> None:

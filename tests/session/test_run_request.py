@@ -14,9 +14,9 @@ from runner.cli import main
 from runner.language.hosts import Needs
 from runner.machines.dry import Dry
 from runner.scripts import jinja as environment
-from runner.session.request import load_request
 from runner.session.run import _versions
 from runner.session.run_request import RunRequest, check_kernel, choose_run, kernel_content
+from runner.session.selected_matrix import load_selected
 from runner.space.declared_files import matched, parse_lab
 from tests.support.matrices import SMALL
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 def fingerprint(folder: Path, text: str = SMALL, *, kernel: str | None = None, own: Path | None = None) -> str:
     (folder / "m.yaml").write_text(text)
-    return RunRequest(folder / "m.yaml", load_request(folder / "m.yaml"), "dry", kernel, own, cold=False).fingerprint()
+    return RunRequest(folder / "m.yaml", load_selected(folder / "m.yaml"), "dry", kernel, own, cold=False).fingerprint()
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def on_real(folder: Path, place: str, more: str) -> str:
     lab = parse_lab("h", f"hosts: {{here: {{disks: [{{id: d, serial: S, size: 1GiB{more}}}]}}}}")
     exist = matched(lab, Needs.model_validate({"disks": {"count": 1}}), "m")
     return RunRequest(
-        folder / "m.yaml", load_request(folder / "m.yaml"), place, None, None, cold=False, match=exist
+        folder / "m.yaml", load_selected(folder / "m.yaml"), place, None, None, cold=False, match=exist
     ).fingerprint()
 
 

@@ -491,11 +491,6 @@ def test_more_memory_lets_a_large_stripe_cache_be() -> None:
     assert parse("m.yaml", text).space.count()
 
 
-def test_a_value_that_stands_twice_is_mentioned() -> None:
-    notes = parse("m.yaml", SWEEP.replace("level: [5, 6]", "level: [5, 5]")).space.notes
-    assert "level: 5 is listed more than once; it counts once" in notes
-
-
 def test_that_fio_clears_devices_for_mmap_is_mentioned_where_it_does() -> None:
     def notes(rw: str, engine: str, layout: str = "disk") -> list[str]:
         work = f"{{rw: {rw}, bs: [4KiB, 8KiB], ioengine: {engine}, direct: false, runtime: 1s}}"

@@ -4,7 +4,6 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 from runner.engine.trial import StackOnRig
 from runner.machines.base import MachineOptions, Rig, Step, StepResult
@@ -14,11 +13,8 @@ from runner.scripts.cell import cell_scripts, stack_scripts
 from runner.scripts.jinja import render
 from runner.space.layouts import top_of
 from runner.space.space import Cell, Space, Stack
+from tests.support.reboot import reboot
 from tests.support.rigs import rig_of, spec_of
-
-if TYPE_CHECKING:
-    from runner.machines.qemu.rig import QemuRig
-
 
 #: Content that another order of the same devices would not have.
 PATTERN = """\
@@ -63,14 +59,14 @@ async def _rebooted(found: Space, scratch: Path) -> list[dict[str, tuple[str, ..
             await done(rig, scripts.set_up)
             await done(rig, PATTERN + WRITE.format(top=top))
             born = await done(rig, "cat /proc/sys/kernel/random/boot_id")
-            await cast("QemuRig", rig).reboot()
+            await reboot(rig)
             assert await done(rig, "cat /proc/sys/kernel/random/boot_id") != born
             assert (await run(rig, f"test -e {top}")).status == 1
             await done(rig, scripts.activate)
             await done(rig, scripts.activate)
             readings.append(read(await done(rig, cell_scripts(cell, scripts.stack).verify)))
             await done(rig, PATTERN + COMPARE.format(top=top))
-            await cast("QemuRig", rig).reboot()
+            await reboot(rig)
             await done(rig, scripts.tear_down)  # of what is not active
             await done(rig, f'test -z "$(wipefs {" ".join(rig.disks)})"')
     return readings

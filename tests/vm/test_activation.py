@@ -3,7 +3,6 @@
 import asyncio
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -13,9 +12,7 @@ from runner.machines.base import MachineOptions, Rig, Step
 from runner.machines.qemu import Qemu
 from runner.scripts.cell import stack_scripts
 from tests.support.matrices import space
-
-if TYPE_CHECKING:
-    from runner.machines.qemu.rig import QemuRig
+from tests.support.reboot import reboot
 
 pytestmark = [pytest.mark.vm, pytest.mark.exhaustive, pytest.mark.timeout(900)]
 
@@ -62,7 +59,7 @@ async def booted(rig: Rig, config: str, below: tuple[str, ...], top: str) -> Boo
         found = await done(rig, "".join(f"if [ -b {path} ]; then echo {path}; fi\n" for path in paths))
         return len(found.split()) == len(paths)
 
-    await cast("QemuRig", rig).reboot()
+    await reboot(rig)
     seen = [(await there(below), await there((top,)))]
     for _ in range(2):
         await done(rig, ROUND.format(config=config))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,10 +22,10 @@ from runner.scripts.cell import job
 from runner.scripts.stack import view_stack
 from runner.simdisks.server import overload_of
 from tests.support.matrices import space
+from tests.support.reboot import reboot
 from tests.support.recommended import LOOK, RUN, STABLE, TOP, WANTED, Advice, advice, done, matrix, tried
 
 if TYPE_CHECKING:
-    from runner.machines.qemu.rig import QemuRig
     from runner.simdisks.server import Overload
     from runner.space.space import Cell
 
@@ -73,7 +73,7 @@ async def looked(rig: Rig, layout: str) -> list[str]:
 async def restarted(rig: Rig, layout: str) -> None:
     """The machine from nothing, with the files that its own disk would have kept, as its boot goes about them."""
     kept = (await done(rig, f"umount /srv/data; sync; tar -C / -c {KEPT} 2>/dev/null | base64 -w 0")).strip()
-    await cast("QemuRig", rig).reboot()
+    await reboot(rig)
     assert "/srv/data" not in await done(rig, "cat /etc/fstab")
     await done(rig, "base64 -d kept | tar -C / -x", {"kept": kept})
     await done(rig, UDEV + ("vgchange -aay\nudevadm settle\n" if layout == "striped" else ""))

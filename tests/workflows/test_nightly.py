@@ -19,7 +19,7 @@ from runner.machines.base import MachineOptions, RigSpec
 from runner.machines.local import model_refusals
 from runner.results.run_folder import load, runs
 from runner.session.disk_lease import match_disks
-from runner.session.request import Checks, Request, load_request
+from runner.session.selected_matrix import Checks, SelectedMatrix, load_selected
 from tests.support.matrices import SMALL
 from tests.support.top import TOP
 from tests.workflows.emulator import Job, environment, loaded
@@ -400,26 +400,26 @@ def test_without_a_matrix_the_first_error_says_what_to_set(checkout: Path, temp:
 
 @pytest.mark.parametrize("place", ["dry", "qemu"])
 def test_what_a_night_measures_if_nothing_is_said_can_run_there(place: str) -> None:
-    request, specs = what_runs(matrix_of_a_night("", place), place)
-    assert request.space.matrix.needs is None
+    selected, specs = what_runs(matrix_of_a_night("", place), place)
+    assert selected.space.matrix.needs is None
     assert {refusal.message for spec in specs for refusal in machine(place, MachineOptions()).refusals(spec)} == set()
 
 
 @pytest.mark.parametrize(("place", "reach"), [("local", "local"), ("ssh", "ssh:shelf")])
 def test_what_is_there_to_begin_with_runs_on_disks_that_exist(tmp_path: Path, place: str, reach: str) -> None:
     """As far as that can be told without the host: what its disks cannot do, and which of them it gets."""
-    request, specs = what_runs("matrix/nightly.yaml", place)
+    selected, specs = what_runs("matrix/nightly.yaml", place)
     assert [one for spec in specs for one in model_refusals(spec)] == []
-    size = request.space.matrix.every_disk()[0].size
+    size = selected.space.matrix.every_disk()[0].size
     disks = "".join(f"      - {{id: wwn-{n}, serial: S{n}, size: {size}B, kind: hdd}}\n" for n in range(5))
     (tmp_path / "hosts.yaml").write_text(f"hosts:\n  shelf:\n    reach: {reach}\n    disks:\n{disks}")
-    found = match_disks(request.space.matrix, tmp_path / "hosts.yaml", Where(place))
+    found = match_disks(selected.space.matrix, tmp_path / "hosts.yaml", Where(place))
     assert [disk.id for disk in found.disks] == ["wwn-0", "wwn-1", "wwn-2", "wwn-3"]
 
 
-def what_runs(matrix: str, place: str) -> tuple[Request, tuple[RigSpec, ...]]:
-    request = load_request(TOP / matrix, (), None, Checks(place))
-    return request, tuple(specs_of(request.space.matrix, request.stacks(), None))
+def what_runs(matrix: str, place: str) -> tuple[SelectedMatrix, tuple[RigSpec, ...]]:
+    selected = load_selected(TOP / matrix, (), None, Checks(place))
+    return selected, tuple(specs_of(selected.space.matrix, selected.stacks(), None))
 
 
 def test_where_a_night_runs() -> None:

@@ -7,20 +7,18 @@ import pwd
 import re
 import shutil
 import stat
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from runner.base import process
 from runner.base.errors import HarnessBroken
 from runner.hosts.agent import PYTHON_CHECK
 from runner.hosts.agent.client import PROGRAM
 from runner.hosts.agent.connection import Connection
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 #: The program that the agent's first line names.
 PYTHON = "/usr/bin/python3"

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from runner.base import process
 from runner.base.errors import HarnessBroken
 from runner.base.process import run
 from runner.machines import requirements
-from runner.machines.base import NO_OPTIONS, Leftover, Machine, Refusal, RigLost
+from runner.machines.base import NO_OPTIONS, Leftover, Machine, MachineOptions, Refusal, RigLost, RigSpec
 from runner.machines.container import engines
 from runner.machines.container.argv import (
     FOLDER,
@@ -43,11 +44,6 @@ from runner.machines.container.engines import (
 )
 from runner.machines.local import host_refusals, identity_script, model_refusals
 from runner.machines.shell import LAST_BREATH, ShellRig
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from runner.machines.base import MachineOptions, RigSpec
 
 SHOWN = "\t".join(
     ("{{.Name}}", "{{.State.Status}}", *(f'{{{{index .Config.Labels "{label}"}}}}' for label in (OWNER, RUN)))

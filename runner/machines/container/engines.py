@@ -1,7 +1,5 @@
 """Podman or Docker, and the image of the machine, built on first use."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json
@@ -9,23 +7,18 @@ import os
 import re
 import resource
 import shutil
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from runner.base.errors import HarnessBroken
 from runner.base.files import cache_dir, exclusive_lock
 from runner.base.process import kill, run, send, spawn_with_pipes
-from runner.machines.base import Refusal
+from runner.machines.base import Progress, Refusal
 from runner.machines.container.argv import Engine, probe_command, workarounds
 from runner.machines.qemu import recipe
 from runner.machines.qemu.appliance import BUILD_TOOLS, Shares, make_half
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from runner.machines.base import Progress
 
 #: podman first: it needs no daemon.
 KINDS = ("podman", "docker")

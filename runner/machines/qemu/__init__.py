@@ -16,12 +16,12 @@ from runner.base.files import remove_unused
 from runner.hosts.operations import Descriptor
 from runner.hosts.reasons import plain_wwn
 from runner.language.matrix import SUITES, is_path
-from runner.machines.base import NO_OPTIONS, Machine, Preparation, Refusal
+from runner.machines.base import NO_OPTIONS, Machine, MachineOptions, Preparation, Processor, Refusal, Rig, RigSpec
 from runner.machines.local import disk_model_refusals
 from runner.machines.qemu import argv, host, recipe, rig, template
-from runner.machines.qemu.appliance import BUILD_TOOLS, appliance_in_use, find_cached
-from runner.machines.qemu.argv import DiskProperties, PassedController
-from runner.machines.qemu.guest import DiskFiles, run_guest, serve_disks
+from runner.machines.qemu.appliance import BUILD_TOOLS, Appliance, appliance_in_use, find_cached
+from runner.machines.qemu.argv import DiskProperties, PassedController, Vm
+from runner.machines.qemu.guest import DiskFiles, DiskProvider, run_guest, serve_disks
 from runner.machines.qemu.host import capacity_refusals, crowding_notice, max_machines, this_host
 from runner.simdisks.server import TOOLS as DISK_TOOLS
 
@@ -29,10 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Sequence
 
     from runner.hosts.exclusive import LeasedDisk
-    from runner.machines.base import MachineOptions, Processor, Rig, RigSpec
-    from runner.machines.qemu.appliance import Appliance
-    from runner.machines.qemu.argv import Vm
-    from runner.machines.qemu.guest import DiskProvider
     from runner.simdisks.disk import Disk
 
 TOOLS = {argv.QEMU: "qemu-system-x86", "setpriv": "util-linux"}

@@ -10,7 +10,7 @@ import sys
 import tarfile
 import traceback
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -21,7 +21,6 @@ from runner.machines.qemu import recipe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from contextlib import AbstractContextManager
 
     from runner.machines.base import Progress
 

@@ -10,7 +10,7 @@ import re
 import secrets
 import socket
 import tempfile
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
@@ -21,16 +21,14 @@ from runner.machines.base import RigLost
 from runner.machines.qemu import argv
 from runner.machines.shell import OUTPUT_LOST, OrderChannel, OutputChannel, ShellGone
 from runner.simdisks.clib import Board, Report, build_library, load_library
-from runner.simdisks.disk import links_of
+from runner.simdisks.disk import Disk, Fault, links_of
 from runner.simdisks.server import ROOM, disk_full_message, explain_exit, stdio_command
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
-    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from runner.machines.qemu.argv import Vm
-    from runner.simdisks.disk import Disk, Fault
 
 T = TypeVar("T")
 TAIL_LINES = 100
@@ -147,7 +145,7 @@ class Guest:
         self.qmp = QMPClient("machine")
         self.agent = QMPClient("guest", readbuflen=64 * 2**20)
         self.agent.await_greeting = self.agent.negotiate = False
-        self.resumed, self.was_reset = asyncio.Event(), asyncio.Event()
+        self.resumed = asyncio.Event()
         self._migration: asyncio.Queue[str] = asyncio.Queue()
         #: Has a result as soon as the machine cannot be used any more.
         self.lost: asyncio.Future[RigLost] = asyncio.get_running_loop().create_future()
@@ -204,8 +202,6 @@ class Guest:
             data = cast("dict[str, Any]", event.get("data", {}))
             if event["event"] == "RESUME":
                 self.resumed.set()
-            if event["event"] == "RESET":
-                self.was_reset.set()
             if event["event"] == "MIGRATION":
                 self._migration.put_nowait(str(data["status"]))
             if event["event"] == "BLOCK_IO_ERROR" and data.get("action") == "stop":
@@ -246,14 +242,6 @@ class Guest:
     async def command(self, name: str, **arguments: object) -> Any:
         asked = self.qmp.execute(name, arguments or None)
         return await self.answer_within(asked, f"QEMU did not answer to {name}", ANSWER_DEADLINE)
-
-    async def reset(self) -> None:
-        """Press the reset button: the guest loses its memory and keeps its disks."""
-        self.was_reset.clear()
-        await self.command("set-action", reboot="reset")
-        await self.command("system_reset")
-        await self.answer(self.was_reset.wait())
-        await self.orders.forget()
 
     async def ask(self, name: str, **arguments: object) -> Any:
         return await self.answer(self.agent.execute(name, arguments or None))

@@ -1,20 +1,16 @@
 """The kernel options that the appliance needs, and a check of an image against them."""
 
-from __future__ import annotations
-
 import re
 import tempfile
 import zlib
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from runner.base.errors import BadInput, HarnessBroken
 from runner.machines.qemu import build, recipe
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 #: `boot`: must be built in. `module`: must be built in or a module. `work`: some work needs it.
 Need = Literal["boot", "module", "work"]

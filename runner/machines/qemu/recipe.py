@@ -1,7 +1,5 @@
 """The recipe of the appliance: its packages, the files that it needs of them, and its key in the cache."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import dataclass

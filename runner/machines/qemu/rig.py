@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING
 
 from runner.base.errors import HarnessBroken
 from runner.machines import shell
-from runner.machines.base import RigLost
+from runner.machines.base import RigLost, Step, StepResult
 from runner.machines.requirements import FACTS, parse_facts
-from runner.machines.shell import ScriptCache
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from runner.machines.base import Step, StepResult
     from runner.machines.qemu.argv import Vm
     from runner.machines.qemu.guest import Guest
     from runner.simdisks.clib import Report
@@ -63,7 +61,6 @@ async def _read(guest: Guest) -> Reading:
     return Reading(asked, float(output.split()[-1]), time.monotonic())
 
 
-WORK_FOLDERS = 32
 BOOT_DEADLINE = 120.0
 #: Prints the missing modules. It checks loaded modules and personalities of md without starting a process. Without a
 #: list of built-in modules (the user's own kernel without modules) it assumes that all others are present.
@@ -100,7 +97,6 @@ class QemuRig:
         self.facts = dict(facts)
         self.disks = disk_names(len(vm.disks))
         self._armed: tuple[Fault, ...] = ()
-        self._script_cache = ScriptCache()
         self._scripts = 0
 
     def disk_reports(self) -> tuple[Report, ...]:
@@ -109,30 +105,20 @@ class QemuRig:
     def arm(self, faults: Sequence[Fault]) -> None:
         self._armed = tuple(faults)
 
-    async def reboot(self) -> None:
-        if self.facts["up"] != "cold boot":
-            raise HarnessBroken("a clone cannot boot again", resolution="start the machine with --cold")
-        await self.guest.reset()
-        await wait_for_boot(self.guest)
-        # QEMU ends at the next reset. During a boot the BIOS resets once, so this comes after it.
-        await self.guest.command("set-action", reboot="shutdown")
-        self._script_cache, self._scripts = ScriptCache(), 0
-        self.facts |= await ask_facts(self.guest)
-
     async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
         def start_faults() -> None:
             self.guest.served.add_faults(self._armed)
             self._armed = ()
 
         mark = secrets.token_hex(16)
-        enter = f"export MATRIX_BELL=/dev/matrix-bell && {enter_work_folder(self._scripts)}"
+        # A static busybox starts fastest under emulation.
+        enter = shell.enter_work_folder("/run/matrix/trial", self._scripts, "busybox")
+        enter = f"export MATRIX_BELL=/dev/matrix-bell && {enter}"
         self._scripts += 1
-        script = shell.pack(steps, mark, enter, self._script_cache.words)
+        script = shell.pack(steps, mark, enter)
         try:
             output = await self.guest.evaluate(script, deadline=deadline, on_start=start_faults)
             if output is None:
-                # A new shell has no cached functions.
-                script = shell.pack(steps, mark, enter)
                 output = await self.guest.run_in_new_shell(script, expected=expected, deadline=deadline)
             results = shell.unpack(steps, mark, output)
         except RigLost:
@@ -140,23 +126,10 @@ class QemuRig:
         except HarnessBroken as error:
             # Another rig may return a valid answer, so only this rig is lost.
             raise RigLost(error.brief, tail=f"{error.details}\n{self.guest.tail()}".strip()) from error
-        successes = [step.text for step, result in zip(steps, results, strict=False) if result.status == 0]
-        for name, definition in self._script_cache.definitions([shell.PRELUDE, *successes]).items():
-            if await self.guest.evaluate(definition) == name.encode() + b"\n":
-                self._script_cache.add(name)
         missed, self._armed = self._armed, ()
         if missed and not any(result.status for result in results):
             raise RigLost("disks were to fail, but the start of the workload was not signalled", tail=self.guest.tail())
         return results
-
-
-def enter_work_folder(number: int) -> str:
-    """Return shell text that enters an unused working directory. A static busybox starts fastest under emulation."""
-    where = "/run/matrix/trial"
-    to_it = f"cd {where}/{number % WORK_FOLDERS}"
-    made = f"busybox rm -rf {where} && busybox mkdir -p {where}/{{0..{WORK_FOLDERS - 1}}} && {to_it}"
-    # A simulated restart may have emptied all of /run.
-    return f"{{ {to_it} 2>/dev/null || {{ {made}; }}; }}" if number % WORK_FOLDERS else made
 
 
 async def wait_for_boot(guest: Guest) -> None:

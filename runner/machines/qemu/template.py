@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from runner.base.files import cache_dir, make_once, remove_partial, remove_unused, sha256, shared_lock, use_lock
 from runner.machines.base import RigLost
 from runner.machines.qemu import argv, recipe, rig
-from runner.machines.qemu.guest import Guest, run_guest, serve_disks
+from runner.machines.qemu.guest import DiskProvider, Guest, run_guest, serve_disks
 from runner.machines.requirements import FACTS
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.machines.qemu.argv import Vm
-    from runner.machines.qemu.guest import DiskProvider
 
 #: Raise it when the content of a template changes and the key does not show it.
 VERSION = 4

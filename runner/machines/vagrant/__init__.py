@@ -14,7 +14,7 @@ from runner.base import process
 from runner.base.errors import BadInput, HarnessBroken
 from runner.base.process import run_to_end
 from runner.language.matrix import SUITES
-from runner.machines.base import NO_OPTIONS, Machine, Refusal
+from runner.machines.base import NO_OPTIONS, Machine, MachineOptions, Refusal, Rig, RigSpec
 from runner.machines.local import disk_model_refusals
 from runner.machines.qemu import BLOCK_DEVICES, host, lock_descriptors, open_writable, read_properties, recipe
 from runner.machines.qemu.appliance import provide as appliance
@@ -23,8 +23,10 @@ from runner.machines.vagrant import box, libvirt
 from runner.machines.vagrant.box import OWN_MEMORY, physical_disk
 from runner.machines.vagrant.rig import (
     VAGRANT,
+    DiskProvider,
     DiskServers,
     Order,
+    RunningMachine,
     VagrantRig,
     home,
     query_facts,
@@ -41,9 +43,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.hosts.exclusive import LeasedDisk
-    from runner.machines.base import MachineOptions, Rig, RigSpec
     from runner.machines.qemu.argv import DiskProperties
-    from runner.machines.vagrant.rig import DiskProvider, RunningMachine
     from runner.simdisks.disk import Disk
 
 TOOLS = {

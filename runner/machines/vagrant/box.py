@@ -14,13 +14,12 @@ from runner.base import process
 from runner.base.errors import HarnessBroken
 from runner.base.files import shipped
 from runner.language.matrix import SUITES
-from runner.machines.base import Refusal
+from runner.machines.base import Progress, Refusal
 from runner.machines.qemu.recipe import DEFAULT_KERNEL
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
-    from runner.machines.base import Progress
     from runner.machines.qemu.argv import DiskProperties
     from runner.simdisks.disk import Disk
 

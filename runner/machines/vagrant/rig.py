@@ -1,44 +1,32 @@
 """A running machine of Vagrant: its start and removal, its rig, and its disks, each with a server at a socket."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
 import secrets
 import time
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Protocol
+from typing import IO, Literal, Protocol
 
 from runner.base import process
 from runner.base.errors import HarnessBroken
 from runner.base.files import cache_dir, exclusive_lock
 from runner.base.process import is_gone, kill, run_to_end, spawn
 from runner.machines import requirements
-from runner.machines.base import RigLost
+from runner.machines.base import Progress, RigLost, RigSpec, Step, StepResult
 from runner.machines.qemu.guest import open_nameless
 from runner.machines.shell import ShellRig
 from runner.machines.vagrant import box as boxes
 from runner.machines.vagrant import libvirt
-from runner.machines.vagrant.box import FIND, NODE, PLAN, parse_names, serial, temporary_disk
-from runner.machines.vagrant.libvirt import NOTE, note_upload, record_machine, write_atomically
-from runner.simdisks.clib import Board, build_library, load_library
-from runner.simdisks.disk import links_of
+from runner.machines.vagrant.box import FIND, NODE, PLAN, Box, ServedDisk, parse_names, serial, temporary_disk
+from runner.machines.vagrant.libvirt import NOTE, Record, note_upload, record_machine, write_atomically
+from runner.simdisks.clib import Board, Library, Report, build_library, load_library
+from runner.simdisks.disk import Disk, links_of
 from runner.simdisks.server import explain_exit, plain_command, socket_command, wait_for_socket
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-    from contextlib import AbstractAsyncContextManager
-    from typing import Literal
-
-    from runner.machines.base import Progress, RigSpec, Step, StepResult
-    from runner.machines.vagrant.box import Box, ServedDisk
-    from runner.machines.vagrant.libvirt import Record
-    from runner.simdisks.clib import Library, Report
-    from runner.simdisks.disk import Disk
 
 DEADLINE = 30.0
 

@@ -16,7 +16,7 @@ from runner.language.matrix import is_path
 from runner.language.suggestions import did_you_mean
 from runner.language.yaml_source import Flaw
 from runner.machines import machine
-from runner.machines.base import MachineOptions
+from runner.machines.base import Machine, MachineOptions, RigSpec
 from runner.machines.requirements import describe
 from runner.results.record import CellRow
 from runner.scripts.cell import (
@@ -31,17 +31,14 @@ from runner.scripts.cell import (
     workload_job,
 )
 from runner.scripts.jinja import effective_templates, unused_templates
-from runner.space.load import load
-from runner.space.select import select, sharded
+from runner.space.load import Declared, load
+from runner.space.select import Selection, Shard, select, sharded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from runner.language.workload import Workload
-    from runner.machines.base import Machine, RigSpec
-    from runner.space.load import Declared
-    from runner.space.select import Selection, Shard
     from runner.space.space import Space, Stack
     from runner.space.variants import Variant
 
@@ -51,7 +48,7 @@ _BAD_OPTION = re.compile("(?:Bad option <|failed parsing )([a-z0-9_]+)=")
 
 
 @dataclass(frozen=True)
-class Request:
+class SelectedMatrix:
     declared: Declared
     selection: Selection
     plan: Plan
@@ -83,9 +80,9 @@ class Checks:
             yield from _job_flaws(space, None)
 
 
-def load_request(
+def load_selected(
     path: Path, only: tuple[str, ...] = (), shard: Shard | None = None, checks: Checks | None = None
-) -> Request:
+) -> SelectedMatrix:
     declared = load(path, checks or (lambda _space: ()))
     selection = select(declared.space, only)
     matrix = declared.space.matrix
@@ -101,7 +98,7 @@ def load_request(
     if shard is not None:
         selection = sharded(selection, shard)
     part = ", ".join([*sorted(f"only {text}" for text in only), *([f"shard {shard}"] if shard else [])])
-    return Request(declared, selection, Plan(selection, matrix.repeat, matrix.seed), part)
+    return SelectedMatrix(declared, selection, Plan(selection, matrix.repeat, matrix.seed), part)
 
 
 def _guideline_flaws(space: Space) -> Iterator[Flaw]:
@@ -152,14 +149,14 @@ def _workload_flaws(work: Variant[Workload], message: str, mine: str) -> Iterato
         yield Flaw(place, f"fio refuses it: {'; '.join(unplaced[:3])}{mine}")
 
 
-def check_templates(request: Request, own: Path | None) -> None:
+def check_templates(selected: SelectedMatrix, own: Path | None) -> None:
     """Render one cell of every layout and all workloads, so that faults of user templates appear before the run."""
     if own is None:
         return
-    matrix = request.space.matrix
+    matrix = selected.space.matrix
     disks = [f"/dev/disk/by-id/matrix-{number}" for number in range(len(matrix.every_disk()))]
-    for stack in {dict(stack.coords)["layout"]: stack for stack in request.stacks()}.values():
-        cell = next(request.selection.cells_of(stack))
+    for stack in {dict(stack.coords)["layout"]: stack for stack in selected.stacks()}.values():
+        cell = next(selected.selection.cells_of(stack))
         # Scripts for disks that may hold data have more steps.
         scripts = stack_scripts(stack, disks, zeroed=False, own=own)
         for name, text in files_of(scripts, cell_scripts(cell, scripts.stack, own, matrix.monitor)).items():
@@ -171,7 +168,7 @@ def check_templates(request: Request, own: Path | None) -> None:
                     resolution="`matrix render --templates` writes the script for inspection",
                 )
         job(cell, scripts.stack, 1, own)
-    for work, in_files in request.space.workloads:
+    for work, in_files in selected.space.workloads:
         _job(work, in_files, own)
 
 

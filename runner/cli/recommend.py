@@ -77,7 +77,7 @@ def command(
     templates: Path | None,
     source: Source,
 ) -> None:
-    """Show the best setting of RUN, the settings that cannot be told apart from it, and the commands to build it."""
+    """Show the best setting of RUN, settings that may be equally good, and the commands to build it."""
     output = Output(form)
     row, samples, left, found = _recommend(run, wanted, metric, source)
     cells = {one.cell.id: one.cell for one in samples}

@@ -16,7 +16,7 @@ MOST_FAULTS = 64  # slots for faults in the disk server of a rig
 
 
 class _Fault(Model):
-    disk: int = Field(ge=0, description="its number, from 0")
+    disk: int = Field(ge=0, description="number of the disk, from 0")
     at: Annotated[Time, Field(ge=0, description="time since the start of fio, ramp included")] = 0.0
 
 

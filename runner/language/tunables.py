@@ -139,7 +139,7 @@ IoschedValue = Annotated[Default | int, Whole(0, (1 << 31) - 1)]
 
 
 class ReadaheadOnly(Model):
-    """Tunables of partitions, which have no queue of their own."""
+    """Tunables of partitions, which have no queue."""
 
     readahead: Readahead = Field(None, description="bytes to read ahead, in whole pages of 4KiB (read_ahead_kb)")
 

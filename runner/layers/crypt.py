@@ -40,7 +40,7 @@ class Crypt(Layer):
     maps: ClassVar[bool] = True
     keeps_zeros: ClassVar[bool] = False  # zeros below read as noise above
     format: Literal["luks2", "luks1", "plain"] = Field(
-        "luks2", description="header on the disk: luks2 (16MiB), luks1 (2MiB) or none (plain)"
+        "luks2", description="header on the disk: luks2 has one of 16MiB, luks1 of 2MiB; plain has no header"
     )
     cipher: str = Field(
         "aes-xts-plain64",

@@ -84,7 +84,7 @@ class Fs(Layer):
         ),
     ] = Field(
         "auto",
-        description="alignment: to the stripes below (auto), none (off), or to a unit and its count, like 64KiB x 3",
+        description="alignment: to the stripes below (auto), off, or to a unit and its count, like 64KiB x 3",
     )
     journal: Annotated[
         Literal["internal", "none"], NoneIfFalse, WithJsonSchema({"enum": ["internal", "none", False]})

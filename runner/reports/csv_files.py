@@ -129,8 +129,8 @@ SUMMARY_HEAD = (
     Column(
         "reached",
         "true/false",
-        "true: the interval of the total bandwidth is that narrow; a cell stops only after two such rounds "
-        "(see `stopped`); empty without `until:` or figures",
+        "true: the interval of the total bandwidth is that narrow; the cell may still need more rounds "
+        "(`stopped`); empty without `until:` or figures",
     ),
     Column(
         "stopped",

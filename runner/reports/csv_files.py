@@ -164,9 +164,7 @@ def _estimate_columns(metric: str) -> Iterable[Column]:
     unit, what = _SUMMARISED[measure]
     yield Column(metric, unit, f"{'reading and writing together' if side == TOTAL else side}: {what}")
     yield Column(f"{metric}_low", unit, "lower bound of its confidence interval, at least 0; empty for a single trial")
-    unknown = (
-        "; empty, as `_rel`, if even the longest measured request may be below it" if measure in PERCENTILES else ""
-    )
+    unknown = "; empty, as `_rel`, if it may lie above the longest measured latency" if measure in PERCENTILES else ""
     yield Column(f"{metric}_high", unit, f"upper bound of its confidence interval; empty for a single trial{unknown}")
     yield Column(f"{metric}_rel", "", "half width of the interval, relative to the figure (0.05: ± 5 %)")
 

@@ -13,182 +13,25 @@ import click
 from ruamel.yaml import YAML
 
 import runner
+from docs.meanings import EXAMPLES, FORMS, MEANINGS
 from runner.cli import cli
 from runner.cli.schema import schema_text
+from runner.language.fio_options import Steady
+from runner.language.workload import Workload
+from runner.layers import LAYERS
 from runner.machines.qemu.kernel_config import OPTIONS
 from runner.reports import csv_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from runner.base.model import Model
+
 Schema = dict[str, Any]
 DOCS = Path(__file__).parent
 _PART = re.compile(r"(<!-- begin (?P<name>[\w.-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
-#: Examples of keys that no shipped matrix has in a short form, by the key above and the key.
-EXAMPLES: Mapping[str, str] = {
-    "name": "chunk-sweep",
-    "description": "chunk sizes of RAID 5",
-    "bus_limit": "{pci: {disks: [0, 1], bandwidth: 133MB/s}}",
-    "faults": "[{kind: dies, disk: 1, at: 2s}]",
-    "workloads": "{oltp: {rw: randrw, bs: 4KiB, runtime: 10s}}",
-    "host reach": "ssh:shelf",
-    "host disks": "[{id: wwn-0x5000c500a1b2c3d4, serial: ZC11A0B1, size: 4000787030016B}]",
-    "host destroy": "[wwn-0x5000c500a1b2c3d4]",
-    "disk id": "wwn-0x5000c500a1b2c3d4",
-    "disk serial": "ZC11A0B1",
-    "disk wwn": '"0x5000c500a1b2c3d4"',
-    "disk size": "4000787030016B",
-    "disk kind": "hdd",
-    "disk tags": "[sas, bay-1]",
-    "disk for": "[nightly-*]",
-    "disk wear": "1TB",
-    "confidence": "95%",
-    "disks size": "1GiB",
-    "cpus": "4",
-    "rpm": "7200",
-    "overhead": "20us",
-    "cache": "64MiB",
-    "zones": "16",
-    "read_latency": "80us",
-    "write_latency": "20us",
-    "latency": "1ms",
-    "monitor": "10s",
-    "exclude": "[{layout: raid0, bs: 4KiB}]",
-    "only": "[{layout: [raid5, raid6]}]",
-    "kernel": "[debian-12, debian-13]",
-    "bus_limit disks": "[0, 1, 2]",
-    "disks count": "4",
-    "layouts disk": "{number: 1}",
-    "layouts disks": "{count: 3}",
-    "pick": "{number: 2}",
-    "partition": "{count: 4}",
-    "layouts partition": "{count: 4}",
-    "layouts md": "{level: 5, chunk: 64KiB}",
-    "layouts lvm": "{stripes: 4, stripe_size: 64KiB}",
-    "layouts crypt": "{cipher: aes-xts-plain64}",
-    "layouts integrity": "{algorithm: crc32c}",
-    "layouts precondition": "{how: fill}",
-    "layouts fs": "{type: xfs}",
-    "sysfs": "{queue/nomerges: [0, 2]}",
-    "iosched": "{read_expire: 250}",
-    "vm": "{dirty_ratio: [10, 40]}",
-    "cpu_governor": "performance",
-    "tune disk": "{readahead: 256KiB}",
-    "tune partition": "{readahead: 256KiB}",
-    "tune md": "{readahead: 4MiB}",
-    "tune lvm": "{readahead: 4MiB}",
-    "tune crypt": "{readahead: 1MiB}",
-    "tune integrity": "{readahead: 1MiB}",
-    "tune precondition": "{readahead: 1MiB}",
-    "tune fs": "{readahead: 1MiB}",
-    "steady": "{within: 5%, of: bw, over: 10s}",
-    "compare": "{metric: read.bw, of: {layout: far}, to: {layout: r0}, within: 10%}",
-    "ratio": "{metric: read.bw, of: {layout: a}, to: {layout: b}, at_least: 2x}",
-    "best": "{metric: write.iops, along: md.chunk, is: 64KiB, tolerance: 5%}",
-    "monotone": "{metric: read.bw, along: bs, direction: rises}",
-    "scaling": "{metric: read.bw, along: lvm.stripes, at_least: 0.9 per stripe}",
-    "effect": "{metric: write.bw, of: {ncq_depth: 31}, over: {ncq_depth: 1}, at_least: 1.2x}",
-    "bound": "{metric: read.lat_p99, at_most: 20ms}",
-    "tag": "sas",
-    "source": "data sheet of 2006",
-    "seek": "{track: 0.8ms, full: 17ms}",
-    "shingled": "{band: 256MiB, landing: 20GiB}",
-    "sum": "{metric: read.iops, whole: {layout: three}, parts: [{layout: one}], times: 3, within: 5%}",
-    "guidelines profile": "{metric: read.bw, along: offset, follows: [72, 50, 35], within: 10%}",
-    "burst": "{iops: 3000, credits: 30s}",
-    "cipher": "aes-xts-plain64",
-    "options": "noatime",
-    "where": "{layout: raid5}",
-    "follows": "[72, 50, 35]",
-    "cliff": "{after: 20GiB, bandwidth: 200MB/s}",
-}
-#: Meanings of keys that have none in their model, by the key above and the key, or by the key alone.
-MEANINGS: Mapping[str, str] = {
-    "name": "the name of the matrix, and the beginning of the names of its run folders",
-    "hdd name": "the name of the model",
-    "ssd name": "the name of the model",
-    "volume name": "the name of the model",
-    "ideal name": "the name of the model",
-    "description": "a text for people",
-    "seed": "the number from which all random orders and offsets follow",
-    "repeat": "how often each cell is measured, or until its interval is narrow enough",
-    "exclude": "cells to leave out: each rule is a map of axes to values",
-    "only": "cells to measure, all others are left out; rules as in `exclude`",
-    "layouts": "named stacks, each a list of layers from the bottom up",
-    "cpus": "number of virtual processors",
-    "memory": "memory of the machine",
-    "count": "how many",
-    "disks count": "number of disks",
-    "partition count": "number of equal partitions on each device",
-    "tags": "words by which `needs:` of a matrix can choose it",
-    "host kind": "the kind",
-    "bus": "how the machine sees the disks",
-    "disks size": "size of each disk",
-    "bandwidth": "bytes per second that all of them share",
-    "model bandwidth": "bytes per second",
-    "ssd bandwidth": "bytes per second of the interface",
-    "volume bandwidth": "bytes per second",
-    "cliff bandwidth": "bytes per second afterwards",
-    "after": "bytes that can be written fast",
-    "kind": "the kind",
-    "dies kind": "the kind of fault",
-    "lasts": "how long the fault lasts",
-    "start": "where the unreadable region begins",
-    "length": "its length",
-    "min": "least number of trials of each cell",
-    "confidence": "confidence of the intervals",
-    "level": "RAID level",
-    "metadata": "version of the superblock; 1.2 if not given",
-    "bitmap": "write-intent bitmap",
-    "journal": "number of last devices that are the write journal, or the journal mode of a file system",
-    "spare": "number of last devices that are hot spares",
-    "type": "the type",
-    "lvm type": "type of the volumes",
-    "fs type": "the file system",
-    "cache_mode": "mode of the cache",
-    "algorithm": "checksum of each sector",
-    "rw": "fio's `rw`: pattern and direction",
-    "bs": "bytes per request",
-    "iodepth": "requests in flight per job",
-    "numjobs": "number of parallel jobs",
-    "rwmixread": "per cent of reads in mixed work",
-    "workload size": "bytes per job: a size, a share of the device, or a multiple of memory",
-    "direct": "bypass the page cache",
-    "metric": "the figure: side and name, as in `write.iops`",
-    "where": "only cells with these values",
-    "along": "the axis",
-    "of": "the cells to compare: axes and values",
-    "to": "the cells to compare with",
-    "over": "the value to compare with",
-    "is": "the expected value",
-    "at_least": "lower bound",
-    "at_most": "upper bound",
-    "within": "allowed difference",
-    "tolerance": "differences up to this count as none",
-    "direction": "whether the metric rises or falls",
-    "whole": "cells of the whole",
-    "parts": "cells of the parts",
-    "id": "a unique name, for results and `--guidelines FILE#ID`",
-    "rpm": "revolutions per minute",
-    "cache": "bytes of the disk's cache",
-    "rate": "bytes per second",
-    "read_latency": "time of a read",
-    "write_latency": "time of a write",
-    "latency": "time of a request",
-    "iops": "requests per second",
-    "burst iops": "requests per second during the burst",
-    "steady within": "allowed change of the rate",
-    "steady of": "the figure that has to be steady",
-    "steady over": "time over which it has to be steady",
-    "dirty_ratio": "per cent of memory with dirty pages at which writers have to wait",
-    "dirty_bytes": "the same in bytes",
-    "dirty_background_ratio": "per cent of memory with dirty pages at which write-back begins",
-    "dirty_background_bytes": "the same in bytes",
-    "dirty_expire_centisecs": "age after which dirty data is written",
-    "dirty_writeback_centisecs": "interval of the write-back threads",
-    "swappiness": "preference for swapping over dropping page cache",
-    "vfs_cache_pressure": "preference for dropping inode and directory caches",
-}
+#: Longer lists of choices are shown as a link.
+_MOST_CHOICES = 20
 #: Longer values are no examples.
 _LONGEST = 40
 _SIZES = "a size (`64KiB`)"
@@ -225,7 +68,7 @@ def parts_of_the_language() -> Iterator[tuple[str, Schema]]:
         part = schema["$defs"][name]
         for form in (part, *part.get("anyOf", ())):
             if "properties" in form:
-                yield path, form
+                yield (f"{path}: use" if "use" in form["properties"] else path), form
                 for key, value in form["properties"].items():
                     queue += _references(value, _below(path, key, name))
 
@@ -235,18 +78,40 @@ def language() -> str:
     return "\n".join(_keys(f"## {path}", part, schema) for path, part in parts_of_the_language())
 
 
+@cache
+def _anchors() -> Mapping[str, str]:
+    """Return the links to the parts of the language, by the name of the part in the schema."""
+    by_keys = {json.dumps(part, sort_keys=True): path for path, part in parts_of_the_language()}
+    found: dict[str, str] = {}
+    for name, part in json.loads(schema_text())["$defs"].items():
+        for form in (part, *part.get("anyOf", ())):
+            if path := by_keys.get(json.dumps(form, sort_keys=True)):
+                found.setdefault(name, f"#{path.lower().replace(':', '').replace(' ', '-')}")
+    return found
+
+
+def _own_defaults(path: str) -> Mapping[str, object]:
+    """Return the defaults of single values, which the schema lacks where a list of values is possible."""
+    kind = path.removeprefix("layouts: ")
+    models: Mapping[str, type[Model]] = {"workloads": Workload, "workloads: steady": Steady}
+    model = models.get(path) or LAYERS.get(kind if kind != path else "")
+    fields = model.model_fields if model else {}
+    return {name: one.default for name, one in fields.items() if isinstance(one.default, str | int | float)}
+
+
 def _below(path: str, key: str, name: str) -> str:
     return f"{path.removesuffix(' (a layer)')}: {key}" if name != "Layer" else f"layouts: {key}"
 
 
 def _keys(title: str, part: Schema, schema: Schema) -> str:
     needed = part.get("required") or next((one["required"] for one in part.get("anyOf", ()) if "required" in one), ())
-    parent = parent_of(title.removeprefix("## "))
+    path = title.removeprefix("## ")
+    parent, defaults = parent_of(path), _own_defaults(path)
     rows = (
         (
             f"`{key}`",
-            _values(value),
-            _default(value, needed=key in needed),
+            FORMS.get(f"{parent} {key}".strip()) or _values(value),
+            _default({**value, "default": defaults.get(key, value.get("default"))}, needed=key in needed),
             _meaning(key, value, schema, parent),
             f"`{example(key, value, parent)}`",
         )
@@ -290,12 +155,14 @@ def _values(value: Schema) -> str:
 
 def _form(one: Schema) -> str:
     if "$ref" in one:
-        return "a map, below"
+        return _reference(one["$ref"].rpartition("/")[2])
     if "const" in one:
         return f"`{one['const']}`"
     if "enum" in one:
         texts = [str(text).lower() if isinstance(text, bool) else str(text) for text in one["enum"]]
-        return ", ".join(f"`{text}`" for text in texts)
+        if len(texts) > _MOST_CHOICES:
+            return "a name of a [figure](files.md#names-of-figures)"
+        return ", ".join(f"`{text}`" for text in dict.fromkeys(texts))
     if "pattern" in one:
         return next((words for part, words in _TEXTS if part in one["pattern"]), "a text")
     kinds: Mapping[str, str] = {
@@ -313,6 +180,14 @@ def _form(one: Schema) -> str:
     return f"{text} from {low}" if low is not None else text
 
 
+def _reference(name: str) -> str:
+    if name not in _anchors():
+        return "a map, below"
+    part = json.loads(schema_text())["$defs"][name]
+    numbers = [one for one in part.get("anyOf", ()) if one.get("type") == "integer"]
+    return "".join(f"{_form(one)}, or " for one in numbers) + f"[a map]({_anchors()[name]})"
+
+
 def _default(value: Schema, *, needed: bool) -> str:
     if needed:
         return "required"
@@ -328,6 +203,8 @@ def _shown(given: object, value: Schema) -> str:
     if isinstance(given, bool):
         return str(given).lower()
     pattern = json.dumps(value)
+    if f'"{given}B"' in pattern:
+        return f"{given}B"
     if isinstance(given, int) and "KMGT" in pattern and given >= 1024:
         return format_size(given)
     if isinstance(given, float):
@@ -421,26 +298,31 @@ def hosts() -> str:
 
 
 def commands() -> str:
-    """Return a section for each command, with its options and examples."""
+    """Return a section for each command and subcommand, with its options and examples."""
     root = cli.make_context("matrix", [], resilient_parsing=True)
-    parts = []
-    for name in cli.list_commands(root):
-        command = cli.get_command(root, name)
+    return "\n".join(_commands_of(cli, root, "##"))
+
+
+def _commands_of(group: click.Group, parent: click.Context, heading: str) -> Iterator[str]:
+    for name in group.list_commands(parent):
+        command = group.get_command(parent, name)
         assert command  # noqa: S101 - the group lists it
-        context = click.Context(command, info_name=name, parent=root)
-        parts.append(_command(command, context))
-    return "\n".join(parts)
+        context = click.Context(command, info_name=name, parent=parent)
+        yield _command(command, context, heading)
+        if isinstance(command, click.Group):
+            yield from _commands_of(command, context, f"{heading}#")
 
 
-def _command(command: click.Command, context: click.Context) -> str:
+def _command(command: click.Command, context: click.Context, heading: str) -> str:
     usage = " ".join(command.collect_usage_pieces(context)).strip()
-    given = (one for one in command.get_params(context) if isinstance(one, click.Option))
+    given = (one for one in command.get_params(context) if isinstance(one, click.Option) and one.name != "help")
     rows = (record for one in given if (record := one.get_help_record(context)))
     options = ((f"`{names}`", text) for names, text in rows)
     about = inspect.cleandoc(command.help or "").replace("\b\n", "")
     examples = inspect.cleandoc(command.epilog or "").replace("\b\n", "")
-    title = f"## matrix {command.name}\n\n`matrix {command.name} {usage}`"
-    text = f"{title}\n\n{about}\n\n{table(('option', 'meaning'), options)}"
+    title = f"{heading} {context.command_path}\n\n`{context.command_path} {usage}`"
+    shown = list(options)
+    text = f"{title}\n\n{about}\n" + (f"\n{table(('option', 'meaning'), iter(shown))}" if shown else "")
     return text + (f"\n```text\n{examples}\n```\n" if examples else "")
 
 

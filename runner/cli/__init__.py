@@ -78,9 +78,10 @@ Examples:
   matrix compare latest~1 latest                  changes since the run before
 
 \b
-Exit codes: 0 all measured, 1 a guideline fails (run, guidelines), a cell is slower (compare, summary)
-or no run is running (status), 2 bad input, 3 a trial broke, no trial was measured, or a budget was too
-small for every cell's minimum, 130 interrupted.
+Exit codes: 0 success, 1 a guideline fails (run, summary, guidelines check), a cell is slower (compare, summary), no
+run is running (status) or a disk model is inaccurate (disks check), 2 bad input, or a machine or disk that is refused,
+3 the harness failed: a trial broke, no trial was measured, a budget was too small for every cell's minimum, or a
+machine, host or disk failed, 130 interrupted, 141 the reader of the output closed the pipe.
 """
 
 

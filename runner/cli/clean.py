@@ -25,13 +25,14 @@ Examples:
   matrix clean --every-host      clean all ssh hosts of hosts.yaml and of earlier leases
 
 \b
-Only disks with a lease of a dead run are cleaned, by the recorded lease or the label on the disk. The tear-down
-scripts of that run remove stacks with its UUIDs, then the disk is labelled as free. Other content stays, with a note.
+Only disks that are still leased to a killed run are cleaned; a record on this host or the label on the disk shows
+that. The tear-down scripts of that run remove the stacks that have its UUIDs. Then the disk is labelled as free.
+Other content stays, with a note.
 """
 
 
 @click.command("clean", epilog=_EPILOG)
-@click.option("--dry-run", is_flag=True, help="Only list disks that a dead run has leased.")
+@click.option("--dry-run", is_flag=True, help="Only list disks that are still leased to a killed run.")
 @click.option(
     "--labelled",
     multiple=True,

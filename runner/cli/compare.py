@@ -50,19 +50,24 @@ _PERCENT = Parsed("percent", lambda text: float(parse_percent(text)))
     metavar="WHAT",
     help="The kind of A and B: run, kernel, host, revision or an axis.",
 )
-@click.option("--runs", multiple=True, help="With --by: only among these runs, which may also follow A and B.")
+@click.option("--runs", multiple=True, help="With --by: use only these runs. They may also be written after A and B.")
 @only
 @click.option(
     "--metric",
     "metrics",
     multiple=True,
-    help="Figures to compare.  [default: bandwidth of requests of 64 KiB and more, IOPS of smaller ones]",
+    help="A figure to compare; repeat the option for more.  [default: bandwidth of requests of 64 KiB and more, "
+    "IOPS of smaller ones]",
 )
 @click.option(
     "--within", type=_PERCENT, default="5%", show_default=True, help="Differences up to this size count as equal."
 )
-@click.option("--confidence", type=_PERCENT, default="95%", show_default=True, help="Of intervals and verdicts.")
-@click.option("--rows", type=click.IntRange(min=1), default=50, show_default=True, help="At most, in a table.")
+@click.option(
+    "--confidence", type=_PERCENT, default="95%", show_default=True, help="The confidence of intervals and verdicts."
+)
+@click.option(
+    "--rows", type=click.IntRange(min=1), default=50, show_default=True, help="The largest number of rows in a table."
+)
 @output
 @source
 def command(among: tuple[str, ...], runs: tuple[str, ...], rows: int, output: Output, **options: Any) -> None:

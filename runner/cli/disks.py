@@ -116,12 +116,19 @@ def models() -> None:
     "check", epilog="Examples:  matrix disks check st3320620as;  matrix disks check mine.yaml --seconds 10"
 )
 @click.argument("model")
-@click.option("--size", default="16GiB", show_default=True, help="Of the disk: large enough for all probes.")
-@click.option("--seconds", type=click.FloatRange(min=0.5), default=3.0, show_default=True, help="For each probe.")
+@click.option(
+    "--size",
+    default="16GiB",
+    show_default=True,
+    help="The size of the simulated disk: large enough for all measurements.",
+)
+@click.option(
+    "--seconds", type=click.FloatRange(min=0.5), default=3.0, show_default=True, help="The time of each measurement."
+)
 def check(model: str, size: str, seconds: float) -> None:
-    """Measure MODEL (a name, or a file) with fio at its socket, and compare with the prediction of its physics.
+    """Measure a simulated disk of MODEL (a name, or a file) with fio, and compare with the prediction of its physics.
 
-    Exit code 1 if they differ by more than 3 %; 3 if all such differences are host-limited.
+    Exit code 1 if they differ by more than 3 %; 3 if each such difference is only because the host was too slow.
     """
     try:
         disk = Disk(parse_size(size), "virtio", disk_model(model).physics(1))

@@ -22,14 +22,17 @@ Names of runs: see `matrix results --help`.
 @click.command("history", epilog=_EPILOG)
 @click.argument("cell", required=False)
 @only
-@click.option("--runs", multiple=True, help="Only these runs; may be given repeatedly.")
+@click.option("--runs", multiple=True, help="Only these runs. Repeat the option for more.")
 @click.option(
     "--metric",
     "metrics",
     multiple=True,
-    help="Figures to follow.  [default: bandwidth of requests of 64 KiB and more, IOPS of smaller ones]",
+    help="A figure to follow; repeat the option for more.  [default: bandwidth of requests of 64 KiB and more, "
+    "IOPS of smaller ones]",
 )
-@click.option("--rows", type=click.IntRange(min=1), default=50, show_default=True, help="At most, in a table.")
+@click.option(
+    "--rows", type=click.IntRange(min=1), default=50, show_default=True, help="The largest number of rows in a table."
+)
 @output
 @source
 def command(

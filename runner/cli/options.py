@@ -212,7 +212,8 @@ jobs = click.option(
     callback=_parse_jobs,
     default="1",
     show_default=True,
-    help="Parallel rigs, on qemu or vagrant with simulated disks; auto: as many as the host can serve.",
+    help="The number of rigs that work at the same time: on qemu and vagrant if each disk has a model, and on dry; "
+    "auto: as many as the host can serve.",
 )
 
 

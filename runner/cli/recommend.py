@@ -58,7 +58,9 @@ SYNTHETIC = "# SYNTHETIC, no recommendation: the figures come from the dry machi
     help="The figure to rank by; for latencies the lowest is best.  [default: total.bw for large requests, total.iops "
     "for small ones]",
 )
-@click.option("--rows", type=click.IntRange(min=1), default=20, show_default=True, help="At most, in a table.")
+@click.option(
+    "--rows", type=click.IntRange(min=1), default=20, show_default=True, help="The largest number of rows in a table."
+)
 @click.option("--script", type=click.Path(path_type=Path, dir_okay=False), help="Write the commands to this file.")
 @form
 @templates
@@ -73,7 +75,7 @@ def command(
     templates: Path | None,
     source: Source,
 ) -> None:
-    """Show the best setting of RUN, the settings that tie with it, and the commands to build it."""
+    """Show the best setting of RUN, settings that may be equally good, and the commands to build it."""
     output = Output(form)
     row, samples, left, found = _recommend(run, wanted, metric, source)
     cells = {one.cell.id: one.cell for one in samples}

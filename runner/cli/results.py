@@ -67,7 +67,7 @@ class ResultsRequest:
     "--metric",
     "metrics",
     multiple=True,
-    help="Figures, e.g. read_bw, write_lat_p99, total_iops, iowait; may be given repeatedly.",
+    help="A figure, e.g. read_bw, write_lat_p99, total_iops, iowait. Repeat the option for more.",
 )
 @click.option(
     "--as",
@@ -76,7 +76,9 @@ class ResultsRequest:
     help="In the columns and units of this program (iozone-ops: of iozone -O).",
 )
 @click.option("--trials", "by_trial", is_flag=True, help="A row for every trial instead of one for every cell.")
-@click.option("--rows", type=click.IntRange(min=1), default=50, show_default=True, help="At most, in a table.")
+@click.option(
+    "--rows", type=click.IntRange(min=1), default=50, show_default=True, help="The largest number of rows in a table."
+)
 @output
 @source
 def command(output: Output, source: Source, **options: Any) -> None:

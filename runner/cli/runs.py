@@ -46,7 +46,7 @@ one, `matrix results RUN` its results.
 
 @click.command("runs", epilog=_EPILOG)
 @click.argument("names", nargs=-1, metavar="[MATRIX]...")
-@click.option("--rows", type=click.IntRange(min=1), default=20, show_default=True, help="At most.")
+@click.option("--rows", type=click.IntRange(min=1), default=20, show_default=True, help="The largest number of runs.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
 @results
 @store

@@ -65,7 +65,7 @@ form = click.option(
     "form",
     type=click.Choice(FORMATS),
     callback=_choose_format,
-    help="If not given: by the suffix of `--to`, else table.",
+    help="The format of the output. If not given: by the suffix of `--to`, else table.",
 )
 _to = click.option(
     "--to",

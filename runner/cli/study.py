@@ -54,7 +54,7 @@ A published ratio is met if the interval of the measured one lies within 15 % of
 @output
 @source
 def command(studies: tuple[Path, ...], runs: tuple[str, ...], page: bool, output: Output, source: Source) -> None:
-    """Compare the published figures of STUDIES, folders with a matrix and published.yaml, with results."""
+    """Compare the published figures of STUDIES (folders with matrix.yaml and published.yaml) with results."""
     declared = [_load_study(path) for path in studies]
     with open_store(source) as shared:
         selected = select_runs(shared, runs)

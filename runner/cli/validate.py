@@ -12,12 +12,20 @@ from runner.scripts.cell import explain_missing_fio
 from runner.session.selected_matrix import Checks, check_names, check_templates, load_selected
 from runner.space.studies import study_beside
 
+_EPILOG = """\b
+Example:  matrix validate *.yaml
 
-@click.command("validate", epilog="Example:  matrix validate *.yaml")
+\b
+Unknown keys and wrong values are shown first, all at once. When they are corrected, all impossible stacks, rules and
+guidelines are shown.
+"""
+
+
+@click.command("validate", epilog=_EPILOG)
 @click.argument("matrices", nargs=-1, required=True, type=MatrixPath(path_type=Path))
 @templates
 def command(matrices: tuple[Path, ...], templates: Path | None) -> None:
-    """Check matrices: all errors at once, each with file, line and column. Starts no machine."""
+    """Check matrices: each error has its file, line and column. Starts no machine."""
     check_names(templates)
     bad = False
     for path in matrices:

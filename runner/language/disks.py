@@ -14,7 +14,7 @@ MOST_FAULTS = 64  # slots for faults in the disk server of a rig
 
 
 class _Fault(Model):
-    disk: int = Field(ge=0, description="its number, from 0")
+    disk: int = Field(ge=0, description="number of the disk, from 0")
     at: Annotated[Time, Field(ge=0, description="time since the start of fio, ramp included")] = 0.0
 
 
@@ -23,7 +23,7 @@ class Dies(_Fault):
 
     kind: Literal["dies"]
     lasts: Time | None = Field(
-        None, gt=0, description="the disk returns after this time with its content; never if not given"
+        None, gt=0, description="the disk returns with its content after this time; never if not given"
     )
 
     def of(self, size: int) -> Fault:  # noqa: ARG002 - this fault is not at a place
@@ -34,7 +34,7 @@ class Slow(_Fault):
     """Every command takes longer."""
 
     kind: Literal["slow"]
-    times: float = Field(gt=1, le=10_000, strict=False, description="factor")
+    times: float = Field(gt=1, le=10_000, strict=False, description="factor by which commands take longer")
     lasts: Time | None = Field(None, gt=0)
 
     def of(self, size: int) -> Fault:  # noqa: ARG002 - this fault is not at a place
@@ -114,18 +114,18 @@ class _Model(Model):
 
     name: str | None = None
     source: str | None = Field(None, description="where the figures come from")
-    interface: Throughput | None = Field(None, description="to the host; no limit if not given")
-    overhead: Annotated[Time, Field(ge=0, lt=1, description="of every command on the interface")] = 0.00002
+    interface: Throughput | None = Field(None, description="rate of the interface to the host; no limit if not given")
+    overhead: Annotated[Time, Field(ge=0, lt=1, description="time of each command on the interface")] = 0.00002
 
     def _common(self) -> dict[str, float]:
         return {"overhead": self.overhead, "interface": float(self.interface or 0)}
 
 
 class Seek(Model):
-    """The arm of a hard disk."""
+    """Times of the arm of a hard disk."""
 
-    track: Annotated[Time, Field(ge=0, lt=1, description="to the next track")]
-    full: Annotated[Time, Field(gt=0, lt=1, description="across the whole disk")]
+    track: Annotated[Time, Field(ge=0, lt=1, description="time to the next track")]
+    full: Annotated[Time, Field(gt=0, lt=1, description="time across the whole disk")]
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -145,8 +145,10 @@ class Zone(Model):
 class Shingled(Model):
     """Shingled recording: tracks overlap, so writes that are not sequential go to a landing zone first."""
 
-    band: Annotated[Size, Field(ge=MIB, description="bytes that can only be written in sequence")]
-    landing: Annotated[Size, Field(ge=MIB, description="size of the area for all other writes")]
+    band: Annotated[
+        Size, Field(ge=MIB, description="bytes in a group of overlapping tracks, which can only be written in order")
+    ]
+    landing: Annotated[Size, Field(ge=MIB, description="size of the area to which all other writes go first")]
 
 
 class Hdd(_Model):
@@ -164,10 +166,12 @@ class Hdd(_Model):
     )
     seek: Seek = Seek.model_validate({"track": "0.8ms", "full": "18ms"})
     cache: Annotated[Size, Field(ge=0, le=1 << 32)] = 16 * MIB
-    write_cache: bool = Field(True, description="writes go to half of the cache until a flush")
-    read_ahead: Size | None = Field(None, ge=0, description="4MiB if not given, or a quarter of the cache")
+    write_cache: bool = Field(True, description="half of the cache holds writes until a flush")
+    read_ahead: Size | None = Field(
+        None, ge=0, description="bytes to read beyond a request; if not given: a quarter of the cache, at most 4MiB"
+    )
     shingled: Shingled | None = None
-    queue: int = Field(16, ge=1, le=16, description="number of commands from which the disk chooses the next")
+    queue: int = Field(16, ge=1, le=16, description="number of commands among which the disk chooses the next")
 
     @model_validator(mode="after")
     def _zoned(self) -> Self:
@@ -223,7 +227,7 @@ class Ssd(_Model):
     write_latency: Annotated[Time, Field(gt=0, lt=1)]
     channels: int = Field(ge=1, le=256, description="number of commands in parallel")
     bandwidth: Throughput
-    write_bandwidth: Throughput | None = Field(None, description="as for reading if not given")
+    write_bandwidth: Throughput | None = Field(None, description="the same as `bandwidth` if not given")
     cliff: Cliff | None = Field(None, description="writing becomes slower after this amount")
 
     def physics(self, seed: int) -> Physics:  # noqa: ARG002 - the model has no random part
@@ -254,7 +258,9 @@ class Volume(_Model):
     burst: Burst | None = None
     bandwidth: Throughput | None = Field(None, description="no limit if not given")
     latency: Annotated[Time, Field(ge=0, lt=10)] = 0.0005
-    io_size: Annotated[Size, Field(gt=0, description="a larger request counts several times")] = 256 * KIB
+    io_size: Annotated[
+        Size, Field(gt=0, description="size that counts as one request; a larger request counts several times")
+    ] = 256 * KIB
 
     @model_validator(mode="after")
     def _bursts(self) -> Self:
@@ -280,7 +286,7 @@ class Ideal(_Model):
     """As fast as the disk server."""
 
     kind: Literal["ideal"]
-    overhead: Annotated[Time, Field(ge=0, lt=1, description="of every command on the interface")] = 0.0
+    overhead: Annotated[Time, Field(ge=0, lt=1, description="time of each command on the interface")] = 0.0
 
     def physics(self, seed: int) -> Physics:  # noqa: ARG002 - the model has no random part
         return Physics("ideal", tuple(self._common().items()))
@@ -303,7 +309,8 @@ class Disks(Model):
     size: Annotated[Size, Field(ge=16 * MIB, lt=16 * 1024**4)]
     bus: Bus = "virtio"
     model: Annotated[DiskModel | None, ChangeSchema(lambda model: {"anyOf": [_MODEL_NAME, model]})] = Field(
-        None, description="as fast as the host, if not given"
+        None,
+        description="a shipped model, a file, or the keys of a model; without a model a disk is as fast as the host",
     )
 
     def each(self, seed: int) -> tuple[Disk, ...]:

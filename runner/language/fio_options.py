@@ -102,13 +102,13 @@ _OPTIONS = ("steadystate", "ss", "steadystate_duration", "ss_dur")  # fio's own 
 
 
 class Steady(Model):
-    """Work ends once the rate is steady. Trials that never become steady are marked."""
+    """The workload ends when its rate is steady. Trials that never become steady are marked."""
 
-    within: Annotated[Percent, Field(gt=0, description="largest slope or deviation, as a share of the mean")]
+    within: Annotated[Percent, Field(gt=0, description="limit of slope or deviation, relative to the mean")]
     of: Literal["iops", "bw"] = Field("iops", description="the rate that has to be steady")
-    over: Annotated[Time, Field(ge=2, description="for this time, after `ramp`")] = 10.0
+    over: Annotated[Time, Field(ge=2, description="how long it has to be steady, after `ramp`")] = 10.0
     slope: bool = Field(
-        True, description="test the slope over that time; false: test the largest deviation from its mean"
+        True, description="test the slope over that time; false: test the largest deviation from the mean"
     )
 
     @property

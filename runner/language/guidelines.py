@@ -133,7 +133,7 @@ class RatioOf(_Bounded):
 
 
 class Effect(_Bounded):
-    """One value of an axis divided by another, over all other axes."""
+    """The figure with one value of an axis, divided by that with another value; a mean over all other axes."""
 
     of: SomeCells
     over: SomeCells
@@ -156,7 +156,7 @@ class Monotone(Claim):
 
 
 class Scaling(_Bounded):
-    """In proportion to an axis of numbers: n times the first value gives at least this part of n times its figure."""
+    """The metric grows with an axis of numbers. `0.9 per stripe`: n stripes give at least n times 0.9 of one stripe."""
 
     along: str
 
@@ -204,11 +204,11 @@ class SumOf(Claim):
 
 
 class Profile(Claim):
-    """The profile of a metric along an axis has a shape, within a margin."""
+    """The figures along an axis have a given shape, within a margin."""
 
     along: str
     follows: Annotated[tuple[Factor, ...], BeforeValidator(listed), AfterValidator(_shape)] = Field(
-        description="the shape, in any unit"
+        description="the shape: a number for each value of the axis, in any unit"
     )
     within: Margin
 

@@ -22,7 +22,7 @@ class DiskNeeds(Model):
         BeforeValidator(as_tuple),
         WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
     ] = Field((), description="each disk has all of these tags")
-    size: Size | None = Field(None, gt=0, description="the minimum")
+    size: Size | None = Field(None, gt=0, description="smallest size")
 
 
 class Needs(Model):
@@ -82,8 +82,12 @@ class LabDisk(Model):
 
     id: StableId = Field(description="its name in /dev/disk/by-id")
     serial: Told | None = Field(None, min_length=1, description="its serial number, as `matrix disks` shows it")
-    wwn: Told | None = Field(None, pattern=r"^(0x|naa\.|eui\.|nvme\.|t10\.)?\S+$", description="its World Wide Name")
-    size: Annotated[Size, Field(gt=0, description="exactly")]
+    wwn: Told | None = Field(
+        None,
+        pattern=r"^(0x|naa\.|eui\.|nvme\.|t10\.)?\S+$",
+        description="its World Wide Name, a number that the maker gives it",
+    )
+    size: Annotated[Size, Field(gt=0, description="its exact size")]
     kind: DiskKind | None = None
     tags: Words = ()
     for_: Patterns = Field(
@@ -93,9 +97,12 @@ class LabDisk(Model):
         None, description="any content may be overwritten; if not given, only content that matrix has written"
     )
     vfio: Literal["allowed"] | None = Field(
-        None, description="with --passthrough and `bus: nvme`, a virtual machine gets its NVMe controller, by VFIO"
+        None,
+        description="with --passthrough and `bus: nvme`, the virtual machine gets the whole NVMe controller (VFIO)",
     )
-    wear: Size | None = Field(None, gt=0, description="bytes that may be written to it in one night")
+    wear: Size | None = Field(
+        None, gt=0, description="bytes that may be written to it in one night, from noon to noon; no limit if not given"
+    )
 
     @model_validator(mode="after")
     def _known(self) -> Self:
@@ -119,7 +126,7 @@ class LabHost(Model):
     )
     disks: Annotated[tuple[LabDisk, ...], BeforeValidator(listed)] = ()
     destroy: Annotated[tuple[StableId, ...], BeforeValidator(listed)] = Field(
-        (), description="ids of disks whose content a run may destroy without a question, like --destroy"
+        (), description="ids of disks whose content every run may destroy, as if --destroy named them"
     )
     shares: Literal["nothing"] | None = Field(
         None, description="its disks share no controller and no bus, so several runs may measure at the same time"

@@ -61,7 +61,7 @@ Monitor = Annotated[
     int | str,
     BeforeValidator(_interval),
     WithJsonSchema({"type": "string", "pattern": r"^(auto|off|[0-9]+ ?(s|m|h))$"}),
-    Field(description="how often sysstat samples the machine; auto: each second, if the trial takes at least 10s"),
+    Field(description="how often sysstat samples the machine; auto: each second if a trial takes 10s or more"),
 ]
 
 
@@ -82,7 +82,7 @@ def _kernel(name: str) -> str:
 
 
 class MachineWish(Model):
-    """Properties of the machine, for machines that can choose them."""
+    """Properties of the virtual machine, on qemu and vagrant."""
 
     kernel: Annotated[
         tuple[Annotated[str, AfterValidator(_kernel)], ...] | None,
@@ -94,7 +94,9 @@ class MachineWish(Model):
     strain: Annotated[
         Percent,
         Field(
-            gt=0, le=1, description="share of the I/O time; a trial on simulated disks that lost more is host-limited"
+            gt=0,
+            le=1,
+            description="a trial on simulated disks that lost more than this share of its I/O time is host-limited",
         ),
     ] = 0.05
 
@@ -122,8 +124,10 @@ class Repeat(Model):
     """How often each cell is measured, and when its interval is narrow enough."""
 
     min: int = Field(3, ge=1, le=10000)
-    max: int = Field(3, ge=1, le=10000, description=f"with `until`, {PATIENCE} if not given")
-    until: Percent | None = Field(None, description="half-width of the interval, relative to the mean")
+    max: int = Field(
+        3, ge=1, le=10000, description=f"largest number of trials of each cell; with `until`, {PATIENCE} if not given"
+    )
+    until: Percent | None = Field(None, description="wanted half width of the interval, relative to the mean")
     confidence: Annotated[Percent, Field(gt=0.5, lt=1)] = 0.95
 
     @classmethod
@@ -216,13 +220,16 @@ class Matrix(Model):
     description: str = ""
     seed: int = 1
     machine: MachineWish = MachineWish()
-    needs: Needs | None = Field(None, description="physical disks of a host in hosts.yaml")
+    needs: Needs | None = Field(
+        None, description="which physical disks of hosts.yaml it needs; simulated disks do not use it"
+    )
     disks: DiskSets
     bus_limit: dict[Name, BusLimit] = Field(
         default_factory=dict, description="controllers, links and buses that simulated disks share"
     )
     faults: FaultSets = Field(
-        default_factory=dict, description="faults of simulated disks in every trial; several named sets are an axis"
+        default_factory=dict,
+        description="faults of simulated disks in every trial: a list, or several lists by name, which are an axis",
     )
     layouts: dict[Name, LayerEntries] = Field(min_length=1)
     tune: TuneAxes = Field(default_factory=TuneAxes)

@@ -166,10 +166,11 @@ class Program(Model):
     """The program that fills in the fields of a workload."""
 
     preset: Literal["dd-read", "dd-write", "iozone", "bonnie"] | None = Field(
-        None, description="the program whose I/O fills in the fields that are not given"
+        None, description="the program to imitate: its I/O fills in the keys that are not given"
     )
     phase: Literal["write", "rewrite", "read", "reread", "randread", "randwrite", "seeks"] | None = Field(
-        None, description="a phase of the program; if not given, all of iozone -i 0 -i 1 -i 2 -+n or bonnie++ -f"
+        None,
+        description="one phase of the program; all phases of `iozone -i 0 -i 1 -i 2 -+n` or `bonnie++ -f` if not given",
     )
 
 

@@ -137,29 +137,29 @@ IoschedValue = Annotated[Default | int, Whole(0, (1 << 31) - 1)]
 
 
 class ReadaheadOnly(Model):
-    """A device without its own queue."""
+    """Tunables of partitions, which have no queue."""
 
-    readahead: Readahead = Field(None, description="read_ahead_kb, in whole pages")
+    readahead: Readahead = Field(None, description="bytes to read ahead, in whole pages of 4KiB (read_ahead_kb)")
 
 
 class BlockTunables(ReadaheadOnly):
-    """Tunables of every block device."""
+    """Tunables of volumes and of other block devices."""
 
     max_sectors_kb: Annotated[Default | int | None, Whole(4, (1 << 31) - 1)] = Field(
-        None, description="largest request, in KiB"
+        None, description="size of the largest request, in KiB"
     )
     rotational: Annotated[
         Literal["default", 0, 1] | None,
         BeforeValidator(lambda value: int(value) if isinstance(value, bool) else value),
         WithJsonSchema({"enum": ["default", 0, 1, True, False]}),
-    ] = Field(None, description="whether the kernel treats it as a rotating disk")
+    ] = Field(None, description="whether the kernel treats the device as a rotating disk")
     nomerges: Annotated[Default | int | None, Whole(0, 2)] = Field(
-        None, description="merging of requests; 1: only simple merges, 2: off"
+        None, description="merging of requests: 0 on, 1 only simple merges, 2 off"
     )
     write_cache: Annotated[
         Literal["default", "write back", "write through"] | None,
         WithJsonSchema({"enum": ["default", "write back", "write through"]}),
-    ] = Field(None, description="on a disk: its cache; elsewhere: whether the kernel sends flushes")
+    ] = Field(None, description="on a disk: the mode of its cache; on other devices: whether the kernel sends flushes")
     sysfs: dict[SysfsPath, SysfsText] = Field(
         default_factory=dict, description="any other file in the device's folder of sysfs"
     )
@@ -169,23 +169,24 @@ class MdTunables(BlockTunables):
     """Tunables of md arrays."""
 
     stripe_cache_size: Annotated[Default | int | None, Whole(17, 32768)] = Field(
-        None, description="pages per disk; only RAID 4, 5 and 6"
+        None, description="entries of the stripe cache, each with one page per disk; only RAID 4, 5 and 6"
     )
     group_thread_cnt: Annotated[Default | int | None, Whole(0, 8192)] = Field(
-        None, description="threads for stripes; only RAID 4, 5 and 6"
+        None, description="number of threads that handle stripes; only RAID 4, 5 and 6"
     )
     preread_bypass_threshold: Annotated[Default | int | None, Whole(0, 32768)] = Field(
-        None, description="at most stripe_cache_size; only RAID 4, 5 and 6"
+        None,
+        description="how often full stripes may overtake others; at most stripe_cache_size; only RAID 4, 5 and 6",
     )
-    sync_speed_min: Rate = Field(None, description="rate of resyncs, like 50MiB/s; only with redundancy")
-    sync_speed_max: Rate = Field(None, description="rate of resyncs, like 50MiB/s; only with redundancy")
+    sync_speed_min: Rate = Field(None, description="lowest rate of resyncs, like 50MiB/s; only with redundancy")
+    sync_speed_max: Rate = Field(None, description="highest rate of resyncs, like 50MiB/s; only with redundancy")
 
 
 class DiskTunables(BlockTunables):
     """Tunables of disks."""
 
     ncq_depth: Annotated[Default | int | None, Whole(1, 1024)] = Field(
-        None, description="queue_depth of every disk; sata takes 1 to 32"
+        None, description="queue depth of every disk (queue_depth); sata takes 1 to 32"
     )
     scheduler: Annotated[
         Literal["default", "none", "mq-deadline", "bfq", "kyber"] | None,
@@ -194,12 +195,14 @@ class DiskTunables(BlockTunables):
     iosched: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], IoschedValue] = Field(
         default_factory=dict, description="tunables of the scheduler, by their kernel names"
     )
-    nr_requests: Annotated[Default | int | None, Whole(4, 2048)] = Field(None, description="requests in the queue")
+    nr_requests: Annotated[Default | int | None, Whole(4, 2048)] = Field(
+        None, description="number of requests in the queue of each disk"
+    )
     rq_affinity: Annotated[Default | int | None, Whole(0, 2)] = Field(
-        None, description="where requests are completed: 1 near the CPU, 2 on it"
+        None, description="where a request ends: 0 anywhere, 1 near the processor that sent it, 2 on that processor"
     )
     wbt_lat_usec: Annotated[Default | int | None, Whole(0, 10**9)] = Field(
-        None, description="target latency in µs; buffered writes are throttled to reach it"
+        None, description="target latency of reads in µs; buffered writes are slowed down to reach it"
     )
 
 

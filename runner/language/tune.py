@@ -48,7 +48,7 @@ _SIZES = WithJsonSchema({"anyOf": [{"const": "default"}, size_schema()]})
 
 
 class Vm(Model):
-    """Files of /proc/sys/vm about dirty pages and caches. A ratio and its bytes exclude one another."""
+    """Files of /proc/sys/vm about dirty pages and caches. Write a ratio or its bytes, not both."""
 
     dirty_ratio: Annotated[Default | int | None, Whole(0, 100)] = None
     dirty_bytes: Annotated[Default | int | None, _bytes(8192), _SHOWN, _SIZES] = None
@@ -65,12 +65,12 @@ class _Plain(DiskTunables, MdTunables):
 
     vm: Vm | None = None
     cpu_governor: str | None = Field(
-        None, pattern=r"^[a-z]+$", description="governor of every CPU; only where the machine has cpufreq"
+        None, pattern=r"^[a-z]+$", description="governor of every processor; only on machines with cpufreq"
     )
     transparent_hugepages: Annotated[
         Literal["default", "always", "madvise", "never"] | None,
         WithJsonSchema({"enum": ["default", "always", "madvise", "never"]}),
-    ] = Field(None, description="/sys/kernel/mm/transparent_hugepage/enabled")
+    ] = Field(None, description="when the kernel uses huge pages (/sys/kernel/mm/transparent_hugepage/enabled)")
 
     @classmethod
     def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:
@@ -91,7 +91,7 @@ else:
         __base__=_Plain,
         __doc__=_Plain.__doc__,
         **{
-            kind: (knobs | None, Field(None, description=f"tunables of each device of this kind: {LAYERS[kind].noun}"))
+            kind: (knobs | None, Field(None, description=f"tunables that are set only on {LAYERS[kind].noun}"))
             for kind, knobs in SCOPES.items()
         },
     )

@@ -64,7 +64,7 @@ COURSE, SHORT_COURSE = 1.0, 0.1
 
 
 class Workload(Model):
-    """One fio workload, fully resolved."""
+    """A fio workload on the top of a stack."""
 
     rw: Annotated[
         Literal["read", "write", "randread", "randwrite", "rw", "randrw"],
@@ -77,8 +77,8 @@ class Workload(Model):
     rwmixread: int = Field(50, ge=0, le=100)
     size: Length | None = Field(
         None,
-        description="on a device: the used region, all of it if not given; in a file system: the size of all files "
-        "of one job, 1GiB or half of the file system if not given; 4x memory is a multiple of the machine's memory",
+        description="on a device: the region to use, all if not given. In a file system: all files of one job "
+        "together, 1GiB or half of the file system if not given. `4x memory`: a multiple of the machine's memory",
     )
     files: int | None = Field(
         None, ge=1, le=100_000, description="in a file system: number of files of each job; 1 if not given"
@@ -91,22 +91,30 @@ class Workload(Model):
     offset: Extent = Field(0, description="where the region begins")
     skip: Size = Field(0, description="sequential work: bytes to skip after each request (fio's rw=read:64k)")
     runtime: Annotated[Time, Field(ge=0.001)] | None = Field(
-        None, description="10s if neither this nor `size` is given; with `size` alone, one pass over it"
+        None,
+        description="time of the measurement; 10s if this and `size` are missing; with `size` alone, one pass over it",
     )
-    ramp: Time = Field(0.0, description="time at the start that is not counted")
+    ramp: Time = Field(0.0, description="time at the start that does not count")
     ioengine: Annotated[Engine, BeforeValidator(_engine), WithJsonSchema({"enum": [*get_args(Engine)]})] = Field(
         "libaio", description="how fio sends its requests to the kernel"
     )
     direct: bool = True
-    sync: Literal["none", "sync", "dsync"] = Field("none", description="O_SYNC or O_DSYNC on every write")
+    sync: Literal["none", "sync", "dsync"] = Field(
+        "none", description="every write waits until it is on the medium: O_SYNC or O_DSYNC"
+    )
     fsync: int = Field(0, ge=0, le=2**31 - 1, description="number of writes before each fsync; 0: never")
     profile: Literal["position", "time"] | None = Field(
-        None, description="also record how the rate changes: over positions in one pass over the device, or over time"
+        None,
+        description="also record how the rate changes: over the positions of the device, in one pass, or over time",
     )
     each: Size | None = Field(
-        None, gt=0, description=f"profile over positions: bytes at each of {POINTS} places; everything if not given"
+        None,
+        gt=0,
+        description=f"profile over positions: bytes at each of {POINTS} places; everything if not given",
     )
-    steady: Steady | None = Field(None, description="end once the rate is steady, at the latest by `runtime` or `size`")
+    steady: Steady | None = Field(
+        None, description="end when the rate is steady, at the latest after `runtime` or `size`"
+    )
     fio: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], OpenValue] = Field(
         default_factory=dict, description="any other fio option, by its name in fio"
     )

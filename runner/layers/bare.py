@@ -62,7 +62,7 @@ class SomeDisks(_Selection):
     kind: ClassVar[str] = "disks"
     noun: ClassVar[str] = "disks"
     tunable: ClassVar[bool] = False
-    count: int | None = Field(None, ge=1, description="the number of disks, from the first; default all")
+    count: int | None = Field(None, ge=1, description="number of disks, from the first; all if not given")
 
     def problems(self, below: Below) -> Iterator[Problem]:
         if below.noun != self.noun:

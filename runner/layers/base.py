@@ -91,7 +91,11 @@ class Layer(Model):
 
 
 class Grouped(Layer):
-    groups: int = Field(1, ge=1, description="the number of equal groups of neighbouring devices, one device from each")
+    groups: int = Field(
+        1,
+        ge=1,
+        description="number of equal groups into which the devices below are split, in order; each is built separately",
+    )
 
     def problems(self, below: Below) -> Iterator[Problem]:
         if below.count % self.groups or below.count < self.groups:

@@ -40,7 +40,7 @@ class Crypt(Layer):
     maps: ClassVar[bool] = True
     keeps_zeros: ClassVar[bool] = False  # zeros below read as noise above
     format: Literal["luks2", "luks1", "plain"] = Field(
-        "luks2", description="plain has no header on disk; luks1 has one of 2MiB"
+        "luks2", description="header on the disk: luks2 has one of 16MiB, luks1 of 2MiB; plain has no header"
     )
     cipher: str = Field(
         "aes-xts-plain64",
@@ -48,7 +48,7 @@ class Crypt(Layer):
         description="a cipher in the notation of cryptsetup",
     )
     key_size: Literal[128, 192, 256, 384, 512] | None = Field(
-        None, description="bits; 512 for xts, which halves it, else 256"
+        None, description="bits of the key; if not given: 512 for xts, which uses two keys of 256, else 256"
     )
     sector_size: Sector = Field(512, description="unit of encryption; luks1 has only 512B")
     allow_discards: bool = Field(False, description="pass discards on to the devices below")

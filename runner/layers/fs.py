@@ -70,9 +70,9 @@ class Fs(Layer):
     kind: ClassVar[str] = "fs"
     noun: ClassVar[str] = "file systems"
     type: Literal["ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs"]
-    block_size: Size | None = Field(None, description="4KiB if not given")
+    block_size: Size | None = Field(None, description="size of a block; 4KiB if not given")
     options: Annotated[str, BeforeValidator(_options), WithJsonSchema({"type": "string"})] = Field(
-        "", description="mount options: noatime,data=writeback"
+        "", description="mount options, like noatime,data=writeback"
     )
     align: Annotated[
         str,
@@ -82,13 +82,17 @@ class Fs(Layer):
         ),
     ] = Field(
         "auto",
-        description="to the stripes below (auto), to none (off), or to a unit and its count in a stripe: 64KiB x 3",
+        description="alignment: to the stripes below (auto), off, or to a unit and its count, like 64KiB x 3",
     )
     journal: Annotated[
         Literal["internal", "none"], NoneIfFalse, WithJsonSchema({"enum": ["internal", "none", False]})
     ] = "internal"
-    data: Profile | None = Field(None, description="btrfs: how data lie on the devices; single if not given")
-    metadata: Profile | None = Field(None, description="btrfs: the same for metadata; dup on one device, else raid1")
+    data: Profile | None = Field(
+        None, description="btrfs: profile of the data, that is, copies and devices; single if not given"
+    )
+    metadata: Profile | None = Field(
+        None, description="btrfs: profile of the metadata; if not given: dup on one device, else raid1"
+    )
 
     @classmethod
     def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:

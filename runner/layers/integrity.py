@@ -31,14 +31,14 @@ class Integrity(Layer):
     algorithm: Literal["crc32", "crc32c", "xxhash64", "sha1", "sha256", "sha512"] = "crc32c"
     mode: Literal["journal", "bitmap", "direct"] = Field(
         "journal",
-        description="data and tags through a journal, regions marked in a bitmap, or neither (not crash safe)",
+        description="how data and checksums agree after a crash: by a journal, by a bitmap of regions, or not (direct)",
     )
-    sector_size: Sector = Field(512, description="bytes of data with one tag")
-    tag_size: int | None = Field(None, ge=1, le=64, description="bytes of a tag; the whole checksum if not given")
-    interleave: Size = Field(
-        DEFAULT_INTERLEAVE, description="bytes of data before each area of tags; 16MiB if not given"
+    sector_size: Sector = Field(512, description="bytes of data with one checksum")
+    tag_size: int | None = Field(None, ge=1, le=64, description="bytes of a checksum that are stored; all if not given")
+    interleave: Size = Field(DEFAULT_INTERLEAVE, description="bytes of data before each area of checksums")
+    journal_size: Size | None = Field(
+        None, description="size of the journal; a 128th of the device, at most 64MiB, if not given"
     )
-    journal_size: Size | None = Field(None, description="journal: a 128th of the device, at most 64MiB, if not given")
 
     @classmethod
     def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:

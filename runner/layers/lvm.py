@@ -42,32 +42,37 @@ class Lvm(Grouped):
     kind: ClassVar[str] = "lvm"
     noun: ClassVar[str] = "volumes"
     maps: ClassVar[bool] = True
-    type: Type | None = Field(None, description="striped if stripes > 1, else linear, if not given")
+    type: Type | None = Field(
+        None, description="type of the volumes; if not given: striped with `stripes` of 2 or more, else linear"
+    )
     volumes: int = Field(1, ge=1, le=256, description="the number of equal logical volumes")
     stripes: int | None = Field(
-        None, ge=1, description="data stripes (lvcreate -i); parity and copies come on top of them"
+        None, ge=1, description="number of data stripes (lvcreate -i); devices for parity and copies are added"
     )
-    stripe_size: Size | None = Field(None, description="64KiB if not given (lvcreate -I)")
+    stripe_size: Size | None = Field(
+        None, description="size of a stripe on one device (lvcreate -I); 64KiB if not given"
+    )
     mirrors: int | None = Field(
-        None, ge=1, description="mirror, raid1, raid10: copies beyond the first; 1 if not given"
+        None, ge=1, description="mirror, raid1, raid10: number of copies beside the first; 1 if not given"
     )
     devices: int | None = Field(
-        None, ge=1, description="the number of devices below to use; default: as many as `stripes` needs, else all"
+        None, ge=1, description="number of devices below to use; if not given: as many as `stripes` needs, else all"
     )
-    extent_size: Size = Field(4 * MIB, description="4MiB if not given (vgcreate -s)")
+    extent_size: Size = Field(4 * MIB, description="size of an extent (vgcreate -s)")
     alignment: Size | None = Field(
-        None, ge=512, description="data begins at a multiple of it; LVM decides if not given"
+        None, ge=512, description="data begins at a multiple of it; LVM chooses if not given"
     )
     size: Extent = Field(
-        "100%", description="of each volume: bytes, or a share of what is free, or of its equal part of that"
+        "100%",
+        description="size of each volume: bytes, or a share of the free space (of several volumes: of its equal part)",
     )
     order: Annotated[str, BeforeValidator(_order)] | None = Field(
-        None, description='order in which the devices are used, counted from 1, like "4 3 1 2"'
+        None, description='order in which the devices below are used, counted from 1, like "4 3 1 2"'
     )
     sync: Sync = "auto"
-    chunk: Size | None = Field(None, description="thin, cache: unit of allocation; 64KiB if not given")
+    chunk: Size | None = Field(None, description="thin, cache: size of the unit of allocation; 64KiB if not given")
     fast: int | None = Field(
-        None, ge=1, description="cache: the number of devices, from the last, that hold it; default 1"
+        None, ge=1, description="cache: number of devices, the last ones, that hold the cache; 1 if not given"
     )
     cache_mode: Literal["writethrough", "writeback", "passthrough"] | None = None
 

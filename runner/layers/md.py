@@ -94,8 +94,8 @@ Metadata = Annotated[
 Sync = Annotated[
     Literal["auto", "wait", "assume-clean", "background"],
     Field(
-        description="first resync: wait for it, rule it out on disks that are known zero (auto: rule it out if "
-        "possible), or measure during it"
+        description="the first resync: `wait` for it; leave it out on disks known to be zero (`assume-clean`); "
+        "measure while it runs (`background`); `auto`: leave it out if possible, else wait"
     ),
 ]
 State = Annotated[
@@ -114,7 +114,9 @@ State = Annotated[
             ]
         }
     ),
-    Field(description="state during measurement: complete, with lost disks, or during a rebuild"),
+    Field(
+        description="state during the measurement: complete, without disks (two: `{degraded: 2}`), or during a rebuild"
+    ),
 ]
 
 
@@ -131,13 +133,15 @@ class Md(Grouped):
     noun: ClassVar[str] = "arrays"
     level: Level
     chunk: Size | None = Field(
-        None, description="stripe chunk: a power of two, with RAID 0 any multiple of 4KiB; 512KiB if not given"
+        None, description="size of a chunk: a power of two, with RAID 0 any multiple of 4KiB; 512KiB if not given"
     )
-    devices: int | None = Field(None, ge=1, description="active devices; default: all without spares and journal")
+    devices: int | None = Field(
+        None, ge=1, description="number of active devices; all without spares and journal, if not given"
+    )
     layout: Annotated[str, BeforeValidator(_layout), WithJsonSchema({"type": "string", "pattern": _LAYOUT})] | None = (
         Field(
             None,
-            description="RAID 10: n2, f2, o2 …: near, far or offset, and the number of copies; "
+            description="RAID 10: near (n2), far (f2) or offset (o2), with the number of copies; "
             "RAID 5 and 6: left-symmetric, right-asymmetric, parity-first …; "
             "RAID 6 also ddf-N-restart, left-symmetric-6 …",
         )
@@ -150,13 +154,15 @@ class Md(Grouped):
         False, description="RAID 5: partial parity log, which closes the write hole"
     )
     journal: Annotated[int, _only(int, "write the number of journal devices, from the last: 0 or 1")] = Field(
-        0, ge=0, le=1, description="RAID 4, 5, 6: the number of devices, from the last, that hold a write journal"
+        0, ge=0, le=1, description="RAID 4, 5, 6: number of devices, the last ones, that hold a write journal"
     )
     spare: int = Field(0, ge=0)
     write_mostly: int = Field(
-        0, ge=0, description="RAID 1: the number of active devices, from the last, that are only read if they must"
+        0,
+        ge=0,
+        description="RAID 1: number of active devices, the last ones, that are read only if no other device can be",
     )
-    size: Size | None = Field(None, description="bytes used of every device; all if not given")
+    size: Size | None = Field(None, description="bytes to use of every device; all if not given")
     sync: Sync = "auto"
     state: State = "clean"
 

@@ -29,13 +29,11 @@ def table_end(sector: int) -> int:
 class _Fields(Layer):
     """One partition of every device below, or `count` equal ones."""
 
-    count: int | None = Field(None, ge=1, le=128, description="the number of equal partitions on every device")
+    count: int | None = Field(None, ge=1, le=128, description="number of equal partitions on every device")
     to: Extent | None = Field(None, description="where the partition ends: a place, or a share of the device")
     at: Extent | None = Field(None, description="where the partition begins; the same as `from`")
     size: Extent | None = Field(None, description="how large the partition is")
-    align: Annotated[
-        Size, Field(ge=512, description="partitions begin at a multiple of it; 1MiB if not given, 512B to misalign")
-    ] = MIB
+    align: Annotated[Size, Field(ge=512, description="partitions begin at a multiple of it; 512B to misalign")] = MIB
 
 
 if TYPE_CHECKING:

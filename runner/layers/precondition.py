@@ -28,20 +28,25 @@ class Precondition(Layer):
     keeps_zeros: ClassVar[bool] = False  # a precondition without effect is no layer at all (see `is_absent`)
     how: Literal["none", "fill", "random-fill", "until-steady"] = Field(
         "none",
-        description="all of it in order, all of it once in random order, or filled and then written at random "
-        "until that is steady",
+        description="fill: write all in order; random-fill: write all once in random order; until-steady: "
+        "fill, then write at random until the rate is steady",
     )
-    discard: bool = Field(False, description="discard the whole device before")
-    block_size: Size | None = Field(None, ge=512, description="written at once; 1MiB for fill, else 4KiB")
-    iodepth: int = Field(32, ge=1, le=65536, description="requests under way on each device")
+    discard: bool = Field(False, description="discard the whole device first")
+    block_size: Size | None = Field(None, ge=512, description="size of a write; if not given: 1MiB for fill, else 4KiB")
+    iodepth: int = Field(32, ge=1, le=65536, description="requests in flight on each device")
     criterion: Literal["iops_slope", "iops", "bw_slope", "bw"] = Field(
-        "iops_slope", description="steady: the slope over the window, or the largest deviation from its mean"
+        "iops_slope",
+        description="until-steady: the rate that has to be steady, by its slope or its largest deviation from the mean",
     )
-    within: Annotated[Percent, Field(gt=0, description="steady: how large slope or deviation may be, of the mean")] = (
-        0.05
+    within: Annotated[
+        Percent, Field(gt=0, description="until-steady: limit of slope or deviation, relative to the mean")
+    ] = 0.05
+    window: Annotated[Time, Field(ge=2, description="until-steady: the time over which the rate has to be steady")] = (
+        60.0
     )
-    window: Annotated[Time, Field(ge=2, description="steady: length of the window")] = 60.0
-    limit: Annotated[Time, Field(ge=2, description="steady: stop after this time; the result records it")] = 1800.0
+    limit: Annotated[
+        Time, Field(ge=2, description="until-steady: stop after this time, steady or not; the result records it")
+    ] = 1800.0
 
     @classmethod
     def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:

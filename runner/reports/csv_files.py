@@ -20,18 +20,18 @@ class Column(NamedTuple):
 
 
 IDENTITY = (
-    Column("cell", "", "stable id of the cell: a hash of everything it resolves to"),
+    Column("cell", "", "id of the cell: a hash of its disks, stack, tunables and workload; the same in all runs"),
     Column("name", "", "readable name of the cell; also its folder below `cells/`"),
 )
 _PLACE = (
     Column("machine", "", "where the trials ran"),
-    Column("synthetic", "true/false", "true: the dry machine invented the numbers"),
+    Column("synthetic", "true/false", "true: the dry machine invented the figures"),
 )
 #: Placeholder for the axes, one column each.
 AXES = Column("*axis*", "", "one column per axis, by its full name (`md.chunk`); empty if the cell has no such axis")
 
 _LATENCIES = (
-    "mean latency of a request, from its submission to its completion",
+    "mean latency of a read or write, from its submission to its completion",
     "median of the same latency",
     "its 90th percentile",
     "its 95th percentile",
@@ -48,7 +48,7 @@ def _latencies(side: str) -> Iterable[Column]:
 
 TRIAL_HEAD = (
     *IDENTITY,
-    Column("trial", "", "repetition: the round of the trial; with `cell`, its identity"),
+    Column("trial", "", "number of the round; `cell` and `trial` together identify a trial"),
     Column("outcome", "", "`measured`, `broken` (the harness or the set-up failed) or `skipped`"),
     Column("reason", "", "why it is broken or skipped"),
     *_PLACE,
@@ -60,44 +60,48 @@ TRIAL_FIGURES = (
     Column("write_iops", "1/s", "write requests completed per second"),
     *_latencies("read"),
     *_latencies("write"),
-    Column("read_ios", "", "read requests that these figures rest on; figures of fewer than 10 are unreliable"),
-    Column("write_ios", "", "write requests that these figures rest on"),
+    Column("read_ios", "", "read requests that were measured; with fewer than 10, the figures are unreliable"),
+    Column("write_ios", "", "write requests that were measured"),
     Column("read_bytes", "bytes", "bytes read"),
     Column("write_bytes", "bytes", "bytes written"),
-    Column("runtime", "s", "fio's own run time"),
-    Column("cpu_usr", "%", "CPU time of fio in user mode"),
-    Column("cpu_sys", "%", "CPU time of fio in the kernel"),
-    Column("errors", "", "I/O errors after which the job was set to continue"),
+    Column("runtime", "s", "run time that fio reports"),
+    Column("cpu_usr", "%", "processor time of fio in user mode"),
+    Column("cpu_sys", "%", "processor time of fio in the kernel"),
+    Column("errors", "", "number of I/O errors, if the job continues after errors (`fio: {continue_on_error: …}`)"),
 )
 TRIAL_TAIL = (
-    Column("evenness", "", "bytes of the least used disk, as a part of those of the most used; 1: equal use"),
-    Column("iowait", "", "share of the time of all processors in which they only waited for I/O"),
-    Column("bottleneck", "", "what limited the work, judged by the counters of the trial, and the evidence"),
+    Column(
+        "evenness",
+        "",
+        "how evenly the disks are used: bytes of the least used disk divided by bytes of the most used; 1: equal",
+    ),
+    Column("iowait", "", "share of processor time in which processors were idle because of I/O (0.2: 20 %)"),
+    Column("bottleneck", "", "what limited the speed, by the kernel counters of the trial, with the evidence"),
     Column(
         "host_limited_share",
         "",
-        "share of the I/O time lost because the host was too slow for simulated disks; empty without simulated disks",
+        "share of the I/O time that was lost because the host was too slow for its simulated disks (0.05: 5 %); empty "
+        "without simulated disks",
     ),
     Column(
-        "host_limited", "", "the host could not keep up with simulated disks: by how much, and why; empty if it could"
+        "host_limited", "", "if the host could not keep up with its simulated disks: by how much, and why; else empty"
     ),
     Column(
         "unsettled",
         "",
-        "the wanted steady state was not reached, and by how much; the figures of the cell exclude this trial; else "
-        "empty",
+        "if `steady:` was not reached: by how much; the figures of the cell exclude this trial; else empty",
     ),
-    Column("seconds", "s", "wall time of the trial with all attempts, without building the stack"),
-    Column("attempts", "", "number of attempts; more than one: a rig was lost, or `--retry-broken` was used"),
+    Column("seconds", "s", "time from start to end of the trial, with all attempts, without building the stack"),
+    Column("attempts", "", "number of attempts; 2 or more if a rig was lost or `--retry-broken` was used"),
     Column("started", "ISO 8601, UTC", "start of the trial"),
     Column("notes", "", "notes of the set-up and the trial, as `name: text`, joined by `; `"),
-    Column("folder", "", "folder of its scripts and raw outputs, relative to the run"),
+    Column("folder", "", "folder of its scripts and raw outputs, inside of the run folder"),
 )
 TRIALS = (*TRIAL_HEAD, AXES, *TRIAL_FIGURES, *TRIAL_TAIL)
 
 
 def _few(percent: float) -> str:
-    return f"; empty below {needs(percent):,}" if needs(percent) > 1 else ""
+    return f"; empty below {needs(percent):,} requests" if needs(percent) > 1 else ""
 
 
 SUMMARY_HEAD = (
@@ -109,39 +113,39 @@ SUMMARY_HEAD = (
     Column(
         "least_ios",
         "",
-        "fewest requests, of reads or writes, in a measured trial; figures of fewer than 10 are unreliable",
+        "smallest number of reads or of writes in a measured trial; below 10, the figures are unreliable",
     ),
-    Column("host_limited", "", "measured trials in which the host could not keep up with simulated disks"),
-    Column("unsettled", "", "measured trials that did not reach the wanted steady state; figures exclude them"),
+    Column("host_limited", "", "number of host-limited trials: the host could not keep up with its simulated disks"),
+    Column("unsettled", "", "number of trials that did not reach `steady:`; the figures exclude them"),
     Column(
-        "until", "", "half width that `until:` asks for, as a part of the mean (0.05: ± 5 %); empty without `until:`"
+        "until", "", "the wanted half width of the interval, relative to the mean (0.05: ± 5 %); empty without `until:`"
     ),
     Column(
         "reached",
         "true/false",
-        "whether the interval of the total bandwidth is that narrow; stopping needs more (`stopped`); empty "
-        "without `until` or figures",
+        "true: the interval of the total bandwidth is that narrow; the cell may still need more rounds "
+        "(`stopped`); empty without `until:` or figures",
     ),
     Column(
         "stopped",
         "",
-        "why no more trials follow: `fixed` (a fixed number was wanted), `precise` (`until` is reached), "
-        "`max` (`until` is not surely reached after the maximum of trials), "
-        "`budget` (`until` is not surely reached, and the budget is spent), "
-        "`decided` (guidelines are decided: `--until-decided`), `unfinished` (more trials follow)",
+        "why the cell gets no more trials: `fixed` (`repeat:` is one number), `precise` (`until:` is reached), "
+        "`max` (`max:` trials are done, and `until:` is not reached for sure), "
+        "`budget` (the budget is used up, and `until:` is not reached for sure), "
+        "`decided` (all guidelines are decided: `--until-decided`); or `unfinished` (it gets more trials)",
     ),
     Column(
         "states",
         "bytes/s",
-        "bandwidths whose trials (8 and more) fall into two separate groups, which a mean hides: the number of trials "
+        "if the trials (8 or more) fall into two separate groups, so that the mean is misleading: the number of trials "
         "around each value; else empty",
     ),
     *_PLACE,
 )
 _SUMMARISED = {
-    "bw": ("bytes/s", "mean over trials of bandwidth"),
-    "iops": ("1/s", "mean over trials of requests per second"),
-    "lat_mean": ("ns", "mean over trials of mean latency"),
+    "bw": ("bytes/s", "mean bandwidth of the trials"),
+    "iops": ("1/s", "mean number of requests per second of the trials"),
+    "lat_mean": ("ns", "mean of the mean latencies of the trials"),
     **{
         name: ("ns", f"{percent:g} % of the requests of all trials took at most this long{_few(percent)}")
         for name, percent in PERCENTILES.items()
@@ -154,9 +158,9 @@ def _estimate_columns(metric: str) -> Iterable[Column]:
     unit, what = _SUMMARISED[measure]
     yield Column(metric, unit, f"{'reading and writing together' if side == TOTAL else side}: {what}")
     yield Column(f"{metric}_low", unit, "lower bound of its confidence interval, at least 0; empty for a single trial")
-    unknown = "; empty, as `_rel`, if the longest request may be below it" if measure in PERCENTILES else ""
+    unknown = "; empty, as `_rel`, if it may lie above the longest measured latency" if measure in PERCENTILES else ""
     yield Column(f"{metric}_high", unit, f"upper bound of its confidence interval; empty for a single trial{unknown}")
-    yield Column(f"{metric}_rel", "", "half width of the interval as a part of it (0.05: ± 5 %)")
+    yield Column(f"{metric}_rel", "", "half width of the interval, relative to the figure (0.05: ± 5 %)")
 
 
 SUMMARY_FIGURES = tuple(column for metric in METRICS for column in _estimate_columns(metric))

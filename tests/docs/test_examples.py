@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: Programs that pages name and these tests do not run.
 OTHER_PROGRAMS = {
-    "apt", "bash", "cat", "cd", "git", "gh", "kill", "less", "ls", "mkdir", "nproc", "pip", "pipx", "podman", "psql", "pytest",
+    "apt", "bash", "cat", "cd", "export", "git", "gh", "kill", "less", "ls", "mkdir", "nproc", "pip", "pipx", "podman", "psql", "pytest",
     "python3", "source", "ssh", "ssh-copy-id", "sudo", "systemctl", "tmux", "uv", "vagrant", "xdg-open",
 }  # fmt: skip
 #: What a fragment is put over.
@@ -75,6 +75,8 @@ def check_yaml(block: Block, call: Call, folder: Path, where: str) -> None:
 
 def check_command(command: Command, block: Block, call: Call, where: str) -> None:
     program, *words = command.words
+    if program == "sudo" and words[0] == ".venv/bin/matrix":
+        program, *words = words
     if program in {"./bootstrap", ".venv/bin/matrix"}:
         program = "matrix"
     if program != "matrix":

@@ -64,12 +64,14 @@ def cell_levels(samples: Sequence[Mapping[int, float]]) -> list[float]:
 
 #: The least nights of a level: one or two outliers are no change.
 LEAST_NIGHTS = 3
-#: The newest nights: few, as they are the ones that a reader can still act on.
-LEAST_NEWEST, MOST_NEWEST = 2, 5
-#: Longer ones are found as two steps.
-LONGEST_ARC = 60
-#: The number of random orders for comparison.
-ORDERS = 1999
+#: So many of the newest nights may be a level already: a reader can still act on them.
+LEAST_NEWEST = 2
+#: So much clearer must they be: they are one search in three, for the rarest change.
+NEWEST_HANDICAP = 1.2
+#: The longest arc, as a share of the history: longer ones are found as two steps.
+LONGEST_ARC = 0.5
+#: The numbers of random orders for comparison: few of them show that most histories have no change.
+FEW_ORDERS, ORDERS = 499, 3999
 #: The rounding error of equal values.
 ROUNDING = 1e-12
 
@@ -144,25 +146,35 @@ def _split(logs: NDArray[np.float64], begin: int, end: int, alarms: float, seed:
     nights = logs[begin:end]
     if len(nights) < 2 * LEAST_NIGHTS or not nights.std():
         return []
-    found = [search(_orders(nights, seed)) for search in (_steps, _arcs, *((_newest,) if end == len(logs) else ()))]
-    chance, best = _chance([clearness for clearness, _ in found])
+    at_end = end == len(logs)
+    if _clearest(nights, FEW_ORDERS, seed, newest=at_end)[0] > 5 * alarms:
+        return []
+    chance, edges = _clearest(nights, ORDERS, seed, newest=at_end)
     if chance > alarms:
         return []
-    cuts = [begin + edge for edge in found[best][1]]
+    cuts = [begin + edge for edge in edges]
     parts = pairwise((begin, *cuts, end))
     return [*((cut, chance) for cut in cuts), *(one for part in parts for one in _split(logs, *part, alarms, seed))]
 
 
-def _orders(nights: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
+def _clearest(nights: NDArray[np.float64], orders: int, seed: int, *, newest: bool) -> tuple[float, tuple[int, ...]]:
+    """Return the share of random orders that are as clear as this one, and the edges of its clearest change."""
+    sums = _orders(nights, orders, seed)
+    found = [(1.0, *_steps(sums)), (1.0, *_arcs(sums)), *([(NEWEST_HANDICAP, *_newest(sums))] if newest else [])]
+    chance, best = _chance([clear for _, clear, _ in found], [handicap for handicap, _, _ in found])
+    return chance, found[best][2]
+
+
+def _orders(nights: NDArray[np.float64], count: int, seed: int) -> NDArray[np.float64]:
     """Return the sums of nights up to each place: in their own order, and in many random ones."""
     import numpy as np
 
-    centred = np.tile(nights - nights.mean(), (ORDERS + 1, 1))
+    centred = np.tile(nights - nights.mean(), (count + 1, 1))
     np.random.default_rng(seed).permuted(centred[1:], axis=1, out=centred[1:])
-    return np.concatenate((np.zeros((ORDERS + 1, 1)), np.cumsum(centred, axis=1)), axis=1)
+    return np.concatenate((np.zeros((count + 1, 1)), np.cumsum(centred, axis=1)), axis=1)
 
 
-def _chance(clearness: Sequence[NDArray[np.float64]]) -> tuple[float, int]:
+def _chance(clearness: Sequence[NDArray[np.float64]], handicaps: Sequence[float]) -> tuple[float, int]:
     """Return the share of orders that are as clear as the first one in their clearest search, and that search.
 
     A search counts by its own p, so that one with more places does not hide the others (Westfall and Young, 1993).
@@ -170,11 +182,12 @@ def _chance(clearness: Sequence[NDArray[np.float64]]) -> tuple[float, int]:
     import numpy as np
 
     chances = []
-    for clear in clearness:
+    for clear, handicap in zip(clearness, handicaps, strict=True):
         as_clear = len(clear) - np.searchsorted(np.sort(clear), clear * (1 - ROUNDING))
-        chances.append(as_clear / len(clear))
-    least = np.min(chances, axis=0)
-    return float((least <= least[0]).mean()), int(np.argmin([one[0] for one in chances]))
+        chances.append(as_clear * handicap)
+    least, most = np.min(chances, axis=0), np.max(clearness, axis=0)
+    as_clear = (least < least[0]) | ((least == least[0]) & (most >= most[0] * (1 - ROUNDING)))
+    return float(as_clear.mean()), int(np.argmin([one[0] for one in chances]))
 
 
 def _variance(sums: NDArray[np.float64], inside: NDArray[np.int64] | int, nights: int) -> NDArray[np.float64]:
@@ -183,22 +196,19 @@ def _variance(sums: NDArray[np.float64], inside: NDArray[np.int64] | int, nights
     return found
 
 
-def _clearest(sums: NDArray[np.float64], first: int, last: int) -> tuple[NDArray[np.float64], tuple[int, ...]]:
-    """Return how clear the clearest step from `first` to `last` is in each order, and its place in the first order."""
+def _steps(sums: NDArray[np.float64]) -> tuple[NDArray[np.float64], tuple[int, ...]]:
+    """Return how clear the clearest step is in each order, and its place in the first order."""
     import numpy as np
 
-    places = np.arange(first, last + 1)
-    clear = _variance(sums[:, places], places, sums.shape[1] - 1)
-    return clear.max(axis=1), (first + int(clear[0].argmax()),)
-
-
-def _steps(sums: NDArray[np.float64]) -> tuple[NDArray[np.float64], tuple[int, ...]]:
-    return _clearest(sums, LEAST_NIGHTS, sums.shape[1] - 1 - LEAST_NIGHTS)
+    nights = sums.shape[1] - 1
+    places = np.arange(LEAST_NIGHTS, nights - LEAST_NIGHTS + 1)
+    clear = _variance(sums[:, places], places, nights)
+    return clear.max(axis=1), (LEAST_NIGHTS + int(clear[0].argmax()),)
 
 
 def _newest(sums: NDArray[np.float64]) -> tuple[NDArray[np.float64], tuple[int, ...]]:
     nights = sums.shape[1] - 1
-    return _clearest(sums, max(LEAST_NIGHTS, nights - MOST_NEWEST), nights - LEAST_NEWEST)
+    return _variance(sums[:, -1 - LEAST_NEWEST], LEAST_NEWEST, nights), (nights - LEAST_NEWEST,)
 
 
 def _arcs(sums: NDArray[np.float64]) -> tuple[NDArray[np.float64], tuple[int, ...]]:
@@ -207,7 +217,7 @@ def _arcs(sums: NDArray[np.float64]) -> tuple[NDArray[np.float64], tuple[int, ..
 
     nights = sums.shape[1] - 1
     clearest, edges = np.zeros(len(sums)), (0, 0)
-    for length in range(LEAST_NIGHTS, min(LONGEST_ARC, nights - LEAST_NIGHTS - LEAST_NEWEST) + 1):
+    for length in range(LEAST_NIGHTS, min(int(LONGEST_ARC * nights), nights - LEAST_NIGHTS - LEAST_NEWEST) + 1):
         begins = np.arange(LEAST_NIGHTS, nights - LEAST_NEWEST - length + 1)
         clear = _variance(sums[:, begins + length] - sums[:, begins], length, nights)
         if clear[0].max() > clearest[0]:

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from runner.statistics.changes import (
+    FEW_ORDERS,
     LEAST_NIGHTS,
     ORDERS,
-    _arcs,
     _chance,
-    _newest,
+    _clearest,
     _orders,
     _steps,
     drift,
@@ -178,7 +178,7 @@ def test_the_chance_of_a_step_is_that_of_scipys_permutation_test(nights: int, st
         alternative="greater",
         rng=7,
     ).pvalue
-    ours, _ = _chance([_steps(_orders(logs, 1))[0]])
+    ours, _ = _chance([_steps(_orders(logs, ORDERS, 1))[0]], [1.0])
     assert ours == pytest.approx(theirs, abs=4 * math.sqrt(2 * theirs * (1 - theirs) / ORDERS) + 1 / ORDERS)
 
 
@@ -196,8 +196,5 @@ def test_two_old_nights_are_outliers() -> None:
 
 def test_three_searches_together_raise_no_more_alarms_than_one() -> None:
     chance = np.random.default_rng(8)
-    found = []
-    for seed in range(400):
-        sums = _orders(chance.standard_normal(40), seed)
-        found.append(_chance([search(sums)[0] for search in (_steps, _arcs, _newest)])[0])
+    found = [_clearest(chance.standard_normal(40), FEW_ORDERS, seed, newest=True)[0] for seed in range(400)]
     assert stats.kstest(found, "uniform").pvalue > 0.01

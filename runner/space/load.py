@@ -13,6 +13,8 @@ import orjson
 
 from runner.base.errors import BadInput
 from runner.language.matrix import Matrix
+from runner.language.messages import MOST_SHOWN
+from runner.language.quotes import format_error
 from runner.language.yaml_source import Flaw, Place, Source, UnreadableError
 from runner.space.guideline_references import Known, check_guidelines
 from runner.space.includes import SHELF, read_with_uses, validated
@@ -34,11 +36,14 @@ _UNCHECKED = "; stacks, rules and guidelines are checked after that"
 class BadMatrix(BadInput):
     def __init__(self, source: Source, flaws: Iterable[tuple[Place, str]], rest: str = "") -> None:
         self.source = source
-        self.places = sorted(dict.fromkeys(flaws), key=lambda one: (one[0].file != source.name, one))
+        self.places = sorted(dict.fromkeys(flaws), key=lambda one: (source.order(one[0]), one[1]))
         count = len(self.places)
+        shown = [format_error(source, *one) for one in self.places[:MOST_SHOWN]]
+        hidden = count - len(shown)
+        more = [f"… and {hidden:,} more error{'s' if hidden > 1 else ''}"] if hidden else []
         super().__init__(
-            f"{source.name}: {count} error{'s' if count != 1 else ''}",
-            details="\n".join(_explain(source, place, message) for place, message in self.places),
+            f"{source.name}: {count:,} error{'s' if count != 1 else ''}",
+            details="\n".join([*shown, *more]),
             resolution=f"no trial has started; correct {'this' if count == 1 else 'these'} and try again{rest}",
         )
 
@@ -46,12 +51,6 @@ class BadMatrix(BadInput):
 def placed(source: Source, flaws: Iterable[Flaw]) -> Iterator[tuple[Place, str]]:
     for flaw in flaws:
         yield source.place_of_key(flaw.path) if flaw.of_key else source.place(flaw.path), flaw.message
-
-
-def _explain(source: Source, place: Place, message: str) -> str:
-    line = source.line(place)
-    shown = line if len(line) <= 160 else line[:157] + "..."
-    return f"{place.file}:{place.line}:{place.column}: {message}\n    {shown}\n    {' ' * (place.column - 1)}^"
 
 
 @dataclass(frozen=True)
@@ -123,7 +122,7 @@ def parse(
         nothing = Place(name, 1, 1), "the file is empty; `matrix init` writes a matrix as a start"
         raise BadMatrix(source, misused or [nothing])
     _refuse_library(source)
-    matrix, malformed = validated(source.data, Matrix)
+    matrix, malformed = validated(source, Matrix)
     if matrix is None or misused:
         raise BadMatrix(source, [*misused, *placed(source, malformed)], rest=_UNCHECKED)
     return _expanded(source, matrix, ask)
@@ -183,6 +182,6 @@ def readable(name: str, text: str, read: Callable[[str, str], T]) -> T:
     except UnreadableError as error:
         raise BadInput(
             f"{name}: this is not valid YAML",
-            details=_explain(Source(name, text, None, None), error.place, error.message),
+            details=format_error(Source(name, text, None, None), error.place, error.message),
             resolution="no trial has started; correct this and try again; the rest of the file is checked after that",
         ) from None

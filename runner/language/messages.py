@@ -233,6 +233,8 @@ def _of_value(error: ErrorDetails, path: Path) -> str:
         return f"'{_short(given)}': {_BOUNDS[kind]} {_in_unit_of(given, bound)}"
     if kind == "too_short":
         return "this list is empty; write at least one item"
+    if kind == "too_long":
+        return f"this list has {context['actual_length']:,} items; at most {context['max_length']}"
     if kind == "string_pattern_mismatch":
         return f"'{_short(given)}': {of_pattern(given, context['pattern'])}"
     return f"'{_short(given)}': {error['msg'][:1].lower()}{error['msg'][1:]}"

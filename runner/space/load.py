@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -16,6 +17,7 @@ from runner.language.matrix import Matrix
 from runner.language.messages import MOST_SHOWN
 from runner.language.quotes import format_error
 from runner.language.yaml_source import Flaw, Place, Source, UnreadableError
+from runner.space.ceiling import find_excess
 from runner.space.guideline_references import Known, check_guidelines
 from runner.space.includes import SHELF, read_with_uses, validated
 from runner.space.notes import Note
@@ -129,6 +131,8 @@ def parse(
 
 
 def _expanded(source: Source, matrix: Matrix, ask: Ask) -> Declared:
+    if excess := list(find_excess(matrix)):
+        raise BadMatrix(source, placed(source, excess))
     space, findings = expand(matrix)
     impossible = find_flaws(space, findings)
     if {"layouts", "disks"}.isdisjoint(flaw.path[0] for flaw in impossible):

@@ -10,7 +10,8 @@ from difflib import get_close_matches
 import click
 
 from runner import __version__
-from runner.base.errors import Exit, HarnessBroken, MatrixError
+from runner.base.errors import BadInput, Exit, HarnessBroken, MatrixError
+from runner.base.files import UnfitFile
 from runner.base.search_path import add_sbin
 from runner.cli.help_format import Context, with_fitting_help
 from runner.cli.screen import columns_of, echo, wrap_text
@@ -120,6 +121,8 @@ def _run_command() -> int:
         return cli.main(prog_name="matrix", standalone_mode=False) or 0
     except BrokenPipeError:
         raise
+    except UnfitFile as error:
+        raise BadInput(f"{error.path} cannot be read", details=str(error)) from error
     except OSError as error:
         # An error with a file name is not about standard output.
         if error.filename is not None or error.errno not in {errno.ENOSPC, errno.EDQUOT, errno.EIO}:

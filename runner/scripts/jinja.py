@@ -3,15 +3,16 @@
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError, Undefined
+from jinja2 import Environment, FunctionLoader, StrictUndefined, TemplateError, Undefined
+from jinja2.loaders import split_template_path
 from jinja2.meta import find_referenced_templates
 
 from runner.base.errors import BadInput
-from runner.base.files import shipped
+from runner.base.files import read_input, shipped
 from runner.hosts import label
 
 SHIPPED = shipped("templates")
@@ -44,9 +45,8 @@ def _environment(own: Path | None, finalize: Any) -> Environment:
 
 @cache
 def _cached_environment(own: Path | None, finalize: Any) -> Environment:
-    folders = [str(own)] if own else []
     return Environment(
-        loader=FileSystemLoader([*folders, str(SHIPPED)]),
+        loader=FunctionLoader(partial(_find, (*([own] if own else []), SHIPPED))),
         undefined=StrictUndefined,
         finalize=finalize,
         autoescape=False,  # noqa: S701 - shell and fio, not HTML: `finalize` does the quoting
@@ -56,14 +56,29 @@ def _cached_environment(own: Path | None, finalize: Any) -> Environment:
     )
 
 
+def _find(folders: tuple[Path, ...], name: str) -> tuple[str, str, None] | None:
+    parts = split_template_path(name)  # raises for a path with `..`
+    for folder in folders:
+        path = folder.joinpath(*parts)
+        if path.exists():
+            return _read(path), str(path), None
+    return None
+
+
+def _read(path: Path) -> str:
+    try:
+        return read_input(path).decode("utf-8", "replace")
+    except OSError as error:
+        raise BadInput(f"template {path}: cannot be read", details=str(error)) from None
+
+
 def effective_templates(own: Path | None) -> dict[str, str]:
     """Return the text of every template by its path. The user's own templates replace shipped ones or are added."""
     return _texts(SHIPPED) | (_texts(own) if own else {})
 
 
 def _texts(folder: Path) -> dict[str, str]:
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return {str(path.relative_to(folder)): path.read_text(encoding="utf-8", errors="replace") for path in files}
+    return {str(path.relative_to(folder)): _read(path) for path in sorted(folder.rglob("*")) if not path.is_dir()}
 
 
 def unused_templates(own: Path) -> list[str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import orjson
 
 from runner.base.errors import BadInput
+from runner.base.files import read_input
 from runner.language.matrix import Matrix
 from runner.language.messages import MOST_SHOWN
 from runner.language.quotes import format_error
@@ -80,7 +81,7 @@ def disk_model(name: str) -> AnyModel:
 
 def text_of(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_input(path).decode()
     except FileNotFoundError:
         near = " or ".join(_near(path))
         start = f"`matrix init` writes a matrix as a start; the shipped matrices are in {_shown(SHELF.parent)}/"
@@ -93,7 +94,7 @@ def text_of(path: Path) -> str:
             details=f"byte {error.start + 1}: {error.reason}",
             resolution="name a matrix, or save it as UTF-8",
         ) from None
-    except OSError as error:
+    except (OSError, ValueError) as error:  # a name with a null byte is a ValueError
         raise BadInput(f"{path}: cannot be read", details=str(error)) from None
 
 
@@ -116,7 +117,7 @@ def _shown(path: Path) -> str:
 def parse(
     name: str,
     text: str,
-    text_of: Callable[[str], str] = lambda file: Path(file).read_text(encoding="utf-8"),
+    text_of: Callable[[str], str] = lambda file: read_input(Path(file)).decode(),
     ask: Ask = lambda _: (),
 ) -> Declared:
     source, misused = readable(name, text, partial(read_with_uses, text_of=text_of))

@@ -14,5 +14,10 @@ def printable(text: str) -> str:
     return _UNSAFE.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
+def printable_json(text: str) -> str:
+    """Do the same inside the strings of a JSON document, which stays the same document."""
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
 def shorten(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"

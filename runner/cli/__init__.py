@@ -14,7 +14,7 @@ from runner.base.errors import BadInput, Exit, HarnessBroken, MatrixError
 from runner.base.files import UnfitFile
 from runner.base.search_path import add_sbin
 from runner.cli.help_format import Context, with_fitting_help
-from runner.cli.screen import columns_of, echo, wrap_text
+from runner.cli.screen import echo, echo_whole
 
 _COMMANDS = {
     "init": "Write a small matrix as a start.",
@@ -95,7 +95,7 @@ def _version(context: click.Context, _option: click.Parameter, wanted: bool) -> 
     from runner.session.host_facts import program_versions
 
     versions = {"matrix": __version__, "kernel": platform.release(), **program_versions()}
-    click.echo("\n".join(f"{name} {text}" for name, text in versions.items()))
+    echo_whole("\n".join(f"{name} {text}" for name, text in versions.items()))
     context.exit()
 
 
@@ -108,7 +108,7 @@ def cli() -> None:
 
 
 def show_error(error: MatrixError) -> None:
-    click.secho(wrap_text(f"matrix: {error.brief}", columns_of(sys.stderr)), err=True, bold=True)
+    echo(f"matrix: {error.brief}", err=True, bold=True)
     if error.details:
         echo(error.details, err=True)
     if error.resolution:

@@ -23,6 +23,7 @@ _COMMANDS = {
     "render": "Write the scripts and fio jobs of cells without running them.",
     "run": "Run a matrix, or resume its interrupted run.",
     "report": "Write the reports of a run again from its journal.",
+    "salvage": "Write what can be read of a damaged journal into a new run.",
     "runs": "List runs: state, start time, cells and verdicts.",
     "status": "Show the progress of a running run, from another terminal.",
     "results": "Show results of one run or many: filtered, as a pivot, as CSV, JSON or Parquet.",

@@ -90,6 +90,8 @@ def translate_errors(path: Path | str, *, store: bool = False) -> Iterator[None]
     """Turn database errors of the block into a MatrixError about `path`. Other errors pass through."""
     try:
         yield
+    except (UnicodeDecodeError, orjson.JSONDecodeError) as problem:  # a text in the file
+        raise (_OF_STORE[_DAMAGED] if store else _DAMAGED).error(path, str(problem)) from problem
     except (DBAPIError, OSError) as problem:
         if isinstance(problem, OSError):
             cause, details = ERRNO.get(problem.errno or 0), str(problem)

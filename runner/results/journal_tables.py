@@ -139,13 +139,13 @@ _NOTHING = (None,) * len(DIRECTION)
 
 _PLAIN = ("cell", "round", "reason", "started", "seconds", "attempts", "folder")
 _WHOLE = ("runtime", "cpu_usr", "cpu_sys", "errors")  # the figures of both directions together
-_NAMES: tuple[str, ...] = (*_PLAIN, "outcome", "readings", "notes", *_WHOLE, *_READ, *_WRITE, *LATENCIES)
-_READ_AT = _NAMES.index("read_bw")
+TRIAL_COLUMNS: tuple[str, ...] = (*_PLAIN, "outcome", "readings", "notes", *_WHOLE, *_READ, *_WRITE, *LATENCIES)
+_READ_AT = TRIAL_COLUMNS.index("read_bw")
 _AS_TEXT = {"readings", "notes"}  # JSON, decoded here once for each distinct text
 
 #: The columns that `trial_of` reads, in order.
 COLUMNS: tuple[sa.ColumnElement[Any], ...] = tuple(
-    sa.cast(trials.c[name], sa.Text) if name in _AS_TEXT else trials.c[name] for name in _NAMES
+    sa.cast(trials.c[name], sa.Text) if name in _AS_TEXT else trials.c[name] for name in TRIAL_COLUMNS
 )
 
 
@@ -179,14 +179,14 @@ def _types(column: Column[Any]) -> tuple[type, ...]:
     return (*kinds, type(None)) if column.nullable else kinds
 
 
-_TYPES = tuple(_types(trials.c[name]) for name in _NAMES)
+_TYPES = tuple(_types(trials.c[name]) for name in TRIAL_COLUMNS)
 _NUMBERS, _MOST = (int, float), 1e19
 _COUNTED = DIRECTION.index("lat_mean")  # the figures of a direction that are always known
 
 
 def trial_of(row: Sequence[Any]) -> Trial:
     """Build a trial from a row. Raise ValueError for a row that this program did not write."""
-    for name, value, kinds in zip(_NAMES, row, _TYPES, strict=True):
+    for name, value, kinds in zip(TRIAL_COLUMNS, row, _TYPES, strict=True):
         if not isinstance(value, kinds) or (value.__class__ in _NUMBERS and not 0 <= value <= _MOST):
             raise ValueError(f"{name} of a trial is {value!r:.60}")
     cell, round_number, reason, started, seconds, attempts, folder, outcome, readings, notes = row[:10]

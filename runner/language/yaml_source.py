@@ -246,7 +246,7 @@ class _Named(StringIO):
 
 
 def compose(name: str, text: str) -> Node | None:
-    if len(text.encode()) > MAX_BYTES:
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         raise UnreadableError(Place(name, 1, 1), f"larger than {MAX_BYTES >> 20} MiB")
     with _readable(name):
         yaml = YAML(typ="safe", pure=True)
@@ -302,6 +302,6 @@ def _readable(name: str) -> Iterator[None]:
     except MarkedYAMLError as error:
         words, mark = explain(error)
         raise UnreadableError(Place.of(mark) if mark else Place(name, 1, 1), words) from None
-    except (YAMLError, ValueError, RecursionError) as error:
+    except (YAMLError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         problem = str(error).splitlines()[0] if str(error) else "nested too deeply"
         raise UnreadableError(Place(name, 1, 1), problem) from None

@@ -18,6 +18,7 @@ import pytest
 
 from runner.base.errors import BadInput, MatrixError
 from runner.base.search_path import add_sbin
+from runner.base.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -145,7 +146,7 @@ class _Item(pytest.Item):
 
 
 def _message(error: MatrixError) -> str:
-    return "\n".join(filter(None, (error.brief, error.details, error.resolution)))
+    return printable("\n".join(filter(None, (error.brief, error.details, error.resolution))))
 
 
 class CellItem(_Item):

@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import stat
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
@@ -13,6 +14,45 @@ from pathlib import Path
 import platformdirs
 
 from runner.base.errors import HarnessBroken, file_errors
+
+MIB = 1 << 20
+#: The most bytes of a matrix or another file that people write, of files that programs write, and of kernel images.
+WRITTEN, RECORDED, IMAGE = MIB, 64 * MIB, 1024 * MIB
+
+
+class UnfitFile(OSError):
+    """A file that is not read: no regular file, or too large."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(why)
+        self.path = path
+
+
+def read_input(path: Path, most: int = WRITTEN) -> bytes:
+    """Read a regular file of limited size. Never blocks, and opens no device: to open a tape rewinds it."""
+    _check_regular(path, path.stat())
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    with os.fdopen(descriptor, "rb") as file:
+        _check_regular(path, os.fstat(descriptor))
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise UnfitFile(path, f"it is larger than {most // MIB} MiB")
+    return content
+
+
+def _check_regular(path: Path, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        kind = next((name for is_kind, name in _KINDS if is_kind(found.st_mode)), "no regular file")
+        raise UnfitFile(path, f"it is {kind}; a regular file is needed")
+
+
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISSOCK, "a socket"),
+)
 
 
 def write_atomically(path: Path, content: bytes) -> None:

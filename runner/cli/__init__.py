@@ -10,10 +10,11 @@ from difflib import get_close_matches
 import click
 
 from runner import __version__
-from runner.base.errors import Exit, HarnessBroken, MatrixError
+from runner.base.errors import BadInput, Exit, HarnessBroken, MatrixError
+from runner.base.files import UnfitFile
 from runner.base.search_path import add_sbin
 from runner.cli.help_format import Context, with_fitting_help
-from runner.cli.screen import columns_of, echo, wrap_text
+from runner.cli.screen import echo, echo_whole
 
 _COMMANDS = {
     "init": "Write a small matrix as a start.",
@@ -22,6 +23,7 @@ _COMMANDS = {
     "render": "Write the scripts and fio jobs of cells without running them.",
     "run": "Run a matrix, or resume its interrupted run.",
     "report": "Write the reports of a run again from its journal.",
+    "salvage": "Write what can be read of a damaged journal into a new run.",
     "runs": "List runs: state, start time, cells and verdicts.",
     "status": "Show the progress of a running run, from another terminal.",
     "results": "Show results of one run or many: filtered, as a pivot, as CSV, JSON or Parquet.",
@@ -94,7 +96,7 @@ def _version(context: click.Context, _option: click.Parameter, wanted: bool) -> 
     from runner.session.host_facts import program_versions
 
     versions = {"matrix": __version__, "kernel": platform.release(), **program_versions()}
-    click.echo("\n".join(f"{name} {text}" for name, text in versions.items()))
+    echo_whole("\n".join(f"{name} {text}" for name, text in versions.items()))
     context.exit()
 
 
@@ -107,7 +109,7 @@ def cli() -> None:
 
 
 def show_error(error: MatrixError) -> None:
-    click.secho(wrap_text(f"matrix: {error.brief}", columns_of(sys.stderr)), err=True, bold=True)
+    echo(f"matrix: {error.brief}", err=True, bold=True)
     if error.details:
         echo(error.details, err=True)
     if error.resolution:
@@ -120,6 +122,8 @@ def _run_command() -> int:
         return cli.main(prog_name="matrix", standalone_mode=False) or 0
     except BrokenPipeError:
         raise
+    except UnfitFile as error:
+        raise BadInput(f"{error.path} cannot be read", details=str(error)) from error
     except OSError as error:
         # An error with a file name is not about standard output.
         if error.filename is not None or error.errno not in {errno.ENOSPC, errno.EDQUOT, errno.EIO}:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from runner.base.text import printable, printable_json
 from runner.reports.terminal_text import wrap
 
 if TYPE_CHECKING:
@@ -77,9 +78,22 @@ _WIDE = 400  # the width of tables in a pipe or a file, which need no folding
 WIDTH = 100  # the width of reflowed sentences in a pipe or a file
 
 
-def echo(text: str, *, err: bool = False, stream: TextIO | None = None) -> None:
+def echo(text: str, *, err: bool = False, stream: TextIO | None = None, bold: bool = False) -> None:
+    """Print text with lines that fit the terminal. All text goes through here or `echo_whole`: see `printable`."""
     to = stream or (sys.stderr if err else sys.stdout)
-    click.echo(wrap_text(text, columns_of(to)), file=to)
+    wrapped = wrap_text(printable(text), columns_of(to))
+    click.echo(click.style(wrapped, bold=True) if bold else wrapped, file=to)
+
+
+def echo_whole(text: str, *, newline: bool = True) -> None:
+    """Print text as it is, for people who copy it and for programs."""
+    click.echo(printable(text), nl=newline)
+
+
+def json_text(document: object, *, indent: bool = False) -> str:
+    import orjson
+
+    return printable_json(orjson.dumps(document, option=orjson.OPT_INDENT_2 if indent else 0).decode())
 
 
 def wrap_text(text: str, columns: int) -> str:

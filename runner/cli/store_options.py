@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.base.errors import BadInput
+from runner.base.text import printable
 from runner.cli.options import combined, results, store
 from runner.cli.screen import columns_of, console_for, echo, wrap_text
 
@@ -130,7 +131,9 @@ def write_grid(grid: Grid, output: Output) -> None:
     if output.form == "csv":  # a CSV file has no place for notes
         for note in grid.notes:
             echo(f"note: {note}", err=True)
-    _write(FORMATTERS[output.form](grid), to)
+    content = FORMATTERS[output.form](grid)
+    # A file gets every character as it is.
+    _write(printable(content.decode()).encode() if to is None and sys.stdout.isatty() else content, to)
 
 
 def _table(grid: Grid, columns: int) -> str:
@@ -141,7 +144,7 @@ def _table(grid: Grid, columns: int) -> str:
     with console.capture() as captured:
         if grid.rows:
             console.print(Fitted(sheet))
-    lines = [*captured.get().splitlines(), *(wrap_text(note, columns) for note in grid.notes)]
+    lines = [*captured.get().splitlines(), *(wrap_text(printable(note), columns) for note in grid.notes)]
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
 

@@ -9,7 +9,8 @@ from runner.cli import show_error
 from runner.cli.options import MatrixPath, templates
 from runner.cli.screen import echo
 from runner.scripts.cell import explain_missing_fio
-from runner.session.selected_matrix import Checks, check_names, check_templates, load_selected
+from runner.scripts.jinja import check_syntax
+from runner.session.selected_matrix import Checks, check_names, load_selected
 from runner.space.studies import study_beside
 
 _EPILOG = """\b
@@ -30,9 +31,10 @@ def command(matrices: tuple[Path, ...], templates: Path | None) -> None:
     bad = False
     for path in matrices:
         try:
-            selected = load_selected(path, checks=Checks("qemu", templates))
+            selected = load_selected(path, checks=Checks("qemu"))
             study_beside(path, selected.space)
-            check_templates(selected, templates)
+            if templates:
+                check_syntax(templates)
         except MatrixError as error:
             show_error(error)
             bad = True

@@ -142,9 +142,16 @@ def parse_census(text: str) -> Census:
             resolution="no disk was used; try again, and check the host if it happens again",
         )
     facts = _Facts()
-    for words in lines:
-        _add_line(facts, words)
-    nodes = {name: _build_node(name, keys, facts) for name, keys in facts.keys.items() if "dev" in keys}
+    try:
+        for words in lines:
+            _add_line(facts, words)
+        nodes = {name: _build_node(name, keys, facts) for name, keys in facts.keys.items() if "dev" in keys}
+    except (ValueError, LookupError, TypeError) as problem:
+        raise HarnessBroken(
+            "the disk inventory of a host has a value that no kernel reports",
+            details=str(problem)[:500],
+            resolution="no disk was used; check the host and its programs",
+        ) from problem
     known = {link.name for link in facts.links}
     without_udev = (StableName(name, one.dev, one.path) for one in nodes.values() for name in _udev_names(one))
     return Census(

@@ -22,7 +22,16 @@ from typing import Any, Literal, TextIO
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from runner.base.errors import BadInput
-from runner.base.files import remove_temporaries, sync_folder, try_lock, write_atomically, write_durably, write_whole
+from runner.base.files import (
+    RECORDED,
+    read_input,
+    remove_temporaries,
+    sync_folder,
+    try_lock,
+    write_atomically,
+    write_durably,
+    write_whole,
+)
 from runner.results.databases import translate_errors
 from runner.results.disk_health import Health
 from runner.results.environment import Digests, DiskFacts, Host, Revision, flatten_environment
@@ -49,7 +58,7 @@ def _is_run(folder: Path) -> bool:
 def state_of(folder: Path) -> str:
     """Return a text that changes with the manifest of a run; empty if it is unreadable."""
     try:
-        return blake2b((folder / MANIFEST).read_bytes(), digest_size=16).hexdigest()
+        return blake2b(read_input(folder / MANIFEST, RECORDED), digest_size=16).hexdigest()
     except OSError:
         return ""
 
@@ -218,7 +227,7 @@ class RunFolder:
 
 def _content(path: Path) -> bytes | None:
     """Return the bytes of a file, or None if it is missing or empty (a host crash can leave it empty)."""
-    return (path.read_bytes() or None) if path.is_file() else None
+    return (read_input(path, RECORDED) or None) if path.is_file() else None
 
 
 def create(results: Path, manifest: Manifest, name: str | None = None) -> RunFolder:
@@ -272,7 +281,7 @@ def load(folder: Path) -> RunFolder:
                 details=f"it holds no {MANIFEST}",
                 resolution="`matrix runs` lists runs; --results names their folder",
             )
-        content = manifest.read_bytes()
+        content = read_input(manifest, RECORDED)
     try:
         return RunFolder(folder, Manifest.model_validate_json(content))
     except ValidationError as problem:

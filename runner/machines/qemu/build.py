@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from runner.base.errors import HarnessBroken, MatrixError
+from runner.base.files import IMAGE, read_input
 from runner.base.process import dies_with_parent, open_output, run
 from runner.machines.qemu import recipe
 
@@ -227,10 +228,10 @@ def kernel(suite: str, image: Path | None, work: Path, out: Path, progress: Prog
     progress("packing the kernel", 0.8)
     source = image or next((tree / "boot").glob("vmlinuz-*"))
     shutil.copyfile(source, out / "vmlinuz")
-    release = recipe.kernel_release(source.read_bytes())
+    release = recipe.kernel_release(read_input(source, IMAGE))
     if release is None:
         raise HarnessBroken(f"{source} is no bzImage", resolution="name the arch/x86/boot/bzImage of a kernel build")
-    unpack_kernel(source.read_bytes(), out / "vmlinux")
+    unpack_kernel(read_input(source, IMAGE), out / "vmlinux")
     modules = tree / "usr/lib/modules"
     if image and (image.parent / "lib/modules").is_dir():
         shutil.copytree(image.parent / "lib/modules", modules, symlinks=True, dirs_exist_ok=True)

@@ -202,7 +202,7 @@ def _add_reported(facts: _Facts, words: list[str]) -> None:
                 found = orjson.loads(output)["signatures"] if output.strip() else ()
                 keys = ("type", "offset", "uuid", "label")
                 facts.signatures[name] += [Signature(*(str(one.get(key) or "") for key in keys)) for one in found]
-            except (orjson.JSONDecodeError, KeyError, TypeError):
+            except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
                 facts.keys[name]["unreadable"] = f"wipefs printed invalid JSON: {output[:200]}"
         case ["blkid", name, status, *output]:
             facts.signatures[name] += _parse_blkid(int(status), " ".join(output), facts.signatures[name])

@@ -13,19 +13,11 @@ from pathlib import Path
 
 import platformdirs
 
-from runner.base.errors import HarnessBroken, file_errors
+from runner.base.errors import HarnessBroken, UnfitFile, file_errors
 
 MIB = 1 << 20
 #: The most bytes of a matrix or another file that people write, of files that programs write, and of kernel images.
 WRITTEN, RECORDED, IMAGE = MIB, 64 * MIB, 1024 * MIB
-
-
-class UnfitFile(OSError):
-    """A file that is not read: no regular file, or too large."""
-
-    def __init__(self, path: Path, why: str) -> None:
-        super().__init__(why)
-        self.path = path
 
 
 def read_input(path: Path, most: int = WRITTEN) -> bytes:

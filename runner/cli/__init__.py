@@ -10,8 +10,7 @@ from difflib import get_close_matches
 import click
 
 from runner import __version__
-from runner.base.errors import BadInput, Exit, HarnessBroken, MatrixError
-from runner.base.files import UnfitFile
+from runner.base.errors import BadInput, Exit, HarnessBroken, MatrixError, UnfitFile
 from runner.base.search_path import add_sbin
 from runner.cli.help_format import Context, with_fitting_help
 from runner.cli.screen import echo, echo_whole

@@ -14,8 +14,8 @@ import click
 
 from runner.analysis.axes import grouped
 from runner.analysis.fio_import import Group, parse_groups
-from runner.base.errors import BadInput, Exit
-from runner.base.files import RECORDED, UnfitFile, read_input, write_atomically
+from runner.base.errors import BadInput, Exit, UnfitFile
+from runner.base.files import RECORDED, read_input, write_atomically
 from runner.cli.options import results, store
 from runner.cli.screen import echo
 from runner.results.databases import translate_errors

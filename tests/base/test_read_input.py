@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.base.files import MIB, UnfitFile, read_input
+from runner.base.errors import UnfitFile
+from runner.base.files import MIB, read_input
 
 
 def test_a_regular_file_is_read(tmp_path: Path) -> None:

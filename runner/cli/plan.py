@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runner.cli.options import budget, jobs, kernel, matrix_file, on, only, results, shard
-from runner.cli.screen import echo, echo_whole, json_text
+from runner.cli.screen import echo, echo_whole, first_notes, json_text
 from runner.engine.budget import ENDLESS, Cost, repeats
 from runner.engine.estimate import QUIET, Estimate, Load, Pace, estimate, pace_of
 from runner.engine.rigs import specs_of
@@ -51,7 +51,7 @@ def command(all_cells: bool, form: str, **options: Any) -> None:
         for batch in plan.selected.plan.batches(1):
             for cell in batch.cells:
                 echo(f"{cell.id}  {cell.name}")
-    for note in plan.notes:
+    for note in first_notes(plan.notes):
         echo(f"note: {note}")
     for name, text in _rows(plan):
         echo(f"{name:>8}  {text}")

@@ -16,7 +16,7 @@ from runner.base.text import printable, printable_json
 from runner.reports.terminal_text import wrap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from rich.console import Console
 
@@ -88,6 +88,16 @@ def echo(text: str, *, err: bool = False, stream: TextIO | None = None, bold: bo
 def echo_whole(text: str, *, newline: bool = True) -> None:
     """Print text as it is, for people who copy it and for programs."""
     click.echo(printable(text), nl=newline)
+
+
+MOST_NOTES = 50
+
+
+def first_notes(notes: Sequence[str]) -> list[str]:
+    """Return at most `MOST_NOTES` notes, and one that counts the others."""
+    hidden = len(notes) - MOST_NOTES
+    more = [f"{hidden:,} more note{'s' if hidden > 1 else ''}"] if hidden > 0 else []
+    return [*notes[:MOST_NOTES], *more]
 
 
 def json_text(document: object, *, indent: bool = False) -> str:

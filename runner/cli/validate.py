@@ -7,7 +7,7 @@ import click
 from runner.base.errors import Exit, MatrixError
 from runner.cli import show_error
 from runner.cli.options import MatrixPath, templates
-from runner.cli.screen import echo
+from runner.cli.screen import echo, first_notes
 from runner.scripts.cell import explain_missing_fio
 from runner.scripts.jinja import check_syntax
 from runner.session.selected_matrix import Checks, check_names, load_selected
@@ -42,7 +42,7 @@ def command(matrices: tuple[Path, ...], templates: Path | None) -> None:
         count = selected.selection.count()
         lacking = f" ({why})" if (why := explain_missing_fio()) else ""
         echo(f"{path}: good: {count:,} cell{'s' if count != 1 else ''}{lacking}")
-        for note in selected.selection.notes():
+        for note in first_notes(selected.selection.notes()):
             echo(f"{path}: note: {note}")
     if bad:
         raise click.exceptions.Exit(Exit.BAD_INPUT)

@@ -18,8 +18,6 @@ from runner.reports.terminal_text import wrap
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rich.console import Console
-
     from runner.reports.table import Sheet
 
 
@@ -56,19 +54,20 @@ class RunOutput(TextIOBase):
                 self._stream.flush()
             except OSError as error:
                 self.error = error
-                abandon_stdout()
+                abandon(sys.stdout)
                 note = f"matrix: standard output failed ({error.strerror}); the run continues without it"
                 with suppress(OSError):
                     click.echo(note, err=True)
         return len(text)
 
 
-def abandon_stdout() -> None:
+def abandon(*streams: TextIO) -> None:
     """Send further output to /dev/null: otherwise Python would fail once more at exit, with a traceback."""
-    with suppress(OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
+    for stream in streams:
+        with suppress(OSError, ValueError, AttributeError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)
 
 
 #: The label of a list line, `kvm       not there`: continuation lines align with the text after it.
@@ -123,20 +122,22 @@ def is_live_terminal(stream: TextIO) -> bool:
     return bool(columns_of(stream)) and os.environ.get("TERM", "").lower() not in _DUMB
 
 
-def console_for(sheet: Sheet, stream: TextIO, columns: int) -> Console:
-    """Return a console as wide as the terminal; without a terminal (0 columns), as wide as the table."""
+def sheet_text(sheet: Sheet, stream: TextIO, columns: int) -> str:
+    """Return a table as wide as the terminal; without a terminal (0 columns), as wide as its content."""
     from rich.console import Console
 
-    from runner.reports.table import boxed_width
+    from runner.reports.table import Fitted, boxed_width
 
     # Without a height, rich assumes 80 columns on a dumb terminal.
-    return Console(file=stream, width=columns or max(_WIDE, boxed_width(sheet)), height=25, highlight=False)
+    console = Console(file=stream, width=columns or max(_WIDE, boxed_width(sheet)), height=25, highlight=False)
+    # Captured, because rich exits with 1 on a closed pipe.
+    with console.capture() as captured:
+        console.print(Fitted(sheet))
+    return captured.get()
 
 
 def print_sheet(sheet: Sheet, stream: TextIO) -> None:
-    from runner.reports.table import Fitted
-
-    console_for(sheet, stream, columns_of(stream)).print(Fitted(sheet))
+    click.echo(sheet_text(sheet, stream, columns_of(stream)), nl=False, file=stream)
 
 
 def _wrap_line(line: str, columns: int) -> list[str]:

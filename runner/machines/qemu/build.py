@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING
 
 from runner.base.errors import HarnessBroken, MatrixError
 from runner.base.files import IMAGE, read_input
-from runner.base.process import dies_with_parent, open_output, run
+from runner.base.process import open_output, run
 from runner.machines.qemu import recipe
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def fetch(folder: Path, suite: str, packages: Iterable[str], progress: Progress)
 
 
 def apt(arguments: list[str], env: dict[str, str], mirror: str) -> None:
-    done = run(dies_with_parent(["apt-get", "-q", *arguments]), env=env, timeout=ARCHIVE_TIMEOUT)
+    done = run(["apt-get", "-q", *arguments], env=env, timeout=ARCHIVE_TIMEOUT)
     # `update` exits with 0 although downloads failed, and prints warnings only.
     if done.returncode or "W: Failed to fetch" in done.stderr:
         raise HarnessBroken(
@@ -164,7 +164,7 @@ MOUNT_POINTS = ("dev", "proc", "sys", "run", "tmp", "root", "mnt", "var/lib", "v
 
 
 def tool(*argv: str, stdin: str = "") -> None:
-    done = run(dies_with_parent(argv), stdin=stdin, timeout=600)
+    done = run(argv, stdin=stdin, timeout=600)
     if done.returncode:
         last = "\n".join((done.stdout + done.stderr).splitlines()[-8:])
         raise HarnessBroken(f"{argv[0]} failed with status {done.returncode}", details=last)

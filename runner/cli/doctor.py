@@ -116,7 +116,7 @@ def command(place: Where | None, kernel: str | None) -> None:
         lines, commands = describe(refusals, also=[*lacking, *(["fio"] if no_fio else [])] if makes_disks else ())
         for line in [*(f"- {line}" for line in lines), *(f"→ {command}" for command in commands)]:
             echo(f"          {line}")
-        if one.machine == "local":
+        if not makes_disks and one.machine not in WITH_HOSTS:  # it uses the disks of this host
             with suppress(HarnessBroken):  # already printed as a refusal
                 _show_optional(run(query_command((), OPTIONAL), timeout=PATIENCE).stdout)
     if place and place.host:

@@ -1,4 +1,7 @@
-"""Execution of a plan: round by round, batch by batch. Each trial is recorded before the next one begins."""
+"""Execution of a plan, batch by batch: fresh rigs after a loss, and the outcome of trials without output.
+
+Each trial is recorded before the next one begins. The outcome of a trial with output is decided in trial_result.py.
+"""
 
 from __future__ import annotations
 

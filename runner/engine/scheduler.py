@@ -1,4 +1,7 @@
-"""The choice and order of the next trials, from the records of a run. It does no I/O and does not wait."""
+"""The choice of the next trials from the records of a run; when a cell is given up. It does no I/O, and does not wait.
+
+The order of stacks and cells in a round is in plan.py.
+"""
 
 from __future__ import annotations
 

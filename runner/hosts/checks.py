@@ -1,4 +1,7 @@
-"""The checks of a disk before and after it is opened, and the list of a host's disks. `exclusive` adds busy disks."""
+"""The checks that refuse a physical disk before and after it is opened, and the list of a host's disks.
+
+Other modules refuse as well: exclusive.py busy disks, vfio.py disks for virtual machines, disk_ledger.py worn ones.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lease records, the wear ledger (bytes written to each disk per night), and the nightly write budget of a run."""
+"""Lease records; the bytes written to each disk per night; and the limit that refuses a disk or stops a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files beside a matrix: guidelines in their own file, and hosts.yaml with a host that has what a matrix needs."""
+"""Files beside a matrix: guidelines in their own file; hosts.yaml, and why a declared host does not fit a matrix."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,6 +1,7 @@
-"""Execution of a plan, batch by batch: fresh rigs after a loss, and the outcome of trials without output.
+"""Execution of a plan, batch by batch: fresh rigs after a loss, and the outcome of stacks that were not set up.
 
-Each trial is recorded before the next one begins. The outcome of a trial with output is decided in trial_result.py.
+Each trial is recorded before the next one begins. For trials with output see trial_result.py, for cells that lost their
+rig scheduler.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The choice of the next trials from the records of a run; when a cell is given up. It does no I/O, and does not wait.
 
-The order of stacks and cells in a round is in plan.py.
+The order in a round is in plan.py, the choice within a budget in budget.py, the rule of `until:` in
+statistics/stopping.py, and that of `--until-decided` in guidelines/verdicts.py.
 """
 
 from __future__ import annotations

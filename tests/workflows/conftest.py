@@ -1,37 +1,79 @@
-"""A checkout with the workflows' own scripts, and the program as it is here instead of one that is set up first."""
+"""Checkouts with the scripts of the workflows: with the real program, and with one that only records its arguments."""
 
 from __future__ import annotations
 
 import shlex
 import shutil
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests.support.matrices import SMALL
 from tests.support.top import TOP
 
+#: Tests must neither clean the disks of this machine nor start all tests.
+_PROGRAM = """\
+#!/bin/sh
+case $1 in clean) cp "$GITHUB_STEP_SUMMARY" "$HOME/page" 2>/dev/null; exit 0 ;; test) exit 0 ;; esac
+PYTHONPATH={top} exec {python} -m runner.cli "$@"
+"""
 
-@pytest.fixture
-def checkout(tmp_path: Path) -> Path:
-    made = tmp_path / "work place"
-    made.mkdir()
-    shutil.copytree(TOP / ".github", made / ".github")
-    shutil.copy(TOP / "action.yml", made)
-    program = f"PYTHONPATH={shlex.quote(str(TOP))} exec {shlex.quote(sys.executable)} -m runner.cli"
-    # Cleaning up is about the disks of the machine, which no test is to touch.
-    clean = 'if [ "$*" = clean ]; then echo "cleaned" >>"$HOME/cleaned"; exit "${CLEAN_STATUS:-0}"; fi'
-    far = 'if [ "$1" = clean ]; then shift; echo "$*" >>"$HOME/cleaned-far"; exit "${CLEAN_FAR_STATUS:-0}"; fi'
-    # Nor are the tests of all that is here a part of themselves.
-    test = 'if [ "$1" = test ]; then printf "%s\\n" "$@" >>"$HOME/tested"; exit "${TEST_STATUS:-0}"; fi'
-    says = '[ -z "${SAYS-}" ] || printf "%s\\n" "$SAYS" >&2'
-    (made / "bootstrap").write_text(f'#!/bin/sh\n{says}\n{clean}\n{far}\n{test}\n{program} "$@"\n')
-    (made / "bootstrap").chmod(0o755)
-    return made
+#: Starts in milliseconds. It makes what `run` and `summary` make, with the exit codes of the variables.
+_RECORDER = """\
+#!/bin/bash
+printf '%s\\0' "$#" "$@" >>"$HOME/calls"
+[[ -z ${SAYS-} ]] || printf '%s\\n' "$SAYS" >&2
+for word in "$@"; do
+  case $word in --results=*) results=${word#*=} ;; --folder-to=*) to=${word#*=} ;; --issue=*) issue=${word#*=} ;; esac
+done
+case $* in
+  clean) exit "${CLEAN_STATUS:-0}" ;;
+  clean*) exit "${CLEAN_FAR_STATUS:-0}" ;;
+  test*) exit "${TEST_STATUS:-0}" ;;
+  run*) [[ ${RUN_STATUS:-0} == 2 ]] || { mkdir -p -- "$results/a-run" && echo "$results/a-run" >"$to"; }
+    exit "${RUN_STATUS:-0}" ;;
+  summary*) echo "all figures" && echo "slower" >"$issue" && exit "${SUMMARY_STATUS:-0}" ;;
+esac
+"""
 
 
 @pytest.fixture
 def temp(tmp_path: Path) -> Path:
     made = tmp_path / "temp"
     made.mkdir()
+    return made
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    return make_checkout(tmp_path, _PROGRAM.format(top=shlex.quote(str(TOP)), python=shlex.quote(sys.executable)))
+
+
+@dataclass(frozen=True)
+class Recorder:
+    checkout: Path
+    temp: Path
+
+    def calls(self, command: str = "") -> list[list[str]]:
+        """Return the arguments of all calls, or of those of one command."""
+        words = iter((self.temp / "calls").read_text().split("\0")) if (self.temp / "calls").exists() else iter(())
+        calls = [[next(words) for _ in range(int(number))] for number in words if number]
+        return [call for call in calls if not command or call[0] == command]
+
+
+@pytest.fixture
+def recorder(tmp_path: Path, temp: Path) -> Recorder:
+    return Recorder(make_checkout(tmp_path, _RECORDER), temp)
+
+
+def make_checkout(tmp_path: Path, program: str) -> Path:
+    made = tmp_path / "work place"
+    made.mkdir()
+    shutil.copytree(TOP / ".github", made / ".github")
+    shutil.copy(TOP / "action.yml", made)
+    (made / "small.yaml").write_text(SMALL)
+    (made / "bootstrap").write_text(program)
+    (made / "bootstrap").chmod(0o755)
     return made

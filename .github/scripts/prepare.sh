@@ -22,6 +22,7 @@ check_inputs() {
   # timeout(1) takes 0 and infinity for no limit.
   [[ ${ASKED_PATIENCE-} =~ ^${number}[smhd]?$ && $ASKED_PATIENCE == *[1-9]* ]] && return
   printf -v shown %q "${ASKED_PATIENCE-}"
+  shown=${shown//::/: :} # not every runner takes the first :: for the end of the title
   refuse "bad patience" "\`patience\` is ${shown:0:80}, which is not a time: use a number and s, m, h or d, for example 90m or 5h"
 }
 

@@ -16,7 +16,7 @@ from tests.support.top import TOP
 #: Tests must neither clean the disks of this machine nor start all tests.
 _PROGRAM = """\
 #!/bin/sh
-case $1 in clean) cp "$GITHUB_STEP_SUMMARY" "$HOME/page" 2>/dev/null; exit 0 ;; test) exit 0 ;; esac
+case $1 in clean | test) exit 0 ;; esac
 PYTHONPATH={top} exec {python} -m runner.cli "$@"
 """
 
@@ -77,3 +77,10 @@ def make_checkout(tmp_path: Path, program: str) -> Path:
     (made / "bootstrap").write_text(program)
     (made / "bootstrap").chmod(0o755)
     return made
+
+
+def make_recipe(checkout: Path) -> None:
+    """Write the files that the keys of the caches depend on."""
+    (checkout / "runner/machines/qemu").mkdir(parents=True)
+    for name in ("runner/machines/qemu/recipe.py", "requirements.lock", "pyproject.toml"):
+        (checkout / name).write_text("one")

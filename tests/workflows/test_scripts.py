@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.top import TOP
+from tests.workflows.conftest import make_recipe
 from tests.workflows.emulator import environment, loaded
 from tests.workflows.nights import action, night, obeyed, uploads
 
@@ -85,6 +86,7 @@ def test_a_patience_that_is_no_time_is_refused_before_anything_runs(recorder: Re
         (line,) = done.stdout.splitlines()
         assert line.startswith("::error title=bad patience::`patience` is ")
         assert "which is not a time: use a number and s, m, h or d" in line
+        assert line.count("::") == 2
         assert "%0A" not in line.replace("%250A", "")
         assert len(line) < 300
     for given in ("5h", "90", "1.5h", "0.5s", "10m", "2d"):
@@ -140,12 +142,6 @@ def test_dev_kvm_is_opened_on_runners_of_github_only(recorder: Recorder) -> None
     done, _ = prepared(recorder, PATH=path, **HOSTED)
     assert done.returncode == 0
     assert "cannot be opened, so QEMU emulates" in done.stdout
-
-
-def make_recipe(checkout: Path) -> None:
-    (checkout / "runner/machines/qemu").mkdir(parents=True)
-    for name in ("runner/machines/qemu/recipe.py", "requirements.lock", "pyproject.toml"):
-        (checkout / name).write_text("one")
 
 
 def test_caches_have_keys_that_change_with_their_contents(recorder: Recorder) -> None:

@@ -39,17 +39,20 @@ key() {
   echo "$1-key=matrix-$1-${sum:0:32}" >>"$GITHUB_OUTPUT"
 }
 
+# Caches are only for what no earlier step has made.
+#
 # The environment can only be used at the same path and with the same Python.
 name_environment() {
   [[ ! -e $top/.venv/.ready-run ]] || return 0
-  { echo "$top" && /usr/bin/python3 -V && cat -- "$top/requirements.lock" "$top/pyproject.toml"; } | key environment
+  { echo "$top" && { /usr/bin/python3 -V || true; } && cat -- "$top/requirements.lock" "$top/pyproject.toml"; } | key environment
 }
 
 # The appliance depends on its recipe and on the kernels: that of the input, and those that the matrix names.
 name_appliance() {
-  local named=''
-  [[ ! -f $ASKED_MATRIX ]] || named=$(grep -aoE 'debian-[0-9]+' -- "$ASKED_MATRIX" | sort -u) || true
-  printf 'appliance=%s\n' "${MATRIX_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/matrix}/appliances" >>"$GITHUB_OUTPUT"
+  local named='' folder=${MATRIX_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/matrix}/appliances
+  [[ ! -e $folder ]] || return 0
+  printf 'appliance=%s\n' "$folder" >>"$GITHUB_OUTPUT"
+  [[ ! -f $ASKED_MATRIX ]] || named=$(timeout 10 grep -aoE 'debian-[0-9]+' -- "$ASKED_MATRIX" | sort -u) || true
   {
     printf '%s\n' "${ASKED_KERNEL-}" "$named"
     find "$top/runner/machines/qemu" -name '*.pyc' -prune -o -type f -print0 | sort -z | xargs -0 cat --

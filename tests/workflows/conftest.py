@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from runner.base.files import cache_dir
 from tests.support.matrices import SMALL
 from tests.support.top import TOP
 
@@ -17,7 +18,7 @@ from tests.support.top import TOP
 _PROGRAM = """\
 #!/bin/sh
 case $1 in clean | test) exit 0 ;; esac
-PYTHONPATH={top} exec {python} -m runner.cli "$@"
+MATRIX_CACHE={cache} PYTHONPATH={top} exec {python} -m runner.cli "$@"
 """
 
 #: Starts in milliseconds. It makes what `run` and `summary` make, with the exit codes of the variables.
@@ -48,7 +49,9 @@ def temp(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    return make_checkout(tmp_path, _PROGRAM.format(top=shlex.quote(str(TOP)), python=shlex.quote(sys.executable)))
+    places = {"cache": cache_dir(), "top": TOP, "python": sys.executable}
+    program = _PROGRAM.format(**{name: shlex.quote(str(place)) for name, place in places.items()})
+    return make_checkout(tmp_path, program)
 
 
 @dataclass(frozen=True)

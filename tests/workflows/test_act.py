@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from runner.base.files import cache_dir
 from runner.results.run_folder import load
 from tests.support.matrices import SMALL
 from tests.workflows.conftest import make_recipe
@@ -85,11 +84,7 @@ def act(program: Path, checkout: Path, temp: Path) -> Act:
             *(word for name, value in variables.items() for word in ("--var", f"{name}={value}")),
             *(word for replaced in _replaced(checkout) for word in ("--local-repository", replaced)),
         ]
-        places = {
-            "ARTIFACTS": str(temp / "artifacts"),
-            "CACHES": str(temp / "caches"),
-            "MATRIX_CACHE": str(cache_dir()),
-        }
+        places = {"ARTIFACTS": str(temp / "artifacts"), "CACHES": str(temp / "caches")}
         env = {"PATH": os.environ["PATH"], "HOME": str(temp), "LANG": "C.UTF-8", **places, **more.get("env", {})}
         done = subprocess.run(argv, cwd=checkout, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL)
         records = [json.loads(line) for line in done.stdout.splitlines()]

@@ -171,6 +171,8 @@ def test_caches_have_keys_that_change_with_their_contents(recorder: Recorder) ->
     (checkout / ".venv").mkdir()
     (checkout / ".venv/.ready-run").touch()
     assert set(keys(**HOSTED)) == {"appliance", "appliance-key"}, "an earlier step made the environment"
+    Path(first["appliance"]).mkdir(parents=True)
+    assert keys(**HOSTED) == {}, "an earlier step made the appliance"
 
 
 def test_the_action_restores_and_saves_what_is_not_cached(recorder: Recorder) -> None:

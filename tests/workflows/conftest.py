@@ -17,7 +17,7 @@ from tests.support.top import TOP
 #: Tests must neither clean the disks of this machine nor start all tests.
 _PROGRAM = """\
 #!/bin/sh
-case $1 in clean | test) exit 0 ;; esac
+case $1 in clean) exit 0 ;; test) echo "tested: $*"; exit 0 ;; esac
 MATRIX_CACHE={cache} PYTHONPATH={top} exec {python} -m runner.cli "$@"
 """
 

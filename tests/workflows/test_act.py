@@ -171,11 +171,12 @@ def test_a_night_and_a_push_on_qemu(act: Act, checkout: Path, temp: Path) -> Non
     hosted = {"RUNNER_ENVIRONMENT": "github-hosted"}
     push = act("push", "push.yml", env=hosted)
     assert (push.status, push.annotations, push.commands) == (0, [], set()), push.log
+    assert "tested: test\n" in push.log
     # act runs each job in another folder, so each has another environment.
     assert used_caches(temp) == ["restore environment", "restore appliance", "save environment", "save appliance"]
     (checkout / "matrix/chunk-sweep.yaml").write_text(SMALLEST + REFUTED)
     push = act("push", "push.yml", env=hosted)
-    assert push.status == 1, push.log
+    assert (push.status, [title for title, _ in push.annotations]) == (1, ["guideline impossible fails"]), push.log
     assert "A mirror writes a thousand times as fast" in push.page
     assert used_caches(temp)[4:] == ["restore environment", "restore appliance", "save environment"]
     run = load(push.artifacts["results"])

@@ -31,6 +31,13 @@ HOSTILE = [
     "x\n::set-output name=folder::x\nfolder=x\n::error::x",
 ]
 
+TINY = """\
+name: tiny
+disks: {count: 1, size: 64MiB}
+layouts: {single: [disk]}
+workloads: {work: {rw: read, bs: 4KiB, runtime: 1s}}
+"""
+
 
 @pytest.mark.parametrize("given", HOSTILE)
 def test_inputs_stay_single_arguments_which_the_program_refuses(
@@ -48,6 +55,7 @@ def test_inputs_stay_single_arguments_which_the_program_refuses(
     assert uploads(job) == [{"name": "matrix", "path": f"{given}/a-run", "if-no-files-found": "error"}]
     assert obeyed(job.log) == []
     assert {path.name for path in recorder.checkout.iterdir()} == before | {Path(given).parts[0]}
+    (recorder.checkout / "tiny.yaml").write_text(TINY)
     # The program gets one of them at a time.
     monkeypatch.chdir(recorder.checkout)
     good = {"--on": "dry", "--results": str(recorder.temp / "runs")}
@@ -57,6 +65,11 @@ def test_inputs_stay_single_arguments_which_the_program_refuses(
         assert answer.status == 2, (word, answer)
         assert "mistake in matrix" not in answer.err
     assert call("run", "--on=dry", "--", given).status == 2
+    assert call("run", "--on=dry", f"--results={given}", "--", "small.yaml").status == 0, (
+        "any name will do for a folder"
+    )
+    answer = call(*summary[:3], "--", "latest")
+    assert (answer.status, "mistake in matrix" in answer.err) == (2, False), answer
     assert not list(recorder.temp.rglob("x")) + list(recorder.checkout.rglob("x"))
 
 
@@ -104,14 +117,12 @@ def test_without_a_matrix_the_error_names_the_setting(recorder: Recorder) -> Non
     assert (TOP / example).is_file()
 
 
-def prepared(
-    recorder: Recorder, script: str = "prepare.sh", **given: str
-) -> tuple[subprocess.CompletedProcess[str], str]:
+def prepared(recorder: Recorder, **given: str) -> tuple[subprocess.CompletedProcess[str], str]:
     output = recorder.temp / "prepared"
     output.write_text("")
     defaults = {"ASKED_MATRIX": "small.yaml", "ASKED_MACHINE": "dry", "ASKED_PATIENCE": "5h"}
     env = {**environment(recorder.temp), **defaults, **given, "GITHUB_OUTPUT": str(output)}
-    argv = [str(recorder.checkout / ".github/scripts" / script)]
+    argv = [str(recorder.checkout / ".github/scripts/prepare.sh")]
     if os.geteuid() == 0:  # root may write every file, but not without this capability
         argv = ["setpriv", "--bounding-set=-dac_override", *argv]
     done = subprocess.run(argv, cwd=recorder.checkout, env=env, capture_output=True, text=True)

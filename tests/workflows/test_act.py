@@ -15,7 +15,7 @@ import pytest
 
 from runner.results.run_folder import load
 from tests.support.matrices import SMALL
-from tests.workflows.conftest import make_recipe
+from tests.workflows.checkouts import make_recipe
 from tests.workflows.go_tools import build_tool
 
 pytestmark = pytest.mark.exhaustive

@@ -9,7 +9,7 @@ from tests.workflows.emulator import Job, environment, loaded
 from tests.workflows.expressions import as_text, expanded
 
 if TYPE_CHECKING:
-    from tests.workflows.conftest import Recorder
+    from tests.workflows.checkouts import Recorder
 
 PUSH = loaded(TOP / ".github/workflows/push.yml")["jobs"]["virtual-disks"]
 EXHAUSTIVE = loaded(TOP / ".github/workflows/exhaustive.yml")["jobs"]["every-layer"]

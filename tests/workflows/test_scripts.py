@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.top import TOP
-from tests.workflows.conftest import make_recipe
+from tests.workflows.checkouts import make_recipe
 from tests.workflows.emulator import environment, loaded
 from tests.workflows.nights import action, night, obeyed, uploads
 
 if TYPE_CHECKING:
     from tests.support.command import Call
-    from tests.workflows.conftest import Recorder
+    from tests.workflows.checkouts import Recorder
 
 HOSTILE = [
     "$(touch x)`touch x`",

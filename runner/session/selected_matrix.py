@@ -26,6 +26,7 @@ from runner.scripts.cell import (
     explain_missing_fio,
     files_of,
     find_rejected,
+    fio_accepts,
     job,
     stack_scripts,
     workload_job,
@@ -116,10 +117,12 @@ def _job_flaws(space: Space, own: Path | None) -> Iterator[Flaw]:
         return
     mine = f" (in a job of {own / 'job.fio'})" if own and (own / "job.fio").exists() else ""
     works = space.workloads
+    jobs = {str(at): _job(work, in_files, own) for at, (work, in_files) in enumerate(works)}
+    if fio_accepts(jobs):
+        return
 
     def refusals(numbers: Iterable[int]) -> dict[int, str]:
-        jobs = {str(at): _job(*works[at], own) for at in numbers}
-        return {int(at): message for at, message in find_rejected(jobs).items()}
+        return {int(at): message for at, message in find_rejected({str(at): jobs[str(at)] for at in numbers}).items()}
 
     # fio stops at the first refused job, so each set of fio options is checked once.
     alike = grouped(

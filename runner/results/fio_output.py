@@ -140,6 +140,21 @@ def find_json(text: str) -> Any:
         raise FioFailed(f"fio's JSON is cut short or damaged: {problem}", evidence=_clip(text)) from problem
 
 
+def find_last_json(text: str) -> Any:
+    """Return the last whole document: with `--status-interval`, fio writes one after the other."""
+    try:
+        return find_json(text)
+    except FioFailed:
+        lines = text.splitlines()
+        ends = [number for number, line in enumerate(lines) if line.rstrip() == "}"]
+        starts = [number for number, line in enumerate(lines) if line.startswith("{")]
+        for end in reversed(ends):
+            start = max((one for one in starts if one < end), default=end)
+            with suppress(orjson.JSONDecodeError):
+                return orjson.loads("\n".join(lines[start : end + 1]))
+        raise
+
+
 def _refuse_failed(jobs: Iterable[Mapping[str, Any]]) -> None:
     for job in jobs:
         if "mixed" in job:

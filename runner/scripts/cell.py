@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -184,12 +184,21 @@ def explain_missing_fio() -> str:
     return "fio is not installed here, so jobs are checked only when they run; to check them before: apt install fio"
 
 
-def find_rejected(jobs: Mapping[str, str]) -> dict[str, str]:
-    """Return the jobs that fio rejects, with its messages. One fio checks many jobs, because it is slow to start."""
-    found: dict[str, str] = {}
+def fio_accepts(jobs: Mapping[str, str]) -> bool:
+    """Return whether fio accepts all jobs. One fio checks many jobs, because it is slow to start."""
+    return all(_find_first_rejected(in_file)[0] is None for in_file in _job_files(jobs))
+
+
+def _job_files(jobs: Mapping[str, str]) -> Iterator[dict[str, str]]:
     keys = list(jobs)
     for at in range(0, len(keys), _JOBS_PER_FILE):
-        in_file = {key: jobs[key] for key in keys[at : at + _JOBS_PER_FILE]}
+        yield {key: jobs[key] for key in keys[at : at + _JOBS_PER_FILE]}
+
+
+def find_rejected(jobs: Mapping[str, str]) -> dict[str, str]:
+    """Return the jobs that fio rejects, with its messages."""
+    found: dict[str, str] = {}
+    for in_file in _job_files(jobs):
         while in_file:
             culprit, message = _find_first_rejected(in_file)
             if culprit is None:

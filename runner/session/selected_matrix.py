@@ -28,6 +28,7 @@ from runner.scripts.cell import (
     files_of,
     find_error,
     find_rejected,
+    fio_accepts,
     job,
     stack_scripts,
     workload_job,
@@ -119,10 +120,12 @@ def _job_flaws(space: Space, own: Path | None) -> Iterator[Flaw]:
         return
     mine = f" (in a job of {own / 'job.fio'})" if own and (own / "job.fio").exists() else ""
     works = space.workloads
+    jobs = {str(at): _job(work, in_files, own) for at, (work, in_files) in enumerate(works)}
+    if fio_accepts(jobs):
+        return
 
     def refusals(numbers: Iterable[int]) -> dict[int, str]:
-        jobs = {str(at): _job(*works[at], own) for at in numbers}
-        return {int(at): message for at, message in find_rejected(jobs).items()}
+        return {int(at): message for at, message in find_rejected({str(at): jobs[str(at)] for at in numbers}).items()}
 
     yield from _job_file_flaws([one for one in works if isinstance(one[0].value, JobWorkload)], own)
 

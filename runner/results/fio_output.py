@@ -101,7 +101,8 @@ def _figures_by_job(jobs: Sequence[Mapping[str, Any]]) -> dict[str, Figures]:
     """Return the figures of jobs with one name together, as fio's `group_reporting` gives them."""
     by_name: dict[str, list[Mapping[str, Any]]] = {}
     for job in jobs:
-        by_name.setdefault(str(job.get("jobname", "")), []).append(job)
+        if name := job.get("jobname"):  # a job that fio counts with another group has an entry without name and figures
+            by_name.setdefault(str(name), []).append(job)
     return {name: _figures(several) for name, several in by_name.items()} if len(by_name) > 1 else {}
 
 

@@ -1,12 +1,14 @@
 """Parser of fio's `json+` output, and of profiles of a rate over a device or over time."""
 
+from __future__ import annotations
+
 import csv
 import errno
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from io import StringIO
 from typing import Any
 
@@ -64,6 +66,9 @@ class Figures:
     cpu_usr: float  # %, of one CPU, mean over jobs weighted by run time
     cpu_sys: float  # %
     errors: int  # I/O errors that the job ignored on request (`continue_on_error`)
+    jobs: Mapping[str, Figures] = field(
+        default_factory=dict, hash=False
+    )  # by name, in fio's order, if there are several
 
     @property
     def total_bw(self) -> float:
@@ -89,7 +94,16 @@ def figures_of(jobs: Sequence[Mapping[str, Any]], text: str) -> Figures:
             evidence=_clip(text),
             resolution="check size, offset and runtime of the workload: its range may be empty",
         )
-    return figures
+    return replace(figures, jobs=_figures_by_job(jobs))
+
+
+def _figures_by_job(jobs: Sequence[Mapping[str, Any]]) -> dict[str, Figures]:
+    """Return the figures of jobs with one name together, as fio's `group_reporting` gives them."""
+    by_name: dict[str, list[Mapping[str, Any]]] = {}
+    for job in jobs:
+        if name := job.get("jobname"):  # a job that fio counts with another group has an entry without name and figures
+            by_name.setdefault(str(name), []).append(job)
+    return {name: _figures(several) for name, several in by_name.items()} if len(by_name) > 1 else {}
 
 
 def missed_steady_states(jobs: Iterable[Mapping[str, Any]]) -> str:
@@ -125,6 +139,21 @@ def find_json(text: str) -> Any:
         return orjson.loads(body)
     except orjson.JSONDecodeError as problem:
         raise FioFailed(f"fio's JSON is cut short or damaged: {problem}", evidence=_clip(text)) from problem
+
+
+def find_last_json(text: str) -> Any:
+    """Return the last whole document: with `--status-interval`, fio writes one after the other."""
+    try:
+        return find_json(text)
+    except FioFailed:
+        lines = text.splitlines()
+        ends = [number for number, line in enumerate(lines) if line.rstrip() == "}"]
+        starts = [number for number, line in enumerate(lines) if line.startswith("{")]
+        for end in reversed(ends):
+            start = max((one for one in starts if one < end), default=end)
+            with suppress(orjson.JSONDecodeError):
+                return orjson.loads("\n".join(lines[start : end + 1]))
+        raise
 
 
 def _refuse_failed(jobs: Iterable[Mapping[str, Any]]) -> None:

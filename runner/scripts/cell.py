@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.base.process import run
+from runner.language.job_bounds import JobWorkload
 from runner.language.matrix import OFF, interval
 from runner.scripts.jinja import render
 from runner.scripts.stack import StackView, view_stack
@@ -146,6 +147,8 @@ def _job(
     template: str, workload: Variant[Workload], place: Place, seed: int, own: Path | None, more: Mapping[str, str]
 ) -> str:
     work = workload.value
+    if isinstance(work, JobWorkload):
+        return render("job-file.fio", own, title=workload.label, place=place, work=work, options=more, seed=seed)
     return render(template, own, title=workload.label, place=place, work=work, options={**work.fio, **more}, seed=seed)
 
 
@@ -209,13 +212,21 @@ def _find_first_rejected(jobs: Mapping[str, str]) -> tuple[str | None, str]:
     """Return the first job of a file that fio rejects (it stops there)."""
     # Standard input, because a file would remain if this process is killed.
     named = "".join(job.replace("[trial]", f"[{key}]") for key, job in jobs.items())
-    result = run(["fio", "--parse-only", "-"], stdin=named)
-    if result.returncode == 0:
-        return None, ""
-    output = result.stdout + result.stderr
+    output, message = _checked_by_fio(named)
     dropped = _DROPPED.search(output)
     culprit = dropped[1] if dropped and dropped[1] in jobs else next(iter(jobs))
-    return culprit, _parse_errors(output) or f"exit status {result.returncode}"
+    return (culprit, message) if message else (None, "")
+
+
+def find_error(job: str) -> str:
+    """Return fio's errors about a whole job file; empty if it accepts it."""
+    return _checked_by_fio(job)[1]
+
+
+def _checked_by_fio(job: str) -> tuple[str, str]:
+    result = run(["fio", "--parse-only", "-"], stdin=job)
+    output = result.stdout + result.stderr
+    return output, "" if result.returncode == 0 else _parse_errors(output) or f"exit status {result.returncode}"
 
 
 def _parse_errors(output: str) -> str:

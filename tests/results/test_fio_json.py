@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -307,3 +308,12 @@ def test_percentiles_of_several_jobs_are_not_made_of_each_others() -> None:
     assert figures.read is not None
     assert figures.read.lat_p99 is None
     assert figures.read.lat_mean is not None
+
+
+def test_an_entry_without_a_name_is_no_job() -> None:
+    """fio writes such entries if a job without `group_reporting` stands before a group."""
+    changed = document(SEVERAL)
+    first = changed["jobs"][0]
+    nameless = {**first, "jobname": ""}
+    changed["jobs"] = [first, nameless, {**first, "jobname": "other"}]
+    assert set(parse(json.dumps(changed)).jobs) == {first["jobname"], "other"}

@@ -237,6 +237,18 @@ def chained(jobs: Sequence[JobBound], seconds: Callable[[JobBound], float]) -> f
     return latest
 
 
+def phases_of(jobs: Sequence[JobBound]) -> dict[str, int]:
+    """Return the phase of each job by its name: those behind `stonewall` and `wait_for` are in a later one."""
+    found: dict[str, int] = {}
+    barrier = latest = 0
+    for job in jobs:
+        barrier = latest + 1 if job.stonewall and found else barrier
+        at = max(barrier, found[job.wait_for] + 1 if job.wait_for in found else 0)
+        found.setdefault(job.name, at)
+        latest = max(latest, at)
+    return found
+
+
 def _side_by_side(jobs: Sequence[JobBound]) -> int:
     """Return the most requests under way at a time."""
     most = now = 0
@@ -252,6 +264,10 @@ class JobWorkload(Workload):
     sections: tuple[tuple[str, tuple[str, ...]], ...] = ()
     in_files: bool = False
     jobs: Any = ()  # the bounds of each job
+
+    @property
+    def phases(self) -> Mapping[str, int]:
+        return phases_of(self.jobs)
 
     @classmethod
     def of(cls, sections: Sections, jobs: tuple[JobBound, ...], *, in_files: bool) -> JobWorkload:

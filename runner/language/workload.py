@@ -242,6 +242,11 @@ class Workload(Model):
         return self.numjobs * (1 if self.ioengine in SYNCHRONOUS else self.iodepth)
 
     @property
+    def phases(self) -> Mapping[str, int]:
+        """Return which jobs run one after another: the phase of each by its name. Without entries, there is one."""
+        return {}
+
+    @property
     def lays_out(self) -> bool:
         return not self.new
 

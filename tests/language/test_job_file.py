@@ -114,6 +114,7 @@ def test_jobs_one_after_the_other_add_up() -> None:
     work = whole(text)
     assert (work.runtime, work.ramp) == (33.0, 6.0)
     assert work.timed(1 << 30) == 39.0
+    assert work.phases == {"a": 0, "b": 1, "c": 2}
     assert work.moved(1 << 30) == 0
 
 

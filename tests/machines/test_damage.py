@@ -17,7 +17,7 @@ from runner.base.digests import write_digests
 from runner.base.errors import HarnessBroken
 from runner.machines import shell
 from runner.machines.base import NO_OPTIONS, MachineOptions, RigLost, RigSpec, Step, StepResult
-from runner.machines.qemu import Qemu, appliance, argv, recipe, rig, template
+from runner.machines.qemu import Qemu, appliance, argv, guest, recipe, rig, template
 from runner.machines.qemu.appliance import Appliance, appliance_in_use, provide
 from runner.simdisks import clib
 from runner.simdisks.disk import Disk
@@ -149,10 +149,10 @@ async def test_the_code_of_disks_is_checked(tmp_path: Path, monkeypatch: pytest.
 
 
 async def test_a_module_that_its_kernel_has_is_lost_and_another_is_lacking() -> None:
-    async with talking(says=b"kernel 6.12\nwithout raid456 f2fs\n") as (guest, _):
-        assert (await rig.ask_facts(guest, {"raid0"}))["without"] == "raid456 f2fs"
+    async with talking(says=b"kernel 6.12\nwithout raid456 f2fs\n") as (up, _):
+        assert (await rig.ask_facts(up, {"raid0"}))["without"] == "raid456 f2fs"
         with pytest.raises(RigLost, match=r"^the guest cannot load raid456, which its kernel has$"):
-            await rig.ask_facts(guest, {"raid0", "raid456"})
+            await rig.ask_facts(up, {"raid0", "raid456"})
 
 
 @pytest.fixture
@@ -169,18 +169,29 @@ async def test_a_step_that_fails_has_the_files_checked_again(
 ) -> None:
     result = StepResult("it", status, "", 0.0)
     monkeypatch.setattr(shell, "unpack", lambda *_: [result])
-    async with talking() as (guest, _):
+    async with talking() as (up, _):
         vm = argv.Vm(Appliance(Path("/u"), Path("/c")), (), "tcg", 1, 2**28, ())
-        await rig.QemuRig(guest, vm, {}).run([Step("it", ":")], expected=0, deadline=5)
+        await rig.QemuRig(up, vm, {}).run([Step("it", ":")], expected=0, deadline=5)
     assert (checked in digests._sound) == (status == 0)
 
 
 async def test_a_lost_guest_has_the_files_checked_again(checked: Path) -> None:
-    async with talking() as (guest, _):
-        guest.lose("QEMU was killed")
+    async with talking() as (up, _):
+        up.lose("QEMU was killed")
         vm = argv.Vm(Appliance(Path("/u"), Path("/c")), (), "tcg", 1, 2**28, ())
         with pytest.raises(RigLost):
-            await rig.QemuRig(guest, vm, {}).run([Step("it", ":")], expected=0, deadline=5)
+            await rig.QemuRig(up, vm, {}).run([Step("it", ":")], expected=0, deadline=5)
+    assert checked not in digests._sound
+
+
+async def test_a_guest_that_does_not_come_up_has_the_files_checked_again(
+    checked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(argv, "command", lambda *_: ["sh", "-c", "exit 3"])
+    vm = argv.Vm(Appliance(Path("/u"), Path("/c")), (), "tcg", 1, 2**28, ())
+    with pytest.raises(RigLost):
+        async with guest.run_guest(vm, tmp_path):
+            pytest.fail("it ended at once")
     assert checked not in digests._sound
 
 

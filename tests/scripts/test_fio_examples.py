@@ -86,12 +86,12 @@ CUT: dict[str, tuple[str, dict[str, str]]] = {
     "zipf": ("files", {"ioengine": "psync", "size": "2m"}),
 }
 #: One example of each kind for every day.
-DAILY = ("aio-read", "basic-verify", "butterfly", "cmdprio-bssplit", "exitwhat", "fsx", "ssd-steadystate")
+DAILY = ("aio-read", "basic-verify", "butterfly", "cmdprio-bssplit", "fsx", "ssd-steadystate")
 ENVIRONMENT = {"FIO_RW": "randread", "FIO_IODEPTH": "2", "FIO_BS": "8k"}
 _OURS = {"filename", "directory", "allow_file_create", "lat_percentiles", "clat_percentiles", "verify_state_save"}
 _OURS |= {"randseed", "write_bw_log", "write_lat_log", "log_offset", "log_prio", "verify_dump"}
 #: Jobs whose bytes differ from run to run: time ends them, or their request sizes or seeds are random.
-_RANDOM = {"jesd219", "iometer-file-access-server", "cmdprio-bssplit", "latency-profile", "flow"}
+_RANDOM = {"exitwhat", "jesd219", "iometer-file-access-server", "cmdprio-bssplit", "latency-profile", "flow"}
 
 
 @dataclass

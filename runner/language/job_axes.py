@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, cre
 from runner.base.model import ChangeSchema, Model
 from runner.language.axes import as_tuple, axes_of, axis_type, scalar_or_list
 from runner.language.fio_options import OpenValue
-from runner.language.job_file import JobFile
+from runner.language.job_file import JobFile, is_global
 from runner.language.workload import Workload
 
 
@@ -21,7 +21,7 @@ def _read(value: object) -> object:
 
 
 def _no_global(name: str) -> str:
-    if name.startswith("global"):
+    if is_global(name):
         raise ValueError("fio takes a name that begins with `global` for common options")
     return name
 

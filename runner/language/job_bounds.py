@@ -10,7 +10,7 @@ from typing import Any
 
 from runner.base.quantities import format_size
 from runner.language.fio_options import FileSet
-from runner.language.job_file import Option, Sections, effective, file_names, on_target, relative_names
+from runner.language.job_file import Option, Sections, effective, file_names, is_global, on_target, relative_names
 from runner.language.workload import SYNCHRONOUS, Workload
 from runner.layers import Problem
 
@@ -227,28 +227,20 @@ def _least_of(parse: Callable[[str], int]) -> Callable[[str], int]:
     return lambda text: min((one for one in map(parse, filter(None, text.split(","))) if one), default=0)
 
 
-def chained(jobs: Sequence[JobBound], seconds: Callable[[JobBound], float]) -> float:
-    """Return when the last job ends: those behind `stonewall` and `wait_for` begin later."""
-    barrier = latest = 0.0
+def _ends(jobs: Sequence[JobBound], seconds: Callable[[JobBound], float]) -> dict[str, float]:
+    """Return when each job ends, by its name: those behind `stonewall` and `wait_for` begin later."""
+    barrier = 0.0
     ends: dict[str, float] = {}
     for job in jobs:
-        barrier = latest if job.stonewall else barrier
-        end = max(barrier, ends.get(job.wait_for, 0.0)) + job.delay + seconds(job)
+        barrier = max(ends.values(), default=0.0) if job.stonewall else barrier
+        end = max(barrier, ends.get(job.wait_for, 0.0)) + seconds(job)
         ends[job.name] = max(end, ends.get(job.name, 0.0))
-        latest = max(latest, end)
-    return latest
+    return ends
 
 
-def phases_of(jobs: Sequence[JobBound]) -> dict[str, int]:
-    """Return the phase of each job by its name: those behind `stonewall` and `wait_for` are in a later one."""
-    found: dict[str, int] = {}
-    barrier = latest = 0
-    for job in jobs:
-        barrier = latest + 1 if job.stonewall and found else barrier
-        at = max(barrier, found[job.wait_for] + 1 if job.wait_for in found else 0)
-        found.setdefault(job.name, at)
-        latest = max(latest, at)
-    return found
+def chained(jobs: Sequence[JobBound], seconds: Callable[[JobBound], float]) -> float:
+    """Return when the last job ends."""
+    return max(_ends(jobs, lambda job: job.delay + seconds(job)).values())
 
 
 def _side_by_side(jobs: Sequence[JobBound]) -> int:
@@ -269,7 +261,7 @@ class JobWorkload(Workload):
 
     @property
     def phases(self) -> Mapping[str, int]:
-        return phases_of(self.jobs)
+        return {name: round(end) for name, end in _ends(self.jobs, lambda _: 1.0).items()}
 
     @classmethod
     def of(cls, sections: Sections, jobs: tuple[JobBound, ...], *, in_files: bool) -> JobWorkload:
@@ -384,7 +376,7 @@ class JobWorkload(Workload):
     @property
     def first(self) -> int:
         """Return the position of the first job among all sections."""
-        return next(at for at, (name, _) in enumerate(self.sections) if not name.startswith("global"))
+        return next(at for at, (name, _) in enumerate(self.sections) if not is_global(name))
 
 
 def _has_size(job: JobBound) -> bool:

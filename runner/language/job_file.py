@@ -16,6 +16,8 @@ DEEPEST = 10  # include files within include files
 _LONGEST = 4000  # fio cuts longer lines, and reads the rest as the next line
 MOST_SECTIONS = 1000
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
+#: Names of variables that often hold a secret.
+_SECRET = re.compile(r"^(MATRIX_|PG)|TOKEN|SECRET|PASS|CREDENTIAL|KEY")
 
 #: fio has `bc` compute a value with a keyword. A loop in the language of `bc` would never end.
 _KEYWORD = re.compile(r"\$(?:pagesize|mb_memory|ncpus)")
@@ -80,6 +82,11 @@ class Option:
         return self.key if self.value is None else f"{self.key}={self.value}"
 
 
+def is_global(section: str) -> bool:
+    """Return whether a section has options of all jobs, as fio compares its name."""
+    return section.startswith("global")
+
+
 @dataclass(frozen=True, slots=True)
 class Section:
     name: str
@@ -87,10 +94,15 @@ class Section:
 
     @property
     def is_global(self) -> bool:
-        return self.name.startswith("global")  # as fio compares it
+        return is_global(self.name)
 
 
 Sections = tuple[Section, ...]
+
+
+def option_text(value: object) -> str:
+    """Return a value of YAML as fio reads it."""
+    return str(int(value)) if isinstance(value, bool) else str(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +128,7 @@ class JobReader:
     def read(self, path: str, user: Place) -> JobFile:
         sections: list[tuple[str, list[Option]]] = []
         self._read(path, user, sections, ())
-        if path in self.texts and all(name.startswith("global") for name, _ in sections) and not self.wrong:
+        if path in self.texts and all(is_global(name) for name, _ in sections) and not self.wrong:
             self._refuse(Place(path, 1, 1), "a job file needs a section with a name, like [db]")
         if len(sections) > MOST_SECTIONS:
             self._refuse(Place(path, 1, 1), f"{len(sections):,} sections; at most {MOST_SECTIONS:,}")
@@ -175,6 +187,10 @@ class JobReader:
 
     def _filled(self, line: str, place: Place) -> str:
         def value_of(found: re.Match[str]) -> str:
+            if _SECRET.search(found[1].upper()):
+                remedy = "results keep the text of a job, so write the value or use another name"
+                self._refuse(place, f"the variable {found[1]} may hold a secret; {remedy}")
+                return ""
             value = self.environment.get(found[1])
             if value is None:
                 self._refuse(place, f"the environment has no variable {found[1]}; set it, or write the value")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from runner.language.fio_options import DEFAULT_SIZE
-from runner.language.job_file import Option, Section, Sections
+from runner.language.job_file import Option, Section, Sections, option_text
 from runner.language.workload import MIXED
 from runner.layers import Problem
 
@@ -19,7 +19,7 @@ def sections_of(jobs: Mapping[str, Workload], *, in_files: bool) -> Sections:
     found = []
     for name, job in jobs.items():
         options = [*_options(job), *(_of_files(job, name, copies) if in_files else _of_devices(job))]
-        options += [(key, _text(value)) for key, value in sorted(job.fio.items())]
+        options += [(key, option_text(value)) for key, value in sorted(job.fio.items())]
         found.append(Section(name, tuple(Option(key, value) for key, value in options)))
     return tuple(found)
 
@@ -78,7 +78,3 @@ def _of_files(job: Workload, name: str, copies: int) -> Iterator[tuple[str, str]
 
 def _milliseconds(seconds: float) -> str:
     return f"{round(seconds * 1000)}ms"
-
-
-def _text(value: object) -> str:
-    return str(int(value)) if isinstance(value, bool) else str(value)

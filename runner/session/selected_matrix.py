@@ -119,7 +119,8 @@ def _job_flaws(space: Space, own: Path | None) -> Iterator[Flaw]:
     if explain_missing_fio():
         return
     mine = f" (in a job of {own / 'job.fio'})" if own and (own / "job.fio").exists() else ""
-    works = space.workloads
+    yield from _job_file_flaws([one for one in space.workloads if isinstance(one[0].value, JobWorkload)], own)
+    works = [one for one in space.workloads if not isinstance(one[0].value, JobWorkload)]
     jobs = {str(at): _job(work, in_files, own) for at, (work, in_files) in enumerate(works)}
     if fio_accepts(jobs):
         return
@@ -127,13 +128,10 @@ def _job_flaws(space: Space, own: Path | None) -> Iterator[Flaw]:
     def refusals(numbers: Iterable[int]) -> dict[int, str]:
         return {int(at): message for at, message in find_rejected({str(at): jobs[str(at)] for at in numbers}).items()}
 
-    yield from _job_file_flaws([one for one in works if isinstance(one[0].value, JobWorkload)], own)
-
     # fio stops at the first refused job, so each set of fio options is checked once.
     alike = grouped(
         ((dict(work.coords)["workload"], *sorted(work.value.fio.items()), in_files), at)
         for at, (work, in_files) in enumerate(works)
-        if not isinstance(work.value, JobWorkload)
     )
     first = refusals(numbers[0] for numbers in alike.values())
     others = refusals(at for numbers in alike.values() if numbers[0] not in first for at in numbers[1:])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from runner.language.axes import constructed
 from runner.language.job_bounds import JobWorkload, bounds_of
-from runner.language.job_file import file_names, is_elsewhere, split_key, why_refused, with_values
+from runner.language.job_file import file_names, is_elsewhere, option_text, split_key, why_refused, with_values
 from runner.language.job_map import problems_of, sections_of
 from runner.language.workload import Workload
 from runner.language.yaml_source import Flaw, Path
@@ -65,7 +65,9 @@ class JobVariants:
 
     def _of_file(self, choice: Choice, coords: Coords, *, in_files: bool) -> Sections:
         file: JobFile = choice.values["job"]
-        values = {axis.removeprefix(_SET): _text(one) for axis, one in choice.values.items() if axis.startswith(_SET)}
+        values = {
+            axis.removeprefix(_SET): option_text(one) for axis, one in choice.values.items() if axis.startswith(_SET)
+        }
         names = {section.name for section in file.sections if not section.is_global}
         for key, value in values.items():
             if why := _why_no_value(key, value, names):
@@ -111,14 +113,14 @@ class JobVariants:
         jobs: dict[str, Workload] = {}
         for job, values in own.items():
             path: Path = (*self._base, "jobs", job)
-            told = {**common, **values}
-            if "rw" not in told:
+            given = {**common, **values}
+            if "rw" not in given:
                 self._findings.flaw_of(coords, path, "required key 'rw' is missing; for example rw: randread")
                 continue
             defaults = {name: info.default for name, info in Workload.model_fields.items()}
             foreign = Workload.idle_on_files if in_files else Workload.idle_on_devices
-            idle = {**Workload.idle({**defaults, **told}), **foreign(told)}
-            work = constructed(Workload, {key: one for key, one in told.items() if key not in idle})
+            idle = {**Workload.idle({**defaults, **given}), **foreign(given)}
+            work = constructed(Workload, {key: one for key, one in given.items() if key not in idle})
             jobs[job] = work.settled().on(self._memory)
             for problem in problems_of(jobs[job], in_files=in_files):
                 at = path if problem.field.partition(".")[0] in values else self._base
@@ -172,7 +174,3 @@ def _coords(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _shown(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _text(value: object) -> str:
-    return str(int(value)) if isinstance(value, bool) else str(value)

@@ -122,7 +122,7 @@ def test_jobs_one_after_the_other_add_up() -> None:
     work = whole(text)
     assert (work.runtime, work.ramp) == (33.0, 6.0)
     assert work.timed(1 << 30) == 39.0
-    assert work.phases == {"a": 0, "b": 1, "c": 2}
+    assert work.phases == {"a": 1, "b": 2, "c": 3}
     assert work.moved(1 << 30) == 0
 
 
@@ -167,3 +167,10 @@ def test_times_of_fio() -> None:
     assert parse_fio_time("500", "us") == 0.0005
     with pytest.raises(UnknownBound):
         parse_fio_time("$ncpus")
+
+
+@pytest.mark.parametrize("name", ["MATRIX_STORE", "GITHUB_TOKEN", "pgpassword", "AWS_SECRET_ACCESS_KEY"])
+def test_a_variable_that_may_hold_a_secret_is_refused(name: str) -> None:
+    found = messages(f"[a]\ndescription=${{{name}}}\n", None, **{name: "hidden"})
+    assert found[0][2].startswith(f"the variable {name} may hold a secret")
+    assert "hidden" not in str(found)

@@ -116,7 +116,7 @@ class Library:
             ("physics_held_up", ctypes.c_int, [pointer]),
             ("physics_wakes", real, [pointer]),
             ("physics_done", None, [pointer, pointer]),
-            ("board_made", pointer, [ctypes.c_int]),
+            ("board_made", pointer, [ctypes.c_int, real]),
             ("board_left", None, [pointer]),
             ("board_bus", None, [pointer, ctypes.c_int, real]),
             ("board_clock", real, [pointer]),
@@ -172,9 +172,9 @@ class SimulatedDisk:
 class Board:
     """Clock, links, faults and counters that the disks of a rig share, in a file of the caller."""
 
-    def __init__(self, library: Library, file: int, links: tuple[float, ...] = ()) -> None:
+    def __init__(self, library: Library, file: int, links: tuple[float, ...] = (), slow: int = 1) -> None:
         self._c = library.c
-        self._board = self._c.board_made(file)
+        self._board = self._c.board_made(file, slow)
         if not self._board:
             raise HarnessBroken("the disks' board cannot be made", resolution="free some disk space or memory")
         for number, rate in enumerate(links):

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import json
 import os
 import re
 import signal
@@ -331,3 +332,18 @@ def test_a_host_that_gives_a_server_no_time_is_told_by_it() -> None:
     overload = overload_of((done,))
     assert overload is not None
     assert overload.exceeds(0.05)
+
+
+@pytest.mark.parametrize("slow", [1, 2, 4, 8])
+def test_a_slow_board_stretches_the_time_of_a_disk(slow: int) -> None:
+    async def ask() -> tuple[float, Report]:
+        async with serve_disk(VOLUME, slow=slow) as alone:
+            before = alone.board.report(0)
+            options = ("--rw=randread", "--bs=4k", "--number_ios=300", "--output-format=json")
+            done = await asyncio.to_thread(run, [*FIO[:-1], "--randseed=1", *options, f"--uri={alone.uri}"])
+            runtime = json.loads(done.stdout[done.stdout.index("{") :])["jobs"][0]["read"]["runtime"] / 1000
+            return runtime, counters_between([before], [alone.board.report(0)])[0]
+
+    runtime, done = asyncio.run(ask())
+    # The counters are in the disk's time, fio's runtime is in real time.
+    assert runtime == pytest.approx(done.occupied * slow, rel=0.05)

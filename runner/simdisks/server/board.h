@@ -35,11 +35,13 @@ struct report {
 struct board;
 
 /* Make a board in an empty file, or join one. Null and errno on failure. */
-struct board *board_made(int file);
+/* `slow`: the board's clock, and so all its disks, links and faults, runs that many times slower than real time. */
+struct board *board_made(int file, double slow);
 struct board *board_joined(int file);
 void board_left(struct board *);
 
 double board_clock(const struct board *);
+double board_slow(const struct board *);
 void board_bus(struct board *, int bus, double rate);
 int board_fault(struct board *, const struct fault *);
 void board_report(struct board *, int disk, struct report *);

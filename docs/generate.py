@@ -319,11 +319,20 @@ def _command(command: click.Command, context: click.Context, heading: str) -> st
     rows = (record for one in given if (record := one.get_help_record(context)))
     options = ((f"`{names}`", text) for names, text in rows)
     about = inspect.cleandoc(command.help or "").replace("\b\n", "")
-    examples = inspect.cleandoc(command.epilog or "").replace("\b\n", "")
     title = f"{heading} {context.command_path}\n\n`{context.command_path} {usage}`"
     shown = list(options)
     text = f"{title}\n\n{about}\n" + (f"\n{table(('option', 'meaning'), iter(shown))}" if shown else "")
-    return text + (f"\n```text\n{examples}\n```\n" if examples else "")
+    return text + _epilog(inspect.cleandoc(command.epilog or "").replace("\b\n", ""))
+
+
+def _epilog(text: str) -> str:
+    """Return the examples of a command as one block, and what follows as paragraphs, which fit on any screen."""
+    parts = text.split("\n\n") if text else []
+    examples = [part for part in parts if re.match(r"(Examples?|Then):", part)]
+    block = "\n\n".join(examples)
+    return (f"\n```text\n{block}\n```\n" if block else "") + "".join(
+        f"\n{part}\n" for part in parts if part not in examples
+    )
 
 
 #: Rooms of the code by the subject of their messages, in the order of the page.

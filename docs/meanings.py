@@ -97,7 +97,7 @@ MEANINGS: Mapping[str, str] = {
     "ideal name": "the name of the model",
     "description": "a text for people",
     "seed": "the number from which all random orders and offsets follow",
-    "disks": "the disks; a list if there are several kinds",
+    "disks": "the disks",
     "workloads": "fio workloads by name",
     "guidelines": "claims to judge: each is a map, or the name of a file with claims",
     "needs disks": "number and properties of the disks",

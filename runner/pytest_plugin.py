@@ -18,6 +18,7 @@ import pytest
 
 from runner.base.errors import BadInput, MatrixError
 from runner.base.search_path import add_sbin
+from runner.base.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,6 +86,7 @@ class MatrixFile(pytest.File):
 
     def _measure(self) -> Outcome:
         """Return the results of this pytest session. The first worker measures, the others wait."""
+        from runner.base.files import open_lock_file
         from runner.results.journal import Journal
         from runner.session.finish import report
 
@@ -96,7 +98,7 @@ class MatrixFile(pytest.File):
         session = worker.get("testrunuid", config.stash.setdefault(_SESSION, token_hex(8)))[:12]
         name = f"{self.declared.space.matrix.name}-pytest-{session}"
         # One lock for all matrices, because two runs at a time would disturb each other.
-        with (results / ".pytest.lock").open("w") as lock:
+        with open_lock_file(results / ".pytest.lock") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             folder = _run(self, self._selected_cells(), results, name)
             with folder.locked(), Journal.existing(folder.journal) as journal:
@@ -145,7 +147,7 @@ class _Item(pytest.Item):
 
 
 def _message(error: MatrixError) -> str:
-    return "\n".join(filter(None, (error.brief, error.details, error.resolution)))
+    return printable("\n".join(filter(None, (error.brief, error.details, error.resolution))))
 
 
 class CellItem(_Item):

@@ -18,8 +18,12 @@ _CROP = "<style>dl, header p, .remarks { display: none; }</style></head>"
 MODES = {"report.png": 1, "report-dark.png": 0}
 
 
+def chromium() -> str | None:
+    return next(filter(None, map(shutil.which, _PROGRAMS)), None)
+
+
 def main() -> None:
-    program = next(filter(None, map(shutil.which, _PROGRAMS)), None)
+    program = chromium()
     if program is None:
         print("no Chromium here, so the screenshots stay as they are: `apt-get install chromium` brings it")  # noqa: T201
         return

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
@@ -14,7 +15,7 @@ from runner.results import fio_output
 from runner.results.fio_output import Figures, FioFailed
 from runner.results.journal_tables import DIRECTION
 
-_SIZE = re.compile(r"(\d+)([kmgt]?)(i?b)?", re.IGNORECASE)
+_SIZE = re.compile(r"([0-9]{1,18})([kmgt]?)(i?b)?", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _SIZES = {"bs", "size", "io_size", "filesize", "offset"}
 _SYNONYMS = {"readwrite": "rw", "blocksize": "bs"}
@@ -57,7 +58,7 @@ def parse_groups(text: str, file: str) -> list[Group]:
             details=failed.evidence[-300:],
             resolution="it reads the output of `fio --output-format=json+` (or json)",
         ) from failed
-    if whole.get("fio version") in {fio_output.SYNTHETIC, fio_output.FORMERLY_SYNTHETIC}:
+    if str(whole.get("fio version")) in {fio_output.SYNTHETIC, fio_output.FORMERLY_SYNTHETIC}:
         raise BadInput(
             f"{file} is synthetic, from the dry machine, so it has no measured figures",
             resolution="import the output of fio; runs of `--on dry` are in the store already, marked as synthetic",
@@ -102,7 +103,9 @@ def _group(
     # If values differ, list all.
     values = grouped(item for job in jobs for item in {**common, **_options(job.get("job options"))}.items())
     options = {name: "|".join(dict.fromkeys(several)) for name, several in sorted(values.items())}
-    started = ended - timedelta(seconds=figures.runtime if figures else 0)
+    started = ended
+    with suppress(OverflowError):  # the file names a time before the year 1
+        started -= timedelta(seconds=figures.runtime if figures else 0)
     lacks = _lacking(figures) if figures else ()
     return Group(
         name, options, figures, failure, version, started, lacks, unsettled=fio_output.missed_steady_states(jobs)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from runner.analysis.axes import name_key
 from runner.language.metrics import BESIDE, OF_DIRECTION, RATES, SIDES, TOTAL, is_large, sides_of
 from runner.results.fio_output import PERCENTILES
-from runner.results.record import CellRow, Outcome
+from runner.results.record import CellRow, Outcome, outcome_of_cell
 from runner.simdisks.server import lost_share
 from runner.statistics.percentile import Histogram, estimated_percentiles, merge, percentiles
 from runner.statistics.stopping import Estimate, Rule, StopReason, estimate_mean, stop_reason
@@ -128,8 +128,7 @@ class Samples:
 
     @property
     def outcome(self) -> str:
-        order = (Outcome.BROKEN, Outcome.MEASURED, Outcome.SKIPPED)
-        return next((outcome for outcome in order if self.counts.get(outcome)), "")
+        return outcome_of_cell(self.counts) or ""
 
     @cached_property
     def reasons(self) -> Sequence[str]:

@@ -82,3 +82,11 @@ def file_errors(path: Path | str) -> Iterator[None]:
         if cause := ERRNO.get(problem.errno or 0):
             raise cause.error(path, str(problem)) from problem
         raise
+
+
+class UnfitFile(OSError):
+    """A file that is not read: no regular file, or too large."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(why)
+        self.path = path

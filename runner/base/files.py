@@ -6,13 +6,49 @@ import fcntl
 import hashlib
 import os
 import shutil
+import stat
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 import platformdirs
 
-from runner.base.errors import HarnessBroken, file_errors
+from runner.base.errors import HarnessBroken, UnfitFile, file_errors
+
+MIB = 1 << 20
+#: The most bytes of a matrix or another file that people write, of files that programs write, and of kernel images.
+WRITTEN, RECORDED, IMAGE = MIB, 64 * MIB, 1024 * MIB
+
+
+def read_input(path: Path, most: int = WRITTEN) -> bytes:
+    """Read a regular file of limited size. Never blocks, and opens no device: to open a tape rewinds it."""
+    _check_regular(path, path.stat())
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    with os.fdopen(descriptor, "rb") as file:
+        _check_regular(path, os.fstat(descriptor))
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise UnfitFile(path, f"it is larger than {most // MIB} MiB")
+    return content
+
+
+def _check_regular(path: Path, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise UnfitFile(path, f"it is {_kind_of(found.st_mode) or 'no regular file'}; a regular file is needed")
+
+
+def _kind_of(mode: int) -> str:
+    return next((name for is_kind, name in _KINDS if is_kind(mode)), "")
+
+
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISLNK, "a symbolic link"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISSOCK, "a socket"),
+)
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -74,12 +110,36 @@ def sha256(path: Path) -> str:
 
 
 @contextmanager
-def open_lock_file(path: Path) -> Iterator[int]:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+def open_lock_file(path: Path, flags: int = os.O_RDWR | os.O_CREAT) -> Iterator[int]:
+    """Open a file for a lock. Links are refused: through one, a signature would overwrite another file."""
+    with suppress(FileNotFoundError):
+        _check_lock_file(path, path.lstat())  # before it is opened: it could be a device
+    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY, 0o666)
     try:
+        _check_lock_file(path, os.fstat(descriptor))
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _check_lock_file(path: Path, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+        raise HarnessBroken(
+            f"{path} cannot be locked: it is {_kind_of(found.st_mode) or 'a file with several names'}",
+            resolution="remove it, and run the same command again",
+        )
+
+
+#: The bytes of a signature: the first line of a lock file, padded, so that the file is never truncated.
+_SIGNATURE = 256
+
+
+def sign_lock(descriptor: int, text: str) -> None:
+    os.pwrite(descriptor, text.encode()[: _SIGNATURE - 1].ljust(_SIGNATURE - 1) + b"\n", 0)
+
+
+def read_signature(descriptor: int) -> str:
+    return os.pread(descriptor, _SIGNATURE, 0).decode(errors="replace").partition("\n")[0].strip()
 
 
 def try_lock(descriptor: int, kind: int) -> bool:
@@ -141,7 +201,7 @@ def remove_partial(home: Path) -> None:
     for half in home.glob(f".*{_PARTIAL}"):
         # Errors are ignored: in a cache of another user it stays.
         with (
-            suppress(OSError),
+            suppress(OSError, HarnessBroken),
             open_lock_file(_build_lock(home / half.name.removeprefix(".").removesuffix(_PARTIAL))) as descriptor,
         ):
             if try_lock(descriptor, fcntl.LOCK_EX):

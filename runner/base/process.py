@@ -35,13 +35,14 @@ def _not_installed(program: str) -> HarnessBroken:
 def run(
     argv: Sequence[str], *, stdin: str = "", timeout: float | None = 60, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end and return its output. The caller checks the exit status."""
+    """Run a program that cannot outlive us to its end, and return its output. The caller checks the exit status."""
+    if shutil.which(argv[0], path=env.get("PATH") if env else None) is None:
+        raise _not_installed(argv[0])
+    child = dies_with_parent(argv) if shutil.which("setpriv") else argv
     try:
         return subprocess.run(
-            argv, input=stdin, capture_output=True, text=True, errors="replace", timeout=timeout, check=False, env=env
+            child, input=stdin, capture_output=True, text=True, errors="replace", timeout=timeout, check=False, env=env
         )
-    except FileNotFoundError:
-        raise _not_installed(argv[0]) from None
     except subprocess.TimeoutExpired:
         raise TimedOut(f"{argv[0]} did not finish within {timeout:g} s", details=" ".join(argv)) from None
 

@@ -5,15 +5,18 @@ import importlib
 import platform
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
+from typing import Any
 
 import click
 
 from runner import __version__
-from runner.base.errors import Exit, HarnessBroken, MatrixError
+from runner.base.errors import BadInput, Exit, HarnessBroken, MatrixError, UnfitFile
 from runner.base.search_path import add_sbin
 from runner.cli.help_format import Context, with_fitting_help
-from runner.cli.screen import columns_of, echo, wrap_text
+from runner.cli.screen import echo, echo_whole
 
 _COMMANDS = {
     "init": "Write a small matrix as a start.",
@@ -22,6 +25,7 @@ _COMMANDS = {
     "render": "Write the scripts and fio jobs of cells without running them.",
     "run": "Run a matrix, or resume its interrupted run.",
     "report": "Write the reports of a run again from its journal.",
+    "salvage": "Write what can be read of a damaged journal into a new run.",
     "runs": "List runs: state, start time, cells and verdicts.",
     "status": "Show the progress of a running run, from another terminal.",
     "results": "Show results of one run or many: filtered, as a pivot, as CSV, JSON or Parquet.",
@@ -42,8 +46,29 @@ _COMMANDS = {
 _MODULES = {"import": "import_fio"}  # modules whose command name is a Python keyword
 
 
+@contextmanager
+def _exit_without_reader() -> Iterator[None]:
+    """Exit with 141 if the reader of the output is gone."""
+    try:
+        yield
+    except BrokenPipeError:
+        from runner.cli.screen import abandon
+
+        abandon(sys.stdout, sys.stderr)
+        sys.exit(141)
+
+
 class _LazyGroup(click.Group):
     context_class = Context
+
+    # `main` of click exits with 1 on a closed pipe, so the error must not reach it.
+    def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
+        with _exit_without_reader():
+            return super().make_context(*arguments, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _exit_without_reader():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(_COMMANDS)
@@ -94,7 +119,7 @@ def _version(context: click.Context, _option: click.Parameter, wanted: bool) -> 
     from runner.session.host_facts import program_versions
 
     versions = {"matrix": __version__, "kernel": platform.release(), **program_versions()}
-    click.echo("\n".join(f"{name} {text}" for name, text in versions.items()))
+    echo_whole("\n".join(f"{name} {text}" for name, text in versions.items()))
     context.exit()
 
 
@@ -107,7 +132,7 @@ def cli() -> None:
 
 
 def show_error(error: MatrixError) -> None:
-    click.secho(wrap_text(f"matrix: {error.brief}", columns_of(sys.stderr)), err=True, bold=True)
+    echo(f"matrix: {error.brief}", err=True, bold=True)
     if error.details:
         echo(error.details, err=True)
     if error.resolution:
@@ -117,45 +142,52 @@ def show_error(error: MatrixError) -> None:
 def _run_command() -> int:
     """Run the command. A full disk behind standard output becomes an ordinary error."""
     try:
-        return cli.main(prog_name="matrix", standalone_mode=False) or 0
-    except BrokenPipeError:
-        raise
+        status: int = cli.main(prog_name="matrix", standalone_mode=False) or 0
+        if sys.stdout:
+            sys.stdout.flush()
+    except UnfitFile as error:
+        raise BadInput(f"{error.path} cannot be read", details=str(error)) from error
     except OSError as error:
         # An error with a file name is not about standard output.
         if error.filename is not None or error.errno not in {errno.ENOSPC, errno.EDQUOT, errno.EIO}:
             raise
-        from runner.cli.screen import abandon_stdout
+        from runner.cli.screen import abandon
 
-        abandon_stdout()
+        abandon(sys.stdout)
         raise HarnessBroken(f"standard output cannot be written: {error.strerror}") from error
+    return status
 
 
 def main() -> None:
     add_sbin()
+    with _exit_without_reader():
+        sys.exit(_run_and_show_error())
+
+
+def _run_and_show_error() -> int:
     try:
-        sys.exit(_run_command())
+        return _run_command()
     except MatrixError as error:
         show_error(error)
-        sys.exit(error.exit_code)
+        return error.exit_code
     except click.exceptions.Exit as end:
-        sys.exit(end.exit_code)
+        return end.exit_code
     except click.NoSuchOption as error:
         from runner.cli.options import unknown_option_error
 
         show_error(unknown_option_error(error))
-        sys.exit(Exit.BAD_INPUT)
+        return Exit.BAD_INPUT
     except click.ClickException as error:
         context = error.ctx if isinstance(error, click.UsageError) else None
         if context:
             echo(f"{context.get_usage()}\nTry '{context.command_path} --help' for help.\n", err=True)
         echo(f"Error: {error.format_message()}", err=True)
-        sys.exit(2)
+        return Exit.BAD_INPUT
     except (KeyboardInterrupt, click.exceptions.Abort):
         echo("interrupted", err=True)
-        sys.exit(130)
+        return 130
     except BrokenPipeError:
-        sys.stderr.close()  # the reader is gone, so an error message has no reader either
-        sys.exit(141)
+        raise
     except Exception as error:  # noqa: BLE001 - Python would exit with 1, which means that a guideline fails
         show_error(
             MatrixError(
@@ -164,4 +196,4 @@ def main() -> None:
                 resolution="please report it with all of the above; recorded trials are safe",
             )
         )
-        sys.exit(Exit.BROKEN)
+        return Exit.BROKEN

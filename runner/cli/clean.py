@@ -27,7 +27,7 @@ Examples:
 \b
 Only disks that are still leased to a killed run are cleaned; a record on this host or the label on the disk shows
 that. The tear-down scripts of that run remove the stacks that have its UUIDs. Then the disk is labelled as free.
-Other content stays, with a note.
+Other content stays. Such a disk is not released, and the exit code is 3.
 """
 
 

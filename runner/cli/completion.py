@@ -2,6 +2,8 @@
 
 import click
 
+from runner.cli.screen import echo_whole
+
 _EPILOG = """\b
 Examples:
   echo 'eval "$(matrix completion bash)"' >> ~/.bashrc
@@ -19,4 +21,4 @@ def command(context: click.Context, shell: str) -> None:
 
     kind = get_completion_class(shell)
     assert kind is not None  # noqa: S101 - the three shells are click's own
-    click.echo(kind(context.find_root().command, {}, "matrix", "_MATRIX_COMPLETE").source())
+    echo_whole(kind(context.find_root().command, {}, "matrix", "_MATRIX_COMPLETE").source())

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import orjson
 
 from runner.base.errors import BadInput, Exit
 from runner.base.quantities import parse_size
-from runner.cli.screen import echo, print_sheet
+from runner.cli.screen import echo, echo_whole, json_text, print_sheet
 from runner.hosts import HOSTS_FILE
 from runner.hosts.checks import ListedDisk, list_disks, query_health, take_census
 from runner.hosts.disk_ledger import own_marks, state_dir
@@ -99,7 +98,7 @@ def command(ctx: click.Context, hosts: Path | None, host: str | None, form: str)
             asdict(one) | {"refusals": [{"why": why.reason, "evidence": why.evidence} for why in one.refusals]}
             for one in found
         ]
-        click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode())
+        echo_whole(json_text(rows, indent=True))
     else:
         columns = ("disk", "stable name", "size", "what", "may it be used?")
         print_sheet(Sheet(columns, [_row(one) for one in found]), sys.stdout)
@@ -147,13 +146,13 @@ def check(model: str, size: str, seconds: float) -> None:
 
 async def _show_probes(disk: Disk, seconds: float) -> list[ProbeResult]:
     found = []
-    click.echo(f"{'':<28}{'predicted':>14}{'measured':>12}{'off':>9}")
+    echo_whole(f"{'':<28}{'predicted':>14}{'measured':>12}{'off':>9}")
     async for one in run_probes(disk, seconds):
         found.append(one)
         host_limited = f"  host-limited: {one.overload}" if one.is_host_limited else ""
         mark = "" if one.is_accurate else "  (!)"
         figures = f"{_rate(one, one.expected):>14}{_rate(one, one.measured):>12}{one.deviation:>+9.1%}"
-        click.echo(f"{one.probe.name:<28}{figures}{mark}{host_limited}")
+        echo_whole(f"{one.probe.name:<28}{figures}{mark}{host_limited}")
     return found
 
 

@@ -11,7 +11,7 @@ from runner.base.errors import BadInput, Exit, HarnessBroken
 from runner.base.process import run
 from runner.cli.disks import load_lab_file
 from runner.cli.options import PLACE
-from runner.cli.screen import echo
+from runner.cli.screen import echo, echo_whole
 from runner.hosts.agent.connection import connection_to
 from runner.language.matrix import SUITES, is_path, kernel_error
 from runner.machines import MACHINES, WITH_HOSTS, Where, machine
@@ -36,34 +36,34 @@ from runner.simdisks.server import TOOLS
 
 def check_image(name: str) -> bool:
     if name in SUITES:
-        click.echo(f"kernel    {name}: Debian's own kernel, with its modules. The appliance is built for it.")
+        echo_whole(f"kernel    {name}: Debian's own kernel, with its modules. The appliance is built for it.")
         return True
     if not is_path(name) and not Path(name).is_file():
         raise BadInput(f"--kernel {name}: {kernel_error(name)}")
 
     kernel = inspect(Path(name).expanduser())
-    click.echo(f"kernel    {kernel.image}: Linux {kernel.release}")
-    click.echo(f"modules   {'' if kernel.modules else 'not '}in {kernel.image.parent / 'lib/modules' / kernel.release}")
+    echo_whole(f"kernel    {kernel.image}: Linux {kernel.release}")
+    echo_whole(f"modules   {'' if kernel.modules else 'not '}in {kernel.image.parent / 'lib/modules' / kernel.release}")
     if not kernel.modules:
-        click.echo(f"          - make INSTALL_MOD_PATH={kernel.image.absolute().parent} modules_install")
+        echo_whole(f"          - make INSTALL_MOD_PATH={kernel.image.absolute().parent} modules_install")
     if not kernel.source:
-        click.echo("config    unknown: the image has no IKCONFIG, and there is no configuration beside it")
-        click.echo(f"          - copy its .config to {kernel.image.parent / f'config-{kernel.release}'}")
-        click.echo("          - or build it with CONFIG_IKCONFIG=y")
+        echo_whole("config    unknown: the image has no IKCONFIG, and there is no configuration beside it")
+        echo_whole(f"          - copy its .config to {kernel.image.parent / f'config-{kernel.release}'}")
+        echo_whole("          - or build it with CONFIG_IKCONFIG=y")
         return False
-    click.echo(f"config    from {kernel.source}")
+    echo_whole(f"config    from {kernel.source}")
     found = tuple(lacks(kernel.config, modules=kernel.modules))
     needed = [lack for lack in found if lack.option.boots]
     for lack in needed:
-        click.echo(f"          - {lack.message}")
+        echo_whole(f"          - {lack.message}")
     optional = [lack for lack in found if not lack.option.boots]
     for lack in optional:
         if not lack.is_module:
-            click.echo(f"          optional  {lack.message}")
+            echo_whole(f"          optional  {lack.message}")
     # Modules that cannot be loaded have one cause, so they get one line.
     if modules := sum(lack.is_module for lack in optional):
-        click.echo(f"          optional  {modules} more of `matrix help machines` are modules that cannot be loaded")
-    click.echo(f"verdict   {_verdict(len(needed), len(found))}")
+        echo_whole(f"          optional  {modules} more of `matrix help machines` are modules that cannot be loaded")
+    echo_whole(f"verdict   {_verdict(len(needed), len(found))}")
     return not needed
 
 
@@ -116,7 +116,7 @@ def command(place: Where | None, kernel: str | None) -> None:
         lines, commands = describe(refusals, also=[*lacking, *(["fio"] if no_fio else [])] if makes_disks else ())
         for line in [*(f"- {line}" for line in lines), *(f"→ {command}" for command in commands)]:
             echo(f"          {line}")
-        if one.machine == "local":
+        if not makes_disks and one.machine not in WITH_HOSTS:  # it uses the disks of this host
             with suppress(HarnessBroken):  # already printed as a refusal
                 _show_optional(run(query_command((), OPTIONAL), timeout=PATIENCE).stdout)
     if place and place.host:

@@ -7,6 +7,7 @@ import click
 
 from runner.base.errors import BadInput
 from runner.base.files import shipped
+from runner.cli.screen import echo_whole
 
 _EPILOG = """\b
 Examples:
@@ -26,18 +27,18 @@ def command(context: click.Context, topic: str | None) -> None:
     group = root.command
     assert isinstance(group, click.Group)  # noqa: S101 - the root is the group of all commands
     if topic is None:
-        click.echo(f"{root.get_help()}\n\nTopics: {', '.join(pages)}")
+        echo_whole(f"{root.get_help()}\n\nTopics: {', '.join(pages)}")
     elif topic in pages:
         _show(pages[topic].read_text(encoding="utf-8"))
     elif found := group.get_command(root, topic):
-        click.echo(found.get_help(found.context_class(found, info_name=topic, parent=root)))
+        echo_whole(found.get_help(found.context_class(found, info_name=topic, parent=root)))
     else:
         raise BadInput(f"no topic or command is called {topic!r}", resolution=f"topics are {', '.join(pages)}")
 
 
 def _show(text: str) -> None:
     if not sys.stdout.isatty():
-        click.echo(text, nl=False)
+        echo_whole(text, newline=False)
         return
     from rich.console import Console
     from rich.markdown import Markdown

@@ -14,8 +14,8 @@ import click
 
 from runner.analysis.axes import grouped
 from runner.analysis.fio_import import Group, parse_groups
-from runner.base.errors import BadInput, Exit
-from runner.base.files import write_atomically
+from runner.base.errors import BadInput, Exit, UnfitFile
+from runner.base.files import RECORDED, read_input, write_atomically
 from runner.cli.options import results, store
 from runner.cli.screen import echo
 from runner.results.databases import translate_errors
@@ -213,7 +213,10 @@ def _manifest(asked: ImportRequest, read: Sequence[Group], digests: Iterable[str
 
 def _read(file: Path) -> bytes:
     with translate_errors(file):
-        return file.read_bytes()
+        try:
+            return read_input(file, RECORDED)
+        except UnfitFile as error:
+            raise BadInput(f"{file}: cannot be read", details=str(error)) from None
 
 
 def _report(folder: RunFolder, read: Sequence[tuple[Path, Group]], recorded: Sequence[tuple[CellRow, Trial]]) -> None:

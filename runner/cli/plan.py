@@ -6,10 +6,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
-import orjson
 
 from runner.cli.options import budget, jobs, kernel, matrix_file, on, only, results, shard
-from runner.cli.screen import echo
+from runner.cli.screen import echo, echo_whole, first_notes, json_text
 from runner.engine.budget import ENDLESS, Cost, repeats
 from runner.engine.estimate import QUIET, Estimate, Load, Pace, estimate, pace_of
 from runner.engine.rigs import specs_of
@@ -52,7 +51,7 @@ def command(all_cells: bool, form: str, **options: Any) -> None:
         for batch in plan.selected.plan.batches(1):
             for cell in batch.cells:
                 echo(f"{cell.id}  {cell.name}")
-    for note in plan.notes:
+    for note in first_notes(plan.notes):
         echo(f"note: {note}")
     for name, text in _rows(plan):
         echo(f"{name:>8}  {text}")
@@ -171,9 +170,9 @@ def _print_json(plan: RunPlan) -> None:
         "notes": plan.notes,
         **asdict(plan.estimate),
     }
-    click.echo(orjson.dumps(head).decode()[:-1] + ',"batches":[', nl=False)
+    echo_whole(json_text(head)[:-1] + ',"batches":[', newline=False)
     for number, batch in enumerate(selected.plan.batches(1)):
         cells = [{"id": cell.id, "name": cell.name, "axes": cell.axes} for cell in batch.cells]
         row = {"stack": batch.stack.key, "label": batch.stack.label, "kernel": batch.stack.kernel, "cells": cells}
-        click.echo(("," if number else "") + "\n" + orjson.dumps(row).decode(), nl=False)
-    click.echo("\n]}")
+        echo_whole(("," if number else "") + "\n" + json_text(row), newline=False)
+    echo_whole("\n]}")

@@ -6,13 +6,13 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Self, TextIO, cast
 
-import orjson
 from rich.console import Console
 from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TaskID
 from rich.text import Text
 from rich.theme import Theme
 
-from runner.cli.screen import WIDTH, RunOutput, columns_of, echo, print_sheet
+from runner.base.text import printable
+from runner.cli.screen import WIDTH, RunOutput, columns_of, echo, json_text, print_sheet
 from runner.engine.estimate import remaining_seconds
 from runner.engine.recorder import (
     BatchDone,
@@ -68,10 +68,10 @@ class _Line(ProgressColumn):
             done = int(_BAR * task.percentage / 100) if task.total else 0
             parts.insert(1, "━" * done + "─" * (_BAR - done))
         line = " ".join(filter(None, parts))
-        line = f"{line} {shorten(task.description, max(0, room - len(line) - 1))}"
+        line = f"{line} {shorten(printable(task.description), max(0, room - len(line) - 1))}"
         text = Text(line[:room], no_wrap=True)
         if self._console.width >= _FOR_FIGURES and task.fields["last"]:
-            text.append(f"  {task.fields['last']}"[: room - len(text)], style=GOOD)
+            text.append(f"  {printable(task.fields['last'])}"[: room - len(text)], style=GOOD)
         return text
 
 
@@ -199,7 +199,7 @@ class JsonView(View):
         self._print(event="progress", brief=brief, fraction=fraction)
 
     def _print(self, **fields: Any) -> None:
-        self.print_line(orjson.dumps(fields).decode())
+        self.print_line(json_text(fields))
 
 
 class PlainView(View):
@@ -255,9 +255,9 @@ class LiveView(View):
             if event.stack in self._rigs:
                 self._bar.advance(self._rigs[event.stack])
             if event.trial.outcome is not Outcome.MEASURED:
-                self._bar.console.print(f"{event.name}: {format_trial(event.trial)}", style=BAD, markup=False)
+                self._print(f"{event.name}: {format_trial(event.trial)}", BAD)
         elif isinstance(event, RigWasLost):
-            self._bar.console.print(format_loss(event), style=DOUBT, markup=False)
+            self._print(format_loss(event), DOUBT)
         elif isinstance(event, BatchStarted):
             self._rigs[event.stack] = self._bar.add_task("", total=event.cells, visible=False, left="", last="")
             self._now(event.stack, f"building {event.stack}")
@@ -279,7 +279,10 @@ class LiveView(View):
             self._bar.update(line, description=self._activities[stack], visible=several)
 
     def notice(self, text: str) -> None:
-        self._bar.console.print(text, markup=False)
+        self._print(text)
+
+    def _print(self, text: str, style: str | None = None) -> None:
+        self._bar.console.print(printable(text), style=style, markup=False)
 
     def progress(self, brief: str, fraction: float | None = None) -> None:
         if self._long is None:

@@ -14,7 +14,7 @@ from runner.base.errors import BadInput
 from runner.base.files import write_atomically
 from runner.cli.import_fio import MACHINE as IMPORTED
 from runner.cli.options import templates
-from runner.cli.screen import echo
+from runner.cli.screen import echo, echo_whole
 from runner.cli.store_options import Output, Source, form, open_store, select_runs, source, write_grid
 from runner.guidelines.ranking import COLUMNS, Recommendation, headline, possible_choices, recommend_settings
 from runner.language.metrics import KNOWN
@@ -151,4 +151,4 @@ def _write_commands(
         write_atomically(script, text.encode())
         echo(f"written to {script}", err=True)
     elif with_table:
-        click.echo(f"\n{text}", nl=False)
+        echo_whole(f"\n{text}", newline=False)

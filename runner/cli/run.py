@@ -1,4 +1,4 @@
-"""`matrix run`, and its stop by SIGINT, SIGTERM or SIGHUP."""
+"""`matrix run`, and its stop by SIGINT (Ctrl-C), SIGTERM or SIGHUP. Effects: architecture.md, "Stop and kill"."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class SignalStop:
-    """Cancels the work in `run` at the first signal, and interrupts at the second; ignored ones (`nohup`) stay ignored.
+    """Cancels the work in `run` at the first signal, its tear-down at the second; ignored ones (`nohup`) stay ignored.
 
     Outside of `run` the first signal is only recorded, so that reports are still written.
     """

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import orjson
 
 from runner.analysis.runs import ListedRun, list_table, run_document, select_by_name
 from runner.base.errors import MatrixError
 from runner.cli.options import results, store
-from runner.cli.screen import echo, print_sheet
+from runner.cli.screen import echo, echo_whole, json_text, print_sheet
 from runner.reports.table import as_sheet
 from runner.results.observe import State, derive_state, observe_run, read_progress, readable_runs
 from runner.results.store import RunRow, SharedStore, describe_run
@@ -69,7 +68,7 @@ def command(names: tuple[str, ...], rows: int, as_json: bool, results: Path, sto
     left_out = len(selection) - len(listed)
     if as_json:
         document = {"runs": [run_document(one) for one in listed], "left_out": left_out, "notes": notes}
-        click.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
+        echo_whole(json_text(document, indent=True))
         return
     for note in notes:
         echo(f"note: {note}", err=True)

@@ -5,6 +5,8 @@ from typing import Any
 
 import click
 
+from runner.cli.screen import echo_whole
+
 
 @click.command("schema", epilog="Example:  matrix schema > matrix/schema.json")
 @click.option(
@@ -16,7 +18,7 @@ import click
 )
 def command(what: str) -> None:
     """Print the JSON Schema of the matrix language, for completion and checks in editors."""
-    click.echo(schema_text(what), nl=False)
+    echo_whole(schema_text(what), newline=False)
 
 
 def schema_text(what: str = "matrix") -> str:

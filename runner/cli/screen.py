@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from runner.base.text import printable, printable_json
 from runner.reports.terminal_text import wrap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rich.console import Console
+    from collections.abc import Callable, Sequence
 
     from runner.reports.table import Sheet
 
@@ -55,19 +54,20 @@ class RunOutput(TextIOBase):
                 self._stream.flush()
             except OSError as error:
                 self.error = error
-                abandon_stdout()
+                abandon(sys.stdout)
                 note = f"matrix: standard output failed ({error.strerror}); the run continues without it"
                 with suppress(OSError):
                     click.echo(note, err=True)
         return len(text)
 
 
-def abandon_stdout() -> None:
+def abandon(*streams: TextIO) -> None:
     """Send further output to /dev/null: otherwise Python would fail once more at exit, with a traceback."""
-    with suppress(OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
+    for stream in streams:
+        with suppress(OSError, ValueError, AttributeError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)
 
 
 #: The label of a list line, `kvm       not there`: continuation lines align with the text after it.
@@ -77,9 +77,32 @@ _WIDE = 400  # the width of tables in a pipe or a file, which need no folding
 WIDTH = 100  # the width of reflowed sentences in a pipe or a file
 
 
-def echo(text: str, *, err: bool = False, stream: TextIO | None = None) -> None:
+def echo(text: str, *, err: bool = False, stream: TextIO | None = None, bold: bool = False) -> None:
+    """Print text with lines that fit the terminal. All text goes through here or `echo_whole`: see `printable`."""
     to = stream or (sys.stderr if err else sys.stdout)
-    click.echo(wrap_text(text, columns_of(to)), file=to)
+    wrapped = wrap_text(printable(text), columns_of(to))
+    click.echo(click.style(wrapped, bold=True) if bold else wrapped, file=to)
+
+
+def echo_whole(text: str, *, newline: bool = True) -> None:
+    """Print text as it is, for people who copy it and for programs."""
+    click.echo(printable(text), nl=newline)
+
+
+MOST_NOTES = 50
+
+
+def first_notes(notes: Sequence[str]) -> list[str]:
+    """Return at most `MOST_NOTES` notes, and one that counts the others."""
+    hidden = len(notes) - MOST_NOTES
+    more = [f"{hidden:,} more note{'s' if hidden > 1 else ''}"] if hidden > 0 else []
+    return [*notes[:MOST_NOTES], *more]
+
+
+def json_text(document: object, *, indent: bool = False) -> str:
+    import orjson
+
+    return printable_json(orjson.dumps(document, option=orjson.OPT_INDENT_2 if indent else 0).decode())
 
 
 def wrap_text(text: str, columns: int) -> str:
@@ -99,20 +122,22 @@ def is_live_terminal(stream: TextIO) -> bool:
     return bool(columns_of(stream)) and os.environ.get("TERM", "").lower() not in _DUMB
 
 
-def console_for(sheet: Sheet, stream: TextIO, columns: int) -> Console:
-    """Return a console as wide as the terminal; without a terminal (0 columns), as wide as the table."""
+def sheet_text(sheet: Sheet, stream: TextIO, columns: int) -> str:
+    """Return a table as wide as the terminal; without a terminal (0 columns), as wide as its content."""
     from rich.console import Console
 
-    from runner.reports.table import boxed_width
+    from runner.reports.table import Fitted, boxed_width
 
     # Without a height, rich assumes 80 columns on a dumb terminal.
-    return Console(file=stream, width=columns or max(_WIDE, boxed_width(sheet)), height=25, highlight=False)
+    console = Console(file=stream, width=columns or max(_WIDE, boxed_width(sheet)), height=25, highlight=False)
+    # Captured, because rich exits with 1 on a closed pipe.
+    with console.capture() as captured:
+        console.print(Fitted(sheet))
+    return captured.get()
 
 
 def print_sheet(sheet: Sheet, stream: TextIO) -> None:
-    from runner.reports.table import Fitted
-
-    console_for(sheet, stream, columns_of(stream)).print(Fitted(sheet))
+    click.echo(sheet_text(sheet, stream, columns_of(stream)), nl=False, file=stream)
 
 
 def _wrap_line(line: str, columns: int) -> list[str]:

@@ -4,13 +4,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import click
-import orjson
 
 from runner.analysis.runs import RunStatus, status_document, status_lines
 from runner.base.errors import MatrixError
 from runner.cli.options import results
 from runner.cli.report import folder_of
-from runner.cli.screen import echo
+from runner.cli.screen import echo, echo_whole, json_text
 from runner.results.observe import Progress, derive_state, find_holder, observe_run, read_progress, readable_runs
 from runner.results.run_folder import RunFolder, load
 
@@ -40,12 +39,12 @@ def command(run: Path | None, as_json: bool, results: Path) -> None:
         found, running = _running_or_last(results)
     if as_json:
         documents = [status_document(one) for one in found]
-        click.echo(orjson.dumps({"running": running, "runs": documents}, option=orjson.OPT_INDENT_2).decode())
+        echo_whole(json_text({"running": running, "runs": documents}, indent=True))
     else:
         if not running and not run:
             echo(f"no run is running below {results}/; {'the last run:' if found else 'the folder has no runs'}")
         for one in found:
-            click.secho(one.folder.path.name, bold=True)
+            echo(one.folder.path.name, bold=True)
             rows = list(status_lines(one))
             width = max(len(name) for name, _ in rows)
             for name, text in rows:

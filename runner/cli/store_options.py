@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.base.errors import BadInput
+from runner.base.text import printable
 from runner.cli.options import combined, results, store
-from runner.cli.screen import columns_of, console_for, echo, wrap_text
+from runner.cli.screen import columns_of, echo, sheet_text, wrap_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -130,18 +131,16 @@ def write_grid(grid: Grid, output: Output) -> None:
     if output.form == "csv":  # a CSV file has no place for notes
         for note in grid.notes:
             echo(f"note: {note}", err=True)
-    _write(FORMATTERS[output.form](grid), to)
+    content = FORMATTERS[output.form](grid)
+    # A file gets every character as it is.
+    _write(printable(content.decode()).encode() if to is None and sys.stdout.isatty() else content, to)
 
 
 def _table(grid: Grid, columns: int) -> str:
-    from runner.reports.table import Fitted, as_sheet
+    from runner.reports.table import as_sheet
 
-    sheet = as_sheet(grid)
-    console = console_for(sheet, sys.stdout, columns)
-    with console.capture() as captured:
-        if grid.rows:
-            console.print(Fitted(sheet))
-    lines = [*captured.get().splitlines(), *(wrap_text(note, columns) for note in grid.notes)]
+    rows = sheet_text(as_sheet(grid), sys.stdout, columns).splitlines() if grid.rows else []
+    lines = [*rows, *(wrap_text(printable(note), columns) for note in grid.notes)]
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
 

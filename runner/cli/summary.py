@@ -15,6 +15,7 @@ from runner.base.errors import BadInput, Exit
 from runner.base.files import write_atomically
 from runner.cli.compare import ComparisonRequest, compare_runs
 from runner.cli.guidelines import declared_guidelines
+from runner.cli.screen import echo_whole
 from runner.cli.store_options import Source, open_store, select_runs, source
 from runner.results.run_folder import load
 
@@ -57,7 +58,7 @@ def command(
 ) -> None:
     """Summarise RUNS in Markdown: verdicts, broken trials, and changes since the last good run."""
     night = _night(runs, against, source)
-    click.echo(page(night), nl=False)
+    echo_whole(page(night), newline=False)
     if issue_file and night.exit is not Exit.ALL_MEASURED:
         write_atomically(issue_file, issue(night).encode())
     if annotations_file:

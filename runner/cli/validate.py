@@ -7,9 +7,10 @@ import click
 from runner.base.errors import Exit, MatrixError
 from runner.cli import show_error
 from runner.cli.options import MatrixPath, templates
-from runner.cli.screen import echo
+from runner.cli.screen import echo, first_notes
 from runner.scripts.cell import explain_missing_fio
-from runner.session.selected_matrix import Checks, check_names, check_templates, load_selected
+from runner.scripts.jinja import check_syntax
+from runner.session.selected_matrix import Checks, check_names, load_selected
 from runner.space.studies import study_beside
 
 _EPILOG = """\b
@@ -30,9 +31,10 @@ def command(matrices: tuple[Path, ...], templates: Path | None) -> None:
     bad = False
     for path in matrices:
         try:
-            selected = load_selected(path, checks=Checks("qemu", templates))
+            selected = load_selected(path, checks=Checks("qemu"))
             study_beside(path, selected.space)
-            check_templates(selected, templates)
+            if templates:
+                check_syntax(templates)
         except MatrixError as error:
             show_error(error)
             bad = True
@@ -40,7 +42,7 @@ def command(matrices: tuple[Path, ...], templates: Path | None) -> None:
         count = selected.selection.count()
         lacking = f" ({why})" if (why := explain_missing_fio()) else ""
         echo(f"{path}: good: {count:,} cell{'s' if count != 1 else ''}{lacking}")
-        for note in selected.selection.notes():
+        for note in first_notes(selected.selection.notes()):
             echo(f"{path}: note: {note}")
     if bad:
         raise click.exceptions.Exit(Exit.BAD_INPUT)

@@ -1,4 +1,8 @@
-"""Execution of a plan: round by round, batch by batch. Each trial is recorded before the next one begins."""
+"""Execution of a plan, batch by batch: fresh rigs after a loss, and the outcome of stacks that were not set up.
+
+Each trial is recorded before the next one begins. For trials with output see trial_result.py, for cells that lost their
+rig scheduler.py.
+"""
 
 from __future__ import annotations
 

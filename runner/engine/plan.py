@@ -1,4 +1,4 @@
-"""The plan of a run: its batches, in a seeded random order for each round."""
+"""The plan of a run: its batches, and their seeded random order in each round. scheduler.py chooses from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The choice and order of the next trials, from the records of a run. It does no I/O and does not wait."""
+"""The choice of the next trials from the records of a run; when a cell is given up. It does no I/O, and does not wait.
+
+The order in a round is in plan.py, the choice within a budget in budget.py, the rule of `until:` in
+statistics/stopping.py, and that of `--until-decided` in guidelines/verdicts.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One stack on one rig, and the trials on it."""
+"""One stack on one rig: its set-up and tear-down, what a failure of them means, and the trials on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The result of a trial, from the output of its steps. Pure. The scheduler decides for cells that lost their rig."""
+"""The outcome of a trial, from the output of its steps: measured or broken, with evidence. It does no I/O.
+
+executor.py decides for a stack that could not be set up, scheduler.py for a cell that lost its rig too often.
+"""
 
 from __future__ import annotations
 

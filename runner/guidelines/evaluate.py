@@ -1,4 +1,4 @@
-"""Answers to questions from figures: yes, no or undecided, and how many more trials it would take.
+"""Yes, no or undecided: the answer to each question of a guideline, and how many more trials it would take.
 
 The computation uses logarithms, round by round, so that effects of a round on all cells cancel. *Yes* requires an
 interval between the bounds. *No* requires an interval beyond a bound; one such answer decides, so its confidence is

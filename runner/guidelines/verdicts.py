@@ -1,4 +1,4 @@
-"""Verdicts on guidelines, and the choice of cells for more trials until all are decided."""
+"""Verdicts on guidelines, from the answers of evaluate.py; and the cells to measure again until all are decided."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lease records, the wear ledger (bytes written to each disk per night), and the nightly write budget of a run."""
+"""Lease records; the bytes written to each disk per night; and the limit that refuses a disk or stops a run."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import fcntl
 import os
 import re
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from math import ceil
@@ -16,7 +17,7 @@ import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from runner.base.errors import HarnessBroken
-from runner.base.files import write_atomically
+from runner.base.files import open_lock_file, write_atomically
 from runner.hosts import SECTOR
 from runner.hosts.agent.agent import BLOCK_DEVICES, count_sectors_written
 from runner.hosts.reasons import OwnMarks
@@ -145,10 +146,10 @@ def read_ledger(state: Path) -> Ledger:
 
 
 def add_written(state: Path, written: Iterable[tuple[str, int]], night: date) -> Ledger:
-    with translate_errors(state):
-        state.mkdir(parents=True, exist_ok=True)
-        lock = (state / ".wear.lock").open("a")
-    with lock:
+    with ExitStack() as stack:
+        with translate_errors(state):
+            state.mkdir(parents=True, exist_ok=True)
+            lock = stack.enter_context(open_lock_file(state / ".wear.lock"))
         fcntl.flock(lock, fcntl.LOCK_EX)
         known = read_ledger(state)
         for disk, size in written:

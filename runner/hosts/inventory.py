@@ -142,9 +142,16 @@ def parse_census(text: str) -> Census:
             resolution="no disk was used; try again, and check the host if it happens again",
         )
     facts = _Facts()
-    for words in lines:
-        _add_line(facts, words)
-    nodes = {name: _build_node(name, keys, facts) for name, keys in facts.keys.items() if "dev" in keys}
+    try:
+        for words in lines:
+            _add_line(facts, words)
+        nodes = {name: _build_node(name, keys, facts) for name, keys in facts.keys.items() if "dev" in keys}
+    except (ValueError, LookupError, TypeError) as problem:
+        raise HarnessBroken(
+            "the disk inventory of a host has a value that no kernel reports",
+            details=str(problem)[:500],
+            resolution="no disk was used; check the host and its programs",
+        ) from problem
     known = {link.name for link in facts.links}
     without_udev = (StableName(name, one.dev, one.path) for one in nodes.values() for name in _udev_names(one))
     return Census(
@@ -195,7 +202,7 @@ def _add_reported(facts: _Facts, words: list[str]) -> None:
                 found = orjson.loads(output)["signatures"] if output.strip() else ()
                 keys = ("type", "offset", "uuid", "label")
                 facts.signatures[name] += [Signature(*(str(one.get(key) or "") for key in keys)) for one in found]
-            except (orjson.JSONDecodeError, KeyError, TypeError):
+            except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
                 facts.keys[name]["unreadable"] = f"wipefs printed invalid JSON: {output[:200]}"
         case ["blkid", name, status, *output]:
             facts.signatures[name] += _parse_blkid(int(status), " ".join(output), facts.signatures[name])

@@ -164,7 +164,7 @@ def _check_wear(disks: Sequence[LeasedDisk], lease: Lease, now: datetime) -> Non
         raise WearExceeded(
             "the write budget of a disk (`wear:`) is too small for tonight; nothing was written",
             details="\n".join(f"  {one}" for one in refusals if one),
-            resolution="run less of it, run it tomorrow, or raise `wear:` of the disk in hosts.yaml",
+            resolution="run less of it, run it after noon, or raise `wear:` of the disk in hosts.yaml",
         )
 
 

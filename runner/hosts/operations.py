@@ -88,9 +88,7 @@ class LocalOperations:
         # Only root can have a process namespace, and only root can take anything apart.
         alone = process.PID_NAMESPACE if os.geteuid() == 0 else ()
         try:
-            done = process.run(
-                process.dies_with_parent([*alone, "bash", "-c", 'eval "$(cat)"']), stdin=script, timeout=patience
-            )
+            done = process.run([*alone, "bash", "-c", 'eval "$(cat)"'], stdin=script, timeout=patience)
         except process.TimedOut:
             return f"it did not end within {patience:g} s"
         return (done.stderr.strip()[-500:] or f"status {done.returncode}") if done.returncode else ""

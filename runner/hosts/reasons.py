@@ -1,4 +1,4 @@
-"""The reasons for which a disk is refused, with advice, and the content that is one of them."""
+"""The reasons to refuse a disk, with advice, and the content that is one of them. checks.py has the checks."""
 
 from __future__ import annotations
 

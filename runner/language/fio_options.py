@@ -13,6 +13,7 @@ from runner.layers import Problem
 _COLLECTED = "matrix collects the results"
 _ENDS = "write `runtime:` or `size:` to end a workload"
 _TOP = "fio uses the top of the layout"
+_FILES = "fio must not read or write files beside the top of the layout"
 #: fio options that `matrix` writes itself, and what to use instead.
 OWNED = {
     "filename": _TOP,
@@ -44,7 +45,14 @@ OWNED = {
     **dict.fromkeys(("write_bw_log", "write_iops_log", "write_lat_log", "write_hist_log"), _COLLECTED),
     "allow_file_create": "fio must never create a file in place of a device",
     **dict.fromkeys(("unlink", "unlink_each_loop"), "fio must never remove its files"),
-    **dict.fromkeys(("exec_prerun", "exec_postrun"), "commands do not belong in a workload"),
+    **dict.fromkeys(("exec_prerun", "exec_postrun", "program", "arguments"), "commands do not belong in a workload"),
+    **dict.fromkeys(("verify_dump", "verify_state_load", "verify_state_save"), _FILES),
+    **dict.fromkeys(("merge_blktrace_scalars", "merge_blktrace_iters"), _FILES),
+    **dict.fromkeys(
+        ("cgroup", "cgroup_weight", "cgroup_nodelete"), "fio would write to the control groups of the host"
+    ),
+    "profile": "a profile of fio replaces the whole job, with files of its own",
+    "donorname": _FILES,
 }
 
 #: fio cuts longer lines of a job and reads the rest as the next line, so a long value could add an option.
@@ -68,6 +76,9 @@ def refused(option: str, value: object) -> str | None:
     if option in {"mem", "iomem"} and ":" in str(value):
         # fio would truncate the file to the size of its buffers and overwrite it with their content.
         return f"`{option}` cannot name a file: fio must not keep its buffers in files"
+    if option in {"buffer_pattern", "verify_pattern"} and "'" in str(value):
+        # fio would write the content of that file, which may be a secret, to the disks.
+        return f"`{option}` cannot name a file, as a text in single quotes does: {_FILES}"
     why = OWNED.get(option)
     if option.startswith("log_"):
         why = f"{_COLLECTED}, logs with `profile:`"  # the profile is read from these logs

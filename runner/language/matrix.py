@@ -210,7 +210,7 @@ else:
     )
 
 
-LayerEntries = Annotated[tuple[LayerEntry, ...], BeforeValidator(listed), Field(min_length=1)]
+LayerEntries = Annotated[tuple[LayerEntry, ...], BeforeValidator(listed), Field(min_length=1, max_length=16)]
 
 
 class Matrix(Model):
@@ -239,6 +239,12 @@ class Matrix(Model):
     exclude: Annotated[tuple[Condition, ...], BeforeValidator(conditions)] = ()
     only: Annotated[tuple[Condition, ...], BeforeValidator(conditions)] = ()
     guidelines: Guidelines = ()
+    max_cells: int = Field(
+        10_000_000,
+        ge=1,
+        le=1_000_000_000,
+        description="more cells than these are refused; they are counted before rules",
+    )
 
     def every_disk(self) -> tuple[Disk, ...]:
         found: list[Disk] = []

@@ -19,7 +19,7 @@ from runner.language.published import Reason, Row, Table
 from runner.language.suggestions import did_you_mean, hint, near
 from runner.language.tunables import IOSCHED
 from runner.language.tune import OF_PARITY, OF_REDUNDANT, SCOPES, Tune, Vm
-from runner.language.yaml_source import Flaw, Path
+from runner.language.yaml_source import Flaw, Path, Source
 from runner.layers import LAYERS
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ _KINDS = {
     "tuple_type": "a list",
 }
 _NO_MAP = {kind for kind, needed in _KINDS.items() if needed == "a map"}
+
+_MOST_COMPARED = 1000  # unknown keys that are compared with missing ones
 
 #: Pydantic reports all of these for a place that takes a value or a list of values.
 _ANYTHING = {"bool_type", "float_type", "int_type", "string_type", "tuple_type"}
@@ -143,7 +145,7 @@ def _message(error: ErrorDetails, top: type[Model], within: Path) -> str:
         name, colon, value = str(key).partition(":")
         if colon and value and name in known:
             return f"a space is missing after the colon; write `{name}: {value}`"
-        return f"unknown key '{key}'; {did_you_mean(str(key), known)}"
+        return f"unknown key '{_short(key)}'; {did_you_mean(str(key), known)}"
     if kind == "invalid_key":
         return (
             f"'{_short(given)}' cannot be a key; write several values of one key in brackets, like [{_short(given)}, …]"
@@ -182,7 +184,7 @@ def _of_unknown_layer(key: str) -> str:
         return f"unknown layer '{key}'; it is a key of {shown}: indent it deeper than that"
     if meant := guess_layer(key):
         return f"unknown layer '{key}'; write `{meant}`"
-    return f"unknown layer '{key}'; {did_you_mean(key, LAYERS)}"
+    return f"unknown layer '{_short(key)}'; {did_you_mean(key, LAYERS)}"
 
 
 def _in_a_map(given: str | float, path: Path) -> str:
@@ -231,6 +233,8 @@ def _of_value(error: ErrorDetails, path: Path) -> str:
         return f"'{_short(given)}': {_BOUNDS[kind]} {_in_unit_of(given, bound)}"
     if kind == "too_short":
         return "this list is empty; write at least one item"
+    if kind == "too_long":
+        return f"this list has {context['actual_length']:,} items; at most {context['max_length']}"
     if kind == "string_pattern_mismatch":
         return f"'{_short(given)}': {of_pattern(given, context['pattern'])}"
     return f"'{_short(given)}': {error['msg'][:1].lower()}{error['msg'][1:]}"
@@ -285,24 +289,42 @@ def _path_in(data: Any, loc: Sequence[str | int]) -> Path:
     return tuple(path)
 
 
-def from_pydantic(error: ValidationError, data: Any, top: type[Model] = Matrix, within: Path = ()) -> Iterator[Flaw]:
+#: Errors that are shown. Messages are made for them only: suggestions for 50,000 wrong keys would take a minute.
+MOST_SHOWN = 50
+
+
+def from_pydantic(
+    error: ValidationError, source: Source, top: type[Model] = Matrix, within: Path = ()
+) -> Iterator[Flaw]:
     by_place: dict[Path, list[ErrorDetails]] = {}
     every = error.errors(include_url=False)
-    misspelt = {meant for one in every if one["type"] == "extra_forbidden" for meant in _meant(one, top, within)}
+    misspelt = set(_misspelt(every, top, within))
     for one in every:
         if one["type"] == "missing" and one["loc"] in misspelt:
             continue
-        by_place.setdefault(_place(one, data), []).append(one)
-    for path, found in by_place.items():
-        if {one["type"] for one in found} >= _ANYTHING:  # one error for each type that a condition accepts
-            given = found[0]["input"]
-            wrong = f"'{_short(given)}' is neither a value nor a list of values"
-            yield Flaw(
-                path, wrong if given is not None else "this value is empty; a value or a list of values is needed"
-            )
-            continue
-        messages = dict.fromkeys((_message(one, top, within), one["type"] == "extra_forbidden") for one in found)
-        yield from (Flaw(path, message, of_key) for message, of_key in messages)
+        by_place.setdefault(_place(one, source.data), []).append(one)
+    in_order = sorted(by_place, key=lambda path: source.order(source.place(path)))
+    for path in in_order[:MOST_SHOWN]:
+        yield from _flaws_at(path, by_place[path], top, within)
+    yield from (Flaw(path, "not shown") for path in in_order[MOST_SHOWN:])
+
+
+def _flaws_at(path: Path, found: list[ErrorDetails], top: type[Model], within: Path) -> Iterator[Flaw]:
+    if {one["type"] for one in found} >= _ANYTHING:  # one error for each type that a condition accepts
+        given = found[0]["input"]
+        wrong = f"'{_short(given)}' is neither a value nor a list of values"
+        yield Flaw(path, wrong if given is not None else "this value is empty; a value or a list of values is needed")
+        return
+    messages = dict.fromkeys((_message(one, top, within), one["type"] == "extra_forbidden") for one in found)
+    yield from (Flaw(path, message, of_key) for message, of_key in messages)
+
+
+def _misspelt(every: list[ErrorDetails], top: type[Model], within: Path) -> Iterator[tuple[int | str, ...]]:
+    """Yield the places of missing keys that an unknown key beside them stands for."""
+    lacking = {one["loc"][:length] for one in every if one["type"] == "missing" for length in range(len(one["loc"]))}
+    unknown = [one for one in every if one["type"] == "extra_forbidden" and one["loc"][:-1] in lacking]
+    for one in unknown[:_MOST_COMPARED]:
+        yield from _meant(one, top, within)
 
 
 def _meant(error: ErrorDetails, top: type[Model], within: Path) -> Iterator[tuple[int | str, ...]]:

@@ -70,7 +70,7 @@ class _Plain(DiskTunables, MdTunables):
     transparent_hugepages: Annotated[
         Literal["default", "always", "madvise", "never"] | None,
         WithJsonSchema({"enum": ["default", "always", "madvise", "never"]}),
-    ] = Field(None, description="when the kernel uses huge pages (/sys/kernel/mm/transparent_hugepage/enabled)")
+    ] = Field(None, description="when the kernel uses huge pages (`/sys/kernel/mm/transparent_hugepage/enabled`)")
 
     @classmethod
     def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:

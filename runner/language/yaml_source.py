@@ -10,8 +10,11 @@ from io import StringIO
 from typing import Any, NamedTuple
 
 from ruamel.yaml import YAML
+from ruamel.yaml.composer import Composer
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from runner.base.text import shorten
 
 
 class _Mistake(NamedTuple):
@@ -70,6 +73,9 @@ _MISTAKES = (
 )
 
 
+_LONGEST_NAME = 60
+
+
 def explain(error: MarkedYAMLError) -> tuple[str, Any]:
     problem = " ".join(filter(None, (error.context, error.problem)))
     mark = error.problem_mark or error.context_mark
@@ -78,7 +84,8 @@ def explain(error: MarkedYAMLError) -> tuple[str, Any]:
     for mistake in _MISTAKES:
         if found := re.search(mistake.problem, problem, re.DOTALL):
             here = f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-            words = mistake.meant.format(**found.groupdict(), here=here, **_indentation(error))
+            parts = {name: shorten(part or "", _LONGEST_NAME) for name, part in found.groupdict().items()}
+            words = mistake.meant.format(**parts, here=here, **_indentation(error))
             return words, error.context_mark if mistake.where_begun else mark
     return problem.removesuffix(" in the same line"), mark
 
@@ -95,8 +102,12 @@ Path = tuple[str | int, ...]
 
 #: More than any matrix needs. Without limits, a few lines of nested aliases would expand to gigabytes.
 MAX_BYTES = 1 << 20
-MAX_NODES = 200_000
+MAX_NODES = 50_000  # the parser takes 5 s for them on a slow host
+MAX_DEPTH = 64
 LONGEST_NUMBER = 1000  # Python refuses to print integers of more than a few thousand digits
+
+
+_LINE_BREAK = re.compile(r"\r\n?|\n")  # those of YAML 1.2
 
 
 class Flaw(NamedTuple):
@@ -131,11 +142,12 @@ class Source:
     used: Mapping[str, str] = field(default_factory=dict, repr=False)  # the texts of included files, by name
     #: Positions of guidelines that came with a whole file: some of them may not apply to this matrix.
     loose: frozenset[int] = frozenset()
+    _known: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def place(self, path: Path) -> Place:
         node, mark = self.root, self.root.start_mark if self.root else None
         for step in path:
-            found = _child(node, step)
+            found = self._child(node, step)
             if found is None:
                 break
             key, node = found
@@ -148,29 +160,48 @@ class Source:
     def place_of_key(self, path: Path) -> Place:
         node = self.root
         for step in path[:-1]:
-            found = _child(node, step)
+            found = self._child(node, step)
             node = found[1] if found else None
-        found = _child(node, path[-1]) if path else None
+        found = self._child(node, path[-1]) if path else None
         mark = found[0].start_mark if found else None
         return Place.of(mark) if mark else self.place(path[:-1])
 
+    def order(self, place: Place) -> tuple[bool, Place]:
+        """Return a key that sorts places of this file before those of included files."""
+        return place.file != self.name, place
+
     def line(self, place: Place) -> str:
-        lines = {self.name: self.text, **self.used}.get(place.file, "").splitlines()
+        if place.file not in self._known:
+            self._known[place.file] = _LINE_BREAK.split({self.name: self.text, **self.used}.get(place.file, ""))
+        lines = self._known[place.file]
         return lines[place.line - 1] if 0 < place.line <= len(lines) else ""
 
+    def _child(self, node: Node | None, step: str | int) -> tuple[Node, Node] | None:
+        if isinstance(node, MappingNode):
+            if node not in self._known:
+                self._known[node] = {key.value: (key, value) for key, value in reversed(node.value) if _is_text(key)}
+            found: tuple[Node, Node] | None = self._known[node].get(str(step))
+            return found
+        if isinstance(node, SequenceNode) and isinstance(step, int) and step < len(node.value):
+            return node.value[step], node.value[step]
+        return None
 
-def _child(node: Node | None, step: str | int) -> tuple[Node, Node] | None:
-    if isinstance(node, MappingNode):
-        return next(((key, value) for key, value in node.value if key.value == str(step)), None)
-    if isinstance(node, SequenceNode) and isinstance(step, int) and step < len(node.value):
-        return node.value[step], node.value[step]
-    return None
+
+def _is_text(key: Node) -> bool:
+    return isinstance(key.value, str)
 
 
-def _unfolded(node: Node, known: dict[int, int]) -> int:
-    if id(node) in known:
-        return known[id(node)]
-    known[id(node)] = MAX_NODES  # a node may contain itself
+class _Size(NamedTuple):
+    """How many nodes a node has without aliases, and how deep they are."""
+
+    nodes: int
+    depth: int
+
+
+def _unfolded(node: Node, known: dict[Node, _Size]) -> _Size:
+    if node in known:
+        return known[node]
+    known[node] = _Size(MAX_NODES + 1, 0)  # a node may contain itself
     children: list[Node] = []
     if isinstance(node, MappingNode):
         children = [one for pair in node.value for one in pair]
@@ -180,8 +211,30 @@ def _unfolded(node: Node, known: dict[int, int]) -> int:
         raise UnreadableError(Place.of(node.start_mark), "this number is too large")
     elif any("\ud800" <= char <= "\udfff" for char in str(node.value)):
         raise UnreadableError(Place.of(node.start_mark), "half of a surrogate pair is not a character")
-    known[id(node)] = 1 + sum(_unfolded(child, known) for child in children)
-    return known[id(node)]
+    sizes = [_unfolded(child, known) for child in children]
+    depth = 1 + max((size.depth for size in sizes), default=0)
+    if depth > MAX_DEPTH:
+        raise UnreadableError(Place.of(node.start_mark), f"nested more than {MAX_DEPTH} deep")
+    known[node] = _Size(1 + sum(size.nodes for size in sizes), depth)
+    return known[node]
+
+
+class _Composer(Composer):
+    """Stops at the first node beyond the limits: a larger file would take minutes to parse."""
+
+    def __init__(self, loader: Any = None) -> None:
+        super().__init__(loader)
+        self.warn_double_anchors = False
+        self._count = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        self._count += 1
+        at = self.parser.peek_event().start_mark
+        if self._count > MAX_NODES:
+            raise UnreadableError(Place.of(at), f"the file has more than {MAX_NODES:,} values")
+        if self.depth >= MAX_DEPTH:
+            raise UnreadableError(Place.of(at), f"nested more than {MAX_DEPTH} deep")
+        return super().compose_node(parent, index)
 
 
 class _Named(StringIO):
@@ -193,18 +246,20 @@ class _Named(StringIO):
 
 
 def compose(name: str, text: str) -> Node | None:
-    if len(text.encode()) > MAX_BYTES:
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         raise UnreadableError(Place(name, 1, 1), f"larger than {MAX_BYTES >> 20} MiB")
     with _readable(name):
-        root: Node | None = YAML(typ="safe", pure=True).compose(_Named(name, text))
+        yaml = YAML(typ="safe", pure=True)
+        yaml.Composer = _Composer
+        root: Node | None = yaml.compose(_Named(name, text))
     return root
 
 
 def plain(name: str, root: Node | None) -> Any:
     if root is None:
         return None
-    if _unfolded(root, {}) >= MAX_NODES:
-        raise UnreadableError(Place(name, 1, 1), f"the expanded aliases exceed the limit of {MAX_NODES} nodes")
+    if _unfolded(root, {}).nodes > MAX_NODES:
+        raise UnreadableError(Place(name, 1, 1), f"the expanded aliases exceed the limit of {MAX_NODES:,} values")
     with _readable(name):
         return YAML(typ="safe", pure=True).constructor.construct_document(root)
 
@@ -225,7 +280,8 @@ def repeated_keys(root: Node | None) -> list[tuple[Place, str]]:
             for key, _ in node.value:
                 if (known := first.setdefault(str(key.value), key)) is not key:
                     line = known.start_mark.line + 1
-                    message = f"the key '{key.value}' occurs twice, first in line {line}; keep one of them"
+                    shown = shorten(str(key.value), _LONGEST_NAME)
+                    message = f"the key '{shown}' occurs twice, first in line {line}; keep one of them"
                     found.append((Place.of(key.start_mark), message))
             node.value = [(key, value) for key, value in node.value if first[str(key.value)] is key]
             left += [one for pair in node.value for one in pair]
@@ -246,6 +302,6 @@ def _readable(name: str) -> Iterator[None]:
     except MarkedYAMLError as error:
         words, mark = explain(error)
         raise UnreadableError(Place.of(mark) if mark else Place(name, 1, 1), words) from None
-    except (YAMLError, ValueError, RecursionError) as error:
+    except (YAMLError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         problem = str(error).splitlines()[0] if str(error) else "nested too deeply"
         raise UnreadableError(Place(name, 1, 1), problem) from None

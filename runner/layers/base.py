@@ -1,4 +1,4 @@
-"""The base of every layer, and of layers that map one device."""
+"""What each layer defines: keys, sizes, impossible values, data for scripts, expected values of the kernel."""
 
 from __future__ import annotations
 

@@ -80,6 +80,12 @@ def usable(size: int, metadata: str, chunk: int, *, ppl: bool) -> int:
     return max(0, left) * SECTOR
 
 
+def raid0_bytes(size: int, chunk: int) -> int:
+    """Return what RAID 0 uses of a member. The kernel masks the size as if each chunk were a power of two."""
+    whole = size // chunk * chunk
+    return (whole // SECTOR & ~(chunk // SECTOR - 1)) * SECTOR
+
+
 def data_offset(sectors: int, chunk: int, *, ppl: bool) -> int:
     """Return the start of data in sectors. Most of the space is for a reshape. `sectors` is a lower bound."""
     most = sectors + sectors // 64  # a slightly larger member may get twice the space

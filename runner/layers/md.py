@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from runner.base.model import Size
 from runner.base.quantities import format_size
 from runner.layers.base import BuildContext, Expectation, Grouped, NoneIfFalse, Problem, View, mark, power_of_two
-from runner.layers.geometry import Below, Shape, common, losses_of, usable
+from runner.layers.geometry import Below, Shape, common, losses_of, raid0_bytes, usable
 
 DEFAULT_CHUNK = 512 * 1024
 #: The kernel's numbers of the parity layouts of RAID 5 and 6.
@@ -335,8 +335,10 @@ class Md(Grouped):
         if self.level == 1:
             return Shape(self.size or each // _MIRRORED * _MIRRORED, chunk, stripes, sector=sector, losses=losses)
         unit = self.chunk or DEFAULT_CHUNK
-        chunks = sum(size // unit for size in sizes) if self.level == 0 else self._chunks(each // unit, active)
-        return Shape(chunks * unit, unit, self._data(active), sector=sector, losses=losses)
+        size = self._chunks(each // unit, active) * unit
+        if self.level == 0:
+            size = sum(raid0_bytes(member, unit) for member in sizes)
+        return Shape(size, unit, self._data(active), sector=sector, losses=losses)
 
     def resync_bytes(self, below: Below) -> int:
         """Return the redundant bytes, if set-up always waits for the resync."""

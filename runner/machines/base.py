@@ -1,4 +1,4 @@
-"""The interface of machines, which bring up rigs. A rig runs steps: bash scripts with their files."""
+"""The interface of machines (their registry is in __init__.py), which start rigs. A rig runs bash scripts."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _PLACE = (
     Column("synthetic", "true/false", "true: the dry machine invented the figures"),
 )
 #: Placeholder for the axes, one column each.
-AXES = Column("*axis*", "", "one column per axis, by its full name (`md.chunk`); empty if the cell has no such axis")
+AXES = Column("AXIS", "", "one column per axis, by its full name (`md.chunk`); empty if the cell has no such axis")
 
 _LATENCIES = (
     "mean latency of a read or write, from its submission to its completion",

@@ -13,7 +13,7 @@ from runner.guidelines.samples import measured_cells
 from runner.guidelines.verdicts import SHARE, Judgement
 from runner.language.metrics import RATES, SIDES, TOTAL, headline
 from runner.results.fio_output import PERCENTILES, Direction, Figures
-from runner.results.record import HOST_LIMITED, UNSETTLED, Attempt, CellRow, Outcome, Trial
+from runner.results.record import HOST_LIMITED, UNSETTLED, Attempt, CellRow, Outcome, Trial, outcome_of_cell
 from runner.statistics.changes import Drift, States, drift, find_two_states
 from runner.statistics.percentile import estimated_percentiles
 from runner.statistics.stopping import Estimate, Rule, StopReason, estimate_mean, stop_reason
@@ -46,8 +46,7 @@ class CellSummary:
 
     @property
     def outcome(self) -> Outcome | None:
-        order = (Outcome.BROKEN, Outcome.MEASURED, Outcome.SKIPPED)
-        return next((outcome for outcome in order if self.counts.get(outcome)), None)
+        return outcome_of_cell(self.counts)
 
     @property
     def headline(self) -> str | None:

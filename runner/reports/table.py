@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from runner.base.errors import BadInput
+from runner.base.text import printable, printable_json
 from runner.reports.terminal_text import wrap
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ def as_json(grid: Grid) -> bytes:
     import orjson
 
     rows = [dict(zip(grid.columns, row, strict=True)) for row in grid.rows]
-    return orjson.dumps({"notes": grid.notes, "rows": rows}, option=orjson.OPT_INDENT_2) + b"\n"
+    text = orjson.dumps({"notes": grid.notes, "rows": rows}, option=orjson.OPT_INDENT_2).decode()
+    return printable_json(f"{text}\n").encode()
 
 
 def as_markdown(grid: Grid) -> bytes:
@@ -126,6 +128,12 @@ class Sheet:
     remark: str = ""  # a column that may move below its row
     usual: str = ""  # the remark that is left out there
     styles: Sequence[str] = ()  # by row: the style of its remark
+
+    def __post_init__(self) -> None:
+        rows = [tuple(map(printable, row)) for row in self.rows]
+        object.__setattr__(self, "rows", rows)
+        object.__setattr__(self, "title", printable(self.title))
+        object.__setattr__(self, "groups", list(map(printable, self.groups)))
 
     def column(self, name: str) -> list[str]:
         place = self.columns.index(name)

@@ -91,18 +91,35 @@ def split_counters(output: str) -> tuple[str, CounterSnapshot | None, CounterSna
 def _read(clock: str, lines: Sequence[str]) -> CounterSnapshot | None:
     disks, stat, meminfo = dict[str, tuple[int, ...]](), dict[str, tuple[int, ...]](), dict[str, int]()
     try:
-        when = float(clock.replace(",", "."))
+        when = _number(clock.replace(",", "."))
         for line in lines:
             words = line.split()
             if words[0].isdigit():
-                disks[words[2]] = tuple(int(word) for word in words[3:])
+                disks[words[2]] = _counts(words[3:], _LEAST)
             elif words[0].endswith(":"):
-                meminfo[words[0]] = int(words[1])
+                (meminfo[words[0]],) = _counts(words[1:2], 1)
             else:
-                stat[words[0]] = tuple(int(word) for word in words[1:])
+                stat[words[0]] = _counts(words[1:], len(KINDS) if words[0] == "cpu" else 1)
     except (ValueError, IndexError):
-        return None  # cut short, because the machine died
+        return None  # cut short, because the machine died, or not as a kernel writes it
     return CounterSnapshot(when, disks, stat, meminfo) if "cpu" in stat else None
+
+
+_LEAST = 11  # counters of a disk, since Linux 2.6
+
+
+def _counts(words: Sequence[str], least: int) -> tuple[int, ...]:
+    numbers = tuple(map(int, words))
+    if len(numbers) < least or not all(0 <= number < 1 << 64 for number in numbers):
+        raise ValueError("not the counters of a kernel")
+    return numbers
+
+
+def _number(text: str) -> float:
+    seconds = float(text)
+    if not 0 <= seconds < 1e12:
+        raise ValueError("not a clock")
+    return seconds
 
 
 def device_use(before: CounterSnapshot, after: CounterSnapshot, readings: Sequence[Reading]) -> tuple[Use, ...]:
@@ -131,7 +148,7 @@ def _use(device: str, node: str, before: Sequence[int], after: Sequence[int]) ->
 
 
 def processor_use(before: CounterSnapshot, after: CounterSnapshot) -> Processors:
-    ticks = [late - early for early, late in zip(before.stat["cpu"], after.stat["cpu"], strict=True)][: len(KINDS)]
+    ticks = [late - early for early, late in zip(before.stat["cpu"], after.stat["cpu"], strict=False)][: len(KINDS)]
     total = sum(ticks) or 1
     shares = {kind: tick / total for kind, tick in zip(KINDS, ticks, strict=False)}
     once = {word: after.stat.get(word, (0,))[0] - before.stat.get(word, (0,))[0] for word in ("intr", "ctxt")}

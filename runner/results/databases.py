@@ -19,7 +19,7 @@ from runner.base.errors import ERRNO, FULL, READ_ONLY, UNREACHABLE, BadInput, Ca
 _DAMAGED = Cause(
     HarnessBroken,
     "{path} is damaged",
-    "keep a copy; `sqlite3 FILE .recover` saves the readable part; `matrix run --fresh` starts a new run",
+    "`matrix salvage RUN` writes what can be read into a new run; `matrix run --fresh` starts again",
 )
 
 _STRANGE = Cause(
@@ -78,6 +78,9 @@ _POSTGRESQL = {
 }
 
 
+_CONSTRAINT = "SQLITE_CONSTRAINT"
+
+
 def damage_error(path: Path | str, details: str) -> MatrixError:
     return _DAMAGED.error(path, details)
 
@@ -87,6 +90,8 @@ def translate_errors(path: Path | str, *, store: bool = False) -> Iterator[None]
     """Turn database errors of the block into a MatrixError about `path`. Other errors pass through."""
     try:
         yield
+    except (UnicodeDecodeError, orjson.JSONDecodeError) as problem:  # a text in the file
+        raise (_OF_STORE[_DAMAGED] if store else _DAMAGED).error(path, str(problem)) from problem
     except (DBAPIError, OSError) as problem:
         if isinstance(problem, OSError):
             cause, details = ERRNO.get(problem.errno or 0), str(problem)
@@ -102,7 +107,12 @@ def _database_cause(problem: DBAPIError) -> tuple[Cause | None, str]:
     code = getattr(problem.orig, "sqlite_errorname", "") or getattr(problem.orig, "sqlstate", None) or ""
     if code:
         causes = _SQLITE if code.startswith("SQLITE_") else _POSTGRESQL
-        return next((cause for prefix, cause in causes.items() if code.startswith(prefix)), None), f"{text} ({code})"
+        known = next((cause for prefix, cause in causes.items() if code.startswith(prefix)), None)
+        # Other errors of SQLite about statements that work on a whole file: its tables are not ours, or its values.
+        is_damage = known is None and isinstance(problem.orig, sqlite3.Error) and not code.startswith(_CONSTRAINT)
+        return _DAMAGED if is_damage else known, f"{text} ({code})"
+    if isinstance(problem.orig, sqlite3.Error):  # a text that is not UTF-8
+        return _DAMAGED, text.strip()
     return _connection_cause(text) if isinstance(problem, OperationalError) else None, text.strip()
 
 
@@ -274,7 +284,8 @@ class Versioned:
         """Return the version of a database. Raise if it is foreign, newer or too old."""
         if not sa.inspect(connection).has_table(self.meta.name):
             raise BadInput(f"{name} is a database, but not a {self.what} of matrix", resolution=self.stranger)
-        version = int(connection.scalar(sa.select(self.meta.c.value).filter_by(key="schema")) or 0)
+        written = str(connection.scalar(sa.select(self.meta.c.value).filter_by(key="schema")))
+        version = int(written) if written.isdecimal() and len(written) < 9 else 0
         if version > self.version:
             raise BadInput(
                 f"{name} was written by a newer version of matrix",

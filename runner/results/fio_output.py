@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from runner.base.errors import HarnessBroken
+from runner.results.fio_json import find_misfits
 from runner.statistics.percentile import Histogram, needs, percentiles
 
 #: Percentiles by the names of their figures.
@@ -79,10 +80,9 @@ def parse(text: str) -> Figures:
 
 def figures_of(jobs: Sequence[Mapping[str, Any]], text: str) -> Figures:
     _refuse_failed(jobs)
-    try:
-        figures = _figures(jobs)
-    except (KeyError, TypeError, ValueError, AttributeError) as problem:
-        raise FioFailed(f"fio's JSON lacks a required value: {problem!r}", evidence=_clip(text)) from problem
+    if misfit := next(find_misfits(jobs), None):
+        raise FioFailed(f"fio's JSON is not as fio writes it: {misfit}", evidence=_clip(text))
+    figures = _figures(jobs)
     if figures.read is None and figures.write is None:
         raise FioFailed(
             "fio finished without a single read or write",
@@ -135,7 +135,7 @@ def _refuse_failed(jobs: Iterable[Mapping[str, Any]]) -> None:
                 resolution="remove `unified_rw_reporting` from the workload; matrix needs separate directions",
             )
         number = job.get("error", 0)
-        if number and "total_err" not in job:
+        if number and "total_err" not in job and isinstance(number, int) and abs(number) < 1 << 31:
             name = errno.errorcode.get(number, f"error {number}")
             raise FioFailed(
                 f"fio job {job.get('jobname', '?')!r} failed with {name} ({os.strerror(number)})",
@@ -215,6 +215,7 @@ def _clip(text: str) -> str:
 
 
 _READ, _WRITE = 0, 1
+_DIGITS = 18
 _POSITIONS = ("offset", "bytes", "seconds", "bw")
 
 
@@ -274,7 +275,7 @@ def mark_synthetic(table: str) -> str:
 def _numbers(output: str, count: int) -> Iterator[tuple[int, ...]]:
     for line in output.splitlines():
         words = line.split("\t")
-        if len(words) == count and all(word.isdecimal() for word in words):
+        if len(words) == count and all(word.isdecimal() and len(word) <= _DIGITS for word in words):
             yield tuple(int(word) for word in words)
 
 

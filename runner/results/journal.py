@@ -23,7 +23,7 @@ from runner.results.databases import (
     translate_errors,
     upsert,
 )
-from runner.results.journal_tables import COLUMNS, latencies_of, row_of, trial_of
+from runner.results.journal_tables import COLUMNS, cell_of, latencies_of, row_of, trial_of
 from runner.results.record import Attempt, CellRow, Outcome, Trial
 
 State = tuple[Any, ...]  # outcome, attempts and start
@@ -180,15 +180,22 @@ class Journal(Database):
         table = schema.trials.c
         cells = sorted({cell for cell, _ in identities})
         rows = self._rows(sa.select(*COLUMNS).where(table.cell.in_(cells)).order_by(table.id))
-        return [trial_of(row) for row in rows if (row[0], row[1]) in identities]
+        with self._understandable():
+            return [trial_of(row) for row in rows if (row[0], row[1]) in identities]
 
     def trials(self) -> Iterator[Trial]:
-        return map(trial_of, self._rows(sa.select(*COLUMNS).order_by(schema.trials.c.id)))
+        return self._parsed(self._rows(sa.select(*COLUMNS).order_by(schema.trials.c.id)))
+
+    def _parsed(self, rows: Iterable[Sequence[Any]]) -> Iterator[Trial]:
+        with self._understandable():
+            for row in rows:
+                yield trial_of(row)
 
     def cells(self) -> list[CellRow]:
         table = schema.cells.c
         query = sa.select(table.id, table.name, table.axes, table.position).order_by(table.position, table.id)
-        return [CellRow(*row) for row in self._rows(query)]
+        with self._understandable():
+            return [cell_of(row) for row in self._rows(query)]
 
     def attempts(self) -> list[Attempt]:
         return [Attempt(*row) for row in self._rows(sa.select(schema.attempts).order_by("cell", "round", "number"))]
@@ -256,8 +263,16 @@ class Journal(Database):
 
     def _rows(self, query: sa.Executable) -> Sequence[tuple[Any, ...]]:
         """Fetch all rows at once: an open cursor would block the checkpoint of the log."""
-        with self._transaction() as connection:
+        with self._understandable(), self._transaction() as connection:
             return cast("Sequence[tuple[Any, ...]]", connection.execute(query).all())
+
+    @contextmanager
+    def _understandable(self) -> Iterator[None]:
+        """Report values that this program did not write: a flipped bit leaves the structure of a file intact."""
+        try:
+            yield
+        except ValueError as problem:
+            raise damage_error(self._name, str(problem)) from problem
 
 
 def _engine(path: Path) -> sa.Engine:

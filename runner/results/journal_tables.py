@@ -25,7 +25,7 @@ from sqlalchemy import (
 
 from runner.results.databases import Versioned, execute, keys, optional, required
 from runner.results.fio_output import PERCENTILES, Direction, Figures
-from runner.results.record import Outcome, Reading, Trial
+from runner.results.record import CellRow, Outcome, Reading, Trial
 from runner.statistics.percentile import Histogram, needs
 
 #: The columns of one direction, in the order of the fields of `Direction`.
@@ -139,13 +139,13 @@ _NOTHING = (None,) * len(DIRECTION)
 
 _PLAIN = ("cell", "round", "reason", "started", "seconds", "attempts", "folder")
 _WHOLE = ("runtime", "cpu_usr", "cpu_sys", "errors")  # the figures of both directions together
-_NAMES: tuple[str, ...] = (*_PLAIN, "outcome", "readings", "notes", *_WHOLE, *_READ, *_WRITE, *LATENCIES)
-_READ_AT = _NAMES.index("read_bw")
+TRIAL_COLUMNS: tuple[str, ...] = (*_PLAIN, "outcome", "readings", "notes", *_WHOLE, *_READ, *_WRITE, *LATENCIES)
+_READ_AT = TRIAL_COLUMNS.index("read_bw")
 _AS_TEXT = {"readings", "notes"}  # JSON, decoded here once for each distinct text
 
 #: The columns that `trial_of` reads, in order.
 COLUMNS: tuple[sa.ColumnElement[Any], ...] = tuple(
-    sa.cast(trials.c[name], sa.Text) if name in _AS_TEXT else trials.c[name] for name in _NAMES
+    sa.cast(trials.c[name], sa.Text) if name in _AS_TEXT else trials.c[name] for name in TRIAL_COLUMNS
 )
 
 
@@ -168,7 +168,27 @@ def latencies_of(trial: Trial) -> dict[str, bytes | None]:
     return dict(zip(LATENCIES, kept, strict=True))
 
 
+def _types(column: Column[Any]) -> tuple[type, ...]:
+    kinds: tuple[type, ...] = (str,)
+    if isinstance(column.type, Integer):  # BigInteger as well
+        kinds = (int,)
+    elif isinstance(column.type, Float):
+        kinds = (float, int)
+    elif isinstance(column.type, LargeBinary):
+        kinds = (bytes,)
+    return (*kinds, type(None)) if column.nullable else kinds
+
+
+_TYPES = tuple(_types(trials.c[name]) for name in TRIAL_COLUMNS)
+_NUMBERS, _MOST = (int, float), 1e19
+_COUNTED = DIRECTION.index("lat_mean")  # the figures of a direction that are always known
+
+
 def trial_of(row: Sequence[Any]) -> Trial:
+    """Build a trial from a row. Raise ValueError for a row that this program did not write."""
+    for name, value, kinds in zip(TRIAL_COLUMNS, row, _TYPES, strict=True):
+        if not isinstance(value, kinds) or (value.__class__ in _NUMBERS and not 0 <= value <= _MOST):
+            raise ValueError(f"{name} of a trial is {value!r:.60}")
     cell, round_number, reason, started, seconds, attempts, folder, outcome, readings, notes = row[:10]
     return Trial(
         *(cell, round_number, Outcome(outcome), reason, started, seconds, attempts),
@@ -176,15 +196,33 @@ def trial_of(row: Sequence[Any]) -> Trial:
     )
 
 
+def cell_of(row: Sequence[Any]) -> CellRow:
+    id_, name, axes, position = row
+    if not (isinstance(id_, str) and isinstance(name, str) and isinstance(position, int | None)):
+        raise ValueError(f"a cell is {row!r:.60}")  # noqa: TRY004 - the kind that means damage
+    if not isinstance(axes, dict) or not all(isinstance(one, str) for one in axes.values()):
+        raise ValueError(f"the axes of cell {name!r:.60} are {axes!r:.60}")
+    return CellRow(id_, name, axes, position)
+
+
 @lru_cache(maxsize=4096)
 def _readings(text: str) -> tuple[Reading, ...]:
     """Cache the result: trials of a cell mostly have equal readings, and parsing takes most of the time of a reader."""
-    return tuple(Reading(*reading) for reading in orjson.loads(text))
+    found = orjson.loads(text)
+    if not isinstance(found, list) or not all(map(_is_reading, found)):
+        raise ValueError(f"readings of a trial are {text:.60}")
+    return tuple(Reading(*reading) for reading in found)
+
+
+def _is_reading(found: object) -> bool:
+    return isinstance(found, list) and len(found) == 3 and all(isinstance(one, str | None) for one in found)
 
 
 @lru_cache(maxsize=4096)
 def _notes(text: str) -> dict[str, str]:
-    notes: dict[str, str] = orjson.loads(text)
+    notes = orjson.loads(text)
+    if not isinstance(notes, dict) or not all(isinstance(one, str) for one in notes.values()):
+        raise ValueError(f"notes of a trial are {text:.60}")
     return notes
 
 
@@ -193,8 +231,14 @@ def _figures(row: Sequence[Any]) -> Figures | None:
     if whole[0] is None:  # no run time: the trial has no figures
         return None
     count = len(DIRECTION)
+    if None in whole:
+        raise ValueError("a trial has only some of its figures")
     return Figures(_direction(sides[:count], read), _direction(sides[count:], write), *whole)
 
 
 def _direction(values: Sequence[Any], latencies: bytes | None) -> Direction | None:
-    return None if values[0] is None else Direction(*(*values, Histogram(latencies) if latencies else None))
+    if values[0] is None:
+        return None
+    if None in values[:_COUNTED]:
+        raise ValueError("a direction has only some of its figures")
+    return Direction(*(*values, Histogram(latencies).checked() if latencies else None))

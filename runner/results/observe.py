@@ -14,7 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from runner.base.errors import Exit, MatrixError
-from runner.base.files import try_lock
+from runner.base.files import open_lock_file, read_signature, try_lock
 from runner.results.databases import sqlite_reader, translate_errors
 from runner.results.journal_tables import attempts, begun, cells, trials
 from runner.results.record import Outcome
@@ -89,16 +89,10 @@ def progress_by_cell(names: Mapping[str, str], by_cell: Sequence[tuple[Any, ...]
 
 def find_holder(folder: Path) -> Holder | None:
     """Return the process that holds the lock of a run, or None. A signature without a lock is of a killed process."""
-    try:
-        file = (folder / LOCK).open()
-    except FileNotFoundError:
-        return None
-    with file:
-        pid, _, host = file.read().strip().partition(" on ")
-        if not pid:
-            return None
-        if not try_lock(file.fileno(), fcntl.LOCK_SH):  # for an instant; `RunFolder.locked` retries that long
-            return Holder(pid, host, datetime.fromtimestamp((folder / LOCK).stat().st_mtime, UTC))
+    with suppress(FileNotFoundError), open_lock_file(folder / LOCK, os.O_RDONLY) as lock:
+        pid, _, host = read_signature(lock).partition(" on ")
+        if pid and not try_lock(lock, fcntl.LOCK_SH):  # for an instant; `RunFolder.locked` retries that long
+            return Holder(pid, host, datetime.fromtimestamp(os.fstat(lock).st_mtime, UTC))
     return None
 
 

@@ -24,6 +24,12 @@ class Outcome(StrEnum):
     SKIPPED = "skipped"
 
 
+def outcome_of_cell(counts: Mapping[Outcome, int] | Mapping[str, int]) -> Outcome | None:
+    """Return the outcome of a cell from those of its trials: one broken trial makes it broken."""
+    order = (Outcome.BROKEN, Outcome.MEASURED, Outcome.SKIPPED)
+    return next((outcome for outcome in order if counts.get(outcome)), None)
+
+
 @dataclass(frozen=True, slots=True)
 class CellRow:
     """A cell as the store and the reports know it. `axes` maps full axis names (`md.chunk`) to canonical text."""

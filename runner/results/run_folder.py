@@ -10,19 +10,31 @@ import shutil
 import socket
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
 from itertools import count
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, Literal, TextIO
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from runner.base.errors import BadInput
-from runner.base.files import remove_temporaries, sync_folder, try_lock, write_atomically, write_durably, write_whole
+from runner.base.files import (
+    RECORDED,
+    open_lock_file,
+    read_input,
+    read_signature,
+    remove_temporaries,
+    sign_lock,
+    sync_folder,
+    try_lock,
+    write_atomically,
+    write_durably,
+    write_whole,
+)
 from runner.results.databases import translate_errors
 from runner.results.disk_health import Health
 from runner.results.environment import Digests, DiskFacts, Host, Revision, flatten_environment
@@ -49,7 +61,7 @@ def _is_run(folder: Path) -> bool:
 def state_of(folder: Path) -> str:
     """Return a text that changes with the manifest of a run; empty if it is unreadable."""
     try:
-        return blake2b((folder / MANIFEST).read_bytes(), digest_size=16).hexdigest()
+        return blake2b(read_input(folder / MANIFEST, RECORDED), digest_size=16).hexdigest()
     except OSError:
         return ""
 
@@ -183,12 +195,12 @@ class RunFolder:
             yield
             return
         lock = self.path / ".feeding"
-        with translate_errors(lock):
-            file = lock.open("a+")
-        with file:
+        with ExitStack() as stack:
+            with translate_errors(lock):
+                descriptor = stack.enter_context(open_lock_file(lock))
             if wait:
-                fcntl.flock(file, fcntl.LOCK_EX)
-            elif not try_lock(file.fileno(), fcntl.LOCK_EX):
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            elif not try_lock(descriptor, fcntl.LOCK_EX):
                 raise InUse(f"{self.path} is being added to a store by another process")
             yield
 
@@ -196,29 +208,28 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """Hold the lock of a run. The kernel releases it at any end of the process."""
         lock = self.path / LOCK
-        with translate_errors(lock):
-            file = lock.open("a+")
-        with file:
-            if not _locks(file):
-                signature = lock.read_text().strip()
+        with ExitStack() as stack:
+            with translate_errors(lock):
+                descriptor = stack.enter_context(open_lock_file(lock))
+            if not _locks(descriptor):
+                signature = read_signature(descriptor)
                 raise InUse(
                     f"{self.path} is in use by {f'process {signature}' if signature else 'another process'}",
                     resolution="wait for it to end, stop it, or start another run with `--fresh`",
                 )
             with translate_errors(lock):
-                file.truncate(0)
-                file.write(f"{os.getpid()} on {socket.gethostname()}\n")
-                file.flush()
+                sign_lock(descriptor, f"{os.getpid()} on {socket.gethostname()}")
                 remove_temporaries(self.path)
             try:
                 yield
             finally:
-                file.truncate(0)  # remove the signature, because the process no longer holds the lock
+                with suppress(OSError):  # a signature without a lock counts as none
+                    sign_lock(descriptor, "")
 
 
 def _content(path: Path) -> bytes | None:
     """Return the bytes of a file, or None if it is missing or empty (a host crash can leave it empty)."""
-    return (path.read_bytes() or None) if path.is_file() else None
+    return (read_input(path, RECORDED) or None) if path.is_file() else None
 
 
 def create(results: Path, manifest: Manifest, name: str | None = None) -> RunFolder:
@@ -252,7 +263,7 @@ def _sweep_halves(results: Path) -> None:
 @contextmanager
 def _held(folder: Path, *, wait: bool = True) -> Iterator[bool]:
     """Lock a folder. Yield False if another process has it, or the file system cannot lock folders."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         held = False
         with suppress(OSError):
@@ -272,7 +283,7 @@ def load(folder: Path) -> RunFolder:
                 details=f"it holds no {MANIFEST}",
                 resolution="`matrix runs` lists runs; --results names their folder",
             )
-        content = manifest.read_bytes()
+        content = read_input(manifest, RECORDED)
     try:
         return RunFolder(folder, Manifest.model_validate_json(content))
     except ValidationError as problem:
@@ -336,9 +347,9 @@ def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def _locks(file: TextIO) -> bool:
+def _locks(descriptor: int) -> bool:
     for _ in range(_TRIES):
-        if try_lock(file.fileno(), fcntl.LOCK_EX):
+        if try_lock(descriptor, fcntl.LOCK_EX):
             return True
         time.sleep(_INSTANT)
     return False

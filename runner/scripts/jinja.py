@@ -1,17 +1,20 @@
 """Templates with safe values: every value of a script is quoted, every value of a fio job is checked."""
 
 import shlex
-from collections.abc import Sequence
-from contextlib import suppress
-from functools import cache
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError, Undefined
+from jinja2 import Environment, FunctionLoader, StrictUndefined, TemplateError, Undefined
+from jinja2.loaders import split_template_path
 from jinja2.meta import find_referenced_templates
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from runner.base.errors import BadInput
-from runner.base.files import shipped
+from runner.base.files import read_input, shipped
+from runner.base.text import shorten
 from runner.hosts import label
 
 SHIPPED = shipped("templates")
@@ -44,16 +47,31 @@ def _environment(own: Path | None, finalize: Any) -> Environment:
 
 @cache
 def _cached_environment(own: Path | None, finalize: Any) -> Environment:
-    folders = [str(own)] if own else []
-    return Environment(
-        loader=FileSystemLoader([*folders, str(SHIPPED)]),
+    return ImmutableSandboxedEnvironment(
+        loader=FunctionLoader(partial(_find, (*([own] if own else []), SHIPPED))),
         undefined=StrictUndefined,
         finalize=finalize,
-        autoescape=False,  # noqa: S701 - shell and fio, not HTML: `finalize` does the quoting
+        autoescape=False,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+
+
+def _find(folders: tuple[Path, ...], name: str) -> tuple[str, str, None] | None:
+    parts = split_template_path(name)  # raises for a path with `..`
+    for folder in folders:
+        path = folder.joinpath(*parts)
+        if path.exists():
+            return _read(path), str(path), None
+    return None
+
+
+def _read(path: Path) -> str:
+    try:
+        return read_input(path).decode("utf-8", "replace")
+    except OSError as error:
+        raise BadInput(f"template {path}: cannot be read", details=str(error)) from None
 
 
 def effective_templates(own: Path | None) -> dict[str, str]:
@@ -62,33 +80,51 @@ def effective_templates(own: Path | None) -> dict[str, str]:
 
 
 def _texts(folder: Path) -> dict[str, str]:
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return {str(path.relative_to(folder)): path.read_text(encoding="utf-8", errors="replace") for path in files}
+    return {str(path.relative_to(folder)): _read(path) for path in sorted(folder.rglob("*")) if not path.is_dir()}
+
+
+def _own_texts(own: Path) -> dict[str, str]:
+    return {name: text for name, text in _texts(own).items() if name.endswith((".sh", ".fio"))}
 
 
 def unused_templates(own: Path) -> list[str]:
     """Return the user's templates that replace no shipped one and that no other template of the user includes."""
-    texts = {name: text for name, text in _texts(own).items() if name.endswith((".sh", ".fio"))}
+    texts = _own_texts(own)
     names = _texts(SHIPPED).keys()
     included = set[str | None]()
     for text in texts.values():
-        with suppress(TemplateError):  # `render` reports it
+        with suppress(TemplateError, RecursionError):  # `render` reports it
             included.update(find_referenced_templates(_environment(own, shell_words).parse(text)))
     # None: an include with a computed name, which may be any template.
     return [] if None in included else [name for name in texts if name not in names and name not in included]
+
+
+_OF_USER = (TemplateError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+
+
+def check_syntax(own: Path) -> None:
+    """Parse the user's templates. Nothing of them runs, not even an expression of constants."""
+    for name, text in _own_texts(own).items():
+        with _explain(name, _OF_USER):
+            _environment(own, shell_words).parse(text, name, str(own / name))
 
 
 def render(template: str, own: Path | None, *, title: str, **values: Any) -> str:
     """Render a template. The title goes into comments, so it is made one line."""
     environment = _environment(own, fio_value if template.endswith(".fio") else shell_words)
     values["title"] = "".join(char if char.isprintable() else "_" for char in title)
-    try:
+    # Other errors in a shipped template are defects of this program.
+    with _explain(template, (TemplateError,) if own is None else _OF_USER):
         return environment.get_template(template).render(values)
-    except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError) as error:
-        if own is None and not isinstance(error, TemplateError):
-            raise  # a defect of this program, not of the user's template
+
+
+@contextmanager
+def _explain(template: str, errors: tuple[type[Exception], ...]) -> Iterator[None]:
+    try:
+        yield
+    except errors as error:
         raise BadInput(
-            f"template {template}: {error}",
+            f"template {template}: {shorten(str(error), 400) or 'nested too deeply'}",
             details=f"line {getattr(error, 'lineno', '?')} of {getattr(error, 'filename', None) or template}",
             resolution="fix the template, or remove --templates to use the shipped ones",
         ) from error

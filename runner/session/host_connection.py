@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.base.errors import HarnessBroken
+from runner.base.text import printable
 from runner.hosts.agent import sudo
 from runner.hosts.agent.client import AgentClient
 from runner.hosts.agent.connection import Connection, connection_to
@@ -75,7 +76,7 @@ def open_connection(reach: str) -> Connection | None:
     try:
         return sudo.sudo_connection()
     except HarnessBroken as error:
-        click.echo(f"continuing without root: {error.brief}; {error.resolution}", err=True)
+        click.echo(printable(f"continuing without root: {error.brief}; {error.resolution}"), err=True)
         return None
 
 

@@ -1,4 +1,4 @@
-"""A run from its options to its end: check, find the run to resume, lease disks, execute, write the reports."""
+"""A run from its options to its end: check, resume, lease disks, choose how many rigs work at once, execute, report."""
 
 from __future__ import annotations
 

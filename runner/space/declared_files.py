@@ -1,4 +1,4 @@
-"""Files beside a matrix: guidelines in their own file, and hosts.yaml with a host that has what a matrix needs."""
+"""Files beside a matrix: guidelines in their own file; hosts.yaml, and why a declared host does not fit a matrix."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ def _all_in(path: Path) -> tuple[Guideline, ...]:
         found = _ADAPTER.validate_python(source.data)
     except ValidationError as error:
         # `within`: hints treat the file as the `guidelines` section of a matrix.
-        malformed = from_pydantic(error, source.data, within=("guidelines",))
+        malformed = from_pydantic(error, source, within=("guidelines",))
         raise BadMatrix(source, placed(source, malformed)) from None
     if flaws := list(find_unknown_axes(found)):
         raise BadMatrix(source, placed(source, flaws))
@@ -57,7 +57,7 @@ def parse_lab(name: str, text: str) -> Lab:
     source = readable(name, text, read)
     if source.data is None:
         raise BadMatrix(source, [(Place(name, 1, 1), "the file is empty; `matrix help physical-disks` has an example")])
-    lab, malformed = validated(source.data, Lab)
+    lab, malformed = validated(source, Lab)
     if lab is None:
         raise BadMatrix(source, placed(source, malformed))
     return lab

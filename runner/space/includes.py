@@ -188,11 +188,12 @@ def _with_advice(root: Node | None, uses: Uses) -> frozenset[int]:
 M = TypeVar("M", bound=Model)
 
 
-def validated(data: Any, model: type[M]) -> tuple[M | None, list[Flaw]]:
+def validated(source: Source, model: type[M]) -> tuple[M | None, list[Flaw]]:
+    data = source.data
     try:
         whole, flaws = model.model_validate(data), list[Flaw]()
     except ValidationError as error:
-        whole, flaws = None, list(from_pydantic(error, data, model))
+        whole, flaws = None, list(from_pydantic(error, source, model))
     for beside in (_too_large(data), _misplaced(data) if model is Matrix else ()):
         found = {flaw.path for flaw in flaws}
         flaws += [flaw for flaw in beside if flaw.path not in found]

@@ -12,8 +12,12 @@ from typing import TYPE_CHECKING, TypeVar
 import orjson
 
 from runner.base.errors import BadInput
+from runner.base.files import read_input
 from runner.language.matrix import Matrix
+from runner.language.messages import MOST_SHOWN
+from runner.language.quotes import format_error
 from runner.language.yaml_source import Flaw, Place, Source, UnreadableError
+from runner.space.ceiling import find_excess
 from runner.space.guideline_references import Known, check_guidelines
 from runner.space.includes import SHELF, read_with_uses, validated
 from runner.space.notes import Note
@@ -34,11 +38,14 @@ _UNCHECKED = "; stacks, rules and guidelines are checked after that"
 class BadMatrix(BadInput):
     def __init__(self, source: Source, flaws: Iterable[tuple[Place, str]], rest: str = "") -> None:
         self.source = source
-        self.places = sorted(dict.fromkeys(flaws), key=lambda one: (one[0].file != source.name, one))
+        self.places = sorted(dict.fromkeys(flaws), key=lambda one: (source.order(one[0]), one[1]))
         count = len(self.places)
+        shown = [format_error(source, *one) for one in self.places[:MOST_SHOWN]]
+        hidden = count - len(shown)
+        more = [f"… and {hidden:,} more error{'s' if hidden > 1 else ''}"] if hidden else []
         super().__init__(
-            f"{source.name}: {count} error{'s' if count != 1 else ''}",
-            details="\n".join(_explain(source, place, message) for place, message in self.places),
+            f"{source.name}: {count:,} error{'s' if count != 1 else ''}",
+            details="\n".join([*shown, *more]),
             resolution=f"no trial has started; correct {'this' if count == 1 else 'these'} and try again{rest}",
         )
 
@@ -46,12 +53,6 @@ class BadMatrix(BadInput):
 def placed(source: Source, flaws: Iterable[Flaw]) -> Iterator[tuple[Place, str]]:
     for flaw in flaws:
         yield source.place_of_key(flaw.path) if flaw.of_key else source.place(flaw.path), flaw.message
-
-
-def _explain(source: Source, place: Place, message: str) -> str:
-    line = source.line(place)
-    shown = line if len(line) <= 160 else line[:157] + "..."
-    return f"{place.file}:{place.line}:{place.column}: {message}\n    {shown}\n    {' ' * (place.column - 1)}^"
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def disk_model(name: str) -> AnyModel:
 
 def text_of(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_input(path).decode()
     except FileNotFoundError:
         near = " or ".join(_near(path))
         start = f"`matrix init` writes a matrix as a start; the shipped matrices are in {_shown(SHELF.parent)}/"
@@ -92,7 +93,7 @@ def text_of(path: Path) -> str:
             details=f"byte {error.start + 1}: {error.reason}",
             resolution="name a matrix, or save it as UTF-8",
         ) from None
-    except OSError as error:
+    except (OSError, ValueError) as error:  # a name with a null byte is a ValueError
         raise BadInput(f"{path}: cannot be read", details=str(error)) from None
 
 
@@ -115,7 +116,7 @@ def _shown(path: Path) -> str:
 def parse(
     name: str,
     text: str,
-    text_of: Callable[[str], str] = lambda file: Path(file).read_text(encoding="utf-8"),
+    text_of: Callable[[str], str] = lambda file: read_input(Path(file)).decode(),
     ask: Ask = lambda _: (),
 ) -> Declared:
     source, misused = readable(name, text, partial(read_with_uses, text_of=text_of))
@@ -123,13 +124,15 @@ def parse(
         nothing = Place(name, 1, 1), "the file is empty; `matrix init` writes a matrix as a start"
         raise BadMatrix(source, misused or [nothing])
     _refuse_library(source)
-    matrix, malformed = validated(source.data, Matrix)
+    matrix, malformed = validated(source, Matrix)
     if matrix is None or misused:
         raise BadMatrix(source, [*misused, *placed(source, malformed)], rest=_UNCHECKED)
     return _expanded(source, matrix, ask)
 
 
 def _expanded(source: Source, matrix: Matrix, ask: Ask) -> Declared:
+    if excess := list(find_excess(matrix)):
+        raise BadMatrix(source, placed(source, excess))
     space, findings = expand(matrix)
     impossible = find_flaws(space, findings)
     if {"layouts", "disks"}.isdisjoint(flaw.path[0] for flaw in impossible):
@@ -183,6 +186,6 @@ def readable(name: str, text: str, read: Callable[[str, str], T]) -> T:
     except UnreadableError as error:
         raise BadInput(
             f"{name}: this is not valid YAML",
-            details=_explain(Source(name, text, None, None), error.place, error.message),
+            details=format_error(Source(name, text, None, None), error.place, error.message),
             resolution="no trial has started; correct this and try again; the rest of the file is checked after that",
         ) from None

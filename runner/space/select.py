@@ -5,9 +5,10 @@ from __future__ import annotations
 import heapq
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, Self
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 
 def values_of(space: Space) -> dict[str, set[str]]:
     factors = [stack.spellings for stack in space.stacks]
-    factors += [tune.spellings for stack in space.stacks for tune in stack.tunes]
+    factors += [
+        tune.spellings for tunes in {id(one.tunes): one.tunes for one in space.stacks}.values() for tune in tunes
+    ]
     factors += [workload.spellings for workload, _ in space.workloads]
     found: dict[str, set[str]] = {}
     for coords in itertools.chain(*factors, space.impossible):
@@ -69,6 +72,7 @@ class Selection:
     space: Space
     exclude: tuple[Rule, ...] = ()
     only: tuple[tuple[Rule, ...], ...] = ()
+    _known: dict[int, list[int]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def cells(self) -> Iterator[Cell]:
         for stack in self.space.stacks:
@@ -77,17 +81,33 @@ class Selection:
     def cells_of(self, stack: Stack) -> Iterator[Cell]:
         """Yield the selected cells of one stack. A rule is matched once per factor, not once per cell."""
         marks = self._marks("stack", stack.spellings)
-        tunes = [(tune, self._marks("tune", tune.spellings) & marks) for tune in stack.tunes]
-        workloads = [(workload, self._marks("workload", workload.spellings)) for workload in stack.workloads]
+        tunes = [(tune, bits & marks) for tune, bits in zip(stack.tunes, self._all("tune", stack.tunes), strict=True)]
+        workloads = list(zip(stack.workloads, self._all("workload", stack.workloads), strict=True))
         for (tune, tune_marks), (workload, marks) in itertools.product(tunes, workloads):
             if self._wanted(marks & tune_marks):
                 yield Cell(stack, tune, workload)
 
     def count(self) -> int:
-        return sum(1 for _ in self.cells()) if self.exclude or self.only else self.space.count()
+        return sum(map(self.count_of, self.space.stacks))
+
+    def count_of(self, stack: Stack) -> int:
+        """Count the selected cells of one stack by groups of variants that the same rules match."""
+        if not (self.exclude or self.only):
+            return len(stack.tunes) * len(stack.workloads)
+        marks = self._marks("stack", stack.spellings)
+        tunes = Counter(bits & marks for bits in self._all("tune", stack.tunes))
+        workloads = Counter(self._all("workload", stack.workloads))
+        pairs = itertools.product(tunes.items(), workloads.items())
+        return sum(some * others for (one, some), (other, others) in pairs if self._wanted(one & other))
+
+    def _all(self, factor: str, variants: tuple[Variant[Any], ...]) -> list[int]:
+        # Many stacks share one tuple of variants.
+        if id(variants) not in self._known:
+            self._known[id(variants)] = [self._marks(factor, variant.spellings) for variant in variants]
+        return self._known[id(variants)]
 
     def layouts(self) -> list[str]:
-        used = (stack for stack in self.space.stacks if next(self.cells_of(stack), None) is not None)
+        used = (stack for stack in self.space.stacks if self.count_of(stack))
         wanted = {dict(coords)["layout"] for stack in used for coords in stack.spellings}
         return [layout for layout in self.space.matrix.layouts if layout in wanted]
 
@@ -101,8 +121,8 @@ class Selection:
         """Explain the rules of the matrix that match no cell, although each of their values exists."""
         matrix, used = self.space.matrix, 0
         for stack in self.space.stacks:
-            tunes = (self._marks("tune", tune.spellings) for tune in stack.tunes)
-            workloads = (self._marks("workload", workload.spellings) for workload in stack.workloads)
+            tunes = set(self._all("tune", stack.tunes))
+            workloads = set(self._all("workload", stack.workloads))
             used |= self._marks("stack", stack.spellings) & reduce(or_, tunes, 0) & reduce(or_, workloads, 0)
         written = [*(("exclude", one) for one in matrix.exclude), *(("only", one) for one in matrix.only)]
         rules = [*self.exclude, *itertools.chain.from_iterable(self.only)]  # the rules of the command line come last
@@ -142,8 +162,8 @@ class Picked(Selection):
     def cells_of(self, stack: Stack) -> Iterator[Cell]:
         return (cell for cell in super().cells_of(stack) if cell.id in self.ids)
 
-    def count(self) -> int:
-        return sum(1 for _ in self.cells())
+    def count_of(self, stack: Stack) -> int:
+        return sum(1 for _ in self.cells_of(stack))
 
 
 def _matches(part: Rule, coords: Coords) -> bool:
@@ -220,8 +240,8 @@ class Sharded(Selection):
     def cells_of(self, stack: Stack) -> Iterator[Cell]:
         return super().cells_of(stack) if stack.key in self.stacks else iter(())
 
-    def count(self) -> int:
-        return sum(1 for _ in self.cells())
+    def count_of(self, stack: Stack) -> int:
+        return super().count_of(stack) if stack.key in self.stacks else 0
 
     def notes(self, *, simulated: bool = True) -> list[str]:
         # Other shards measure the other layouts, so no rule excludes them.
@@ -242,7 +262,7 @@ def sharded(selection: Selection, shard: Shard) -> Sharded:
 
 
 def _dealt(selection: Selection, shards: int) -> list[list[str]]:
-    counts = ((sum(1 for _ in selection.cells_of(stack)), stack.key) for stack in selection.space.stacks)
+    counts = ((selection.count_of(stack), stack.key) for stack in selection.space.stacks)
     dealt: list[list[str]] = [[] for _ in range(shards)]
     loads = [(0, number) for number in range(shards)]
     for minus_cells, key in sorted((-cells, key) for cells, key in counts if cells):

@@ -45,7 +45,7 @@ def parse_published(name: str, text: str, space: Space) -> Study:
     try:
         found = Published.model_validate(source.data)
     except ValidationError as error:
-        raise BadMatrix(source, placed(source, from_pydantic(error, source.data, Published))) from None
+        raise BadMatrix(source, placed(source, from_pydantic(error, source, Published))) from None
     checks = _Checks(values_of(space), select(space))
     flaws = [flaw for at, table in enumerate(found.tables) for flaw in checks.of_table(table, ("tables", at))]
     if flaws:

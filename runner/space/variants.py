@@ -39,9 +39,17 @@ class Choice:
     places: dict[str, int | None]
 
 
+def distinct(values: tuple[T, ...]) -> list[tuple[int, T]]:
+    """Return each value once, with its first position. 1 and true are different values."""
+    first: dict[tuple[type, T], int] = {}
+    for place, value in enumerate(values):
+        first.setdefault((type(value), value), place)
+    return [(place, value) for (_, value), place in first.items()]
+
+
 def choices(axes: Mapping[str, tuple[Any, ...]]) -> Iterator[Choice]:
     numbered = [
-        [(name, place if len(values) > 1 else None, value) for place, value in enumerate(values)]
+        [(name, place if len(values) > 1 else None, value) for place, value in distinct(values)]
         for name, values in axes.items()
     ]
     for combination in itertools.product(*numbered):
@@ -89,14 +97,14 @@ def _short(label: str, digest: bytes) -> str:
 def collapsed(variants: Iterable[Variant[T]]) -> tuple[Variant[T], ...]:
     """Merge equal variants under their first spelling, and make all labels different."""
     kept: dict[bytes, Variant[T]] = {}
+    spelled: dict[bytes, dict[Coords, None]] = {}
     labels: set[str] = set()
     for variant in variants:
-        known = kept.get(variant.digest)
-        if known is not None:
-            kept[variant.digest] = replace(known, also=tuple(dict.fromkeys((*known.also, variant.coords))))
+        if variant.digest in kept:
+            spelled.setdefault(variant.digest, {})[variant.coords] = None
             continue
         label = _short(variant.label, variant.digest)
         label = label if label not in labels else f"{label}+{variant.digest.hex()[:6]}"
         labels.add(label)
         kept[variant.digest] = replace(variant, label=label)
-    return tuple(kept.values())
+    return tuple(replace(one, also=tuple(spelled[key])) if key in spelled else one for key, one in kept.items())

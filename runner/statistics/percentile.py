@@ -14,6 +14,8 @@ import orjson
 from runner.statistics.ratios import Interval, t_factor
 from runner.statistics.stopping import Estimate, Rule, StopReason, stated_interval
 
+_LARGEST = 1 << 24  # bytes of the JSON of a histogram
+
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
@@ -26,6 +28,17 @@ class Histogram:
         values = sorted(bins)
         steps = [*values[:1], *(after - before for before, after in pairwise(values))]
         return cls(zlib.compress(orjson.dumps([steps, [bins[value] for value in values]])))
+
+    def checked(self) -> Histogram:
+        """Raise ValueError if the stored form is damaged."""
+        decompressor = zlib.decompressobj()
+        try:
+            decompressor.decompress(self.packed, _LARGEST)
+        except zlib.error as problem:
+            raise ValueError(f"a histogram of latencies: {problem}") from None
+        if not decompressor.eof:
+            raise ValueError("a histogram of latencies is cut short")
+        return self
 
     def unpack(self) -> Distribution:
         steps, counts = orjson.loads(zlib.decompress(self.packed))

@@ -76,4 +76,4 @@ def test_older_formats_are_no_guess() -> None:
         del whole["jobs"][0][side]["bw_bytes"]
     (group,) = parse_groups(orjson.dumps(whole, option=orjson.OPT_INDENT_2).decode(), "f")
     assert group.figures is None
-    assert "lacks a required value: KeyError('bw_bytes')" in group.failure
+    assert "is not as fio writes it: jobs[0].read.bw_bytes is missing" in group.failure

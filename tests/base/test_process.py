@@ -3,8 +3,14 @@
 import asyncio
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
 
 from runner.base.process import is_gone, spawn
+from tests.support.matrices import SMALL
 
 
 async def _ends_unseen() -> None:
@@ -19,3 +25,34 @@ async def _ends_unseen() -> None:
 
 def test_a_program_that_ended_is_known_before_we_are_told() -> None:
     asyncio.run(_ends_unseen())
+
+
+#: A program that says when it is up, and five seconds later that it was left.
+STAYING = """\
+#!/bin/bash
+exec 3>{0}/ready
+echo "$*" >&3
+read -rt 5 _ <>{0}/never
+echo left >&3
+"""
+IN_A_THREAD = (
+    "import asyncio, sys; from runner.base import process; asyncio.run(asyncio.to_thread(process.run, ['fio']))"
+)
+PARSING = "import sys; sys.argv[1:] = ['run', '--on', 'dry', 'small.yaml']; from runner.cli import main; main()"
+
+
+@pytest.mark.parametrize(("code", "words"), [(IN_A_THREAD, "\n"), (PARSING, "--parse-only -\n")])
+def test_a_program_that_is_run_ends_with_its_killed_parent(tmp_path: Path, code: str, words: str) -> None:
+    for pipe in ("ready", "never"):
+        os.mkfifo(tmp_path / pipe)
+    (tmp_path / "fio").write_text(STAYING.format(tmp_path))
+    (tmp_path / "fio").chmod(0o755)
+    (tmp_path / "small.yaml").write_text(SMALL)
+    path = {"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    with (
+        subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, **path}) as parent,
+        (tmp_path / "ready").open() as ready,
+    ):
+        assert ready.readline() == words
+        parent.kill()
+        assert ready.read() == ""

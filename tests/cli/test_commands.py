@@ -528,3 +528,13 @@ def test_the_doctor_names_one_command_for_a_machine(
     (command,) = [line.strip() for line in done.out.splitlines() if "→" in line]
     assert command.startswith("→ apt install qemu-system-x86 ")
     assert command.endswith(" zstd nbdkit nbdkit-plugin-dev fio")
+
+
+def test_a_matrix_with_many_notes_shows_fifty_and_a_count(matrix: Matrix, tmp_path: Path) -> None:
+    same = ", ".join(f"l{number}: [md: {{level: 5}}]" for number in range(60))
+    text = f"name: s\ndisks: {{count: 4, size: 64MiB}}\nlayouts: {{{same}}}\nworkloads: {{r: {{rw: read}}}}\n"
+    (tmp_path / "many.yaml").write_text(text)
+    for command in ("validate", "plan"):
+        lines = [line for line in matrix(command, "many.yaml").stdout.splitlines() if "note: " in line]
+        assert len(lines) == 51
+        assert lines[-1].endswith(" more notes")

@@ -98,6 +98,26 @@ def matrix(matrix: Matrix, tmp_path: Path) -> Matrix:
 
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 RUN = ("run", "--on", "dry", "small.yaml")
+SYNTHETIC = "note: figures are synthetic, from the dry machine: no figure was measured\n"
+#: The commands that print much, each by another way: text, tables, and bytes.
+PRINTING = (
+    *("--help", "--version", "help language", "schema", "completion bash", "disks models", "plan small.yaml", "runs"),
+    *("results latest", "results --format csv", "results --format parquet", "compare latest latest", "summary latest"),
+    *("guidelines list", "recommend latest", "report latest"),
+)
+
+
+@pytest.fixture(scope="module")
+def small_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("small")
+    (place / "small.yaml").write_text(SMALL)
+    assert start(place, "run --on dry small.yaml --quiet", stdout=subprocess.DEVNULL).wait() == 0
+    return place
+
+
+def start(place: Path, words: str, **how: int) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen([*COMMAND, *words.split()], cwd=place, env=environment, **how)  # type: ignore[call-overload,no-any-return]
 
 
 def folder_of(place: Path) -> Path:
@@ -280,6 +300,35 @@ def test_a_run_continues_after_its_output_is_closed(matrix: Matrix, tmp_path: Pa
     assert "the run continues without it" in result.stderr
     assert "Traceback" not in result.stderr
     assert len(rows(folder_of(tmp_path) / "trials.csv")) == 8
+
+
+@pytest.mark.parametrize("words", PRINTING)
+def test_a_command_whose_reader_goes_away_exits_with_141(small_run: Path, words: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with start(small_run, words, stdout=writing, stderr=subprocess.PIPE) as child:
+        os.close(writing)
+        errors = child.communicate()[1].decode()
+    assert (child.returncode, errors.replace(SYNTHETIC, "")) == (141, "")
+
+
+@pytest.mark.parametrize("words", ["results latest", "help language"])
+def test_a_reader_that_stops_early_does_not_give_exit_code_1(small_run: Path, words: str) -> None:
+    reading, writing = os.pipe()
+    child = start(small_run, words, stdout=writing)
+    os.close(writing)
+    os.read(reading, 1)
+    os.close(reading)
+    assert child.wait() in {0, 141}
+
+
+@pytest.mark.parametrize("words", ["results latest", "disks models", "validate missing.yaml"])
+def test_a_command_without_readers_of_output_and_errors_exits_with_141(small_run: Path, words: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    child = start(small_run, words, stdout=writing, stderr=writing)
+    os.close(writing)
+    assert child.wait() == 141
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-KILLS = times(10)
+KILLS = times(12)
 #: Long enough that kills fall on all of it: they hit some two or three trials on.
 TRIALS = 3 * KILLS
 MATRIX = SMALL.replace("repeat: 2", f"repeat: {TRIALS // 4}")

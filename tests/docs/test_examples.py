@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,7 @@ from runner.base.errors import MatrixError
 from runner.cli import cli
 from runner.space.declared_files import load_guidelines, load_lab
 from tests.support.pages import ROOT, Block, Command, blocks, commands, matches, pages
+from tests.support.terminal import Terminal
 
 if TYPE_CHECKING:
     from tests.support.command import Call, Said
@@ -30,14 +33,24 @@ SMALL = {
     "workloads": "workloads: {w: {rw: randread, bs: 4KiB, runtime: 1s}}",
 }
 PAGES = [page for page in pages() if "```" in page.read_text()]
+#: Pages with outputs of real runs. The commands of the nightly tutorial need a physical disk.
+REAL_PAGES = [page for page in PAGES if "```console real" in page.read_text() and page.stem != "first-nightly"]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
-def test_the_examples_of_a_page_work(page: Path, call: Call, tmp_path: Path) -> None:
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.fixture(autouse=True)
+def _shipped_files(tmp_path: Path) -> None:
     for folder in ("matrix", "docs"):
         (tmp_path / folder).symlink_to(ROOT / folder)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_the_examples_of_a_page_work(page: Path, call: Call, tmp_path: Path) -> None:
     for block in blocks(page.read_text()):
-        where = f"{page.relative_to(ROOT)}:{block.line}"
+        where = f"{name_of(page)}:{block.line}"
         if block.language == "yaml":
             check_yaml(block, call, tmp_path, where)
         elif block.language == "console":
@@ -47,6 +60,20 @@ def test_the_examples_of_a_page_work(page: Path, call: Call, tmp_path: Path) -> 
             assert block.language in {"bash", "text", "ini", "json", "python", "mermaid", ""}, (
                 f"{where}: {block.language}?"
             )
+
+
+@pytest.mark.vm
+@pytest.mark.exhaustive
+@pytest.mark.timeout(2400)
+@pytest.mark.parametrize("page", REAL_PAGES, ids=name_of)
+def test_real_outputs_of_a_page_look_like_new_ones(page: Path, call: Call, tmp_path: Path) -> None:
+    for block in blocks(page.read_text()):
+        where = f"{name_of(page)}:{block.line}"
+        if block.language == "yaml":
+            check_yaml(block, call, tmp_path, where)
+        elif "real" in block.info:
+            for command in commands(block):
+                check_real_command(command, tmp_path, where)
 
 
 def check_yaml(block: Block, call: Call, folder: Path, where: str) -> None:
@@ -73,14 +100,46 @@ def check_yaml(block: Block, call: Call, folder: Path, where: str) -> None:
     assert said.status == 0, f"{where}:\n{said.err}{said.out}"
 
 
-def check_command(command: Command, block: Block, call: Call, where: str) -> None:
+def words_of_matrix(command: Command, where: str) -> list[str] | None:
+    """Return the arguments of `matrix`, or None for another program."""
     program, *words = command.words
     if program == "sudo" and words[0] == ".venv/bin/matrix":
         program, *words = words
     if program in {"./bootstrap", ".venv/bin/matrix"}:
         program = "matrix"
-    if program != "matrix":
-        assert program in OTHER_PROGRAMS, f"{where}: {program} is neither matrix nor a known program"
+    if program == "matrix":
+        return words
+    assert program in OTHER_PROGRAMS, f"{where}: {program} is neither matrix nor a known program"
+    return None
+
+
+def check_real_command(command: Command, folder: Path, where: str) -> None:
+    words = words_of_matrix(command, where)
+    if words is None or words == ["test"]:
+        return
+    program = [sys.executable, "-m", "runner.cli", *words]
+    with Terminal(program, columns=100, cwd=folder, env={"PYTHONPATH": str(ROOT), "MATRIX_STORE": ""}) as terminal:
+        status = terminal.wait(patience=1200)
+        printed = terminal.transcript
+    # A guideline that fails is a result, too.
+    assert status in {command.status, 1}, f"{where}: {printed}"
+    if command.output.strip():
+        parts = [re.escape(part.strip()) for part in shape(command.output).split("…")]
+        assert re.fullmatch(r"\s*.*\s*".join(parts), shape(printed)), f"{where}: {printed}"
+
+
+def shape(text: str) -> str:
+    """Return a text without what differs from run to run: figures, what follows from equal ones, borders, line ends."""
+    text = re.sub(r"\d+([.,]\d+)*|(?<==)default", "0", text)
+    text = " ".join(re.sub(r"[\u2500-\u257f]+", " ", text).split())
+    return re.sub(
+        r"(are equal within 0 %|cannot be told apart) for (\w+)( \(at most 0 % apart\))?", r"alike for \2", text
+    )
+
+
+def check_command(command: Command, block: Block, call: Call, where: str) -> None:
+    words = words_of_matrix(command, where)
+    if words is None:
         return
     if words in (["test"], ["docs"], ["docs", "--pictures"]):  # commands of bootstrap
         return

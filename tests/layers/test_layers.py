@@ -137,6 +137,16 @@ def test_what_an_array_holds_is_known_to_the_sector(fields: dict[str, Any], size
     assert top.size == size * 512
 
 
+@pytest.mark.parametrize(
+    ("chunk", "size"),
+    [(4 << 10, 205520896), (20 << 10, 205463552), (36 << 10, 205414400), (64 << 10, 205520896)],
+)
+def test_a_chunk_of_raid0_that_is_no_power_of_two_costs_what_the_kernel_cuts(chunk: int, size: int) -> None:
+    array = Md.model_construct(level=0, chunk=chunk)
+    (top,) = array.devices_above(Below((Shape(103_809_024),) * 2))
+    assert top.size == size
+
+
 @given(st.integers(64 << 20, 20 << 40), st.integers(0, 1 << 26), st.sampled_from(["1.0", "1.1", "1.2", "0.90"]))
 def test_a_member_that_is_a_little_larger_than_known_holds_no_less(size: int, more: int, metadata: str) -> None:
     more = min(more, size // 64)

@@ -110,5 +110,5 @@ def test_what_is_no_kernel_is_refused(tmp_path: Path) -> None:
         inspect(tmp_path / "bzImage")
     with pytest.raises(BadInput, match="cannot be read: No such file"):
         inspect(tmp_path / "none")
-    with pytest.raises(BadInput, match="cannot be read: Is a directory"):
+    with pytest.raises(BadInput, match="cannot be read: it is a folder"):
         inspect(tmp_path)

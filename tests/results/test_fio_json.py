@@ -223,9 +223,9 @@ def test_trims_do_not_disturb() -> None:
         ('{\n"jobs": []\n}', "no jobs"),
         ('{\n"jobs": [1]\n}', "no jobs"),
         ("{\n}", "no jobs"),
-        ('{\n"jobs": [{"read": {"total_ios": 4}}]\n}', "lacks a required value"),
-        ('{\n"jobs": [{"read": 7}]\n}', "lacks a required value"),
-        ('{\n"jobs": [{}]\n}', "lacks a required value"),
+        ('{\n"jobs": [{"read": {"total_ios": 4}}]\n}', "is not as fio writes it"),
+        ('{\n"jobs": [{"read": 7}]\n}', "is not as fio writes it"),
+        ('{\n"jobs": [{}]\n}', "is not as fio writes it"),
     ],
 )
 def test_what_is_no_result_is_named_with_its_evidence(text: str, brief: str) -> None:

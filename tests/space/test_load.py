@@ -285,7 +285,7 @@ def test_one_slip_makes_nothing_else_wrong(old: str, new: str) -> None:
     rules = [f"{{{json.dumps(axis)}: {json.dumps(value)}}}" for axis, of in values.items() for value in sorted(of)]
     assert old in RULED
     text = f"{RULED.replace(old, new, 1)}exclude: [{', '.join(rules)}]\n"
-    _, malformed = validated(read("m.yaml", text).data, Matrix)
+    _, malformed = validated(read("m.yaml", text), Matrix)
     assert {one.partition(": ")[2] for one in errors(text)} == {flaw.message for flaw in malformed}
 
 
@@ -321,7 +321,7 @@ def _readable(text: str) -> bool:
 
 def _malformed(text: str) -> bool:
     source = read("m.yaml", text)
-    return bool(validated(source.data, Matrix)[1]) or "no disk model is called" in str(errors(text))
+    return bool(validated(source, Matrix)[1]) or "no disk model is called" in str(errors(text))
 
 
 def _places(text: str) -> set[str]:

@@ -40,6 +40,8 @@ ASK = ("timeout", "--signal=KILL", "330", "bash", "-c", 'eval "$(cat)"')
 IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)
 #: The status of a killed script, and the most bytes to read at a time.
 KILLED, CHUNK = 137, 65536
+#: The bytes of the owner in a lock: a padded line, so that no file is truncated.
+OWNER = 512
 
 
 def read_bytes(path: str) -> bytes:
@@ -75,16 +77,20 @@ def lock_disk(folder: str, name: str, owner: str, trusted: Collection[int]) -> i
         made = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         os.fchmod(made, 0o666)
         os.close(made)
-    lock = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+    lock = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+    found = os.fstat(lock)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:  # the owner would be written into another file
+        os.close(lock)
+        return "distrusted", f"disk-{name} is not a regular file with one name"
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        holder = os.pread(lock, CHUNK, 0).decode(errors="replace").strip()
+        holder = os.pread(lock, OWNER, 0).decode(errors="replace").partition("\n")[0].strip()
         os.close(lock)
         return "taken", holder
     with suppress(OSError):  # the lock holds even if the file system has no room for the owner
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, f"{owner}{', ' if owner else ''}process {os.getpid()}\n".encode(), 0)
+        line = f"{owner}{', ' if owner else ''}process {os.getpid()}".encode()
+        os.pwrite(lock, line[-OWNER + 1 :].ljust(OWNER - 1) + b"\n", 0)
     return lock
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from runner.base.errors import BadInput, HarnessBroken
-from runner.base.files import remove_unused
+from runner.base.files import IMAGE, read_input, remove_unused
 from runner.hosts.operations import Descriptor
 from runner.hosts.reasons import plain_wwn
 from runner.language.matrix import SUITES, is_path
@@ -159,7 +159,12 @@ def explain_unusable_kernel(kernel: str) -> str:
         where = f"; paths begin in {Path.cwd()}" if is_path(kernel) and not kernel.startswith(("/", "~")) else ""
         return f"no such kernel: {kernel}{where}"
     image = made.image
-    return f"{image} is no kernel image" if image and recipe.kernel_release(image.read_bytes()) is None else ""
+    try:
+        return (
+            f"{image} is no kernel image" if image and recipe.kernel_release(read_input(image, IMAGE)) is None else ""
+        )
+    except OSError as error:
+        return f"{image} cannot be read: {error.strerror or error}"
 
 
 def spec_refusals(spec: RigSpec) -> list[Refusal]:

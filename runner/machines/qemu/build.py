@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from runner.base.errors import HarnessBroken, MatrixError
-from runner.base.process import dies_with_parent, open_output, run
+from runner.base.files import IMAGE, read_input
+from runner.base.process import open_output, run
 from runner.machines.qemu import recipe
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def fetch(folder: Path, suite: str, packages: Iterable[str], progress: Progress)
 
 
 def apt(arguments: list[str], env: dict[str, str], mirror: str) -> None:
-    done = run(dies_with_parent(["apt-get", "-q", *arguments]), env=env, timeout=ARCHIVE_TIMEOUT)
+    done = run(["apt-get", "-q", *arguments], env=env, timeout=ARCHIVE_TIMEOUT)
     # `update` exits with 0 although downloads failed, and prints warnings only.
     if done.returncode or "W: Failed to fetch" in done.stderr:
         raise HarnessBroken(
@@ -163,7 +164,7 @@ MOUNT_POINTS = ("dev", "proc", "sys", "run", "tmp", "root", "mnt", "var/lib", "v
 
 
 def tool(*argv: str, stdin: str = "") -> None:
-    done = run(dies_with_parent(argv), stdin=stdin, timeout=600)
+    done = run(argv, stdin=stdin, timeout=600)
     if done.returncode:
         last = "\n".join((done.stdout + done.stderr).splitlines()[-8:])
         raise HarnessBroken(f"{argv[0]} failed with status {done.returncode}", details=last)
@@ -227,10 +228,10 @@ def kernel(suite: str, image: Path | None, work: Path, out: Path, progress: Prog
     progress("packing the kernel", 0.8)
     source = image or next((tree / "boot").glob("vmlinuz-*"))
     shutil.copyfile(source, out / "vmlinuz")
-    release = recipe.kernel_release(source.read_bytes())
+    release = recipe.kernel_release(read_input(source, IMAGE))
     if release is None:
         raise HarnessBroken(f"{source} is no bzImage", resolution="name the arch/x86/boot/bzImage of a kernel build")
-    unpack_kernel(source.read_bytes(), out / "vmlinux")
+    unpack_kernel(read_input(source, IMAGE), out / "vmlinux")
     modules = tree / "usr/lib/modules"
     if image and (image.parent / "lib/modules").is_dir():
         shutil.copytree(image.parent / "lib/modules", modules, symlinks=True, dirs_exist_ok=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from runner.base.errors import BadInput, HarnessBroken
+from runner.base.files import IMAGE, MIB, read_input
 from runner.machines.qemu import build, recipe
 
 #: `boot`: must be built in. `module`: must be built in or a module. `work`: some work needs it.
@@ -140,9 +141,9 @@ def lacks(config: str, *, modules: bool) -> Iterator[Lack]:
 
 def inspect(image: Path) -> Kernel:
     try:
-        content = image.read_bytes()
+        content = read_input(image, IMAGE)
     except OSError as error:
-        raise BadInput(f"{image} cannot be read: {error.strerror}") from None
+        raise BadInput(f"{image} cannot be read: {error.strerror or error}") from None
     release = recipe.kernel_release(content)
     if release is None:
         raise BadInput(
@@ -153,7 +154,7 @@ def inspect(image: Path) -> Kernel:
         return Kernel(image, release, modules, "the image itself (IKCONFIG)", config)
     for path in config_paths(image, release):
         with suppress(OSError):
-            config = path.read_text(encoding="utf-8", errors="replace")
+            config = read_input(path).decode("utf-8", "replace")
             if parse(config):
                 return Kernel(image, release, modules, str(path), config)
     return Kernel(image, release, modules)
@@ -179,7 +180,11 @@ def _marked(kernel: bytes) -> str:
     start, end = (kernel.find(mark) for mark in _IKCONFIG)
     with suppress(zlib.error):
         if 0 <= start < end:
-            return zlib.decompress(kernel[start + len(_IKCONFIG[0]) : end], wbits=31).decode("utf-8", "replace")
+            return (
+                zlib.decompressobj(31)
+                .decompress(kernel[start + len(_IKCONFIG[0]) : end], MIB)
+                .decode("utf-8", "replace")
+            )
     return ""
 
 

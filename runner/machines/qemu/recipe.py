@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
+from runner.base.files import IMAGE, read_input
 from runner.language.matrix import SUITES
 
 #: Raise it when the build changes and the other inputs of the key do not show it.
@@ -106,7 +107,7 @@ def kernel_key(suite: str, image: Path | None) -> str:
     common = (BUILDER_VERSION, BOOT_MODULES, MODULE_FOLDERS, guest_file("early"))
     if image is None:
         return f"{suite}-kernel-{digest(*common, suite, KERNEL_PACKAGE)}"
-    content = hashlib.sha256(image.read_bytes()).hexdigest()
+    content = hashlib.sha256(read_input(image, IMAGE)).hexdigest()
     root = image.parent / "lib" / "modules"
     found = ((path, path.stat()) for path in sorted(root.rglob("*")) if path.is_file())
     modules = [(str(path.relative_to(root)), stat.st_size, stat.st_mtime_ns) for path, stat in found]

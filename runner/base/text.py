@@ -1,0 +1,23 @@
+"""Text from files and guests made safe for a terminal."""
+
+from __future__ import annotations
+
+import re
+
+#: Control characters except newline and tab, marks that change the direction of text, line separators, and halves of
+#: surrogate pairs.
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """Write characters that a terminal would obey as escapes, like `\\x1b`."""
+    return _UNSAFE.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def printable_json(text: str) -> str:
+    """Do the same inside the strings of a JSON document, which stays the same document."""
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def shorten(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -1,0 +1,65 @@
+"""`matrix salvage`."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from secrets import token_hex
+
+import click
+
+from runner.base.errors import BadInput, MatrixError
+from runner.cli.options import results
+from runner.cli.report import folder_of
+from runner.cli.screen import echo
+from runner.results.journal import Journal
+from runner.results.observe import find_holder
+from runner.results.run_folder import RunFolder, create, load
+from runner.results.salvage import Salvaged, salvage
+
+_KEPT = ("cells", "imported")  # folders of trials
+
+
+@click.command("salvage", epilog="Example:  matrix salvage results/nas-qemu-20260304-050607")
+@click.argument("run", type=click.Path(path_type=Path))
+@results
+def command(run: Path, results: Path) -> None:
+    """Write what can be read of the damaged journal of RUN into a new run. The damaged run stays as it is."""
+    damaged = load(folder_of(run, results))
+    if not damaged.journal.is_file():
+        raise BadInput(f"{damaged.path} has no journal", resolution="`matrix run` starts a new run")
+    if find_holder(damaged.path):
+        raise BadInput(f"{damaged.path} is in use", resolution="wait until that process has ended")
+    found = salvage(damaged.journal)
+    if found.is_whole and _is_readable(damaged):
+        raise BadInput(f"the journal of {damaged.path} is not damaged", resolution="`matrix run` continues it")
+    saved = _write(damaged, found, results)
+    for table, count in sorted(found.dropped.items()):
+        echo(f"dropped: {count:,} row{'s' if count != 1 else ''} of {table}")
+    echo(f"saved: {len(found.trials):,} trials of {len(found.cells):,} cells in {saved.path}/")
+    if not saved.manifest.finished:
+        echo("`matrix run` with the same matrix continues it, and measures what is missing")
+
+
+def _is_readable(run: RunFolder) -> bool:
+    try:
+        with Journal.existing(run.journal) as journal:
+            return bool(journal.cells()) and all(trial.cell for trial in journal.trials())
+    except MatrixError:
+        return False
+
+
+def _write(damaged: RunFolder, found: Salvaged, results: Path) -> RunFolder:
+    finished = damaged.manifest.finished and found.is_whole
+    changes = {"id": token_hex(8), "finished": finished, "exit": damaged.manifest.exit if finished else None}
+    saved = create(results, damaged.manifest.model_copy(update=changes))
+    for name in _KEPT:
+        if (damaged.path / name).is_dir():
+            shutil.copytree(damaged.path / name, saved.path / name, symlinks=True, dirs_exist_ok=True)
+    with Journal.open(saved.journal, synthetic=saved.manifest.synthetic) as journal:
+        journal.add_cells(found.cells)
+        for trial in found.trials:
+            journal.record(trial)
+        for attempt in found.attempts:
+            journal.record_lost(attempt)
+    return saved

@@ -1,0 +1,123 @@
+"""What can be read of a damaged journal: each row that can be read and that this program could have written."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import orjson
+
+from runner.base.errors import HarnessBroken, MatrixError
+from runner.results.journal import Journal
+from runner.results.journal_tables import TRIAL_COLUMNS, cell_of, trial_of
+from runner.results.record import Attempt, CellRow, Trial
+
+_MOST_QUERIES = 100_000
+_GUESSED = 1 << 14  # rows of a table whose last one cannot be read
+_CELL = ("id", "name", "axes", "position")
+_ATTEMPT = ("cell", "round", "number", "started", "reason", "tail")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Salvaged:
+    cells: tuple[CellRow, ...]
+    trials: tuple[Trial, ...]
+    attempts: tuple[Attempt, ...]
+    dropped: Counter[str]  # rows by table; those of an unreadable page are an estimate
+
+    @property
+    def is_whole(self) -> bool:
+        return not self.dropped.total()
+
+
+def salvage(journal: Path) -> Salvaged:
+    """Read a copy of a journal: the original stays as it is."""
+    with tempfile.TemporaryDirectory(prefix="matrix-salvage-") as folder:
+        copy = Path(folder) / journal.name
+        for suffix in ("", "-wal"):
+            with suppress(FileNotFoundError):
+                shutil.copyfile(f"{journal}{suffix}", f"{copy}{suffix}")
+        with suppress(MatrixError):  # migrate an older journal whose pages are whole
+            Journal.existing(copy).close()
+        try:
+            with closing(sqlite3.connect(copy)) as connection:
+                connection.text_factory = bytes
+                return _Reader(connection).everything()
+        except (sqlite3.Error, UnicodeDecodeError) as problem:
+            raise HarnessBroken(f"nothing can be read of {journal}", details=str(problem)) from problem
+
+
+class _Reader:
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._dropped: Counter[str] = Counter()
+        self._queries = 0
+
+    def everything(self) -> Salvaged:
+        self._connection.execute("SELECT count(*) FROM sqlite_master").fetchall()  # raises if nothing can be read
+        cells = {cell.id: cell for cell in self._read("cells", _CELL, _cell)}
+        trials: dict[tuple[str, int], Trial] = {}
+        for trial in self._read("trials", TRIAL_COLUMNS, trial_of):
+            if trial.cell in cells and (trial.cell, trial.round) not in trials:
+                trials[trial.cell, trial.round] = trial
+            else:
+                self._dropped["trials"] += 1
+        attempts = {(one.cell, one.round, one.number): one for one in self._read("attempts", _ATTEMPT, _attempt)}
+        ordered = sorted(cells.values(), key=lambda cell: (cell.position or 0, cell.id))
+        return Salvaged(tuple(ordered), tuple(trials.values()), tuple(attempts.values()), self._dropped)
+
+    def _read(self, table: str, names: Sequence[str], parse: Callable[[Sequence[Any]], T]) -> Iterator[T]:
+        for row in self._rows(table, names):
+            try:
+                yield parse([value.decode() if is_text else value for value, is_text in _typed(row)])
+            except (ValueError, TypeError):
+                self._dropped[table] += 1
+
+    def _rows(self, table: str, names: Sequence[str]) -> Iterator[Sequence[Any]]:
+        """Read rows in ranges of their numbers. Halve a range that cannot be read, down to single rows."""
+        columns = ", ".join(f'"{name}", typeof("{name}")' for name in names)
+        query = f'SELECT {columns} FROM "{table}" WHERE rowid BETWEEN ? AND ? ORDER BY rowid'  # noqa: S608 - names of ours
+        ranges = [(1, self._last(table))]
+        while ranges:
+            first, last = ranges.pop()
+            self._queries += 1
+            try:
+                yield from self._connection.execute(query, (first, last)).fetchall()
+            except (sqlite3.Error, UnicodeDecodeError, OverflowError):
+                middle = (first + last) // 2
+                if first == last or self._queries > _MOST_QUERIES:
+                    self._dropped[table] += last - first + 1
+                else:
+                    ranges += [(middle + 1, last), (first, middle)]
+
+    def _last(self, table: str) -> int:
+        with suppress(sqlite3.Error, UnicodeDecodeError):
+            ((last,),) = self._connection.execute(f'SELECT max(rowid) FROM "{table}"').fetchall()  # noqa: S608
+            if last is None or 0 < last < 1 << 40:
+                return last or 1
+        return _GUESSED
+
+
+def _typed(row: Sequence[Any]) -> Iterator[tuple[Any, bool]]:
+    return ((value, kind == b"text") for value, kind in zip(row[::2], row[1::2], strict=True))
+
+
+def _cell(row: Sequence[Any]) -> CellRow:
+    id_, name, axes, position = row
+    return cell_of((id_, name, orjson.loads(axes), position))
+
+
+def _attempt(row: Sequence[Any]) -> Attempt:
+    cell, round_number, number, *texts = row
+    numbers = isinstance(round_number, int) and isinstance(number, int)
+    if not (isinstance(cell, str) and numbers and all(isinstance(text, str) for text in texts)):
+        raise ValueError("not an attempt")
+    return Attempt(cell, round_number, number, *texts)

@@ -1,0 +1,108 @@
+"""Damaged journals: a named error in every command, and `matrix salvage` writes what can be read."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.support.command import Call
+
+TIMES = int(os.environ.get("MATRIX_TEST_TIMES", "1"))
+
+
+@pytest.fixture
+def run(matrix: object, call: Call, tmp_path: Path) -> Path:
+    assert call("run", "--on", "dry", "--quiet", "small.yaml").status == 0
+    (folder,) = (path for path in (tmp_path / "results").iterdir() if path.is_dir())
+    return folder
+
+
+def other(run: Path) -> Path:
+    (saved,) = (path for path in run.parent.iterdir() if path.is_dir() and path != run)
+    return saved
+
+
+def trials(run: Path) -> int:
+    with closing(sqlite3.connect(run / "journal.sqlite")) as connection:
+        return int(connection.execute("SELECT count(*) FROM trials").fetchone()[0])
+
+
+def test_a_whole_journal_is_not_salvaged(run: Path, call: Call) -> None:
+    said = call("salvage", str(run))
+    assert said.status == 2
+    assert "is not damaged" in said.err
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE trials SET notes = '[1]' WHERE id = 2",
+        "UPDATE trials SET outcome = 'meazured' WHERE id = 2",
+        "UPDATE trials SET read_bw = 'fast', write_bw = 'fast' WHERE id = 2",
+        "UPDATE trials SET read_latencies = x'00', write_latencies = x'00' WHERE id = 2",
+        "UPDATE trials SET seconds = -1 WHERE id = 2",
+        "UPDATE trials SET reason = CAST(x'ff' AS TEXT) WHERE id = 2",
+    ],
+)
+def test_a_row_that_matrix_did_not_write_is_named_and_dropped(run: Path, call: Call, change: str) -> None:
+    with closing(sqlite3.connect(run / "journal.sqlite")) as connection, connection:
+        connection.execute(change)
+    before = (run / "journal.sqlite").read_bytes()
+    report = call("report", str(run))
+    assert report.status == 3
+    assert "journal.sqlite is damaged" in report.err
+    assert "matrix salvage RUN" in report.err
+    said = call("salvage", str(run))
+    assert said.status == 0
+    assert "dropped: 1 row of trials" in said.out
+    assert (run / "journal.sqlite").read_bytes() == before
+    assert trials(other(run)) == trials(run) - 1
+    assert call("report", str(other(run))).status in {0, 3}
+    assert "continuing the run" in call("run", "--on", "dry", "small.yaml").out
+    assert trials(other(run)) == trials(run)
+
+
+def test_a_lost_page_costs_its_rows_only(run: Path, call: Call) -> None:
+    file = run / "journal.sqlite"
+    content = bytearray(file.read_bytes())
+    with closing(sqlite3.connect(file)) as connection:
+        leaf = (
+            [row[0] for row in connection.execute("SELECT pageno FROM dbstat WHERE name = 'attempts'")]
+            if _has_dbstat(connection)
+            else []
+        )
+    if not leaf:
+        pytest.skip("this SQLite has no dbstat")
+    content[(leaf[0] - 1) * 4096 : leaf[0] * 4096] = b"\xff" * 4096
+    file.write_bytes(content)
+    assert call("report", str(run)).status == 3
+    assert call("salvage", str(run)).status == 0
+    assert trials(other(run)) == 8
+
+
+def _has_dbstat(connection: sqlite3.Connection) -> bool:
+    return any("DBSTAT" in str(row[0]) for row in connection.execute("PRAGMA compile_options"))
+
+
+def test_flipped_bytes_never_end_in_a_traceback(run: Path, call: Call) -> None:
+    file, draw = run / "journal.sqlite", random.Random(29)  # noqa: S311
+    whole = file.read_bytes()
+    for _ in range(10 * TIMES):
+        content = bytearray(whole)
+        for _ in range(draw.choice([1, 4, 40])):
+            content[draw.randrange(len(content))] = draw.randrange(256)
+        file.write_bytes(content)
+        for words in (("report", str(run)), ("runs",), ("status", str(run)), ("salvage", str(run))):
+            said = call(*words)
+            assert "a mistake in matrix itself" not in said.err, said.err
+        for saved in run.parent.iterdir():
+            if saved.is_dir() and saved != run:
+                shutil.rmtree(saved)

@@ -1,0 +1,51 @@
+"""Pipes, devices and folders in place of files: a refusal at once, and no traceback."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.support.command import Call
+
+pytestmark = pytest.mark.timeout(60)
+COMMANDS = [
+    ("validate", "{}"),
+    ("plan", "{}"),
+    ("render", "{}"),
+    ("run", "--on", "dry", "{}"),
+    ("import", "{}"),
+    ("disks", "--hosts", "{}"),
+    ("guidelines", "list", "{}"),
+    ("study", "{}"),
+]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
+def test_a_pipe_or_a_device_is_refused(matrix: object, call: Call, tmp_path: Path, words: tuple[str, ...]) -> None:
+    os.mkfifo(tmp_path / "pipe.yaml")
+    for name, kind in (("pipe.yaml", "a pipe"), ("/dev/zero", "a device")):
+        said = call(*(word.format(name) for word in words))
+        assert said.status == 2
+        assert f"it is {kind}; a regular file is needed" in said.err
+
+
+def test_templates_are_regular_files(matrix: object, call: Call, tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    os.mkfifo(tmp_path / "own" / "job.fio")
+    said = call("validate", "--templates", "own", "small.yaml")
+    assert said.status == 2
+    assert "template own/job.fio: cannot be read\nit is a pipe" in said.err
+
+
+def test_a_file_that_a_matrix_uses_is_a_regular_file(matrix: object, call: Call, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    text = (tmp_path / "small.yaml").read_text() + "guidelines: [pipe, /dev/zero]\n"
+    (tmp_path / "small.yaml").write_text(text)
+    said = call("validate", "small.yaml")
+    assert said.status == 2
+    assert "pipe cannot be read: it is a pipe" in said.err
+    assert "/dev/zero cannot be read: it is a device" in said.err

@@ -1,0 +1,48 @@
+"""Mutated files and outputs are understood or refused by a named error. `python -m bench.fuzz` tries many more."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench import fuzz
+from runner.base.errors import BadInput, HarnessBroken
+from tests.support.amounts import times
+
+PARSERS = fuzz.parsers()
+KEPT = sorted(fuzz.CRASHERS.glob("*-*"))
+LONGEST = 50 * 5 * 420  # characters of all errors of a file together
+
+
+@pytest.mark.parametrize("name", PARSERS)
+@settings(max_examples=times(25), deadline=None)
+@given(seed=st.integers(min_value=0))
+def test_a_mutated_input_ends_in_no_traceback(name: str, seed: int) -> None:
+    found = fuzz.attack(name, PARSERS[name], seed)
+    assert found.crashes == {}
+    assert found.longest < LONGEST
+
+
+@pytest.mark.parametrize("file", KEPT, ids=lambda file: file.name)
+def test_what_once_ended_in_a_traceback_does_no_longer(file: Path) -> None:
+    name = file.name.partition("-")[0]
+    content: str | bytes = file.read_bytes()
+    if name != "journal":
+        content = file.read_bytes().decode("utf-8", "surrogatepass")
+    with contextlib.suppress(BadInput, HarnessBroken):
+        PARSERS[name].parse(content)
+
+
+def test_a_traceback_is_counted_and_its_input_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(fuzz, "CRASHERS", tmp_path)
+
+    def fail(_: object) -> None:
+        raise TypeError("no such thing")
+
+    found = fuzz.attack("hosts", fuzz.Parser(("a: b",), fail), 1)
+    assert found.tracebacks == found.inputs == 1
+    assert [file.name for file in tmp_path.iterdir()] == [*found.crashes.values()]

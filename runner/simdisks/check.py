@@ -175,14 +175,14 @@ class ServedDisk:
 
 
 @asynccontextmanager
-async def serve_disk(disk: Disk, writes: float = math.inf, slow: int = 1) -> AsyncIterator[ServedDisk]:
+async def serve_disk(disk: Disk, writes: float = math.inf) -> AsyncIterator[ServedDisk]:
     code = load_library(await build_library())
     with (
         tempfile.TemporaryDirectory(prefix="matrix-") as folder,
         blank_image(disk.size, int(min(writes, disk.size))) as image,
         tempfile.TemporaryFile() as sheet,
     ):
-        board = Board(code, sheet.fileno(), slow=slow)
+        board = Board(code, sheet.fileno(), slow=disk.slow)
         socket = Path(folder) / "disk"
         argv = socket_command(code.plugin, (disk,), 0, socket, image.fileno(), sheet.fileno())
         server = await spawn(argv, pass_fds=(image.fileno(), sheet.fileno()))

@@ -120,6 +120,8 @@ class Library:
             ("board_left", None, [pointer]),
             ("board_bus", None, [pointer, ctypes.c_int, real]),
             ("board_clock", real, [pointer]),
+            ("board_clock_at", real, [pointer, real]),
+            ("board_moment", real, [pointer, real]),
             ("board_bus_end", real, [pointer, ctypes.c_int, real, real, real]),
             ("board_fault", ctypes.c_int, [pointer, pointer]),
             ("board_report", None, [pointer, ctypes.c_int, pointer]),
@@ -192,6 +194,14 @@ class Board:
 
     def clock(self) -> float:
         return float(self._c.board_clock(self._board))
+
+    def clock_at(self, moment: float) -> float:
+        """Return its clock at a moment of the host's monotonic clock."""
+        return float(self._c.board_clock_at(self._board, moment))
+
+    def moment(self, clock: float) -> float:
+        """Return the moment of the host's monotonic clock at which it shows this time."""
+        return float(self._c.board_moment(self._board, clock))
 
     def report(self, disk: int) -> Report:
         raw = _Report()

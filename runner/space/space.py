@@ -193,6 +193,7 @@ def _stack(
     disks = [
         (disk.size, disk.bus, disk.physics.content() if disk.physics else "file")
         + ((disk.link.name, disk.link.rate) if disk.link else ())
+        + (("slow", disk.slow) if disk.slow > 1 else ())
         for disk in matrix.every_disk()
     ]
     coords, *also = (

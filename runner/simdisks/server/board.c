@@ -53,7 +53,11 @@ double board_early(double *last, double arrived, double due) {
   return early;
 }
 
-double board_clock(const struct board *b) { return (monotonic() - b->epoch) / b->slow; }
+double board_clock_at(const struct board *b, double moment) { return (moment - b->epoch) / b->slow; }
+
+double board_moment(const struct board *b, double clock) { return b->epoch + clock * b->slow; }
+
+double board_clock(const struct board *b) { return board_clock_at(b, monotonic()); }
 
 double board_slow(const struct board *b) { return b->slow; }
 

@@ -107,11 +107,10 @@ static int disk_ready(void) {
 
 /* ---- time ---- */
 
+/* A time of the board's clock on the host's. */
 static struct timespec absolute(double at) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  double ahead = (at - board_clock(board)) * board_slow(board), seconds = (double)now.tv_sec + (double)now.tv_nsec / 1e9 + (ahead > 0 ? ahead : 0);
-  return (struct timespec){(time_t)seconds, (long)((seconds - floor(seconds)) * 1e9)};
+  double moment = board_moment(board, at), seconds = floor(moment);
+  return (struct timespec){(time_t)seconds, (long)((moment - seconds) * 1e9)};
 }
 
 static void sleep_until(double at, double early) {

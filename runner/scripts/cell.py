@@ -14,7 +14,14 @@ from runner.language.matrix import OFF, interval
 from runner.language.slow import slowed
 from runner.scripts.jinja import render
 from runner.scripts.stack import StackView, view_stack
-from runner.scripts.tunables import MEMORY, host_expectations, inspections, memory_settings_to_record, tunables_of
+from runner.scripts.tunables import (
+    MEMORY,
+    host_expectations,
+    inspections,
+    memory_settings_to_record,
+    timers,
+    tunables_of,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -117,6 +124,7 @@ def cell_scripts(cell: Cell, stack: StackView, own: Path | None = None, monitor:
         "window": work.window(place.span),
         "course": declared.course * slow,
         "slow": slow,
+        "timers": timers(stack, tunables),
         # The job that lays out files before the measurement; empty if no file is needed.
         "lay_out": _job("lay-out.fio", cell.workload, place, 1, own, {}, slow) if place.files and not work.new else "",
     }

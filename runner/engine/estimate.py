@@ -80,9 +80,8 @@ def seconds_of(cell: Cell, pace: Pace) -> float:
         overhead = costs.trial + (costs.files if cell.files else 0.0) + _draining(cell, pace)
     if not costs.waits:
         return overhead
-    if work.runtime is not None:
-        return overhead + (work.ramp + work.runtime) * pace.slow
-    return overhead + (work.ramp + work.touched(cell.span) * work.numjobs / _rate(cell.stack, work, pace)) * pace.slow
+    moved = work.moved(cell.span)
+    return overhead + (work.timed(cell.span) + (moved / _rate(cell.stack, work, pace) if moved else 0.0)) * pace.slow
 
 
 def _draining(cell: Cell, pace: Pace) -> float:
@@ -111,17 +110,16 @@ def bytes_of(cell: Cell, pace: Pace) -> int:
 def most_bytes_of(cell: Cell, pace: Pace) -> int:
     """Estimate the most bytes that one trial writes. Budgets must also hold on disks that are faster than expected."""
     work = cell.workload.value
-    if work.runtime is None:
+    if not work.is_timed:
         return bytes_of(cell, pace)
     most = _FAST if pace.write_rate is None else pace.write_rate
-    return int((work.ramp + work.runtime) * most * work.write_share)
+    return int((work.timed(cell.span) * most + work.moved(cell.span)) * work.write_share)
 
 
 def _written(cell: Cell, pace: Pace) -> float:
     work = cell.workload.value
-    if work.runtime is None:
-        return work.touched(cell.span) * work.numjobs * work.write_share
-    return (work.ramp + work.runtime) * _rate(cell.stack, work, pace) * work.write_share
+    timed = work.timed(cell.span) * _rate(cell.stack, work, pace) if work.is_timed else 0.0
+    return (timed + work.moved(cell.span)) * work.write_share
 
 
 def laid_out(cells: tuple[Cell, ...]) -> int:
@@ -134,7 +132,7 @@ def _laid_out(cells: tuple[Cell, ...]) -> Iterator[int]:
         files = cell.files
         if files is None:
             return
-        if (files.name != present or not cell.leaves_files) and not cell.workload.value.new:
+        if (files.name != present or not cell.leaves_files) and cell.workload.value.lays_out:
             yield files.total
         present = files.name if cell.leaves_files else ""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from runner.machines.base import StepResult
@@ -211,7 +212,7 @@ def _fio_failed(failed: FioFailed, result: StepResult) -> str:
     return f"fio failed: {failed.brief}" + (f": {message}" if message else "")
 
 
-def finding(results: Sequence[StepResult], slow: int = 1) -> Finding:
+def finding(results: Sequence[StepResult], phases: Mapping[str, int] = MappingProxyType({}), slow: int = 1) -> Finding:
     readings = next((readings_of(result.output) for result in results if result.name == "verify"), ())
     broken = partial(Finding, Outcome.BROKEN, readings=readings)
     if wrong := mismatch(readings):
@@ -221,7 +222,7 @@ def finding(results: Sequence[StepResult], slow: int = 1) -> Finding:
         return broken(f"{_WHAT[last.name]}: {evidence(last.output)}")
     try:
         jobs = jobs_of(find_json(last.output), last.output)
-        figures = figures_of(jobs, last.output).in_real_units(slow)
+        figures = figures_of(jobs, last.output, phases).in_real_units(slow)
     except FioFailed as failed:
         return broken(_fio_failed(failed, last))
     if last.status != 0:

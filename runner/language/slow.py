@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from runner.language.job_bounds import JobWorkload
 from runner.layers import Problem
 
 if TYPE_CHECKING:
@@ -14,7 +15,17 @@ if TYPE_CHECKING:
 
 #: Options of fio that are a time, or several, in any unit.
 FIO_TIMES = frozenset(
-    {"startdelay", "start_delay", "thinktime", "thinktime_spin", "thinktime_iotime", "rate_cycle", "ratecycle"}
+    {
+        "runtime",
+        "ramp_time",
+        "startdelay",
+        "start_delay",
+        "thinktime",
+        "thinktime_spin",
+        "thinktime_iotime",
+        "rate_cycle",
+        "ratecycle",
+    }
     | {"latency_target", "latency_window", "latency_run_window", "max_latency", "bwavgtime", "iopsavgtime"}
     | {"steadystate_duration", "ss_dur", "steadystate_ramp_time", "ss_ramp"}
 )
@@ -38,6 +49,8 @@ def slowed(work: Workload, slow: int) -> Workload:
     """Return the workload that fio runs, from the one that is declared. Raise ValueError if fio cannot express it."""
     if slow == 1:
         return work
+    if isinstance(work, JobWorkload):
+        return work.model_copy(update={"sections": tuple(_section(one, slow) for one in work.sections)})
     return work.model_copy(
         update={
             "runtime": None if work.runtime is None else work.runtime * slow,
@@ -49,6 +62,13 @@ def slowed(work: Workload, slow: int) -> Workload:
 
 
 def problems(work: Workload, slow: int) -> Iterator[Problem]:
+    if isinstance(work, JobWorkload):
+        for section in work.sections:
+            try:
+                _section(section, slow)
+            except ValueError as why:
+                yield Problem("job", f"`slow: {slow}` cannot be applied to [{section[0]}]: {why}")
+        return
     for name, value in work.fio.items():
         try:
             _option(name, value, slow, work.fio)
@@ -68,6 +88,23 @@ def tunable(key: str, text: str, slow: int) -> str:
     return f"{found[: -len(part)]}.{found[-len(part) :]}" if point and part else found
 
 
+def _section(section: tuple[str, tuple[str, ...]], slow: int) -> tuple[str, tuple[str, ...]]:
+    """Return a section of a job file in slow motion."""
+    name, lines = section
+    options: dict[str, OpenValue] = {}
+    for line in lines:
+        option, equals, value = (part.strip() for part in line.partition("="))
+        if equals:
+            options[option] = value
+    found = {option: _option(option, value, slow, options) for option, value in options.items()}
+
+    def changed(line: str) -> str:
+        option = line.partition("=")[0].strip()
+        return line if found.get(option) == options.get(option) else f"{option}={found[option]}"
+
+    return name, tuple(map(changed, lines))
+
+
 def _steady(steady: Steady, slow: int) -> Steady:
     # A slope is a change in each of the host's seconds.
     within = steady.within / slow if steady.slope else steady.within
@@ -77,14 +114,21 @@ def _steady(steady: Steady, slow: int) -> Steady:
 def _option(name: str, value: OpenValue, slow: int, options: dict[str, OpenValue]) -> OpenValue:
     if slow == 1 or isinstance(value, bool):
         return value
-    if name in {"steadystate", "ss"} and not str(value).endswith("%"):
-        raise ValueError("write its limit in percent, with `steady:`")
+    if name in {"steadystate", "ss"}:
+        return _steady_limit(str(value), slow)
     if name in FIO_TIMES:
         return _each(str(value), lambda number, unit: f"{number * slow}{unit}")
     if name in FIO_RATES:
         thousand = str(options.get("kb_base", "1024")) == "1000"
         return _each(str(value), lambda number, unit: _rate(number * _multiple(unit, thousand=thousand), slow))
     return value
+
+
+def _steady_limit(text: str, slow: int) -> str:
+    kind, _, limit = text.partition(":")
+    if not limit.endswith("%"):
+        raise ValueError("write the limit of the steady state in percent")
+    return f"{kind}:{float(limit[:-1]) / slow:g}%" if kind.endswith("_slope") else text
 
 
 def _each(text: str, change: Callable[[int, str], str]) -> str:

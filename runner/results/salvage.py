@@ -10,14 +10,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
 from runner.base.errors import HarnessBroken, MatrixError
 from runner.results.journal import Journal
-from runner.results.journal_tables import TRIAL_COLUMNS, cell_of, trial_of
+from runner.results.journal_tables import JOB_COLUMNS, TRIAL_COLUMNS, cell_of, job_of, trial_of, with_jobs
 from runner.results.record import Attempt, CellRow, Trial
+
+if TYPE_CHECKING:
+    from runner.results.fio_output import Figures
 
 _MOST_QUERIES = 100_000
 _GUESSED = 1 << 14  # rows of a table whose last one cannot be read
@@ -62,7 +65,8 @@ class _Reader:
         self._queries = 0
 
     def everything(self) -> Salvaged:
-        self._connection.execute("SELECT count(*) FROM sqlite_master").fetchall()  # raises if nothing can be read
+        # This raises if nothing can be read.
+        names = {name for (name,) in self._connection.execute("SELECT name FROM sqlite_master").fetchall()}
         cells = {cell.id: cell for cell in self._read("cells", _CELL, _cell)}
         trials: dict[tuple[str, int], Trial] = {}
         for trial in self._read("trials", TRIAL_COLUMNS, trial_of):
@@ -70,6 +74,10 @@ class _Reader:
                 trials[trial.cell, trial.round] = trial
             else:
                 self._dropped["trials"] += 1
+        jobs: dict[tuple[str, int], dict[str, Figures]] = {}
+        for identity, name, figures in self._read("jobs", JOB_COLUMNS, job_of) if b"jobs" in names else ():
+            jobs.setdefault(identity, {})[name] = figures
+        trials = {key: with_jobs(trial, jobs.get(key, {})) for key, trial in trials.items()}
         attempts = {(one.cell, one.round, one.number): one for one in self._read("attempts", _ATTEMPT, _attempt)}
         ordered = sorted(cells.values(), key=lambda cell: (cell.position or 0, cell.id))
         return Salvaged(tuple(ordered), tuple(trials.values()), tuple(attempts.values()), self._dropped)

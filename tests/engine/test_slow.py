@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from runner.base.errors import BadInput
 from runner.engine.costs import COSTS
 from runner.engine.estimate import Pace, seconds_of
 from runner.engine.trial_result import split_outputs
@@ -74,12 +75,10 @@ def test_a_steady_state_takes_longer_and_its_slope_is_smaller() -> None:
         ("{rate_iops: 10}", "`rate_iops`: 10 is not a multiple of 4"),
         ("{rate: fast}", "`rate`: 'fast' is not a whole number with a unit"),
         ("{thinktime: 1.5ms}", "'1.5ms' is not a whole number with a unit"),
-        ("{steadystate: 'iops:10'}", "write its limit in percent"),
+        ("{steadystate: 'iops:10'}", "write the limit of the steady state in percent"),
     ],
 )
 def test_what_fio_cannot_do_more_slowly_is_refused(fio: str, why: str) -> None:
-    from runner.base.errors import BadInput
-
     with pytest.raises(BadInput, match=why):
         space(text(4, f"fio: {fio}"))
     space(text(2, "fio: {rate_iops: 10}"))
@@ -126,3 +125,31 @@ def test_an_estimate_takes_as_much_longer() -> None:
 
 def test_slower_latencies_that_share_a_bin_are_counted_together() -> None:
     assert Histogram.of({1000: 1, 1001: 2, 4000: 3}).divided(4) == Histogram.of({250: 3, 1000: 3})
+
+
+JOBS = """\
+name: slow
+disks: {count: 1, size: 1GiB, model: nas-7200, slow: FACTOR}
+layouts: {one: [pick: {number: 1}]}
+workloads:
+  both:
+    jobs:
+      one: {rw: read, bs: 64KiB, runtime: 5s, fio: {rate_iops: 40}}
+      two: {rw: randread, bs: 4KiB, runtime: 5s}
+repeat: 1
+"""
+
+
+def test_several_jobs_are_slowed_down_each(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, JOBS.replace("FACTOR", "4"))
+    bench.run()
+    (cell,) = bench.plan.selection.cells()
+    lines = job(cell, stack_scripts(cell.stack, ("/dev/a",), zeroed=True).stack, 1).splitlines()
+    assert lines.count("runtime=20000ms") == 2
+    assert lines.count("rate_iops=10") == 1
+    (trial,) = bench.trials
+    assert trial.figures
+    assert {one.runtime for one in trial.figures.jobs.values()} == {5.0}
+    bench.journal.close()
+    with pytest.raises(BadInput, match=r"cannot be applied to \[one\]: 40 is not a multiple of 7"):
+        space(JOBS.replace("FACTOR", "7"))

@@ -53,7 +53,11 @@ UMOUNT = 'umount "$WORK/at"'
 PART = """\
 if command -v addpart >/dev/null; then addpart "$DISK" 1 2048 65536; else echo 1M,32M | sfdisk --quiet "$DISK"; fi
 part=$DISK; [[ $DISK != *[0-9] ]] || part+=p; part+=1"""
-UNPART = 'if command -v delpart >/dev/null; then delpart "$DISK" 1; fi'
+#: A process with its own mounts, of a test beside this one, can keep the partition busy until it ends.
+UNPART = (
+    "if command -v delpart >/dev/null; then "
+    'for try in {1..50}; do if delpart "$DISK" 1; then break; fi; sleep 0.1; done; fi'
+)
 PAIR = 'mdadm --create /dev/md/trap --run --quiet --level=1 --raid-devices=2 --assume-clean "$DISK" "$OTHER"'
 #: What md notes down of an array comes a moment after the last write.
 CALM = "until grep -q clean /sys/class/block/md*/md/array_state; do :; done"

@@ -21,7 +21,7 @@ awk -F ', *' -v window={{ window }} '
   }' profile_lat.1.log profile_lat.1.log
 {% else %}
 # For each interval and direction (0: read, 1: write): its number, and KiB a second of all jobs together.
-awk -F ', *' -v stretch={{ (work.course * 1000) | int }} '
+awk -F ', *' -v stretch={{ (course * 1000) | int }} '
   { rate[int($1 / stretch + 0.5) "\t" $3] += $2 }
   END { for (one in rate) printf "%s\t%.0f\n", one, rate[one] }' profile_bw.*.log
 {% endif %}

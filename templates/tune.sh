@@ -37,7 +37,18 @@ turn() {
 {% for tunable in tunables %}
 {{ tunable.command }} {{ tunable.words }}
 {% endfor %}
+{% if slow > 1 %}
+{% include 'slow.sh' %}
+
+{% for timer in timers if timer.command != 'slow_f2fs' %}
+{{ timer.command }} {{ timer.words }}
+{% endfor %}
+{% endif %}
 {# After the tunables: work that a layer starts here may end before a tunable could slow it down. #}
 {% for layer in stack.layers %}
 {% include layer.kind ~ '/tune.sh' ignore missing %}
+{% endfor %}
+{% for timer in timers if timer.command == 'slow_f2fs' %}
+{# After its mount, which resets them. #}
+{{ timer.command }} {{ timer.words }}
 {% endfor %}

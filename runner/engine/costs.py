@@ -56,6 +56,11 @@ class Costs:
             computed={kind: most / factor for kind, most in self.computed.items()},
         )
 
+    def in_slow_motion(self, slow: int) -> Costs:
+        """Raise the limits of the machine, which are then in seconds of the disks; programs take as long as ever."""
+        computed = {kind: most * slow for kind, most in self.computed.items()}
+        return replace(self, bandwidth=self.bandwidth * slow, requests=self.requests * slow, computed=computed)
+
 
 _OF_PROGRAMS = ("rig", "disk", "set_up", "trial", "first", "files", "lay_out", "program")
 

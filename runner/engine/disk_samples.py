@@ -28,6 +28,7 @@ _NAMES = tuple(one.name for one in fields(Report))
 @dataclass
 class Service:
     samples: list[tuple[float, tuple[Report, ...]]]
+    slow: int = 1
 
     @property
     def done(self) -> tuple[Report, ...]:
@@ -36,7 +37,7 @@ class Service:
     def since(self, seconds: float) -> tuple[Report, ...]:
         """Return the work of each disk after the first `seconds`, in which files may have been laid out."""
         began, end = self.samples[0][0] + seconds, self.samples[-1]
-        if seconds <= INTERVAL:
+        if seconds <= INTERVAL * self.slow:
             return self.done
         start = next((sample for sample in self.samples[:-1] if sample[0] >= began), self.samples[:-1][-1])
         return counters_between(start[1], end[1])
@@ -46,7 +47,7 @@ class Service:
             return {}
         began = self.samples[0][0]
         course = [
-            [f"{at - began:.3f}", *row]
+            [f"{(at - began) / self.slow:.3f}", *row]
             for (_, before), (at, after) in pairwise(self.samples)
             for row in _rows(counters_between(before, after))
         ]
@@ -57,11 +58,11 @@ class Service:
 
 
 @asynccontextmanager
-async def sample_disks(rig: Rig) -> AsyncIterator[Service]:
-    service = Service([(time.monotonic(), rig.disk_reports())])
+async def sample_disks(rig: Rig, slow: int = 1) -> AsyncIterator[Service]:
+    service = Service([(time.monotonic(), rig.disk_reports())], slow)
 
     async def sample() -> None:
-        interval = INTERVAL
+        interval = INTERVAL * slow
         while service.samples[0][1]:
             await asyncio.sleep(interval)
             service.samples.append((time.monotonic(), rig.disk_reports()))

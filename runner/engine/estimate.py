@@ -12,6 +12,7 @@ from runner.engine.costs import COSTS, EMULATED, Costs, flushed_write, mkfs_writ
 from runner.machines.base import ForecastsCost, Machine, Preparation, RigSpec
 from runner.results.journal import Journal, MeanTimes
 from runner.results.run_folder import RunFolder, runs
+from runner.simdisks.disk import slow_of
 from runner.space.layouts import levels
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class Pace:
     physics: Physics | None = None  # model of the slowest disk
     memory: int = 512 * 2**20
     disks: int = 0
+    slow: int = 1  # how many times slower than real time the disks work
     once: float = 0.0  # seconds beyond `costs`, once in a run
     each: float = 0.0  # seconds beyond `costs`, for each rig
     #: Means of recorded runs, None without any: seconds of a trial beyond its run time, seconds of a set-up.
@@ -79,7 +81,7 @@ def seconds_of(cell: Cell, pace: Pace) -> float:
     if not costs.waits:
         return overhead
     moved = work.moved(cell.span)
-    return overhead + work.timed(cell.span) + (moved / _rate(cell.stack, work, pace) if moved else 0.0)
+    return overhead + (work.timed(cell.span) + (moved / _rate(cell.stack, work, pace) if moved else 0.0)) * pace.slow
 
 
 def _draining(cell: Cell, pace: Pace) -> float:
@@ -87,9 +89,10 @@ def _draining(cell: Cell, pace: Pace) -> float:
     if not pace.costs.waits:
         return 0.0
     if work.direct:
-        return work.iodepth * work.numjobs * work.bs / _rate(cell.stack, work, pace) if work.runtime else 0.0
-    dirty = min(_DIRTY_SHARE * pace.memory, _written(cell, pace))
-    return dirty / _rate(cell.stack, work, pace) if dirty else 0.0
+        left: float = work.iodepth * work.numjobs * work.bs if work.runtime else 0
+    else:
+        left = min(_DIRTY_SHARE * pace.memory, _written(cell, pace))
+    return left / _rate(cell.stack, work, pace) * pace.slow if left else 0.0
 
 
 def _rate(stack: Stack, work: Workload, pace: Pace) -> float:
@@ -157,10 +160,10 @@ def building_of(stack: Stack, pace: Pace) -> Building:
     for layer, below in found:
         if step := costs.layers.get(layer.kind):
             times = below.count if layer.kind in _FOR_EACH else getattr(layer, "groups", 1)
-            seconds += times * step.seconds + below.count * step.writes * flushed_write(pace.physics)
+            seconds += times * step.seconds + below.count * step.writes * flushed_write(pace.physics) * pace.slow
     if costs.waits:
         metadata = sum(mkfs_writes(layer, below) for layer, below in found)
-        seconds += (written + metadata + resync_of(stack)) / _sequential(stack, pace)
+        seconds += (written + metadata + resync_of(stack)) / _sequential(stack, pace) * pace.slow
     return Building(written, seconds, seconds + waits)
 
 
@@ -169,7 +172,7 @@ def batch_of(batch: Batch, pace: Pace) -> tuple[float, float, int]:
     seconds, written = 0.0, float(laid_out(batch.cells))
     if pace.overhead is None:  # the times of recorded trials include the laying out of files
         sets = list(_laid_out(tuple(cell for cell in batch.cells if cell.id not in pace.cells)))
-        seconds = len(sets) * pace.costs.lay_out + sum(sets) / _sequential(batch.stack, pace)
+        seconds = len(sets) * pace.costs.lay_out + sum(sets) / _sequential(batch.stack, pace) * pace.slow
     known: dict[bytes, tuple[float, int]] = {}  # tunables do not change the cost of a cell
     for cell in batch.cells:
         digest = cell.workload.digest
@@ -258,12 +261,15 @@ def pace_of(
 def machine_pace(here: Machine, matrix: Matrix, specs: Collection[RigSpec], load: Load = QUIET) -> Pace:
     ahead = here.preparation(specs) if isinstance(here, ForecastsCost) else Preparation()
     disks = matrix.every_disk()
+    slow = slow_of(disks)
+    costs = COSTS[here.processor() if isinstance(here, ForecastsCost) else "native"].slowed(load.slowness)
     simulated = [disk.physics for disk in disks if disk.physics]
     return Pace(
-        costs=COSTS[here.processor() if isinstance(here, ForecastsCost) else "native"].slowed(load.slowness),
+        costs=costs.in_slow_motion(slow),
         physics=min(simulated, key=lambda disk: disk.rate(2**20, random=False, write=True), default=None),
         memory=matrix.machine.memory,
         disks=len(disks),
+        slow=slow,
         once=ahead.once * load.slowness,
         each=ahead.each * load.slowness,
     )

@@ -16,7 +16,7 @@ from runner.engine.trial_result import Finding, evidence, finding, notes_of, spl
 from runner.language.metrics import DECIMALS
 from runner.machines.base import Machine, Rig, RigLost, Step, StepResult
 from runner.results.counters import TrialUse, buses, count_cache_flushes, notes, observe_use
-from runner.results.record import HOST_LIMITED, UNSETTLED
+from runner.results.record import HOST_LIMITED, SLOW, UNSETTLED
 from runner.scripts.cell import CellScripts, StackScripts, cell_scripts, files_of, job, stack_scripts, trial_seed
 from runner.simdisks.server import overload_of
 
@@ -87,7 +87,7 @@ class StackOnRig:
         built = cls(matrix, stack, rig, scripts, own, invented=machine.synthetic)
         if keep:
             keep(scripts)
-        deadline = costs.set_up(stack.layers.value, stack.disks)
+        deadline = costs.set_up(stack.layers.value, stack.disks) * stack.slow
         try:
             await built._set_up(deadline)
         except BaseException:
@@ -113,7 +113,7 @@ class StackOnRig:
     async def tear_down(self) -> None:
         """Take the stack apart on a rig that outlives it. After two failed tries, the rig is lost."""
         for last_try in (False, True):
-            result = await _run_step(self._rig, "tear-down", self._scripts.tear_down)
+            result = await _run_step(self._rig, "tear-down", self._scripts.tear_down, costs.GRACE * self._stack.slow)
             if result.status == 0:
                 return
             if last_try:
@@ -122,27 +122,27 @@ class StackOnRig:
     async def measure(self, cell: Cell, round_number: int) -> Measured:
         scripts = cell_scripts(cell, self._scripts.stack, self._own, self._matrix.monitor)
         fio_job = job(cell, self._scripts.stack, trial_seed(self._matrix.seed, cell.id, round_number), self._own)
-        work = cell.workload.value
+        work, slow = cell.workload.value, self._stack.slow
         faults = self._stack.faults
         slowest = costs.slowest_request(work, self._matrix.every_disk())
         deadline = costs.deadline(work, cell.span, cell.files.total if cell.files else 0, slowest)
         deadline += costs.flush_seconds(work, self._matrix.machine.memory, slowest)
         started, clock = datetime.now(UTC), time.monotonic()
         self._rig.arm(faults)
-        async with sample_disks(self._rig) as service:
+        async with sample_disks(self._rig, slow) as service:
             results = await self._rig.run(
                 _steps(scripts, fio_job, shared_shell=self._own is None),
-                expected=costs.expected(work),
-                deadline=costs.with_faults(deadline, work, faults, slowest),
+                expected=costs.expected(work) * slow,
+                deadline=costs.with_faults(deadline, work, faults, slowest) * slow,
             )
-        output = split_outputs(results, work, invented=self._invented)
+        output = split_outputs(results, work, invented=self._invented, slow=slow)
         aftermath = ""  # the state of the stack after its disks failed
         if faults and output.steps[-1].name == "measure":
             aftermath = (await _run_step(self._rig, "aftermath", self._scripts.aftermath)).output
-        found = finding(output.steps, work.phases)
+        found = finding(output.steps, work.phases, slow)
         done = service.since(sum(one.seconds for one in output.steps if one.name != "measure"))
         overload = host_limited(done, work, self._matrix.machine.strain)
-        beside = observe_use(output.before, output.after, found.readings, found.figures, work)
+        beside = observe_use(output.before, output.after, found.readings, found.figures, work, slow)
         return Measured(
             finding=found,
             started=started.isoformat(timespec="milliseconds"),
@@ -177,13 +177,14 @@ class StackOnRig:
     def _notes(self) -> dict[str, str]:
         ways = {layer.resync for layer in self._scripts.stack.layers if layer.resync}
         resync = {"resync": ", ".join(sorted(ways))} if ways else {}
-        return {"kernel": self._rig.facts["kernel"], **notes_of(self.set_up_log), **resync}
+        slow = {SLOW: str(self._stack.slow)} if self._stack.slow > 1 else {}
+        return {"kernel": self._rig.facts["kernel"], **notes_of(self.set_up_log), **resync, **slow}
 
     def _faults(self, results: Sequence[StepResult]) -> dict[str, str]:
         if not self._stack.faults:
             return {}
         used = {self._rig.disks.index(disk) for disk in self.view.disks}
-        lasted = results[-1].seconds if results[-1].name == "measure" else 0.0
+        lasted = results[-1].seconds / self._stack.slow if results[-1].name == "measure" else 0.0
         unused, late = " (which this layout does not use)", " (after the end of the work)"
         marks = (unused if one.disk not in used else late if one.at > lasted > 0 else "" for one in self._stack.faults)
         faults = [f"{fault}{mark}" for fault, mark in zip(self._stack.faults, marks, strict=True)]

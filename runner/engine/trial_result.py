@@ -118,7 +118,9 @@ class TrialOutput:
     notes: Mapping[str, str]
 
 
-def split_outputs(results: Sequence[StepResult], work: Workload, *, invented: bool = False) -> TrialOutput:
+def split_outputs(
+    results: Sequence[StepResult], work: Workload, *, invented: bool = False, slow: int = 1
+) -> TrialOutput:
     """Split the output of the steps; `invented`: the dry machine made it."""
     steps, files, notes, before, after = list[StepResult](), dict[str, str](), dict[str, str](), None, None
     for result in results:
@@ -133,17 +135,19 @@ def split_outputs(results: Sequence[StepResult], work: Workload, *, invented: bo
         elif result.name == "profile" and result.status:
             notes["profile"] = f"not kept: {evidence(result.output)}"
         elif result.name == "profile":
-            files |= {"profile.csv": _profile(result.output, work, invented=invented)} if result.output.strip() else {}
+            if result.output.strip():
+                files |= {"profile.csv": _profile(result.output, work, slow, invented=invented)}
         else:
             steps.append(result)
     return TrialOutput(tuple(steps), before, after, files, notes)
 
 
-def _profile(table_text: str, work: Workload, *, invented: bool) -> str:
+def _profile(table_text: str, work: Workload, slow: int, *, invented: bool) -> str:
     if work.profile == "time":
-        table = table_by_time(table_text, work.course)
+        table = table_by_time(table_text, work.course, slow)
     else:
-        table = table_by_sample(table_text, work.bs) if work.each else table_by_position(table_text)
+        each = work.each
+        table = table_by_sample(table_text, work.bs, slow) if each else table_by_position(table_text, slow)
     return mark_synthetic(table) if invented else table
 
 
@@ -208,7 +212,7 @@ def _fio_failed(failed: FioFailed, result: StepResult) -> str:
     return f"fio failed: {failed.brief}" + (f": {message}" if message else "")
 
 
-def finding(results: Sequence[StepResult], phases: Mapping[str, int] = MappingProxyType({})) -> Finding:
+def finding(results: Sequence[StepResult], phases: Mapping[str, int] = MappingProxyType({}), slow: int = 1) -> Finding:
     readings = next((readings_of(result.output) for result in results if result.name == "verify"), ())
     broken = partial(Finding, Outcome.BROKEN, readings=readings)
     if wrong := mismatch(readings):
@@ -218,7 +222,7 @@ def finding(results: Sequence[StepResult], phases: Mapping[str, int] = MappingPr
         return broken(f"{_WHAT[last.name]}: {evidence(last.output)}")
     try:
         jobs = jobs_of(find_json(last.output), last.output)
-        figures = figures_of(jobs, last.output, phases)
+        figures = figures_of(jobs, last.output, phases).in_real_units(slow)
     except FioFailed as failed:
         return broken(_fio_failed(failed, last))
     if last.status != 0:

@@ -312,10 +312,23 @@ class Disks(Model):
         None,
         description="a shipped model, a file, or the keys of a model; without a model a disk is as fast as the host",
     )
+    slow: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description="slow motion: simulated disks, times of workloads and timers of the guest take this many times as "
+        "long, so that a slow host keeps up; figures are reported as without it",
+    )
+
+    @model_validator(mode="after")
+    def _simulated(self) -> Self:
+        if self.slow > 1 and self.model is None:
+            raise ValueError("`slow` slows simulated disks down; add a `model`, or remove `slow`")
+        return self
 
     def each(self, seed: int) -> tuple[Disk, ...]:
         return tuple(
-            Disk(self.size, self.bus, self.model.physics(seed + number) if self.model else None)
+            Disk(self.size, self.bus, self.model.physics(seed + number) if self.model else None, slow=self.slow)
             for number in range(self.count)
         )
 

@@ -267,6 +267,9 @@ class Matrix(Model):
         disks = [several for several in self.disks for _ in range(several.count)]
         if len(disks) > MOST_DISKS:
             yield ("disks",), f"{len(disks)} disks; a rig has at most {MOST_DISKS}"
+        if len(factors := sorted({several.slow for several in disks})) > 1:
+            one = " and ".join(map(str, factors))
+            yield ("disks",), f"`slow` is {one}; all disks of a machine have one clock, so write the same factor"
         seen: set[int] = set()
         for name, limit in self.bus_limit.items():
             for place, number in enumerate(limit.disks):

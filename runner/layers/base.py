@@ -150,6 +150,7 @@ class BuildContext:
     zeroed: bool  # the disks read as zeros, so md and LVM may skip a first resync
     bay: str  # a name of all disks together. Folders on the host carry it.
     prefix: str  # the prefix of all names that the layer gives
+    slow: int = 1  # how many times slower than real time its disks work
 
     def parts(self, groups: int) -> list[BuildContext]:
         each = len(self.devices) // groups

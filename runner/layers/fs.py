@@ -22,6 +22,8 @@ LEAST = {"ext2": 32 * MIB, "ext3": 32 * MIB, "ext4": 32 * MIB, "xfs": 300 * MIB,
 XFS_ON_STRIPES = 600 * MIB  # on stripes, mkfs makes eight groups, and one group must hold the log
 #: The fewest devices for each profile of btrfs.
 LEAST_DEVICES = {"single": 1, "dup": 1, "raid0": 1, "raid1": 2, "raid10": 2, "raid5": 2, "raid6": 3}
+#: Seconds after which a journal is written, without the mount option.
+COMMITS = {"ext3": 5, "ext4": 5, "btrfs": 30}
 #: How many devices may fail without loss of data; other profiles: none.
 TOLERATED = {"raid1": 1, "raid10": 1, "raid5": 1, "raid6": 2}
 
@@ -199,7 +201,7 @@ class Fs(Layer):
         digits = mark(self, context.devices)
         uuid, label = as_uuid(digits), f"matrix-{digits}"
         directory = f"/run/matrix/mnt-{context.bay}-{context.depth}"
-        options = [option for option in self.options.split(",") if option]
+        options = self._slowed([option for option in self.options.split(",") if option], context.slow)
         sets_discard = any(option.partition("=")[0] in {"discard", "nodiscard"} for option in options)
         # Usually udev finds the further devices, but it may be missing.
         mount = [f"device={device}" for device in context.devices[1:]]
@@ -221,6 +223,16 @@ class Fs(Layer):
             bypasses_memory=self.bypasses_memory,
         )
         return (view,)
+
+    def _slowed(self, options: list[str], slow: int) -> list[str]:
+        """Return the mount options in slow motion: the kernel writes the journal as much less often."""
+        usual = None if self.journal == "none" else COMMITS.get(self.type)
+        if slow == 1 or usual is None:
+            return options
+        declared = [option.partition("=")[2] for option in options if option.startswith("commit=")]
+        # 0 stands for the default.
+        seconds = next((int(value) for value in reversed(declared) if value.isdecimal() and int(value)), usual)
+        return [*(one for one in options if not one.startswith("commit=")), f"commit={seconds * slow}"]
 
     def _mkfs_options(self, below: Below, uuid: str, label: str) -> tuple[str, ...]:
         """Return options that avoid questions and discards. The matrix decides about discards, not mkfs."""

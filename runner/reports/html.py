@@ -72,7 +72,10 @@ def page(
         facts=dict(_facts(recorded, manifest)),
         environment=dict(_environment_of(manifest)),
         answer=summarize_rankings(recorded.rankings, recorded.losses, synthetic=False, over=recorded.over),
-        remarks=[remark for remark in (precision_note(recorded), drift_note(recorded)) if remark],
+        remarks=[
+            *([f"Slow motion: {recorded.slow_motion}."] if recorded.slow else []),
+            *filter(None, (precision_note(recorded), drift_note(recorded))),
+        ],
         concerns=list(_concerns(recorded)),
         most_concerns=MOST_CONCERNS,
         verdicts=verdicts.verdict_table(recorded.judgements) if recorded.judgements else None,

@@ -34,7 +34,7 @@ Tails = dict[tuple[str, int], str]  # the last console output of lost rigs, by c
 def junit(recorded: RunData) -> bytes:
     tails = {(attempt.cell, attempt.round): attempt.tail for attempt in recorded.attempts}
     shown = [summary for summary in recorded.summaries if recorded.by_cell[summary.cell.id]]
-    root = JUnitXml(strip_illegal(_with_warning(recorded, f"{recorded.matrix} on {recorded.machine}")))
+    root = JUnitXml(strip_illegal(_with_marks(recorded, f"{recorded.matrix} on {recorded.machine}")))
     # junitparser's own `add` is slow: it compares each suite with all earlier ones, and counts elements one by one.
     _put(root, [_suite(recorded, summary, tails) for summary in shown])
     if recorded.judgements:
@@ -86,7 +86,7 @@ def _suite(recorded: RunData, summary: CellSummary, tails: Tails) -> TestSuite:
     # Dots separate packages, so a value such as 0.5 must not have one.
     classname = strip_illegal(".".join(part.replace(".", "_") for part in (recorded.matrix, *where.split("/"))))
     suite = _filled_suite(
-        _with_warning(recorded, f"{recorded.matrix} on {recorded.machine}: {cell.name}"),
+        _with_marks(recorded, f"{recorded.matrix} on {recorded.machine}: {cell.name}"),
         [properties, *(_case(classname, what, trial, tails) for trial in trials)],
         tests=len(trials),
         failures=0,
@@ -104,7 +104,7 @@ def _guideline_suite(recorded: RunData) -> TestSuite:
     names = {cell.id: cell.name for cell in recorded.cells}
     judgements = recorded.judgements
     return _filled_suite(
-        _with_warning(recorded, f"{recorded.matrix} on {recorded.machine}: guidelines"),
+        _with_marks(recorded, f"{recorded.matrix} on {recorded.machine}: guidelines"),
         [_guideline_case(classname, one, [names.get(cell, cell) for cell in one.cells]) for one in judgements],
         tests=len(judgements),
         failures=sum(one.failed for one in judgements),
@@ -147,6 +147,8 @@ def _cell_properties(recorded: RunData, summary: CellSummary) -> Iterator[tuple[
     yield "machine", recorded.machine
     yield "synthetic", "true" if recorded.synthetic else "false"
     yield from summary.cell.axes.items()
+    if recorded.slow:
+        yield "slow", recorded.slow
     yield "stopped", str(summary.stopped)
     if summary.unsettled:
         yield "unsettled", str(summary.unsettled)
@@ -213,8 +215,8 @@ def _put(parent: Element, children: Sequence[Element]) -> None:
     parent.extend(children)  # type: ignore[no-untyped-call]
 
 
-def _with_warning(recorded: RunData, title: str) -> str:
-    return f"{title} ({recorded.warning})" if recorded.warning else title
+def _with_marks(recorded: RunData, title: str) -> str:
+    return f"{title} ({recorded.marks})" if recorded.marks else title
 
 
 def _one_line(value: str) -> str:

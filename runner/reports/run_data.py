@@ -13,7 +13,7 @@ from runner.guidelines.samples import measured_cells
 from runner.guidelines.verdicts import SHARE, Judgement
 from runner.language.metrics import RATES, SIDES, TOTAL, headline
 from runner.results.fio_output import PERCENTILES, Direction, Figures
-from runner.results.record import HOST_LIMITED, UNSETTLED, Attempt, CellRow, Outcome, Trial, outcome_of_cell
+from runner.results.record import HOST_LIMITED, SLOW, UNSETTLED, Attempt, CellRow, Outcome, Trial, outcome_of_cell
 from runner.statistics.changes import Drift, States, drift, find_two_states
 from runner.statistics.percentile import estimated_percentiles
 from runner.statistics.stopping import Estimate, Rule, StopReason, estimate_mean, stop_reason
@@ -170,6 +170,20 @@ class RunData:
         found = measured_cells("", self.cells, self.by_cell, self.rule, COLUMNS)
         return rank_stacks(found, self.confidence, SHARE if self.steered else 1.0)
 
+    @cached_property
+    def slow(self) -> str:
+        """Return how many times slower its simulated disks worked; empty without slow motion."""
+        return ", ".join(sorted({factor for one in self.trials if (factor := one.notes.get(SLOW))}))
+
     @property
     def warning(self) -> str:
         return f"synthetic, from the {self.machine} machine" if self.synthetic else ""
+
+    @property
+    def slow_motion(self) -> str:
+        """Return what a report says of slow motion; empty without it."""
+        return f"disks {self.slow} times slower, figures as without it" if self.slow else ""
+
+    @property
+    def marks(self) -> str:
+        return "; ".join(filter(None, (self.warning, self.slow_motion)))

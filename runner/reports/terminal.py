@@ -28,7 +28,7 @@ def table(recorded: RunData, *, rows: int = 50) -> Sheet:
         columns,
         [(one.cell.name, *_numbers(one, mixed=mixed), outcome(one)) for one in shown],
         right=frozenset(columns[1:-1]),
-        title=f"{title} ({recorded.warning})" if recorded.warning else title,
+        title=f"{title} ({recorded.marks})" if recorded.marks else title,
         groups=[_stack(one.cell) for one in shown],
         spare=("trials", "p99"),
         remark="outcome",

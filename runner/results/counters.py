@@ -122,16 +122,18 @@ def _number(text: str) -> float:
     return seconds
 
 
-def device_use(before: CounterSnapshot, after: CounterSnapshot, readings: Sequence[Reading]) -> tuple[Use, ...]:
+def device_use(
+    before: CounterSnapshot, after: CounterSnapshot, readings: Sequence[Reading], slow: int = 1
+) -> tuple[Use, ...]:
     nodes = [(one.setting.removesuffix(NODE), one.got) for one in readings if one.setting.endswith(NODE)]
     return tuple(
-        _use(device, node, before.disks[node], after.disks[node])
+        _use(device, node, before.disks[node], after.disks[node], slow)
         for device, node in nodes
         if node in before.disks and node in after.disks
     )
 
 
-def _use(device: str, node: str, before: Sequence[int], after: Sequence[int]) -> Use:
+def _use(device: str, node: str, before: Sequence[int], after: Sequence[int], slow: int) -> Use:
     # Fields in the order of the kernel's Documentation/admin-guide/iostats.rst, from 0.
     done = [late - early for early, late in zip(before, after, strict=False)]
     return Use(
@@ -141,18 +143,18 @@ def _use(device: str, node: str, before: Sequence[int], after: Sequence[int]) ->
         writes=done[4],
         read_bytes=done[2] * _SECTOR,
         written_bytes=done[6] * _SECTOR,
-        waited=(done[3] + done[7]) / 1000,
-        queued=done[10] / 1000,
-        busy=done[9] / 1000,
+        waited=(done[3] + done[7]) / 1000 / slow,
+        queued=done[10] / 1000 / slow,
+        busy=done[9] / 1000 / slow,
     )
 
 
-def processor_use(before: CounterSnapshot, after: CounterSnapshot) -> Processors:
+def processor_use(before: CounterSnapshot, after: CounterSnapshot, slow: int = 1) -> Processors:
     ticks = [late - early for early, late in zip(before.stat["cpu"], after.stat["cpu"], strict=False)][: len(KINDS)]
     total = sum(ticks) or 1
     shares = {kind: tick / total for kind, tick in zip(KINDS, ticks, strict=False)}
     once = {word: after.stat.get(word, (0,))[0] - before.stat.get(word, (0,))[0] for word in ("intr", "ctxt")}
-    return Processors(after.clock - before.clock, shares, once["intr"], once["ctxt"])
+    return Processors((after.clock - before.clock) / slow, shares, once["intr"], once["ctxt"])
 
 
 FULL = 0.9  # a device that is busy for this share of the time is saturated
@@ -247,12 +249,14 @@ def observe_use(
     readings: Sequence[Reading],
     figures: Figures | None,
     work: Workload,
+    slow: int = 1,
 ) -> TrialUse | None:
+    """Return the use of devices, processors and memory. In slow motion its seconds are those of the disks."""
     if before is None or after is None:
         return None
-    at_work = figures.runtime + work.ramp if figures else after.clock - before.clock
+    at_work = figures.runtime + work.ramp if figures else (after.clock - before.clock) / slow
     memory = (before.memory, after.memory)
-    return TrialUse(device_use(before, after, readings), processor_use(before, after), at_work, memory)
+    return TrialUse(device_use(before, after, readings, slow), processor_use(before, after, slow), at_work, memory)
 
 
 def count_cache_flushes(beside: TrialUse, done: Sequence[Report]) -> TrialUse:

@@ -56,6 +56,13 @@ class Direction:
     lat_max: float | None
     latencies: Histogram | None = None  # the latency histogram; None if fio did not print one
 
+    def in_real_units(self, slow: int) -> Direction:
+        """Return the figures without slow motion."""
+        times = ("lat_mean", *PERCENTILES, "lat_max")
+        found = {name: value / slow for name in times if (value := getattr(self, name)) is not None}
+        latencies = self.latencies and self.latencies.divided(slow)
+        return replace(self, bw=self.bw * slow, iops=self.iops * slow, latencies=latencies, **found)
+
 
 @dataclass(frozen=True, slots=True)
 class Figures:
@@ -70,6 +77,14 @@ class Figures:
     jobs: Mapping[str, Figures] = field(
         default_factory=dict, hash=False
     )  # by name, in fio's order, if there are several
+
+    def in_real_units(self, slow: int) -> Figures:
+        """Return the figures without slow motion. Processors are not slowed down, so their shares stay."""
+        if slow == 1:
+            return self
+        read, write = (side and side.in_real_units(slow) for side in (self.read, self.write))
+        jobs = {name: one.in_real_units(slow) for name, one in self.jobs.items()}
+        return replace(self, read=read, write=write, runtime=self.runtime / slow, jobs=jobs)
 
     @property
     def total_bw(self) -> float:
@@ -269,27 +284,28 @@ _DIGITS = 18
 _POSITIONS = ("offset", "bytes", "seconds", "bw")
 
 
-def table_by_position(output: str) -> str:
+def table_by_position(output: str, slow: int = 1) -> str:
     """Return a CSV table of a full pass: offset and rate. Each place ends where the next begins."""
     places = sorted(_numbers(output, 4))
     starts = [0, *(last for *_, last in places[:-1])]
-    rows = [_row(at, moved, last - start) for (at, moved, _, last), start in zip(places, starts, strict=False)]
+    rows = [_row(at, moved, (last - start) / slow) for (at, moved, _, last), start in zip(places, starts, strict=False)]
     return csv_text(_POSITIONS, rows)
 
 
-def table_by_sample(output: str, bs: int) -> str:
+def table_by_sample(output: str, bs: int, slow: int = 1) -> str:
     """Return the same table for samples: the rate from the first to the last completion at each place."""
     places = sorted(_numbers(output, 4))
-    return csv_text(_POSITIONS, [_row(at, moved - bs, last - first) for at, moved, first, last in places])
+    return csv_text(_POSITIONS, [_row(at, moved - bs, (last - first) / slow) for at, moved, first, last in places])
 
 
-def _row(offset: int, moved: int, milliseconds: int) -> tuple[int, int, str, str]:
+def _row(offset: int, moved: int, milliseconds: float) -> tuple[int, int, str, str]:
     seconds = milliseconds / 1000
     return offset, moved, f"{seconds:.3f}", f"{moved / seconds:.0f}" if seconds > 0 else ""
 
 
-def table_by_time(output: str, stretch: float) -> str:
-    rates = {(number, direction): rate * 1024 for number, direction, rate in _numbers(output, 3)}
+def table_by_time(output: str, stretch: float, slow: int = 1) -> str:
+    """Return a CSV table of the rates over time. `stretch`: the seconds of an interval, without slow motion."""
+    rates = {(number, direction): rate * 1024 * slow for number, direction, rate in _numbers(output, 3)}
     numbers = sorted({number for number, _ in rates})
     rows = [(f"{at * stretch:g}", rates.get((at, _READ), 0), rates.get((at, _WRITE), 0)) for at in numbers]
     return csv_text(("seconds", "read_bw", "write_bw"), rows)

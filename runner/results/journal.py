@@ -35,7 +35,7 @@ from runner.results.journal_tables import (
     trial_of,
     with_jobs,
 )
-from runner.results.record import Attempt, CellRow, Outcome, Trial
+from runner.results.record import SLOW, Attempt, CellRow, Outcome, Trial
 
 State = tuple[Any, ...]  # outcome, attempts and start
 _BATCH = 1000
@@ -249,7 +249,8 @@ class Journal(Database):
     def mean_times(self) -> MeanTimes:
         trials, batches = schema.trials.c, schema.batches.c
         measured = trials.outcome == Outcome.MEASURED.value
-        means = sa.select(sa.func.avg(trials.seconds - trials.runtime), sa.func.avg(trials.write_bw))
+        slow = sa.func.coalesce(sa.cast(trials.notes[SLOW].as_string(), sa.Float), 1.0)
+        means = sa.select(sa.func.avg(trials.seconds - trials.runtime * slow), sa.func.avg(trials.write_bw))
         ((overhead, written),) = self._rows(means.where(measured))
         ((setup,),) = self._rows(sa.select(sa.func.avg(batches.seconds)))
         cells = self._rows(sa.select(trials.cell, sa.func.avg(trials.seconds)).where(measured).group_by(trials.cell))

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 UNSETTLED = "unsettled"  # the note of a trial that did not reach its steady state
 HOST_LIMITED = "host_limited"  # the note of a trial whose host could not keep up with its simulated disks: by how much
+SLOW = "slow"  # the note of a trial in slow motion: how many times slower its disks worked
 STEERED = "until-decided"  # the environment key of a run that chose its trials by open guidelines
 
 

@@ -12,9 +12,17 @@ from typing import TYPE_CHECKING
 from runner.base.process import run
 from runner.language.job_bounds import JobWorkload
 from runner.language.matrix import OFF, interval
+from runner.language.slow import slowed
 from runner.scripts.jinja import render
 from runner.scripts.stack import StackView, view_stack
-from runner.scripts.tunables import MEMORY, host_expectations, inspections, memory_settings_to_record, tunables_of
+from runner.scripts.tunables import (
+    MEMORY,
+    host_expectations,
+    inspections,
+    memory_settings_to_record,
+    timers,
+    tunables_of,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,7 +96,7 @@ class CellScripts:
 
 
 def stack_scripts(stack: Stack, disks: Sequence[str], *, zeroed: bool, own: Path | None = None) -> StackScripts:
-    view = view_stack(stack.layers.value, disks, stack.disks, zeroed=zeroed)
+    view = view_stack(stack.layers.value, disks, stack.disks, zeroed=zeroed, slow=stack.slow)
 
     def script(phase: str) -> str:
         return render(f"{phase}.sh", own, title=stack.label, stack=view)
@@ -98,7 +106,9 @@ def stack_scripts(stack: Stack, disks: Sequence[str], *, zeroed: bool, own: Path
 
 
 def cell_scripts(cell: Cell, stack: StackView, own: Path | None = None, monitor: int | str = OFF) -> CellScripts:
-    tunables, place, work = tunables_of(cell.tune.value, stack), place_of(cell, stack), cell.workload.value
+    tunables, place = tunables_of(cell.tune.value, stack), place_of(cell, stack)
+    declared, slow = cell.workload.value, stack.slow
+    work = slowed(declared, slow)
     values = {
         "stack": stack,
         "tunables": tunables,
@@ -110,11 +120,14 @@ def cell_scripts(cell: Cell, stack: StackView, own: Path | None = None, monitor:
         "governor": next((tunable.value for tunable in tunables if tunable.way == "governor"), None) or "-",
         "work": work,
         "faults": cell.stack.faults,
-        "samples": interval(monitor, work),
+        "samples": interval(monitor, declared) * slow,
         "files": place.files,
         "window": work.window(place.span),
+        "course": declared.course * slow,
+        "slow": slow,
+        "timers": timers(stack, tunables),
         # The job that lays out files before the measurement; empty if no file is needed.
-        "lay_out": _job("lay-out.fio", cell.workload, place, 1, own, {}) if place.files and not work.new else "",
+        "lay_out": _job("lay-out.fio", cell.workload, place, 1, own, {}, slow) if place.files and not work.new else "",
     }
 
     def script(phase: str) -> str:
@@ -127,7 +140,7 @@ def cell_scripts(cell: Cell, stack: StackView, own: Path | None = None, monitor:
 
 def job(cell: Cell, stack: StackView, seed: int, own: Path | None = None) -> str:
     workload, place = cell.workload, place_of(cell, stack)
-    return _job("job.fio", workload, place, seed, own, BEGINS if cell.stack.faults else {})
+    return _job("job.fio", workload, place, seed, own, BEGINS if cell.stack.faults else {}, stack.slow)
 
 
 def place_of(cell: Cell, stack: StackView) -> Place:
@@ -144,12 +157,21 @@ def workload_job(workload: Variant[Workload], place: Place, seed: int, own: Path
 
 
 def _job(
-    template: str, workload: Variant[Workload], place: Place, seed: int, own: Path | None, more: Mapping[str, str]
+    template: str,
+    workload: Variant[Workload],
+    place: Place,
+    seed: int,
+    own: Path | None,
+    more: Mapping[str, str],
+    slow: int = 1,
 ) -> str:
-    work = workload.value
+    work = slowed(workload.value, slow)
     if isinstance(work, JobWorkload):
-        return render("job-file.fio", own, title=workload.label, place=place, work=work, options=more, seed=seed)
-    return render(template, own, title=workload.label, place=place, work=work, options={**work.fio, **more}, seed=seed)
+        return render(
+            "job-file.fio", own, title=workload.label, place=place, work=work, options=more, seed=seed, slow=slow
+        )
+    values = {"course": workload.value.course * slow, "slow": slow, "options": {**work.fio, **more}}
+    return render(template, own, title=workload.label, place=place, work=work, seed=seed, **values)
 
 
 def trial_seed(seed: int, cell: str, round_number: int) -> int:

@@ -33,6 +33,8 @@ class StackView:
     queued: frozenset[str]
     #: Part of the names of mount points and of remembered tunables on the host.
     bay: str
+    #: How many times slower than real time its disks work.
+    slow: int = 1
 
     @property
     def directory(self) -> str | None:
@@ -58,7 +60,7 @@ class StackView:
         return tuple(dict.fromkeys((*self.tops, *made, *self.disks)))
 
 
-def view_stack(stack: Layers, disks: Sequence[str], below: Below, *, zeroed: bool) -> StackView:
+def view_stack(stack: Layers, disks: Sequence[str], below: Below, *, zeroed: bool, slow: int = 1) -> StackView:
     """Put a stack on disks. `zeroed`: the disks are known to read as zeros, so md can skip the first resync."""
     devices, layers = tuple(disks), list[View]()
     names = {disk: f"disk{number}" for number, disk in enumerate(disks)}
@@ -66,7 +68,7 @@ def view_stack(stack: Layers, disks: Sequence[str], below: Below, *, zeroed: boo
     bay = bay_of(disks)
     prefix = "matrix" if all(map(_PRIVATE.search, disks)) else f"matrix-{bay}"
     for depth, (layer, ground) in enumerate(levels(stack, below)):
-        made = _with_names(layer.views(BuildContext(devices, ground, depth, zeroed, bay, prefix)), axes[depth])
+        made = _with_names(layer.views(BuildContext(devices, ground, depth, zeroed, bay, prefix, slow)), axes[depth])
         for view in made:
             # A layer that passes devices on keeps their names.
             names = dict(zip(view.tops, view.names, strict=False)) | names
@@ -75,7 +77,7 @@ def view_stack(stack: Layers, disks: Sequence[str], below: Below, *, zeroed: boo
         zeroed = zeroed and layer.keeps_zeros
     used = {member for layer in layers for member in layer.members}
     queued = frozenset(disk for disk, shape in zip(disks, below.devices, strict=False) if shape.queued)
-    return StackView(tuple(layers), devices, tuple(disk for disk in disks if disk in used), names, queued, bay)
+    return StackView(tuple(layers), devices, tuple(disk for disk in disks if disk in used), names, queued, bay, slow)
 
 
 def bay_of(disks: Sequence[str]) -> str:

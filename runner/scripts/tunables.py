@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runner.language.axes import written
+from runner.language.slow import RATES, TIMES
+from runner.language.slow import tunable as slowed_value
 from runner.language.tune import OF_PARITY, OF_REDUNDANT, SCOPES, Tune, split, target_kind
 from runner.layers.base import Expectation, View
+from runner.layers.fs import FsView
 from runner.layers.md import MdView
 from runner.layers.partition import TableView
 
@@ -33,6 +36,10 @@ HUGEPAGES = "/sys/kernel/mm/transparent_hugepage/enabled"
 #: A tunable that resets others is set before them.
 _FIRST = ("scheduler", "cache", "requests")
 #: The kernel counts these in KiB, matrices in bytes.
+#: Timers of file systems, and how long bfq waits for the next request of a process.
+XFS_TIMER = "/proc/sys/fs/xfs/xfssyncd_centisecs"
+F2FS_TIMERS = ("cp_interval", "idle_interval", "discard_idle_interval", "gc_idle_interval")
+SLICE = "queue/iosched/slice_idle"
 IN_KIB = frozenset({"readahead", "sync_speed_min", "sync_speed_max"})
 
 
@@ -77,6 +84,7 @@ def _tunables_of_key(name: str, value: int | str, stack: StackView) -> Iterator[
     key = split(name)[1]
     in_kib = key in IN_KIB and isinstance(value, int)
     text = None if value == "default" else str(int(value) // 1024) if in_kib else str(value)
+    text = text and slowed_value(key, text, stack.slow)
     if key == "cpu_governor":
         yield Tunable(name, "", "", text, "governor")
     elif key.startswith("vm."):
@@ -136,6 +144,47 @@ def _has_queues(view: View) -> bool:
     if isinstance(view, TableView):
         return view.mapped
     return view.kind in (*SCOPES, "pick")
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """Files of the kernel that were not declared, and that slow motion changes."""
+
+    command: str
+    #: The device whose folder in sysfs has the files; empty for paths.
+    device: str
+    files: tuple[str, ...]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return tuple(filter(None, (self.device, *self.files)))
+
+
+def timers(stack: StackView, tunables: tuple[Tunable, ...]) -> tuple[Timer, ...]:
+    """Return what slow motion changes beside the declared tunables. `default` declares nothing."""
+    if stack.slow == 1:
+        return ()
+    declared = {(one.device, one.file) for one in tunables if one.value is not None}
+
+    def left(device: str, files: Iterable[str]) -> tuple[str, ...]:
+        return tuple(file for file in files if (device, file) not in declared and ("", file) not in declared)
+
+    host = sorted(f"{MEMORY}/{key.removeprefix('vm.')}" for key in TIMES if key.startswith("vm."))
+    found = [Timer("slow_host", "", left("", (*host, XFS_TIMER)))]
+    queue = sorted(f"queue/{key.replace('.', '/')}" for key in TIMES if key.startswith(("iosched.", "wbt_")))
+    for disk in stack.disks:
+        files = left(disk, (*queue, "queue/io_timeout"))
+        # One setting in two units.
+        if (disk, SLICE) in declared or (disk, f"{SLICE}_us") in declared:
+            files = tuple(file for file in files if not file.startswith(SLICE))
+        found.append(Timer("slow_times", disk, tuple(file for file in files if file != SLICE)))
+    for layer in stack.layers:
+        if isinstance(layer, MdView) and layer.redundant:
+            found.append(Timer("slow_times", layer.device, left(layer.device, ("md/safe_mode_delay",))))
+            found.append(Timer("slow_rates", layer.device, left(layer.device, sorted(f"md/{key}" for key in RATES))))
+        elif isinstance(layer, FsView) and layer.type == "f2fs":
+            found.append(Timer("slow_f2fs", layer.members[0], F2FS_TIMERS))
+    return tuple(one for one in found if one.files)
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,7 +182,7 @@ async def serve_disk(disk: Disk, writes: float = math.inf) -> AsyncIterator[Serv
         blank_image(disk.size, int(min(writes, disk.size))) as image,
         tempfile.TemporaryFile() as sheet,
     ):
-        board = Board(code, sheet.fileno())
+        board = Board(code, sheet.fileno(), slow=disk.slow)
         socket = Path(folder) / "disk"
         argv = socket_command(code.plugin, (disk,), 0, socket, image.fileno(), sheet.fileno())
         server = await spawn(argv, pass_fds=(image.fileno(), sheet.fileno()))

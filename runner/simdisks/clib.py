@@ -116,10 +116,12 @@ class Library:
             ("physics_held_up", ctypes.c_int, [pointer]),
             ("physics_wakes", real, [pointer]),
             ("physics_done", None, [pointer, pointer]),
-            ("board_made", pointer, [ctypes.c_int]),
+            ("board_made", pointer, [ctypes.c_int, real]),
             ("board_left", None, [pointer]),
             ("board_bus", None, [pointer, ctypes.c_int, real]),
             ("board_clock", real, [pointer]),
+            ("board_clock_at", real, [pointer, real]),
+            ("board_moment", real, [pointer, real]),
             ("board_bus_end", real, [pointer, ctypes.c_int, real, real, real]),
             ("board_fault", ctypes.c_int, [pointer, pointer]),
             ("board_report", None, [pointer, ctypes.c_int, pointer]),
@@ -172,9 +174,9 @@ class SimulatedDisk:
 class Board:
     """Clock, links, faults and counters that the disks of a rig share, in a file of the caller."""
 
-    def __init__(self, library: Library, file: int, links: tuple[float, ...] = ()) -> None:
+    def __init__(self, library: Library, file: int, links: tuple[float, ...] = (), slow: int = 1) -> None:
         self._c = library.c
-        self._board = self._c.board_made(file)
+        self._board = self._c.board_made(file, slow)
         if not self._board:
             raise HarnessBroken("the disks' board cannot be made", resolution="free some disk space or memory")
         for number, rate in enumerate(links):
@@ -192,6 +194,14 @@ class Board:
 
     def clock(self) -> float:
         return float(self._c.board_clock(self._board))
+
+    def clock_at(self, moment: float) -> float:
+        """Return its clock at a moment of the host's monotonic clock."""
+        return float(self._c.board_clock_at(self._board, moment))
+
+    def moment(self, clock: float) -> float:
+        """Return the moment of the host's monotonic clock at which it shows this time."""
+        return float(self._c.board_moment(self._board, clock))
 
     def report(self, disk: int) -> Report:
         raw = _Report()

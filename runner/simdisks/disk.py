@@ -106,12 +106,18 @@ class Disk:
     physics: Physics | None = None
     #: The shared link to the host; None: it has its own.
     link: Link | None = None
+    #: How many times slower than real time it works, with all that is around it; the same for all disks of a rig.
+    slow: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
     name: str
     rate: float
+
+
+def slow_of(disks: Iterable[Disk]) -> int:
+    return max((disk.slow for disk in disks), default=1)
 
 
 def links_of(disks: Iterable[Disk]) -> tuple[Link, ...]:

@@ -9,6 +9,7 @@ from runner.language.axes import constructed
 from runner.language.job_bounds import JobWorkload, bounds_of
 from runner.language.job_file import file_names, is_elsewhere, option_text, split_key, why_refused, with_values
 from runner.language.job_map import problems_of, sections_of
+from runner.language.slow import problems as slow_problems
 from runner.language.workload import Workload
 from runner.language.yaml_source import Flaw, Path
 from runner.space.layouts import place_of
@@ -27,7 +28,10 @@ def has_jobs(axes: Mapping[str, Any]) -> bool:
 
 
 class JobVariants:
-    def __init__(self, name: str, axes: Mapping[str, tuple[Any, ...]], memory: int, findings: Findings) -> None:
+    def __init__(
+        self, name: str, axes: Mapping[str, tuple[Any, ...]], memory: int, findings: Findings, slow: int = 1
+    ) -> None:
+        self._slow = slow
         self._name, self._axes, self._memory, self._findings = name, axes, memory, findings
         self._base: Path = ("workloads", name)
         self._several = tuple(f"workload.{axis}" for axis, values in axes.items() if len(values) > 1)
@@ -47,7 +51,9 @@ class JobVariants:
                 continue
             bounds, wrong = bounds_of(sections)
             work = JobWorkload.of(sections, bounds, in_files=in_files) if bounds else None
-            for message in [*wrong, *(one.message for one in work.problems() if not wrong)] if work else wrong:
+            if work and not wrong:
+                wrong = [one.message for one in (*work.problems(), *slow_problems(work, self._slow))]
+            for message in wrong:
                 self._findings.flaw_of(coords, self._place(choice), message)
             if work and len(self._findings.impossible) == flaws:
                 label = "/".join(filter(None, (self._name, label_of(coords, self._several))))

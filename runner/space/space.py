@@ -15,6 +15,7 @@ from runner.language.tune import Tune, clashes, exclusive, impossible, meaningle
 from runner.language.yaml_source import Flaw, Path
 from runner.layers import Fs
 from runner.layers.geometry import Below, losses_of
+from runner.simdisks.disk import slow_of
 from runner.space.effects import idle_tunables
 from runner.space.layouts import Findings, Layers, disks_of, drop_idle, place_of, report_idle, stack_variants, top_of
 from runner.space.notes import Note, few
@@ -45,6 +46,7 @@ class Stack:
     room: int  # usable bytes at the top of the stack: a file system, or one or several devices
     tops: int  # number of devices at the top
     in_files: bool
+    slow: int = 1  # how many times slower than real time its disks work
     losses: int | None = 0  # how many disks may fail, whichever they are, before data is lost; None if unknown
 
     @property
@@ -193,6 +195,7 @@ def _stack(
     disks = [
         (disk.size, disk.bus, disk.physics.content() if disk.physics else "file")
         + ((disk.link.name, disk.link.rate) if disk.link else ())
+        + (("slow", disk.slow) if disk.slow > 1 else ())
         for disk in matrix.every_disk()
     ]
     coords, *also = (
@@ -214,6 +217,7 @@ def _stack(
         room=sum(shape.size for shape in top),
         tops=len(top),
         in_files=any(shape.files for shape in top),
+        slow=slow_of(matrix.every_disk()),
         losses=losses_of(top, 0),
     )
 

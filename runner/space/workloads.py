@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from runner.language.axes import constructed, written
 from runner.language.presets import PRESETS, no_phase, problems_of, values_of
+from runner.language.slow import problems as slow_problems
 from runner.language.workload import Workload
 from runner.language.yaml_source import Flaw
+from runner.simdisks.disk import slow_of
 from runner.space.job_variants import JobVariants, has_jobs
 from runner.space.layouts import Findings, drop_idle, place_of, report_idle, top_of
 from runner.space.notes import Note
@@ -62,7 +64,8 @@ class Workloads:
     def _variants(self, name: str, kind: bool) -> Iterator[Variant[Workload]]:
         axes = written(self._matrix.workloads[name])
         if has_jobs(axes):
-            several = JobVariants(name, axes, self._matrix.machine.memory, self._findings)
+            slow = slow_of(self._matrix.every_disk())
+            several = JobVariants(name, axes, self._matrix.machine.memory, self._findings, slow)
             yield from several.on(in_files=kind)
             return
         for declared in _written_workloads(axes):
@@ -81,7 +84,8 @@ class Workloads:
             workload = workload.settled()
         fields = texts(workload, [key for key in values if key in declared.shown])
         coords = (*declared.coords(name), *((f"workload.{field}", text) for field, text in fields.items()))
-        problems = [*declared.problems()] or [*workload.problems()]
+        slow = slow_of(self._matrix.every_disk())
+        problems = [*declared.problems()] or [*workload.problems(), *slow_problems(workload, slow)]
         for problem in problems:
             self._findings.flaw_of(
                 coords, place_of(("workloads", name), declared.choice, problem.field), problem.message

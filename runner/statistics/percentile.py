@@ -29,6 +29,12 @@ class Histogram:
         steps = [*values[:1], *(after - before for before, after in pairwise(values))]
         return cls(zlib.compress(orjson.dumps([steps, [bins[value] for value in values]])))
 
+    def divided(self, factor: int) -> Histogram:
+        whole, bins = self.unpack(), dict[int, int]()
+        for value, count in zip(whole.values, whole.counts, strict=True):
+            bins[round(value / factor)] = bins.get(round(value / factor), 0) + count
+        return Histogram.of(bins)
+
     def checked(self) -> Histogram:
         """Raise ValueError if the stored form is damaged."""
         decompressor = zlib.decompressobj()

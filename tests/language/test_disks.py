@@ -89,3 +89,25 @@ def test_no_two_platters_turn_in_step_however_large_the_seed(seed: int) -> None:
     assert min(late - early for early, late in pairwise([*phases, phases[0] + 1])) > 1 / 60
     if seed < 2**26:
         assert phases == sorted(math.fmod((1000 * seed + at) * (math.sqrt(5) - 1) / 2, 1) for at in range(26))
+
+
+@pytest.mark.parametrize(
+    ("disks", "message"),
+    [
+        ("{count: 4, size: 64MiB, slow: 4}", "add a `model`"),
+        ("[{count: 1, size: 64MiB, model: nas-7200, slow: 4}, {count: 3, size: 64MiB, model: nas-7200}]", "1 and 4"),
+        ("{count: 4, size: 64MiB, model: nas-7200, slow: 65}", "at most 64"),
+    ],
+)
+def test_disks_of_one_machine_are_slowed_down_alike_and_need_a_model(disks: str, message: str) -> None:
+    with pytest.raises(BadMatrix, match=message):
+        space(SMALL.replace("{count: 4, size: 64MiB}", disks))
+
+
+def test_only_a_factor_changes_the_ids_of_cells() -> None:
+    def ids(disks: str) -> list[str]:
+        return [one.id for one in space(SMALL.replace("{count: 4, size: 64MiB}", disks)).cells()]
+
+    usual = ids("{count: 4, size: 64MiB, model: nas-7200}")
+    assert ids("{count: 4, size: 64MiB, model: nas-7200, slow: 1}") == usual
+    assert set(ids("{count: 4, size: 64MiB, model: nas-7200, slow: 2}")).isdisjoint(usual)

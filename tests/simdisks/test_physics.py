@@ -96,7 +96,8 @@ def test_a_head_that_stopped_has_been_kept_waiting(code: Library, pause: float, 
     disk, ahead = SimulatedDisk(code, hdd(), SIZE), dict(hdd().numbers)["read_ahead"]
     disk.submit(0.0, "read", 0, 64 * KIB, 0)
     now = ended(disk, 0.0)[0] + pause * ahead / 78e6
-    disk.submit(now, "read", int(ahead) + 64 * KIB, 64 * KIB, 1)
+    next_read = min(int(pause * ahead) + 128 * KIB, int(ahead))  # soon below the head, or where it stopped
+    disk.submit(now, "read", next_read + 64 * KIB, 64 * KIB, 1)
     assert ended(disk, now)
     assert bool(disk._c.physics_held_up(disk._disk)) is held_up
 
@@ -445,3 +446,21 @@ def test_a_disk_is_awake_for_its_answer_unless_another_is_due_just_then(code: Li
     assert not awake(1.001, 1.01001)
     assert awake(1.002, 1.011)  # somewhat later
     assert awake(1.01101, 1.01102)  # the last one is answered: whoever asks is alone again
+
+
+def test_what_lies_in_the_window_of_reading_ahead_is_reached_by_the_quicker_way(code: Library) -> None:
+    """The next track passes in a turn of 8.3 ms; beyond it, a seek and less than a turn are quicker."""
+    turn = 60 / 7200
+    track = 77 * MIB * turn  # the bytes of a track in the first zone
+    ahead = dict(hdd().numbers)["read_ahead"]
+    for tracks in (0.5, 1.5, 3.5, 5.5):
+        disk = SimulatedDisk(code, hdd(), SIZE)
+        disk.submit(0.0, "read", 0, 4 * KIB, 0)
+        now = ended(disk, 0.0)[0]
+        offset = int(tracks * track) // 512 * 512
+        assert offset + 4 * KIB < ahead
+        disk.submit(now, "read", offset, 4 * KIB, 1)
+        took = ended(disk, now)[1] - now
+        assert took < 2.5 * turn
+        if tracks < 1:
+            assert took == pytest.approx(tracks * turn, rel=0.05)

@@ -331,3 +331,13 @@ def test_a_host_that_gives_a_server_no_time_is_told_by_it() -> None:
     overload = overload_of((done,))
     assert overload is not None
     assert overload.exceeds(0.05)
+
+
+@pytest.mark.parametrize("slow", [1, 2, 4, 8])
+def test_a_slow_disk_takes_as_much_of_its_own_time_and_more_of_the_hosts(slow: int) -> None:
+    status, said, done = asked(replace(VOLUME, slow=slow), "--rw=randread", "--bs=4k", "--number_ios=41")
+    assert status == 0, said
+    # The 41st request starts forty eightieths of a second after the first, and takes half a millisecond.
+    assert done.occupied == pytest.approx(40 / 80 + 0.0005, rel=0.1)
+    (milliseconds,) = re.findall(r"read: .*/(\d+)msec", said)
+    assert int(milliseconds) >= 0.98 * slow * 40 / 80 * 1000

@@ -22,7 +22,7 @@ from runner.machines.base import RigLost
 from runner.machines.qemu import argv
 from runner.machines.shell import OUTPUT_LOST, OrderChannel, OutputChannel, ShellGone
 from runner.simdisks.clib import Board, Library, Report, build_library, load_library
-from runner.simdisks.disk import Disk, Fault, links_of
+from runner.simdisks.disk import Disk, Fault, links_of, slow_of
 from runner.simdisks.server import ROOM, disk_full_message, explain_exit, stdio_command
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ async def serve_disks(
 async def _serve(
     code: Library, served: DiskFiles, disks: tuple[Disk, ...], sheet: int, complaints: int, stack: AsyncExitStack
 ) -> None:
-    served.board = Board(code, sheet, tuple(link.rate for link in links_of(disks)))
+    served.board = Board(code, sheet, tuple(link.rate for link in links_of(disks)), slow_of(disks))
     stack.callback(served.board.close)
     ends = list(served.descriptors)
     for number, disk in enumerate(disks):

@@ -25,7 +25,7 @@ from runner.machines.vagrant import libvirt
 from runner.machines.vagrant.box import FIND, NODE, PLAN, Box, ServedDisk, parse_names, serial, temporary_disk
 from runner.machines.vagrant.libvirt import NOTE, Record, note_upload, record_machine, write_atomically
 from runner.simdisks.clib import Board, Library, Report, build_library, load_library
-from runner.simdisks.disk import Disk, links_of
+from runner.simdisks.disk import Disk, links_of, slow_of
 from runner.simdisks.server import explain_exit, plain_command, socket_command, wait_for_socket
 
 DEADLINE = 30.0
@@ -68,7 +68,7 @@ async def serve_disks(
         sheet = stack.enter_context(open_nameless(scratch)).fileno()
         code = load_library(await build_library(notice)) if any(disk.physics for disk in disks) else None
         if code:
-            made.board = Board(code, sheet, tuple(link.rate for link in links_of(disks)))
+            made.board = Board(code, sheet, tuple(link.rate for link in links_of(disks)), slow_of(disks))
             stack.callback(made.board.close)
         for number, socket in enumerate(made.sockets):
             argv, descriptors = server_command(made, code, number, sheet)

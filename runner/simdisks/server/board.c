@@ -35,6 +35,7 @@ struct board {
   double idle_since, idle, starved;
   struct presence presence[MOST_DISKS];
   struct report report[MOST_DISKS];
+  double slow;
   struct bus bus[MOST_BUSES];
   int faults;
   struct fault fault[MOST_FAULTS];
@@ -52,7 +53,13 @@ double board_early(double *last, double arrived, double due) {
   return early;
 }
 
-double board_clock(const struct board *b) { return monotonic() - b->epoch; }
+double board_clock_at(const struct board *b, double moment) { return (moment - b->epoch) / b->slow; }
+
+double board_moment(const struct board *b, double clock) { return b->epoch + clock * b->slow; }
+
+double board_clock(const struct board *b) { return board_clock_at(b, monotonic()); }
+
+double board_slow(const struct board *b) { return b->slow; }
 
 static void lock(struct board *b) {
   if (pthread_mutex_lock(&b->lock) == EOWNERDEAD) pthread_mutex_consistent(&b->lock);
@@ -65,7 +72,7 @@ struct board *board_joined(int file) {
   return b == MAP_FAILED ? 0 : b;
 }
 
-struct board *board_made(int file) {
+struct board *board_made(int file, double slow) {
   if (ftruncate(file, sizeof(struct board)) < 0) return 0;
   struct board *b = board_joined(file);
   if (!b) return 0;
@@ -76,6 +83,7 @@ struct board *board_made(int file) {
   pthread_mutex_init(&b->lock, &attributes);
   pthread_mutexattr_destroy(&attributes);
   b->epoch = monotonic();
+  b->slow = slow;
   return b;
 }
 

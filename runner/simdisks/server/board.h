@@ -34,12 +34,19 @@ struct report {
 
 struct board;
 
-/* Make a board in an empty file, or join one. Null and errno on failure. */
-struct board *board_made(int file);
+/* Make a board in an empty file, or join one. Null and errno on failure.
+ *
+ * Its clock, and with it all disks, links, faults and counters, runs `slow` times slower than the host's. Only the two
+ * functions below convert; delays that the host causes (wake-ups, pauses) are in the host's seconds. */
+struct board *board_made(int file, double slow);
 struct board *board_joined(int file);
 void board_left(struct board *);
 
 double board_clock(const struct board *);
+/* The board's clock at a moment of the host's monotonic clock, and the reverse. */
+double board_clock_at(const struct board *, double moment);
+double board_moment(const struct board *, double clock);
+double board_slow(const struct board *);
 void board_bus(struct board *, int bus, double rate);
 int board_fault(struct board *, const struct fault *);
 void board_report(struct board *, int disk, struct report *);

@@ -8,6 +8,7 @@ enum { MOST_WAITING = 1024, MOST_EXTENTS = 1024, MOST_SEGMENTS = 64 };
 #define PATIENCE 1.0 /* seconds after which a command is served, however far away it is */
 #define ENTRY 65536.0 /* the least landing zone that a write takes: the list of its entries is the limit */
 #define LEISURE 0.5  /* seconds after which an idle shingled disk cleans a band */
+#define SAME 1e-9    /* seconds: times that differ by less are equal, but for rounding */
 #define HURRY 0.05   /* seconds after which reading ahead no longer keeps others waiting */
 
 struct command {
@@ -334,9 +335,16 @@ static void answer_at_once(struct physics *p, double now) {
 
 /* ---- hdd: what to do next ---- */
 
-/* It has been read, or reading ahead will reach it: two requests in the wrong order cost no revolution. */
-static int on_the_way(const struct physics *p, const struct command *c, double here) {
-  return c->what == PHYSICS_READ && c->offset >= p->segment_start && c->offset <= most(here, p->ahead);
+/* Seconds until reading on reaches a place: a head that has stopped first waits for its angle. */
+static double passing_over(const struct physics *p, double now, double here, double to) {
+  return to <= here ? 0 : access_time(p, now, here, here) + passing(p, here, to);
+}
+
+/* It has been read, or reading ahead will reach it no later than a seek: two requests in the wrong order cost no
+ * revolution. */
+static int on_the_way(const struct physics *p, const struct command *c, double now, double here) {
+  if (c->what != PHYSICS_READ || c->offset < p->segment_start || c->offset > most(here, p->ahead)) return 0;
+  return passing_over(p, now, here, c->offset) <= access_time(p, now, here, c->offset) + SAME;
 }
 
 struct choice {
@@ -370,8 +378,8 @@ static struct choice chosen(const struct physics *p, double now) {
     if (oldest < 0) oldest = at;
     if (seen++ >= (int)p->model.window) break;
     double cost = access_time(p, now, here, c->offset);
-    int streaming = on_the_way(p, c, here);
-    if (streaming) cost = c->offset > here ? passing(p, here, c->offset) : 0;
+    int streaming = on_the_way(p, c, now, here);
+    if (streaming) cost = passing_over(p, now, here, c->offset);
     if (now - c->arrival > PATIENCE) cost = -1;
     if (cost < best.cost) {
       best = (struct choice){at, -1, cost};
@@ -396,7 +404,7 @@ static void read_medium(struct physics *p, int at, double now) {
   struct command c = p->waiting[at];
   double end = c.offset + c.length, here = head_at(p, now);
   remove_command(p, at);
-  if (on_the_way(p, &c, here)) {
+  if (on_the_way(p, &c, now, here)) {
     /* The head is about to pass it, or needs a revolution if it has read to its limit. */
     double begun = now;
     int held_up = now > c.arrival || here < p->ahead; /* not if the head has stopped reading ahead */

@@ -107,16 +107,16 @@ static int disk_ready(void) {
 
 /* ---- time ---- */
 
+/* A time of the board's clock on the host's. */
 static struct timespec absolute(double at) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  double ahead = at - board_clock(board), seconds = (double)now.tv_sec + (double)now.tv_nsec / 1e9 + (ahead > 0 ? ahead : 0);
-  return (struct timespec){(time_t)seconds, (long)((seconds - floor(seconds)) * 1e9)};
+  double moment = board_moment(board, at), seconds = floor(moment);
+  return (struct timespec){(time_t)seconds, (long)((moment - seconds) * 1e9)};
 }
 
 static void sleep_until(double at, double early) {
-  if (at - board_clock(board) > early) {
-    struct timespec until = absolute(at - early);
+  double sooner = at - early / board_slow(board);
+  if (sooner > board_clock(board)) {
+    struct timespec until = absolute(sooner);
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, 0) == EINTR) continue;
   }
   while (board_clock(board) < at) continue;
@@ -284,12 +284,12 @@ static int answered(struct request *own, int what, uint64_t offset, uint64_t len
   pthread_mutex_lock(&lock);
   int known = board_faults(board, disk, faults);
   become_certain(own, known);
-  if (own->gap < PAUSE && !own->held_up) board_starved(board, own->gap);
+  if (own->gap * board_slow(board) < PAUSE && !own->held_up) board_starved(board, own->gap);
   physics_done(physics, &so_far);
   board_done(board, disk, &so_far);
   double arrived = own->arrived, due = regained(known, own->due);
   own->used = 0;
-  double early = board_early(&last_due, arrived, due);
+  double early = board_early(&last_due, arrived * board_slow(board), due * board_slow(board));
   pthread_mutex_unlock(&lock);
   sleep_until(due, early);
   double ended = board_clock(board);

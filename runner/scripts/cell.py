@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from runner.base.process import run
 from runner.language.matrix import OFF, interval
+from runner.language.messages import MOST_SHOWN
 from runner.scripts.jinja import render
 from runner.scripts.stack import StackView, view_stack
 from runner.scripts.tunables import MEMORY, host_expectations, inspections, memory_settings_to_record, tunables_of
@@ -182,7 +183,7 @@ def explain_missing_fio() -> str:
 
 
 def find_rejected(jobs: Mapping[str, str]) -> dict[str, str]:
-    """Return the jobs that fio rejects, with its messages. One fio checks many jobs, because it is slow to start."""
+    """Return the first jobs that fio rejects, with its messages. One fio checks many jobs: it is slow to start."""
     found: dict[str, str] = {}
     keys = list(jobs)
     for at in range(0, len(keys), _JOBS_PER_FILE):
@@ -193,6 +194,8 @@ def find_rejected(jobs: Mapping[str, str]) -> dict[str, str]:
                 break
             found[culprit] = message
             del in_file[culprit]
+            if len(found) == MOST_SHOWN:
+                return found
     return found
 
 

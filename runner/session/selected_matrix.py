@@ -60,7 +60,7 @@ class SelectedMatrix:
         return self.declared.space
 
     def stacks(self) -> Iterator[Stack]:
-        return (stack for stack in self.space.stacks if next(self.selection.cells_of(stack), None))
+        return (stack for stack in self.space.stacks if self.selection.count_of(stack))
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def load_selected(
     declared = load(path, checks or (lambda _space: ()))
     selection = select(declared.space, only)
     matrix = declared.space.matrix
-    if next(selection.cells(), None) is None:
+    if not selection.count():
         rules = [name for name in ("only", "exclude") if getattr(matrix, name)]
         places = [(declared.source.place_of_key((name,)), name) for name in rules]
         filters = [*(["--only"] if only else []), *(f"`{name}:`" for name in rules)]

@@ -16,7 +16,17 @@ from runner.language.yaml_source import Flaw, Path
 from runner.layers import Fs
 from runner.layers.geometry import Below, losses_of
 from runner.space.effects import idle_tunables
-from runner.space.layouts import Findings, Layers, disks_of, drop_idle, place_of, report_idle, stack_variants, top_of
+from runner.space.layouts import (
+    Findings,
+    Layers,
+    disks_at_work,
+    disks_of,
+    drop_idle,
+    place_of,
+    report_idle,
+    stack_variants,
+    top_of,
+)
 from runner.space.notes import Note, few
 from runner.space.variants import Coords, Variant, choices, collapsed, digest, label_of, safe, texts
 from runner.space.workloads import Workloads
@@ -45,6 +55,7 @@ class Stack:
     room: int  # usable bytes at the top of the stack: a file system, or one or several devices
     tops: int  # number of devices at the top
     in_files: bool
+    width: int = 1  # number of disks that one large request keeps busy
     losses: int | None = 0  # how many disks may fail, whichever they are, before data is lost; None if unknown
 
     @property
@@ -214,6 +225,7 @@ def _stack(
         room=sum(shape.size for shape in top),
         tops=len(top),
         in_files=any(shape.files for shape in top),
+        width=disks_at_work(layers.value, disks_of(matrix)),
         losses=losses_of(top, 0),
     )
 

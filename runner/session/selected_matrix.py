@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from runner.analysis.axes import grouped
@@ -42,8 +41,8 @@ if TYPE_CHECKING:
     from runner.space.space import Space, Stack
     from runner.space.variants import Variant
 
-#: With more cells, the check for undecidable guidelines would take seconds, so it is skipped.
-MAX_CHECKED_CELLS = 10_000
+#: With more cells, or cells × guidelines, the check for undecidable guidelines would take seconds, so it is skipped.
+MAX_CHECKED_CELLS, MAX_CHECKED_PAIRS = 10_000, 50_000
 _BAD_OPTION = re.compile("(?:Bad option <|failed parsing )([a-z0-9_]+)=")
 
 
@@ -103,10 +102,10 @@ def load_selected(
 
 def _guideline_flaws(space: Space) -> Iterator[Flaw]:
     guidelines = space.matrix.guidelines
-    cells = list(islice(space.cells(), MAX_CHECKED_CELLS + 1)) if guidelines else []
-    if len(cells) > MAX_CHECKED_CELLS:
+    count = space.count()
+    if count > MAX_CHECKED_CELLS or count * len(guidelines) > MAX_CHECKED_PAIRS:
         return
-    rows = [CellRow(cell.id, cell.name, cell.axes) for cell in cells]
+    rows = [CellRow(cell.id, cell.name, cell.axes) for cell in space.cells()] if guidelines else []
     for at, why in undecidable_guidelines(guidelines, rows):
         yield Flaw(("guidelines", at, guidelines[at].shape), f"no cells of this matrix can decide it: {why}")
 

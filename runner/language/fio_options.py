@@ -66,6 +66,9 @@ def _open_value(value: object) -> object:
         raise ValueError("control characters and line breaks cannot be written into a fio job")
     if isinstance(value, str) and len(value) > _LONGEST:
         raise ValueError(f"too long for one line of a fio job; use at most {_LONGEST} characters")
+    if isinstance(value, str) and "$" in value:
+        # `$VAR` in braces: the environment. $pagesize, $mb_memory, $ncpus: the host, and then `bc` computes the value.
+        raise ValueError("fio replaces `$` and a name by a value of its environment or host; write the value itself")
     return value
 
 

@@ -182,6 +182,8 @@ MISTAKES = [
     ("repeat: 2", f"repeat: 2\nonly: [{{bs: {'9' * 310}k}}]", "no cell has workload.bs=999"),
     ("repeat: 2", f"repeat: 2\nonly: [{{bs: '{'9' * 5000}'}}]", "no cell has workload.bs=999"),
     ("rw: read,", "rw: read, fio: {iodepth: 3},", "`iodepth` is a key of the workload; write `iodepth:` outside of `fio:`"),
+    ("rw: read,", "rw: read, fio: {thinktime: '${HOME}'},", "fio replaces `$` and a name by a value of its environment"),
+    ("rw: read,", "rw: read, fio: {thinktime: [1, '2 * $ncpus']},", "fio replaces `$` and a name by a value of its"),
     ("rw: read,", 'rw: read, fio: {zonemode: "a\\nb=c"},', "control characters and line breaks cannot be written into a fio job"),
     ("rw: read,", "rw: read, fio: {buffered: 1},", "`buffered` is not allowed in the fio: map: write `direct: false`"),
     ("rw: read,", "rw: read, fio: {bsrange: 4k-8k},", "`bsrange` is not allowed in the fio: map: `bs:` is the size of all requests"),

@@ -51,7 +51,7 @@ def _options(value: object) -> object:
 
 
 def _align(value: object) -> object:
-    if value is False or value in {"off", "auto"}:
+    if value is False or (isinstance(value, str) and value in {"off", "auto"}):
         return value or "off"
     match = _ALIGN.fullmatch(value) if isinstance(value, str) else None
     if match is None:

@@ -1,6 +1,6 @@
 """The tables of a journal and their migrations, and the conversion between trials and rows."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any
@@ -83,6 +83,13 @@ batches = Table("batches", tables, *keys(id=Integer), *required(round=Integer, s
 
 #: Trouble outside of measurements that did not stop the run.
 troubles = Table("troubles", tables, *keys(id=Integer), *required(at=String, what=Text))
+
+
+#: All but cells and trials. `id` only gives the order.
+SIMPLE = {
+    table: tuple(column.name for column in table.columns if column.name != "id")
+    for table in (attempts, begun, retried, batches, troubles)
+}
 
 
 def _with_retries_and_troubles(connection: Connection) -> None:
@@ -179,16 +186,39 @@ def _types(column: Column[Any]) -> tuple[type, ...]:
     return (*kinds, type(None)) if column.nullable else kinds
 
 
-_TYPES = tuple(_types(trials.c[name]) for name in TRIAL_COLUMNS)
 _NUMBERS, _MOST = (int, float), 1e19
+
+
+def checker(table: Table, names: Sequence[str]) -> Callable[[Sequence[Any]], None]:
+    """Return a check of rows: it raises ValueError for a value that this program did not write."""
+    kinds_of = [(name, _types(table.c[name])) for name in names]
+
+    def check(row: Sequence[Any]) -> None:
+        for (name, kinds), value in zip(kinds_of, row, strict=True):
+            if not isinstance(value, kinds) or (value.__class__ in _NUMBERS and not 0 <= value <= _MOST):
+                raise ValueError(f"{name} in {table.name} is {value!r:.60}")
+
+    return check
+
+
+def reader(table: Table) -> Callable[[Sequence[Any]], dict[str, Any]]:
+    """Return a function that checks rows of a simple table and names their values."""
+    names, check = SIMPLE[table], checker(table, SIMPLE[table])
+
+    def read(row: Sequence[Any]) -> dict[str, Any]:
+        check(row)
+        return dict(zip(names, row, strict=True))
+
+    return read
+
+
+_check_trial = checker(trials, TRIAL_COLUMNS)
 _COUNTED = DIRECTION.index("lat_mean")  # the figures of a direction that are always known
 
 
 def trial_of(row: Sequence[Any]) -> Trial:
     """Build a trial from a row. Raise ValueError for a row that this program did not write."""
-    for name, value, kinds in zip(TRIAL_COLUMNS, row, _TYPES, strict=True):
-        if not isinstance(value, kinds) or (value.__class__ in _NUMBERS and not 0 <= value <= _MOST):
-            raise ValueError(f"{name} of a trial is {value!r:.60}")
+    _check_trial(row)
     cell, round_number, reason, started, seconds, attempts, folder, outcome, readings, notes = row[:10]
     return Trial(
         *(cell, round_number, Outcome(outcome), reason, started, seconds, attempts),

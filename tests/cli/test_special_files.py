@@ -49,3 +49,18 @@ def test_a_file_that_a_matrix_uses_is_a_regular_file(matrix: object, call: Call,
     assert said.status == 2
     assert "pipe cannot be read: it is a pipe" in said.err
     assert "/dev/zero cannot be read: it is a device" in said.err
+
+
+@pytest.mark.parametrize(("files", "size"), [(1001, 1), (17, 1 << 20)])
+def test_a_large_folder_is_no_folder_of_templates(
+    matrix: object, call: Call, tmp_path: Path, files: int, size: int
+) -> None:
+    folder = tmp_path / "own/below"
+    folder.mkdir(parents=True)
+    for number in range(files):
+        (folder / f"{number}.txt").write_text("x" * size)
+    said = call("validate", "--templates", "own", "small.yaml")
+    assert said.status == 2
+    assert "own is too large for a folder of templates" in said.err
+    (folder / "0.txt").unlink()
+    assert "is too large" not in call("validate", "--templates", "own", "small.yaml").err

@@ -89,7 +89,7 @@ def attack(name: str, parser: Parser, seed: int, tally: Tally | None = None) -> 
 
 
 def keep(name: str, given: Any) -> str:
-    text = given if isinstance(given, str | bytes) else json.dumps(given)
+    text = given if isinstance(given, str | bytes) else json.dumps(given, default=repr)
     content = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     CRASHERS.mkdir(parents=True, exist_ok=True)
     file = CRASHERS / f"{name}-{blake2b(content, digest_size=6).hexdigest()}"

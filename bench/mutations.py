@@ -8,6 +8,7 @@ import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -96,10 +97,19 @@ def mutate_json(text: str, draw: random.Random) -> str:
     return json.dumps(_changed(json.loads(text), _VALUES, draw), indent=2)
 
 
+_LONG = "9" * 5000
+#: Values that YAML can have beside those of JSON; long numbers in quantities.
+_DECLARED = (
+    *(*_VALUES, *(word for word in _POOL if "\ud800" not in word)),
+    *(date(2001, 1, 1), b"abc", {1, 2}, {None: 1}, 2**63 - 1, 10**400, float("nan"), float("inf")),
+    *(f"{_LONG}KiB", f"{_LONG}%", f"{_LONG}s", f"{_LONG}x memory", f"64KiB x {_LONG}", "1e400", "1e400s", "x" * 3000),
+    *("64KiB x 3", "2x memory", "101%", "0%", "1e-400%", "n2", "raid5", "auto", "off", "../../x", "a/b", "*"),
+)
+
+
 def mutate_tree(tree: Any, draw: random.Random) -> Any:
     """Change data of YAML that is parsed already."""
-    words = (*_VALUES, *(word for word in _POOL if "\ud800" not in word))
-    return _changed(copy.deepcopy(tree), words, draw)
+    return _changed(copy.deepcopy(tree), _DECLARED, draw)
 
 
 def _changed(whole: Any, values: Sequence[Any], draw: random.Random) -> Any:

@@ -33,7 +33,7 @@ NOT_OPTIONS = {
     **dict.fromkeys(("noauto", "nofail"), "it is an option for /etc/fstab"),
 }
 _OPTIONS = r"^[A-Za-z0-9_.:/+=-]+(,[A-Za-z0-9_.:/+=-]+)*$"
-_ALIGN = re.compile(r"\s*(\S+)\s+x\s+([1-9][0-9]*)\s*")
+_ALIGN = re.compile(r"\s*(\S+)\s+x\s+([1-9][0-9]{0,3})\s*")
 
 
 def _options(value: object) -> object:

@@ -84,7 +84,6 @@ async def stock_image(suite: str, folder: Path) -> None:
     shutil.copy(next((tree / "boot").glob("vmlinuz-*")), folder / "vmlinuz")
     shutil.rmtree(tree)
     shutil.rmtree(folder / "apt")
-    (folder / "manifest.json").touch()
 
 
 def furnish(tree: Path) -> None:
@@ -139,9 +138,7 @@ async def compare(kernel: str, rounds: int, scratch: Path) -> dict[str, list[flo
     assert made_of is not None
     base = await provide(made_of, report)
     home = cache_dir() / "bench" / f"stock-{made_of.suite}-{recipe.digest(PACKAGES, HOOK, START)}"
-    stock = await make_once(
-        home, lambda path: (path / "manifest.json").exists(), lambda half: stock_image(made_of.suite, half)
-    )
+    stock = await make_once(home, lambda half: stock_image(made_of.suite, half), "the stock initramfs", print)
     accel = await host.accelerator(base, scratch, print)
     vm = argv.Vm(base, DISKS, accel, 2, 2**30, ())
     warm = argv.with_modules(vm, recipe.TEMPLATE_MODULES)

@@ -1,30 +1,29 @@
 #!/usr/bin/env bash
-# Takes away what a job that was killed left on disks that exist: of this machine, and of hosts behind ssh if the job is one
-# that runs there. What is not ours is left, told, and exit code 3; of other hosts it is only told, as a host that is down
-# is no reason to call the night a failure.
+# Removes what a killed job left on physical disks: of this machine, and of hosts behind ssh if the job runs there.
+# Exit code 3: this machine could not be cleaned. A host that could not be cleaned is only a warning, because it may be down.
 set -euo pipefail
-exec 2>&1 # as one stream nothing overtakes the line that says how it is to be taken
+exec 2>&1 # one stream keeps the order of the lines
 
 top=$(readlink -f -- "${BASH_SOURCE[0]}")
 readonly top=${top%/.github/scripts/*}
 readonly running=${RUNNER_TEMP:?}/matrix-running
 token=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
 
-# The step of a cancelled job is killed after seconds, and its run may still be taking arrays apart. It holds a lock for as
-# long as it lives (run.sh). GitHub ends a cancelled job after five minutes, so it is waited for for four.
-let_it_end() {
+# The step of a cancelled job is killed after seconds, while its run may still stop arrays. The run holds a lock until it
+# ends (run.sh). GitHub kills all of a cancelled job after five minutes, so this waits for four.
+wait_for_run() {
   local left
   [[ -e $running ]] || return 0
   ! flock --nonblock "$running" true || return 0
   for ((left = 240; left > 0; left -= 30)); do
-    echo "the run of this job is still at work, maybe taking apart what it built: waiting for it (at most $left s)"
+    echo "the run of this job has not ended yet: waiting for it (at most $left s)"
     flock --wait 30 "$running" true && return
   done
-  echo "::warning title=still at work::the run of this job did not end in four minutes; what it uses is left as it is"
+  echo "::warning title=still running::the run of this job did not end in four minutes; the disks that it uses stay as they are"
 }
 
-# cleaned ARG...: what is said of somebody's disks must not be taken for a command to the runner.
-cleaned() {
+# clean ARG...: names and contents of disks are in the output, so the runner must not take it for commands.
+clean() {
   local status=0
   printf '::stop-commands::%s\n' "$token"
   timeout --kill-after=1m -- 10m "$top/bootstrap" clean "$@" || status=$?
@@ -32,9 +31,9 @@ cleaned() {
   return "$status"
 }
 
-let_it_end
+wait_for_run
 status=0
-cleaned || status=$?
+clean || status=$?
 
 far=()
 case ${ASKED_MACHINE-} in
@@ -43,6 +42,6 @@ case ${ASKED_MACHINE-} in
 esac
 if ((${#far[@]})); then
   [[ -z ${MATRIX_HOSTS-} ]] || far+=("--hosts=$MATRIX_HOSTS")
-  cleaned "${far[@]}" || echo "::warning title=not cleaned::not all hosts behind ssh could be cleaned: the log says which, and why"
+  clean "${far[@]}" || echo "::warning title=not cleaned::a host behind ssh could not be cleaned: the log has its name and the reason"
 fi
 exit "$status"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# As root of a Debian that may do everything: the tests of every place that a matrix runs in, none of which may be skipped.
+# Tests every kind of machine, as root of a Debian with all rights. A skipped test is a failure.
 set -euo pipefail
 
 top=$(readlink -f -- "${BASH_SOURCE[0]}")
@@ -14,7 +14,7 @@ export DEBIAN_FRONTEND=noninteractive
 apt-get -q update
 apt-get -q install --yes --no-install-recommends "${packages[@]}"
 
-# What libvirt's package for systems with an init makes, and starts.
+# Create the user and start the daemons of libvirt, as its package does where an init runs.
 mkdir -p /var/log/libvirt/qemu
 groupadd -rf libvirt-qemu
 id libvirt-qemu >/dev/null 2>&1 || useradd -r -g kvm -G libvirt-qemu -d /var/lib/libvirt -s /usr/sbin/nologin libvirt-qemu

@@ -317,8 +317,8 @@ def describe_noise_floor(done: Comparison) -> str:
     if least is None:
         return ""
     return (
-        "a run with itself: A is its odd rounds and B its even ones, so what differs is noise. Noise floor: of two "
-        f"such runs, each whole, 95 % of the figures lie within \u00b1{percent(least)} of each other"
+        "a run with itself: A is its odd rounds and B its even ones, so what differs is noise. Noise floor: if "
+        f"such a run is repeated completely, 95 % of the figures differ by at most \u00b1{percent(least)}"
     )
 
 

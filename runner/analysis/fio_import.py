@@ -11,11 +11,13 @@ from typing import Any
 from runner.analysis.axes import grouped
 from runner.base.errors import BadInput
 from runner.base.quantities import format_size
+from runner.base.text import shorten
 from runner.results import fio_output
 from runner.results.fio_output import Figures, FioFailed
 from runner.results.journal_tables import DIRECTION
 
 _SIZE = re.compile(r"([0-9]{1,18})([kmgt]?)(i?b)?", re.IGNORECASE)
+_LONGEST_LINE = 120
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _SIZES = {"bs", "size", "io_size", "filesize", "offset"}
 _SYNONYMS = {"readwrite": "rw", "blocksize": "bs"}
@@ -50,12 +52,12 @@ class Group:
 
 def parse_groups(text: str, file: str) -> list[Group]:
     try:
-        whole = fio_output.find_json(text)
+        whole = fio_output.find_last_json(text)
         jobs = fio_output.jobs_of(whole, text)
     except FioFailed as failed:
         raise BadInput(
             f"{file}: {failed.brief}",
-            details=failed.evidence[-300:],
+            details=_last_line(failed.evidence),
             resolution="it reads the output of `fio --output-format=json+` (or json)",
         ) from failed
     if str(whole.get("fio version")) in {fio_output.SYNTHETIC, fio_output.FORMERLY_SYNTHETIC}:
@@ -71,6 +73,11 @@ def parse_groups(text: str, file: str) -> list[Group]:
         _refuse_impossible(group, file)
     apart = {name for name in _WHERE if len({group.options.get(name) for group in found}) > 1}
     return [_placed(group, apart) for group in found]
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return shorten(lines[-1], _LONGEST_LINE) if lines else ""
 
 
 def _placed(group: Group, apart: Collection[str]) -> Group:

@@ -69,7 +69,8 @@ ERRNO = {
     errno.EPERM: READ_ONLY,
     errno.EROFS: READ_ONLY,
     errno.ENOENT: UNREACHABLE,
-    errno.ENOTDIR: UNREACHABLE,
+    **dict.fromkeys((errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EBUSY), UNREACHABLE),
+    **dict.fromkeys((errno.ENAMETOOLONG, errno.ELOOP), UNREACHABLE),
 }
 
 

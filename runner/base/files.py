@@ -13,6 +13,7 @@ from pathlib import Path
 
 import platformdirs
 
+from runner.base.digests import find_damage, write_digests
 from runner.base.errors import HarnessBroken, UnfitFile, file_errors
 
 MIB = 1 << 20
@@ -53,7 +54,7 @@ _KINDS = (
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace a file durably: after a kill it has the old content or the new one."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
+    temporary = path.parent / f".{path.name}.{os.getpid()}.new"
     with file_errors(path):
         try:
             write_durably(temporary, content)
@@ -212,23 +213,40 @@ def _build_lock(target: Path) -> Path:
     return target.with_name(f".{target.name}.lock")
 
 
-async def make_once(target: Path, whole: Callable[[Path], bool], make: Callable[[Path], Awaitable[None]]) -> Path:
-    """Return the folder `target`; make it if it is missing or not `whole`. Concurrent callers make it once."""
-    if whole(target):
+async def make_once(
+    target: Path,
+    make: Callable[[Path], Awaitable[None]],
+    what: str = "",
+    notice: Callable[[str], None] = lambda _: None,
+) -> Path:
+    """Return the folder `target`; make it if it is missing or damaged. Concurrent callers make it once.
+
+    `notice` is called before damaged files are replaced; `what` is their name for users.
+    """
+    if await asyncio.to_thread(find_damage, target) == []:
         return target
     async with exclusive_lock(_build_lock(target)):
-        if not whole(target):
-            half = target.with_name(f".{target.name}{_PARTIAL}")
-            # Left by a killed build: we hold the lock, so no other build is active.
-            shutil.rmtree(half, ignore_errors=True)
-            shutil.rmtree(target, ignore_errors=True)
-            half.mkdir()
-            try:
-                await make(half)
-                half.rename(target)
-            finally:
-                shutil.rmtree(half, ignore_errors=True)
+        damage = await asyncio.to_thread(find_damage, target)
+        if damage:
+            notice(f"{what} was damaged: {', '.join(damage)}; it is rebuilt")
+        if damage != []:
+            await _replace(target, make)
     return target
+
+
+async def _replace(target: Path, make: Callable[[Path], Awaitable[None]]) -> None:
+    """Make a folder beside `target`, then replace it. Running machines keep the old files, which are never written."""
+    half = target.with_name(f".{target.name}{_PARTIAL}")
+    # Left by a killed build: we hold the lock, so no other build is active.
+    shutil.rmtree(half, ignore_errors=True)
+    half.mkdir()
+    try:
+        await make(half)
+        await asyncio.to_thread(write_digests, half)
+        shutil.rmtree(target, ignore_errors=True)
+        half.rename(target)
+    finally:
+        shutil.rmtree(half, ignore_errors=True)
 
 
 _PACKAGE = Path(__file__).parents[1]

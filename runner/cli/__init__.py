@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from runner import __version__
-from runner.base.errors import BadInput, Exit, HarnessBroken, MatrixError, UnfitFile
+from runner.base.errors import BadInput, Exit, HarnessBroken, MatrixError, UnfitFile, file_errors
 from runner.base.search_path import add_sbin
 from runner.cli.help_format import Context, with_fitting_help
 from runner.cli.screen import echo, echo_whole
@@ -148,8 +148,10 @@ def _run_command() -> int:
     except UnfitFile as error:
         raise BadInput(f"{error.path} cannot be read", details=str(error)) from error
     except OSError as error:
-        # An error with a file name is not about standard output.
-        if error.filename is not None or error.errno not in {errno.ENOSPC, errno.EDQUOT, errno.EIO}:
+        if error.filename is not None:  # then it is not about standard output
+            with file_errors(error.filename):
+                raise
+        if error.errno not in {errno.ENOSPC, errno.EDQUOT, errno.EIO}:
             raise
         from runner.cli.screen import abandon
 

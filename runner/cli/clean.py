@@ -25,9 +25,10 @@ Examples:
   matrix clean --every-host      clean all ssh hosts of hosts.yaml and of earlier leases
 
 \b
-Only disks that are still leased to a killed run are cleaned; a record on this host or the label on the disk shows
-that. The tear-down scripts of that run remove the stacks that have its UUIDs. Then the disk is labelled as free.
-Other content stays. Such a disk is not released, and the exit code is 3.
+Only disks that are still leased to a killed run are cleaned; a record on this host shows that. If only the label on
+the disk shows it, add --labelled DISK. The tear-down scripts of that run remove the stacks that have its UUIDs, and
+restore tunables. Then the disk is labelled as free. If a disk has other content, `clean` leaves that content, does
+not release the disk, and ends with exit code 3.
 """
 
 

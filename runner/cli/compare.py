@@ -27,7 +27,7 @@ Examples:
   matrix compare --by revision 1f3a9c 77d0e2               git revisions of the matrix's folder
   matrix compare --by host lab1 lab2 --only 'layout=raid5'
   matrix compare --by md.chunk 64KiB 512KiB latest         values of an axis, other axes being equal
-  matrix compare --by layout raid5 far latest              layouts: cells that agree on all axes that both have
+  matrix compare --by layout raid5 far latest              layouts: cells with equal values on all axes that both have
 
 \b
 Ratios are B over A; the verdict is about B; (!): the cell has host-limited trials.

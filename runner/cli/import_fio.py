@@ -42,9 +42,10 @@ Examples:
   matrix results nas-2019
 
 \b
-Every group of jobs is a cell. Its axes are the job's options (`workload.bs`), its name (`workload`) and those of
-`--axis`; also the files or devices, if they differ among the jobs of one file. Each file with the same cell adds one
-trial. Files that are already imported are skipped. Figures that fio did not record (percentiles) are empty.
+The jobs of a file, up to the next `stonewall` or `new_group`, are one cell. Its axes are the job's options
+(`workload.bs`), its name (`workload`) and those of `--axis`; also the files or devices, if they differ among the
+cells of one file. Each file with the same cell adds one trial. Files that are already imported are skipped. Figures
+that fio did not record (percentiles) are empty.
 Exit codes: 0 every file has figures, 2 bad input, 3 all jobs of a file are broken.
 """
 

@@ -32,13 +32,14 @@ Examples:
 
 \b
 RUNS are folders below results/ or their names, patterns of names, prefixes of run ids, `latest` for the last run with
-results, or the name of a matrix for its last run (synthetic runs only without measured ones). `latest~1` and
+results, or the name of a matrix for its last run (a synthetic run only if there is no measured one). `latest~1` and
 `MATRIX~1` are the runs before; `latest~good` is the last run before on the same machine and host that ended with
 exit code 0; `A,B` are both. Without RUNS: all runs in the store. `matrix runs` lists them.
 
 \b
-A row of a pivot holds cells that agree on all axes that both have. A tunable that a stack lacks counts as `default`
-if that value was measured. `stripe_unit` is md.chunk or lvm.stripe_size, `width` is md.devices or lvm.stripes.
+A row of a pivot has cells of several columns. Two cells share a row if they have equal values on all axes that both
+cells have. A tunable that a stack lacks counts as `default` if that value was measured. `stripe_unit` is md.chunk or
+lvm.stripe_size, `width` is md.devices or lvm.stripes.
 """
 
 

@@ -7,7 +7,6 @@ from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from runner.language.workload import SYNCHRONOUS, Workload
 from runner.layers import Fs, Layer
 from runner.layers.fs import EXT
 from runner.space.layouts import Layers, levels
@@ -15,6 +14,7 @@ from runner.space.layouts import Layers, levels
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from runner.language.workload import Workload
     from runner.layers.geometry import Below
     from runner.machines.base import Processor
     from runner.simdisks.disk import Disk, Fault, Physics
@@ -147,7 +147,7 @@ def _one_way(work: Workload, stack: Stack, physics: Physics | None, costs: Costs
     most = min(_most(stack, costs, write=write), costs.requests * work.bs)
     if physics is None:
         return most
-    under_way = work.numjobs * (1 if work.ioengine in SYNCHRONOUS else work.iodepth)
+    under_way = work.under_way
     # A request that spans several chunks keeps several disks busy.
     busy = stack.width if not random else min(stack.width, under_way)
     return min(most, busy * physics.rate(work.bs, random=random, write=write, depth=max(1.0, under_way / busy)))
@@ -203,10 +203,9 @@ def slowest_request(workload: Workload, disks: Iterable[Disk]) -> float:
 def deadline(workload: Workload, span: int, laid_out: int = 0, slowest: float = _SLOWEST_REQUEST) -> float:
     """Return the deadline of a trial. `span`: bytes of a job without run time; `slowest`: the longest request."""
     before = laid_out / _CRAWL + GRACE
-    if workload.runtime is not None:
-        return expected(workload) + slowest * workload.iodepth * workload.numjobs + before
-    total = span * workload.numjobs
-    return workload.ramp + total / _CRAWL + total / workload.bs * slowest + before
+    drained = slowest * workload.iodepth * workload.numjobs if workload.runtime is not None else 0.0
+    moving = workload.passed(span) / _CRAWL + workload.requests(span) * slowest
+    return workload.timed(span) + drained + moving + before
 
 
 def flush_seconds(workload: Workload, memory: int, slowest: float = _SLOWEST_REQUEST) -> float:

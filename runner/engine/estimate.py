@@ -83,9 +83,8 @@ def seconds_of(cell: Cell, pace: Pace) -> float:
         overhead = costs.trial + (costs.files if cell.files else 0.0) + _draining(cell, pace)
     if not costs.waits:
         return overhead
-    if work.runtime is not None:
-        return overhead + work.ramp + work.runtime
-    return overhead + work.ramp + work.touched(cell.span) * work.numjobs / _rate(cell.stack, work, pace)
+    moved = work.moved(cell.span)
+    return overhead + work.timed(cell.span) + (moved / _rate(cell.stack, work, pace) if moved else 0.0)
 
 
 def _draining(cell: Cell, pace: Pace) -> float:
@@ -113,22 +112,21 @@ def bytes_of(cell: Cell, pace: Pace) -> int:
 def most_bytes_of(cell: Cell, pace: Pace) -> int:
     """Estimate the most bytes that one trial writes. Budgets must also hold on disks that are faster than expected."""
     work = cell.workload.value
-    if work.runtime is None:
+    if not work.is_timed:
         return bytes_of(cell, pace)
     most = _FAST if pace.write_rate is None else pace.write_rate
-    return int((work.ramp + work.runtime) * most * work.write_share)
+    return int((work.timed(cell.span) * most + work.moved(cell.span)) * work.write_share)
 
 
 def _written(cell: Cell, pace: Pace) -> float:
     work = cell.workload.value
-    if work.runtime is None:
-        return work.touched(cell.span) * work.numjobs * work.write_share
-    return (work.ramp + work.runtime) * _rate(cell.stack, work, pace) * work.write_share
+    timed = work.timed(cell.span) * _rate(cell.stack, work, pace) if work.is_timed else 0.0
+    return (timed + work.moved(cell.span)) * work.write_share
 
 
 def laid_out(cell: Cell) -> int:
     """Return the bytes of the files that exist before a trial, if no trial before it left them."""
-    return cell.files.total if cell.files and not cell.workload.value.new else 0
+    return cell.files.total if cell.files and cell.workload.value.lays_out else 0
 
 
 def _lay_outs(stack: Stack, groups: Groups) -> Iterator[tuple[int, float]]:

@@ -139,7 +139,7 @@ class StackOnRig:
         aftermath = ""  # the state of the stack after its disks failed
         if faults and output.steps[-1].name == "measure":
             aftermath = (await _run_step(self._rig, "aftermath", self._scripts.aftermath)).output
-        found = finding(output.steps)
+        found = finding(output.steps, work.phases)
         done = service.since(sum(one.seconds for one in output.steps if one.name != "measure"))
         overload = host_limited(done, work, self._matrix.machine.strain)
         beside = observe_use(output.before, output.after, found.readings, found.figures, work)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from runner.machines.base import StepResult
@@ -207,7 +208,7 @@ def _fio_failed(failed: FioFailed, result: StepResult) -> str:
     return f"fio failed: {failed.brief}" + (f": {message}" if message else "")
 
 
-def finding(results: Sequence[StepResult]) -> Finding:
+def finding(results: Sequence[StepResult], phases: Mapping[str, int] = MappingProxyType({})) -> Finding:
     readings = next((readings_of(result.output) for result in results if result.name == "verify"), ())
     broken = partial(Finding, Outcome.BROKEN, readings=readings)
     if wrong := mismatch(readings):
@@ -217,7 +218,7 @@ def finding(results: Sequence[StepResult]) -> Finding:
         return broken(f"{_WHAT[last.name]}: {evidence(last.output)}")
     try:
         jobs = jobs_of(find_json(last.output), last.output)
-        figures = figures_of(jobs, last.output)
+        figures = figures_of(jobs, last.output, phases)
     except FioFailed as failed:
         return broken(_fio_failed(failed, last))
     if last.status != 0:

@@ -46,14 +46,14 @@ def as_tuple(value: object) -> tuple[object, ...]:
     return values
 
 
-def _scalar_or_list(schema: Any) -> Any:
+def scalar_or_list(schema: Any) -> Any:
     items = schema.get("items", {})
     return {"anyOf": [items, {"type": "array", "items": items, "minItems": 1}]}
 
 
 def _axis(annotation: Any, metadata: list[Any]) -> Any:
     value = Annotated[annotation, *metadata] if metadata else annotation
-    return Annotated[tuple[value, ...], BeforeValidator(as_tuple), ChangeSchema(_scalar_or_list)]  # type: ignore[valid-type]
+    return Annotated[tuple[value, ...], BeforeValidator(as_tuple), ChangeSchema(scalar_or_list)]  # type: ignore[valid-type]
 
 
 def axis_type(field: FieldInfo) -> Any:
@@ -92,7 +92,9 @@ def written(declared: Model) -> dict[str, Any]:
         if isinstance(value, Model):
             value = written(value)
         if isinstance(value, dict):
-            found |= {f"{name}.{key}": inner for key, inner in value.items()}
+            for key, inner in value.items():
+                several = written(inner) if isinstance(inner, Model) else {"": inner}
+                found |= {f"{name}.{key}.{last}".removesuffix("."): one for last, one in several.items()}
         elif value is not None:
             found[name] = value
     return found

@@ -22,6 +22,8 @@ PATTERNS = {
     NAME: _NAME_RULE,
     rf"^({NAME.strip('^$')})?$": _NAME_RULE,
     r"^[A-Za-z0-9][A-Za-z0-9_.-]*$": "a name has letters from a to z, digits, and . _ -",
+    r"^[A-Za-z][A-Za-z0-9_+-]*$": "a job has letters from a to z, digits and _ + -, and begins with a letter",
+    r"^([^\n\r]+\.)?[A-Za-z][A-Za-z0-9_-]*$": "write an option of fio, like bs, or one of a job, like reader.bs",
     r"^[a-z]+$": "write small letters, like performance",
     r"^[a-z][a-z0-9_]*$": "an option has small letters, digits and _, like read_expire",
     r"^(0x|naa\.|eui\.|nvme\.|t10\.)?\S+$": "a World Wide Name has no spaces",

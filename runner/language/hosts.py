@@ -94,7 +94,7 @@ class LabDisk(Model):
         (), alias="for", description="matrices that may use it, by name or pattern; all if not given"
     )
     wipe: Literal["allowed"] | None = Field(
-        None, description="any content may be overwritten; if not given, only content that matrix has written"
+        None, description="foreign content of the disk may be overwritten; if not given, such a disk is refused"
     )
     vfio: Literal["allowed"] | None = Field(
         None,

@@ -16,6 +16,7 @@ from pydantic_core import PydanticCustomError
 
 from runner.base.model import Model
 from runner.language.axes import axes_of, axis_type
+from runner.language.job_axes import SeveralJobs
 from runner.language.workload import Workload
 from runner.layers import Problem
 
@@ -175,8 +176,8 @@ class Program(Model):
 
 
 def _needed(value: Any, info: ValidationInfo) -> Any:
-    # `rw` is required without a preset. An invalid preset is absent from `data` and has its own error.
-    if value is None and info.data.get("preset", "") is None:
+    # `rw` is required without a preset or jobs. An invalid one is absent from `data` and has its own error.
+    if value is None and all(info.data.get(other, "") is None for other in ("preset", "job", "jobs")):
         raise PydanticCustomError("missing", "Field required")
     return value
 
@@ -186,8 +187,8 @@ if TYPE_CHECKING:
 else:
     WorkloadAxes = create_model(
         "WorkloadAxes",
-        # The fields of the last base come first, so `preset` is validated before `rw`.
-        __base__=(axes_of(Workload), axes_of(Program)),
+        # The fields of the last base come first, so `preset` and `job` are validated before `rw`.
+        __base__=(axes_of(Workload), axes_of(Program), SeveralJobs),
         __doc__=Workload.__doc__,
         rw=(
             Annotated[axis_type(Workload.model_fields["rw"]) | None, AfterValidator(_needed)],
@@ -195,5 +196,6 @@ else:
         ),
     )
     WorkloadAxes.model_config = ConfigDict(
-        **WorkloadAxes.model_config, json_schema_extra={"anyOf": [{"required": ["rw"]}, {"required": ["preset"]}]}
+        **WorkloadAxes.model_config,
+        json_schema_extra={"anyOf": [{"required": [key]} for key in ("rw", "preset", "job", "jobs")]},
     )

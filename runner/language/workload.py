@@ -216,6 +216,44 @@ class Workload(Model):
         most = self.fio.get("number_ios")
         return min(once, most * self.bs) if isinstance(most, int) else once
 
+    def timed(self, span: int) -> float:  # noqa: ARG002 - a job file has jobs with a rate limit
+        """Return the seconds that do not depend on the speed of the disks."""
+        return self.ramp + (self.runtime or 0.0)
+
+    @property
+    def is_timed(self) -> bool:
+        """Return whether time ends one of its jobs, so that a faster disk moves more bytes."""
+        return self.runtime is not None
+
+    def moved(self, span: int) -> int:
+        """Return the bytes of all jobs; 0 if time ends them. `span`: the region of one job."""
+        return 0 if self.runtime is not None else self.touched(span) * self.numjobs
+
+    def passed(self, span: int) -> int:
+        """Return the bytes that heads pass over, with those that are skipped."""
+        return 0 if self.runtime is not None else span * self.numjobs
+
+    def requests(self, span: int) -> float:
+        return self.passed(span) / self.bs
+
+    @property
+    def under_way(self) -> int:
+        """Return the most requests at a time."""
+        return self.numjobs * (1 if self.ioengine in SYNCHRONOUS else self.iodepth)
+
+    @property
+    def phases(self) -> Mapping[str, int]:
+        """Return which jobs run one after another: the phase of each by its name. Without entries, there is one."""
+        return {}
+
+    @property
+    def lays_out(self) -> bool:
+        return not self.new
+
+    def content(self) -> Any:
+        """Return what the id of a cell is made of. Defaults are left out, so that new fields change no id."""
+        return self.model_dump(mode="json", exclude_defaults=True)
+
     def window(self, span: int) -> int:
         return max(-(-span // (POINTS * self.bs)) * self.bs, self.each or 0)
 

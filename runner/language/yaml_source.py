@@ -110,12 +110,6 @@ LONGEST_NUMBER = 1000  # Python refuses to print integers of more than a few tho
 _LINE_BREAK = re.compile(r"\r\n?|\n")  # those of YAML 1.2
 
 
-class Flaw(NamedTuple):
-    path: Path
-    message: str
-    of_key: bool = False  # the key itself is wrong, not its value
-
-
 class Place(NamedTuple):
     file: str
     line: int
@@ -124,6 +118,13 @@ class Place(NamedTuple):
     @classmethod
     def of(cls, mark: Any) -> Place:
         return cls(mark.name, mark.line + 1, mark.column + 1)
+
+
+class Flaw(NamedTuple):
+    path: Path
+    message: str
+    of_key: bool = False  # the key itself is wrong, not its value
+    place: Place | None = None  # the place in another file that the value names
 
 
 class UnreadableError(Exception):

@@ -6,14 +6,16 @@ import hashlib
 import random
 import re
 import shlex
-from configparser import ConfigParser, SectionProxy
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import orjson
 
+from runner.language.job_bounds import parse_fio_size, parse_fio_time
+from runner.language.job_file import JobReader, effective
 from runner.language.matrix import kernel_error
+from runner.language.yaml_source import Place
 from runner.machines.base import Machine, MachineOptions, Preparation, Processor, Refusal, RigSpec, Step, StepResult
 from runner.results.fio_output import SYNTHETIC
 
@@ -49,10 +51,15 @@ def plausible(step: Step) -> StepResult:
 
 
 def _fio_json(job: str) -> str:
-    options = _options(job)
-    draw = random.Random(hashlib.blake2b(job.encode(), digest_size=8).digest())  # noqa: S311 - synthetic on purpose
-    depth, bs = int(options["iodepth"]) * int(options["numjobs"]), int(options["bs"])
-    kind = options["rw"].partition(":")[0]
+    jobs = [_result(name, options, job) for name, options in _jobs(job)]
+    return orjson.dumps({"fio version": SYNTHETIC, "jobs": jobs}).decode()
+
+
+def _result(name: str, options: Mapping[str, str], job: str) -> dict[str, Any]:
+    draw = random.Random(hashlib.blake2b(f"{name}{job}".encode(), digest_size=8).digest())  # noqa: S311 - synthetic on purpose
+    depth = int(options.get("iodepth", "1")) * int(options.get("numjobs", "1"))
+    bs = parse_fio_size(options.get("bs", "4k").partition(",")[0])
+    kind = options.get("rw", "read").partition(":")[0]
     milliseconds = _milliseconds(options)
     rate = (120 * depth**0.5 if "rand" in kind else 150e6 / bs) * draw.gauss(1, 0.02)
     mix = int(options.get("rwmixread", "50")) / 100
@@ -62,9 +69,8 @@ def _fio_json(job: str) -> str:
         "write": _direction(rate * (1 - share), bs, milliseconds, depth),
     }
     steady = {"steadystate": {"ss": options["steadystate"], "attained": 1}} if "steadystate" in options else {}
-    job_result = {"jobname": "trial", "error": 0, "usr_cpu": 1.0, "sys_cpu": 2.0, "job_runtime": milliseconds}
-    result = {"fio version": SYNTHETIC, "jobs": [job_result | directions | steady]}
-    return orjson.dumps(result).decode()
+    result = {"jobname": name, "error": 0, "usr_cpu": 1.0, "sys_cpu": 2.0, "job_runtime": milliseconds}
+    return result | directions | steady
 
 
 def _profile(step: Step) -> str:
@@ -83,15 +89,17 @@ def _profile(step: Step) -> str:
     return "".join(f"{at}\t{side}\t{150_000}\n" for at in range(1, stretches + 1) for side in directions)
 
 
-def _options(job: str) -> SectionProxy:
-    # As in fio, the last of a repeated option counts.
-    parser = ConfigParser(interpolation=None, strict=False)
-    parser.read_string(job)
-    return parser["trial"]
+def _options(job: str) -> Mapping[str, str]:
+    return dict(_jobs(job))["trial"]
 
 
-def _milliseconds(options: SectionProxy) -> int:
-    return int(options.get("runtime", "1000ms").removesuffix("ms"))
+def _jobs(job: str) -> list[tuple[str, Mapping[str, str]]]:
+    jobs = effective(JobReader(lambda _: job, {}).read("job.fio", Place("job.fio", 1, 1)).sections)
+    return [(name, {key: one.value or "1" for key, one in options.items()}) for name, options in jobs]
+
+
+def _milliseconds(options: Mapping[str, str]) -> int:
+    return round(parse_fio_time(options.get("runtime", "1")) * 1000)
 
 
 def _direction(iops: float, bs: int, milliseconds: int, depth: int) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""`trials.csv`, one row per trial, and `summary.csv`, one row per cell, with the meaning of each column."""
+"""`trials.csv`, `jobs.csv` (a row for each job of a trial) and `summary.csv`, with the meaning of each column."""
 
 import csv
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -98,6 +99,8 @@ TRIAL_TAIL = (
     Column("folder", "", "folder of its scripts and raw outputs, inside of the run folder"),
 )
 TRIALS = (*TRIAL_HEAD, AXES, *TRIAL_FIGURES, *TRIAL_TAIL)
+JOB = Column("job", "", "name of the job; jobs with one name count together")
+JOBS = (JOB, *TRIALS)
 
 
 def _few(percent: float) -> str:
@@ -188,6 +191,19 @@ def trials_csv(recorded: RunData) -> str:
         for trial in recorded.by_cell[cell.id]
     )
     return _table(_header(TRIAL_HEAD, axes, (*TRIAL_FIGURES, *TRIAL_TAIL), TRIALS), rows)
+
+
+def jobs_csv(recorded: RunData) -> str:
+    """Return the table of trials with a row for each job; empty if no trial has several jobs."""
+    axes = axis_names(recorded.cells)
+    shared = (recorded.machine, BOOLS[recorded.synthetic])
+    rows = [
+        [name, *_trial_row(cell, replace(trial, figures=figures), shared, [cell.axes.get(axis, "") for axis in axes])]
+        for cell in recorded.cells
+        for trial in recorded.by_cell[cell.id]
+        for name, figures in (trial.figures.jobs if trial.figures else {}).items()
+    ]
+    return _table(_header((JOB, *TRIAL_HEAD), axes, (*TRIAL_FIGURES, *TRIAL_TAIL), JOBS), rows) if rows else ""
 
 
 def summary_csv(recorded: RunData) -> str:

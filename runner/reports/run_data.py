@@ -153,6 +153,10 @@ class RunData:
             trials.sort(key=lambda trial: trial.round)
         return found
 
+    @property
+    def has_jobs(self) -> bool:
+        return any(trial.figures.jobs for trial in self.trials if trial.figures)
+
     @cached_property
     def drift(self) -> Drift | None:
         if self.synthetic:

@@ -126,8 +126,8 @@ def precision_note(recorded: RunData) -> str:
     if not unsure or recorded.until is None:
         return ""
     return (
-        f"{unsure} of {len(recorded.summaries)} cells have wider intervals than the wanted ±{recorded.until * 100:g} % "
-        "(`reached` in summary.csv); a larger `max:` allows more trials"
+        f"{unsure} of {len(recorded.summaries)} cells have wider intervals than wanted (±{recorded.until * 100:g} %; "
+        "`reached` in summary.csv); a larger `max:` allows more trials"
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from runner.base.files import write_atomically
 from runner.reports.answer import full_answer
-from runner.reports.csv_files import summary_csv, trials_csv
+from runner.reports.csv_files import jobs_csv, summary_csv, trials_csv
 from runner.reports.junit import junit
 from runner.reports.run_data import RunData
 from runner.reports.table import as_csv
@@ -64,6 +64,7 @@ def render_reports(content: RunData) -> dict[str, bytes]:
         "junit.xml": junit(content),
         "trials.csv": trials_csv(content).encode(),
         "summary.csv": summary_csv(content).encode(),
+        **({"jobs.csv": jobs.encode()} if (jobs := jobs_csv(content)) else {}),
         **verdicts,
         **answer,
         **{name: text for one in content.added for name, text in one.files.items()},

@@ -1,13 +1,16 @@
 """Parser of fio's `json+` output, and of profiles of a rate over a device or over time."""
 
+from __future__ import annotations
+
 import csv
 import errno
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from io import StringIO
+from types import MappingProxyType
 from typing import Any
 
 import orjson
@@ -64,6 +67,9 @@ class Figures:
     cpu_usr: float  # %, of one CPU, mean over jobs weighted by run time
     cpu_sys: float  # %
     errors: int  # I/O errors that the job ignored on request (`continue_on_error`)
+    jobs: Mapping[str, Figures] = field(
+        default_factory=dict, hash=False
+    )  # by name, in fio's order, if there are several
 
     @property
     def total_bw(self) -> float:
@@ -78,18 +84,32 @@ def parse(text: str) -> Figures:
     return figures_of(jobs_of(find_json(text), text), text)
 
 
-def figures_of(jobs: Sequence[Mapping[str, Any]], text: str) -> Figures:
+#: Without entries, all jobs run at the same time.
+Phases = Mapping[str, int]
+
+
+def figures_of(jobs: Sequence[Mapping[str, Any]], text: str, phases: Phases = MappingProxyType({})) -> Figures:
+    """Return the figures of all jobs together. Jobs of a later phase begin when those of an earlier one have ended."""
     _refuse_failed(jobs)
     if misfit := next(find_misfits(jobs), None):
         raise FioFailed(f"fio's JSON is not as fio writes it: {misfit}", evidence=_clip(text))
-    figures = _figures(jobs)
+    figures = _figures(jobs, phases)
     if figures.read is None and figures.write is None:
         raise FioFailed(
             "fio finished without a single read or write",
             evidence=_clip(text),
             resolution="check size, offset and runtime of the workload: its range may be empty",
         )
-    return figures
+    return replace(figures, jobs=_figures_by_job(jobs))
+
+
+def _figures_by_job(jobs: Sequence[Mapping[str, Any]]) -> dict[str, Figures]:
+    """Return the figures of jobs with one name together, as fio's `group_reporting` gives them."""
+    by_name: dict[str, list[Mapping[str, Any]]] = {}
+    for job in jobs:
+        if name := job.get("jobname"):  # a job that fio counts with another group has an entry without name and figures
+            by_name.setdefault(str(name), []).append(job)
+    return {name: _figures(several, {}) for name, several in by_name.items()} if len(by_name) > 1 else {}
 
 
 def missed_steady_states(jobs: Iterable[Mapping[str, Any]]) -> str:
@@ -127,6 +147,21 @@ def find_json(text: str) -> Any:
         raise FioFailed(f"fio's JSON is cut short or damaged: {problem}", evidence=_clip(text)) from problem
 
 
+def find_last_json(text: str) -> Any:
+    """Return the last whole document: with `--status-interval`, fio writes one after the other."""
+    try:
+        return find_json(text)
+    except FioFailed:
+        lines = text.splitlines()
+        ends = [number for number, line in enumerate(lines) if line.rstrip() == "}"]
+        starts = [number for number, line in enumerate(lines) if line.startswith("{")]
+        for end in reversed(ends):
+            start = max((one for one in starts if one < end), default=end)
+            with suppress(orjson.JSONDecodeError):
+                return orjson.loads("\n".join(lines[start : end + 1]))
+        raise
+
+
 def _refuse_failed(jobs: Iterable[Mapping[str, Any]]) -> None:
     for job in jobs:
         if "mixed" in job:
@@ -143,11 +178,12 @@ def _refuse_failed(jobs: Iterable[Mapping[str, Any]]) -> None:
             )
 
 
-def _figures(jobs: Sequence[Mapping[str, Any]]) -> Figures:
+def _figures(jobs: Sequence[Mapping[str, Any]], phases: Phases) -> Figures:
     weights = [job.get("job_runtime", 0) for job in jobs]
+    order = [phases.get(str(job.get("jobname", "")), 0) for job in jobs]
     return Figures(
-        read=_direction([job["read"] for job in jobs if "read" in job]),
-        write=_direction([job["write"] for job in jobs if "write" in job]),
+        read=_direction([(at, job["read"]) for at, job in zip(order, jobs, strict=True) if "read" in job]),
+        write=_direction([(at, job["write"]) for at, job in zip(order, jobs, strict=True) if "write" in job]),
         runtime=max(job[side]["runtime"] for job in jobs for side in ("read", "write") if side in job) / 1000,
         cpu_usr=_weighted([job["usr_cpu"] for job in jobs], weights) or 0.0,
         cpu_sys=_weighted([job["sys_cpu"] for job in jobs], weights) or 0.0,
@@ -155,8 +191,10 @@ def _figures(jobs: Sequence[Mapping[str, Any]]) -> Figures:
     )
 
 
-def _direction(sides: Iterable[Mapping[str, Any]]) -> Direction | None:
-    busy = [side for side in sides if _completed(side)]
+def _direction(sides: Iterable[tuple[int, Mapping[str, Any]]]) -> Direction | None:
+    """Return the figures of one direction from the phase and the figures of each job."""
+    ordered = [(at, side) for at, side in sides if _completed(side)]
+    busy = [side for _, side in ordered]
     if not busy:
         return None
     # If fio did not measure latencies, its zeros have no meaning.
@@ -165,8 +203,8 @@ def _direction(sides: Iterable[Mapping[str, Any]]) -> Direction | None:
     bins = merge_histograms(side.get("lat_ns", {}).get("bins", {}) for side in busy)
     histogram = Histogram.of(bins) if bins else None
     return Direction(
-        bw=float(sum(side["bw_bytes"] for side in busy)),
-        iops=float(sum(_iops(side) for side in busy)),
+        bw=_rate((at, side["io_bytes"], side["bw_bytes"]) for at, side in ordered),
+        iops=_rate((at, _completed(side), _iops(side)) for at, side in ordered),
         bytes=sum(side["io_bytes"] for side in busy),
         ios=sum(map(_completed, busy)),
         lat_mean=_weighted([one["mean"] for one in counted], [one["N"] for one in counted]),
@@ -174,6 +212,18 @@ def _direction(sides: Iterable[Mapping[str, Any]]) -> Direction | None:
         lat_max=longest,
         latencies=histogram,
     )
+
+
+def _rate(parts: Iterable[tuple[int, float, float]]) -> float:
+    """Return the rate of all jobs from phase, amount and rate of each: a sum in a phase, a mean over time beyond it."""
+    amounts: dict[int, float] = {}
+    rates: dict[int, float] = {}
+    for at, amount, rate in parts:
+        amounts[at] = amounts.get(at, 0.0) + amount
+        rates[at] = rates.get(at, 0.0) + rate
+    if len(rates) == 1 or not all(rates.values()):
+        return float(sum(rates.values()))
+    return sum(amounts.values()) / sum(amounts[at] / rates[at] for at in rates)
 
 
 def _completed(side: Mapping[str, Any]) -> int:

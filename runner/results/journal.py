@@ -23,7 +23,18 @@ from runner.results.databases import (
     translate_errors,
     upsert,
 )
-from runner.results.journal_tables import COLUMNS, cell_of, latencies_of, row_of, trial_of
+from runner.results.fio_output import Figures
+from runner.results.journal_tables import (
+    COLUMNS,
+    JOB_COLUMNS,
+    cell_of,
+    job_of,
+    job_rows_of,
+    latencies_of,
+    row_of,
+    trial_of,
+    with_jobs,
+)
 from runner.results.record import Attempt, CellRow, Outcome, Trial
 
 State = tuple[Any, ...]  # outcome, attempts and start
@@ -124,6 +135,8 @@ class Journal(Database):
         try:
             with self._transaction() as connection:
                 connection.execute(sa.insert(schema.trials), row_of(trial) | latencies_of(trial))
+                if jobs := job_rows_of(trial):
+                    connection.execute(sa.insert(schema.jobs), jobs)
                 connection.execute(sa.delete(schema.begun).filter_by(cell=trial.cell, round=trial.round))
         except IntegrityError as problem:
             if (trial.cell, trial.round) in self.recorded_identities():
@@ -142,6 +155,8 @@ class Journal(Database):
             taken = [trial_of(row) for row in connection.execute(sa.select(*COLUMNS).where(unmeasured)).all()]
             chosen = sa.select(*values).where(unmeasured)
             connection.execute(sa.insert(schema.retried).from_select([one.name for one in columns], chosen))
+            of_trial = (schema.jobs.c.cell == table.c.cell) & (schema.jobs.c.round == table.c.round)
+            connection.execute(sa.delete(schema.jobs).where(sa.exists().where(of_trial & unmeasured)))
             connection.execute(sa.delete(table).where(unmeasured))
         return taken
 
@@ -181,16 +196,31 @@ class Journal(Database):
         table = schema.trials.c
         cells = sorted({cell for cell, _ in identities})
         rows = self._rows(sa.select(*COLUMNS).where(table.cell.in_(cells)).order_by(table.id))
+        jobs = self._jobs(schema.jobs.c.cell.in_(cells))
         with self._understandable():
-            return [trial_of(row) for row in rows if (row[0], row[1]) in identities]
+            found = (trial_of(row) for row in rows if (row[0], row[1]) in identities)
+            return [with_jobs(trial, jobs.get((trial.cell, trial.round), {})) for trial in found]
 
     def trials(self) -> Iterator[Trial]:
         return self._parsed(self._rows(sa.select(*COLUMNS).order_by(schema.trials.c.id)))
 
     def _parsed(self, rows: Iterable[Sequence[Any]]) -> Iterator[Trial]:
+        jobs = self._jobs()
         with self._understandable():
             for row in rows:
-                yield trial_of(row)
+                trial = trial_of(row)
+                yield with_jobs(trial, jobs.get((trial.cell, trial.round), {}))
+
+    def _jobs(self, *wanted: sa.ColumnElement[bool]) -> dict[tuple[str, int], dict[str, Figures]]:
+        table = schema.jobs.c
+        query = sa.select(*(table[name] for name in JOB_COLUMNS)).where(*wanted)
+        found: dict[tuple[str, int], dict[str, Figures]] = {}
+        with self._understandable():
+            for trial, name, figures in map(
+                job_of, self._rows(query.order_by(table.cell, table.round, table.position))
+            ):
+                found.setdefault(trial, {})[name] = figures
+        return found
 
     def cells(self) -> list[CellRow]:
         table = schema.cells.c

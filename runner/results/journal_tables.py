@@ -1,6 +1,7 @@
 """The tables of a journal and their migrations, and the conversion between trials and rows."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any
@@ -58,6 +59,17 @@ trials = Table(
     *optional(read_latencies=LargeBinary, write_latencies=LargeBinary),
     *required(readings=JSON, notes=JSON),
     UniqueConstraint("cell", "round", name="one_trial_per_cell_and_round"),
+)
+
+#: The figures of each job of a trial, if there are several.
+jobs = Table(
+    "jobs",
+    tables,
+    *keys(cell=String, round=Integer, job=String),
+    *required(position=Integer, runtime=Float, cpu_usr=Float, cpu_sys=Float, errors=Integer),
+    *direction_columns("read"),
+    *direction_columns("write"),
+    *optional(read_latencies=LargeBinary, write_latencies=LargeBinary),
 )
 
 attempts = Table(
@@ -131,6 +143,7 @@ JOURNAL = Versioned(
         _with_rounds,
         execute("ALTER TABLE visits RENAME TO batches"),
         execute("ALTER TABLE batches RENAME COLUMN array TO stack"),
+        lambda connection: jobs.create(connection, checkfirst=True),
     ),
     stranger="name the folder of a run",
     newer="use the newer program, or start a new run with `--fresh`",
@@ -147,7 +160,6 @@ _NOTHING = (None,) * len(DIRECTION)
 _PLAIN = ("cell", "round", "reason", "started", "seconds", "attempts", "folder")
 _WHOLE = ("runtime", "cpu_usr", "cpu_sys", "errors")  # the figures of both directions together
 TRIAL_COLUMNS: tuple[str, ...] = (*_PLAIN, "outcome", "readings", "notes", *_WHOLE, *_READ, *_WRITE, *LATENCIES)
-_READ_AT = TRIAL_COLUMNS.index("read_bw")
 _AS_TEXT = {"readings", "notes"}  # JSON, decoded here once for each distinct text
 
 #: The columns that `trial_of` reads, in order.
@@ -162,15 +174,38 @@ def row_of(trial: Trial) -> dict[str, Any]:
         "readings": [[reading.setting, reading.wanted, reading.got] for reading in trial.readings],
         "notes": dict(trial.notes),
     }
-    if figures := trial.figures:
-        row |= {name: getattr(figures, name) for name in _WHOLE}
-        row |= zip(_READ, _direction_values(figures.read) if figures.read else _NOTHING, strict=True)
-        row |= zip(_WRITE, _direction_values(figures.write) if figures.write else _NOTHING, strict=True)
-    return row
+    return row | _row_of_figures(trial.figures) if trial.figures else row
+
+
+def _row_of_figures(figures: Figures) -> dict[str, Any]:
+    return {
+        **{name: getattr(figures, name) for name in _WHOLE},
+        **dict(zip(_READ, _direction_values(figures.read) if figures.read else _NOTHING, strict=True)),
+        **dict(zip(_WRITE, _direction_values(figures.write) if figures.write else _NOTHING, strict=True)),
+    }
+
+
+def job_rows_of(trial: Trial) -> list[dict[str, Any]]:
+    figures = trial.figures.jobs if trial.figures else {}
+    return [
+        {
+            "cell": trial.cell,
+            "round": trial.round,
+            "job": name,
+            "position": at,
+            **_row_of_figures(one),
+            **latencies(one),
+        }
+        for at, (name, one) in enumerate(figures.items())
+    ]
 
 
 def latencies_of(trial: Trial) -> dict[str, bytes | None]:
-    sides = (trial.figures.read, trial.figures.write) if trial.figures else (None, None)
+    return latencies(trial.figures)
+
+
+def latencies(figures: Figures | None) -> dict[str, bytes | None]:
+    sides = (figures.read, figures.write) if figures else (None, None)
     kept = (side.latencies.packed if side and side.latencies else None for side in sides)
     return dict(zip(LATENCIES, kept, strict=True))
 
@@ -186,6 +221,7 @@ def _types(column: Column[Any]) -> tuple[type, ...]:
     return (*kinds, type(None)) if column.nullable else kinds
 
 
+JOB_COLUMNS: tuple[str, ...] = ("cell", "round", "job", *_WHOLE, *_READ, *_WRITE, *LATENCIES)
 _NUMBERS, _MOST = (int, float), 1e19
 
 
@@ -212,7 +248,7 @@ def reader(table: Table) -> Callable[[Sequence[Any]], dict[str, Any]]:
     return read
 
 
-_check_trial = checker(trials, TRIAL_COLUMNS)
+_check_trial, _check_job = checker(trials, TRIAL_COLUMNS), checker(jobs, JOB_COLUMNS)
 _COUNTED = DIRECTION.index("lat_mean")  # the figures of a direction that are always known
 
 
@@ -222,8 +258,22 @@ def trial_of(row: Sequence[Any]) -> Trial:
     cell, round_number, reason, started, seconds, attempts, folder, outcome, readings, notes = row[:10]
     return Trial(
         *(cell, round_number, Outcome(outcome), reason, started, seconds, attempts),
-        *(_figures(row), _readings(readings), dict(_notes(notes)), folder),
+        *(_figures(row[10:]), _readings(readings), dict(_notes(notes)), folder),
     )
+
+
+def job_of(row: Sequence[Any]) -> tuple[tuple[str, int], str, Figures]:
+    """Return the identity of a trial, the name of a job and its figures. Raise ValueError as `trial_of` does."""
+    _check_job(row)
+    cell, round_number, name, *rest = row
+    figures = _figures(rest)
+    if figures is None:
+        raise ValueError(f"job {name!r:.60} of a trial has no run time")
+    return (cell, round_number), name, figures
+
+
+def with_jobs(trial: Trial, figures: Mapping[str, Figures]) -> Trial:
+    return replace(trial, figures=replace(trial.figures, jobs=figures)) if trial.figures and figures else trial
 
 
 def cell_of(row: Sequence[Any]) -> CellRow:
@@ -256,8 +306,8 @@ def _notes(text: str) -> dict[str, str]:
     return notes
 
 
-def _figures(row: Sequence[Any]) -> Figures | None:
-    whole, (*sides, read, write) = row[10:_READ_AT], row[_READ_AT:]
+def _figures(values: Sequence[Any]) -> Figures | None:
+    whole, (*sides, read, write) = values[: len(_WHOLE)], values[len(_WHOLE) :]
     if whole[0] is None:  # no run time: the trial has no figures
         return None
     count = len(DIRECTION)

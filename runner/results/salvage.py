@@ -16,11 +16,21 @@ import orjson
 
 from runner.base.errors import HarnessBroken, MatrixError
 from runner.results.journal import Journal
-from runner.results.journal_tables import SIMPLE, TRIAL_COLUMNS, cell_of, reader, trial_of
+from runner.results.journal_tables import (
+    JOB_COLUMNS,
+    SIMPLE,
+    TRIAL_COLUMNS,
+    cell_of,
+    job_of,
+    reader,
+    trial_of,
+    with_jobs,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy import Table
 
+    from runner.results.fio_output import Figures
     from runner.results.record import CellRow, Trial
 
 _MOST_QUERIES = 100_000
@@ -67,7 +77,8 @@ class _Reader:
         self._queries = 0
 
     def everything(self) -> Salvaged:
-        self._connection.execute("SELECT count(*) FROM sqlite_master").fetchall()  # raises if nothing can be read
+        # This raises if nothing can be read.
+        names = {name for (name,) in self._connection.execute("SELECT name FROM sqlite_master").fetchall()}
         cells = {cell.id: cell for cell in self._read("cells", _CELL, _cell)}
         trials: dict[tuple[str, int], Trial] = {}
         for trial in self._read("trials", TRIAL_COLUMNS, trial_of):
@@ -75,6 +86,10 @@ class _Reader:
                 trials[trial.cell, trial.round] = trial
             else:
                 self._dropped["trials"] += 1
+        jobs: dict[tuple[str, int], dict[str, Figures]] = {}
+        for identity, name, figures in self._read("jobs", JOB_COLUMNS, job_of) if b"jobs" in names else ():
+            jobs.setdefault(identity, {})[name] = figures
+        trials = {key: with_jobs(trial, jobs.get(key, {})) for key, trial in trials.items()}
         others = {table: self._simple(table) for table in SIMPLE}
         ordered = sorted(cells.values(), key=lambda cell: (cell.position or 0, cell.id))
         return Salvaged(tuple(ordered), tuple(trials.values()), others, self._dropped, frozenset(self._lost))

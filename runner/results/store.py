@@ -24,7 +24,7 @@ from runner.results.databases import (
     translate_errors,
     upsert,
 )
-from runner.results.journal_tables import LATENCIES, latencies_of, row_of
+from runner.results.journal_tables import LATENCIES, job_rows_of, latencies_of, row_of
 from runner.results.observe import Progress, progress_by_cell
 from runner.results.record import HOST_LIMITED, STEERED, UNSETTLED, CellRow, Outcome, Trial
 from runner.results.run_folder import RunFolder, state_of
@@ -41,6 +41,7 @@ _FEW = 400  # up to this many values go into a condition. Beyond it, read all ro
 _KEY = ("run", "cell", "round")
 _BLANK: dict[str, Any] = dict.fromkeys(column.name for column in tables.trials.columns)
 _RUN_COLUMNS = tuple(column.name for column in tables.runs.columns if column.name != "id")
+_JOB_COLUMNS = tuple(column.name for column in tables.jobs.columns if column.name not in {*_KEY, "job"})
 _TRIAL_COLUMNS = tuple(column.name for column in tables.trials.columns if column.name not in _KEY)
 
 
@@ -103,6 +104,7 @@ class SharedStore(Database):
         self._runs = upsert(engine, tables.runs, _RUN_COLUMNS)
         self._readings = upsert(engine, tables.readings, ())
         self._latencies = upsert(engine, tables.latencies, LATENCIES)
+        self._jobs = upsert(engine, tables.jobs, _JOB_COLUMNS)
 
     @classmethod
     def open(cls, address: Address) -> Self:
@@ -117,10 +119,9 @@ class SharedStore(Database):
         )
         store = cls(sqlite_reader(address.file) if address.file and fixed else _engine(address), address, fixed=fixed)
         with store._closed_on_error(), store._transaction() as connection:
-            empty = not fixed and not sa.inspect(connection).get_table_names()
-            if not empty:
+            if fixed or sa.inspect(connection).get_table_names():
                 tables.SHARED.understood(connection, str(address))
-        return store._prepared() if empty else store
+        return store if fixed else store._prepared()
 
     def _prepared(self) -> Self:
         with self._closed_on_error(), self._transaction(immediate=True) as connection:
@@ -154,7 +155,7 @@ class SharedStore(Database):
             connection.execute(self._runs, run_row(folder, settled))
 
     def _put(self, connection: sa.Connection, run: str, cells: Sequence[CellRow], trials: Sequence[Trial]) -> None:
-        rows, readings, latencies = [], {}, []
+        rows, readings, latencies, jobs = [], {}, [], list[dict[str, Any]]()
         for trial in trials:
             row = {**_BLANK, **row_of(trial)}
             content = _clean(row["readings"])
@@ -165,6 +166,7 @@ class SharedStore(Database):
             row |= {name: _clean(row[name]) for name in ("reason", "started", "folder")}
             row |= {name: notes.get(name, "") for name in (HOST_LIMITED, UNSETTLED)}
             rows.append(row)
+            jobs += ({**one, "run": run, "job": _clean(one["job"])} for one in job_rows_of(trial))
             kept = latencies_of(trial)
             if any(kept.values()):
                 latencies.append({name: row[name] for name in _KEY} | kept)
@@ -174,6 +176,7 @@ class SharedStore(Database):
             (self._cells, [_cell_row(run, cell) for cell in cells]),
             (self._trials, rows),
             (self._latencies, latencies),
+            (self._jobs, jobs),
         ):
             if batch:
                 connection.execute(statement, batch)
@@ -184,7 +187,7 @@ class SharedStore(Database):
         gone = [{"of": cell, "at": round_number} for cell, round_number in keys]
         which = {"run": run, "cell": sa.bindparam("of"), "round": sa.bindparam("at")}
         with self._transaction(immediate=True) as connection:
-            for table in (tables.trials, tables.latencies):
+            for table in (tables.trials, tables.latencies, tables.jobs):
                 connection.execute(sa.delete(table).filter_by(**which), gone)
 
     def complete_states(self) -> set[str]:

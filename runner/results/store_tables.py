@@ -137,6 +137,18 @@ latencies = Table(
     sqlite_with_rowid=False,
 )
 
+#: Figures of each job of a trial, with its histograms.
+jobs = Table(
+    "jobs",
+    tables,
+    *keys(run=String, cell=String, round=Integer, job=String),
+    *required(position=Integer, runtime=Float, cpu_usr=Float, cpu_sys=Float, errors=Integer),
+    *direction_columns("read"),
+    *direction_columns("write"),
+    *optional(read_latencies=LargeBinary, write_latencies=LargeBinary),
+    sqlite_with_rowid=False,
+)
+
 readings = Table("readings", tables, *keys(digest=String), *required(content=JSON), sqlite_with_rowid=False)
 
 SHARED = Versioned(
@@ -144,6 +156,7 @@ SHARED = Versioned(
     tables,
     meta,
     oldest=7,
+    steps=(lambda connection: jobs.create(connection, checkfirst=True),),
     stranger="name another file or database with `--store`; an empty one becomes a store",
     older="name another file or database with `--store`, or move the file away; the next command fills a new store "
     "from the journals of the runs below `--results`",

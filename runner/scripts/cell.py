@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.base.process import run
+from runner.language.job_bounds import JobWorkload
 from runner.language.matrix import OFF, interval
 from runner.language.messages import MOST_SHOWN
 from runner.scripts.jinja import render
@@ -147,6 +148,8 @@ def _job(
     template: str, workload: Variant[Workload], place: Place, seed: int, own: Path | None, more: Mapping[str, str]
 ) -> str:
     work = workload.value
+    if isinstance(work, JobWorkload):
+        return render("job-file.fio", own, title=workload.label, place=place, work=work, options=more, seed=seed)
     return render(template, own, title=workload.label, place=place, work=work, options={**work.fio, **more}, seed=seed)
 
 
@@ -182,12 +185,21 @@ def explain_missing_fio() -> str:
     return "fio is not installed here, so jobs are checked only when they run; to check them before: apt install fio"
 
 
-def find_rejected(jobs: Mapping[str, str]) -> dict[str, str]:
-    """Return the first jobs that fio rejects, with its messages. One fio checks many jobs: it is slow to start."""
-    found: dict[str, str] = {}
+def fio_accepts(jobs: Mapping[str, str]) -> bool:
+    """Return whether fio accepts all jobs. One fio checks many jobs, because it is slow to start."""
+    return all(_find_first_rejected(in_file)[0] is None for in_file in _job_files(jobs))
+
+
+def _job_files(jobs: Mapping[str, str]) -> Iterator[dict[str, str]]:
     keys = list(jobs)
     for at in range(0, len(keys), _JOBS_PER_FILE):
-        in_file = {key: jobs[key] for key in keys[at : at + _JOBS_PER_FILE]}
+        yield {key: jobs[key] for key in keys[at : at + _JOBS_PER_FILE]}
+
+
+def find_rejected(jobs: Mapping[str, str]) -> dict[str, str]:
+    """Return the jobs that fio rejects, with its messages."""
+    found: dict[str, str] = {}
+    for in_file in _job_files(jobs):
         while in_file:
             culprit, message = _find_first_rejected(in_file)
             if culprit is None:
@@ -203,13 +215,21 @@ def _find_first_rejected(jobs: Mapping[str, str]) -> tuple[str | None, str]:
     """Return the first job of a file that fio rejects (it stops there)."""
     # Standard input, because a file would remain if this process is killed.
     named = "".join(job.replace("[trial]", f"[{key}]") for key, job in jobs.items())
-    result = run(["fio", "--parse-only", "-"], stdin=named)
-    if result.returncode == 0:
-        return None, ""
-    output = result.stdout + result.stderr
+    output, message = _checked_by_fio(named)
     dropped = _DROPPED.search(output)
     culprit = dropped[1] if dropped and dropped[1] in jobs else next(iter(jobs))
-    return culprit, _parse_errors(output) or f"exit status {result.returncode}"
+    return (culprit, message) if message else (None, "")
+
+
+def find_error(job: str) -> str:
+    """Return fio's errors about a whole job file; empty if it accepts it."""
+    return _checked_by_fio(job)[1]
+
+
+def _checked_by_fio(job: str) -> tuple[str, str]:
+    result = run(["fio", "--parse-only", "-"], stdin=job)
+    output = result.stdout + result.stderr
+    return output, "" if result.returncode == 0 else _parse_errors(output) or f"exit status {result.returncode}"
 
 
 def _parse_errors(output: str) -> str:

@@ -151,7 +151,7 @@ def _claims(found: Match, matrix: Matrix, place: str) -> tuple[DeclaredDisk, ...
 
 def _connection_for(reach: str, place: str) -> Connection | None:
     """Return the way to the disks; None if this process must open them itself to pass them on to a machine."""
-    return None if place in PASSTHROUGH.values() else open_connection(reach)
+    return open_connection(reach) if place in {"local", "ssh"} else None
 
 
 def _describe_lease(

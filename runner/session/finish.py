@@ -74,7 +74,8 @@ class Ending:
         verdicts = "verdicts.csv, " if self.content.judgements else ""
         added = "".join(f"{name}, " for one in self.content.added for name in one.files)
         answer = "answer.txt, " if self.content.rankings else ""
-        files = f"{answer}trials.csv, summary.csv, {verdicts}{added}junit.xml"
+        jobs = "jobs.csv, " if self.content.has_jobs else ""
+        files = f"{answer}trials.csv, summary.csv, {jobs}{verdicts}{added}junit.xml"
         return f"{self.path}/: report.html, {files}, and every script and raw output under cells/"
 
 

@@ -11,6 +11,7 @@ from runner.base.errors import BadInput
 from runner.base.process import run
 from runner.engine.plan import Plan
 from runner.guidelines.verdicts import undecidable_guidelines
+from runner.language.job_bounds import JobWorkload
 from runner.language.matrix import is_path
 from runner.language.suggestions import did_you_mean
 from runner.language.yaml_source import Flaw
@@ -24,7 +25,9 @@ from runner.scripts.cell import (
     cell_scripts,
     explain_missing_fio,
     files_of,
+    find_error,
     find_rejected,
+    fio_accepts,
     job,
     stack_scripts,
     workload_job,
@@ -34,7 +37,7 @@ from runner.space.load import Declared, load
 from runner.space.select import Selection, Shard, select, sharded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from runner.language.workload import Workload
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
 
 #: With more cells, or cells × guidelines, the check for undecidable guidelines would take seconds, so it is skipped.
 MAX_CHECKED_CELLS, MAX_CHECKED_PAIRS = 10_000, 50_000
+_MOST_CHECKED = 200  # job files that fio checks before a run, 10 ms each
 _BAD_OPTION = re.compile("(?:Bad option <|failed parsing )([a-z0-9_]+)=")
 
 
@@ -115,20 +119,34 @@ def _job_flaws(space: Space, own: Path | None) -> Iterator[Flaw]:
         return
     mine = f" (in a job of {own / 'job.fio'})" if own and (own / "job.fio").exists() else ""
     works = space.workloads
+    jobs = {str(at): _job(work, in_files, own) for at, (work, in_files) in enumerate(works)}
+    if fio_accepts(jobs):
+        return
 
     def refusals(numbers: Iterable[int]) -> dict[int, str]:
-        jobs = {str(at): _job(*works[at], own) for at in numbers}
-        return {int(at): message for at, message in find_rejected(jobs).items()}
+        return {int(at): message for at, message in find_rejected({str(at): jobs[str(at)] for at in numbers}).items()}
+
+    yield from _job_file_flaws([one for one in works if isinstance(one[0].value, JobWorkload)], own)
 
     # fio stops at the first refused job, so each set of fio options is checked once.
     alike = grouped(
         ((dict(work.coords)["workload"], *sorted(work.value.fio.items()), in_files), at)
         for at, (work, in_files) in enumerate(works)
+        if not isinstance(work.value, JobWorkload)
     )
     first = refusals(numbers[0] for numbers in alike.values())
     others = refusals(at for numbers in alike.values() if numbers[0] not in first for at in numbers[1:])
     for at, message in {**first, **others}.items():
         yield from _workload_flaws(works[at][0], message, mine)
+
+
+def _job_file_flaws(works: Sequence[tuple[Variant[Workload], bool]], own: Path | None) -> Iterator[Flaw]:
+    # Job files have sections of their own, so each needs an fio of its own. The rest is checked when it runs.
+    for work, in_files in works[:_MOST_CHECKED]:
+        if message := find_error(_job(work, in_files, own)):
+            name = dict(work.coords)["workload"]
+            key = "job" if any(axis == "workload.job" for axis, _ in work.coords) else "jobs"
+            yield Flaw(("workloads", name, key), f"fio refuses it: {'; '.join(message.splitlines()[:3])}")
 
 
 def _job(work: Variant[Workload], in_files: bool, own: Path | None) -> str:

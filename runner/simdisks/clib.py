@@ -16,7 +16,7 @@ from runner.base.files import cache_dir, make_once
 from runner.base.process import run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from runner.simdisks.disk import Fault, FaultKind, Physics
 
@@ -27,7 +27,7 @@ What = Literal["read", "write", "flush"]
 _WHAT_CODES: dict[What, int] = {"read": 0, "write": 1, "flush": 2}
 
 
-async def build_library() -> Path:
+async def build_library(notice: Callable[[str], None] = lambda _: None) -> Path:
     sources = sorted(SOURCES.glob("*.[ch]"))
     # The library depends on the processor architecture and the C library.
     content = b"\0".join(
@@ -35,7 +35,7 @@ async def build_library() -> Path:
     )
     folder = cache_dir() / "disks" / hashlib.blake2b(content, digest_size=8).hexdigest()
     folder.parent.mkdir(parents=True, exist_ok=True)
-    return await make_once(folder, lambda made: all((made / one).is_file() for one in (PLUGIN, LIBRARY)), _compile)
+    return await make_once(folder, _compile, "the code of the simulated disks", notice)
 
 
 async def _compile(folder: Path) -> None:

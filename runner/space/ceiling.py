@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from runner.language.axes import written
 from runner.language.presets import PRESETS
 from runner.language.yaml_source import Flaw, Path
+from runner.space.job_variants import steps
 from runner.space.layouts import axis_names
 from runner.space.variants import distinct
 
@@ -88,7 +89,7 @@ def _workload(name: str, axes: Mapping[str, tuple[object, ...]]) -> Part:
 
 def _axes(prefix: str, base: Path, axes: Mapping[str, tuple[object, ...]]) -> Iterator[Axis]:
     for name, values in axes.items():
-        yield Axis(f"{prefix}{name}", (*base, *name.split(".")), len(distinct(values)))
+        yield Axis(f"{prefix}{name}", (*base, *steps(name)), len(distinct(values)))
 
 
 def find_excess(matrix: Matrix) -> Iterator[Flaw]:

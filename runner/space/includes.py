@@ -11,6 +11,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from runner.base.files import shipped
 from runner.base.model import Model
+from runner.language.job_file import JobFile, JobReader
 from runner.language.matrix import Matrix
 from runner.language.messages import from_pydantic
 from runner.language.suggestions import did_you_mean
@@ -151,7 +152,9 @@ def _layouts(root: Node | None) -> dict[str, list[Node]]:
     return {str(name.value): stack.value for name, stack in layouts.value if isinstance(stack, SequenceNode)}
 
 
-def read_with_uses(name: str, text: str, text_of: Callable[[str], str]) -> tuple[Source, list[tuple[Place, str]]]:
+def read_with_uses(
+    name: str, text: str, text_of: Callable[[str], str], environment: Mapping[str, str]
+) -> tuple[Source, list[tuple[Place, str]]]:
     """Parse a matrix with all files that it includes, and list the wrong ones; the rest can still be checked."""
     root = compose(name, text)
     uses = Uses(text_of)
@@ -164,7 +167,29 @@ def read_with_uses(name: str, text: str, text_of: Callable[[str], str]) -> tuple
             several.value = [(key, _with_model(key, value, uses)) for key, value in several.value]
     loose = _with_advice(root, uses)
     twice = repeated_keys(root)
-    return Source(name, text, plain(name, root), root, uses.texts, loose), [*uses.wrong, *twice]
+    source = Source(name, text, plain(name, root), root, uses.texts, loose)
+    jobs = JobReader(text_of, environment)
+    _read_jobs(source, jobs)
+    uses.texts.update(jobs.texts)
+    return source, [*uses.wrong, *jobs.wrong, *twice]
+
+
+def _read_jobs(source: Source, reader: JobReader) -> None:
+    """Replace the paths of job files by their content."""
+    known: dict[str, JobFile] = {}
+    folder = posixpath.dirname(source.name)
+    for name, work in _items(_items(source.data).get("workloads")).items():
+        job = _items(work).get("job")
+        files = job if isinstance(job, list) else [job]
+        for at, file in enumerate(files):
+            if not (isinstance(file, str) and file):
+                continue
+            if file not in known:
+                path: Path = ("workloads", str(name), "job", *((at,) if isinstance(job, list) else ()))
+                known[file] = reader.read(posixpath.join(folder, file), source.place(path))
+            files[at] = known[file]
+        if isinstance(work, dict) and isinstance(job, str) and job:
+            work["job"] = files[0]
 
 
 def _with_layers(layouts: MappingNode, uses: Uses) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -52,7 +53,8 @@ class BadMatrix(BadInput):
 
 def placed(source: Source, flaws: Iterable[Flaw]) -> Iterator[tuple[Place, str]]:
     for flaw in flaws:
-        yield source.place_of_key(flaw.path) if flaw.of_key else source.place(flaw.path), flaw.message
+        place = source.place_of_key(flaw.path) if flaw.of_key else source.place(flaw.path)
+        yield flaw.place or place, flaw.message
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ def parse(
     text_of: Callable[[str], str] = lambda file: read_input(Path(file)).decode(),
     ask: Ask = lambda _: (),
 ) -> Declared:
-    source, misused = readable(name, text, partial(read_with_uses, text_of=text_of))
+    source, misused = readable(name, text, partial(read_with_uses, text_of=text_of, environment=os.environ))
     if source.data is None:
         nothing = Place(name, 1, 1), "the file is empty; `matrix init` writes a matrix as a start"
         raise BadMatrix(source, misused or [nothing])

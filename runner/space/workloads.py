@@ -10,6 +10,7 @@ from runner.language.axes import constructed, written
 from runner.language.presets import PRESETS, no_phase, problems_of, values_of
 from runner.language.workload import Workload
 from runner.language.yaml_source import Flaw
+from runner.space.job_variants import JobVariants, has_jobs
 from runner.space.layouts import Findings, drop_idle, place_of, report_idle, top_of
 from runner.space.notes import Note
 from runner.space.variants import Choice, Coords, Variant, choices, collapsed, digest, label_of, texts
@@ -59,7 +60,12 @@ class Workloads:
             yield from self._variants(name, kind)
 
     def _variants(self, name: str, kind: bool) -> Iterator[Variant[Workload]]:
-        for declared in _written_workloads(written(self._matrix.workloads[name])):
+        axes = written(self._matrix.workloads[name])
+        if has_jobs(axes):
+            several = JobVariants(name, axes, self._matrix.machine.memory, self._findings)
+            yield from several.on(in_files=kind)
+            return
+        for declared in _written_workloads(axes):
             if declared.amiss:
                 place = place_of(("workloads", name), declared.choice, "phase")
                 self._findings.flaw_of(declared.coords(name), place, declared.amiss)
@@ -87,10 +93,12 @@ class Workloads:
                 self._findings.notes.append(cleared)
             label = "/".join(filter(None, (name, label_of(coords, declared.several))))
             sized = workload.on(self._matrix.machine.memory)
-            yield Variant(sized, coords, label, digest(sized.model_dump(mode="json", exclude_defaults=True)))
+            yield Variant(sized, coords, label, digest(sized.content()))
 
     def _report(self, name: str) -> None:
         axes = written(self._matrix.workloads[name])
+        if has_jobs(axes):
+            return
         declared = [one for one in _written_workloads(axes) if not one.amiss]
         reasons = [one.meant(in_files=False)[1] for one in declared]
         # Values that only the preset set need no note.

@@ -77,3 +77,18 @@ def test_older_formats_are_no_guess() -> None:
     (group,) = parse_groups(orjson.dumps(whole, option=orjson.OPT_INDENT_2).decode(), "f")
     assert group.figures is None
     assert "is not as fio writes it: jobs[0].read.bw_bytes is missing" in group.failure
+
+
+def test_of_several_documents_the_last_whole_one_counts() -> None:
+    """fio writes them one after the other with `--status-interval`."""
+    first, last = changed(GROUPED, bs="4k"), changed(GROUPED, bs="8k")
+    for text in (f"{first}\n{last}\n", f"note\n{first}\n{last}\n{first[: len(first) // 2]}"):
+        (group,) = parse_groups(text, "f")
+        assert group.options["bs"] == "8KiB"
+
+
+def test_an_error_quotes_one_line() -> None:
+    with pytest.raises(BadInput) as error:
+        parse_groups(GROUPED[: len(GROUPED) // 2], "f")
+    assert error.value.details
+    assert "\n" not in error.value.details

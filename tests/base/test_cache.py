@@ -20,10 +20,6 @@ def names(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir()]
 
 
-def whole(folder: Path) -> bool:
-    return (folder / "done").exists()
-
-
 async def test_two_who_ask_at_once_make_it_once(tmp_path: Path) -> None:
     calls = []
 
@@ -32,7 +28,7 @@ async def test_two_who_ask_at_once_make_it_once(tmp_path: Path) -> None:
         await asyncio.sleep(0)
         (folder / "done").touch()
 
-    targets = await asyncio.gather(*(files.make_once(tmp_path / "x", whole, make) for _ in range(3)))
+    targets = await asyncio.gather(*(files.make_once(tmp_path / "x", make) for _ in range(3)))
     assert targets == [tmp_path / "x"] * 3
     assert len(calls) == 1
 
@@ -47,8 +43,8 @@ async def test_what_a_killed_maker_left_is_swept_away(tmp_path: Path) -> None:
         assert names(folder) == []
         (folder / "done").touch()
 
-    target = await files.make_once(tmp_path / "x", whole, make)
-    assert names(target) == ["done"]
+    target = await files.make_once(tmp_path / "x", make)
+    assert sorted(names(target)) == ["digests.json", "done"]
     assert not (tmp_path / ".x.half").exists()
 
 
@@ -58,7 +54,7 @@ async def test_a_failed_maker_leaves_nothing_and_the_next_may_try(tmp_path: Path
         raise ValueError
 
     with pytest.raises(ValueError, match=r"^$"):
-        await files.make_once(tmp_path / "x", whole, fail)
+        await files.make_once(tmp_path / "x", fail)
     assert names(tmp_path) == [".x.lock"]
 
 

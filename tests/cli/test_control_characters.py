@@ -25,7 +25,7 @@ RAW = re.compile(
 DOORS = {
     "cli/help.py": 2,  # a console for the pages of the manual
     "cli/progress.py": 2,  # a console for a bar: every text through `printable`
-    "cli/screen.py": 5,
+    "cli/screen.py": 6,
     "cli/store_options.py": 2,  # bytes of a file format, and tables of a `Sheet`
     "hosts/agent/agent.py": None,  # a program of its own, whose output another program reads
     "machines/qemu/build.py": 1,  # likewise

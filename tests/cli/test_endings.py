@@ -287,7 +287,7 @@ def test_quiet_shows_broken_trials_and_the_folder(matrix: Matrix, tmp_path: Path
 def test_an_unreached_interval_is_reported(matrix: Matrix, tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(SMALL.replace("repeat: 2", "repeat: {min: 2, max: 3, until: 0.01%}"))
     result = matrix(*RUN)
-    assert "4 of 4 cells have wider intervals than the wanted ±0.01 %" in result.stdout
+    assert "4 of 4 cells have wider intervals than wanted (±0.01 %;" in result.stdout
     assert {row["reached"] for row in rows(folder_of(tmp_path) / "summary.csv")} == {"false"}
 
 

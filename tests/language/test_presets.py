@@ -205,7 +205,7 @@ def test_so_few_requests_are_not_taken_for_the_whole_file() -> None:
         ("preset: ddread", ["8: 'ddread' is not one of dd-read, dd-write, iozone or bonnie; did you mean dd-read?"]),
         (
             "presets: bonnie",
-            ["-5: 'rw' is missing; add `rw: randread`", "0: unknown key 'presets'; did you mean preset?"],
+            ["-5: 'rw' is missing; add `rw: randread`", "0: unknown key 'presets'; did you mean set or preset?"],
         ),
         ("bs: 4KiB", ["-5: 'rw' is missing; add `rw: randread`"]),
         ("preset: dd-read, rw: write", ["21: 'write' is not what dd-read does; did you mean `preset: dd-write`?"]),

@@ -77,7 +77,7 @@ def starts_none() -> str:
     """What the engine of this host has against any container at all, in whichever way it is told; empty if nothing."""
     have = find_engine().engine
     assert have is not None
-    made_of = asyncio.run(engines.provide(have, NO_OPTIONS.progress))
+    made_of = asyncio.run(engines.provide(have, NO_OPTIONS.progress, NO_OPTIONS.notice))
     said = ""
     for way in with_workarounds(have):
         done = subprocess.run(probe_command(way, made_of), capture_output=True, text=True)
@@ -100,7 +100,7 @@ def engine() -> Engine:
     """One that is known to work, with an image."""
     have = find_engine().engine
     assert have is not None
-    made_of = asyncio.run(engines.provide(have, NO_OPTIONS.progress))
+    made_of = asyncio.run(engines.provide(have, NO_OPTIONS.progress, NO_OPTIONS.notice))
     return find_working(have, made_of, lambda _: None)
 
 

@@ -311,13 +311,15 @@ def test_an_image_is_built_with_the_first_working_options(tmp_path: Path, monkey
     monkeypatch.setattr(engines, "TOOLS", ("no-such-tool",))
     monkeypatch.setenv("MATRIX_CACHE", str(tmp_path / "cache"))
     with pytest.raises(HarnessBroken, match="cannot build the image") as failed:
-        asyncio.run(engines.provide(engine, NO_OPTIONS.progress))
+        asyncio.run(engines.provide(engine, NO_OPTIONS.progress, NO_OPTIONS.notice))
     assert failed.value.details == "rlimit"
     assert "install no-such-tool to build without" in failed.value.resolution
     assert said.read_text().split() == ["image", "build", "image"]
     (tmp_path / "base").touch()
     said.unlink()
-    assert asyncio.run(engines.provide(engine, NO_OPTIONS.progress)).startswith("localhost/matrix:built-")
+    assert asyncio.run(engines.provide(engine, NO_OPTIONS.progress, NO_OPTIONS.notice)).startswith(
+        "localhost/matrix:built-"
+    )
     assert said.read_text().split() == ["image", "build", "image", "build"]
 
 

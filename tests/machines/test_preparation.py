@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.base.files import sha256
+from runner.base.digests import write_digests
 from runner.machines.base import ForecastsCost, MachineOptions, Preparation, RigSpec
 from runner.machines.dry import Dry
 from runner.machines.local import Local
@@ -34,7 +34,8 @@ def build(suite: str) -> None:
     made = recipe.Recipe(suite)
     for folder in (appliance.home() / recipe.userland_key(suite), appliance.core_of(made)):
         folder.mkdir(parents=True)
-        (folder / "manifest.json").write_text(json.dumps({"versions": {}, "files": {}}))
+        (folder / "manifest.json").write_text(json.dumps({"versions": {}, "modules": []}))
+        write_digests(folder)
 
 
 def save(spec: RigSpec) -> None:
@@ -42,7 +43,7 @@ def save(spec: RigSpec) -> None:
     folder.mkdir(parents=True)
     for name in ("memory", "state"):
         (folder / name).write_bytes(b"content")
-    (folder / "manifest.json").write_text(json.dumps({"memory": 7, "state": sha256(folder / "state"), "facts": {}}))
+    write_digests(folder)
 
 
 def test_what_is_in_the_cache_costs_nothing(cache: Path) -> None:

@@ -15,20 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runner.base.digests import write_digests
 from runner.base.errors import HarnessBroken
 from runner.language.matrix import SUITES
 from runner.machines import shell
 from runner.machines.base import MachineOptions, RigSpec
 from runner.machines.qemu import Qemu, appliance, argv, build, modules_of, recipe, rig, template
-from runner.machines.qemu.appliance import (
-    Appliance,
-    appliance_in_use,
-    is_complete,
-    listen,
-    parse_failure,
-    parse_line,
-    provide,
-)
+from runner.machines.qemu.appliance import Appliance, appliance_in_use, listen, parse_failure, parse_line, provide
 from runner.machines.qemu.guest import boot_errors, panic_cause
 from runner.machines.qemu.host import Host, capacity_refusals, crowding_notice, file_system_of, max_machines
 from runner.simdisks.disk import Disk
@@ -146,9 +139,11 @@ async def test_a_template_is_not_used_with_another_build_of_its_appliance(
     async def key_of(kernel: str, built: int) -> str:
         for name in names:
             folder = tmp_path / "appliances" / name
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / "manifest.json").write_text(json.dumps({"versions": {"kernel": kernel}, "files": {}}))
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            (folder / "manifest.json").write_text(json.dumps({"versions": {"kernel": kernel}, "modules": []}))
             os.utime(folder / "manifest.json", ns=(built, built))
+            write_digests(folder)
         base = await provide(recipe.Recipe("trixie"), MachineOptions().progress)
         return template.key(argv.Vm(base, (), "tcg", 1, 2**28, ()), "7.2", "cpu")
 
@@ -192,7 +187,7 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         kind, _suite, image, folder = what
         if kind == "kernel":
             images.append(Path(image).read_text() if image else "")  # noqa: ASYNC240 - nothing else is under way
-        (Path(folder) / "manifest.json").write_text(json.dumps({"versions": {}, "files": {}}))
+        (Path(folder) / "manifest.json").write_text(json.dumps({"versions": {}, "modules": []}))
 
     monkeypatch.setattr(appliance, "build", build)
     return images
@@ -318,10 +313,14 @@ def test_files_that_the_appliance_needs(path: str, kept: bool) -> None:
 
 def test_modules_in_loading_order() -> None:
     dependencies = "kernel/a.ko: kernel/b-c.ko kernel/d.ko\nkernel/b-c.ko: kernel/d.ko\nkernel/d.ko:\n"
-    assert recipe.load_order(dependencies, ("a", "b_c", "gone")) == (
-        ["kernel/d.ko", "kernel/b-c.ko", "kernel/a.ko"],
-        ["gone"],
-    )
+    assert recipe.load_order(dependencies, ("a", "b_c", "gone")) == ["kernel/d.ko", "kernel/b-c.ko", "kernel/a.ko"]
+
+
+def test_a_kernel_has_its_modules_and_what_is_built_in(tmp_path: Path) -> None:
+    assert build.module_names(tmp_path) == []
+    (tmp_path / "modules.dep").write_text("kernel/drivers/md/dm-mod.ko: kernel/a.ko\nkernel/a.ko:\n")
+    (tmp_path / "modules.builtin").write_text("kernel/fs/ext4/ext4.ko\n")
+    assert build.module_names(tmp_path) == ["a", "dm_mod", "ext4"]
 
 
 def test_release_and_payload_of_a_bzimage() -> None:
@@ -398,23 +397,6 @@ async def test_progress_is_passed_on_and_the_rest_kept() -> None:
 
     assert await listen(words, progress) == ["xz: oops"]
     assert seen == [("a", 0.5), ("b", None)]
-
-
-def test_a_half_without_its_manifest_or_with_a_short_file_is_not_whole(tmp_path: Path) -> None:
-    assert not is_complete(tmp_path)
-    (tmp_path / "a").write_text("12345")
-    (tmp_path / "manifest.json").write_text('{"files": {"a": {"size": 5}}}')
-    assert is_complete(tmp_path)
-    (tmp_path / "a").write_text("1234")
-    assert not is_complete(tmp_path)
-
-
-def test_what_the_builder_says_of_its_files_is_what_makes_them_whole(tmp_path: Path) -> None:
-    (tmp_path / "a").write_text("12345")
-    files = build.sizes(tmp_path)
-    assert files == {"a": {"size": 5}}
-    (tmp_path / "manifest.json").write_text(json.dumps({"files": files}))
-    assert is_complete(tmp_path)
 
 
 def test_a_packed_module_is_told_by_how_it_begins(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def test_the_same_cells_are_measured_over_there(desk: Desk) -> None:
 
 def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing(desk: Desk) -> None:
     """In set-up, in a trial, in tear-down: after so many lines, whatever is under way then."""
-    for lines in kill_moments():
+    for lines in kill_moments(daily=(3,)):
         killed_after(desk.start(*RUN), lines)
     desk.said(*RUN)
     trials = desk.trials()

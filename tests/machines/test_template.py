@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from runner.base import digests, files
 from runner.base.files import remove_unused, sha256
 from runner.machines.base import MachineOptions, RigLost
 from runner.machines.qemu import Qemu, argv, template
@@ -33,8 +34,7 @@ def no_machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def make(_vm: argv.Vm, folder: Path, _scratch: Path) -> None:
         for name in ("memory", "state"):
             (folder / name).touch()
-        manifest = {"memory": 0, "state": sha256(folder / "state"), "facts": {"it": "is whole"}}
-        (folder / "manifest.json").write_text(json.dumps(manifest))
+        (folder / "facts.json").write_text(json.dumps({"it": "is whole"}))
 
     @asynccontextmanager
     async def running(_vm: argv.Vm, _scratch: Path, start: argv.Start, _back: object) -> AsyncIterator[Any]:
@@ -66,14 +66,14 @@ async def test_a_template_in_use_is_not_forgotten() -> None:
 async def test_a_template_found_whole_is_not_forgotten_before_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     async with template.restore(VM, "a", Path()):
         pass
-    whole = template.is_complete
+    find_damage = digests.find_damage
 
-    def then_another_process_prunes(folder: Path) -> bool:
-        found = whole(folder)
+    def then_another_process_prunes(folder: Path) -> list[str] | None:
+        found = find_damage(folder)
         remove_unused(folder)
         return found
 
-    monkeypatch.setattr(template, "is_complete", then_another_process_prunes)
+    monkeypatch.setattr(files, "find_damage", then_another_process_prunes)
     async with template.restore(VM, "a", Path()) as (_, facts):
         assert facts == {"it": "is whole"}
 

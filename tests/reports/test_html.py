@@ -234,7 +234,7 @@ def test_the_page_begins_with_notes_on_drift_and_precision() -> None:
     trials = [measured("c1", round_number, direction(2e8 * 0.97**round_number, 1 << 20)) for round_number in range(6)]
     head = words(next(tree(RunData("m", "qemu", False, [SEQ], trials, until=0.001, most=6)).iter("header")))
     assert "rates fell by 14 %" in head
-    assert "1 of 1 cells have wider intervals than the wanted ±0.1 %" in head
+    assert "1 of 1 cells have wider intervals than wanted (±0.1 %;" in head
 
 
 def test_guidelines_have_their_verdicts_figures_and_intervals() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.base.errors import HarnessBroken
-from runner.results.fio_output import PERCENTILES, FioFailed, merge_histograms, missed_steady_states, parse
+from runner.results.fio_output import PERCENTILES, FioFailed, figures_of, merge_histograms, missed_steady_states, parse
 from runner.statistics.percentile import Distribution, Histogram, needs
 from tests.support.fio import DATA, NEWER
 
@@ -307,3 +308,29 @@ def test_percentiles_of_several_jobs_are_not_made_of_each_others() -> None:
     assert figures.read is not None
     assert figures.read.lat_p99 is None
     assert figures.read.lat_mean is not None
+
+
+def test_an_entry_without_a_name_is_no_job() -> None:
+    """fio writes such entries if a job without `group_reporting` stands before a group."""
+    changed = document(SEVERAL)
+    first = changed["jobs"][0]
+    nameless = {**first, "jobname": ""}
+    changed["jobs"] = [first, nameless, {**first, "jobname": "other"}]
+    assert set(parse(json.dumps(changed)).jobs) == {first["jobname"], "other"}
+
+
+def test_jobs_one_after_another_have_the_rate_of_all_bytes_over_all_time() -> None:
+    changed = document(SEVERAL)
+    first = next(job for job in changed["jobs"] if job["read"]["total_ios"])
+    slow = {**first, "jobname": "slow"}
+    fast = {**first, "jobname": "fast", "read": {**first["read"], "iops": first["read"]["iops"] * 3}}
+    fast["read"]["bw_bytes"] = first["read"]["bw_bytes"] * 3
+    alone, together, in_turn = (
+        figures_of(several, "", phases).read
+        for several, phases in (([slow], {}), ([slow, fast], {}), ([slow, fast], {"slow": 0, "fast": 1}))
+    )
+    assert alone is not None
+    assert together is not None
+    assert in_turn is not None
+    assert [together.bw, together.iops] == pytest.approx([4 * alone.bw, 4 * alone.iops])
+    assert [in_turn.bw, in_turn.iops] == pytest.approx([1.5 * alone.bw, 1.5 * alone.iops])

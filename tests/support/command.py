@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import gc
+import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
 
+from runner.base import process
 from runner.cli import main
 from tests.support.matrices import SMALL
 
@@ -29,10 +32,21 @@ Call = Callable[..., Said]
 Matrix = Callable[..., subprocess.CompletedProcess[str]]
 
 
+@cache
+def _parsed(argv: tuple[str, ...], stdin: str, _path: str) -> subprocess.CompletedProcess[str]:
+    return process.run(argv, stdin=stdin)
+
+
+def _run_fio_once(argv: Sequence[str], *, stdin: str) -> subprocess.CompletedProcess[str]:
+    """Let fio parse the same jobs once in a process of tests: it needs a tenth of a second to start."""
+    return _parsed(tuple(argv), stdin, os.environ["PATH"])
+
+
 @pytest.fixture
 def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MATRIX_STORE", raising=False)
+    monkeypatch.setattr("runner.scripts.cell.run", _run_fio_once)
     # Estimates name the load of a busy host: the tests beside this one are none of its business.
     monkeypatch.setattr("os.getloadavg", lambda: (0.0, 0.0, 0.0))
 

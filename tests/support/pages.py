@@ -27,7 +27,7 @@ class Block:
     @property
     def file_name(self) -> str:
         """The file that the first comment names, or empty."""
-        found = re.match(r"# ([\w./-]+\.ya?ml)\s*$", self.text.partition("\n")[0])
+        found = re.match(r"# ([\w./-]+\.(?:ya?ml|fio))\s*$", self.text.partition("\n")[0])
         return found[1] if found else ""
 
 

@@ -13,7 +13,8 @@ from runner.space.space import Space
 from tests.support.matrices import space
 from tests.support.rigs import rig_of, spec_of
 
-pytestmark = pytest.mark.vm
+#: Every day, `tests/scripts/test_presets_by_trace.py` compares the requests with those of the real programs.
+pytestmark = [pytest.mark.vm, pytest.mark.exhaustive]
 
 MIB = 1 << 20
 EACH = """\

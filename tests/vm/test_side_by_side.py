@@ -19,7 +19,8 @@ from tests.support.engine import Shelf
 from tests.support.execution import executor
 from tests.support.matrices import space
 
-pytestmark = pytest.mark.vm
+#: Every day, `tests/engine/test_side_by_side.py` does this with machines in memory.
+pytestmark = [pytest.mark.vm, pytest.mark.exhaustive]
 
 VOLUMES = """\
 name: volumes

@@ -1,6 +1,6 @@
-"""A runner of workflows: it takes a job's very steps from the YAML and runs them with bash, as GitHub's runner does.
+"""A small runner of workflows: it runs the steps of the YAML with bash, and only records the actions of other repositories.
 
-What it does not do is run other people's actions: those are noted, with what they are given.
+It starts in no time, so the daily tests use it. At night test_act.py runs the same workflows by act.
 """
 
 from __future__ import annotations
@@ -24,14 +24,13 @@ _KEPT = re.compile(r"^(?P<name>[\w-]+)(?:=(?P<plain>.*)|<<(?P<end>.+)\n(?P<text>
 
 
 def loaded(path: Path) -> dict[str, Any]:
-    """A YAML file. `on` is no boolean, as YAML 1.2 has it."""
     content: dict[str, Any] = YAML(typ="safe").load(path.read_text())
     return content
 
 
 @dataclass
 class Job:
-    """One run of a job, or of the steps of an action within it."""
+    """One run of a job, or of the steps of an action in it."""
 
     checkout: Path
     temp: Path
@@ -41,11 +40,10 @@ class Job:
     status: str = "success"
     log: str = ""
     steps: dict[str, dict[str, Any]] = field(default_factory=dict)
-    #: Other people's actions that would have been run, and what they are given.
+    #: The actions of other repositories, and their inputs.
     used: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
 
     def run(self, steps: list[dict[str, Any]]) -> None:
-        """One after the other; what fails fails the job, and only what asks for it goes on."""
         for step in steps:
             if not self._due(str(step.get("if", "success()"))):
                 continue
@@ -53,12 +51,14 @@ class Job:
                 good = self._use(uses, self._expanded(step.get("with", {})))
             else:
                 good = self._shell(step)
+            if name := step.get("id"):
+                self.steps.setdefault(name, {"outputs": {}})["outcome"] = "success" if good else "failure"
             if not good and not step.get("continue-on-error"):
                 self.status = "failure"
 
     @property
     def page(self) -> str:
-        """The summary."""
+        """Return the summary on the page of the job."""
         return (self.temp / "summary").read_text() if (self.temp / "summary").exists() else ""
 
     def _known(self) -> dict[str, Any]:
@@ -66,13 +66,13 @@ class Job:
             **self.contexts,
             "inputs": self.inputs,
             "job": {"status": self.status},
-            "steps": {name: {"outputs": outputs} for name, outputs in self.steps.items()},
+            "steps": self.steps,
         }
 
     def _due(self, condition: str) -> bool:
-        asked = condition if not condition.startswith("${{") else condition.strip()[3:-2]
-        told = evaluated(asked, self._known())
-        return bool(told) and (bool(_STATUS.search(asked)) or self.status == "success")
+        bare = condition if not condition.startswith("${{") else condition.strip()[3:-2]
+        due = evaluated(bare, self._known())
+        return bool(due) and (bool(_STATUS.search(bare)) or self.status == "success")
 
     def _expanded(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {name: as_text(expanded(str(value), self._known())) for name, value in values.items()}
@@ -92,7 +92,7 @@ class Job:
         return inner.status == "success"
 
     def _shell(self, step: Mapping[str, Any]) -> bool:
-        assert "${{" not in step["run"], "nothing is put into a script"
+        assert "${{" not in step["run"], "an expression in a script would make text a command"
         assert step.get("shell", "bash") == "bash"
         script = self.temp / "step.sh"
         script.write_text(step["run"])
@@ -116,7 +116,7 @@ class Job:
         )
         self.log += done.stdout
         if name := step.get("id"):
-            self.steps[name] = _outputs(output.read_text())
+            self.steps[name] = {"outputs": _outputs(output.read_text())}
         return done.returncode == 0
 
 
@@ -128,7 +128,7 @@ def _outputs(text: str) -> dict[str, str]:
 
 
 def environment(temp: Path, **more: str) -> dict[str, str]:
-    """That of a runner: nothing of the caller's but where programs are, and places of its own."""
+    """Return the environment of a runner, which has folders of its own."""
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(temp),

@@ -1,4 +1,4 @@
-"""As much of GitHub's expressions as ours use, so that what our workflows say can be run here."""
+"""The part of GitHub's expressions that our workflows use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Contexts = Mapping[str, Any]
 
 
 def expanded(text: str, contexts: Contexts) -> Any:
-    """A value of a workflow with its expressions replaced; one that is a single expression keeps its kind."""
+    """Replace the expressions in a value of a workflow. A single expression keeps its type."""
     whole = WRAPPED.fullmatch(text.strip())
     if whole and "${{" not in whole[1]:
         return evaluated(whole[1], contexts)
@@ -22,7 +22,6 @@ def expanded(text: str, contexts: Contexts) -> Any:
 
 
 def evaluated(text: str, contexts: Contexts) -> Any:
-    """The value of one expression."""
     reader = _Reader(text, contexts)
     value = reader.either()
     assert reader.at == len(reader.tokens), f"left over in {text!r}: {reader.tokens[reader.at :]}"
@@ -30,7 +29,6 @@ def evaluated(text: str, contexts: Contexts) -> Any:
 
 
 def as_text(value: Any) -> str:
-    """As it is put into another text."""
     if value is None:
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -43,7 +41,7 @@ class _Reader:
         place, text = 0, text.strip()
         while place < len(text):
             found = _TOKEN.match(text, place)
-            assert found, f"not understood: {text[place:]!r}"
+            assert found, f"unknown syntax: {text[place:]!r}"
             assert found.lastgroup
             self.tokens.append((found.lastgroup, found[found.lastgroup]))
             place = found.end()

@@ -1,4 +1,4 @@
-"""What holds for every workflow and for the action, whoever writes the next one."""
+"""Rules for every workflow and for the action: who starts it, its rights, its time limits, its linters."""
 
 from __future__ import annotations
 
@@ -14,25 +14,19 @@ import pytest
 
 from tests.support.top import TOP
 from tests.workflows.emulator import loaded
+from tests.workflows.go_tools import build_tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 WORKFLOWS = sorted((TOP / ".github/workflows").glob("*.yml"))
-#: Whoever can cause these need not be one of us.
+#: A stranger can cause these events.
 STRANGERS = {
     *("pull_request", "pull_request_target", "pull_request_review", "pull_request_review_comment", "issues", "fork"),
-    *(
-        "issue_comment",
-        "discussion",
-        "discussion_comment",
-        "workflow_run",
-        "watch",
-        "workflow_call",
-        "repository_dispatch",
-    ),
+    *("issue_comment", "discussion", "discussion_comment", "workflow_run", "watch", "workflow_call"),
+    "repository_dispatch",
 }
-#: What hosted machines are called; any other name may be one of ours.
+#: The labels of runners of GitHub. Any other label may be that of our own runner.
 HOSTED = re.compile(r"(ubuntu|windows|macos)-[\w.-]+")
 SHELLCHECK = shutil.which("shellcheck", path=str(Path(sys.executable).parent)) or "shellcheck"
 PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}")
@@ -50,17 +44,16 @@ def triggers(workflow: dict[str, Any]) -> set[str]:
     return {on} if isinstance(on, str) else set(on)
 
 
-def hardware(job: dict[str, Any]) -> bool:
-    """Whether it could be one of our machines that it runs on."""
+def runs_on_hardware(job: dict[str, Any]) -> bool:
     return not (isinstance(job["runs-on"], str) and HOSTED.fullmatch(job["runs-on"]))
 
 
 def jobs_on_hardware() -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
     every = [(path.name, loaded(path)) for path in WORKFLOWS]
-    return [(name, one, job) for name, one in every for job in one["jobs"].values() if hardware(job)]
+    return [(name, one, job) for name, one in every for job in one["jobs"].values() if runs_on_hardware(job)]
 
 
-def test_there_is_something_to_look_at() -> None:
+def test_the_workflows_are_found() -> None:
     assert {path.name for path in WORKFLOWS} >= {"nightly.yml", "push.yml", "exhaustive.yml"}
     assert [name for name, _, _ in jobs_on_hardware()] == ["nightly.yml"]
 
@@ -70,15 +63,15 @@ def test_no_stranger_reaches_our_machines() -> None:
         assert not triggers(workflow) & STRANGERS, name
         assert triggers(workflow) <= {"schedule", "workflow_dispatch"}, name
         assert "vars.HARDWARE_REPOSITORY == github.repository" in job["if"], name
-        assert job["environment"] == "hardware", "who may use it is decided where no branch can change it"
+        assert job["environment"] == "hardware", "a branch cannot change who may use it"
 
 
-def test_nothing_is_put_into_a_script() -> None:
+def test_scripts_contain_no_expressions() -> None:
     for name, step in steps():
         assert "${{" not in step.get("run", ""), (name, step)
 
 
-def test_other_peoples_actions_are_pinned() -> None:
+def test_actions_of_other_repositories_are_pinned() -> None:
     for name, step in steps():
         uses = step.get("uses", "./")
         assert uses == "./" or PINNED.fullmatch(uses), (name, uses)
@@ -91,7 +84,7 @@ def test_checkouts_leave_no_credentials() -> None:
 
 
 READING = {"contents": "read"}
-#: Jobs that may do more than read.
+#: Jobs with more rights than to read.
 WRITING = {
     # Attaches files to a release, and signs what they were built from.
     "release": {"contents": "write", "id-token": "write", "attestations": "write"},
@@ -101,7 +94,7 @@ WRITING = {
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
-def test_least_permissions_an_end_and_not_twice_at_once(path: Path) -> None:
+def test_jobs_have_least_rights_and_a_time_limit_and_run_once_at_a_time(path: Path) -> None:
     workflow = loaded(path)
     assert workflow["permissions"] in ({}, {"contents": "read"})
     assert workflow["concurrency"]["group"]
@@ -111,7 +104,7 @@ def test_least_permissions_an_end_and_not_twice_at_once(path: Path) -> None:
 
 
 def test_the_run_ends_before_the_job_is_ended() -> None:
-    """What is left of the time is for its reports, for cleaning up, and for keeping it."""
+    """The rest of the time is for reports, for the clean-up and for the artifact."""
     for path in WORKFLOWS:
         for job in loaded(path)["jobs"].values():
             for step in job["steps"]:
@@ -122,7 +115,7 @@ def test_the_run_ends_before_the_job_is_ended() -> None:
 
 def test_cleaning_up_always_runs() -> None:
     *_, last = [step for step in loaded(TOP / "action.yml")["runs"]["steps"] if "clean.sh" in step.get("run", "")]
-    assert last["if"] == "${{ always() }}"
+    assert last["if"] == "${{ always() && steps.prepare.outcome == 'success' }}", "or a refused input would install all"
     assert "continue-on-error" not in last
 
 
@@ -134,21 +127,7 @@ def test_scripts_pass_shellcheck() -> None:
     assert done.returncode == 0, done.stdout
 
 
-def actionlint(to: Path) -> str:
-    """The linter, built from the sources that go.sum names by their digests."""
-    if shutil.which("go") is None:
-        pytest.skip("actionlint is built with Go, and there is none here")
-    program = to / "actionlint"
-    build = ["go", "build", "-buildvcs=false", "-o", str(program), "github.com/rhysd/actionlint/cmd/actionlint"]
-    done = subprocess.run(build, cwd=Path(__file__).parent / "actionlint", capture_output=True, text=True)
-    if done.returncode and re.search(
-        "dial tcp|lookup disabled|no such host|connection refused|i/o timeout|proxyconnect", done.stderr
-    ):
-        pytest.skip("the sources of actionlint are not here, and cannot be fetched")
-    assert done.returncode == 0, done.stderr
-    return str(program)
-
-
-def test_actionlint_has_nothing_to_say(tmp_path: Path) -> None:
-    done = subprocess.run([actionlint(tmp_path), "-shellcheck", SHELLCHECK], cwd=TOP, capture_output=True, text=True)
+def test_workflows_pass_actionlint(tmp_path: Path) -> None:
+    program = build_tool("actionlint", "github.com/rhysd/actionlint/cmd/actionlint", tmp_path)
+    done = subprocess.run([program, "-shellcheck", SHELLCHECK], cwd=TOP, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout

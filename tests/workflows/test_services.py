@@ -1,4 +1,4 @@
-"""The services that docs/how-to/nightly-runner.md gives are ones that systemd understands."""
+"""The systemd units and the variables in docs/how-to/nightly-runner.md."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from tests.support.top import TOP
 UNITS = re.findall(r"```ini\n(.*?)```", (TOP / "docs/how-to/nightly-runner.md").read_text(), re.DOTALL)
 
 
-def test_there_are_two() -> None:
+def test_there_are_two_units_with_least_rights() -> None:
     assert len(UNITS) == 2
     assert ["User=matrix-runner" in unit for unit in UNITS] == [True, False]
     assert all("DevicePolicy=closed" in unit and "NoNewPrivileges=yes" in unit for unit in UNITS)
 
 
-def test_arrays_may_be_noted_down_and_mounted_where_their_programs_do_that() -> None:
-    """Locks of disks, mount points, what mdadm, LVM and cryptsetup remember: all of it is below /run."""
+def test_the_unit_for_disks_may_write_run() -> None:
+    """Locks of disks, mount points and the state of mdadm, LVM and cryptsetup are below /run."""
     assert "/run" in words_of(UNITS[1], "ReadWritePaths")
 
 
-def test_the_user_who_goes_to_other_hosts_finds_its_keys() -> None:
-    """ssh seeks them in the home that passwd names, wherever HOME points: one that the service can see."""
+def test_the_unit_for_ssh_can_read_its_keys() -> None:
+    """ssh looks in the home of passwd, not in $HOME, so the service must see that folder."""
     text = (TOP / "docs/how-to/nightly-runner.md").read_text()
     (home,) = re.findall(r"adduser --system --group --home (\S+)", text)
     assert "ProtectHome=yes" in UNITS[0]
@@ -35,12 +35,12 @@ def test_the_user_who_goes_to_other_hosts_finds_its_keys() -> None:
     assert f"{home}/.ssh/" in text
 
 
-#: Groups of devices that are not there before a module is, and the module. Disks bring their own; others stand here or fail.
+#: Groups of devices, and the module that creates each. Disks create their own.
 MODULES = {"md": "md_mod", "device-mapper": "dm_mod", "loop": "loop", "sd": None, "nvme": None, "blkext": None}
 
 
-def test_groups_of_devices_are_known_when_a_service_starts() -> None:
-    """They are looked up then; one that /proc/devices does not have is left out, and nobody may open what comes later."""
+def test_modules_of_allowed_devices_are_loaded_first() -> None:
+    """systemd looks groups up at the start of a service, and drops those that /proc/devices lacks."""
     asked = [(unit, group) for unit in UNITS for group in re.findall(r"(?m)^DeviceAllow=(?:block|char)-(\S+)", unit)]
     assert {group for _, group in asked} == {"md", "device-mapper"}
     for unit, group in asked:
@@ -50,15 +50,15 @@ def test_groups_of_devices_are_known_when_a_service_starts() -> None:
 
 
 def words_of(unit: str, key: str) -> set[str]:
-    """All that is said of it, on however many lines."""
+    """Return the words of all lines with this key."""
     return {word for line in re.findall(rf"(?m)^{key}=(.*)$", unit) for word in line.split()}
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze here")
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
 @pytest.mark.parametrize("unit", UNITS, ids=["modelled", "real"])
 def test_systemd_understands_them(tmp_path: Path, unit: str) -> None:
     here = tmp_path / "matrix-runner.service"
-    # What is installed by then is not here.
+    # The runner is not installed here.
     here.write_text(re.sub("(?m)^ExecStart=.*$", "ExecStart=/bin/true", unit))
     done = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", str(here)], capture_output=True, text=True, stdin=subprocess.DEVNULL
@@ -67,7 +67,7 @@ def test_systemd_understands_them(tmp_path: Path, unit: str) -> None:
     assert not said, said
 
 
-def test_what_is_said_of_variables_is_so() -> None:
+def test_all_variables_are_documented() -> None:
     text, workflow = (
         (TOP / "docs/how-to/nightly-runner.md").read_text(),
         (TOP / ".github/workflows/nightly.yml").read_text(),

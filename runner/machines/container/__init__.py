@@ -213,7 +213,7 @@ class Container(Machine):
                     details="\n".join(one.message for one in have.refusals),
                     resolution="`matrix doctor --on container` shows what is missing",
                 )
-            image_tag = await engines.provide(have.engine, self.options.progress)
+            image_tag = await engines.provide(have.engine, self.options.progress, self.options.notice)
             engine = await asyncio.to_thread(find_working, have.engine, image_tag, self.options.notice)
             self._ready = engine, image_tag
         return self._ready

@@ -180,7 +180,7 @@ def packages() -> tuple[str, ...]:
     return tuple(name for name in recipe.PACKAGES if name not in NOT_IN_CONTAINERS)
 
 
-async def provide(engine: Engine, progress: Progress) -> str:
+async def provide(engine: Engine, progress: Progress, notice: Callable[[str], None]) -> str:
     if own := os.environ.get(IMAGE_VARIABLE):
         if not await has_image(engine, own):
             progress(f"fetching {own}")
@@ -194,7 +194,7 @@ async def provide(engine: Engine, progress: Progress) -> str:
     # Parallel runs build it once.
     async with exclusive_lock(cache_dir() / "containers" / f".{_key(engine, tag)}.lock"):
         if not await has_image(engine, tag):
-            await (_import if by_packages else _build)(engine, tag, progress)
+            await (_import(engine, tag, progress, notice) if by_packages else _build(engine, tag, progress))
     return tag
 
 
@@ -206,10 +206,10 @@ def _key(engine: Engine, tag: str) -> str:
     return f"{engine.kind}-{tag.rpartition(':')[2]}"
 
 
-async def _import(engine: Engine, tag: str, progress: Progress) -> None:
+async def _import(engine: Engine, tag: str, progress: Progress, notice: Callable[[str], None]) -> None:
     """Import the root file system: an engine names an import only when it is complete."""
     home = cache_dir() / "appliances" / recipe.userland_key(SUITE)
-    userland = await make_half(home, ["userland", SUITE, ""], Shares(progress).of(0, 0.9))
+    userland = await make_half(home, ["userland", SUITE, ""], Shares(progress).of(0, 0.9), notice)
     progress(f"importing the root file system into {engine.kind}", 0.9)
     work = cache_dir() / "containers" / f".{_key(engine, tag)}"
     # This process has the lock, so an existing folder is from a killed one.

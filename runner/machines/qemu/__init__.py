@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from runner.base.digests import is_complete
 from runner.base.errors import BadInput, HarnessBroken
 from runner.base.files import IMAGE, read_input, remove_unused
 from runner.hosts.operations import Descriptor
@@ -26,7 +27,7 @@ from runner.machines.qemu.host import capacity_refusals, crowding_notice, max_ma
 from runner.simdisks.server import TOOLS as DISK_TOOLS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Sequence
 
     from runner.hosts.exclusive import LeasedDisk
     from runner.simdisks.disk import Disk
@@ -49,7 +50,7 @@ class Qemu(Machine):
         super().__init__(options)
         #: Chosen once for all rigs of a run.
         self._accel = ""
-        self._provide_disks: DiskProvider = serve_disks
+        self._provide_disks: DiskProvider = partial(serve_disks, notice=options.notice)
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
         wanted = {**TOOLS, **BUILD_TOOLS, **(DISK_TOOLS if any(disk.physics for disk in spec.disks) else {})}
@@ -75,7 +76,7 @@ class Qemu(Machine):
         if self.options.cold or any(disk.bus == "nvme" for spec in specs for disk in spec.disks):
             return Preparation(once, boot)
         templates = {self._template(spec, found[one]) for spec, one in made.items() if one}
-        return Preparation(once + boot * sum(not template.is_complete(template.home() / name) for name in templates))
+        return Preparation(once + boot * sum(not is_complete(template.home() / name) for name in templates))
 
     def _template(self, spec: RigSpec, base: Appliance | None) -> str:
         """Return the name of the template of a rig; without an appliance, one that is unique in this plan."""
@@ -87,22 +88,25 @@ class Qemu(Machine):
 
     @asynccontextmanager
     async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[Rig]:
-        made = self._recipe(spec.kernel)
         self.notice_once(crowding_notice(spec, this_host()))
         async with AsyncExitStack() as stack:
-            base = await stack.enter_async_context(appliance_in_use(made, self.options.progress))
-            self._accel = self._accel or await host.accelerator(base, scratch, self.notice_once)
-            physical = self._physical_disks(spec)
-            vm = argv.Vm(base, spec.disks, self._accel, spec.cpus, spec.memory, modules_of(spec), physical)
-            if made.image and "squashfs" in base.versions["not modules"]:
-                lacking = "virtio, squashfs, overlay and md must be built in"
-                self.options.notice(f"no modules lie beside {made.image}: {lacking}")
             # QEMU cannot save a machine with an NVMe controller.
-            is_cold = self.options.cold or any(disk.bus == "nvme" for disk in vm.disks)
-            clone = None if is_cold else await self._clone(stack, vm, scratch)
+            is_cold = self.options.cold or any(disk.bus == "nvme" for disk in spec.disks)
+            clone = None if is_cold else await self._clone(stack, await self._vm(stack, spec, scratch), scratch)
             if clone is None:
+                vm = await self._vm(stack, spec, scratch)  # checked again if a guest failed
                 clone = await stack.enter_async_context(cold_rig(vm, scratch, self._provide_disks))
             yield clone
+
+    async def _vm(self, stack: AsyncExitStack, spec: RigSpec, scratch: Path) -> Vm:
+        made, options = self._recipe(spec.kernel), self.options
+        base = await stack.enter_async_context(appliance_in_use(made, options.progress, options.notice))
+        self._accel = self._accel or await host.accelerator(base, scratch, self.notice_once)
+        if made.image and "squashfs" in base.versions["not modules"]:
+            lacking = "virtio, squashfs, overlay and md must be built in"
+            self.notice_once(f"no modules lie beside {made.image}: {lacking}")
+        physical = self._physical_disks(spec)
+        return argv.Vm(base, spec.disks, self._accel, spec.cpus, spec.memory, modules_of(spec), physical)
 
     def _recipe(self, kernel: str | None) -> recipe.Recipe:
         """Return the recipe of a kernel. The user's image is the one from the run's start, like the fingerprint."""
@@ -120,7 +124,9 @@ class Qemu(Machine):
         warm = argv.with_modules(vm, recipe.TEMPLATE_MODULES)
         name = template.key(warm, host.qemu_version(), host.host())
         try:
-            return await stack.enter_async_context(cloned_rig(warm, name, scratch, self._provide_disks))
+            return await stack.enter_async_context(
+                cloned_rig(warm, name, scratch, self._provide_disks, self.options.notice)
+            )
         except HarnessBroken as error:
             remove_unused(template.home() / name)
             self.options.notice(f"the rig boots instead of cloning a template: {error.brief}")
@@ -128,9 +134,11 @@ class Qemu(Machine):
 
 
 @asynccontextmanager
-async def cloned_rig(vm: Vm, name: str, scratch: Path, back: DiskProvider = serve_disks) -> AsyncIterator[Rig]:
+async def cloned_rig(
+    vm: Vm, name: str, scratch: Path, back: DiskProvider, notice: Callable[[str], None]
+) -> AsyncIterator[Rig]:
     start = time.monotonic()
-    async with template.restore(vm, name, scratch, back) as (guest, facts):
+    async with template.restore(vm, name, scratch, back, notice) as (guest, facts):
         yield rig.QemuRig(guest, vm, {**facts, **machine_facts(vm, "restored", start)})
 
 
@@ -140,7 +148,7 @@ async def cold_rig(vm: Vm, scratch: Path, back: DiskProvider = serve_disks) -> A
     async with run_guest(vm, scratch, back=back) as guest:
         await rig.wait_for_boot(guest)
         facts = machine_facts(vm, "cold boot", start)
-        yield rig.QemuRig(guest, vm, {**await rig.ask_facts(guest), **facts})
+        yield rig.QemuRig(guest, vm, {**await rig.ask_facts(guest, vm.appliance.modules), **facts})
 
 
 def machine_facts(vm: Vm, up: str, start: float) -> dict[str, str]:

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runner.base.digests import is_complete
 from runner.base.errors import HarnessBroken
 from runner.base.files import cache_dir, make_once, remove_partial, remove_unused, shared_lock, use_lock
 from runner.base.process import spawn
@@ -53,6 +54,8 @@ class Appliance:
     versions: Mapping[str, str] = field(default_factory=dict, compare=False)
     #: Distinguishes two builds of a recipe, which may have different packages.
     build: str = field(default="", compare=False)
+    #: The modules that the kernel has, those that are built in included.
+    modules: frozenset[str] = field(default=frozenset(), compare=False)
 
     @property
     def key(self) -> str:
@@ -66,14 +69,6 @@ class Appliance:
         return plain if plain.exists() else self.core / "vmlinuz"
 
 
-def is_complete(folder: Path) -> bool:
-    """Return whether a cached half is complete. The manifest is written last and has the size of every file."""
-    with suppress(OSError, ValueError, KeyError):
-        files = json.loads((folder / "manifest.json").read_text())["files"]
-        return all((folder / name).stat().st_size == what["size"] for name, what in files.items())
-    return False
-
-
 def home() -> Path:
     return cache_dir() / "appliances"
 
@@ -83,15 +78,17 @@ def core_of(wanted: Recipe) -> Path:
 
 
 @asynccontextmanager
-async def appliance_in_use(wanted: Recipe, progress: Progress) -> AsyncIterator[Appliance]:
+async def appliance_in_use(
+    wanted: Recipe, progress: Progress, notice: Callable[[str], None] = lambda _: None
+) -> AsyncIterator[Appliance]:
     """Provide an appliance, and keep a kernel of the user from being pruned meanwhile."""
     if wanted.image is None:
-        yield await provide(wanted, progress)
+        yield await provide(wanted, progress, notice)
         return
     core = core_of(wanted)
     # The lock comes before the check of the folder, so that the folder cannot be pruned between check and use.
     async with shared_lock(use_lock(core)):
-        base = await provide(replace(wanted, key=core.name), progress)
+        base = await provide(replace(wanted, key=core.name), progress, notice)
         os.utime(core)
         prune()
         yield base
@@ -108,14 +105,16 @@ def prune() -> None:
         remove_unused(folder)
 
 
-async def provide(wanted: Recipe, progress: Progress) -> Appliance:
+async def provide(wanted: Recipe, progress: Progress, notice: Callable[[str], None] = lambda _: None) -> Appliance:
+    """Return an appliance without damage. It is built if it is missing, and a damaged half is rebuilt."""
     shown = Shares(progress)
     userland, core = home() / recipe.userland_key(wanted.suite), core_of(wanted)
     try:
         async with asyncio.TaskGroup() as group:
-            group.create_task(make_half(userland, ["userland", wanted.suite, ""], shown.of(0, 0.75)))
+            group.create_task(make_half(userland, ["userland", wanted.suite, ""], shown.of(0, 0.75), notice))
             words = ["kernel", wanted.suite, str(wanted.image or "")]
-            group.create_task(make_half(core, words, shown.of(1, 0.25), partial(check_unchanged, core, wanted)))
+            check = partial(check_unchanged, core, wanted)
+            group.create_task(make_half(core, words, shown.of(1, 0.25), notice, check))
     except BaseExceptionGroup as several:
         raise several.exceptions[0] from None
     return _read(userland, core)
@@ -123,7 +122,7 @@ async def provide(wanted: Recipe, progress: Progress) -> Appliance:
 
 def find_cached(wanted: Recipe) -> Appliance | None:
     userland, core = home() / recipe.userland_key(wanted.suite), core_of(wanted)
-    with suppress(OSError, ValueError, KeyError):
+    with suppress(OSError, ValueError, KeyError, TypeError):
         return _read(userland, core) if is_complete(userland) and is_complete(core) else None
     return None
 
@@ -132,7 +131,8 @@ def _read(userland: Path, core: Path) -> Appliance:
     paths = [folder / "manifest.json" for folder in (userland, core)]
     manifests = [json.loads(path.read_text()) for path in paths]
     build_ = recipe.digest(manifests, [path.stat().st_mtime_ns for path in paths])
-    return Appliance(userland, core, {**manifests[0]["versions"], **manifests[1]["versions"]}, build_)
+    versions = {**manifests[0]["versions"], **manifests[1]["versions"]}
+    return Appliance(userland, core, versions, build_, frozenset(manifests[1]["modules"]))
 
 
 class Shares:
@@ -149,7 +149,11 @@ class Shares:
 
 
 async def make_half(
-    target: Path, what: list[str], progress: Progress, check: Callable[[], None] = lambda: None
+    target: Path,
+    what: list[str],
+    progress: Progress,
+    notice: Callable[[str], None],
+    check: Callable[[], None] = lambda: None,
 ) -> Path:
     """Return a half of the appliance from the cache, or build it. `check`, before and after, may refuse the result."""
 
@@ -159,7 +163,7 @@ async def make_half(
         check()
         progress("done", 1)
 
-    return await make_once(target, is_complete, make)
+    return await make_once(target, make, "the appliance", notice)
 
 
 def check_unchanged(target: Path, wanted: Recipe) -> None:
@@ -168,7 +172,7 @@ def check_unchanged(target: Path, wanted: Recipe) -> None:
             return
     raise HarnessBroken(
         f"the kernel image {wanted.image}, or a module beside it, was changed or removed since the run began",
-        details="no machine had been built from it before, so the old kernel is lost",
+        details="the cache has no undamaged copy of the old kernel",
         resolution="restore the old one to resume with the same command; the new one starts a new run",
     )
 

@@ -186,7 +186,7 @@ def make_squashfs(tree: Path, image: Path) -> None:
     tool("mksquashfs", str(tree), str(image), "-all-root", "-noI", "-noD", "-noF", "-noX", "-no-xattrs", "-quiet")
 
 
-def userland(suite: str, work: Path, out: Path, progress: Progress) -> dict[str, str]:
+def userland(suite: str, work: Path, out: Path, progress: Progress) -> dict[str, object]:
     archives = fetch(work / "apt", suite, recipe.PACKAGES, progress)
     tree = work / "tree"
     tree.mkdir()
@@ -195,7 +195,7 @@ def userland(suite: str, work: Path, out: Path, progress: Progress) -> dict[str,
     tool("ldconfig", "-r", str(tree), "-X")
     progress("packing the root file system", 0.85)
     make_squashfs(tree, out / "root.squashfs")
-    return dict(map(package_version, archives))
+    return {"versions": dict(map(package_version, archives))}
 
 
 def furnish(tree: Path) -> None:
@@ -213,7 +213,7 @@ def furnish(tree: Path) -> None:
         (ours / name).chmod(0o755)
 
 
-def kernel(suite: str, image: Path | None, work: Path, out: Path, progress: Progress) -> dict[str, str]:
+def kernel(suite: str, image: Path | None, work: Path, out: Path, progress: Progress) -> dict[str, object]:
     tree = work / "tree"
     wanted = [recipe.KERNEL_PACKAGE, "busybox-static"]
     archives = fetch(work / "apt", suite, ["busybox-static"] if image else wanted, progress)
@@ -235,10 +235,12 @@ def kernel(suite: str, image: Path | None, work: Path, out: Path, progress: Prog
     modules = tree / "usr/lib/modules"
     if image and (image.parent / "lib/modules").is_dir():
         shutil.copytree(image.parent / "lib/modules", modules, symlinks=True, dirs_exist_ok=True)
-    built_in = index_modules(modules / release)
+    index_modules(modules / release)
+    names = module_names(modules / release)
+    lacking = " ".join(name for name in recipe.BOOT_MODULES if name not in names)
     make_squashfs(modules, out / "modules.squashfs")
     initramfs(tree, modules / release, work / "early", out / "initramfs")
-    return {"kernel": release, "not modules": " ".join(built_in)}
+    return {"versions": {"kernel": release, "not modules": lacking}, "modules": names}
 
 
 def unpack_kernel(image: bytes, target: Path) -> None:
@@ -266,14 +268,20 @@ def open_unpacked(packed: Path) -> AbstractContextManager[IO[bytes]]:
     raise UnknownCompression(f"{packed} has an unknown compression", resolution="compress it with xz, zstd or gzip")
 
 
-def index_modules(folder: Path) -> list[str]:
+def index_modules(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for packed in sorted(folder.rglob("*.ko.*")):
         unpack_module(packed)
     tree = folder.parents[3]
     (tree / "lib").symlink_to("usr/lib")  # where depmod looks
     tool("depmod", "-b", str(tree), folder.name)
-    return recipe.load_order((folder / "modules.dep").read_text(), recipe.BOOT_MODULES)[1]
+
+
+def module_names(folder: Path) -> list[str]:
+    """Return the modules of a kernel, those that are built in included."""
+    lists = [folder / name for name in ("modules.dep", "modules.builtin")]
+    lines = [line for path in lists if path.exists() for line in path.read_text().splitlines()]
+    return sorted({recipe.module_name(line) for line in lines})
 
 
 def unpack_module(packed: Path) -> None:
@@ -287,18 +295,13 @@ def initramfs(tree: Path, modules: Path, early: Path, image: Path) -> None:
     for folder in ("bin", "modules", "dev", "sys", "lower", "upper", "root"):
         (early / folder).mkdir(parents=True)
     shutil.copy(tree / "usr/bin/busybox", early / "bin/busybox")
-    order, _ = recipe.load_order((modules / "modules.dep").read_text(), recipe.BOOT_MODULES)
+    order = recipe.load_order((modules / "modules.dep").read_text(), recipe.BOOT_MODULES)
     for number, path in enumerate(order):
         shutil.copyfile(modules / path, early / "modules" / f"{number:02}-{Path(path).name}")
     (early / "init").write_text(recipe.guest_file("early"))
     (early / "init").chmod(0o755)
     names = "\n".join(str(path.relative_to(early)) for path in sorted(early.rglob("*")))
     tool("cpio", "--quiet", "-o", "-H", "newc", "-R", "0:0", "-D", str(early), "-F", str(image), stdin=names + "\n")
-
-
-def sizes(folder: Path) -> dict[str, dict[str, int]]:
-    """Return the size of every file. A later run detects truncated ones by it."""
-    return {path.name: {"size": path.stat().st_size} for path in sorted(folder.iterdir())}
 
 
 def emit(**what: object) -> None:
@@ -318,7 +321,7 @@ def entry(arguments: list[str]) -> int:
         else:
             made = kernel(suite, Path(image) if image else None, work, target, report)
         shutil.rmtree(work)
-        manifest = {"suite": suite, "image": image, "versions": made, "files": sizes(target)}
+        manifest = {"suite": suite, "image": image, **made}
         (target / "manifest.json").write_text(json.dumps(manifest, indent=1))
     except MatrixError as error:
         emit(error=error.brief, details=error.details, resolution=error.resolution)

@@ -16,11 +16,12 @@ from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from qemu.qmp import QMPClient, QMPError
 
+from runner.base.digests import forget_checks
 from runner.base.process import is_gone, kill, spawn, spawn_on_socket
 from runner.machines.base import RigLost
 from runner.machines.qemu import argv
 from runner.machines.shell import OUTPUT_LOST, OrderChannel, OutputChannel, ShellGone
-from runner.simdisks.clib import Board, Report, build_library, load_library
+from runner.simdisks.clib import Board, Library, Report, build_library, load_library
 from runner.simdisks.disk import Disk, Fault, links_of
 from runner.simdisks.server import ROOM, disk_full_message, explain_exit, stdio_command
 
@@ -94,7 +95,9 @@ def open_nameless(scratch: Path) -> IO[bytes]:
 
 
 @asynccontextmanager
-async def serve_disks(disks: tuple[Disk, ...], scratch: Path, complaints: int) -> AsyncIterator[DiskFiles]:
+async def serve_disks(
+    disks: tuple[Disk, ...], scratch: Path, complaints: int, notice: Callable[[str], None] = lambda _: None
+) -> AsyncIterator[DiskFiles]:
     async with AsyncExitStack() as stack:
         files = [stack.enter_context(open_nameless(scratch)) for _ in disks]
         for file, disk in zip(files, disks, strict=True):
@@ -102,14 +105,14 @@ async def serve_disks(disks: tuple[Disk, ...], scratch: Path, complaints: int) -
         served = DiskFiles(tuple(file.fileno() for file in files))
         if any(disk.physics for disk in disks):
             sheet = stack.enter_context(open_nameless(scratch)).fileno()
-            await _serve(served, disks, sheet, complaints, stack)
+            code = load_library(await build_library(notice))
+            await _serve(code, served, disks, sheet, complaints, stack)
         yield served
 
 
 async def _serve(
-    served: DiskFiles, disks: tuple[Disk, ...], sheet: int, complaints: int, stack: AsyncExitStack
+    code: Library, served: DiskFiles, disks: tuple[Disk, ...], sheet: int, complaints: int, stack: AsyncExitStack
 ) -> None:
-    code = load_library(await build_library())
     served.board = Board(code, sheet, tuple(link.rate for link in links_of(disks)))
     stack.callback(served.board.close)
     ends = list(served.descriptors)
@@ -346,9 +349,13 @@ async def run_guest(
         stack.push_async_callback(guest.close)
         for watching in (guest.watch_process(), guest.watch_servers()):
             stack.callback(asyncio.create_task(watching).cancel)
-        await guest.answer_within(guest.connect(qmp, agent), "QEMU did not answer", ANSWER_DEADLINE)
-        stack.callback(asyncio.create_task(guest.watch_events()).cancel)
-        yield guest
+        try:
+            await guest.answer_within(guest.connect(qmp, agent), "QEMU did not answer", ANSWER_DEADLINE)
+            stack.callback(asyncio.create_task(guest.watch_events()).cancel)
+            yield guest
+        except RigLost:
+            forget_checks()
+            raise
 
 
 def channel(stack: AsyncExitStack) -> tuple[socket.socket, socket.socket]:

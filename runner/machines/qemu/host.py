@@ -141,8 +141,9 @@ def _retry_hint() -> str:
 
 
 def read_memory(memory: Path) -> str | None:
-    with suppress(OSError, ValueError, KeyError):
-        return str(json.loads(memory.read_text())["accel"])
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        accel = json.loads(memory.read_text())["accel"]
+        return accel if accel in ACCELERATORS else None
     return None
 
 

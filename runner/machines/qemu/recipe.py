@@ -10,7 +10,7 @@ from runner.base.files import IMAGE, read_input
 from runner.language.matrix import SUITES
 
 #: Raise it when the build changes and the other inputs of the key do not show it.
-BUILDER_VERSION = 1
+BUILDER_VERSION = 2
 
 DEFAULT_KERNEL = "debian-13"
 DEFAULT_MIRROR = "http://deb.debian.org/debian"
@@ -144,12 +144,17 @@ def kernel_payload(image: bytes) -> bytes:
     return image[start : start + int.from_bytes(image[0x24C:0x250], "little") - 4]
 
 
-def load_order(dependencies: str, wanted_names: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """Return the paths of modules in the order for `insmod`, by `modules.dep`, and the names of missing ones."""
+def module_name(path: str) -> str:
+    """Return the name of a module by its path, as in a line of `modules.dep`."""
+    return Path(path.partition(":")[0]).name.partition(".")[0].replace("-", "_")
+
+
+def load_order(dependencies: str, wanted_names: tuple[str, ...]) -> list[str]:
+    """Return the paths of modules in the order for `insmod`, by `modules.dep`; built-in ones have none."""
     table = {line.partition(":")[0]: line.partition(":")[2].split() for line in dependencies.splitlines()}
-    by_name = {Path(path).name.partition(".")[0].replace("-", "_"): path for path in table}
+    by_name = {module_name(path): path for path in table}
     order: dict[str, None] = {}
     for name in wanted_names:
         if name in by_name:
             order.update(dict.fromkeys([*reversed(table[by_name[name]]), by_name[name]]))
-    return list(order), [name for name in wanted_names if name not in by_name]
+    return list(order)

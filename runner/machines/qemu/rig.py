@@ -8,13 +8,14 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from runner.base.digests import forget_checks
 from runner.base.errors import HarnessBroken
 from runner.machines import shell
 from runner.machines.base import RigLost, Step, StepResult
 from runner.machines.requirements import FACTS, parse_facts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from runner.machines.qemu.argv import Vm
     from runner.machines.qemu.guest import Guest
@@ -122,12 +123,16 @@ class QemuRig:
                 output = await self.guest.run_in_new_shell(script, expected=expected, deadline=deadline)
             results = shell.unpack(steps, mark, output)
         except RigLost:
+            forget_checks()
             raise
         except HarnessBroken as error:
+            forget_checks()
             # Another rig may return a valid answer, so only this rig is lost.
             raise RigLost(error.brief, tail=f"{error.details}\n{self.guest.tail()}".strip()) from error
         missed, self._armed = self._armed, ()
-        if missed and not any(result.status for result in results):
+        if any(result.status for result in results):
+            forget_checks()
+        elif missed:
             raise RigLost("disks were to fail, but the start of the workload was not signalled", tail=self.guest.tail())
         return results
 
@@ -145,9 +150,13 @@ async def wait_for_agent(guest: Guest, deadline: float, what: str) -> None:
         raise RigLost(f"the guest did not {what} within {deadline:g} s", tail=guest.tail()) from None
 
 
-async def ask_facts(guest: Guest) -> dict[str, str]:
+async def ask_facts(guest: Guest, modules: Collection[str] = ()) -> dict[str, str]:
+    """Ask a guest for its facts. Raise RigLost if it lacks some of the `modules`, which its kernel has."""
     output = await guest.shell(FACTS + WITHOUT, deadline=BOOT_DEADLINE)
-    return parse_facts(output.decode(errors="replace"))
+    facts = parse_facts(output.decode(errors="replace"))
+    if lost := [name for name in facts.get("without", "").split() if name in modules]:
+        raise RigLost(f"the guest cannot load {', '.join(lost)}, which its kernel has", tail=guest.tail())
+    return facts
 
 
 def refresh() -> str:

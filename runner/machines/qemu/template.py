@@ -7,14 +7,14 @@ import os
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from runner.base.files import cache_dir, make_once, remove_partial, remove_unused, sha256, shared_lock, use_lock
+from runner.base.files import cache_dir, make_once, remove_partial, remove_unused, shared_lock, use_lock
 from runner.machines.base import RigLost
 from runner.machines.qemu import argv, recipe, rig
 from runner.machines.qemu.guest import DiskProvider, Guest, run_guest, serve_disks
 from runner.machines.requirements import FACTS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
     from runner.machines.qemu.argv import Vm
@@ -24,6 +24,7 @@ VERSION = 4
 MOST = 12
 MOST_BYTES = 8 * 2**30
 CAPABILITIES = [{"capability": "x-ignore-shared", "state": True}, {"capability": "events", "state": True}]
+FACTS_FILE = "facts.json"
 SAVE_DEADLINE = 60.0
 RESTORE_DEADLINE = 60.0
 
@@ -41,22 +42,13 @@ def home() -> Path:
     return cache_dir() / "templates"
 
 
-def is_complete(folder: Path) -> bool:
-    with suppress(OSError, ValueError, KeyError):
-        manifest = json.loads((folder / "manifest.json").read_text())
-        is_whole: bool = (folder / "memory").stat().st_size == manifest["memory"]
-        return is_whole and sha256(folder / "state") == str(manifest["state"])
-    return False
-
-
 async def make(vm: Vm, folder: Path, scratch: Path) -> None:
     memory = folder / "memory"
     async with run_guest(vm, scratch, argv.Start(memory)) as guest:
         await rig.wait_for_boot(guest)
-        facts = await rig.ask_facts(guest)
+        facts = await rig.ask_facts(guest, vm.appliance.modules)
         await save(guest, folder / "state")
-    manifest = {"memory": memory.stat().st_size, "state": sha256(folder / "state"), "facts": facts}
-    (folder / "manifest.json").write_text(json.dumps(manifest, indent=1))
+    (folder / FACTS_FILE).write_text(json.dumps(facts, indent=1))
 
 
 async def save(guest: Guest, target: Path) -> None:
@@ -77,14 +69,18 @@ async def migrate(guest: Guest, command: str, descriptor: int) -> None:
 
 @asynccontextmanager
 async def restore(
-    vm: Vm, name: str, scratch: Path, back: DiskProvider = serve_disks
+    vm: Vm,
+    name: str,
+    scratch: Path,
+    back: DiskProvider = serve_disks,
+    notice: Callable[[str], None] = lambda _: None,
 ) -> AsyncIterator[tuple[Guest, dict[str, Any]]]:
     folder = home() / name
     # The lock comes before the check of the template, so that it cannot be pruned between check and use.
     async with shared_lock(use_lock(folder)):
         with file_errors_as_loss(folder):
-            await make_once(folder, is_complete, lambda half: make(vm, half, scratch))
-            facts = json.loads((folder / "manifest.json").read_text())["facts"]
+            await make_once(folder, lambda half: make(vm, half, scratch), "a template", notice)
+            facts = json.loads((folder / FACTS_FILE).read_text())
             os.utime(folder)
         prune()
         async with run_guest(vm, scratch, argv.Start(folder / "memory", is_clone=True), back) as guest:

@@ -74,7 +74,7 @@ class Vagrant(Machine):
 
     def __init__(self, options: MachineOptions = NO_OPTIONS) -> None:
         super().__init__(options)
-        self._serve_disks: DiskProvider = serve_disks
+        self._serve_disks: DiskProvider = partial(serve_disks, notice=options.notice)
         self._idle: list[IdleMachine] = []
         #: Limits parallel boots to one for each processor, because boots have a deadline.
         self._boots = asyncio.Semaphore(this_host().cpus)
@@ -143,7 +143,8 @@ class Vagrant(Machine):
         assert made is not None  # noqa: S101 - for the type checker; the usual kernel has one
         if chosen:
             return "kvm" if chosen == "kvm" else "qemu"
-        accel = await host.accelerator(await appliance(made, self.options.progress), scratch, self.notice_once)
+        base = await appliance(made, self.options.progress, self.options.notice)
+        accel = await host.accelerator(base, scratch, self.notice_once)
         return "kvm" if accel == "kvm" else "qemu"
 
 

@@ -57,14 +57,16 @@ class DiskServers:
 
 
 @asynccontextmanager
-async def serve_disks(disks: tuple[Disk, ...], scratch: Path, folder: Path) -> AsyncIterator[DiskServers]:
+async def serve_disks(
+    disks: tuple[Disk, ...], scratch: Path, folder: Path, notice: Callable[[str], None] = lambda _: None
+) -> AsyncIterator[DiskServers]:
     async with AsyncExitStack() as stack:
         files = tuple(stack.enter_context(open_nameless(scratch)) for _ in disks)
         sockets = socket_paths(folder, len(disks))
         made = DiskServers(disks, files, sockets, tuple(map(temporary_disk, disks, count(), sockets)))
         made.empty()
         sheet = stack.enter_context(open_nameless(scratch)).fileno()
-        code = load_library(await build_library()) if any(disk.physics for disk in disks) else None
+        code = load_library(await build_library(notice)) if any(disk.physics for disk in disks) else None
         if code:
             made.board = Board(code, sheet, tuple(link.rate for link in links_of(disks)))
             stack.callback(made.board.close)

@@ -1,0 +1,308 @@
+"""fio's job files: sections and options with lines, `include`, `${VAR}`; which options are refused or replaced."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import get_args
+
+from runner.language.fio_options import OWNED, refused
+from runner.language.workload import NOT_ENGINES, Engine
+from runner.language.yaml_source import Place
+
+DEEPEST = 10  # include files within include files
+_LONGEST = 4000  # fio cuts longer lines, and reads the rest as the next line
+MOST_SECTIONS = 1000
+_VARIABLE = re.compile(r"\$\{([^}]*)\}")
+
+#: Other names of an option. Only those that this program reads or replaces.
+_ALIASES = {
+    "readwrite": "rw",
+    "blocksize": "bs",
+    "blocksize_range": "bsrange",
+    "nr_files": "nrfiles",
+    "timeout": "runtime",
+    "io_limit": "io_size",
+    "fill_fs": "fill_device",
+    "fileoffset": "offset",
+    "iomem": "mem",
+    "wait_for_previous": "stonewall",
+    "ss": "steadystate",
+    "ss_dur": "steadystate_duration",
+    "ss_ramp": "steadystate_ramp_time",
+}
+#: Options of which each replaces the others.
+_ALTERNATIVES = (
+    frozenset({"bs", "bsrange", "bssplit"}),
+    frozenset({"direct", "buffered"}),
+    frozenset({"rwmixread", "rwmixwrite"}),
+)
+#: Options that the program sets itself, on devices and on files.
+_COLLECTED = frozenset(
+    {
+        *("write_bw_log", "write_iops_log", "write_lat_log", "write_hist_log", "per_job_logs", "bandwidth_log"),
+        *("lat_percentiles", "clat_percentiles", "slat_percentiles", "unified_rw_reporting", "randseed"),
+        *("verify_dump", "verify_state_save", "allow_file_create", "directory", "output"),
+    }
+)
+#: Options that end or shape a workload. In a workload map they have keys of their own; a job file uses fio's names.
+_ALLOWED = frozenset(
+    {
+        *("nrfiles", "filesize", "name", "filename_format", "create_only", "overwrite", "file_append", "fallocate"),
+        *("rw", "rwmixwrite", "bs", "bsrange", "bssplit", "buffered", "ramp_time", "time_based", "offset", "runtime"),
+        *("io_size", "loops", "fill_device", "group_reporting", "stats", "filename"),
+    }
+)
+_REMOVES = frozenset({"unlink", "unlink_each_loop"})
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    key: str
+    value: str | None
+    place: Place | None = field(default=None, compare=False)  # None: `set` of the matrix has it
+
+    @property
+    def name(self) -> str:
+        return _ALIASES.get(self.key, self.key)
+
+    @property
+    def is_true(self) -> bool:
+        return self.value is None or self.value.strip() not in {"0", "false"}
+
+    def __str__(self) -> str:
+        return self.key if self.value is None else f"{self.key}={self.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    name: str
+    options: tuple[Option, ...]
+
+    @property
+    def is_global(self) -> bool:
+        return self.name.startswith("global")  # as fio compares it
+
+
+Sections = tuple[Section, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JobFile:
+    """A job file, with all that it includes. Two are equal if their sections are."""
+
+    path: str = field(compare=False)
+    sections: Sections
+
+    def __str__(self) -> str:
+        return self.path
+
+
+@dataclass
+class JobReader:
+    """Reads job files and their includes, and collects their errors."""
+
+    text_of: Callable[[str], str]  # raises OSError or UnicodeDecodeError
+    environment: Mapping[str, str]
+    texts: dict[str, str] = field(default_factory=dict)  # by path, with the variables filled in
+    wrong: list[tuple[Place, str]] = field(default_factory=list)
+
+    def read(self, path: str, user: Place) -> JobFile:
+        sections: list[tuple[str, list[Option]]] = []
+        self._read(path, user, sections, ())
+        if path in self.texts and all(name.startswith("global") for name, _ in sections) and not self.wrong:
+            self._refuse(Place(path, 1, 1), "a job file needs a section with a name, like [db]")
+        if len(sections) > MOST_SECTIONS:
+            self._refuse(Place(path, 1, 1), f"{len(sections):,} sections; at most {MOST_SECTIONS:,}")
+        return JobFile(path, tuple(Section(name, tuple(options)) for name, options in sections))
+
+    def _refuse(self, place: Place, message: str) -> None:
+        self.wrong.append((place, message))
+
+    def _read(
+        self, path: str, user: Place, sections: list[tuple[str, list[Option]]], including: tuple[str, ...]
+    ) -> None:
+        if path in including:
+            self._refuse(user, f"{path} includes itself")
+            return
+        if len(including) == DEEPEST:
+            self._refuse(user, f"include files within include files: at most {DEEPEST} deep")
+            return
+        try:
+            text = self.text_of(path)
+        except FileNotFoundError:
+            self._refuse(user, f"there is no file {path}; paths are relative to the file that has them")
+            return
+        except (OSError, ValueError) as error:  # not UTF-8, or not a possible file name
+            self._refuse(user, f"{path if path.isprintable() else repr(path)} cannot be read: {error}")
+            return
+        lines = text.split("\n")
+        for number, line in enumerate(lines):
+            place = Place(path, number + 1, 1)
+            lines[number] = self._filled(line, place)
+            self._line(lines[number], place, sections, (*including, path))
+        self.texts[path] = "\n".join(lines)
+
+    def _line(
+        self, line: str, place: Place, sections: list[tuple[str, list[Option]]], including: tuple[str, ...]
+    ) -> None:
+        meant = _meant(line)
+        if len(line.encode()) > _LONGEST:
+            self._refuse(place, f"fio cuts lines of more than {_LONGEST:,} characters; use several shorter options")
+        elif any(ord(char) < 32 or ord(char) == 127 for char in meant.replace("\t", " ")):
+            self._refuse(place, "control characters do not belong in a job file")
+        elif meant.startswith("["):
+            if len(including) > 1:
+                self._refuse(place, "fio allows no new sections in included files")
+            elif not meant.endswith("]") or len(meant) < 3:
+                self._refuse(place, "a section is a name in brackets, like [db]")
+            else:
+                sections.append((meant[1:-1], []))
+        elif meant and not sections:
+            self._refuse(place, f"'{meant[:60]}' stands before the first section; write [global] above it")
+        elif meant.startswith("include"):
+            file = posixpath.join(posixpath.dirname(including[-1]), meant[len("include") :].strip())
+            self._read(file, place, sections, including)
+        elif meant:
+            key, equals, value = meant.partition("=")
+            sections[-1][1].append(Option(key.strip(), value.strip() if equals else None, place))
+
+    def _filled(self, line: str, place: Place) -> str:
+        def value_of(found: re.Match[str]) -> str:
+            value = self.environment.get(found[1])
+            if value is None:
+                self._refuse(place, f"the environment has no variable {found[1]}; set it, or write the value")
+                return ""
+            if re.search(r"[\x00-\x1f\x7f;#]|\$\{", value):
+                self._refuse(place, f"the variable {found[1]} has a character that a job file cannot hold")
+                return ""
+            return value
+
+        meant, rest = _cut(line)
+        return _VARIABLE.sub(value_of, meant) + rest
+
+
+def _cut(line: str) -> tuple[str, str]:
+    """Split a line at its comment."""
+    at = min((line.find(sign) for sign in ";#" if sign in line), default=len(line))
+    return line[:at], line[at:]
+
+
+def _meant(line: str) -> str:
+    return _cut(line)[0].strip()
+
+
+def option_name(key: str) -> str:
+    return _ALIASES.get(key, key)
+
+
+def _replaced_by(name: str) -> frozenset[str]:
+    return next((group for group in _ALTERNATIVES if name in group), frozenset({name}))
+
+
+def split_key(key: str) -> tuple[str, str]:
+    """Split `section.option` of `set`; without a section it is for all."""
+    section, _, option = key.rpartition(".")
+    return section, option
+
+
+def with_values(sections: Sections, values: Mapping[str, str]) -> Sections:
+    """Set options of all jobs, or of the jobs with one name."""
+    for key, value in sorted(values.items(), key=lambda one: "." in one[0]):
+        wanted, option = split_key(key)
+        gone = _replaced_by(option_name(option))
+        sections = tuple(_with_value(one, wanted, Option(option, value), gone) for one in sections)
+    return sections
+
+
+def _with_value(section: Section, wanted: str, option: Option, gone: frozenset[str]) -> Section:
+    if wanted and section.name != wanted:
+        return section
+    kept = tuple(one for one in section.options if one.name not in gone)
+    return replace(section, options=kept if section.is_global else (*kept, option))
+
+
+def effective(sections: Sections) -> Iterator[tuple[str, dict[str, Option]]]:
+    """Yield each job with its options by their first name, those of [global] included."""
+    common: dict[str, Option] = {}
+    for section in sections:
+        own = {} if section.is_global else dict(common)
+        target = common if section.is_global else own
+        for option in section.options:
+            for other in _replaced_by(option.name):
+                if option.name in {"direct", "buffered"} or other == option.name:
+                    target.pop(other, None)
+            target[option.name] = option
+        if not section.is_global:
+            yield section.name, own
+
+
+def on_target(sections: Sections, *, in_files: bool) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return names and lines of the sections without the options that the program sets itself."""
+    return tuple((one.name, tuple(_lines(one.options, in_files=in_files))) for one in sections)
+
+
+def _lines(options: Iterable[Option], *, in_files: bool) -> Iterator[str]:
+    for option in options:
+        if is_ours(option.name):
+            continue
+        if option.name == "filename":
+            if in_files:
+                yield f"filename={relative_names(option.value or '')}"
+        elif option.name != "filename_format" or in_files:
+            yield str(option)
+
+
+def is_ours(name: str) -> bool:
+    return name in _COLLECTED or name.startswith("log_")
+
+
+def file_names(value: str) -> list[str]:
+    """Split fio's list of files: a colon separates them, unless a backslash is before it."""
+    return [name.replace("\\:", ":") for name in re.split(r"(?<!\\):", value)]
+
+
+def relative_names(value: str) -> str:
+    """Return names below the directory of the layout. The path of another place becomes part of the name."""
+    return ":".join(_relative(name).replace(":", "\\:") for name in file_names(value))
+
+
+def is_elsewhere(name: str) -> bool:
+    return name.startswith("/") or ".." in name.split("/")
+
+
+def _relative(name: str) -> str:
+    return "_".join(part for part in name.split("/") if part not in {"", ".", ".."}) if is_elsewhere(name) else name
+
+
+_PLACES = "fio must not read or write beside the top of the layout"
+
+
+def why_refused(option: Option, *, in_files: bool) -> str:
+    """Return why a job cannot have this option; empty if it can."""
+    name, value = option.name, option.value or ""
+    if name == "ioengine":
+        return _why_no_engine(value)
+    if name in _REMOVES:
+        return "" if in_files or not option.is_true else "`unlink` would remove the node of a device"
+    if name == "filename" and in_files and any(_relative(one) in {"-", ""} for one in file_names(value)):
+        return f"'{value[:60]}' is not the name of a file"
+    if name == "filename_format" and is_elsewhere(value):
+        return f"`{name}` must stay in the directory of the layout"
+    if name in {"dp_scheme", "dataplacement"}:
+        return f"`{name}` is not allowed in a job file: {_PLACES}"
+    if is_ours(name) or name in _ALLOWED:
+        return ""
+    if (why := refused(name, value)) is None:
+        return ""
+    return f"`{option.key}` is not allowed in a job file: {OWNED[name]}" if name in OWNED else why
+
+
+def _why_no_engine(value: str) -> str:
+    name = value.partition(":")[0]
+    if value in get_args(Engine):
+        return ""
+    why = NOT_ENGINES.get(name, "is not one of fio's engines for disks and files")
+    return f"ioengine={value[:60]}: this engine {why}; use one of {', '.join(get_args(Engine))}"

@@ -1,0 +1,126 @@
+"""The figures of each job of a trial: as fio reports them, and in journal, store, CSV and what is salvaged."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import sqlite3
+import subprocess
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner.reports.csv_files import JOBS, jobs_csv
+from runner.reports.run_data import RunData
+from runner.results.fio_output import PERCENTILES, parse
+from runner.results.journal import Journal
+from runner.results.record import CellRow, Outcome, Trial
+from runner.results.salvage import salvage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from runner.results.fio_output import Figures
+
+CELL = CellRow("c1", "raw/db", {"layout": "raw"}, position=1)
+_JOB = """[global]
+lat_percentiles=1
+clat_percentiles=0
+size=2m
+bs=4k
+[reader]
+rw=randread
+[writer]
+rw=randwrite
+numjobs=2
+"""
+
+
+def run_fio(job: str, folder: Path) -> tuple[str, list[dict[str, Any]]]:
+    fio = shutil.which("fio") or pytest.skip("no fio")
+    command = [fio, "--output-format=json+", "--output=out.json", "-"]
+    subprocess.run(command, input=job, text=True, cwd=folder, check=True, capture_output=True)
+    text = (folder / "out.json").read_text()
+    return text, json.loads(text[text.index("{") :])["jobs"]
+
+
+@pytest.fixture(scope="module")
+def two_jobs(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[dict[str, Any]]]:
+    return run_fio(_JOB, tmp_path_factory.mktemp("fio"))
+
+
+@pytest.fixture(scope="module")
+def figures(two_jobs: tuple[str, list[dict[str, Any]]]) -> Figures:
+    return parse(two_jobs[0])
+
+
+def test_each_job_has_the_figures_of_its_own_json(figures: Figures, two_jobs: tuple[str, list[dict[str, Any]]]) -> None:
+    reader, *writers = two_jobs[1]
+    assert list(figures.jobs) == ["reader", "writer"]
+    read = figures.jobs["reader"].read
+    assert read is not None
+    assert figures.jobs["reader"].write is None
+    assert (read.bw, read.iops, read.bytes) == (reader["read"]["bw_bytes"], reader["read"]["iops"], 2 << 20)
+    assert read.lat_mean == pytest.approx(reader["read"]["lat_ns"]["mean"])
+    for name, percent in PERCENTILES.items():
+        ours, theirs = getattr(read, name), reader["read"]["lat_ns"]["percentile"].get(f"{percent:.6f}")
+        assert ours is None or ours == pytest.approx(theirs, rel=1 / 64)
+    write = figures.jobs["writer"].write
+    assert write is not None
+    assert write.bytes == sum(one["write"]["io_bytes"] for one in writers) == 4 << 20
+    assert write.iops == pytest.approx(sum(one["write"]["iops"] for one in writers))
+    assert write.lat_max == max(one["write"]["lat_ns"]["max"] for one in writers)
+    assert write.latencies is not None
+    assert sum(write.latencies.unpack().counts) == write.ios
+    assert figures.write is not None
+    assert figures.write.bytes == write.bytes
+
+
+def test_percentiles_of_a_group_are_those_of_fio_within_a_bin(tmp_path: Path) -> None:
+    text, (group,) = run_fio(
+        _JOB.replace("size=", "group_reporting\nsize=").replace("[reader]\nrw=randread\n", ""), tmp_path
+    )
+    write = parse(text).write
+    assert write is not None
+    assert parse(text).jobs == {}
+    for name, percent in PERCENTILES.items():
+        theirs = group["write"]["lat_ns"]["percentile"][f"{percent:.6f}"]
+        assert getattr(write, name) is None or getattr(write, name) == pytest.approx(theirs, rel=1 / 64)
+
+
+def trial(figures: Figures, round_number: int = 1) -> Trial:
+    return Trial("c1", round_number, Outcome.MEASURED, started="2026-01-01", seconds=2.0, figures=figures, folder="x")
+
+
+def test_the_journal_keeps_the_figures_of_each_job(tmp_path: Path, figures: Figures) -> None:
+    path = tmp_path / "journal.sqlite"
+    broken = Trial("c1", 2, Outcome.BROKEN, "still", figures=figures)
+    with Journal.open(path, synthetic=False) as journal:
+        journal.add_cells([CELL])
+        journal.record(trial(figures))
+        journal.record(broken)
+    with Journal.open(path) as journal:
+        assert list(journal.trials()) == [trial(figures), broken]
+        assert journal.trials_of({("c1", 1)}) == [trial(figures)]
+        assert journal.take_back() == [Trial("c1", 2, Outcome.BROKEN, "still", figures=replace(figures, jobs={}))]
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute("select round, job, position, write_bytes from jobs order by 1, 3").fetchall()
+    assert rows == [(1, "reader", 0, None), (1, "writer", 1, 4 << 20)]
+    found = salvage(path)
+    assert found.is_whole
+    assert found.trials == (trial(figures),)
+
+
+def test_a_table_has_a_row_for_each_job(figures: Figures) -> None:
+    content = RunData("m", "local", synthetic=False, cells=[CELL], trials=[trial(figures)])
+    rows = list(csv.DictReader(jobs_csv(content).splitlines()))
+    assert [(row["job"], row["cell"], row["trial"], row["write_bytes"]) for row in rows] == [
+        ("reader", "c1", "1", ""),
+        ("writer", "c1", "1", str(4 << 20)),
+    ]
+    assert {column.name for column in JOBS} - {"AXIS"} <= {*rows[0]}
+    alone = RunData("m", "local", synthetic=False, cells=[CELL], trials=[trial(replace(figures, jobs={}))])
+    assert jobs_csv(alone) == ""

@@ -1,0 +1,113 @@
+"""Workloads of several jobs in a matrix: job files with `set`, and maps of jobs."""
+
+from __future__ import annotations
+
+import pytest
+
+from runner.base.errors import BadInput
+from runner.scripts.cell import Files, Place, find_error, workload_job
+from runner.space.load import Declared, parse
+
+START = (
+    "name: m\ndisks: {count: 4, size: 256MiB}\nlayouts: {raw: [disk], fs: [md: {level: 5}, fs: {type: ext4}]}\n"
+    "workloads:\n"
+)
+JOB = (
+    "[global]\nioengine=libaio\ndirect=1\nruntime=2\ntime_based\nfilename=/dev/sdz\n"
+    "[reader]\nrw=randread\nbs=4k\niodepth=8\n[writer]\nrw=write\nbs=64k\nwrite_bw_log\n"
+)
+
+
+def load(workloads: str, job: str = JOB, start: str = START) -> Declared:
+    def text_of(name: str) -> str:
+        if name != "dir/jobs/db.fio":
+            raise FileNotFoundError
+        return job
+
+    return parse("dir/m.yaml", start + workloads, text_of)
+
+
+def rendered(declared: Declared) -> list[str]:
+    files = Files("/mnt", "/mnt.whole", 1 << 20, 1, 1 << 20, single_use=True)
+    places = {True: Place(files=files), False: Place(("/dev/null",))}
+    return [workload_job(work, places[in_files], 7) for work, in_files in declared.space.workloads]
+
+
+def test_set_values_are_axes() -> None:
+    declared = load("  db: {job: jobs/db.fio, set: {bs: [4k, 16k], reader.iodepth: [1, 32], size: 10m}}\n")
+    cells = list(declared.space.cells())
+    assert len(cells) == 8
+    assert len({cell.id for cell in cells}) == 8
+    assert [cell.name for cell in cells][:2] == ["raw/db/bs=4k,iodepth=1", "raw/db/bs=4k,iodepth=32"]
+    assert cells[0].axes["workload.set.reader.iodepth"] == "1"
+    assert declared.space.notes == ("workload db: the top of the layout replaces filename=/dev/sdz of dir/jobs/db.fio",)
+    assert declared.source.used == {"dir/jobs/db.fio": JOB}
+
+
+def test_the_job_keeps_its_text_but_for_targets_and_outputs() -> None:
+    raw, in_files = rendered(load("  db: {job: jobs/db.fio, set: {size: 10m}}\n"))
+    theirs = (
+        "[global]\nioengine=libaio\ndirect=1\nruntime=2\ntime_based\n[reader]\nrw=randread\nbs=4k\niodepth=8\nsize=10m\n"
+        "[writer]\nrw=write\nbs=64k\nsize=10m\n"
+    )
+    assert raw.partition("randseed=7\n")[2] == theirs
+    assert "filename=/dev/null\nallow_file_create=0\n" in raw
+    assert "directory=/mnt\n" in in_files
+    assert in_files.partition("randseed=7\n")[2] == theirs.replace("time_based\n", "time_based\nfilename=dev_sdz\n", 1)
+    assert find_error(raw) == ""
+
+
+def test_jobs_of_a_map_are_sections_with_common_keys() -> None:
+    declared = load(
+        "  mixed: {jobs: {reader: {rw: randread, bs: [4KiB, 8KiB]}, writer: {rw: write, bs: 64KiB}}, "
+        "runtime: 1s, ramp: 1s, size: 32MiB}\n"
+    )
+    work = declared.space.workloads[0][0]
+    assert work.label == "mixed/bs=4KiB"
+    assert dict(work.coords)["workload.jobs.reader.bs"] == "4KiB"
+    assert dict(work.coords)["workload.runtime"] == "1s"
+    assert (work.value.runtime, work.value.ramp, work.value.bs, work.value.write_share) == (1.0, 1.0, 65536, 1.0)
+    assert all(find_error(job) == "" for job in rendered(declared))
+
+
+def test_cells_of_other_workloads_keep_their_ids() -> None:
+    declared = parse("m", START + "  one: {rw: randread, bs: 8KiB, runtime: 2s}\n")
+    assert [cell.id for cell in declared.space.cells()] == IDS
+
+
+IDS = ["7e8bbce0e70f7ad6", "e30737bc50863fb5"]
+
+
+@pytest.mark.parametrize(
+    ("workloads", "words"),
+    [
+        ("  db: {job: jobs/none.fio}\n", "m.yaml:5:13: there is no file dir/jobs/none.fio"),
+        (
+            "  db: {job: jobs/db.fio, set: {size: 1m, other.bs: 4k}}\n",
+            "has no job 'other'; its jobs are reader, writer",
+        ),
+        ("  db: {job: jobs/db.fio, set: {size: 1m, bs: '4k#'}}\n", "takes ; and # for a comment"),
+        ("  db: {job: jobs/db.fio, set: {size: 1m, exec_prerun: x}}\n", ": `exec_prerun` is not allowed"),
+        ("  db: {job: jobs/db.fio, bs: 4KiB}\n", "'bs' has no effect on a job file"),
+        ("  db: {rw: read, set: {bs: 4k}}\n", "'set' has no effect"),
+        ("  db: {job: jobs/db.fio}\n", "[reader] has no size"),
+        ("  db: {job: jobs/db.fio, set: {size: 1g}}\n", "[reader] needs 1GiB, and there are at most 256MiB"),
+        ("  db: {job: jobs/db.fio, set: {size: 4m, bs: 1000}}\n", "whole sectors of 512B"),
+        ("  db: {jobs: {a: {bs: 4KiB}}}\n", "required key 'rw' is missing"),
+        ("  db: {jobs: {globally: {rw: read}}}\n", "common options"),
+        ("  db: {jobs: {a: {rw: read, profile: time}}, runtime: 1s}\n", "a profile is that of a workload with one job"),
+        ("  db: {preset: dd-read, jobs: {a: {rw: read}}}\n", "keep one of them"),
+        ("  db: {job: 5}\n", "write the path of a job file"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(workloads: str, words: str) -> None:
+    with pytest.raises(BadInput) as error:
+        load(workloads)
+    assert words in (error.value.details or "")
+
+
+def test_a_refused_option_shows_its_line_of_the_job_file() -> None:
+    with pytest.raises(BadInput) as error:
+        load("  db: {job: jobs/db.fio, set: {size: 1m}}\n", JOB + "exec_postrun=x\n")
+    assert "dir/jobs/db.fio:15:1: `exec_postrun` is not allowed" in (error.value.details or "")
+    assert "\n    exec_postrun=x\n" in (error.value.details or "")

@@ -17,6 +17,10 @@ _LONGEST = 4000  # fio cuts longer lines, and reads the rest as the next line
 MOST_SECTIONS = 1000
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 
+#: fio has `bc` compute a value with a keyword. A loop in the language of `bc` would never end.
+_KEYWORD = re.compile(r"\$(?:pagesize|mb_memory|ncpus)")
+_COMPUTED = re.compile(rf"(?:{_KEYWORD.pattern}|[0-9][kmgtpKMGTP]?(?:i?[bB])?|[-+*/().,:% ])*")
+
 #: Other names of an option. Only those that this program reads or replaces.
 _ALIASES = {
     "readwrite": "rw",
@@ -283,6 +287,8 @@ _PLACES = "fio must not read or write beside the top of the layout"
 def why_refused(option: Option, *, in_files: bool) -> str:
     """Return why a job cannot have this option; empty if it can."""
     name, value = option.name, option.value or ""
+    if _KEYWORD.search(value) and not _COMPUTED.fullmatch(value):
+        return f"'{value[:60]}': beside $pagesize, $mb_memory and $ncpus only numbers and + - * / ( ) are possible"
     if name == "ioengine":
         return _why_no_engine(value)
     if name in _REMOVES:

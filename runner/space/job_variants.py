@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from runner.language.axes import constructed
 from runner.language.job_bounds import JobWorkload, bounds_of
-from runner.language.job_file import effective, file_names, is_elsewhere, split_key, why_refused, with_values
+from runner.language.job_file import file_names, is_elsewhere, split_key, why_refused, with_values
 from runner.language.job_map import problems_of, sections_of
 from runner.language.workload import Workload
 from runner.language.yaml_source import Flaw, Path
@@ -71,10 +71,10 @@ class JobVariants:
             if why := _why_no_value(key, value, names):
                 self._findings.flaw_of(coords, self._path(choice, _SET + key), why)
         sections = with_values(file.sections, values)
-        for job, options in effective(sections):
-            for option in options.values():
+        for section in sections:  # not only what is in effect at the end: fio acts on some values while it reads them
+            for option in section.options:
                 if why := why_refused(option, in_files=in_files):
-                    self._refuse(choice, coords, job, option, why)
+                    self._refuse(choice, coords, section.name, option, why)
         self._note_targets(file)
         return sections
 

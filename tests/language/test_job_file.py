@@ -78,12 +78,20 @@ def test_a_variable_cannot_add_an_option(value: str) -> None:
         *("opendir=/", "read_iolog=x", "write_iolog=x", "allow_mounted_write=1", "mem=mmapshared:/x", "iomem=shm:/x"),
         *("buffer_pattern='/etc/shadow'", "verify_pattern='x'", "cgroup=x", "cgroup_weight=5", "verify_state_load=1"),
         *("unlink=1", "unlink_each_loop", "ioscheduler=none", "profile=act", "filename_format=../x", "donorname=x"),
+        *("description=while(1)if(0)1*$ncpus", "description=2^999999999*$ncpus", "size=$pagesize*{1}"),
     ],
 )
 def test_what_reaches_other_places_is_refused(line: str) -> None:
     file, _ = read(f"[a]\nrw=read\n{line}\n")
     ((_, options),) = effective(file.sections)
     assert [why for one in options.values() if (why := why_refused(one, in_files=False))]
+
+
+@pytest.mark.parametrize("value", ["5*$pagesize", "$ncpus", "(2 + $ncpus) * 10k,8KiB", "$mb_memory/2m"])
+def test_fio_may_compute_with_facts_of_its_host(value: str) -> None:
+    file, _ = read(f"[a]\nthinktime={value}\n")
+    ((_, options),) = effective(file.sections)
+    assert [why_refused(one, in_files=False) for one in options.values()] == [""]
 
 
 def test_files_may_be_unlinked_in_a_file_system() -> None:

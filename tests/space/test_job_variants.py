@@ -106,6 +106,13 @@ def test_what_is_wrong_is_said_with_its_place(workloads: str, words: str) -> Non
     assert words in (error.value.details or "")
 
 
+@pytest.mark.parametrize("line", ["mem=mmapshared:/x\nmem=malloc", "[global]\nexec_prerun=x"])
+def test_an_option_is_refused_even_if_a_later_one_replaces_it(line: str) -> None:
+    with pytest.raises(BadInput) as error:
+        load("  db: {job: jobs/db.fio}\n", f"[a]\nrw=read\nsize=1m\n{line}\n")
+    assert "dir/jobs/db.fio:" in (error.value.details or "")
+
+
 def test_a_refused_option_shows_its_line_of_the_job_file() -> None:
     with pytest.raises(BadInput) as error:
         load("  db: {job: jobs/db.fio, set: {size: 1m}}\n", JOB + "exec_postrun=x\n")

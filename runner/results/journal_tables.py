@@ -222,7 +222,7 @@ def _types(column: Column[Any]) -> tuple[type, ...]:
 
 
 JOB_COLUMNS: tuple[str, ...] = ("cell", "round", "job", *_WHOLE, *_READ, *_WRITE, *LATENCIES)
-_NUMBERS, _MOST = (int, float), 1e19
+_NUMBERS, _LEAST, _MOST = (int, float), 1e-30, 1e19  # of numbers that are not 0; ratios of others would overflow
 
 
 def checker(table: Table, names: Sequence[str]) -> Callable[[Sequence[Any]], None]:
@@ -231,7 +231,8 @@ def checker(table: Table, names: Sequence[str]) -> Callable[[Sequence[Any]], Non
 
     def check(row: Sequence[Any]) -> None:
         for (name, kinds), value in zip(kinds_of, row, strict=True):
-            if not isinstance(value, kinds) or (value.__class__ in _NUMBERS and not 0 <= value <= _MOST):
+            number = value.__class__ in _NUMBERS
+            if not isinstance(value, kinds) or (number and value != 0 and not _LEAST <= value <= _MOST):
                 raise ValueError(f"{name} in {table.name} is {value!r:.60}")
 
     return check

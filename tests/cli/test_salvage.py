@@ -49,6 +49,7 @@ def test_a_whole_journal_is_not_salvaged(run: Path, call: Call) -> None:
         "UPDATE trials SET read_bw = 'fast', write_bw = 'fast' WHERE id = 2",
         "UPDATE trials SET read_latencies = x'00', write_latencies = x'00' WHERE id = 2",
         "UPDATE trials SET seconds = -1 WHERE id = 2",
+        "UPDATE trials SET read_bw = 1e-320, write_bw = 1e-320 WHERE id = 2",
         "UPDATE trials SET reason = CAST(x'ff' AS TEXT) WHERE id = 2",
     ],
 )

@@ -231,8 +231,8 @@ def checker(table: Table, names: Sequence[str]) -> Callable[[Sequence[Any]], Non
 
     def check(row: Sequence[Any]) -> None:
         for (name, kinds), value in zip(kinds_of, row, strict=True):
-            number = value.__class__ in _NUMBERS
-            if not isinstance(value, kinds) or (number and value != 0 and not _LEAST <= value <= _MOST):
+            number = value if value.__class__ in _NUMBERS else 0
+            if not isinstance(value, kinds) or not (number == 0 or _LEAST <= number <= _MOST):
                 raise ValueError(f"{name} in {table.name} is {value!r:.60}")
 
     return check

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from runner.results.fio_output import Figures
     from runner.results.record import CellRow, Trial
 
+_MAGIC = b"SQLite format 3\0"
 _MOST_QUERIES = 100_000
 _GUESSED = 1 << 14  # rows of a table whose last one cannot be read
 _CELL = ("id", "name", "axes", "position")
@@ -54,10 +55,13 @@ class Salvaged:
 
 def salvage(journal: Path) -> Salvaged:
     """Read a copy of a journal: the original stays as it is."""
+    with journal.open("rb") as file:
+        if file.read(len(_MAGIC)) != _MAGIC:
+            raise HarnessBroken(f"nothing can be read of {journal}", details="it does not begin as a file of SQLite")
     with tempfile.TemporaryDirectory(prefix="matrix-salvage-") as folder:
         copy = Path(folder) / journal.name
         for suffix in ("", "-wal"):
-            with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError, shutil.SpecialFileError):
                 shutil.copyfile(f"{journal}{suffix}", f"{copy}{suffix}")
         with suppress(MatrixError):  # migrate an older journal whose pages are whole
             Journal.existing(copy).close()

@@ -128,3 +128,12 @@ def test_flipped_bytes_never_end_in_a_traceback(run: Path, call: Call) -> None:
         for saved in run.parent.iterdir():
             if saved.is_dir() and saved != run:
                 shutil.rmtree(saved)
+
+
+def test_a_file_that_is_no_database_is_not_copied(run: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "copyfile", None)
+    (run / "journal.sqlite").write_bytes(b"")
+    os.truncate(run / "journal.sqlite", 1 << 36)
+    said = call("salvage", str(run))
+    assert said.status == 3
+    assert "nothing can be read of " in said.err

@@ -65,6 +65,7 @@ UNREACHABLE = Cause(
 ERRNO = {
     errno.ENOSPC: FULL,
     errno.EDQUOT: FULL,
+    errno.EFBIG: FULL,
     errno.EACCES: READ_ONLY,
     errno.EPERM: READ_ONLY,
     errno.EROFS: READ_ONLY,

@@ -2,12 +2,14 @@
 
 import errno
 import importlib
+import os
 import platform
 import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 import click
@@ -142,6 +144,10 @@ def show_error(error: MatrixError) -> None:
 def _run_command() -> int:
     """Run the command. A full disk behind standard output becomes an ordinary error."""
     try:
+        Path.cwd()  # raises if the folder was removed
+    except FileNotFoundError:
+        raise BadInput("the working directory does not exist any more", resolution="change to another one") from None
+    try:
         status: int = cli.main(prog_name="matrix", standalone_mode=False) or 0
         if sys.stdout:
             sys.stdout.flush()
@@ -160,7 +166,18 @@ def _run_command() -> int:
     return status
 
 
+def _open_standard_streams() -> None:
+    """Open the closed ones of the standard streams: a file with such a number would get the output of programs."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number
+    sys.stdout, sys.stderr = sys.stdout or os.fdopen(1, "w"), sys.stderr or os.fdopen(2, "w")
+
+
 def main() -> None:
+    _open_standard_streams()
     add_sbin()
     with _exit_without_reader():
         sys.exit(_run_and_show_error())

@@ -73,6 +73,11 @@ def _declared(data: Any) -> None:
     select(check(Source("fuzzed.yaml", "", data, None)).space).notes()
 
 
+def _job_file(text: str) -> None:
+    whole = text.encode("utf-8", "replace").decode()  # as from a file of UTF-8
+    select(parse("m.yaml", _WITH_JOBS, lambda _: whole).space).notes()
+
+
 def _hosts(text: str) -> None:
     lab = parse_lab("hosts.yaml", text)
     matched(lab, Needs.model_validate({"disks": {"count": 1, "kind": "hdd", "tag": "fast"}}), "nas-1")
@@ -153,6 +158,39 @@ def fio_output_of(name: str) -> str:
     return text[text.index("{") :]
 
 
+_WITH_JOBS = """\
+name: j
+disks: {count: 2, size: 8GiB}
+layouts: {a: [disk], f: [disk, fs: {type: ext4}]}
+workloads: {w: {job: j.fio, set: {size: [10m, 20m]}}, m: {rw: read, jobs: {one: {bs: 4KiB}, two: {rw: write}}}}
+"""
+_JOBS = """\
+; a comment
+[global]
+ioengine=libaio
+direct=1
+runtime=2m
+bs=4k,8k
+filename=/dev/sdz:/tmp/x
+description=2*$ncpus
+[reader]
+rw=randread:8
+iodepth=8
+size=10%
+offset=1m
+numjobs=2
+startdelay=1s
+[writer]
+stonewall
+rw=randrw
+rwmixread=70
+bssplit=4k/50:64k/50
+rate=1m,2m
+nrfiles=3
+filesize=1m
+io_size=5m
+loops=2
+"""
 _MATRICES = (
     "name: s\ndisks: {count: 2, size: 1GiB}\nlayouts: {a: [disk]}\nworkloads: {r: {rw: read}}\n",
     """\
@@ -260,6 +298,7 @@ def parsers() -> dict[str, Parser]:
     return {
         "matrix": Parser(_MATRICES, _matrix),
         "declared": Parser(tuple(trees), _declared, mutate_tree),
+        "jobs": Parser((_JOBS,), _job_file),
         "hosts": Parser((_HOSTS,), _hosts),
         "guidelines": Parser(guidelines, _guidelines),
         "published": Parser((_PUBLISHED,), lambda text: parse_published("published.yaml", text, _volumes())),

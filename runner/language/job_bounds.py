@@ -59,12 +59,14 @@ def _extent(text: str) -> int | Fraction:
 
 def _block_sizes(options: Mapping[str, Option]) -> list[int]:
     if "bssplit" in options:  # size/percent:size/percent, and commas between directions
-        parts = re.split(r"[:,]", options["bssplit"].value or "")
-        return [parse_fio_size(part.partition("/")[0]) for part in parts if part]
-    if "bsrange" in options:
-        return [parse_fio_size(part) for part in re.split(r"[,-]", options["bsrange"].value or "") if part]
-    text = options["bs"].value or "" if "bs" in options else str(_DEFAULT_BS)
-    return [parse_fio_size(part) for part in text.split(",") if part] or [_DEFAULT_BS]
+        parts = [part.partition("/")[0] for part in re.split(r"[:,]", options["bssplit"].value or "")]
+    elif "bsrange" in options:
+        parts = re.split(r"[,-]", options["bsrange"].value or "")
+    else:
+        parts = (options["bs"].value or "" if "bs" in options else str(_DEFAULT_BS)).split(",")
+    if not any(parts):
+        raise UnknownBound
+    return [parse_fio_size(part) for part in parts if part]
 
 
 def _write_share(kind: str, options: Mapping[str, Option]) -> float:

@@ -153,7 +153,7 @@ class JobReader:
         self, line: str, place: Place, sections: list[tuple[str, list[Option]]], including: tuple[str, ...]
     ) -> None:
         meant = _meant(line)
-        if len(line.encode()) > _LONGEST:
+        if len(line.encode("utf-8", "surrogatepass")) > _LONGEST:
             self._refuse(place, f"fio cuts lines of more than {_LONGEST:,} characters; use several shorter options")
         elif any(ord(char) < 32 or ord(char) == 127 for char in meant.replace("\t", " ")):
             self._refuse(place, "control characters do not belong in a job file")
@@ -179,7 +179,7 @@ class JobReader:
             if value is None:
                 self._refuse(place, f"the environment has no variable {found[1]}; set it, or write the value")
                 return ""
-            if re.search(r"[\x00-\x1f\x7f;#]|\$\{", value):
+            if re.search(r"[\x00-\x1f\x7f;#\ud800-\udfff]|\$\{", value):
                 self._refuse(place, f"the variable {found[1]} has a character that a job file cannot hold")
                 return ""
             return value

@@ -66,7 +66,7 @@ def test_an_error_has_its_line(text: str, line: int, words: str) -> None:
     assert any(number == line and words in message for _, number, message in found), found
 
 
-@pytest.mark.parametrize("value", ["4k\nexec_prerun=x", "4k;", "${OTHER}", "4k#"])
+@pytest.mark.parametrize("value", ["4k\nexec_prerun=x", "4k;", "${OTHER}", "4k#", "\udcff"])
 def test_a_variable_cannot_add_an_option(value: str) -> None:
     assert messages("[a]\nbs=${SIZE}\n", SIZE=value)[0][2].startswith("the variable SIZE has a character")
 

@@ -59,10 +59,11 @@ class MatrixFile(pytest.File):
         return load(self.path)
 
     def collect(self) -> Iterator[pytest.Item]:
-        from runner.space.select import select
+        from runner.space.select import refuse_many, select
 
         try:
             space = self.declared.space
+            refuse_many(select(space), "collect")
         except MatrixError as error:
             raise self.CollectError(f"{error.brief}\n{error.details}") from None
         for cell in select(space).cells():

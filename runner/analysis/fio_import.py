@@ -31,6 +31,7 @@ _NO_WORKLOAD = frozenset(
 )
 #: Places. They distinguish jobs of one file, but files from different places have the same workload.
 _WHERE = ("filename", "directory")
+_MOST_OPTIONS = 1000  # each is a column of tables; fio has some 300
 #: bytes/s, requests/s, ns (a month): above any real value, and below the limits of databases.
 _MOST = {"bw": 1e14, "iops": 1e12, "bytes": 1e18, "ios": 1e18, "lat": 3e15}
 
@@ -71,6 +72,11 @@ def parse_groups(text: str, file: str) -> list[Group]:
     found = [_group(list(several), common, str(whole.get("fio version", "")), ended, text) for _, several in by_group]
     for group in found:
         _refuse_impossible(group, file)
+    if (count := len({name for group in found for name in group.options})) > _MOST_OPTIONS:
+        raise BadInput(
+            f"{file}: its jobs have {count:,} different options, more than fio knows",
+            resolution="another program wrote or changed that file; leave it out",
+        )
     apart = {name for name in _WHERE if len({group.options.get(name) for group in found}) > 1}
     return [_placed(group, apart) for group in found]
 

@@ -65,11 +65,13 @@ UNREACHABLE = Cause(
 ERRNO = {
     errno.ENOSPC: FULL,
     errno.EDQUOT: FULL,
+    errno.EFBIG: FULL,
     errno.EACCES: READ_ONLY,
     errno.EPERM: READ_ONLY,
     errno.EROFS: READ_ONLY,
     errno.ENOENT: UNREACHABLE,
-    errno.ENOTDIR: UNREACHABLE,
+    **dict.fromkeys((errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EBUSY), UNREACHABLE),
+    **dict.fromkeys((errno.ENAMETOOLONG, errno.ELOOP), UNREACHABLE),
 }
 
 

@@ -23,17 +23,17 @@ WRITTEN, RECORDED, IMAGE = MIB, 64 * MIB, 1024 * MIB
 
 def read_input(path: Path, most: int = WRITTEN) -> bytes:
     """Read a regular file of limited size. Never blocks, and opens no device: to open a tape rewinds it."""
-    _check_regular(path, path.stat())
+    check_regular(path, path.stat())
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     with os.fdopen(descriptor, "rb") as file:
-        _check_regular(path, os.fstat(descriptor))
+        check_regular(path, os.fstat(descriptor))
         content = file.read(most + 1)
     if len(content) > most:
         raise UnfitFile(path, f"it is larger than {most // MIB} MiB")
     return content
 
 
-def _check_regular(path: Path, found: os.stat_result) -> None:
+def check_regular(path: Path, found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
         raise UnfitFile(path, f"it is {_kind_of(found.st_mode) or 'no regular file'}; a regular file is needed")
 
@@ -54,7 +54,7 @@ _KINDS = (
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace a file durably: after a kill it has the old content or the new one."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
+    temporary = path.parent / f".{path.name}.{os.getpid()}.new"
     with file_errors(path):
         try:
             write_durably(temporary, content)

@@ -2,18 +2,20 @@
 
 import errno
 import importlib
+import os
 import platform
 import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 import click
 
 from runner import __version__
-from runner.base.errors import BadInput, Exit, HarnessBroken, MatrixError, UnfitFile
+from runner.base.errors import BadInput, Exit, HarnessBroken, MatrixError, UnfitFile, file_errors
 from runner.base.search_path import add_sbin
 from runner.cli.help_format import Context, with_fitting_help
 from runner.cli.screen import echo, echo_whole
@@ -142,14 +144,20 @@ def show_error(error: MatrixError) -> None:
 def _run_command() -> int:
     """Run the command. A full disk behind standard output becomes an ordinary error."""
     try:
+        Path.cwd()  # raises if the folder was removed
+    except FileNotFoundError:
+        raise BadInput("the working directory does not exist any more", resolution="change to another one") from None
+    try:
         status: int = cli.main(prog_name="matrix", standalone_mode=False) or 0
         if sys.stdout:
             sys.stdout.flush()
     except UnfitFile as error:
         raise BadInput(f"{error.path} cannot be read", details=str(error)) from error
     except OSError as error:
-        # An error with a file name is not about standard output.
-        if error.filename is not None or error.errno not in {errno.ENOSPC, errno.EDQUOT, errno.EIO}:
+        if error.filename is not None:  # then it is not about standard output
+            with file_errors(error.filename):
+                raise
+        if error.errno not in {errno.ENOSPC, errno.EDQUOT, errno.EIO}:
             raise
         from runner.cli.screen import abandon
 
@@ -158,7 +166,18 @@ def _run_command() -> int:
     return status
 
 
+def _open_standard_streams() -> None:
+    """Open the closed ones of the standard streams: a file with such a number would get the output of programs."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number
+    sys.stdout, sys.stderr = sys.stdout or os.fdopen(1, "w"), sys.stderr or os.fdopen(2, "w")
+
+
 def main() -> None:
+    _open_standard_streams()
     add_sbin()
     with _exit_without_reader():
         sys.exit(_run_and_show_error())

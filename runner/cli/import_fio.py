@@ -17,7 +17,7 @@ from runner.analysis.fio_import import Group, parse_groups
 from runner.base.errors import BadInput, Exit, UnfitFile
 from runner.base.files import RECORDED, read_input, write_atomically
 from runner.cli.options import results, store
-from runner.cli.screen import echo
+from runner.cli.screen import echo, first_notes
 from runner.results.databases import translate_errors
 from runner.results.environment import Host
 from runner.results.journal import Journal
@@ -159,9 +159,10 @@ def _trials(
     asked: ImportRequest, read: Iterable[tuple[Path, Group]], contents: Mapping[Path, bytes]
 ) -> Iterator[tuple[CellRow, Trial]]:
     known: dict[str, CellRow] = {}
+    names = set[str]()
     rounds = Counter[str]()
     for file, group in read:
-        cell = _cell(group, asked.axes, known)
+        cell = _cell(group, asked.axes, known, names)
         rounds[cell.id] += 1
         notes = {"kernel": asked.kernel, UNSETTLED: group.unsettled, "lacks": "; ".join(group.lacks)}
         trial = Trial(
@@ -178,7 +179,7 @@ def _trials(
         yield cell, trial
 
 
-def _cell(group: Group, axes: Mapping[str, str], known: dict[str, CellRow]) -> CellRow:
+def _cell(group: Group, axes: Mapping[str, str], known: dict[str, CellRow], names: set[str]) -> CellRow:
     all_axes = {**axes, "workload": group.name, **{f"workload.{key}": value for key, value in group.options.items()}}
     id_ = digest([MACHINE, group.name, dict(group.options), dict(axes)]).hex()[:16]
     if id_ not in known:
@@ -186,8 +187,8 @@ def _cell(group: Group, axes: Mapping[str, str], known: dict[str, CellRow]) -> C
         work = [f"{key}={group.options[key]}" for key in _NAME_OPTIONS if key in group.options]
         parts = [_FORBIDDEN.sub("_", part).strip(".")[:200] for part in (",".join(place), group.name, ",".join(work))]
         name = "/".join(filter(None, parts)) or "job"
-        taken = {cell.name for cell in known.values()}
-        name = f"{name}+{id_[:6]}" if name in taken else name
+        name = f"{name}+{id_[:6]}" if name in names else name
+        names.add(name)
         parts_of(name)
         known[id_] = CellRow(id_, name, all_axes)
     return known[id_]
@@ -223,15 +224,14 @@ def _read(file: Path) -> bytes:
 def _report(folder: RunFolder, read: Sequence[tuple[Path, Group]], recorded: Sequence[tuple[CellRow, Trial]]) -> None:
     cells = len({cell.id for cell, _ in recorded})
     echo(f"{folder.path}/: {len(recorded)} trial{'s' if len(recorded) != 1 else ''} of {cells} cells")
-    for lack in sorted({trial.notes["lacks"] for _, trial in recorded if "lacks" in trial.notes}):
-        count = sum(trial.notes.get("lacks") == lack for _, trial in recorded)
-        echo(f"note: {count} of them lack {lack}", err=True)
-    for _, trial in recorded:
-        if trial.reason:
-            echo(f"note: {trial.notes['imported']}: {trial.reason}", err=True)
+    lacks = Counter(trial.notes["lacks"] for _, trial in recorded if "lacks" in trial.notes)
+    notes = [f"{count} of them lack {lack}" for lack, count in sorted(lacks.items())]
+    notes += [f"{trial.notes['imported']}: {trial.reason}" for _, trial in recorded if trial.reason]
     # Options alone do not separate trials of several devices.
     places = grouped((cell.name, group.where) for (_, group), (cell, _) in zip(read, recorded, strict=True))
     for name, found in places.items():
         if len({*found}) > 1:
             devices = ", ".join(sorted({*filter(None, found)})[:3])
-            echo(f"note: the cell {name} has trials from {devices}: `--axis` separates imports", err=True)
+            notes.append(f"the cell {name} has trials from {devices}: `--axis` separates imports")
+    for note in first_notes(notes):
+        echo(f"note: {note}", err=True)

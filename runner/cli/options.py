@@ -201,7 +201,7 @@ budget = combined(
 def _parse_jobs(_context: click.Context, _option: click.Parameter, text: str) -> Jobs:
     if text == "auto":
         return "auto"
-    if not text.isdecimal() or int(text) < 1:
+    if not re.fullmatch("0*[1-9][0-9]{0,5}", text, re.ASCII):
         raise click.BadParameter(f"{text!r} is neither a number of rigs nor auto")
     return int(text)
 

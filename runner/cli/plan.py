@@ -18,6 +18,7 @@ from runner.reports.terminal_text import duration
 from runner.session.run import Jobs, choose_level
 from runner.session.run_request import check_kernel
 from runner.session.selected_matrix import Checks, SelectedMatrix, load_selected
+from runner.space.select import refuse_many
 from runner.statistics.ratios import t_factor
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def command(all_cells: bool, form: str, **options: Any) -> None:
     """Show what a run would do: cells, stacks, rigs, time and bytes written. Starts no machine."""
-    plan = _prepare(PlanOptions(**options))
+    plan = _prepare(PlanOptions(**options), each=all_cells or form == "json")
     if form == "json":
         _print_json(plan)
         return
@@ -85,9 +86,11 @@ class RunPlan:
         return repeats(self.options.budget, one_round, repeat.max)
 
 
-def _prepare(options: PlanOptions) -> RunPlan:
+def _prepare(options: PlanOptions, *, each: bool) -> RunPlan:
     place = options.place
     selected = load_selected(options.matrix, options.only, options.shard, Checks(place))
+    if each:
+        refuse_many(selected.selection, "list")
     matrix = selected.space.matrix
     check_kernel(options.kernel, matrix.machine.kernel or ())
     specs = tuple(dict.fromkeys(specs_of(matrix, selected.stacks(), options.kernel)))

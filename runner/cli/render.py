@@ -17,12 +17,16 @@ from runner.machines.base import MachineOptions
 from runner.results.run_folder import parts_of
 from runner.scripts.cell import cell_scripts, files_of, job, stack_scripts, trial_seed
 from runner.session.selected_matrix import check_names, load_selected
+from runner.space.select import MOST_LISTED, refuse_many
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from runner.language.matrix import Matrix
+    from runner.space.select import Selection
     from runner.space.space import Cell
+
+MOST_RENDERED = 500
 
 
 @click.command("render", epilog="Example:  matrix render raid.yaml 'raid5/*' --to /tmp/raid5")
@@ -51,17 +55,27 @@ def command(
         raise BadInput(f"--disks names {len(paths)} disks, but the matrix declares {count}")
     # Disks of the user may hold data.
     zeroed = machine(place, MachineOptions()).zeroed and not disks
-    to, written = to or Path("rendered", selected.space.matrix.name), 0
+    to = to or Path("rendered", selected.space.matrix.name)
+    chosen = _choose(selected.selection, cells)
     with _writable(to):
-        for cell in selected.selection.cells():
-            if _matches(cell, cells):
-                _write(cell, paths, to, templates, selected.space.matrix, zeroed=zeroed)
-                written += 1
-    if not written:
+        for cell in chosen:
+            _write(cell, paths, to, templates, selected.space.matrix, zeroed=zeroed)
+    echo(f"{len(chosen)} cell{'s' if len(chosen) != 1 else ''} written to {to}/")
+
+
+def _choose(selection: Selection, patterns: Words) -> list[Cell]:
+    refuse_many(selection, "search" if patterns else "render", MOST_LISTED if patterns else MOST_RENDERED)
+    chosen = [cell for cell in selection.cells() if _matches(cell, patterns)]
+    if not chosen:
         raise BadInput(
-            f"no cell is called {' or '.join(cells)}", resolution="`matrix plan --cells` lists their names and ids"
+            f"no cell is called {' or '.join(patterns)}", resolution="`matrix plan --cells` lists their names and ids"
         )
-    echo(f"{written} cell{'s' if written != 1 else ''} written to {to}/")
+    if len(chosen) > MOST_RENDERED:
+        raise BadInput(
+            f"{len(chosen):,} cells are called so: at most {MOST_RENDERED:,} are rendered at once",
+            resolution="use patterns that fewer cells match",
+        )
+    return chosen
 
 
 @contextmanager

@@ -36,6 +36,8 @@ def command(run: Path, results: Path) -> None:
     saved = _write(damaged, found, results)
     for table, count in sorted(found.dropped.items()):
         echo(f"dropped: {count:,} row{'s' if count != 1 else ''} of {table}")
+    for table in sorted(found.lost):
+        echo(f"dropped: an unknown number of rows of {table}")
     echo(f"saved: {len(found.trials):,} trials of {len(found.cells):,} cells in {saved.path}/")
     if not saved.manifest.finished:
         echo("`matrix run` with the same matrix continues it, and measures what is missing")
@@ -60,6 +62,6 @@ def _write(damaged: RunFolder, found: Salvaged, results: Path) -> RunFolder:
         journal.add_cells(found.cells)
         for trial in found.trials:
             journal.record(trial)
-        for attempt in found.attempts:
-            journal.record_lost(attempt)
+        for table, rows in found.others.items():
+            journal.add_rows(table, rows)
     return saved

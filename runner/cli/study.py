@@ -17,6 +17,7 @@ from runner.cli.options import MatrixPath
 from runner.cli.screen import echo
 from runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
 from runner.space.load import load, text_of
+from runner.space.select import refuse_many, select
 from runner.space.studies import MATRIX, PUBLISHED, Study, study_beside
 from runner.studies.compare import ComparedFigure, columns_of, compare_published
 from runner.studies.page import data_table, describe_run, display_table, new_page, page, replace_generated, summary_line
@@ -114,6 +115,7 @@ def _compare(path: Path, space: Space, study: Study, shared: SharedStore, among:
 
 def _check_same_matrix(path: Path, space: Space, samples: Sequence[Samples]) -> None:
     """Refuse runs of an older matrix with the same name but no cell in common: runs count together cell by cell."""
+    refuse_many(select(space), "compare")
     cells = {run: {*ids} for run, ids in grouped((one.run.name, one.cell.id) for one in samples).items()}
     others = unrelated_runs(cells, {cell.id for cell in space.cells()})
     if others:

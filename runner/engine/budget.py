@@ -115,7 +115,7 @@ class Spending:
     def of_cell(self, cell: Cell) -> Cost:
         if known := self._cell_costs.get(cell.id):
             return known
-        return Cost(seconds_of(cell, self._pace), most_bytes_of(cell, self._pace) + laid_out((cell,)))
+        return Cost(seconds_of(cell, self._pace), most_bytes_of(cell, self._pace) + laid_out(cell))
 
     def of_stack(self, stack: Stack) -> Cost:
         guess = building_of(stack, self._pace).least
@@ -135,4 +135,4 @@ def _written(figures: Figures, cell: Cell) -> float:
     work = cell.workload.value
     counted = figures.write.bytes if figures.write else 0
     ramp = 1 + work.ramp / figures.runtime if figures.runtime else 1.0
-    return counted * ramp + laid_out((cell,))
+    return counted * ramp + laid_out(cell)

@@ -131,16 +131,9 @@ _XFS_LOG = 64 * MIB  # the log of XFS, which mkfs writes
 _PAGE = 4096  # bytes of one flushed write
 
 
-def disks_at_work(stack: Stack) -> int:
-    devices = stack.disks.devices
-    for layer, below in levels(stack.layers.value, stack.disks):
-        devices = below.devices if isinstance(layer, Fs) else layer.devices_above(below)
-    return max(1, sum(device.stripes for device in devices))
-
-
 def sequential(stack: Stack, physics: Physics | None, costs: Costs, *, write: bool = True) -> float:
     each = physics.rate(MIB, random=False, write=write) if physics else inf
-    return min(each * disks_at_work(stack), _most(stack, costs, write=write))
+    return min(each * stack.width, _most(stack, costs, write=write))
 
 
 def rate(work: Workload, stack: Stack, physics: Physics | None, costs: Costs) -> float:
@@ -156,13 +149,12 @@ def _one_way(work: Workload, stack: Stack, physics: Physics | None, costs: Costs
     random = work.rw.startswith("rand")
     if not (random or work.direct):
         return sequential(stack, physics, costs, write=write)  # the page cache merges small requests
-    width = disks_at_work(stack)
     most = min(_most(stack, costs, write=write), costs.requests * work.bs)
     if physics is None:
         return most
     under_way = work.under_way
     # A request that spans several chunks keeps several disks busy.
-    busy = width if not random else min(width, under_way)
+    busy = stack.width if not random else min(stack.width, under_way)
     return min(most, busy * physics.rate(work.bs, random=random, write=write, depth=max(1.0, under_way / busy)))
 
 

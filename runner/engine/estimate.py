@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from typing import TYPE_CHECKING
@@ -14,16 +15,20 @@ from runner.results.journal import Journal, MeanTimes
 from runner.results.run_folder import RunFolder, runs
 from runner.simdisks.disk import slow_of
 from runner.space.layouts import levels
+from runner.space.select import MOST_LISTED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from runner.engine.plan import Batch, Plan
+    from runner.engine.plan import Plan
     from runner.language.matrix import Matrix
     from runner.language.workload import Workload
     from runner.simdisks.disk import Physics
+    from runner.space.select import Selection
     from runner.space.space import Cell, Stack
+
+    Groups = list[tuple[Cell, int]]  # of one stack: a cell, and the number of cells with its costs
 
 _DIRTY_SHARE = 0.2  # the part of a machine's memory that is dirty when buffered work ends
 _FAST = 200 * 10**6  # bytes per second for budgets without a recorded rate
@@ -122,19 +127,25 @@ def _written(cell: Cell, pace: Pace) -> float:
     return (timed + work.moved(cell.span)) * work.write_share
 
 
-def laid_out(cells: tuple[Cell, ...]) -> int:
-    return sum(_laid_out(cells))
+def laid_out(cell: Cell) -> int:
+    """Return the bytes of the files that exist before a trial, if no trial before it left them."""
+    return cell.files.total if cell.files and cell.workload.value.lays_out else 0
 
 
-def _laid_out(cells: tuple[Cell, ...]) -> Iterator[int]:
-    present = ""
-    for cell in cells:
-        files = cell.files
-        if files is None:
-            return
-        if (files.name != present or not cell.leaves_files) and cell.workload.value.lays_out:
-            yield files.total
-        present = files.name if cell.leaves_files else ""
+def _lay_outs(stack: Stack, groups: Groups) -> Iterator[tuple[int, float]]:
+    """Yield the bytes of each set of files, and how often they are expected to be laid out in the order of a round."""
+    if not stack.in_files:
+        return
+    total = sum(count for _, count in groups)
+    users, leavers, sizes = Counter[str](), Counter[str](), {}
+    for cell, count in groups:
+        if (size := laid_out(cell)) and cell.files:
+            name = cell.files.name
+            users[name], sizes[name] = users[name] + count, size
+            leavers[name] += count if cell.leaves_files and not stack.faults else 0
+    for name, count in users.items():
+        # A trial finds files that its predecessor, one of the others by chance, left for it.
+        yield sizes[name], count - leavers[name] * max(0, leavers[name] - 1) / total
 
 
 def resync_of(stack: Stack) -> int:
@@ -167,33 +178,41 @@ def building_of(stack: Stack, pace: Pace) -> Building:
     return Building(written, seconds, seconds + waits)
 
 
-def batch_of(batch: Batch, pace: Pace) -> tuple[float, float, int]:
-    building = building_of(batch.stack, pace)
-    seconds, written = 0.0, float(laid_out(batch.cells))
+def _batch(stack: Stack, groups: Groups, builds: int, pace: Pace) -> tuple[float, float, int]:
+    building = building_of(stack, pace)
+    sets = [(size * times, times) for size, times in _lay_outs(stack, groups)]
+    laid = sum(size for size, _ in sets)
+    seconds, written = 0.0, laid + builds * (resync_of(stack) + building.written)
     if pace.overhead is None:  # the times of recorded trials include the laying out of files
-        sets = list(_laid_out(tuple(cell for cell in batch.cells if cell.id not in pace.cells)))
-        seconds = len(sets) * pace.costs.lay_out + sum(sets) / _sequential(batch.stack, pace) * pace.slow
-    known: dict[bytes, tuple[float, int]] = {}  # tunables do not change the cost of a cell
-    for cell in batch.cells:
-        digest = cell.workload.digest
-        if digest not in known:
-            known[digest] = (seconds_of(cell, pace), bytes_of(cell, pace))
-        seconds += pace.cells.get(cell.id, known[digest][0]) if pace.cells else known[digest][0]
-        written += known[digest][1]
-    written += batch.builds * (resync_of(batch.stack) + building.written)
-    return batch.builds * building.least + seconds, batch.builds * building.most + seconds, int(written)
+        seconds = sum(times for _, times in sets) * pace.costs.lay_out + laid / _sequential(stack, pace) * pace.slow
+    for cell, count in groups:  # tunables do not change the cost of a cell
+        seconds += count * seconds_of(cell, pace)
+        written += count * bytes_of(cell, pace)
+    return builds * building.least + seconds, builds * building.most + seconds, int(written)
+
+
+def _groups(selection: Selection, stack: Stack, pace: Pace) -> Groups:
+    """Group the selected cells of a stack by their costs. With recorded times, each cell has its own."""
+    return [(cell, 1) for cell in selection.cells_of(stack)] if pace.cells else list(selection.groups_of(stack))
 
 
 def estimate(plan: Plan, pace: Pace, jobs: int = 1) -> Estimate:
     cells = stacks = built = written = 0
     total_least = total_most = longest_least = longest_most = 0.0
     rigs: set[str | None] = set()
-    for batch in plan.batches(1):
+    if plan.selection.count() > MOST_LISTED:
+        pace = replace(pace, cells={})  # the mean of all recorded trials is enough
+    for stack in plan.selection.space.stacks:
+        groups = _groups(plan.selection, stack, pace)
+        if not groups:
+            continue
+        count = sum(some for _, some in groups)
+        builds = count if stack.faults else 1
         stacks += 1
-        built += batch.builds
-        cells += len(batch.cells)
-        rigs.add(batch.stack.kernel)
-        batch_least, batch_most, batch_written = batch_of(batch, pace)
+        built += builds
+        cells += count
+        rigs.add(stack.kernel)
+        batch_least, batch_most, batch_written = _batch(stack, groups, builds, pace)
         written += batch_written
         total_least, total_most = total_least + batch_least, total_most + batch_most
         longest_least, longest_most = max(longest_least, batch_least), max(longest_most, batch_most)

@@ -22,10 +22,6 @@ class Batch:
     stack: Stack
     cells: tuple[Cell, ...]
 
-    @property
-    def builds(self) -> int:
-        return len(self.cells) if self.stack.faults else 1
-
 
 @dataclass(frozen=True)
 class Plan:

@@ -85,7 +85,7 @@ def example(path: Sequence[str | int], given: Any) -> str:
     match list(path):
         case ["disks"] | ["disks", int()]:
             hosts = "`; disks of a host are declared in hosts.yaml, see `matrix help physical-disks"
-            count = given if str(given).isdecimal() and 0 < int(str(given)) <= 24 else 4
+            count = given if str(given) in map(str, range(1, 25)) else 4
             return f"{{count: {count}, size: 1GiB}}{hosts if _DEVICE.match(str(given)) else ''}"
         case ["layouts"]:
             return f"{{{as_name(str(given)) or 'raid5'}: {_stack(given)}}}"

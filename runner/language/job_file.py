@@ -23,6 +23,10 @@ _SECRET = re.compile(r"^(MATRIX_|PG)|TOKEN|SECRET|PASS|CREDENTIAL|KEY")
 _KEYWORD = re.compile(r"\$(?:pagesize|mb_memory|ncpus)")
 _COMPUTED = re.compile(rf"(?:{_KEYWORD.pattern}|[0-9][kmgtpKMGTP]?(?:i?[bB])?|[-+*/().,:% ])*")
 
+#: fio has `bc` compute a value with a keyword. A loop in the language of `bc` would never end.
+_KEYWORD = re.compile(r"\$(?:pagesize|mb_memory|ncpus)")
+_COMPUTED = re.compile(rf"(?:{_KEYWORD.pattern}|[0-9][kmgtpKMGTP]?(?:i?[bB])?|[-+*/().,:% ])*")
+
 #: Other names of an option. Only those that this program reads or replaces.
 _ALIASES = {
     "readwrite": "rw",

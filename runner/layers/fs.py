@@ -35,7 +35,7 @@ NOT_OPTIONS = {
     **dict.fromkeys(("noauto", "nofail"), "it is an option for /etc/fstab"),
 }
 _OPTIONS = r"^[A-Za-z0-9_.:/+=-]+(,[A-Za-z0-9_.:/+=-]+)*$"
-_ALIGN = re.compile(r"\s*(\S+)\s+x\s+([1-9][0-9]*)\s*")
+_ALIGN = re.compile(r"\s*(\S+)\s+x\s+([1-9][0-9]{0,3})\s*")
 
 
 def _options(value: object) -> object:
@@ -53,7 +53,7 @@ def _options(value: object) -> object:
 
 
 def _align(value: object) -> object:
-    if value is False or value in {"off", "auto"}:
+    if value is False or (isinstance(value, str) and value in {"off", "auto"}):
         return value or "off"
     match = _ALIGN.fullmatch(value) if isinstance(value, str) else None
     if match is None:

@@ -4,7 +4,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeAlias
@@ -14,7 +14,18 @@ import orjson
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from runner.base.errors import ERRNO, FULL, READ_ONLY, UNREACHABLE, BadInput, Cause, HarnessBroken, MatrixError
+from runner.base.errors import (
+    ERRNO,
+    FULL,
+    READ_ONLY,
+    UNREACHABLE,
+    BadInput,
+    Cause,
+    HarnessBroken,
+    MatrixError,
+    UnfitFile,
+)
+from runner.base.files import check_regular
 
 _DAMAGED = Cause(
     HarnessBroken,
@@ -93,7 +104,10 @@ def translate_errors(path: Path | str, *, store: bool = False) -> Iterator[None]
     except (UnicodeDecodeError, orjson.JSONDecodeError) as problem:  # a text in the file
         raise (_OF_STORE[_DAMAGED] if store else _DAMAGED).error(path, str(problem)) from problem
     except (DBAPIError, OSError) as problem:
-        if isinstance(problem, OSError):
+        cause: Cause | None
+        if isinstance(problem, UnfitFile):
+            cause, details = _DAMAGED, str(problem)
+        elif isinstance(problem, OSError):
             cause, details = ERRNO.get(problem.errno or 0), str(problem)
         else:
             cause, details = _database_cause(problem)
@@ -135,6 +149,13 @@ _CONNECTION = {
 }
 
 
+def _check_regular(path: Path) -> None:
+    """Refuse pipes and devices in place of a file of SQLite: it would wait for ever."""
+    for file in (path, *(path.with_name(f"{path.name}-{name}") for name in ("wal", "shm", "journal"))):
+        with suppress(FileNotFoundError, NotADirectoryError):
+            check_regular(file, file.stat())
+
+
 def sqlite_engine(path: Path, *, busy_ms: int, durable: bool) -> sa.Engine:
     """Open a file for writing. Only with `durable`, all commits survive a power loss of the host."""
     engine = _engine(sa.URL.create("sqlite", database=str(path)), poolclass=sa.NullPool if durable else sa.StaticPool)
@@ -147,6 +168,7 @@ def sqlite_engine(path: Path, *, busy_ms: int, durable: bool) -> sa.Engine:
         connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
         connection.execute("PRAGMA foreign_keys = ON")
 
+    sa.event.listen(engine, "do_connect", lambda *_: _check_regular(path))
     sa.event.listen(engine, "connect", configure)
     sa.event.listen(engine, "begin", _begin)
     return engine
@@ -175,7 +197,9 @@ def sqlite_reader(path: Path) -> sa.Engine:
         database=f"file:{quote(os.fsencode(path.absolute()))}",
         query={"mode": "ro", "uri": "true", **unchanging},
     )
-    return _engine(url, poolclass=sa.StaticPool)
+    engine = _engine(url, poolclass=sa.StaticPool)
+    sa.event.listen(engine, "do_connect", lambda *_: _check_regular(path))
+    return engine
 
 
 def memory_engine() -> sa.Engine:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 #: Above any real value; sums of them stay below the limits of databases.
-_MOST = 1e18
+_LEAST, _MOST = 1e-30, 1e18  # of numbers that are not 0
 _LONGEST = 1e12  # ms
 _DIGITS = 18
 
@@ -16,7 +16,7 @@ Check = Callable[[Any], bool]
 
 def _is_number(value: Any, most: float = _MOST) -> bool:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and math.isfinite(value) and 0 <= value <= most
+    return is_number and math.isfinite(value) and (value == 0 or _LEAST <= value <= most)
 
 
 def _is_count(value: Any) -> bool:

@@ -161,9 +161,11 @@ class Journal(Database):
         return taken
 
     def retry_counts(self) -> dict[tuple[str, int], int]:
-        table = schema.retried.c
-        most = sa.select(table.cell, table.round, sa.func.max(table.attempts)).group_by(table.cell, table.round)
-        return {(cell, round_number): attempts for cell, round_number, attempts in self._rows(most)}
+        found: dict[tuple[str, int], int] = {}
+        for row in self._simple(schema.retried):
+            identity = row["cell"], row["round"]
+            found[identity] = max(found.get(identity, 0), row["attempts"])
+        return found
 
     def record_lost(self, attempt: Attempt) -> None:
         identity = {"cell": attempt.cell, "round": attempt.round, "attempt": attempt.number}
@@ -180,8 +182,7 @@ class Journal(Database):
             connection.execute(sa.insert(schema.batches), {"round": round_number, "stack": stack, "seconds": seconds})
 
     def set_up_times(self) -> list[tuple[str, float]]:
-        table = schema.batches.c
-        return list(self._rows(sa.select(table.stack, table.seconds).order_by(table.id)))
+        return [(row["stack"], row["seconds"]) for row in self._simple(schema.batches)]
 
     def recorded_identities(self) -> set[tuple[str, int]]:
         return set(self._rows(sa.select(schema.trials.c.cell, schema.trials.c.round)))
@@ -228,11 +229,10 @@ class Journal(Database):
             return [cell_of(row) for row in self._rows(query)]
 
     def attempts(self) -> list[Attempt]:
-        return [Attempt(*row) for row in self._rows(sa.select(schema.attempts).order_by("cell", "round", "number"))]
+        return [Attempt(**row) for row in self._simple(schema.attempts)]
 
     def unended_attempts(self) -> list[UnendedAttempt]:
-        query = sa.select(schema.begun).order_by("cell", "round", "attempt")
-        return [UnendedAttempt(*row) for row in self._rows(query)]
+        return [UnendedAttempt(**row) for row in self._simple(schema.begun)]
 
     def cell(self, id_: str) -> CellRow:
         table = schema.cells.c
@@ -244,7 +244,18 @@ class Journal(Database):
             connection.execute(sa.insert(schema.troubles), {"at": at, "what": what})
 
     def troubles(self) -> list[str]:
-        return [what for (what,) in self._rows(sa.select(schema.troubles.c.what).order_by(schema.troubles.c.id))]
+        return [row["what"] for row in self._simple(schema.troubles)]
+
+    def add_rows(self, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Add rows that were read from another journal."""
+        if rows:
+            with self._transaction() as connection:
+                connection.execute(sa.insert(table), rows)
+
+    def _simple(self, table: sa.Table) -> list[dict[str, Any]]:
+        columns = (table.c[name] for name in schema.SIMPLE[table])
+        with self._understandable():
+            return list(map(schema.reader(table), self._rows(sa.select(*columns).order_by(*table.primary_key.columns))))
 
     def mean_times(self) -> MeanTimes:
         trials, batches = schema.trials.c, schema.batches.c

@@ -1,6 +1,6 @@
 """The tables of a journal and their migrations, and the conversion between trials and rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from operator import attrgetter
@@ -95,6 +95,13 @@ batches = Table("batches", tables, *keys(id=Integer), *required(round=Integer, s
 
 #: Trouble outside of measurements that did not stop the run.
 troubles = Table("troubles", tables, *keys(id=Integer), *required(at=String, what=Text))
+
+
+#: All but cells and trials. `id` only gives the order.
+SIMPLE = {
+    table: tuple(column.name for column in table.columns if column.name != "id")
+    for table in (attempts, begun, retried, batches, troubles)
+}
 
 
 def _with_retries_and_troubles(connection: Connection) -> None:
@@ -214,16 +221,41 @@ def _types(column: Column[Any]) -> tuple[type, ...]:
     return (*kinds, type(None)) if column.nullable else kinds
 
 
-_TYPES = tuple(_types(trials.c[name]) for name in TRIAL_COLUMNS)
 JOB_COLUMNS: tuple[str, ...] = ("cell", "round", "job", *_WHOLE, *_READ, *_WRITE, *LATENCIES)
-_JOB_TYPES = tuple(_types(jobs.c[name]) for name in JOB_COLUMNS)
-_NUMBERS, _MOST = (int, float), 1e19
+_NUMBERS, _LEAST, _MOST = (int, float), 1e-30, 1e19  # of numbers that are not 0; ratios of others would overflow
+
+
+def checker(table: Table, names: Sequence[str]) -> Callable[[Sequence[Any]], None]:
+    """Return a check of rows: it raises ValueError for a value that this program did not write."""
+    kinds_of = [(name, _types(table.c[name])) for name in names]
+
+    def check(row: Sequence[Any]) -> None:
+        for (name, kinds), value in zip(kinds_of, row, strict=True):
+            number = value if value.__class__ in _NUMBERS else 0
+            if not isinstance(value, kinds) or not (number == 0 or _LEAST <= number <= _MOST):
+                raise ValueError(f"{name} in {table.name} is {value!r:.60}")
+
+    return check
+
+
+def reader(table: Table) -> Callable[[Sequence[Any]], dict[str, Any]]:
+    """Return a function that checks rows of a simple table and names their values."""
+    names, check = SIMPLE[table], checker(table, SIMPLE[table])
+
+    def read(row: Sequence[Any]) -> dict[str, Any]:
+        check(row)
+        return dict(zip(names, row, strict=True))
+
+    return read
+
+
+_check_trial, _check_job = checker(trials, TRIAL_COLUMNS), checker(jobs, JOB_COLUMNS)
 _COUNTED = DIRECTION.index("lat_mean")  # the figures of a direction that are always known
 
 
 def trial_of(row: Sequence[Any]) -> Trial:
     """Build a trial from a row. Raise ValueError for a row that this program did not write."""
-    _check_types(TRIAL_COLUMNS, row, _TYPES)
+    _check_trial(row)
     cell, round_number, reason, started, seconds, attempts, folder, outcome, readings, notes = row[:10]
     return Trial(
         *(cell, round_number, Outcome(outcome), reason, started, seconds, attempts),
@@ -233,7 +265,7 @@ def trial_of(row: Sequence[Any]) -> Trial:
 
 def job_of(row: Sequence[Any]) -> tuple[tuple[str, int], str, Figures]:
     """Return the identity of a trial, the name of a job and its figures. Raise ValueError as `trial_of` does."""
-    _check_types(JOB_COLUMNS, row, _JOB_TYPES)
+    _check_job(row)
     cell, round_number, name, *rest = row
     figures = _figures(rest)
     if figures is None:
@@ -243,12 +275,6 @@ def job_of(row: Sequence[Any]) -> tuple[tuple[str, int], str, Figures]:
 
 def with_jobs(trial: Trial, figures: Mapping[str, Figures]) -> Trial:
     return replace(trial, figures=replace(trial.figures, jobs=figures)) if trial.figures and figures else trial
-
-
-def _check_types(names: Sequence[str], row: Sequence[Any], types: Sequence[tuple[type, ...]]) -> None:
-    for name, value, kinds in zip(names, row, types, strict=True):
-        if not isinstance(value, kinds) or (value.__class__ in _NUMBERS and not 0 <= value <= _MOST):
-            raise ValueError(f"{name} of a trial is {value!r:.60}")
 
 
 def cell_of(row: Sequence[Any]) -> CellRow:

@@ -6,7 +6,7 @@ import shutil
 import sqlite3
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,16 +16,27 @@ import orjson
 
 from runner.base.errors import HarnessBroken, MatrixError
 from runner.results.journal import Journal
-from runner.results.journal_tables import JOB_COLUMNS, TRIAL_COLUMNS, cell_of, job_of, trial_of, with_jobs
-from runner.results.record import Attempt, CellRow, Trial
+from runner.results.journal_tables import (
+    JOB_COLUMNS,
+    SIMPLE,
+    TRIAL_COLUMNS,
+    cell_of,
+    job_of,
+    reader,
+    trial_of,
+    with_jobs,
+)
 
 if TYPE_CHECKING:
-    from runner.results.fio_output import Figures
+    from sqlalchemy import Table
 
+    from runner.results.fio_output import Figures
+    from runner.results.record import CellRow, Trial
+
+_MAGIC = b"SQLite format 3\0"
 _MOST_QUERIES = 100_000
 _GUESSED = 1 << 14  # rows of a table whose last one cannot be read
 _CELL = ("id", "name", "axes", "position")
-_ATTEMPT = ("cell", "round", "number", "started", "reason", "tail")
 T = TypeVar("T")
 
 
@@ -33,20 +44,24 @@ T = TypeVar("T")
 class Salvaged:
     cells: tuple[CellRow, ...]
     trials: tuple[Trial, ...]
-    attempts: tuple[Attempt, ...]
-    dropped: Counter[str]  # rows by table; those of an unreadable page are an estimate
+    others: Mapping[Table, Sequence[Mapping[str, Any]]]  # rows of the other tables
+    dropped: Counter[str]  # rows by table
+    lost: frozenset[str]  # tables with an unknown number of unreadable rows
 
     @property
     def is_whole(self) -> bool:
-        return not self.dropped.total()
+        return not (self.dropped.total() or self.lost)
 
 
 def salvage(journal: Path) -> Salvaged:
     """Read a copy of a journal: the original stays as it is."""
+    with journal.open("rb") as file:
+        if file.read(len(_MAGIC)) != _MAGIC:
+            raise HarnessBroken(f"nothing can be read of {journal}", details="it does not begin as a file of SQLite")
     with tempfile.TemporaryDirectory(prefix="matrix-salvage-") as folder:
         copy = Path(folder) / journal.name
         for suffix in ("", "-wal"):
-            with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError, shutil.SpecialFileError):
                 shutil.copyfile(f"{journal}{suffix}", f"{copy}{suffix}")
         with suppress(MatrixError):  # migrate an older journal whose pages are whole
             Journal.existing(copy).close()
@@ -62,6 +77,7 @@ class _Reader:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._dropped: Counter[str] = Counter()
+        self._lost = set[str]()
         self._queries = 0
 
     def everything(self) -> Salvaged:
@@ -78,9 +94,16 @@ class _Reader:
         for identity, name, figures in self._read("jobs", JOB_COLUMNS, job_of) if b"jobs" in names else ():
             jobs.setdefault(identity, {})[name] = figures
         trials = {key: with_jobs(trial, jobs.get(key, {})) for key, trial in trials.items()}
-        attempts = {(one.cell, one.round, one.number): one for one in self._read("attempts", _ATTEMPT, _attempt)}
+        others = {table: self._simple(table) for table in SIMPLE}
         ordered = sorted(cells.values(), key=lambda cell: (cell.position or 0, cell.id))
-        return Salvaged(tuple(ordered), tuple(trials.values()), tuple(attempts.values()), self._dropped)
+        return Salvaged(tuple(ordered), tuple(trials.values()), others, self._dropped, frozenset(self._lost))
+
+    def _simple(self, table: Table) -> list[dict[str, Any]]:
+        unique = [column.name for column in table.primary_key if column.name != "id"]
+        found: dict[object, dict[str, Any]] = {}
+        for row in self._read(table.name, SIMPLE[table], reader(table)):
+            found.setdefault(tuple(row[name] for name in unique) or len(found), row)
+        return list(found.values())
 
     def _read(self, table: str, names: Sequence[str], parse: Callable[[Sequence[Any]], T]) -> Iterator[T]:
         for row in self._rows(table, names):
@@ -93,7 +116,8 @@ class _Reader:
         """Read rows in ranges of their numbers. Halve a range that cannot be read, down to single rows."""
         columns = ", ".join(f'"{name}", typeof("{name}")' for name in names)
         query = f'SELECT {columns} FROM "{table}" WHERE rowid BETWEEN ? AND ? ORDER BY rowid'  # noqa: S608 - names of ours
-        ranges = [(1, self._last(table))]
+        end = self._last(table)
+        ranges = [(1, end or _GUESSED)]
         while ranges:
             first, last = ranges.pop()
             self._queries += 1
@@ -101,17 +125,19 @@ class _Reader:
                 yield from self._connection.execute(query, (first, last)).fetchall()
             except (sqlite3.Error, UnicodeDecodeError, OverflowError):
                 middle = (first + last) // 2
-                if first == last or self._queries > _MOST_QUERIES:
-                    self._dropped[table] += last - first + 1
-                else:
+                if first < last and self._queries <= _MOST_QUERIES:
                     ranges += [(middle + 1, last), (first, middle)]
+                elif first < last or end is None:
+                    self._lost.add(table)
+                else:
+                    self._dropped[table] += 1
 
-    def _last(self, table: str) -> int:
+    def _last(self, table: str) -> int | None:
         with suppress(sqlite3.Error, UnicodeDecodeError):
             ((last,),) = self._connection.execute(f'SELECT max(rowid) FROM "{table}"').fetchall()  # noqa: S608
             if last is None or 0 < last < 1 << 40:
                 return last or 1
-        return _GUESSED
+        return None
 
 
 def _typed(row: Sequence[Any]) -> Iterator[tuple[Any, bool]]:
@@ -121,11 +147,3 @@ def _typed(row: Sequence[Any]) -> Iterator[tuple[Any, bool]]:
 def _cell(row: Sequence[Any]) -> CellRow:
     id_, name, axes, position = row
     return cell_of((id_, name, orjson.loads(axes), position))
-
-
-def _attempt(row: Sequence[Any]) -> Attempt:
-    cell, round_number, number, *texts = row
-    numbers = isinstance(round_number, int) and isinstance(number, int)
-    if not (isinstance(cell, str) and numbers and all(isinstance(text, str) for text in texts)):
-        raise ValueError("not an attempt")
-    return Attempt(cell, round_number, number, *texts)

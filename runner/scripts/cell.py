@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from runner.base.process import run
 from runner.language.job_bounds import JobWorkload
 from runner.language.matrix import OFF, interval
+from runner.language.messages import MOST_SHOWN
 from runner.language.slow import slowed
 from runner.scripts.jinja import render
 from runner.scripts.stack import StackView, view_stack
@@ -227,6 +228,8 @@ def find_rejected(jobs: Mapping[str, str]) -> dict[str, str]:
                 break
             found[culprit] = message
             del in_file[culprit]
+            if len(found) == MOST_SHOWN:
+                return found
     return found
 
 

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from runner.base.text import shorten
 from runner.hosts import label
 
 SHIPPED = shipped("templates")
+MOST_FILES, MOST_BYTES = 1_000, 16 << 20
 
 
 def shell_words(value: object) -> str:
@@ -80,7 +82,21 @@ def effective_templates(own: Path | None) -> dict[str, str]:
 
 
 def _texts(folder: Path) -> dict[str, str]:
-    return {str(path.relative_to(folder)): _read(path) for path in sorted(folder.rglob("*")) if not path.is_dir()}
+    """Read all files of a folder. It may be a wrong one, such as a home folder."""
+    paths = list(islice((path for path in folder.rglob("*") if not path.is_dir()), MOST_FILES + 1))
+    texts, left = dict[str, str](), MOST_BYTES
+    for path in sorted(paths) if len(paths) <= MOST_FILES else ():
+        texts[str(path.relative_to(folder))] = text = _read(path)
+        left -= len(text)
+        if left < 0:
+            break
+    if left < 0 or len(paths) > MOST_FILES:
+        raise BadInput(
+            f"{folder} is too large for a folder of templates",
+            details=f"it has more than {MOST_FILES:,} files or {MOST_BYTES >> 20} MiB",
+            resolution="name a folder with only your templates",
+        )
+    return texts
 
 
 def _own_texts(own: Path) -> dict[str, str]:

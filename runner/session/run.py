@@ -32,6 +32,7 @@ from runner.session.finish import Ending, report
 from runner.session.host_facts import boot_id, kernel_release
 from runner.session.run_request import RunRequest, check_kernel, choose_run, run_to_continue
 from runner.session.selected_matrix import Checks, check_machine, check_names, check_templates, load_selected
+from runner.space.select import refuse_many
 from runner.space.studies import study_beside
 
 if TYPE_CHECKING:
@@ -153,6 +154,7 @@ def prepare(options: RunOptions, notice: Callable[[str], None]) -> PreparedRun:
     place = Where(disk_lease.passthrough_machine(options.place.machine)) if options.passthrough else options.place
     check_names(options.templates)
     selected = load_selected(options.matrix, options.only, options.shard, Checks(place.machine, options.templates))
+    refuse_many(selected.selection, "run at once")
     matrix = selected.space.matrix
     check_kernel(options.kernel, matrix.machine.kernel or ())
     check_templates(selected, options.templates)

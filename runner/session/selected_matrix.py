@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from runner.analysis.axes import grouped
@@ -45,8 +44,8 @@ if TYPE_CHECKING:
     from runner.space.space import Space, Stack
     from runner.space.variants import Variant
 
-#: With more cells, the check for undecidable guidelines would take seconds, so it is skipped.
-MAX_CHECKED_CELLS = 10_000
+#: With more cells, or cells × guidelines, the check for undecidable guidelines would take seconds, so it is skipped.
+MAX_CHECKED_CELLS, MAX_CHECKED_PAIRS = 10_000, 50_000
 _MOST_CHECKED = 200  # job files that fio checks before a run, 10 ms each
 _BAD_OPTION = re.compile("(?:Bad option <|failed parsing )([a-z0-9_]+)=")
 
@@ -64,7 +63,7 @@ class SelectedMatrix:
         return self.declared.space
 
     def stacks(self) -> Iterator[Stack]:
-        return (stack for stack in self.space.stacks if next(self.selection.cells_of(stack), None))
+        return (stack for stack in self.space.stacks if self.selection.count_of(stack))
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ def load_selected(
     declared = load(path, checks or (lambda _space: ()))
     selection = select(declared.space, only)
     matrix = declared.space.matrix
-    if next(selection.cells(), None) is None:
+    if not selection.count():
         rules = [name for name in ("only", "exclude") if getattr(matrix, name)]
         places = [(declared.source.place_of_key((name,)), name) for name in rules]
         filters = [*(["--only"] if only else []), *(f"`{name}:`" for name in rules)]
@@ -107,10 +106,10 @@ def load_selected(
 
 def _guideline_flaws(space: Space) -> Iterator[Flaw]:
     guidelines = space.matrix.guidelines
-    cells = list(islice(space.cells(), MAX_CHECKED_CELLS + 1)) if guidelines else []
-    if len(cells) > MAX_CHECKED_CELLS:
+    count = space.count()
+    if count > MAX_CHECKED_CELLS or count * len(guidelines) > MAX_CHECKED_PAIRS:
         return
-    rows = [CellRow(cell.id, cell.name, cell.axes) for cell in cells]
+    rows = [CellRow(cell.id, cell.name, cell.axes) for cell in space.cells()] if guidelines else []
     for at, why in undecidable_guidelines(guidelines, rows):
         yield Flaw(("guidelines", at, guidelines[at].shape), f"no cells of this matrix can decide it: {why}")
 

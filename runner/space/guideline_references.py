@@ -155,7 +155,7 @@ def _empty(claim: Claim, place: Path, known: Known, space: Space) -> Iterator[Fl
     where = rule_of(claim.where, known.values)
     for path, condition in conditions_of(claim):
         rule = intersect_rules(where, rule_of(condition, known.values))
-        if rule is None or next(Selection(space, only=((rule,),)).cells(), None) is None:
+        if rule is None or not Selection(space, only=((rule,),)).count():
             yield Flaw((*place, *path), "no cell matches all of these values")
 
 

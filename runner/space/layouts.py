@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from runner.language.axes import written
 from runner.language.tune import QUEUED
 from runner.language.yaml_source import Flaw, Path
-from runner.layers import LAYERS, Layer, Problem
+from runner.layers import LAYERS, Fs, Layer, Problem
 from runner.layers.geometry import Below, Shape
 from runner.space.notes import Note
 from runner.space.variants import Choice, Coords, Variant, choices, collapsed, digest, label_of, texts
@@ -182,6 +182,13 @@ def levels(stack: Layers, disks: Below) -> Iterator[tuple[Layer, Below]]:
     for layer in stack:
         yield layer, below
         below = layer.above(below)
+
+
+def disks_at_work(stack: Layers, disks: Below) -> int:
+    """Return the number of disks that one large request keeps busy."""
+    *_, (layer, below) = levels(stack, disks)
+    devices = below.devices if isinstance(layer, Fs) else layer.devices_above(below)
+    return max(1, sum(device.stripes for device in devices))
 
 
 def top_of(stack: Layers, matrix: Matrix) -> tuple[Shape, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
@@ -125,6 +125,10 @@ def parse(
     if source.data is None:
         nothing = Place(name, 1, 1), "the file is empty; `matrix init` writes a matrix as a start"
         raise BadMatrix(source, misused or [nothing])
+    return check(source, misused, ask)
+
+
+def check(source: Source, misused: Sequence[tuple[Place, str]] = (), ask: Ask = lambda _: ()) -> Declared:
     _refuse_library(source)
     matrix, malformed = validated(source, Matrix)
     if matrix is None or misused:

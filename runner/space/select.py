@@ -24,6 +24,18 @@ if TYPE_CHECKING:
     from runner.space.variants import Coords, Variant
 
 
+#: Commands that write a line or more for each cell take at most 10 s for so many.
+MOST_LISTED = 200_000
+
+
+def refuse_many(selection: Selection, work: str, most: int = MOST_LISTED) -> None:
+    if (count := selection.count()) > most:
+        raise BadInput(
+            f"{count:,} cells are too many to {work}: at most {most:,}",
+            resolution="select some with --only or --shard; `matrix plan` counts any number",
+        )
+
+
 def values_of(space: Space) -> dict[str, set[str]]:
     factors = [stack.spellings for stack in space.stacks]
     factors += [
@@ -91,14 +103,18 @@ class Selection:
         return sum(map(self.count_of, self.space.stacks))
 
     def count_of(self, stack: Stack) -> int:
-        """Count the selected cells of one stack by groups of variants that the same rules match."""
-        if not (self.exclude or self.only):
-            return len(stack.tunes) * len(stack.workloads)
+        return sum(count for _, count in self.groups_of(stack))
+
+    def groups_of(self, stack: Stack) -> Iterator[tuple[Cell, int]]:
+        """Yield one cell for each workload, and the number of selected cells with this workload."""
         marks = self._marks("stack", stack.spellings)
         tunes = Counter(bits & marks for bits in self._all("tune", stack.tunes))
-        workloads = Counter(self._all("workload", stack.workloads))
-        pairs = itertools.product(tunes.items(), workloads.items())
-        return sum(some * others for (one, some), (other, others) in pairs if self._wanted(one & other))
+        counts: dict[int, int] = {}
+        for workload, bits in zip(stack.workloads, self._all("workload", stack.workloads), strict=True):
+            if bits not in counts:
+                counts[bits] = sum(count for one, count in tunes.items() if self._wanted(one & bits))
+            if counts[bits]:
+                yield Cell(stack, stack.tunes[0], workload), counts[bits]
 
     def _all(self, factor: str, variants: tuple[Variant[Any], ...]) -> list[int]:
         # Many stacks share one tuple of variants.
@@ -162,8 +178,8 @@ class Picked(Selection):
     def cells_of(self, stack: Stack) -> Iterator[Cell]:
         return (cell for cell in super().cells_of(stack) if cell.id in self.ids)
 
-    def count_of(self, stack: Stack) -> int:
-        return sum(1 for _ in self.cells_of(stack))
+    def groups_of(self, stack: Stack) -> Iterator[tuple[Cell, int]]:
+        return ((cell, 1) for cell in self.cells_of(stack))
 
 
 def _matches(part: Rule, coords: Coords) -> bool:
@@ -240,8 +256,8 @@ class Sharded(Selection):
     def cells_of(self, stack: Stack) -> Iterator[Cell]:
         return super().cells_of(stack) if stack.key in self.stacks else iter(())
 
-    def count_of(self, stack: Stack) -> int:
-        return super().count_of(stack) if stack.key in self.stacks else 0
+    def groups_of(self, stack: Stack) -> Iterator[tuple[Cell, int]]:
+        return super().groups_of(stack) if stack.key in self.stacks else iter(())
 
     def notes(self, *, simulated: bool = True) -> list[str]:
         # Other shards measure the other layouts, so no rule excludes them.

@@ -17,7 +17,17 @@ from runner.layers import Fs
 from runner.layers.geometry import Below, losses_of
 from runner.simdisks.disk import slow_of
 from runner.space.effects import idle_tunables
-from runner.space.layouts import Findings, Layers, disks_of, drop_idle, place_of, report_idle, stack_variants, top_of
+from runner.space.layouts import (
+    Findings,
+    Layers,
+    disks_at_work,
+    disks_of,
+    drop_idle,
+    place_of,
+    report_idle,
+    stack_variants,
+    top_of,
+)
 from runner.space.notes import Note, few
 from runner.space.variants import Coords, Variant, choices, collapsed, digest, label_of, safe, texts
 from runner.space.workloads import Workloads
@@ -47,6 +57,7 @@ class Stack:
     tops: int  # number of devices at the top
     in_files: bool
     slow: int = 1  # how many times slower than real time its disks work
+    width: int = 1  # number of disks that one large request keeps busy
     losses: int | None = 0  # how many disks may fail, whichever they are, before data is lost; None if unknown
 
     @property
@@ -218,6 +229,7 @@ def _stack(
         tops=len(top),
         in_files=any(shape.files for shape in top),
         slow=slow_of(matrix.every_disk()),
+        width=disks_at_work(layers.value, disks_of(matrix)),
         losses=losses_of(top, 0),
     )
 

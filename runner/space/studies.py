@@ -81,7 +81,7 @@ class _Checks:
         if common and not wrong:
             rule = intersect_rules(rule_of(table.where, self.values), rule_of(row.where, self.values))
             only = (*self.selection.only, (rule,)) if rule else ()
-            if rule is None or next(replace(self.selection, only=only).cells(), None) is None:
+            if rule is None or not replace(self.selection, only=only).count():
                 yield Flaw((*place, "where"), "no cell matches all of these values")
 
     def _misnamed(self, condition: Condition, place: Keys) -> Iterator[Flaw]:

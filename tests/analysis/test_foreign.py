@@ -92,3 +92,10 @@ def test_an_error_quotes_one_line() -> None:
         parse_groups(GROUPED[: len(GROUPED) // 2], "f")
     assert error.value.details
     assert "\n" not in error.value.details
+
+
+def test_a_file_with_more_options_than_fio_has_is_refused() -> None:
+    job = {"jobname": "j", "read": {"io_bytes": 1, "iops": 1.0}, "job options": {f"o{n}": "1" for n in range(1001)}}
+    with pytest.raises(BadInput) as refused:
+        parse_groups(orjson.dumps({"fio version": "fio-3.1", "jobs": [job]}).decode(), "f.json")
+    assert "1,001 different options" in refused.value.brief

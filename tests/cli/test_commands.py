@@ -538,3 +538,19 @@ def test_a_matrix_with_many_notes_shows_fifty_and_a_count(matrix: Matrix, tmp_pa
         lines = [line for line in matrix(command, "many.yaml").stdout.splitlines() if "note: " in line]
         assert len(lines) == 51
         assert lines[-1].endswith(" more notes")
+
+
+def test_commands_that_write_each_cell_refuse_a_large_matrix_and_plan_counts_it(matrix: Matrix, tmp_path: Path) -> None:
+    depths, sizes = (", ".join(f"{4 * number}{unit}" for number in range(1, 501)) for unit in ("", "KiB"))
+    large = SMALL.replace("bs: 4KiB", f"bs: 4KiB, iodepth: [{depths}]") + f"tune: {{readahead: [{sizes}]}}\n"
+    (tmp_path / "large.yaml").write_text(large)
+    assert "1,000,000" in matrix("plan", "--on", "dry", "large.yaml").stdout
+    for command in (("plan", "--cells"), ("plan", "--format", "json"), ("run",), ("render",)):
+        result = matrix(*command, "--on", "dry", "large.yaml")
+        assert result.returncode == 2
+        assert "1,000,000 cells are too many to " in result.stderr
+        assert "select some with --only or --shard" in result.stderr
+    few = matrix("render", "--only", "readahead=4KiB", "large.yaml", "no such cell")
+    assert "no cell is called no such cell" in few.stderr
+    many = matrix("render", "--only", "readahead=4KiB", "large.yaml", "*")
+    assert "2,000 cells are called so: at most 500" in many.stderr

@@ -465,3 +465,36 @@ def test_a_journal_marks_synthetic_figures(matrix: Matrix, tmp_path: Path) -> No
     matrix(*RUN)
     with closing(sqlite3.connect(folder_of(tmp_path) / "journal.sqlite")) as journal:
         assert journal.execute("select value from meta where key = 'synthetic'").fetchall() == [("true",)]
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("words", ["results latest", "run --on dry --fresh small.yaml", "validate none.yaml"])
+def test_closed_streams_are_no_error(matrix: Matrix, tmp_path: Path, closed: str, words: str) -> None:
+    assert matrix("run", "--on", "dry", "--quiet", "small.yaml").returncode == 0
+    command = f'"$0" -m runner.cli {words} {closed}'
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        ["bash", "-c", command, sys.executable],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == (2 if words.startswith("validate") else 0)
+    assert "Traceback" not in done.stderr + done.stdout
+
+
+def test_a_working_directory_that_is_gone_is_named(tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    command = 'cd gone && rmdir ../gone && "$0" -m runner.cli validate none.yaml'
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        ["bash", "-c", command, sys.executable],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, "does not exist any more" in done.stderr) == (2, True)

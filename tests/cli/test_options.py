@@ -129,3 +129,30 @@ def test_a_name_that_selects_no_cell_is_an_error(call: Call, name: str, said: st
     ended = call("plan", "--only", name, "m.yaml")
     assert ended.status == 2
     assert said in ended.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--results", "x" * 300),
+        ("--results", "/dev/null"),
+        ("--results", "small.yaml"),
+        ("--results", "small.yaml/x"),
+        ("--folder-to", ""),
+        ("--folder-to", "small.yaml/x"),
+        ("--jobs", "9" * 5000),
+        ("--shard", f"1/{'9' * 5000}"),
+        ("--templates", "x" * 300),
+        ("--store", f"/{'x' * 300}/store.db"),
+        ("--hosts", "x" * 300),
+    ],
+    ids=lambda words: f"{words[0]} {words[1]:.20}",
+)
+def test_a_useless_name_or_number_is_refused_in_words(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("small.yaml").write_text(SMALL)
+    said = call("run", "--on", "dry", "--quiet", *words, "small.yaml")
+    assert said.status in {0, 2, 3}
+    assert "a mistake in matrix" not in said.err

@@ -49,6 +49,7 @@ def test_a_whole_journal_is_not_salvaged(run: Path, call: Call) -> None:
         "UPDATE trials SET read_bw = 'fast', write_bw = 'fast' WHERE id = 2",
         "UPDATE trials SET read_latencies = x'00', write_latencies = x'00' WHERE id = 2",
         "UPDATE trials SET seconds = -1 WHERE id = 2",
+        "UPDATE trials SET read_bw = 1e-320, write_bw = 1e-320 WHERE id = 2",
         "UPDATE trials SET reason = CAST(x'ff' AS TEXT) WHERE id = 2",
     ],
 )
@@ -74,22 +75,43 @@ def test_a_lost_page_costs_its_rows_only(run: Path, call: Call) -> None:
     file = run / "journal.sqlite"
     content = bytearray(file.read_bytes())
     with closing(sqlite3.connect(file)) as connection:
-        leaf = (
-            [row[0] for row in connection.execute("SELECT pageno FROM dbstat WHERE name = 'attempts'")]
-            if _has_dbstat(connection)
-            else []
-        )
-    if not leaf:
-        pytest.skip("this SQLite has no dbstat")
-    content[(leaf[0] - 1) * 4096 : leaf[0] * 4096] = b"\xff" * 4096
+        ((page,),) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'attempts'")
+    content[(page - 1) * 4096 : page * 4096] = b"\xff" * 4096
     file.write_bytes(content)
     assert call("report", str(run)).status == 3
-    assert call("salvage", str(run)).status == 0
+    said = call("salvage", str(run))
+    assert said.status == 0
+    assert "dropped: an unknown number of rows of attempts\n" in said.out
     assert trials(other(run)) == 8
 
 
-def _has_dbstat(connection: sqlite3.Connection) -> bool:
-    return any("DBSTAT" in str(row[0]) for row in connection.execute("PRAGMA compile_options"))
+ROWS = {
+    "attempts": "('c', 1, 1, '2026-01-01', 'lost', 'tail')",
+    "begun": "('c', 1, 2, 'boot', '2026-01-01')",
+    "retried": "(7, 'c', 1, 2, 'broken', 'why', '2026-01-01')",
+    "batches": "(70, 1, 'stack', 2.5)",
+    "troubles": "(7, '2026-01-01', 'a disk did not come back')",
+}
+
+
+def test_rows_of_every_table_are_kept(run: Path, call: Call) -> None:
+    with closing(sqlite3.connect(run / "journal.sqlite")) as connection, connection:
+        for table, row in ROWS.items():
+            connection.execute(f"INSERT INTO {table} VALUES {row}")  # noqa: S608
+        connection.execute("INSERT INTO retried VALUES (8, 'c', 1, 'many', 'broken', 'why', '')")
+        connection.execute("UPDATE trials SET seconds = -1 WHERE id = 2")
+    report = call("run", "--on", "dry", "--retry-broken", "small.yaml")
+    assert report.status == 3
+    assert "attempts in retried is 'many'" in report.err or "seconds in trials is -1" in report.err
+    said = call("salvage", str(run))
+    assert "dropped: 1 row of retried\ndropped: 1 row of trials\n" in said.out
+    whole, saved = (run / "journal.sqlite", other(run) / "journal.sqlite")
+    with closing(sqlite3.connect(whole)) as before, closing(sqlite3.connect(saved)) as after:
+        for table in ROWS:
+            names = [name for _, name, *_ in after.execute(f"PRAGMA table_info({table})") if name != "id"]
+            query = f"SELECT {', '.join(names)} FROM {table} WHERE {names[0]} != 'many'"  # noqa: S608
+            kept = [row for row in before.execute(query).fetchall() if "many" not in row]
+            assert after.execute(query).fetchall() == kept != [], table
 
 
 def test_flipped_bytes_never_end_in_a_traceback(run: Path, call: Call) -> None:
@@ -106,3 +128,12 @@ def test_flipped_bytes_never_end_in_a_traceback(run: Path, call: Call) -> None:
         for saved in run.parent.iterdir():
             if saved.is_dir() and saved != run:
                 shutil.rmtree(saved)
+
+
+def test_a_file_that_is_no_database_is_not_copied(run: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "copyfile", None)
+    (run / "journal.sqlite").write_bytes(b"")
+    os.truncate(run / "journal.sqlite", 1 << 36)
+    said = call("salvage", str(run))
+    assert said.status == 3
+    assert "nothing can be read of " in said.err

@@ -49,3 +49,31 @@ def test_a_file_that_a_matrix_uses_is_a_regular_file(matrix: object, call: Call,
     assert said.status == 2
     assert "pipe cannot be read: it is a pipe" in said.err
     assert "/dev/zero cannot be read: it is a device" in said.err
+
+
+@pytest.mark.parametrize(("files", "size"), [(1001, 1), (17, 1 << 20)])
+def test_a_large_folder_is_no_folder_of_templates(
+    matrix: object, call: Call, tmp_path: Path, files: int, size: int
+) -> None:
+    folder = tmp_path / "own/below"
+    folder.mkdir(parents=True)
+    for number in range(files):
+        (folder / f"{number}.txt").write_text("x" * size)
+    said = call("validate", "--templates", "own", "small.yaml")
+    assert said.status == 2
+    assert "own is too large for a folder of templates" in said.err
+    (folder / "0.txt").unlink()
+    assert "is too large" not in call("validate", "--templates", "own", "small.yaml").err
+
+
+@pytest.mark.parametrize("name", ["journal.sqlite", "journal.sqlite-wal", "store.db"])
+def test_a_pipe_in_place_of_a_database_is_no_wait(matrix: object, call: Call, tmp_path: Path, name: str) -> None:
+    assert call("run", "--on", "dry", "--quiet", "small.yaml").status == 0
+    (run,) = (path for path in (tmp_path / "results").iterdir() if path.is_dir())
+    file = (tmp_path / "results" if name == "store.db" else run) / name
+    file.unlink(missing_ok=True)
+    os.mkfifo(file)
+    for words in (("report", str(run)), ("runs",), ("status", str(run)), ("results", "latest"), ("salvage", str(run))):
+        said = call(*words)
+        assert "a mistake in matrix itself" not in said.err
+    assert "it is a pipe" in call("results", "latest").err + call("report", str(run)).err

@@ -11,15 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.engine.costs import COSTS, EMULATED, Costs, disks_at_work, rate, sequential
+from runner.engine.costs import COSTS, EMULATED, Costs, rate, sequential
 from runner.engine.estimate import Load, Pace, building_of, estimate, machine_pace, remaining_seconds, seconds_of
 from runner.engine.plan import Plan
+from runner.language.matrix import Repeat
 from runner.machines.base import Preparation, RigSpec
 from runner.machines.dry import Dry
 from runner.reports.terminal_text import about
 from runner.session.selected_matrix import Checks, load_selected
 from runner.simdisks.disk import Physics
-from runner.space.select import select
+from runner.space.select import Selection, select
 from tests.support.matrices import space
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def only(text: str) -> tuple[float, float]:
 )
 def test_a_large_write_keeps_the_disks_of_a_stripe_busy(layout: str, count: int) -> None:
     (array,) = space(matrix(f"one: [{layout}]")).stacks
-    assert disks_at_work(array) == count
+    assert array.width == count
     most = EMULATED.computed["parity"] if "level: 5" in layout or "level: 6" in layout else EMULATED.bandwidth
     assert sequential(array, HDD, EMULATED) == pytest.approx(min(most, count * 53.3e6), rel=0.01)
     assert sequential(array, None, EMULATED) == most
@@ -241,3 +242,23 @@ class Ready(Slow):
 
     def preparation(self, specs: Collection[RigSpec]) -> Preparation:  # noqa: ARG002
         return Preparation()
+
+
+def test_cells_of_a_large_plan_are_counted_and_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Selection, "cells_of", None)
+    depths, sizes = (", ".join(f"{4 * number}{unit}" for number in range(1, 1001)) for unit in ("", "KiB"))
+    text = matrix("one: [md: {level: [0, 5]}]", f"{{rw: read, bs: 4KiB, runtime: 1s, iodepth: [{depths}]}}")
+    found = estimate(Plan(select(space(f"{text}tune: {{readahead: [{sizes}]}}\n")), Repeat(min=1, max=1), 1), Pace())
+    assert (found.cells, found.stacks) == (2_000_000, 2)
+    assert found.seconds_least > 2_000_000
+
+
+def test_rules_leave_their_cells_out_of_the_estimate() -> None:
+    rules = "exclude: [{layout: a, workload.iodepth: 1}, {tune.readahead: 4KiB, workload.iodepth: 2}]\n"
+    text = matrix("a: [disk], b: [md: {level: 0}]", "{rw: read, bs: 4KiB, runtime: 1s, iodepth: [1, 2, 3]}")
+    selection = select(space(f"{text}tune: {{readahead: [4KiB, 8KiB]}}\n{rules}"), ["iodepth=1|2"])
+    found = estimate(Plan(selection, Repeat(min=1, max=1), 1), Pace())
+    assert found.cells == sum(1 for _ in selection.cells()) == 4
+    each = sum(seconds_of(cell, Pace()) for cell in selection.cells())
+    built = sum(building_of(stack, Pace()).least for stack in selection.space.stacks)
+    assert found.seconds_least == pytest.approx(Pace().costs.program + each + built)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench import fuzz
+from bench.fuzz_parsers import Parser, parsers
 from runner.base.errors import BadInput, HarnessBroken
 from tests.support.amounts import times
 
-PARSERS = fuzz.parsers()
+PARSERS = parsers()
 KEPT = sorted(fuzz.CRASHERS.glob("*-*"))
 LONGEST = 50 * 5 * 420  # characters of all errors of a file together
 
@@ -43,6 +45,26 @@ def test_a_traceback_is_counted_and_its_input_kept(monkeypatch: pytest.MonkeyPat
     def fail(_: object) -> None:
         raise TypeError("no such thing")
 
-    found = fuzz.attack("hosts", fuzz.Parser(("a: b",), fail), 1)
+    found = fuzz.attack("hosts", Parser(("a: b",), fail), 1)
     assert found.tracebacks == found.inputs == 1
     assert [file.name for file in tmp_path.iterdir()] == [*found.crashes.values()]
+
+
+def test_each_parser_gets_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    costs = {"slow": 0.5, "quick": 0.01}
+
+    def attack(name: str, _parser: Parser, _seed: int, tally: fuzz.Tally) -> None:
+        tally.inputs += 1
+        tally.spent += costs[name]
+
+    monkeypatch.setattr(fuzz, "attack", attack)
+    found = fuzz.attack_all({name: Parser((), bool) for name in costs}, 1, 20.0, 10**9)
+    assert found["slow"].inputs == pytest.approx(20, abs=1)
+    assert found["quick"].inputs == pytest.approx(1000, abs=60)
+
+
+def test_an_input_that_takes_too_long_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(fuzz, "CRASHERS", tmp_path)
+    monkeypatch.setattr(fuzz, "SECONDS", 0.01)
+    found = fuzz.attack("hosts", Parser(("a: b",), lambda _: signal.pause()), 1)
+    assert [name.partition(" ")[0] for name in found.crashes] == ["bench.fuzz.TooSlow"]

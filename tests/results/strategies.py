@@ -10,8 +10,8 @@ from runner.statistics.percentile import Histogram
 
 #: Anything a console may have said, NUL and other control characters included; never lone surrogates.
 texts = st.text(max_size=20)
-numbers = st.floats(min_value=0, max_value=1e18, allow_nan=False)
-seconds = st.floats(min_value=0, max_value=1e9)  # thirty years
+numbers = st.just(0.0) | st.floats(min_value=1e-30, max_value=1e18, allow_nan=False)
+seconds = st.just(0.0) | st.floats(min_value=1e-30, max_value=1e9)  # thirty years
 latencies = st.none() | numbers
 counts = st.integers(min_value=0, max_value=2**62)
 

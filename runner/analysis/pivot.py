@@ -150,7 +150,7 @@ def notes_of(table: Table, metric: str | None) -> Iterator[str]:
         yield "means over trials: MB/s for requests of 64 KiB and more, IOPS for smaller ones"
     if len(among) < table.asked:
         yield f"{table.asked - len(among):,} of {table.asked:,} cells have no {axis}"
-    metrics = [metric] if metric else ["read_bw", "write_bw"]
+    metrics = [metric] if metric else ["read_bw", "write_bw", "sync_bw"]
     if lacking := sum(not any(map(one.estimate, metrics)) for one in among):
         yield f"{lacking:,} of {len(among):,} cells have no {metric or 'figures'}"
     if host_limited := sum(max(map(one.host_limited_of, metrics)) for one in among):

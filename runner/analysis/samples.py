@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.analysis.axes import name_key
-from runner.language.metrics import BESIDE, OF_DIRECTION, RATES, SIDES, TOTAL, is_large, sides_of
+from runner.language.metrics import BESIDE, OF_DIRECTION, OF_SYNC, RATES, SIDES, SYNC, TOTAL, is_large, sides_of
 from runner.results.fio_output import PERCENTILES
 from runner.results.record import CellRow, Outcome, outcome_of_cell
 from runner.simdisks.server import lost_share
@@ -31,10 +31,11 @@ METRICS: dict[str, str] = {
     "runtime": "s",
     **{f"{TOTAL}_{name}": OF_DIRECTION[name] for name in RATES},
     **dict.fromkeys(BESIDE.values(), "share"),
+    **{f"{SYNC}_{name}": unit for name, unit in OF_SYNC.items()},
 }
 _RATES = ("_bw", "_iops")  # rates: more is better
 #: Figures with a better direction. Amounts, durations and counters have none.
-COMPARED = tuple(name for name in METRICS if name.endswith(_RATES) or "_lat_" in name or name.startswith("cpu"))
+COMPARED = tuple(name for name in METRICS if name.endswith(_RATES) or "_lat_" in name or name.startswith(("cpu", SYNC)))
 
 
 def figure_name(metric: str) -> str:
@@ -51,14 +52,15 @@ def is_percentile(metric: str) -> bool:
 
 
 #: Figures to read if the user requests none.
-USUAL_RATES = tuple(f"{side}_{rate}" for rate in RATES for side in (*SIDES, TOTAL))
+USUAL_RATES = (*(f"{side}_{rate}" for rate in RATES for side in (*SIDES, TOTAL)), f"{SYNC}_bw")
 
 
 def rates_of(cells: Iterable[Samples]) -> list[str]:
     several = list(cells)
     mixed = any(TOTAL in sides_of([name for name in ("read_bw", "write_bw") if one.rounds(name)]) for one in several)
     sides = (*((TOTAL,) if mixed else ()), *SIDES)
-    return [f"{side}_{'bw' if any(_is_large(one, side) for one in several) else 'iops'}" for side in sides]
+    rates = [f"{side}_{'bw' if any(_is_large(one, side) for one in several) else 'iops'}" for side in sides]
+    return [*rates, f"{SYNC}_bw"] if any(one.rounds(f"{SYNC}_bw") for one in several) else rates
 
 
 def _is_large(one: Samples, side: str) -> bool:
@@ -67,8 +69,20 @@ def _is_large(one: Samples, side: str) -> bool:
 
 
 #: The columns of every trial besides figures. The stopping rule uses the rates.
-_HEAD = ("run", "cell", "round", "outcome", "reason", "kernel", "host_limited", "unsettled", "read_bw", "write_bw")
-_RUN, _CELL, _ROUND, _OUTCOME, _REASON, _KERNEL, _HOST_LIMITED, _UNSETTLED, _READ, _WRITE = range(len(_HEAD))
+_HEAD = (
+    "run",
+    "cell",
+    "round",
+    "outcome",
+    "reason",
+    "kernel",
+    "host_limited",
+    "unsettled",
+    "read_bw",
+    "write_bw",
+    "sync_bw",
+)
+_RUN, _CELL, _ROUND, _OUTCOME, _REASON, _KERNEL, _HOST_LIMITED, _UNSETTLED, _READ, _WRITE, _SYNC = range(len(_HEAD))
 Row = tuple[Any, ...]
 _MEASURED = Outcome.MEASURED.value
 _rule = lru_cache(Rule)  # one object for all cells of a run
@@ -179,7 +193,7 @@ class Samples:
             return self.among.stopped_by(rule)
         rates: list[float] = []
         if rule.until is not None:  # without a target, the precision is not needed
-            rates = [(row[_READ] or 0.0) + (row[_WRITE] or 0.0) for row in self._settled]
+            rates = [row[_SYNC] or (row[_READ] or 0.0) + (row[_WRITE] or 0.0) for row in self._settled]
         return stop_reason(rates, len(self.rows), rule)
 
     def rounds(self, metric: str) -> Mapping[int, float]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from runner.analysis.axes import Axes, common_aliases, names_of, with_aliases
 from runner.analysis.samples import METRICS, USUAL_RATES, Samples
 from runner.base.errors import BadInput
-from runner.language.metrics import SIDES, TOTAL, headline, sides_of
+from runner.language.metrics import SIDES, SYNC, TOTAL, headline, sides_of
 from runner.reports.table import HINT, Grid, Value, estimate_values
 from runner.reports.terminal import percent, rate, unsettled_mark
 from runner.reports.terminal_text import figure
@@ -68,7 +68,8 @@ def display_table(
     cut = found if most is None else found[:most]
     usual = set(metrics) == set(USUAL_RATES)
     mixed = usual and any(TOTAL in sides_of(_means(one)) for one in cut)
-    totals = (TOTAL,) if mixed else ()
+    syncs = usual and any(f"{SYNC}_bw" in _means(one) for one in cut)
+    totals = (*((SYNC,) if syncs else ()), *((TOTAL,) if mixed else ()))
     heads = (*totals, *SIDES, "±") if usual else tuple(head for one in metrics for head in (one, "±"))
     columns = (*(("run",) if several else ()), "cell", *heads, "trials", "outcome")
     rows: list[tuple[Value, ...]] = []
@@ -78,7 +79,7 @@ def display_table(
         host_limited = f" (!) {one.host_limited} host-limited" if one.host_limited else ""
         reason = f": {'; '.join(one.reasons)}" if one.reasons else ""
         outcome = f"{one.outcome}{host_limited}{unsettled_mark(one.unsettled, measured)}{reason}"
-        rows.append((*name, *(_usual(one, mixed=mixed) if usual else _asked(one, metrics)), str(measured), outcome))
+        rows.append((*name, *(_usual(one, totals) if usual else _asked(one, metrics)), str(measured), outcome))
     rest = (
         f"{len(found) - len(cut):,} more cells" if len(cut) < len(found) else "",
         f"{unread} more runs" if unread else "",
@@ -159,14 +160,16 @@ def format_relative(estimate: Estimate | None) -> str:
     return percent(estimate.relative) if estimate and estimate.relative is not None else ""
 
 
-def _usual(one: Samples, *, mixed: bool) -> tuple[str, ...]:
+def _usual(one: Samples, totals: tuple[str, ...]) -> tuple[str, ...]:
     means = _means(one)
     sides = sides_of(means)
-    rates = [
-        rate(means.get(f"{side}_bw"), means.get(f"{side}_iops")) if side in sides else ""
-        for side in (*((TOTAL,) if mixed else ()), *SIDES)
-    ]
+    rates = [_usual_rate(means, side) if side in (*sides, SYNC) else "" for side in (*totals, *SIDES)]
     return (*rates, format_relative(one.estimate(name) if (name := headline(means)) else None))
+
+
+def _usual_rate(means: Mapping[str, float], side: str) -> str:
+    bw = means.get(f"{side}_bw")
+    return figure(bw, "bytes/s") if side == SYNC else rate(bw, means.get(f"{side}_iops"))
 
 
 def _means(one: Samples) -> dict[str, float]:

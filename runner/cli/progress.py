@@ -120,8 +120,10 @@ class View(Observer):
 def format_trial(trial: Trial) -> str:
     if trial.figures is None:
         return f"{trial.outcome}: {trial.reason}"
-    sides = (("read", trial.figures.read), ("write", trial.figures.write))
-    return ", ".join(f"{name} {side.bw / 1e6:,.1f} MB/s {side.iops:,.0f} IOPS" for name, side in sides if side)
+    sync, sides = trial.figures.sync, (("read", trial.figures.read), ("write", trial.figures.write))
+    found = [f"sync {sync.bw / 1e6:,.1f} MB/s in {sync.seconds:,.1f} s"] if sync else []
+    found += [f"{name} {side.bw / 1e6:,.1f} MB/s {side.iops:,.0f} IOPS" for name, side in sides if side]
+    return ", ".join(found)
 
 
 def format_loss(event: RigWasLost) -> str:
@@ -182,6 +184,8 @@ class JsonView(View):
             for name, side in (("read", figures and figures.read), ("write", figures and figures.write)):
                 if side:
                     row |= {f"{name}_bw": side.bw, f"{name}_iops": side.iops}
+            if sync := figures and figures.sync:
+                row |= {"sync_bw": sync.bw, "sync_seconds": sync.seconds}
             count = {"done": self.done, "planned": self.planned}
             self._print(event="trial", name=event.name, stack=event.stack, **count, **row)
         elif isinstance(event, RigWasLost):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from runner.base.errors import MatrixError
 from runner.engine.costs import COSTS, EMULATED, Costs, flushed_write, mkfs_writes, rate, sequential
+from runner.language.sync_workload import SyncWorkload
 from runner.machines.base import ForecastsCost, Machine, Preparation, RigSpec
 from runner.results.journal import Journal, MeanTimes
 from runner.results.run_folder import RunFolder, runs
@@ -79,18 +80,25 @@ class Estimate:
 def seconds_of(cell: Cell, pace: Pace) -> float:
     if cell.id in pace.cells:
         return pace.cells[cell.id]
-    costs, work = pace.costs, cell.workload.value
+    costs, work = pace.costs, cell.work
     overhead = pace.overhead
     if overhead is None:
         overhead = costs.trial + (costs.files if cell.files else 0.0) + _draining(cell, pace)
     if not costs.waits:
         return overhead
+    if isinstance(work, SyncWorkload):
+        return overhead + work.seconds(_of_member(cell.stack, pace)) * pace.slow
     moved = work.moved(cell.span)
     return overhead + (work.timed(cell.span) + (moved / _rate(cell.stack, work, pace) if moved else 0.0)) * pace.slow
 
 
+def _of_member(stack: Stack, pace: Pace) -> float:
+    """Return the rate at which a member of an array is written from end to end."""
+    return min(sequential(replace(stack, width=1), pace.physics, pace.costs), pace.costs.bandwidth)
+
+
 def _draining(cell: Cell, pace: Pace) -> float:
-    work = cell.workload.value
+    work = cell.work
     if not pace.costs.waits:
         return 0.0
     if work.direct:
@@ -114,15 +122,20 @@ def bytes_of(cell: Cell, pace: Pace) -> int:
 
 def most_bytes_of(cell: Cell, pace: Pace) -> int:
     """Estimate the most bytes that one trial writes. Budgets must also hold on disks that are faster than expected."""
-    work = cell.workload.value
+    work = cell.work
+    most = _FAST if pace.write_rate is None else pace.write_rate
+    if isinstance(work, SyncWorkload):
+        return int(work.synced + work.longest * most * work.write_share)
     if not work.is_timed:
         return bytes_of(cell, pace)
-    most = _FAST if pace.write_rate is None else pace.write_rate
     return int((work.timed(cell.span) * most + work.moved(cell.span)) * work.write_share)
 
 
 def _written(cell: Cell, pace: Pace) -> float:
-    work = cell.workload.value
+    work = cell.work
+    if isinstance(work, SyncWorkload):
+        seconds = work.seconds(_of_member(cell.stack, pace))
+        return work.synced + (seconds * _rate(cell.stack, work, pace) * work.write_share if work.write_share else 0.0)
     timed = work.timed(cell.span) * _rate(cell.stack, work, pace) if work.is_timed else 0.0
     return (timed + work.moved(cell.span)) * work.write_share
 

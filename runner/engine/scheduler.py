@@ -34,7 +34,7 @@ class Records:
     #: Seconds spent on attempts that lost their rig.
     spent: dict[tuple[str, int], float] = field(default_factory=lambda: defaultdict(float))
     quarantined: dict[str, str] = field(default_factory=dict)
-    #: Bandwidth of each cell, reads and writes together, by round.
+    #: Bandwidth of each cell, reads and writes together, or the rate of its sync, by round.
     rates: dict[str, dict[int, float]] = field(default_factory=lambda: defaultdict(dict))
 
     def add(self, trial: Trial) -> None:
@@ -42,7 +42,7 @@ class Records:
         if trial.outcome is Outcome.BROKEN and len(self.attempts(trial.cell, trial.round)) >= TRIES:
             self.quarantined[trial.cell] = trial.reason
         if (figures := trial.counted) is not None:
-            self.rates[trial.cell][trial.round] = figures.total_bw
+            self.rates[trial.cell][trial.round] = figures.deciding_rate
 
     def lose(self, attempt: Attempt) -> None:
         self.lost.setdefault((attempt.cell, attempt.round), []).append(attempt)

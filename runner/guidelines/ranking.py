@@ -158,7 +158,7 @@ def _combined_figure(several: Mapping[Places, Measured], metric: Metric) -> dict
 
 
 EQUAL = 0.05  # differences up to this size count as equal
-COLUMNS = ("read_bw", "write_bw", "read_iops", "write_iops")  # the figures that a ranking needs
+COLUMNS = ("read_bw", "write_bw", "read_iops", "write_iops", "sync_bw")  # the figures that a ranking needs
 
 
 class Standing(StrEnum):
@@ -248,8 +248,11 @@ def _ranking(declared: Settings, confidence: float, share: float) -> Ranking | N
 
 
 def headline(cells: Iterable[Measured]) -> Metric:
+    several = list(cells)
+    if any(one.rounds(KNOWN["sync.bw"]) for one in several):
+        return KNOWN["sync.bw"]
     bw, iops = (
-        sum(value for one in cells for value in one.rounds(metric).values())
+        sum(value for one in several for value in one.rounds(metric).values())
         for metric in (KNOWN["total.bw"], KNOWN["total.iops"])
     )
     return KNOWN["total.bw"] if is_large(bw, iops) else KNOWN["total.iops"]

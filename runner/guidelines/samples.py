@@ -46,7 +46,12 @@ class Measured:
         """Return whether it has such a figure, or may have it after a measurement."""
         if self.trials:
             return any(self.columns.get(column) for column in metric.columns)
-        silent = _SILENT.get(self.cell.axes.get("workload.rw", ""), "")
+        is_sync = "workload.sync_action" in self.cell.axes
+        if metric.is_sync:
+            return is_sync
+        if is_sync and "workload.under.rw" not in self.cell.axes:
+            return not metric.is_of_requests
+        silent = _SILENT.get(self.cell.axes.get("workload.under.rw" if is_sync else "workload.rw", ""), "")
         return not silent or not all(column.startswith(silent) for column in metric.columns)
 
     def rounds(self, metric: Metric) -> dict[int, float]:
@@ -74,7 +79,7 @@ def measured_cell(run: str, cell: CellRow, trials: Sequence[Trial], rule: Rule, 
             value = (float(note) if note else None) if column in _NOTED else _figure(figures, column)
             if value is not None:
                 values.setdefault(column, {})[trial.round] = value
-    rates = [figures.total_bw for _, figures in found]
+    rates = [figures.deciding_rate for _, figures in found]
     lost = [lost_share(note) for one, _ in found if (note := one.notes.get(HOST_LIMITED))]
     stopped = stop_reason(rates, len(trials), rule)
     return Measured(run, cell, values, rule, stopped, len(found), len(lost), sum(lost) / max(1, len(found)))
@@ -82,7 +87,7 @@ def measured_cell(run: str, cell: CellRow, trials: Sequence[Trial], rule: Rule, 
 
 def _figure(figures: Figures, column: str) -> float | None:
     side, _, name = column.partition("_")
-    direction = figures.read if side == "read" else figures.write
+    direction = getattr(figures, side)
     value: float | None = getattr(direction, name) if direction else None
     return value
 

@@ -20,6 +20,8 @@ RATES = ("bw", "iops")  # more is better for these, less for latencies
 #: Shares from the monitors, and the notes of a trial that hold them.
 BESIDE: dict[str, str] = {"cpu.iowait": "iowait", "disks.evenness": "evenness", "disks.strain": "host_limited_share"}
 LOST = ("cpu.iowait", "disks.strain")  # less is better for these
+SYNC = "sync"  # a rebuild, resync, check or repair of an array
+OF_SYNC: dict[str, str] = {"bw": "bytes/s", "seconds": "s"}
 DECIMALS: dict[str, int] = {"iowait": 4, "evenness": 3, "host_limited_share": 4}  # decimals of these notes
 
 
@@ -31,7 +33,15 @@ class Metric:
 
     @property
     def more_is_better(self) -> bool:
-        return self.unit != "ns" and self.name not in LOST
+        return self.unit not in {"ns", "s"} and self.name not in LOST
+
+    @property
+    def is_sync(self) -> bool:
+        return self.name.startswith(f"{SYNC}.")
+
+    @property
+    def is_of_requests(self) -> bool:
+        return self.name.partition(".")[0] in {*SIDES, TOTAL}
 
     @property
     def floor(self) -> float:
@@ -43,6 +53,7 @@ def _known() -> dict[str, Metric]:
     judged = {name: unit for name, unit in OF_DIRECTION.items() if unit in {"bytes/s", "1/s", "ns"}}
     found = [Metric(f"{side}.{name}", (f"{side}_{name}",), unit) for name, unit in judged.items() for side in SIDES]
     found += [Metric(f"total.{name}", tuple(f"{side}_{name}" for side in SIDES), judged[name]) for name in RATES]
+    found += [Metric(f"{SYNC}.{name}", (f"{SYNC}_{name}",), unit) for name, unit in OF_SYNC.items()]
     found += [Metric(name, (note,), "share") for name, note in BESIDE.items()]
     return {one.name: one for one in found}
 
@@ -59,7 +70,12 @@ def sides_of(figures: Collection[str]) -> tuple[str, ...]:
 
 
 def headline(rates: Mapping[str, float]) -> str | None:
-    """Name the figure that ranks, shows and stops a cell: the total of mixed work, because its split is random."""
+    """Name the figure that ranks, shows and stops a cell: the total of mixed work, because its split is random.
+
+    Of a rebuild, it is the rate of the array, also beside other work.
+    """
+    if f"{SYNC}_bw" in rates:
+        return f"{SYNC}_bw"
     sides = sides_of(rates)
     if not sides:
         return None

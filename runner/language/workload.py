@@ -247,6 +247,11 @@ class Workload(Model):
         return {}
 
     @property
+    def uses_files(self) -> bool:
+        """Return whether it needs files in a file system."""
+        return True
+
+    @property
     def lays_out(self) -> bool:
         return not self.new
 

@@ -31,6 +31,8 @@ _RECORDS = re.compile(r"^ *look_on (.+)$", re.MULTILINE)
 _ANY = "synthetic"
 _WINDOW = re.compile(r"\bwindow=(\d+)")
 _PLACES = 100
+_SYNC = re.compile(r'\\"action\\": \\"(\w+)\\"')
+_MEMBER = 2**30  # bytes of a member in synthetic syncs
 
 
 def plausible(step: Step) -> StepResult:
@@ -44,10 +46,20 @@ def plausible(step: Step) -> StepResult:
         for words in _RECORDS.findall(step.text):
             name, _, *files = shlex.split(words)
             output += "".join(f"reading\t{name}.{file}\t-\t{_ANY}\n" for file in ("node", *files))
-        output += _fio_json(step.files["job.fio"])
+        if sync := _SYNC.search(step.text):
+            output += _sync_line(sync[1], step)
+        if "job.fio" in step.files:
+            output += _fio_json(step.files["job.fio"])
     if step.name == "profile":
         output = _profile(step)
     return StepResult(step.name, 0, output, 0.0)
+
+
+def _sync_line(action: str, step: Step) -> str:
+    draw = random.Random(hashlib.blake2b(f"{step.text}{step.files}".encode(), digest_size=8).digest())  # noqa: S311
+    rate = (60e6 if "job.fio" in step.files else 150e6) * draw.gauss(1, 0.01)
+    report = {"action": action, "began": 0, "ended": _MEMBER / rate, "bytes": _MEMBER, "mismatch_cnt": 0}
+    return f"sync\t{orjson.dumps({**report, 'sync_speed_max': 0}).decode()}\n"
 
 
 def _fio_json(job: str) -> str:

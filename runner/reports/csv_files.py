@@ -6,7 +6,7 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from runner.language.metrics import TOTAL
+from runner.language.metrics import SYNC, TOTAL
 from runner.reports.run_data import LATENCIES, METRICS, CellSummary, RunData
 from runner.reports.table import BOOLS, estimate_values
 from runner.results.fio_output import PERCENTILES, Figures
@@ -69,6 +69,8 @@ TRIAL_FIGURES = (
     Column("cpu_usr", "%", "processor time of fio in user mode"),
     Column("cpu_sys", "%", "processor time of fio in the kernel"),
     Column("errors", "", "number of I/O errors, if the job continues after errors (`fio: {continue_on_error: …}`)"),
+    Column("sync_seconds", "s", "time of the rebuild, resync, check or repair (`sync_action`); else empty"),
+    Column("sync_bw", "bytes/s", "its rate: bytes of one member by this time; else empty"),
 )
 TRIAL_TAIL = (
     Column(
@@ -149,6 +151,7 @@ SUMMARY_HEAD = (
 _SUMMARISED = {
     "bw": ("bytes/s", "mean bandwidth of the trials"),
     "iops": ("1/s", "mean number of requests per second of the trials"),
+    "seconds": ("s", "mean time of the trials"),
     "lat_mean": ("ns", "mean of the mean latencies of the trials"),
     **{
         name: ("ns", f"{percent:g} % of the requests of all trials took at most this long{_few(percent)}")
@@ -157,10 +160,13 @@ _SUMMARISED = {
 }
 
 
+_OF = {TOTAL: "reading and writing together", SYNC: "rebuild, resync, check or repair"}
+
+
 def _estimate_columns(metric: str) -> Iterable[Column]:
     side, measure = metric.split("_", 1)
     unit, what = _SUMMARISED[measure]
-    yield Column(metric, unit, f"{'reading and writing together' if side == TOTAL else side}: {what}")
+    yield Column(metric, unit, f"{_OF.get(side, side)}: {what}")
     yield Column(f"{metric}_low", unit, "lower bound of its confidence interval, at least 0; empty for a single trial")
     unknown = "; empty, as `_rel`, if it may lie above the longest measured latency" if measure in PERCENTILES else ""
     yield Column(f"{metric}_high", unit, f"upper bound of its confidence interval; empty for a single trial{unknown}")
@@ -240,9 +246,11 @@ def _trial_row(cell: CellRow, trial: Trial, shared: tuple[str, str], places: lis
 
 def _figures(figures: Figures) -> tuple[Any, ...]:
     read, write = (_direction_values(side) if side else _NO_DIRECTION for side in (figures.read, figures.write))
+    sync = figures.sync
     rest = (figures.runtime, figures.cpu_usr, figures.cpu_sys, figures.errors)
+    of_sync = (sync.seconds, sync.bw) if sync else (None, None)
     sums = (read[-2], write[-2], read[-1], write[-1])
-    return (read[0], write[0], read[1], write[1], *read[2:-2], *write[2:-2], *sums, *rest)
+    return (read[0], write[0], read[1], write[1], *read[2:-2], *write[2:-2], *sums, *rest, *of_sync)
 
 
 def _summary_row(

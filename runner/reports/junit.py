@@ -185,6 +185,9 @@ def _trial_lines(trial: Trial) -> Iterator[str]:
     if trial.figures:
         yield from _figures("read", trial.figures.read)
         yield from _figures("write", trial.figures.write)
+        if sync := trial.figures.sync:
+            yield _line("sync_seconds", f"{sync.seconds:.6g} s")
+            yield _line("sync_bw", f"{sync.bw:.0f} bytes/s")
         yield _line("runtime", f"{trial.figures.runtime:g} s")
     yield _line("attempts", str(trial.attempts))
     yield _line("folder", _one_line(trial.folder))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from runner.guidelines.ranking import COLUMNS, Ranking, rank_stacks
 from runner.guidelines.samples import measured_cells
 from runner.guidelines.verdicts import SHARE, Judgement
-from runner.language.metrics import RATES, SIDES, TOTAL, headline
+from runner.language.metrics import OF_SYNC, RATES, SIDES, SYNC, TOTAL, headline
 from runner.results.fio_output import PERCENTILES, Direction, Figures
 from runner.results.record import HOST_LIMITED, SLOW, UNSETTLED, Attempt, CellRow, Outcome, Trial, outcome_of_cell
 from runner.statistics.changes import Drift, States, drift, find_two_states
@@ -28,6 +28,7 @@ MEASURES: tuple[str, ...] = ("bw", "iops", "lat_mean")  # figures that are summa
 METRICS: tuple[str, ...] = (
     *(f"{side}_{rate}" for rate in RATES for side in (*SIDES, TOTAL)),
     *(f"{side}_{measure}" for measure in ("lat_mean", *PERCENTILES) for side in SIDES),
+    *(f"{SYNC}_{name}" for name in OF_SYNC),
 )
 _measures_of = attrgetter(*MEASURES)
 
@@ -54,7 +55,7 @@ class CellSummary:
 
     def reaches(self, until: float | None) -> bool | None:
         """Return whether the interval is as narrow as wanted; None: unknown. The rule for stopping is stricter."""
-        total = self.figures.get("total_bw")
+        total = self.figures.get(f"{SYNC}_bw") or self.figures.get("total_bw")
         if until is None or total is None:
             return None
         return self.stopped is StopReason.PRECISE or (total.relative is not None and total.relative <= until)
@@ -62,7 +63,7 @@ class CellSummary:
 
 def summarize_cell(cell: CellRow, trials: Sequence[Trial], rule: Rule) -> CellSummary:
     measured = [figures for trial in trials if (figures := trial.counted)]
-    how = stop_reason([figures.total_bw for figures in measured], len(trials), rule)
+    how = stop_reason([figures.deciding_rate for figures in measured], len(trials), rule)
     values = _values(measured)
     known = {name: estimate_mean(several, rule, how) for name, several in values.items()}
     known |= _percentiles(measured, rule, how)
@@ -74,7 +75,11 @@ def summarize_cell(cell: CellRow, trials: Sequence[Trial], rule: Rule) -> CellSu
         host_limited=sum(HOST_LIMITED in trial.notes for trial in trials if trial.outcome is Outcome.MEASURED),
         unsettled=sum(UNSETTLED in trial.notes for trial in trials if trial.outcome is Outcome.MEASURED),
         stopped=how,
-        states={name: found for name in ("read_bw", "write_bw") if (found := find_two_states(values.get(name, ())))},
+        states={
+            name: found
+            for name in ("read_bw", "write_bw", "sync_bw")
+            if (found := find_two_states(values.get(name, ())))
+        },
         least_ios=min((side.ios for one in measured for side in (one.read, one.write) if side), default=None),
     )
 
@@ -82,8 +87,12 @@ def summarize_cell(cell: CellRow, trials: Sequence[Trial], rule: Rule) -> CellSu
 def _values(measured: Iterable[Figures]) -> dict[str, list[float]]:
     values: dict[str, list[float]] = {}
     for figures in measured:
-        values.setdefault("total_bw", []).append(figures.total_bw)
-        values.setdefault("total_iops", []).append(figures.total_iops)
+        if figures.sync:
+            for name in OF_SYNC:
+                values.setdefault(f"{SYNC}_{name}", []).append(getattr(figures.sync, name))
+        if figures.read or figures.write:
+            values.setdefault("total_bw", []).append(figures.total_bw)
+            values.setdefault("total_iops", []).append(figures.total_iops)
         for side, direction in (("read", figures.read), ("write", figures.write)):
             if direction is not None:
                 for measure, value in zip(MEASURES, _measures_of(direction), strict=True):
@@ -162,7 +171,7 @@ class RunData:
         if self.synthetic:
             return None
         cells = self.by_cell.values()
-        rates = ({one.round: figures.total_bw for one in trials if (figures := one.counted)} for trials in cells)
+        rates = ({one.round: figures.deciding_rate for one in trials if (figures := one.counted)} for trials in cells)
         return drift(rates, self.confidence)
 
     @cached_property

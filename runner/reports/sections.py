@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runner.language.metrics import SIDES, TOTAL, sides_of
+from runner.language.metrics import OF_SYNC, SIDES, SYNC, TOTAL, sides_of
 from runner.reports.charts import Chart, Line, chart, interval
 from runner.reports.junit import split_name, strip_illegal
 from runner.reports.terminal import displayed_rate, outcome
@@ -82,8 +82,15 @@ def _place(cell: CellRow) -> tuple[str, str]:
 def _section(recorded: RunData, title: str, summaries: Sequence[CellSummary], room: int) -> Section:
     labels, same = _labels([one.cell for one in summaries])
     columns = _columns([sides_of(one.figures) for one in summaries])
+    if any(f"{SYNC}_bw" in one.figures for one in summaries):
+        columns.insert(0, SYNC)
     # A total has no latency.
-    headings = {TOTAL: (TOTAL,), "rate": ("rate", "p99"), **{side: (side, f"{side} p99") for side in SIDES}}
+    headings = {
+        SYNC: (SYNC, "sync time"),
+        TOTAL: (TOTAL,),
+        "rate": ("rate", "p99"),
+        **{side: (side, f"{side} p99") for side in SIDES},
+    }
     named = list(zip(labels, summaries, strict=True))
     drawn = [one for one in _charts(named, title) if one]
     return Section(
@@ -140,6 +147,9 @@ def _row(label: str, summary: CellSummary, trials: Sequence[Trial], columns: Seq
 
 def _texts(summary: CellSummary, column: str) -> tuple[tuple[str, str], ...]:
     sides = sides_of(summary.figures)
+    if column == SYNC:
+        found = ((unit, summary.figures.get(f"{SYNC}_{name}")) for name, unit in OF_SYNC.items())
+        return tuple((figure(one.mean, unit), interval(one, unit)) if one else _NONE for unit, one in found)
     if column == TOTAL:
         return (_rate(summary, TOTAL) if TOTAL in sides else _NONE,)
     if column in SIDES:
@@ -181,6 +191,8 @@ def _lines(named: Sequence[tuple[str, CellSummary]], unit: str) -> list[Line]:
     found: list[Line] = []
     for label, summary in named:
         rates = {side: rate for side in sides_of(summary.figures) if (rate := _rate_of(summary, side))}
+        if sync := summary.figures.get(f"{SYNC}_bw"):
+            rates[SYNC] = ("bytes/s", sync)
         if here := {side: one for side, (of, one) in rates.items() if of == unit}:
             found.append((label, here))
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.language.metrics import LARGE, SIDES, TOTAL, is_large, sides_of
+from runner.language.metrics import LARGE, OF_SYNC, SIDES, SYNC, TOTAL, is_large, sides_of
 from runner.reports.table import Sheet
 from runner.reports.terminal_text import BAD, DOUBT, GOOD, digits, figure
 from runner.results.record import CellRow, Outcome
@@ -22,11 +22,15 @@ _STYLES = {Outcome.MEASURED: GOOD, Outcome.BROKEN: BAD, Outcome.SKIPPED: DOUBT, 
 def table(recorded: RunData, *, rows: int = 50) -> Sheet:
     shown = _shown(recorded, rows)
     title = f"{recorded.matrix} on {recorded.machine}"
-    mixed = _is_mixed(shown)
-    columns = ("cell", *((TOTAL,) if mixed else ()), "read", "write", "±", "p99", "trials", "outcome")
+    mixed, syncs = _is_mixed(shown), any(f"{SYNC}_bw" in one.figures for one in shown)
+    first = (*((SYNC,) if syncs else ()), *((TOTAL,) if mixed else ()))
+    columns = ("cell", *first, "read", "write", "±", "p99", "trials", "outcome")
     return Sheet(
         columns,
-        [(one.cell.name, *_numbers(one, mixed=mixed), outcome(one)) for one in shown],
+        [
+            (one.cell.name, *((sync_text(one),) if syncs else ()), *_numbers(one, mixed=mixed), outcome(one))
+            for one in shown
+        ],
         right=frozenset(columns[1:-1]),
         title=f"{title} ({recorded.marks})" if recorded.marks else title,
         groups=[_stack(one.cell) for one in shown],
@@ -35,6 +39,11 @@ def table(recorded: RunData, *, rows: int = 50) -> Sheet:
         usual=str(Outcome.MEASURED),
         styles=[_STYLES[one.outcome] for one in shown],
     )
+
+
+def sync_text(summary: CellSummary) -> str:
+    bw, seconds = (summary.figures.get(f"{SYNC}_{name}") for name in OF_SYNC)
+    return f"{digits(bw.mean / 1e6)} MB/s, {figure(seconds.mean, 's')}" if bw and seconds else ""
 
 
 def _is_mixed(shown: Sequence[CellSummary]) -> bool:

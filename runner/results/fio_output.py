@@ -65,6 +65,17 @@ class Direction:
 
 
 @dataclass(frozen=True, slots=True)
+class Sync:
+    """A rebuild, resync, check or repair of an array."""
+
+    seconds: float
+    bw: float  # bytes of one member per second
+
+    def in_real_units(self, slow: int) -> Sync:
+        return Sync(self.seconds / slow, self.bw * slow)
+
+
+@dataclass(frozen=True, slots=True)
 class Figures:
     """The figures of one measured trial. A direction without I/O is None, never zero."""
 
@@ -77,6 +88,7 @@ class Figures:
     jobs: Mapping[str, Figures] = field(
         default_factory=dict, hash=False
     )  # by name, in fio's order, if there are several
+    sync: Sync | None = None
 
     def in_real_units(self, slow: int) -> Figures:
         """Return the figures without slow motion. Processors are not slowed down, so their shares stay."""
@@ -84,7 +96,13 @@ class Figures:
             return self
         read, write = (side and side.in_real_units(slow) for side in (self.read, self.write))
         jobs = {name: one.in_real_units(slow) for name, one in self.jobs.items()}
-        return replace(self, read=read, write=write, runtime=self.runtime / slow, jobs=jobs)
+        sync = self.sync and self.sync.in_real_units(slow)
+        return replace(self, read=read, write=write, runtime=self.runtime / slow, jobs=jobs, sync=sync)
+
+    @property
+    def deciding_rate(self) -> float:
+        """Return the rate whose interval decides how often a cell is measured."""
+        return self.sync.bw if self.sync else self.total_bw
 
     @property
     def total_bw(self) -> float:

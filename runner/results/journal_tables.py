@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 
 from runner.results.databases import Versioned, execute, keys, optional, required
-from runner.results.fio_output import PERCENTILES, Direction, Figures
+from runner.results.fio_output import PERCENTILES, Direction, Figures, Sync
 from runner.results.record import CellRow, Outcome, Reading, Trial
 from runner.statistics.percentile import Histogram, needs
 
@@ -45,6 +45,10 @@ def direction_columns(side: str) -> list[Column[Any]]:
     return optional(**{f"{side}_{name}": BigInteger if name in _COUNTS else Float for name in DIRECTION})
 
 
+def sync_columns() -> list[Column[Any]]:
+    return optional(sync_seconds=Float, sync_bw=Float)
+
+
 trials = Table(
     "trials",
     tables,
@@ -55,6 +59,7 @@ trials = Table(
     *optional(runtime=Float, cpu_usr=Float, cpu_sys=Float, errors=Integer),
     *direction_columns("read"),
     *direction_columns("write"),
+    *sync_columns(),
     # Histograms, see `runner.statistics.percentile`.
     *optional(read_latencies=LargeBinary, write_latencies=LargeBinary),
     *required(readings=JSON, notes=JSON),
@@ -127,6 +132,9 @@ def _with_rounds(connection: Connection) -> None:
             execute(f"ALTER TABLE {table} RENAME COLUMN block TO round")(connection)
 
 
+add_sync_columns = execute(*(f"ALTER TABLE trials ADD COLUMN {name} FLOAT" for name in ("sync_seconds", "sync_bw")))
+
+
 JOURNAL = Versioned(
     "journal",
     tables,
@@ -144,6 +152,7 @@ JOURNAL = Versioned(
         execute("ALTER TABLE visits RENAME TO batches"),
         execute("ALTER TABLE batches RENAME COLUMN array TO stack"),
         lambda connection: jobs.create(connection, checkfirst=True),
+        add_sync_columns,
     ),
     stranger="name the folder of a run",
     newer="use the newer program, or start a new run with `--fresh`",
@@ -159,7 +168,8 @@ _NOTHING = (None,) * len(DIRECTION)
 
 _PLAIN = ("cell", "round", "reason", "started", "seconds", "attempts", "folder")
 _WHOLE = ("runtime", "cpu_usr", "cpu_sys", "errors")  # the figures of both directions together
-TRIAL_COLUMNS: tuple[str, ...] = (*_PLAIN, "outcome", "readings", "notes", *_WHOLE, *_READ, *_WRITE, *LATENCIES)
+_SYNC = ("sync_seconds", "sync_bw")
+TRIAL_COLUMNS: tuple[str, ...] = (*_PLAIN, "outcome", "readings", "notes", *_SYNC, *_WHOLE, *_READ, *_WRITE, *LATENCIES)
 _AS_TEXT = {"readings", "notes"}  # JSON, decoded here once for each distinct text
 
 #: The columns that `trial_of` reads, in order.
@@ -174,7 +184,11 @@ def row_of(trial: Trial) -> dict[str, Any]:
         "readings": [[reading.setting, reading.wanted, reading.got] for reading in trial.readings],
         "notes": dict(trial.notes),
     }
-    return row | _row_of_figures(trial.figures) if trial.figures else row
+    if trial.figures is None:
+        return row
+    sync = trial.figures.sync
+    row |= dict(zip(_SYNC, (sync.seconds, sync.bw) if sync else (None, None), strict=True))
+    return row | _row_of_figures(trial.figures)
 
 
 def _row_of_figures(figures: Figures) -> dict[str, Any]:
@@ -256,10 +270,18 @@ _COUNTED = DIRECTION.index("lat_mean")  # the figures of a direction that are al
 def trial_of(row: Sequence[Any]) -> Trial:
     """Build a trial from a row. Raise ValueError for a row that this program did not write."""
     _check_trial(row)
-    cell, round_number, reason, started, seconds, attempts, folder, outcome, readings, notes = row[:10]
+    cell, round_number, reason, started, seconds, attempts, folder, outcome, readings, notes, seconds_of_sync, bw = row[
+        :12
+    ]
+    figures, sync = _figures(row[12:]), _sync(seconds_of_sync, bw)
     return Trial(
         *(cell, round_number, Outcome(outcome), reason, started, seconds, attempts),
-        *(_figures(row[10:]), _readings(readings), dict(_notes(notes)), folder),
+        *(
+            replace(figures, sync=sync) if figures and sync else figures,
+            _readings(readings),
+            dict(_notes(notes)),
+            folder,
+        ),
     )
 
 
@@ -315,6 +337,12 @@ def _figures(values: Sequence[Any]) -> Figures | None:
     if None in whole:
         raise ValueError("a trial has only some of its figures")
     return Figures(_direction(sides[:count], read), _direction(sides[count:], write), *whole)
+
+
+def _sync(seconds: float | None, bw: float | None) -> Sync | None:
+    if (seconds is None) != (bw is None):
+        raise ValueError("a sync has only one of its figures")
+    return None if seconds is None or bw is None else Sync(seconds, bw)
 
 
 def _direction(values: Sequence[Any], latencies: bytes | None) -> Direction | None:

@@ -114,7 +114,8 @@ class _Reader:
 
     def _rows(self, table: str, names: Sequence[str]) -> Iterator[Sequence[Any]]:
         """Read rows in ranges of their numbers. Halve a range that cannot be read, down to single rows."""
-        columns = ", ".join(f'"{name}", typeof("{name}")' for name in names)
+        known = self._columns(table)  # an older journal that could not be migrated lacks some
+        columns = ", ".join(f'"{name}", typeof("{name}")' if name in known else "NULL, NULL" for name in names)
         query = f'SELECT {columns} FROM "{table}" WHERE rowid BETWEEN ? AND ? ORDER BY rowid'  # noqa: S608 - names of ours
         end = self._last(table)
         ranges = [(1, end or _GUESSED)]
@@ -131,6 +132,10 @@ class _Reader:
                     self._lost.add(table)
                 else:
                     self._dropped[table] += 1
+
+    def _columns(self, table: str) -> set[str]:
+        rows = self._connection.execute("SELECT name FROM pragma_table_info(?)", (table,)).fetchall()
+        return {name.decode() for (name,) in rows}
 
     def _last(self, table: str) -> int | None:
         with suppress(sqlite3.Error, UnicodeDecodeError):

@@ -11,7 +11,7 @@ from sqlalchemy.exc import ArgumentError
 
 from runner.base.errors import BadInput
 from runner.results.databases import Versioned, keys, optional, required
-from runner.results.journal_tables import direction_columns
+from runner.results.journal_tables import add_sync_columns, direction_columns, sync_columns
 
 VARIABLE = "MATRIX_STORE"  # the option `--store` takes precedence
 _FILE = "store.db"
@@ -121,6 +121,7 @@ trials = Table(
     *optional(runtime=Float, cpu_usr=Float, cpu_sys=Float, errors=Integer),
     *direction_columns("read"),
     *direction_columns("write"),
+    *sync_columns(),
     *required(readings=String),  # digest of the readings
     *required(notes=JSON, folder=Text),
     Index("trials_of_a_cell", "cell", "run"),
@@ -156,7 +157,7 @@ SHARED = Versioned(
     tables,
     meta,
     oldest=7,
-    steps=(lambda connection: jobs.create(connection, checkfirst=True),),
+    steps=(lambda connection: jobs.create(connection, checkfirst=True), add_sync_columns),
     stranger="name another file or database with `--store`; an empty one becomes a store",
     older="name another file or database with `--store`, or move the file away; the next command fills a new store "
     "from the journals of the runs below `--results`",

@@ -14,6 +14,7 @@ from runner.guidelines.verdicts import undecidable_guidelines
 from runner.language.job_bounds import JobWorkload
 from runner.language.matrix import is_path
 from runner.language.suggestions import did_you_mean
+from runner.language.sync_workload import SyncWorkload
 from runner.language.yaml_source import Flaw
 from runner.machines import machine
 from runner.machines.base import Machine, MachineOptions, RigSpec
@@ -119,7 +120,7 @@ def _job_flaws(space: Space, own: Path | None) -> Iterator[Flaw]:
         return
     mine = f" (in a job of {own / 'job.fio'})" if own and (own / "job.fio").exists() else ""
     yield from _job_file_flaws([one for one in space.workloads if isinstance(one[0].value, JobWorkload)], own)
-    works = [one for one in space.workloads if not isinstance(one[0].value, JobWorkload)]
+    works = [one for one in space.workloads if not isinstance(one[0].value, JobWorkload) and _has_job(one[0].value)]
     jobs = {str(at): _job(work, in_files, own) for at, (work, in_files) in enumerate(works)}
     if fio_accepts(jobs):
         return
@@ -152,8 +153,13 @@ def _job(work: Variant[Workload], in_files: bool, own: Path | None) -> str:
     return workload_job(work, place, 1, own)
 
 
+def _has_job(work: Workload) -> bool:
+    return not (isinstance(work, SyncWorkload) and work.alone)
+
+
 def _workload_flaws(work: Variant[Workload], message: str, mine: str) -> Iterator[Flaw]:
-    place, unplaced = ("workloads", dict(work.coords)["workload"]), []
+    under = ("under",) if isinstance(work.value, SyncWorkload) else ()
+    place, unplaced = ("workloads", dict(work.coords)["workload"], *under), list[str]()
     for line in message.splitlines():
         option = _BAD_OPTION.search(line)
         if option and option[1] in work.value.fio:
@@ -184,7 +190,8 @@ def check_templates(selected: SelectedMatrix, own: Path | None) -> None:
                 )
         job(cell, scripts.stack, 1, own)
     for work, in_files in selected.space.workloads:
-        _job(work, in_files, own)
+        if _has_job(work.value):
+            _job(work, in_files, own)
 
 
 def check_names(own: Path | None) -> None:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 from runner.base.quantities import format_size, format_time
 from runner.language.axes import written
+from runner.language.sync_workload import SyncWorkload
 from runner.language.tune import split
 from runner.layers import Md
 from runner.layers.md import PARITY
 from runner.space.layouts import Findings, Layers, place_of, top_of
 from runner.space.notes import few
 from runner.space.select import Ruled, values_of
+from runner.space.sync_variants import why_impossible
 from runner.space.variants import Coords, Variant, choices
 
 if TYPE_CHECKING:
@@ -59,6 +61,7 @@ def _count_cached_devices(stack: Layers) -> int:
 def find_flaws(space: Space, findings: Findings) -> list[Flaw]:
     ruled = Ruled.of(space.matrix, values_of(space))
     _check_fit(space, ruled, findings)
+    _check_syncs(space, ruled, findings)
     _check_faults(space, findings)
     check_stripe_caches(space, ruled, findings)
     flaws = [*findings.flaws, *(flaw for coords, flaw in findings.impossible if not ruled.out(coords))]
@@ -80,6 +83,19 @@ def _check_fit(space: Space, ruled: Ruled, findings: Findings) -> None:
     for (name, field), found in misfits.items():
         where = few(label for label, _ in found)
         findings.flaw(("workloads", name, field), f"does not fit on {where}: {found[0][1]}")
+
+
+def _check_syncs(space: Space, ruled: Ruled, findings: Findings) -> None:
+    found: dict[tuple[str, str], list[str]] = {}
+    for stack, workload in itertools.chain.from_iterable(
+        ((stack, workload) for workload in stack.workloads) for stack in space.stacks
+    ):
+        work = workload.value
+        why = why_impossible(stack, work) if isinstance(work, SyncWorkload) else ""
+        if why and not all(ruled.out(coords) for coords in spellings(stack, workload)):
+            found.setdefault((dict(workload.coords)["workload"], why), []).append(stack.label)
+    for (name, why), labels in found.items():
+        findings.flaw(("workloads", name, "sync_action"), f"impossible on {few(labels)}: {why}")
 
 
 def _check_faults(space: Space, findings: Findings) -> None:

@@ -15,6 +15,7 @@ from runner.simdisks.disk import slow_of
 from runner.space.job_variants import JobVariants, has_jobs
 from runner.space.layouts import Findings, drop_idle, place_of, report_idle, top_of
 from runner.space.notes import Note
+from runner.space.sync_variants import SyncVariants, is_sync
 from runner.space.variants import Choice, Coords, Variant, choices, collapsed, digest, label_of, texts
 
 if TYPE_CHECKING:
@@ -68,6 +69,10 @@ class Workloads:
             several = JobVariants(name, axes, self._matrix.machine.memory, self._findings, slow)
             yield from several.on(in_files=kind)
             return
+        if is_sync(axes):
+            slow = slow_of(self._matrix.every_disk())
+            yield from SyncVariants(name, axes, self._matrix.machine.memory, self._findings, slow).on(in_files=kind)
+            return
         for declared in _written_workloads(axes):
             if declared.amiss:
                 place = place_of(("workloads", name), declared.choice, "phase")
@@ -101,7 +106,7 @@ class Workloads:
 
     def _report(self, name: str) -> None:
         axes = written(self._matrix.workloads[name])
-        if has_jobs(axes):
+        if has_jobs(axes) or is_sync(axes):
             return
         declared = [one for one in _written_workloads(axes) if not one.amiss]
         reasons = [one.meant(in_files=False)[1] for one in declared]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from runner.results.fio_output import Direction, Figures
+from runner.results.fio_output import Direction, Figures, Sync
 from runner.results.record import CellRow, Outcome, Reading, Trial
 from runner.statistics.percentile import Histogram
 
@@ -41,6 +41,7 @@ figures = st.builds(
     cpu_usr=numbers,
     cpu_sys=numbers,
     errors=st.integers(0, 2**31 - 1),
+    sync=st.none() | st.builds(Sync, seconds=numbers, bw=numbers),
 )
 readings = st.lists(st.builds(Reading, setting=texts, wanted=st.none() | texts, got=texts), max_size=3).map(tuple)
 

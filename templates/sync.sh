@@ -1,4 +1,6 @@
 # The time that a {{ sync.action }} takes{% if not sync.alone %}, with fio beside it from its beginning to its end{% endif %}.
+sync_of={{ sync.action }}
+patience={{ sync.patience }}
 rm -f begun pause
 # A wait without a process: there is no writer of this pipe.
 mkfifo pause
@@ -19,12 +21,12 @@ began=${EPOCHREALTIME/,/.}
 begin
 left=100
 until goes_on; do
-  ((left-- > 0)) || fail "the {{ sync.action }} did not begin, or was over at once"
+  ((left-- > 0)) || fail "the $sync_of did not begin, or was over at once"
   pause 0.05
 done
-limit=$((SECONDS + {{ sync.patience }}))
+limit=$((SECONDS + patience))
 while goes_on; do
-  ((SECONDS < limit)) || fail "the {{ sync.action }} did not end within {{ sync.patience }} s: is sync_speed_max too low?"
+  ((SECONDS < limit)) || fail "the $sync_of did not end within $patience s: is sync_speed_max too low?"
   pause 0.1
 done
 ended=${EPOCHREALTIME/,/.}
@@ -35,10 +37,10 @@ wait "$work" || status=$?
 work=
 case $status in
   128) status=0 ;;
-  0) fail "fio ended before the {{ sync.action }}" ;;
+  0) fail "fio ended before the $sync_of" ;;
 esac
 {% endif %}
 facts
-result="{\"action\": \"{{ sync.action }}\", \"began\": $began, \"ended\": $ended, \"bytes\": $bytes, \"mismatch_cnt\": $mismatches,"
+result="{\"action\": \"$sync_of\", \"began\": $began, \"ended\": $ended, \"bytes\": $bytes, \"mismatch_cnt\": $mismatches,"
 result+=" \"sync_speed_max\": $fastest}"
 printf '%s\n' "$result" >sync.json

@@ -31,7 +31,7 @@ _RECORDS = re.compile(r"^ *look_on (.+)$", re.MULTILINE)
 _ANY = "synthetic"
 _WINDOW = re.compile(r"\bwindow=(\d+)")
 _PLACES = 100
-_SYNC = re.compile(r'\\"action\\": \\"(\w+)\\"')
+_SYNC = re.compile(r"^sync_of=(\w+)$", re.MULTILINE)
 _MEMBER = 2**30  # bytes of a member in synthetic syncs
 
 

@@ -19,8 +19,9 @@ goes_on() {
 facts() {
   local line count
   local -a words
-  [[ ${volume[degraded]} == 0 ]] || fail "not as declared: {{ layer.names[0] }}.degraded wanted 0 until the end of the" \
-    "measurement, kernel says ${volume[degraded]}"
+  name={{ layer.names[0] }}
+  [[ ${volume[degraded]} == 0 ]] ||
+    fail "not as declared: $name.degraded wanted 0 until the end of the measurement, kernel says ${volume[degraded]}"
   line=$(dmsetup table "$mapped")
   read -ra words <<<"$line"
   count=${words[4]}

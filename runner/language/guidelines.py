@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
@@ -189,9 +190,20 @@ class Bound(Claim):
         if self.at_most is None and self.at_least is not None and not self.at_least.value:
             raise ValueError("every value is at least 0; write a larger bound")
         for one in (self.at_least, self.at_most):
-            if one is not None and one.unit != self.figure.unit:
-                raise ValueError(f"the unit does not fit {self.metric}; write {_EXAMPLES[self.figure.unit]}")
+            if one is not None and one.unit != self._unit:
+                raise ValueError(f"the unit does not fit {self.metric}; write {_EXAMPLES[self._unit]}")
         return self
+
+    @property
+    def _unit(self) -> str:
+        return "ns" if self.figure.unit == "s" else self.figure.unit
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Return the bounds in the unit of the metric."""
+        per = 1e9 if self.figure.unit == "s" else 1.0
+        least = self.at_least.value / per if self.at_least else 0.0
+        return least, self.at_most.value / per if self.at_most else inf
 
 
 class SumOf(Claim):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from io import StringIO
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -14,6 +15,9 @@ from runner.base.errors import BadInput
 from runner.engine.costs import COSTS, GRACE, deadline
 from runner.engine.estimate import Pace, bytes_of, most_bytes_of, seconds_of
 from runner.engine.trial_result import finding, split_outputs
+from runner.guidelines.samples import Measured
+from runner.language.guidelines import Bound
+from runner.language.metrics import KNOWN
 from runner.language.sync_workload import SyncWorkload
 from runner.layers.redundancy import Action, SyncTarget, sync_target
 from runner.machines.base import StepResult
@@ -271,3 +275,33 @@ def test_alone_there_is_no_job_and_no_figure_of_requests(tmp_path: Path) -> None
         assert (trial.figures.read, trial.figures.write) == (None, None)
         assert trial.figures.sync
     assert not any("job.fio" in kept for kept in bench.shelf.kept.values())
+
+
+@pytest.mark.parametrize(("bounds", "low", "high"), [("at_most: 2m", 0.0, 120.0), ("at_least: 500ms", 0.5, inf)])
+def test_a_guideline_bounds_the_time_in_any_unit(bounds: str, low: float, high: float) -> None:
+    guideline = f"guidelines: [{{id: soon, claim: soon, bound: {{metric: sync.seconds, {bounds}}}}}]\n"
+    (found,) = space(text() + guideline).matrix.guidelines
+    assert isinstance(found.claimed, Bound)
+    assert found.claimed.limits == (low, high)
+
+
+def test_a_rate_is_no_bound_of_a_time() -> None:
+    guideline = "guidelines: [{id: soon, claim: soon, bound: {metric: sync.seconds, at_most: 20MB/s}}]\n"
+    with pytest.raises(BadInput) as refused:
+        space(text() + guideline)
+    assert "the unit does not fit sync.seconds; write a time, like 12ms" in refused.value.details
+
+
+def test_only_syncs_have_figures_of_syncs() -> None:
+    alone = Measured("run", CellRow("a", "a", {"workload.sync_action": "check"}))
+    busy = Measured("run", CellRow("b", "b", {"workload.sync_action": "check", "workload.under.rw": "randread"}))
+    plain = Measured("run", CellRow("c", "c", {"workload.rw": "randread"}))
+    names = ("sync.seconds", "read.bw", "write.bw", "total.bw", "cpu.iowait")
+    found = [[one.has(KNOWN[name]) for name in names] for one in (alone, busy, plain)]
+    assert found == [
+        [True, False, False, False, True],
+        [True, True, False, True, True],
+        [False, True, False, True, True],
+    ]
+    assert not KNOWN["sync.seconds"].more_is_better
+    assert KNOWN["sync.bw"].more_is_better

@@ -103,7 +103,8 @@ class SyncWorkload(Workload):
 
     def seconds(self, rate: float) -> float:
         """Estimate how long it takes. `rate`: bytes per second of one member."""
-        return self.passed(0) / (min(rate, MOST_RATE) * (1 if self.alone else _SHARED))
+        member = self.target.member if self.target else 0
+        return member / (min(rate, MOST_RATE) * (1 if self.alone else _SHARED))
 
     @property
     def longest(self) -> float:

@@ -19,6 +19,7 @@ from runner.language.published import Reason, Row, Table
 from runner.language.suggestions import did_you_mean, hint, near
 from runner.language.tunables import IOSCHED
 from runner.language.tune import OF_PARITY, OF_REDUNDANT, SCOPES, Tune, Vm
+from runner.language.workload import Workload
 from runner.language.yaml_source import Flaw, Path, Source
 from runner.layers import LAYERS
 
@@ -69,6 +70,8 @@ def keys_at(path: Sequence[str | int], top: type[Model] = Matrix) -> list[str]:
     match list(path):
         case ["workloads", _]:
             return list(WorkloadAxes.model_fields)
+        case ["workloads", _, "under"]:
+            return list(Workload.model_fields)
         case ["layouts", _, int()]:
             return list(LAYERS)
         case ["layouts", _, int(), str(kind)]:

@@ -100,6 +100,8 @@ def test_a_disk_that_fails_by_itself_is_impossible_beside_it() -> None:
         ("sync_action: check, under: {rw: read, fio: {number_ios: 5}}", "as long as the check; remove `number_ios`"),
         ("sync_action: check, under: {rw: read, bs: 600B}", "direct I/O needs whole sectors"),
         ("sync_action: check, under: {bs: 4KiB}", "'rw' is missing"),
+        ("sync_action: check, under: {rw: read, size: 5GiB}", "6:54: does not fit on array: 5GiB are needed"),
+        ("sync_action: check, under: {rw: read, sizes: 5GiB}", "unknown key 'sizes'; did you mean size"),
     ],
 )
 def test_what_cannot_run_is_refused(work: str, why: str) -> None:

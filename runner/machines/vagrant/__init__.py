@@ -169,7 +169,9 @@ def spec_refusals(spec: RigSpec) -> list[Refusal]:
     if any(disk.bus == "nvme" for disk in spec.disks):
         refused.append(Refusal("vagrant-libvirt has no NVMe bus", "use virtio, scsi or sata, or run it on qemu"))
     if (virtio := sum(disk.bus == "virtio" for disk in spec.disks)) > MOST_VIRTIO:
-        refused.append(Refusal(f"{virtio} virtio disks do not fit into the machine", "use the scsi or sata bus"))
+        refused.append(
+            Refusal(f"{virtio} virtio disks do not fit into the virtual machine", "use the scsi or sata bus")
+        )
     if "faults" in spec.powers:
         refused.append(
             Refusal(

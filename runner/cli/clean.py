@@ -38,7 +38,7 @@ not release the disk, and ends with exit code 3.
     "--labelled",
     multiple=True,
     metavar="DISK",
-    help="Also return this disk, although only its label names a run. First check that no other host uses it.",
+    help="Also release this disk, although only its label names a run. First check that no other host uses it.",
 )
 @hosts
 @click.option("--host", help="A host of hosts.yaml.  [default: this host]")

@@ -451,7 +451,7 @@ def test_a_machine_beyond_the_host_is_refused_with_the_limit() -> None:
         "this host cannot hold a virtual machine with 921600MiB of memory: it has 23552MiB, of which an eighth is reserved"
     )
     assert memory.resolution == "use at most machine: {memory: 20608MiB}"
-    assert cpus.brief == "a machine with 64 processors is too large for this host, which has 2"
+    assert cpus.brief == "a virtual machine with 64 processors is too large for this host, which has 2"
     assert capacity_refusals(RigSpec((), memory=20608 << 20, cpus=16), small) == []
 
 

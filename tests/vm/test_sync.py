@@ -98,7 +98,7 @@ def test_md_resyncs_checks_and_repairs(layer: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("layer", LVM)
 def test_lvm_rebuilds_checks_and_repairs(layer: str, tmp_path: Path) -> None:
     for cell, trial in _measured(LVM[layer], "work: {sync_action: [rebuild, check, repair]}", tmp_path):
-        assert 0.95 < _sync(trial).seconds / _expected(cell) < 2, (cell.name, trial.notes)
+        assert 0.95 < _sync(trial).seconds / _expected(cell) < 4, (cell.name, trial.notes)  # LVM writes metadata
 
 
 def test_a_file_system_above_stays_mounted(tmp_path: Path) -> None:

@@ -35,11 +35,11 @@ STRIPE_CACHED = frozenset({"raid4", "raid5", "raid6"})
 HUGEPAGES = "/sys/kernel/mm/transparent_hugepage/enabled"
 #: A tunable that resets others is set before them.
 _FIRST = ("scheduler", "cache", "requests")
-#: The kernel counts these in KiB, matrices in bytes.
 #: Timers of file systems, and how long bfq waits for the next request of a process.
 XFS_TIMER = "/proc/sys/fs/xfs/xfssyncd_centisecs"
 F2FS_TIMERS = ("cp_interval", "idle_interval", "discard_idle_interval", "gc_idle_interval")
 SLICE = "queue/iosched/slice_idle"
+#: The kernel counts these in KiB, matrices in bytes.
 IN_KIB = frozenset({"readahead", "sync_speed_min", "sync_speed_max"})
 
 

@@ -6,6 +6,7 @@ import socket
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 from runner.base.errors import BadInput, Exit, MatrixError
@@ -130,6 +131,13 @@ class _Run:
     stop: Stop
     disks: RunDisks = field(default_factory=RunDisks)
 
+    @cached_property
+    def machine(self) -> Machine:
+        order, disks, observer = self.order, self.disks, self.observer
+        leased = disks.paths, disks.leased, order.match.ssh if order.match else "", disks.agent
+        options = MachineOptions(order.cold, observer.progress, observer.notice, *leased, images=order.images)
+        return machine(order.machine, options)
+
 
 def run(prepared: PreparedRun, observer_of: Callable[[RunRequest, int], Observer], stop: Stop) -> Ending:
     options, order, level = prepared.options, prepared.order, prepared.level
@@ -218,7 +226,7 @@ def _choose_slow(this: _Run) -> None:
 
         async def choose() -> None:
             order = this.order
-            found.append(await choose_slow(selected, _machine(this), this.folder.path, order.kernel, order.templates))
+            found.append(await choose_slow(selected, this.machine, this.folder.path, order.kernel, order.templates))
 
         if not this.stop.run(choose()):
             return
@@ -291,14 +299,6 @@ async def _work(executor: Executor, disks: RunDisks) -> None:
     await run_within_budget(executor.run(), disks.write_budget)
 
 
-def _machine(this: _Run) -> Machine:
-    order, disks, observer = this.order, this.disks, this.observer
-    leased = disks.paths, disks.leased, order.match.ssh if order.match else "", disks.agent
-    return machine(
-        order.machine, MachineOptions(order.cold, observer.progress, observer.notice, *leased, images=order.images)
-    )
-
-
 def _context(this: _Run, feed: Feed) -> RunContext:
     order, disks, observer = this.order, this.disks, this.observer
 
@@ -314,7 +314,7 @@ def _context(this: _Run, feed: Feed) -> RunContext:
         observer.event(event)
 
     return RunContext(
-        machine=_machine(this),
+        machine=this.machine,
         journal=this.journal,
         shelf=this.folder,
         scratch=this.folder.path,

@@ -13,6 +13,7 @@ from runner.machines import Where
 from runner.machines.base import MachineOptions, RigLost, RigSpec, Step, StepResult
 from runner.machines.dry import Dry, DryRig
 from runner.results.record import HOST_LIMITED, SLOW
+from runner.results.run_folder import load
 from runner.session.run import Observer, PreparedRun, RunOptions, prepare, run
 from runner.session.selected_matrix import load_selected
 from runner.session.slow_motion import most_demanding
@@ -114,6 +115,7 @@ def test_a_resumed_run_keeps_its_factor(factors: list[int], tmp_path: Path, monk
     assert stopped.path == first.path == more.path
     assert factors == 3 * [4]
     assert {one.notes[SLOW] for one in more.content.trials} == {"4"}
+    assert load(more.path).manifest.environment["slow"] == "4"
 
 
 def test_the_factor_does_not_change_ids_of_cells(tmp_path: Path) -> None:

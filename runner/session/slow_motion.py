@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import replace
-from math import inf
 from typing import TYPE_CHECKING
 
 from runner.base.errors import HarnessBroken
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from runner.space.space import Cell
 
 MOST_TRIED = 4  # workloads
-_UNLIMITED = replace(COSTS["none"], bandwidth=inf, requests=inf)
+_UNLIMITED = replace(COSTS["none"], bandwidth=1e18, requests=1e15)  # finite: an ideal disk has no limit
 
 
 async def choose_slow(

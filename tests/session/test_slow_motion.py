@@ -138,3 +138,8 @@ def test_each_workload_is_tried_where_its_disks_ask_most_of_the_host(tmp_path: P
     found = most_demanding(load_selected(tmp_path / "slow.yaml"), COSTS["emulated"])
     # Three disks give 500 MB/s, two and parity less, but an emulated processor computes only 120 MB/s of parity.
     assert [one.name for one in found] == ["parity/stream", "stripe/seeks"]
+
+
+def test_disks_without_a_limit_are_tried_too(tmp_path: Path) -> None:
+    (tmp_path / "slow.yaml").write_text(MATRIX.replace("nas-7200", "{kind: ideal}"))
+    assert len(most_demanding(load_selected(tmp_path / "slow.yaml"), COSTS["emulated"])) == 2

@@ -32,7 +32,7 @@ name: slow
 disks: {count: 4, size: 1GiB, model: st3500641as, bus: sata, slow: auto}
 layouts: {one: [pick: {number: 1}], four: [md: {level: 0, chunk: 64KiB}]}
 workloads:
-  random: {rw: randread, bs: 4KiB, iodepth: 4, ramp: 500ms, runtime: 5s}
+  random: {rw: randread, bs: 4KiB, iodepth: 16, ramp: 500ms, runtime: 5s}
   streams: {rw: read, bs: 256KiB, numjobs: 3, size: 30%, ramp: 500ms, runtime: 5s, fio: {offset_increment: 33%}}
   stripe: {rw: read, bs: 256KiB, iodepth: 16, ramp: 500ms, runtime: 5s}
 only: [{layout: one, workload: [random, streams]}, {layout: four, workload: stripe}]

@@ -10,7 +10,16 @@ from typing import Any
 
 from runner.base.quantities import format_size
 from runner.language.fio_options import FileSet
-from runner.language.job_file import Option, Sections, effective, file_names, is_global, on_target, relative_names
+from runner.language.job_file import (
+    Option,
+    Sections,
+    effective,
+    file_names,
+    is_global,
+    on_target,
+    relative_names,
+    reported_names,
+)
 from runner.language.workload import SYNCHRONOUS, Workload
 from runner.layers import Problem
 
@@ -258,10 +267,15 @@ class JobWorkload(Workload):
     sections: tuple[tuple[str, tuple[str, ...]], ...] = ()
     in_files: bool = False
     jobs: Any = ()  # the bounds of each job
+    reported: Any = ()  # the names of jobs and groups in fio's JSON
 
     @property
     def phases(self) -> Mapping[str, int]:
         return {name: round(end) for name, end in _ends(self.jobs, lambda _: 1.0).items()}
+
+    @property
+    def job_names(self) -> tuple[str, ...]:
+        return self.reported if len(self.reported) > 1 else ()
 
     @classmethod
     def of(cls, sections: Sections, jobs: tuple[JobBound, ...], *, in_files: bool) -> JobWorkload:
@@ -287,7 +301,9 @@ class JobWorkload(Workload):
             # A rate limit or think time lets disks wait on purpose.
             "fio": {"rate": 1} if any(job.pace or job.think for job in jobs) else {},
         }
-        return cls.model_construct(**values, sections=lines, in_files=in_files, jobs=jobs)
+        return cls.model_construct(
+            **values, sections=lines, in_files=in_files, jobs=jobs, reported=reported_names(sections)
+        )
 
     def content(self) -> Any:
         return self.sections

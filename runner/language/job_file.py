@@ -23,10 +23,6 @@ _SECRET = re.compile(r"^(MATRIX_|PG)|TOKEN|SECRET|PASS|CREDENTIAL|KEY")
 _KEYWORD = re.compile(r"\$(?:pagesize|mb_memory|ncpus)")
 _COMPUTED = re.compile(rf"(?:{_KEYWORD.pattern}|[0-9][kmgtpKMGTP]?(?:i?[bB])?|[-+*/().,:% ])*")
 
-#: fio has `bc` compute a value with a keyword. A loop in the language of `bc` would never end.
-_KEYWORD = re.compile(r"\$(?:pagesize|mb_memory|ncpus)")
-_COMPUTED = re.compile(rf"(?:{_KEYWORD.pattern}|[0-9][kmgtpKMGTP]?(?:i?[bB])?|[-+*/().,:% ])*")
-
 #: Other names of an option. Only those that this program reads or replaces.
 _ALIASES = {
     "readwrite": "rw",
@@ -261,6 +257,21 @@ def effective(sections: Sections) -> Iterator[tuple[str, dict[str, Option]]]:
             target[option.name] = option
         if not section.is_global:
             yield section.name, own
+
+
+def reported_names(sections: Sections) -> tuple[str, ...]:
+    """Return the names of jobs in fio's JSON. A group with `group_reporting` has the name of its first job."""
+    names: dict[str, None] = {}
+    group, last = 0, -1
+    for section, options in effective(sections):
+        group += any(name in options and options[name].is_true for name in ("new_group", "stonewall"))
+        if "stats" in options and not options["stats"].is_true:
+            continue
+        grouped = "group_reporting" in options and options["group_reporting"].is_true
+        if not grouped or group != last:
+            names[options["name"].value or "" if "name" in options else section] = None
+        last = group
+    return tuple(names)
 
 
 def on_target(sections: Sections, *, in_files: bool) -> tuple[tuple[str, tuple[str, ...]], ...]:

@@ -5,34 +5,16 @@ from __future__ import annotations
 import io
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from runner.reports.html import page
 from runner.reports.jobs import job_grid, job_sheet
-from runner.reports.run_data import RunData
 from runner.reports.table import Fitted, Sheet
 from tests.reports import samples
-from tests.reports.samples import RAND, RUN, direction, measured
+from tests.reports.samples import RUN, direction, measured
 from tests.support.begun_runs import manifest
 from tests.support.report_files import tree
-
-if TYPE_CHECKING:
-    from runner.results.record import Trial
-
-
-def two_jobs(round_number: int, factor: float = 1.0) -> Trial:
-    reader = measured("c2", round_number, direction(4e5 * factor, 4096)).figures
-    writer = measured("c2", round_number, None, direction(2e8, 1 << 20)).figures
-    whole = measured("c2", round_number, direction(4e5 * factor, 4096), direction(2e8, 1 << 20))
-    assert reader
-    assert writer
-    assert whole.figures
-    return replace(whole, figures=replace(whole.figures, jobs={"reader": reader, "writer": writer}))
-
-
-RECORDED = RunData("m", "qemu", False, [RAND], [two_jobs(1), two_jobs(2, 1.1), two_jobs(3, 0.9)])
 
 
 def text_of(sheet: Sheet | None, width: int = 200) -> str:
@@ -44,20 +26,22 @@ def text_of(sheet: Sheet | None, width: int = 200) -> str:
 
 def test_a_job_has_the_estimates_of_a_cell_with_the_same_trials() -> None:
     alone = replace(
-        RECORDED, trials=[measured("c2", n, direction(4e5 * f, 4096)) for n, f in ((1, 1), (2, 1.1), (3, 0.9))]
+        samples.JOBS, trials=[measured("c2", n, direction(4e5 * f, 4096)) for n, f in ((1, 1), (2, 1.1), (3, 0.9))]
     )
-    assert RECORDED.summaries[0].jobs["reader"] == alone.summaries[0].figures
-    assert set(RECORDED.summaries[0].jobs) == {"reader", "writer"}
+    assert samples.JOBS.summaries[0].jobs["reader"] == alone.summaries[0].figures
+    assert set(samples.JOBS.summaries[0].jobs) == {"reader", "writer"}
 
 
 def test_the_terminal_has_a_row_for_each_direction_of_a_job() -> None:
-    head, *rows = [line for line in text_of(job_sheet(RECORDED.summaries)).splitlines() if "│" in line or "┃" in line]
+    head, *rows = [
+        line for line in text_of(job_sheet(samples.JOBS.summaries)).splitlines() if "│" in line or "┃" in line
+    ]
     assert "requests" in head
     columns = [[cell.strip() for cell in row.strip("│").split("│")] for row in rows]
     assert columns[0][:6] == ["single/oltp", "reader", "read", "97.7 IOPS", "0.40 MB/s", "25 %"]
     assert columns[0][6] == "4.00 ms"
     assert columns[1][1:6] == ["writer", "write", "191 IOPS", "200 MB/s", "0 %"]
-    assert "writer" in text_of(job_sheet(RECORDED.summaries), 60)
+    assert "writer" in text_of(job_sheet(samples.JOBS.summaries), 60)
 
 
 def test_cells_with_one_job_have_no_table() -> None:
@@ -66,8 +50,8 @@ def test_cells_with_one_job_have_no_table() -> None:
 
 
 def test_the_page_has_a_table_of_jobs_with_intervals() -> None:
-    text = page(RECORDED, manifest(), "run").decode()
-    tree(RECORDED)
+    text = page(samples.JOBS, manifest(), "run").decode()
+    tree(samples.JOBS)
     _, _, table = text.partition("Jobs of")
     assert re.findall('"number">([^<]*)<', table)[8:10] == ["97.7 IOPS", "73.4 to 122 IOPS"]
     assert "writer" in table
@@ -76,10 +60,10 @@ def test_the_page_has_a_table_of_jobs_with_intervals() -> None:
 
 
 def test_rows_that_are_left_out_are_counted() -> None:
-    named = [("x", RECORDED.summaries[0])]
+    named = [("x", samples.JOBS.summaries[0])]
     grid = job_grid(named, rows=1)
     assert grid
     assert len(grid.rows) == 1
     assert grid.notes == ("1 more rows are left out; jobs.csv has the trials of all jobs",)
-    assert "1 more rows in report.html" in text_of(job_sheet(RECORDED.summaries, rows=1))
-    assert samples.SEQ.name not in text_of(job_sheet(RECORDED.summaries))
+    assert "1 more rows in report.html" in text_of(job_sheet(samples.JOBS.summaries, rows=1))
+    assert samples.SEQ.name not in text_of(job_sheet(samples.JOBS.summaries))

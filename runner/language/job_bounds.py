@@ -24,7 +24,7 @@ from runner.language.workload import SYNCHRONOUS, Workload
 from runner.layers import Problem
 
 _POWERS = {unit: 1 << (10 * power) for power, unit in enumerate(("", "k", "m", "g", "t", "p"))}
-_SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*([kmgtp]?)(?:i?b)?", re.IGNORECASE)
+_SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*([kmgtp]?)i?b?", re.IGNORECASE)
 _SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "msec": 1e-3, "us": 1e-6, "usec": 1e-6}
 _TIME = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s*(d|h|m|s|ms|msec|us|usec)?", re.IGNORECASE)
 _DEFAULT_ENGINE, _DEFAULT_BS = "psync", 4096
@@ -124,6 +124,11 @@ class JobBound:
         if self.fills or self.size is None:
             return capacity
         return _bytes_of(self.size, capacity)
+
+    def end(self, capacity: int) -> int:
+        """Return how large a device the job needs at least."""
+        size = self.size if isinstance(self.size, int) else self.bs[0]
+        return size + _bytes_of(self.offset, capacity)
 
     def moved(self, capacity: int) -> int:
         """Return the bytes of all its copies; 0 if time ends it."""
@@ -375,9 +380,7 @@ class JobWorkload(Workload):
 
     def misfit(self, capacity: int, devices: int) -> Problem | None:  # noqa: ARG002
         for job in self.jobs:
-            size = job.size if isinstance(job.size, int) else job.bs[0]
-            end = size + _bytes_of(job.offset, capacity)
-            if end > capacity:
+            if (end := job.end(capacity)) > capacity:
                 there = format_size(capacity // 2**20 * 2**20)
                 return Problem("job", f"[{job.name}] needs {format_size(end)}, and there are at most {there}")
         return None

@@ -17,6 +17,7 @@ from runner.language.workload import Workload
 from runner.language.yaml_source import Flaw, Path
 from runner.layers import LAYERS
 from runner.space.layouts import axis_names
+from runner.space.notes import few
 from runner.space.rules import BadRule, Rule, amiss, axis_named, rule_of
 from runner.space.select import Selection, values_of
 from runner.space.variants import texts
@@ -158,7 +159,7 @@ def _why_no_job(job: str, space: Space) -> str:
     jobs = list(dict.fromkeys(name for workload, _ in space.workloads for name in workload.value.job_names))
     if not job or job in jobs:
         return ""
-    there = f"the jobs of its workloads are {', '.join(jobs)}" if jobs else "no workload has several jobs"
+    there = f"the jobs of its workloads are {few(jobs, 20)}" if jobs else "no workload has several jobs"
     return f"this matrix has no job '{job}'; {there}"
 
 

@@ -10,6 +10,7 @@ from runner.analysis.axes import grouped
 from runner.base.errors import BadInput
 from runner.base.process import run
 from runner.engine.plan import Plan
+from runner.guidelines.samples import Measured
 from runner.guidelines.verdicts import undecidable_guidelines
 from runner.language.job_bounds import JobWorkload
 from runner.language.matrix import is_path
@@ -114,8 +115,11 @@ def _guideline_flaws(space: Space) -> Iterator[Flaw]:
     count = space.count()
     if count > MAX_CHECKED_CELLS or count * len(guidelines) > MAX_CHECKED_PAIRS:
         return
-    rows = [CellRow(cell.id, cell.name, cell.axes) for cell in space.cells()] if guidelines else []
-    for at, why in undecidable_guidelines(guidelines, rows):
+    found = [
+        Measured("", CellRow(cell.id, cell.name, cell.axes), jobs=cell.workload.value.job_names)
+        for cell in (space.cells() if guidelines else ())
+    ]
+    for at, why in undecidable_guidelines(guidelines, found):
         yield Flaw(("guidelines", at, guidelines[at].shape), f"no cells of this matrix can decide it: {why}")
 
 

@@ -71,7 +71,7 @@ def measured_cell(run: str, cell: CellRow, trials: Sequence[Trial], rule: Rule, 
     for trial, figures in found:
         for column in columns:
             note = trial.notes.get(column) if column in _NOTED else None
-            value = (float(note) if note else None) if column in _NOTED else _figure(figures, column)
+            value = (float(note) if note else None) if column in _NOTED else figure_of(figures, column)
             if value is not None:
                 values.setdefault(column, {})[trial.round] = value
     rates = [figures.total_bw for _, figures in found]
@@ -80,7 +80,7 @@ def measured_cell(run: str, cell: CellRow, trials: Sequence[Trial], rule: Rule, 
     return Measured(run, cell, values, rule, stopped, len(found), len(lost), sum(lost) / max(1, len(found)))
 
 
-def _figure(figures: Figures, column: str) -> float | None:
+def figure_of(figures: Figures, column: str) -> float | None:
     side, _, name = column.partition("_")
     direction = figures.read if side == "read" else figures.write
     value: float | None = getattr(direction, name) if direction else None

@@ -16,14 +16,16 @@ from math import log
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from runner.guidelines.samples import figure_of
+from runner.guidelines.samples import SEARCH, Measured, figure_of
+from runner.language.metrics import FOUND
+from runner.results.record import HOST_LIMITED, CellRow
 from runner.statistics.stopping import Estimate, Rule, estimate_mean, is_precise, stop_reason
 
 if TYPE_CHECKING:
     from runner.language.find import Find
     from runner.language.metrics import Metric
     from runner.results.fio_output import Figures
-    from runner.results.record import CellRow, Trial
+    from runner.results.record import Trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,12 @@ class Search:
         return {axis: value for axis, value in self.cells[0].axes.items() if axis != self.find.axis}
 
     @property
+    def row(self) -> CellRow:
+        """Return its result as guidelines know it: a cell without the searched axis."""
+        metric = next(name for name, one in FOUND.items() if one.unit == self.find.metric.unit)
+        return CellRow(self.name, self.name, {**self.axes, SEARCH: metric})
+
+    @property
     def limit(self) -> float:
         return log(self.find.within.nanoseconds)
 
@@ -224,7 +232,15 @@ class Knee:
     within: str = ""  # the largest value within the limit
     beyond: str = ""  # the smallest value beyond the limit
     trials: int = 0
+    host_limited: int = 0  # trials of these values that are host-limited
     values: Mapping[int, float] = field(default_factory=dict)  # the work at the limit, one value per trial
+
+    def measured(self, run: str, rule: Rule) -> Measured:
+        """Return it as guidelines use it. A limit that is above or below the axis is no figure."""
+        row = self.search.row
+        columns = {FOUND[row.axes[SEARCH]].columns[0]: self.values} if self.found is Found.BETWEEN else {}
+        stopped = stop_reason([*self.values.values()], len(self.values), rule)
+        return Measured(run, row, columns, rule, stopped, max(1, len(self.values)), self.host_limited)
 
 
 def find_knee(search: Search, trials: Mapping[str, Sequence[Trial]], rule: Rule) -> Knee:
@@ -238,4 +254,6 @@ def find_knee(search: Search, trials: Mapping[str, Sequence[Trial]], rule: Rule)
     within, beyond = (search.value(at) if at is not None else "" for at in (step.within, step.beyond))
     found = Found.ABOVE if not beyond else Found.BETWEEN if within else Found.BELOW
     estimate = estimate_mean(values, rule, stop_reason(values, len(values), rule))
-    return Knee(search, found, estimate, within, beyond, count, dict(enumerate(values, start=1)))
+    several = (trial for at in step.around for trial in trials.get(search.cells[at].id, ()))
+    limited = sum(HOST_LIMITED in trial.notes for trial in several if trial.counted)
+    return Knee(search, found, estimate, within, beyond, count, limited, dict(enumerate(values, start=1)))

@@ -7,7 +7,7 @@ from enum import StrEnum
 from itertools import combinations, product
 from typing import TYPE_CHECKING, NamedTuple
 
-from runner.language.metrics import BESIDE, Metric
+from runner.language.metrics import BESIDE, FOUND, SIDES, Metric
 from runner.results.record import HOST_LIMITED, CellRow, Trial
 from runner.simdisks.server import lost_share
 from runner.statistics.stopping import Rule, StopReason, stop_reason
@@ -26,6 +26,7 @@ class Verdict(StrEnum):
 
 
 _NOTED = frozenset(BESIDE.values())
+SEARCH = "workload.find"  # an axis of the result of a search: the figure that it found
 #: The direction without I/O, by kind of workload.
 _SILENT = {"read": "write", "randread": "write", "write": "read", "randwrite": "read"}
 
@@ -44,6 +45,9 @@ class Measured:
 
     def has(self, metric: Metric) -> bool:
         """Return whether it has such a figure, or may have it after a measurement."""
+        found = self.cell.axes.get(SEARCH, "")
+        if (found or metric.name in FOUND) and found != metric.name:
+            return False
         if self.trials:
             return any(self.columns.get(column) for column in metric.columns)
         silent = _SILENT.get(self.cell.axes.get("workload.rw", ""), "")
@@ -82,6 +86,8 @@ def measured_cell(run: str, cell: CellRow, trials: Sequence[Trial], rule: Rule, 
 
 def figure_of(figures: Figures, column: str) -> float | None:
     side, _, name = column.partition("_")
+    if side not in SIDES:
+        return None
     direction = figures.read if side == "read" else figures.write
     value: float | None = getattr(direction, name) if direction else None
     return value

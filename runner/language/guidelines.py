@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, mod
 from runner.base.model import ChangeSchema, Model, Name, Percent
 from runner.base.quantities import parse_percent, parse_rate, parse_time
 from runner.language.axes import Scalar, SomeCells, Where, conditions, model_in
-from runner.language.metrics import KNOWN, Metric
+from runner.language.metrics import FOUND, KNOWN, Metric
 
 _FACTOR = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:x|per\s+\S+)?\s*")
 _COUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:IOPS)?\s*")
@@ -53,6 +53,10 @@ def _metric(name: str) -> str:
     return name
 
 
+def _claimed(name: str) -> str:
+    return name if name in FOUND else _metric(name)
+
+
 def listed(value: Any) -> Any:
     """Freeze a list. Pydantic reports anything else."""
     return tuple(value) if isinstance(value, list) else value
@@ -65,6 +69,7 @@ def _shape(follows: tuple[float, ...]) -> tuple[float, ...]:
 
 
 MetricName = Annotated[str, AfterValidator(_metric), WithJsonSchema({"enum": list(KNOWN)})]
+_ClaimedMetric = Annotated[str, AfterValidator(_claimed), WithJsonSchema({"enum": [*KNOWN, *FOUND]})]
 _factor_schema = WithJsonSchema(
     {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string", "pattern": f"^{_FACTOR.pattern}$"}]}
 )
@@ -83,12 +88,12 @@ Tolerance = Annotated[Percent, Field(ge=0, lt=1)]
 class Claim(Model):
     """Keys of every claim: a metric, and the cells to look at."""
 
-    metric: MetricName
+    metric: _ClaimedMetric
     where: Where = Field(default_factory=dict)
 
     @property
     def figure(self) -> Metric:
-        return KNOWN[self.metric]
+        return FOUND.get(self.metric) or KNOWN[self.metric]
 
     @model_validator(mode="after")
     def _differ(self) -> Self:

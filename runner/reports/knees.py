@@ -46,4 +46,5 @@ def _texts(knee: Knee, *, over: bool) -> tuple[str, str, str]:
         case Found.BELOW:
             return "none", "", f"even {axis} {knee.beyond}, the smallest value, is beyond the limit, with {value}"
         case _:
-            return value, known, f"between {axis} {knee.within} and {knee.beyond}"
+            doubt = f" (!) {knee.host_limited} trials host-limited" if knee.host_limited else ""
+            return value, known, f"between {axis} {knee.within} and {knee.beyond}{doubt}"

@@ -106,7 +106,9 @@ def report(
 
     def measured(columns: Collection[str]) -> Iterator[Measured]:
         rule = UNWATCHED if steered else content.rule
-        return measured_cells(folder.manifest.identity, content.cells, content.by_cell, rule, columns)
+        run = folder.manifest.identity
+        yield from measured_cells(run, content.cells, content.by_cell, rule, columns)
+        yield from (knee.measured(run, rule) for knee in content.knees)
 
     if guidelines:
         figures = measured({column for one in guidelines for column in one.claimed.figure.columns})

@@ -10,6 +10,7 @@ from runner.analysis.axes import grouped
 from runner.base.errors import BadInput
 from runner.base.process import run
 from runner.engine.plan import Plan
+from runner.guidelines.knee import searches_of
 from runner.guidelines.verdicts import undecidable_guidelines
 from runner.language.job_bounds import JobWorkload
 from runner.language.matrix import is_path
@@ -110,6 +111,7 @@ def _guideline_flaws(space: Space) -> Iterator[Flaw]:
     if count > MAX_CHECKED_CELLS or count * len(guidelines) > MAX_CHECKED_PAIRS:
         return
     rows = [CellRow(cell.id, cell.name, cell.axes) for cell in space.cells()] if guidelines else []
+    rows += [search.row for search in searches_of(rows, space.matrix.finds)]
     for at, why in undecidable_guidelines(guidelines, rows):
         yield Flaw(("guidelines", at, guidelines[at].shape), f"no cells of this matrix can decide it: {why}")
 

@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from runner.language.metrics import TOTAL
+from runner.reports.knees import knee_values
 from runner.reports.run_data import LATENCIES, METRICS, CellSummary, RunData
 from runner.reports.table import BOOLS, estimate_values
 from runner.results.fio_output import PERCENTILES, Figures
@@ -244,13 +245,9 @@ def found_csv(recorded: RunData) -> str:
     axes = axis_names(cell for one in recorded.knees for cell in one.search.cells)
     axes = [axis for axis in axes if any(axis in one.search.axes for one in recorded.knees)]
     rows = [
-        [
-            *(one.search.name, recorded.machine, BOOLS[recorded.synthetic], one.search.find.axis),
-            *(one.search.find.limit, one.search.find.max, one.search.find.metric.unit, str(one.found)),
-            *(*estimate_values(one.work), one.within, one.beyond, one.trials),
-            *(one.search.axes.get(axis, "") for axis in axes),
-        ]
+        [name, recorded.machine, BOOLS[recorded.synthetic], *values, *(one.search.axes.get(axis, "") for axis in axes)]
         for one in recorded.knees
+        for name, *values in (knee_values(one).values(),)
     ]
     return _table(_header(FOUND_HEAD, axes, (), FOUND), rows) if rows else ""
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from junitparser import Error, Failure, JUnitXml, Properties, Property, Skipped, SystemOut, TestCase, TestSuite
 
 from runner.guidelines.samples import Verdict
+from runner.reports.knees import knee_values
 from runner.reports.run_data import LATENCIES, CellSummary, RunData
 from runner.reports.verdicts import explain_verdict, verdict_text
 from runner.results.record import Outcome, Trial
@@ -132,17 +133,11 @@ def _search_suite(recorded: RunData) -> TestSuite:
 
 
 def _search_case(classname: str, knee: Knee) -> TestCase:
-    find = knee.search.find
     case = TestCase(strip_illegal(knee.search.name), classname, 0.0)
-    facts = {"while": find.limit, "metric": find.max, "found": str(knee.found), "trials": str(knee.trials)}
-    facts |= {"within": knee.within, "beyond": knee.beyond}
     if knee.work is None:
         _put(case, [Skipped("not found")])
-    else:
-        low, high = knee.work.bounds
-        bounds = {"work": knee.work.mean, "work_low": low, "work_high": high}
-        facts |= {name: f"{value:.6g}" for name, value in bounds.items() if value is not None}
-    _put(case, [SystemOut(strip_illegal("\n".join(_line(name, value) for name, value in facts.items() if value)))])
+    lines = [_line(name, str(value)) for name, value in knee_values(knee).items() if value not in {None, ""}]
+    _put(case, [SystemOut(strip_illegal("\n".join(lines)))])
     return case
 
 

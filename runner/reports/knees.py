@@ -1,4 +1,4 @@
-"""The results of searches (`find:`) as lines, as a table of the page, and as rows for programs."""
+"""The results of searches (`find:`) as lines, as a table of the page, and as values for programs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from runner.guidelines.knee import Found, Knee
 from runner.reports.charts import interval
-from runner.reports.table import Grid, Value
+from runner.reports.table import Grid, Value, estimate_values
 from runner.reports.terminal_text import figure
 
 if TYPE_CHECKING:
@@ -32,6 +32,15 @@ def knee_table(knees: Sequence[Knee], *, over: bool) -> Grid:
         value, known, where = _texts(knee, over=over)
         rows.append((knee.search.name, value, known, knee.search.find.limit, where, str(knee.trials)))
     return Grid(columns, rows, (), frozenset(("most work", "interval", "trials")))
+
+
+def knee_values(knee: Knee) -> dict[str, Value]:
+    find = knee.search.find
+    names = ("work", "work_low", "work_high", "work_rel")
+    work: dict[str, Value] = dict(zip(names, estimate_values(knee.work), strict=True))
+    about: dict[str, Value] = {"search": knee.search.name, "axis": find.axis, "while": find.limit, "metric": find.max}
+    around: dict[str, Value] = {"within": knee.within, "beyond": knee.beyond, "trials": knee.trials}
+    return {**about, "unit": find.metric.unit, "found": str(knee.found), **work, **around}
 
 
 def _texts(knee: Knee, *, over: bool) -> tuple[str, str, str]:

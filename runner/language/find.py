@@ -107,9 +107,13 @@ Axes = dict[str, Any]
 def written_workload(declared: Searched) -> Axes:
     """Return the axes of a workload as `written` does, without `find`, and with the values that a search tries."""
     axes = {name: values for name, values in written(declared).items() if not name.startswith("find.")}
-    if declared.find and "iodepth" not in axes and _over(declared.find, axes) == "iodepth" and _is_plain(axes):
+    if declared.find and "iodepth" not in axes and _over(declared.find, axes) == "iodepth" and _may_queue(axes):
         axes["iodepth"] = DEPTHS
     return axes
+
+
+def _may_queue(axes: Axes) -> bool:
+    return _is_plain(axes) and not SYNCHRONOUS.issuperset(axes.get("ioengine", ("libaio",)))
 
 
 def _is_plain(axes: Axes) -> bool:

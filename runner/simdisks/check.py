@@ -23,7 +23,7 @@ from runner.simdisks.clib import Board, Library, Report, SimulatedDisk, What, bu
 from runner.simdisks.server import Overload, counters_between, socket_command, wait_for_socket
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncIterator, Iterator
 
     from runner.simdisks.disk import Disk, Physics
 
@@ -46,7 +46,6 @@ class Job:
 class Rate:
     iops: float
     bytes: float
-    latencies: Sequence[float] = ()  # seconds of each request
 
 
 def predict_rate(
@@ -56,8 +55,6 @@ def predict_rate(
     disk, chance, tag = SimulatedDisk(library, physics, size), random.Random(seed), 0  # noqa: S311 - no secret
     low, high = (int(share * size) // job.block for share in (job.first, job.last))
     begun: list[tuple[float, int]] = []
-    sent: list[float] = []
-    latencies: list[float] = []
     asked = deque[float]()
     now, ended, counted, end = 0.0, 0, 0, ramp + seconds
 
@@ -65,7 +62,6 @@ def predict_rate(
         nonlocal tag
         number = chance.randrange(low, high) if job.random else low + tag % (high - low)
         disk.submit(now, job.what, number * job.block, job.block, tag)
-        sent.append(now)
         tag += 1
         settle()
 
@@ -82,19 +78,16 @@ def predict_rate(
             now = max(now, asked.popleft())
             submit()
         elif answer <= wakes:
-            at, known = heapq.heappop(begun)
-            now = max(now, at)
+            now = max(now, heapq.heappop(begun)[0])
             ended += 1
-            if now >= ramp:
-                counted += 1
-                latencies.append(now - sent[known])
+            counted += now >= ramp
             if now < end:
                 asked.append(now + job.turn)
         else:
             now = max(now, wakes)
             settle()
     lasted = max(now, end) - ramp
-    return Rate(counted / lasted, counted * job.block / lasted, latencies)
+    return Rate(counted / lasted, counted * job.block / lasted)
 
 
 TOLERANCE = 0.03

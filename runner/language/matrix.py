@@ -252,6 +252,14 @@ class Matrix(Model):
         """Return `find` of each workload that has one, with the axis that it searches over."""
         return {name: resolved(work.find, work) for name, work in self.workloads.items() if work.find}
 
+    @property
+    def chooses_slow(self) -> bool:
+        """Return whether a run chooses the factor of slow motion. Until then it is 1."""
+        return any(several.slow == "auto" for several in self.disks)
+
+    def in_slow_motion(self, slow: int) -> Self:
+        return self.model_copy(update={"disks": tuple(one.model_copy(update={"slow": slow}) for one in self.disks)})
+
     def every_disk(self) -> tuple[Disk, ...]:
         found: list[Disk] = []
         for several in self.disks:
@@ -273,8 +281,8 @@ class Matrix(Model):
         disks = [several for several in self.disks for _ in range(several.count)]
         if len(disks) > MOST_DISKS:
             yield ("disks",), f"{len(disks)} disks; a rig has at most {MOST_DISKS}"
-        if len(factors := sorted({several.slow for several in disks})) > 1:
-            one = " and ".join(map(str, factors))
+        if len(factors := sorted({str(several.slow) for several in disks})) > 1:
+            one = " and ".join(factors)
             yield ("disks",), f"`slow` is {one}; all disks have one clock, so write the same factor"
         seen: set[int] = set()
         for name, limit in self.bus_limit.items():

@@ -26,6 +26,7 @@ from runner.engine.recorder import (
 )
 from runner.reports.answer import as_objects
 from runner.reports.jobs import job_sheet
+from runner.reports.knees import knee_values
 from runner.reports.table import as_sheet
 from runner.reports.terminal import caption, shown_cells, table
 from runner.reports.terminal_text import BAD, DOUBT, GOOD, about
@@ -170,6 +171,7 @@ class JsonView(View):
                 for judgement in end.content.judgements
             ],
             answer=as_objects(end.content.rankings),
+            found=[knee_values(knee) for knee in end.content.knees],
             published={verdict.value: count for verdict, count in tally(end.comparisons).items()},
             exit=int(end.exit),
         )

@@ -7,7 +7,7 @@ from enum import StrEnum
 from itertools import combinations, product
 from typing import TYPE_CHECKING, NamedTuple
 
-from runner.language.metrics import BESIDE, Metric, split_column
+from runner.language.metrics import BESIDE, FOUND, SIDES, Metric, split_column
 from runner.results.record import HOST_LIMITED, CellRow, Trial
 from runner.simdisks.server import lost_share
 from runner.statistics.stopping import Rule, StopReason, stop_reason
@@ -26,6 +26,7 @@ class Verdict(StrEnum):
 
 
 _NOTED = frozenset(BESIDE.values())
+SEARCH = "workload.find"  # an axis of the result of a search: the figure that it found
 #: The direction without I/O, by kind of workload.
 _SILENT = {"read": "write", "randread": "write", "write": "read", "randwrite": "read"}
 
@@ -45,6 +46,9 @@ class Measured:
 
     def has(self, metric: Metric) -> bool:
         """Return whether it has such a figure, or may have it after a measurement."""
+        found = self.cell.axes.get(SEARCH, "")
+        if (found or metric.name in FOUND) and found != metric.name:
+            return False
         if self.trials:
             return any(self.columns.get(column) for column in metric.columns)
         if metric.job and self.jobs is not None:
@@ -74,7 +78,7 @@ def measured_cell(run: str, cell: CellRow, trials: Sequence[Trial], rule: Rule, 
     for trial, figures in found:
         for column in columns:
             note = trial.notes.get(column) if column in _NOTED else None
-            value = (float(note) if note else None) if column in _NOTED else _figure(figures, column)
+            value = (float(note) if note else None) if column in _NOTED else figure_of(figures, column)
             if value is not None:
                 values.setdefault(column, {})[trial.round] = value
     rates = [figures.total_bw for _, figures in found]
@@ -83,11 +87,11 @@ def measured_cell(run: str, cell: CellRow, trials: Sequence[Trial], rule: Rule, 
     return Measured(run, cell, values, rule, stopped, len(found), len(lost), sum(lost) / max(1, len(found)))
 
 
-def _figure(figures: Figures, column: str) -> float | None:
+def figure_of(figures: Figures, column: str) -> float | None:
     job, own = split_column(column)
     side, _, name = own.partition("_")
     of = figures.jobs.get(job) if job else figures
-    direction = getattr(of, side) if of else None
+    direction = getattr(of, side) if of and side in SIDES else None
     value: float | None = getattr(direction, name) if direction else None
     return value
 

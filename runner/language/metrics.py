@@ -68,6 +68,10 @@ def headline(rates: Mapping[str, float]) -> str | None:
     return f"{sides[0]}_{'bw' if is_large(bw, iops) else 'iops'}"
 
 
+#: The result of a search (`find:`), which is no figure of a trial.
+FOUND: dict[str, Metric] = {
+    f"found.{name}": Metric(f"found.{name}", (f"found_{name}",), OF_DIRECTION[name]) for name in RATES
+}
 KNOWN: dict[str, Metric] = _known()  # metrics by name: `read.bw`; `total.bw` is the sum of both directions
 OF_JOBS: tuple[str, ...] = tuple(name for name in KNOWN if name not in BESIDE)  # the metrics that each job has
 

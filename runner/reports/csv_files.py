@@ -1,4 +1,4 @@
-"""`trials.csv`, `jobs.csv` (a row for each job of a trial) and `summary.csv`, with the meaning of each column."""
+"""`trials.csv`, `jobs.csv` (a row for each job), `summary.csv` and `found.csv`, with the meaning of each column."""
 
 import csv
 from collections.abc import Iterable, Sequence
@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from runner.language.metrics import TOTAL
+from runner.reports.knees import knee_values
 from runner.reports.run_data import LATENCIES, METRICS, CellSummary, RunData
 from runner.reports.table import BOOLS, estimate_values
 from runner.results.fio_output import PERCENTILES, Figures
@@ -136,7 +137,8 @@ SUMMARY_HEAD = (
         "why the cell gets no more trials: `fixed` (`repeat:` is one number), `precise` (`until:` is reached), "
         "`max` (`max:` trials are done, and `until:` is not reached for sure), "
         "`budget` (the budget is used up, and `until:` is not reached for sure), "
-        "`decided` (all guidelines are decided: `--until-decided`); or `unfinished` (it gets more trials)",
+        "`decided` (all guidelines are decided: `--until-decided`, or the search of `find:` needs no more); "
+        "or `unfinished` (it gets more trials)",
     ),
     Column(
         "states",
@@ -169,6 +171,30 @@ def _estimate_columns(metric: str) -> Iterable[Column]:
 
 SUMMARY_FIGURES = tuple(column for metric in METRICS for column in _estimate_columns(metric))
 SUMMARY = (*SUMMARY_HEAD, AXES, Column("confidence", "", "confidence of the intervals (0.95)"), *SUMMARY_FIGURES)
+
+
+FOUND_HEAD = (
+    Column("search", "", "name of the cells without the searched axis"),
+    *_PLACE,
+    Column("axis", "", "the searched axis"),
+    Column("while", "", "the limit of the latency"),
+    Column("metric", "", "the figure of the work"),
+    Column("unit", "", "its unit"),
+    Column(
+        "found",
+        "",
+        "where the limit lies: `between` two values; `above` the largest or `below` the smallest one, and then the "
+        "work is that of this value; or `unknown`: its trials have too few figures",
+    ),
+    Column("work", "unit", "the most work within the limit, interpolated between the two values"),
+    Column("work_low", "unit", "lower bound of its confidence interval; empty for a single trial"),
+    Column("work_high", "unit", "upper bound of its confidence interval; empty for a single trial"),
+    Column("work_rel", "", "half width of the interval, relative to the figure (0.05: ± 5 %)"),
+    Column("within", "", "the largest value within the limit"),
+    Column("beyond", "", "the smallest value beyond the limit"),
+    Column("trials", "", "number of trials of the search"),
+)
+FOUND = (*FOUND_HEAD, AXES)
 
 
 def markdown(columns: Iterable[Column]) -> str:
@@ -212,6 +238,18 @@ def summary_csv(recorded: RunData) -> str:
     shared = (recorded.machine, BOOLS[recorded.synthetic])
     rows = (_summary_row(one, shared, axes, recorded.confidence, recorded.until) for one in recorded.summaries)
     return _table(_header(SUMMARY_HEAD, axes, SUMMARY[len(SUMMARY_HEAD) + 1 :], SUMMARY), rows)
+
+
+def found_csv(recorded: RunData) -> str:
+    """Return a row for each search; empty if there are none."""
+    axes = axis_names(cell for one in recorded.knees for cell in one.search.cells)
+    axes = [axis for axis in axes if any(axis in one.search.axes for one in recorded.knees)]
+    rows = [
+        [name, recorded.machine, BOOLS[recorded.synthetic], *values, *(one.search.axes.get(axis, "") for axis in axes)]
+        for one in recorded.knees
+        for name, *values in (knee_values(one).values(),)
+    ]
+    return _table(_header(FOUND_HEAD, axes, (), FOUND), rows) if rows else ""
 
 
 def axis_names(cells: Iterable[CellRow]) -> list[str]:

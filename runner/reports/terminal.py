@@ -102,7 +102,7 @@ def _rate(summary: CellSummary, side: str) -> str:
 
 def outcome(summary: CellSummary) -> str:
     counts = [f"{count} {one}" for one in Outcome if (count := summary.counts.get(one, 0))]
-    words = str(summary.outcome or "not yet run") if len(counts) < 2 else ", ".join(counts)
+    words = str(summary.outcome or summary.text_without_trials) if len(counts) < 2 else ", ".join(counts)
     reason = f": {'; '.join(summary.reasons)}" if summary.reasons else ""
     unsettled = unsettled_mark(summary.unsettled, summary.counts.get(Outcome.MEASURED, 0))
     ios, limited = summary.least_ios, summary.host_limited

@@ -88,6 +88,8 @@ def refused(option: str, value: object) -> str | None:
     return f"`{option}` is not allowed in the fio: map: {why}" if why else None
 
 
+#: Engines with one request at a time. They ignore `iodepth`.
+SYNCHRONOUS = frozenset({"sync", "psync", "vsync", "pvsync", "pvsync2", "splice", "mmap"})
 DEFAULT_SIZE = 2**30  # the default for all jobs together; half of the file system if that is less
 
 

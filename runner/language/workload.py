@@ -12,14 +12,12 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from runner.base.model import Extent, Length, Model, Size, Time
 from runner.base.quantities import format_in_unit, format_size, resolve_memory, resolve_share
-from runner.language.fio_options import DEFAULT_SIZE, FileSet, OpenValue, Steady, refused
+from runner.language.fio_options import DEFAULT_SIZE, SYNCHRONOUS, FileSet, OpenValue, Steady, refused
 from runner.layers import Problem
 
 DEFAULT_RUNTIME = 10.0
 #: fio's engines that work on devices and on files.
 Engine = Literal["libaio", "io_uring", "posixaio", "sync", "psync", "vsync", "pvsync", "pvsync2", "splice", "mmap"]
-#: Engines with one request at a time. They ignore `iodepth`.
-SYNCHRONOUS = frozenset({"sync", "psync", "vsync", "pvsync", "pvsync2", "splice", "mmap"})
 _NO_DATA = "does no I/O, so its figures would not depend on `rw` and `bs`"
 _ELSEWHERE = "does not use disks or files"
 #: fio's other engines, and why a workload cannot use them.

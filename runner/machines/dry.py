@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import orjson
 
-from runner.language.job_bounds import parse_fio_size, parse_fio_time
+from runner.language.fio_values import parse_fio_size, parse_fio_time
 from runner.language.job_file import JobReader, effective
 from runner.language.matrix import kernel_error
 from runner.language.yaml_source import Place

@@ -1,0 +1,152 @@
+"""What one job of fio does at most: its bytes, its time, its requests and its share of writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from runner.language.fio_options import SYNCHRONOUS
+from runner.language.fio_values import (
+    DEFAULT_BS,
+    Option,
+    UnknownBound,
+    block_sizes,
+    count,
+    extent,
+    least_of,
+    parse_fio_size,
+    parse_fio_time,
+    relative_names,
+    write_share,
+)
+
+_DEFAULT_ENGINE = "psync"
+
+
+@dataclass(frozen=True, slots=True)
+class JobBound:
+    """One section of a job file."""
+
+    name: str
+    kind: str
+    numjobs: int
+    depth: int  # requests of one job at a time
+    bs: tuple[int, int]  # the smallest and the largest request
+    write_share: float
+    direct: bool
+    engine: str
+    runtime: float | None  # seconds without ramp; None: a size ends it
+    ramp: float
+    delay: float
+    stonewall: bool
+    wait_for: str
+    size: int | Fraction | None
+    offset: int | Fraction
+    file_size: int | None
+    files: int
+    file_names: str
+    moved_once: int | Fraction | None  # io_size
+    fills: bool
+    times: int
+    requests: int | None
+    pace: float  # bytes/s; 0: no limit
+    think: float  # seconds for each request
+
+    def region(self, capacity: int) -> int:
+        if self.fills or self.size is None:
+            return capacity
+        return bytes_of(self.size, capacity)
+
+    def moved(self, capacity: int) -> int:
+        """Return the bytes of all its copies; 0 if time ends it."""
+        if self.runtime is not None:
+            return 0
+        once = self.region(capacity) if self.moved_once is None else bytes_of(self.moved_once, capacity)
+        if self.requests is not None:
+            once = min(once, self.requests * self.bs[1])
+        return once * self.times * self.numjobs
+
+    def seconds(self, capacity: int) -> float:
+        """Return the time that does not depend on the speed of the disks, without the ramp."""
+        if self.runtime is not None:
+            return self.runtime
+        alone = self.moved(capacity) / self.numjobs
+        return (alone / self.pace if self.pace else 0.0) + alone / self.bs[0] * self.think
+
+    def laid_out(self, capacity: int) -> int:
+        one = self.file_size * self.files if self.file_size is not None else self.region(capacity)
+        one += bytes_of(self.offset, capacity)
+        return one if self.file_names else one * self.numjobs
+
+
+def bytes_of(extent: int | Fraction, capacity: int) -> int:
+    return int(extent * capacity) if isinstance(extent, Fraction) else extent
+
+
+@dataclass
+class Values:
+    """The options of one job; collects those whose value only fio knows."""
+
+    job: str
+    options: Mapping[str, Option]
+    unknown: list[str]
+
+    def get(self, name: str, parse: Callable[[str], Any], default: Any) -> Any:
+        if name not in self.options:
+            return default
+        return self.of(lambda: parse(self.options[name].value or ""), f"{self.options[name]}", name, default)
+
+    def of(self, value: Callable[[], Any], shown: str, name: str, default: Any) -> Any:
+        try:
+            return value()
+        except UnknownBound:
+            remedy = f"write a plain value, for example with set: {{{self.job}.{name}: …}}"
+            self.unknown.append(f"[{self.job}]: how much {shown[:60]} is, only fio knows; {remedy}")
+            return default
+
+    def true(self, name: str) -> bool:
+        return name in self.options and self.options[name].is_true
+
+
+def bound_of(values: Values) -> JobBound:
+    options = values.options
+    kind = values.get("rw", lambda text: text.partition(":")[0].partition(",")[0].strip(), "read")
+    sizes = values.of(lambda: block_sizes(options), "bs", "bs", [DEFAULT_BS])
+    engine = values.get("ioengine", str, _DEFAULT_ENGINE)
+    ends = values.get("runtime", parse_fio_time, None)
+    if values.true("time_based") and not ends:
+        values.unknown.append(f"[{values.job}] is time_based without an end; write set: {{{values.job}.runtime: 30}}")
+    direct = values.true("direct") or ("buffered" in options and not values.true("buffered"))
+    share = values.of(lambda: write_share(kind, options), "rwmix", "rwmixread", 1.0)
+    read_back = 2 if "verify" in options and share and options.get("verify", Option("", "")).value != "0" else 1
+    rates = values.get("rate", least_of(parse_fio_size), 0)
+    per_second = values.get("rate_iops", least_of(count), 0)
+    blocks = max(1, values.get("thinktime_blocks", count, 1))
+    return JobBound(
+        name=values.job,
+        kind=kind,
+        numjobs=max(1, values.get("numjobs", count, 1)),
+        depth=1 if engine in SYNCHRONOUS else max(1, values.get("iodepth", count, 1)),
+        bs=(max(1, min(sizes)), max(1, *sizes)),
+        write_share=share,
+        direct=direct,
+        engine=engine,
+        runtime=ends or None,
+        ramp=values.get("ramp_time", parse_fio_time, 0.0),
+        delay=values.get("startdelay", lambda text: max(map(parse_fio_time, text.split("-"))), 0.0),
+        stonewall=values.true("stonewall"),
+        wait_for=values.get("wait_for", str, ""),
+        size=values.get("size", extent, None),
+        offset=values.get("offset", extent, 0),
+        file_size=values.get("filesize", lambda text: max(map(parse_fio_size, text.split("-"))), None),
+        files=max(1, values.get("nrfiles", count, 1)),
+        file_names=relative_names(options["filename"].value or "") if "filename" in options else "",
+        moved_once=values.get("io_size", extent, None),
+        fills=values.true("fill_device"),
+        times=max(1, values.get("loops", count, 1)) * read_back,
+        requests=values.get("number_ios", parse_fio_size, None),
+        pace=float(rates or per_second * min(sizes)),
+        think=values.get("thinktime", lambda text: parse_fio_time(text, "us"), 0.0) / blocks,
+    )

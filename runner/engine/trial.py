@@ -215,8 +215,7 @@ def _missing_modules(stack: Stack, facts: Mapping[str, str]) -> str:
 def host_limited(done: Sequence[Report], work: Workload, bound: float) -> dict[str, str]:
     """Return the share of time lost to the host, with a note if it exceeds the bound."""
     overload = overload_of(done)
-    # A rate limit or think time lets disks wait on purpose.
-    if overload and any(option.startswith(("rate", "thinktime")) for option in work.fio):
+    if overload and work.pauses:
         overload = replace(overload, starved=0.0)
     if overload is None:
         return {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -23,6 +23,8 @@ from runner.language.fio_values import (
 )
 
 _DEFAULT_ENGINE = "psync"
+READS = frozenset({"read", "randread"})
+TRIMS = frozenset({"trim", "randtrim"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,8 @@ class JobBound:
     file_names: str
     moved_once: int | Fraction | None  # io_size
     fills: bool
-    times: int
+    loops: int
+    verifies: bool
     requests: int | None
     pace: float  # bytes/s; 0: no limit
     think: float  # seconds for each request
@@ -66,7 +69,16 @@ class JobBound:
         once = self.region(capacity) if self.moved_once is None else bytes_of(self.moved_once, capacity)
         if self.requests is not None:
             once = min(once, self.requests * self.bs[1])
-        return once * self.times * self.numjobs
+        return once * self.passes * self.numjobs
+
+    @property
+    def passes(self) -> int:
+        """Return how often it moves its bytes. To verify, fio reads again what it wrote."""
+        return self.loops * (2 if self.verifies and self.kind not in READS else 1)
+
+    def written(self, capacity: int) -> float:
+        """Return the bytes that all its copies write; 0 if time ends it."""
+        return self.moved(capacity) * self.loops / self.passes * self.write_share
 
     def seconds(self, capacity: int) -> float:
         """Return the time that does not depend on the speed of the disks, without the ramp."""
@@ -91,7 +103,7 @@ class Values:
 
     job: str
     options: Mapping[str, Option]
-    unknown: list[str]
+    unknown: list[tuple[str, str]] = field(default_factory=list)  # name, and why
 
     def get(self, name: str, parse: Callable[[str], Any], default: Any) -> Any:
         if name not in self.options:
@@ -102,8 +114,7 @@ class Values:
         try:
             return value()
         except UnknownBound:
-            remedy = f"write a plain value, for example with set: {{{self.job}.{name}: …}}"
-            self.unknown.append(f"[{self.job}]: how much {shown[:60]} is, only fio knows; {remedy}")
+            self.unknown.append((name, f"how much {shown[:60]} is, only fio knows; write a plain value"))
             return default
 
     def true(self, name: str) -> bool:
@@ -113,16 +124,13 @@ class Values:
 def bound_of(values: Values) -> JobBound:
     options = values.options
     kind = values.get("rw", lambda text: text.partition(":")[0].partition(",")[0].strip(), "read")
-    sizes = values.of(lambda: block_sizes(options), "bs", "bs", [DEFAULT_BS])
+    of_sizes = next((one for one in ("bssplit", "bsrange", "bs") if one in options), "bs")
+    sizes = values.of(lambda: block_sizes(options), str(options.get(of_sizes, "bs")), of_sizes, [DEFAULT_BS])
     engine = values.get("ioengine", str, _DEFAULT_ENGINE)
     ends = values.get("runtime", parse_fio_time, None)
-    if values.true("time_based") and not ends:
-        values.unknown.append(f"[{values.job}] is time_based without an end; write set: {{{values.job}.runtime: 30}}")
     direct = values.true("direct") or ("buffered" in options and not values.true("buffered"))
     share = values.of(lambda: write_share(kind, options), "rwmix", "rwmixread", 1.0)
-    read_back = 2 if "verify" in options and share and options.get("verify", Option("", "")).value != "0" else 1
-    rates = values.get("rate", least_of(parse_fio_size), 0)
-    per_second = values.get("rate_iops", least_of(count), 0)
+    rates = values.get("rate", least_of(parse_fio_size), 0), values.get("rate_iops", least_of(count), 0) * min(sizes)
     blocks = max(1, values.get("thinktime_blocks", count, 1))
     return JobBound(
         name=values.job,
@@ -145,8 +153,9 @@ def bound_of(values: Values) -> JobBound:
         file_names=relative_names(options["filename"].value or "") if "filename" in options else "",
         moved_once=values.get("io_size", extent, None),
         fills=values.true("fill_device"),
-        times=max(1, values.get("loops", count, 1)) * read_back,
+        loops=max(1, values.get("loops", count, 1)),
+        verifies=values.get("verify", str, "0").strip() not in {"", "0", "none"},
         requests=values.get("number_ios", parse_fio_size, None),
-        pace=float(rates or per_second * min(sizes)),
+        pace=float(min(filter(None, rates), default=0)),
         think=values.get("thinktime", lambda text: parse_fio_time(text, "us"), 0.0) / blocks,
     )

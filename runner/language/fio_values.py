@@ -111,7 +111,7 @@ def block_sizes(options: Mapping[str, Option]) -> list[int]:
 
 
 def write_share(kind: str, options: Mapping[str, Option]) -> float:
-    if kind in {"read", "randread"}:
+    if kind in {"read", "randread", "trim", "randtrim"}:
         return 0.0
     if kind not in {"rw", "readwrite", "randrw"}:
         return 1.0

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from runner.base.quantities import format_size
-from runner.language.fio_bounds import JobBound, Values, bound_of, bytes_of
+from runner.language.fio_bounds import TRIMS, JobBound, Values, bound_of, bytes_of
 from runner.language.fio_options import SYNCHRONOUS, FileSet
 from runner.language.fio_values import file_names
 from runner.language.job_file import Sections, effective, is_global, on_target
@@ -19,7 +19,7 @@ _MOST_JOBS = 4096
 def bounds_of(sections: Sections) -> tuple[tuple[JobBound, ...], list[str]]:
     """Return the bounds of all jobs, and what is wrong or unknown about them."""
     wrong: list[str] = []
-    found = tuple(bound_of(Values(name, options, wrong)) for name, options in effective(sections))
+    found = tuple(_bound(Values(name, options), wrong) for name, options in effective(sections))
     names = [one.name for one in found]
     for at, one in enumerate(found):
         if one.wait_for and one.wait_for not in names[:at]:
@@ -27,6 +27,14 @@ def bounds_of(sections: Sections) -> tuple[tuple[JobBound, ...], list[str]]:
     if sum(one.numjobs for one in found) > _MOST_JOBS:
         wrong.append(f"these are {sum(one.numjobs for one in found):,} jobs; fio runs at most {_MOST_JOBS:,}")
     return found, wrong
+
+
+def _bound(values: Values, wrong: list[str]) -> JobBound:
+    job, found = values.job, bound_of(values)
+    wrong += [f"[{job}]: {why}, for example with set: {{{job}.{name}: …}}" for name, why in values.unknown]
+    if values.true("time_based") and found.runtime is None:
+        wrong.append(f"[{job}] is time_based without an end; write set: {{{job}.runtime: 30}}")
+    return found
 
 
 def _ends(jobs: Sequence[JobBound], seconds: Callable[[JobBound], float]) -> dict[str, float]:
@@ -71,7 +79,7 @@ class JobWorkload(Workload):
         random = any(job.kind.startswith("rand") for job in jobs)
         share = max(job.write_share for job in jobs)
         only = "write" if share == 1 and all(job.write_share == 1 for job in jobs) else "rw"
-        kind = only if share else "read"
+        kind = only if share else "trim" if all(job.kind in TRIMS for job in jobs) else "read"
         engines = {job.engine for job in jobs}
         timed = all(job.runtime is not None for job in jobs)
         whole = chained(jobs, lambda job: job.ramp + (job.runtime or 0.0))
@@ -86,8 +94,6 @@ class JobWorkload(Workload):
             "ioengine": "mmap" if "mmap" in engines else min(engines) if engines <= SYNCHRONOUS else "libaio",
             "direct": all(job.direct for job in jobs),
             "new": in_files,
-            # A rate limit or think time lets disks wait on purpose.
-            "fio": {"rate": 1} if any(job.pace or job.think for job in jobs) else {},
         }
         return cls.model_construct(**values, sections=lines, in_files=in_files, jobs=jobs)
 
@@ -112,6 +118,18 @@ class JobWorkload(Workload):
                     yield Problem("job", f"[{job.name}] has no size, which files in a file system need; {remedy}")
 
     @property
+    def sizes(self) -> tuple[int, int]:
+        return min(job.bs[0] for job in self.jobs), self.bs
+
+    @property
+    def write_share(self) -> float:
+        return max(float(job.write_share) for job in self.jobs)
+
+    @property
+    def pauses(self) -> bool:
+        return any(job.pace or job.think for job in self.jobs)
+
+    @property
     def under_way(self) -> int:
         return self.iodepth
 
@@ -127,6 +145,9 @@ class JobWorkload(Workload):
 
     def moved(self, span: int) -> int:
         return sum(job.moved(span) for job in self.jobs)
+
+    def written(self, span: int) -> float:
+        return float(sum(job.written(span) for job in self.jobs))
 
     def requests(self, span: int) -> float:
         return float(sum(job.moved(span) / job.bs[0] for job in self.jobs))

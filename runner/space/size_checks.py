@@ -79,7 +79,7 @@ def _check_fit(space: Space, ruled: Ruled, findings: Findings) -> None:
                 misfits.setdefault(place, []).append((stack.label, why.message))
     for (name, field), found in misfits.items():
         where = few(label for label, _ in found)
-        findings.flaw(("workloads", name, field), f"does not fit on {where}: {found[0][1]}")
+        findings.flaw(("workloads", name, *field.split(".")), f"does not fit on {where}: {found[0][1]}")
 
 
 def _check_faults(space: Space, findings: Findings) -> None:

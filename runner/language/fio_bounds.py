@@ -53,6 +53,7 @@ class JobBound:
     fills: bool
     loops: int
     verifies: bool
+    apart: bool  # its copies have regions of their own
     requests: int | None
     pace: float  # bytes/s; 0: no limit
     think: float  # seconds for each request
@@ -79,6 +80,15 @@ class JobBound:
     def written(self, capacity: int) -> float:
         """Return the bytes that all its copies write; 0 if time ends it."""
         return self.moved(capacity) * self.loops / self.passes * self.write_share
+
+    @property
+    def changes(self) -> bool:
+        return self.kind not in READS
+
+    def meets(self, other: JobBound, capacity: int) -> bool:
+        """Return whether both have a common part of one device."""
+        mine, its = (bytes_of(one.offset, capacity) for one in (self, other))
+        return mine < its + other.region(capacity) and its < mine + self.region(capacity)
 
     def seconds(self, capacity: int) -> float:
         """Return the time that does not depend on the speed of the disks, without the ramp."""
@@ -155,6 +165,7 @@ def bound_of(values: Values) -> JobBound:
         fills=values.true("fill_device"),
         loops=max(1, values.get("loops", count, 1)),
         verifies=values.get("verify", str, "0").strip() not in {"", "0", "none"},
+        apart="offset_increment" in options,
         requests=values.get("number_ios", parse_fio_size, None),
         pace=float(min(filter(None, rates), default=0)),
         think=values.get("thinktime", lambda text: parse_fio_time(text, "us"), 0.0) / blocks,

@@ -18,6 +18,7 @@ PASSES = frozenset({"io_size", "loops", "verify"})
 _SIZES = ("bssplit", "bsrange")
 _LONGEST = 86400.0  # seconds of waiting; longer ones are mistakes
 _MEANINGLESS = "that makes the figures meaningless"
+_APART = "write one job, or a region for each with `offset_increment`"
 
 
 def problems(work: Workload) -> Iterator[Problem]:
@@ -96,6 +97,6 @@ def misfit(work: Workload, once: int) -> Problem | None:
 
 def device_misfit(work: Workload) -> Problem | None:
     """Return the problem of several jobs that write to one device and verify."""
-    if not work.verifies or work.numjobs == 1:
+    if not work.verifies or work.numjobs == 1 or work.bound.apart:
         return None
-    return Problem("numjobs", f"with `verify`, jobs would overwrite each other's data; {_MEANINGLESS}; write one job")
+    return Problem("numjobs", f"with `verify`, jobs would overwrite each other's data; {_MEANINGLESS}; {_APART}")

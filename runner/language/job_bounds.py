@@ -187,7 +187,18 @@ class JobWorkload(Workload):
             if end > capacity:
                 there = format_size(capacity // 2**20 * 2**20)
                 return Problem("job", f"[{job.name}] needs {format_size(end)}, and there are at most {there}")
+        for job in self.jobs:
+            if job.verifies and (other := self._rival(job, capacity)):
+                why = f"[{job.name}] verifies data that [{other}] overwrites at the same time"
+                return Problem("job", f"{why}; that makes the figures meaningless; write `offset` and `size` for each")
         return None
+
+    def _rival(self, job: JobBound, capacity: int) -> str:
+        """Return a job that changes data of the same region at the same time; it may be another copy of this job."""
+        if job.changes and job.numjobs > 1 and not job.apart:
+            return job.name
+        beside = [one for one in self.jobs if one.name != job.name and self.phases[one.name] == self.phases[job.name]]
+        return next((one.name for one in beside if one.changes and one.meets(job, capacity)), "")
 
     def unaligned(self, sector: int) -> Problem | None:
         for job in self.jobs:

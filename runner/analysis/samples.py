@@ -148,11 +148,13 @@ class Samples:
 
     @cached_property
     def _settled(self) -> Sequence[Row]:
+        if (self.among or self).counts.get(Outcome.CORRUPT):  # a cell that read wrong data has no figures
+            return []
         return [row for row in self.rows if row[_OUTCOME] == _MEASURED and not row[_UNSETTLED]]
 
     @property
     def unsettled(self) -> int:
-        return self.counts.get(_MEASURED, 0) - len(self._settled)
+        return sum(bool(row[_UNSETTLED]) for row in self.rows if row[_OUTCOME] == _MEASURED)
 
     def counted(self, metric: str) -> list[Row]:
         at = (_READ if metric.startswith("read") else _WRITE) if is_percentile(metric) else self._at(metric)

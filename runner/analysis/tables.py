@@ -12,6 +12,7 @@ from runner.language.metrics import SIDES, TOTAL, headline, sides_of
 from runner.reports.table import HINT, Grid, Value, estimate_values
 from runner.reports.terminal import percent, rate, unsettled_mark
 from runner.reports.terminal_text import figure
+from runner.results.record import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from runner.statistics.stopping import Estimate
 
 _CELL = ("run", "cell", "name", "machine", "synthetic", "host", "kernel", "revision", "started")
-_OUTCOMES, _NONE = ("measured", "broken", "skipped"), (0, 0, 0)
+_OUTCOMES = tuple(one.value for one in Outcome)
+_NONE = (0,) * len(_OUTCOMES)
 _OUTCOME_COLUMNS = (*_OUTCOMES, "reason", "host_limited", "unsettled", "stopped")
 
 

@@ -139,7 +139,7 @@ class StackOnRig:
         aftermath = ""  # the state of the stack after its disks failed
         if faults and output.steps[-1].name == "measure":
             aftermath = (await _run_step(self._rig, "aftermath", self._scripts.aftermath)).output
-        found = finding(output.steps, work.phases, slow)
+        found = finding(output.steps, work.phases, slow, verifies=work.verifies)
         done = service.since(sum(one.seconds for one in output.steps if one.name != "measure"))
         overload = host_limited(done, work, self._matrix.machine.strain)
         beside = observe_use(output.before, output.after, found.readings, found.figures, work, slow)
@@ -154,6 +154,7 @@ class StackOnRig:
                 **overload,
                 **output.notes,
                 **({UNSETTLED: found.unsettled} if found.unsettled else {}),
+                **({"verified": found.verified} if found.verified else {}),
                 **self._bottleneck(beside, found.figures, work, done, overload.get(HOST_LIMITED, "")),
             },
             scripts=files_of(self._scripts, scripts),

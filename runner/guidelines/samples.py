@@ -8,7 +8,7 @@ from itertools import combinations, product
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.language.metrics import BESIDE, Metric
-from runner.results.record import HOST_LIMITED, CellRow, Trial
+from runner.results.record import HOST_LIMITED, CellRow, Trial, counted_trials
 from runner.simdisks.server import lost_share
 from runner.statistics.stopping import Rule, StopReason, stop_reason
 
@@ -66,7 +66,7 @@ def measured_cells(
 
 
 def measured_cell(run: str, cell: CellRow, trials: Sequence[Trial], rule: Rule, columns: Collection[str]) -> Measured:
-    found = [(one, figures) for one in trials if (figures := one.counted)]
+    found = counted_trials(trials)
     values: dict[str, dict[int, float]] = {}
     for trial, figures in found:
         for column in columns:

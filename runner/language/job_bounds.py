@@ -126,6 +126,10 @@ class JobWorkload(Workload):
         return max(float(job.write_share) for job in self.jobs)
 
     @property
+    def verifies(self) -> bool:
+        return False  # its reads may be those of the verification or of other jobs; both stay in the figures
+
+    @property
     def pauses(self) -> bool:
         return any(job.pace or job.think for job in self.jobs)
 

@@ -50,8 +50,12 @@ def _latencies(side: str) -> Iterable[Column]:
 TRIAL_HEAD = (
     *IDENTITY,
     Column("trial", "", "number of the round; `cell` and `trial` together identify a trial"),
-    Column("outcome", "", "`measured`, `broken` (the harness or the set-up failed) or `skipped`"),
-    Column("reason", "", "why it is broken or skipped"),
+    Column(
+        "outcome",
+        "",
+        "`measured`, `corrupt` (fio read wrong data), `broken` (the harness or the set-up failed) or `skipped`",
+    ),
+    Column("reason", "", "why it is corrupt, broken or skipped"),
     *_PLACE,
 )
 TRIAL_FIGURES = (
@@ -111,9 +115,10 @@ def _few(percent: float) -> str:
 SUMMARY_HEAD = (
     *IDENTITY,
     Column("measured", "", "number of measured trials"),
+    Column("corrupt", "", "number of corrupt trials: fio read other data than it had written"),
     Column("broken", "", "number of broken trials"),
     Column("skipped", "", "number of skipped trials"),
-    Column("reason", "", "why trials are broken or skipped, each reason once, joined by `; `"),
+    Column("reason", "", "why trials are corrupt, broken or skipped, each reason once, joined by `; `"),
     Column(
         "least_ios",
         "",

@@ -40,7 +40,7 @@ def junit(recorded: RunData) -> bytes:
     if recorded.judgements:
         _put(root, [_guideline_suite(recorded)])
     root.tests = len(recorded.trials) + len(recorded.judgements)
-    root.failures = sum(one.failed for one in recorded.judgements)
+    root.failures = sum(one.failed for one in recorded.judgements) + _count(recorded.trials, Outcome.CORRUPT)
     root.errors = _count(recorded.trials, Outcome.BROKEN)
     root.time = _seconds(recorded.trials)
     return _content(root)
@@ -89,7 +89,7 @@ def _suite(recorded: RunData, summary: CellSummary, tails: Tails) -> TestSuite:
         _with_marks(recorded, f"{recorded.matrix} on {recorded.machine}: {cell.name}"),
         [properties, *(_case(classname, what, trial, tails) for trial in trials)],
         tests=len(trials),
-        failures=0,
+        failures=_count(trials, Outcome.CORRUPT),
         errors=_count(trials, Outcome.BROKEN),
         skipped=_count(trials, Outcome.SKIPPED),
         time=_seconds(trials),
@@ -176,6 +176,10 @@ def _result(trial: Trial, tails: Tails) -> Result | None:
         return None
     if trial.outcome is Outcome.SKIPPED:
         return Skipped(strip_illegal(trial.reason) or "skipped")
+    if trial.outcome is Outcome.CORRUPT:
+        failure = Failure(strip_illegal(trial.reason) or "corrupt", "corrupt")
+        failure.text = strip_illegal(trial.reason)
+        return failure
     error = Error(strip_illegal(trial.reason) or "broken", "broken")
     error.text = strip_illegal(tails.get((trial.cell, trial.round), "") or trial.reason)
     return error

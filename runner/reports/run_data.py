@@ -13,7 +13,17 @@ from runner.guidelines.samples import measured_cells
 from runner.guidelines.verdicts import SHARE, Judgement
 from runner.language.metrics import RATES, SIDES, TOTAL, headline
 from runner.results.fio_output import PERCENTILES, Direction, Figures
-from runner.results.record import HOST_LIMITED, SLOW, UNSETTLED, Attempt, CellRow, Outcome, Trial, outcome_of_cell
+from runner.results.record import (
+    HOST_LIMITED,
+    SLOW,
+    UNSETTLED,
+    Attempt,
+    CellRow,
+    Outcome,
+    Trial,
+    counted_trials,
+    outcome_of_cell,
+)
 from runner.statistics.changes import Drift, States, drift, find_two_states
 from runner.statistics.percentile import estimated_percentiles
 from runner.statistics.stopping import Estimate, Rule, StopReason, estimate_mean, stop_reason
@@ -61,7 +71,7 @@ class CellSummary:
 
 
 def summarize_cell(cell: CellRow, trials: Sequence[Trial], rule: Rule) -> CellSummary:
-    measured = [figures for trial in trials if (figures := trial.counted)]
+    measured = [figures for _, figures in counted_trials(trials)]
     how = stop_reason([figures.total_bw for figures in measured], len(trials), rule)
     values = _values(measured)
     known = {name: estimate_mean(several, rule, how) for name, several in values.items()}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from runner.statistics.stopping import Estimate
 
 _FEW = 10  # figures of fewer requests are marked
-_STYLES = {Outcome.MEASURED: GOOD, Outcome.BROKEN: BAD, Outcome.SKIPPED: DOUBT, None: ""}
+_STYLES = {Outcome.MEASURED: GOOD, Outcome.CORRUPT: BAD, Outcome.BROKEN: BAD, Outcome.SKIPPED: DOUBT, None: ""}
 
 
 def table(recorded: RunData, *, rows: int = 50) -> Sheet:
@@ -53,11 +53,16 @@ def caption(recorded: RunData, *, rows: int = 50, pointer: str = "summary.csv") 
     )
     if any(_rate(one, side) for one in shown for side in SIDES):
         text += f" MB/s where requests have {LARGE // 1024} KiB and more, IOPS where they are smaller."
-    return text + (" Broken cells come first." if reordered else "")
+    return text + (" Corrupt and broken cells come first." if reordered else "")
 
 
 def _shown(recorded: RunData, rows: int) -> list[CellSummary]:
-    return sorted(recorded.summaries, key=lambda summary: summary.outcome is not Outcome.BROKEN)[:rows]
+    worst = (Outcome.CORRUPT, Outcome.BROKEN)
+
+    def rank(summary: CellSummary) -> int:
+        return worst.index(summary.outcome) if summary.outcome in worst else len(worst)
+
+    return sorted(recorded.summaries, key=rank)[:rows]
 
 
 def _stack(cell: CellRow) -> str:

@@ -54,9 +54,12 @@ def is_percentile(metric: str) -> bool:
 USUAL_RATES = tuple(f"{side}_{rate}" for rate in RATES for side in (*SIDES, TOTAL))
 
 
+BANDWIDTHS = tuple(f"{side}_bw" for side in SIDES)
+
+
 def rates_of(cells: Iterable[Samples]) -> list[str]:
     several = list(cells)
-    mixed = any(TOTAL in sides_of([name for name in ("read_bw", "write_bw") if one.rounds(name)]) for one in several)
+    mixed = any(TOTAL in sides_of([name for name in BANDWIDTHS if one.rounds(name)]) for one in several)
     sides = (*((TOTAL,) if mixed else ()), *SIDES)
     return [f"{side}_{'bw' if any(_is_large(one, side) for one in several) else 'iops'}" for side in sides]
 
@@ -67,8 +70,9 @@ def _is_large(one: Samples, side: str) -> bool:
 
 
 #: The columns of every trial besides figures. The stopping rule uses the rates.
-_HEAD = ("run", "cell", "round", "outcome", "reason", "kernel", "host_limited", "unsettled", "read_bw", "write_bw")
-_RUN, _CELL, _ROUND, _OUTCOME, _REASON, _KERNEL, _HOST_LIMITED, _UNSETTLED, _READ, _WRITE = range(len(_HEAD))
+_HEAD = ("run", "cell", "round", "outcome", "reason", "kernel", "host_limited", "unsettled", *BANDWIDTHS)
+_RUN, _CELL, _ROUND, _OUTCOME, _REASON, _KERNEL, _HOST_LIMITED, _UNSETTLED = range(len(_HEAD) - len(BANDWIDTHS))
+_RATES_AT = {side: _HEAD.index(f"{side}_bw") for side in SIDES}
 Row = tuple[Any, ...]
 _MEASURED = Outcome.MEASURED.value
 _rule = lru_cache(Rule)  # one object for all cells of a run
@@ -157,7 +161,7 @@ class Samples:
         return sum(bool(row[_UNSETTLED]) for row in self.rows if row[_OUTCOME] == _MEASURED)
 
     def counted(self, metric: str) -> list[Row]:
-        at = (_READ if metric.startswith("read") else _WRITE) if is_percentile(metric) else self._at(metric)
+        at = _RATES_AT[metric.partition("_")[0]] if is_percentile(metric) else self._at(metric)
         return [row for row in self._settled if row[at] is not None]
 
     def host_limited_of(self, metric: str) -> int:
@@ -181,7 +185,7 @@ class Samples:
             return self.among.stopped_by(rule)
         rates: list[float] = []
         if rule.until is not None:  # without a target, the precision is not needed
-            rates = [(row[_READ] or 0.0) + (row[_WRITE] or 0.0) for row in self._settled]
+            rates = [sum(row[at] or 0.0 for at in _RATES_AT.values()) for row in self._settled]
         return stop_reason(rates, len(self.rows), rule)
 
     def rounds(self, metric: str) -> Mapping[int, float]:
@@ -201,7 +205,7 @@ class Samples:
     def _percentiles(self) -> Mapping[str, Estimate]:
         """Use the percentile of a single trial. Several trials need a histogram each; else the result is unknown."""
         found: dict[str, Estimate | None] = {}
-        for side in ("read", "write"):
+        for side in SIDES:
             asked = [one for one in self.metrics if is_percentile(one) and one.startswith(side)]
             kept = self.histograms(side) if asked else []
             if kept:

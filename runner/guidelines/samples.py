@@ -7,7 +7,7 @@ from enum import StrEnum
 from itertools import combinations, product
 from typing import TYPE_CHECKING, NamedTuple
 
-from runner.language.metrics import BESIDE, Metric
+from runner.language.metrics import BESIDE, SIDES, Metric
 from runner.results.record import HOST_LIMITED, CellRow, Trial, counted_trials
 from runner.simdisks.server import lost_share
 from runner.statistics.stopping import Rule, StopReason, stop_reason
@@ -15,7 +15,7 @@ from runner.statistics.stopping import Rule, StopReason, stop_reason
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from runner.results.fio_output import Figures
+    from runner.results.fio_output import Direction, Figures
 
 
 class Verdict(StrEnum):
@@ -26,8 +26,8 @@ class Verdict(StrEnum):
 
 
 _NOTED = frozenset(BESIDE.values())
-#: The direction without I/O, by kind of workload.
-_SILENT = {"read": "write", "randread": "write", "write": "read", "randwrite": "read"}
+#: The only direction with I/O, by kind of workload; mixed work has two.
+_ONLY = {"read": "read", "randread": "read", "write": "write", "randwrite": "write", "trim": "trim", "randtrim": "trim"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,9 @@ class Measured:
         """Return whether it has such a figure, or may have it after a measurement."""
         if self.trials:
             return any(self.columns.get(column) for column in metric.columns)
-        silent = _SILENT.get(self.cell.axes.get("workload.rw", ""), "")
-        return not silent or not all(column.startswith(silent) for column in metric.columns)
+        only = _ONLY.get(self.cell.axes.get("workload.rw", ""), "")
+        silent = tuple(f"{side}_" for side in SIDES if side != only) if only else ()
+        return not all(column.startswith(silent) for column in metric.columns)
 
     def rounds(self, metric: Metric) -> dict[int, float]:
         found: dict[int, float] = {}
@@ -82,7 +83,7 @@ def measured_cell(run: str, cell: CellRow, trials: Sequence[Trial], rule: Rule, 
 
 def _figure(figures: Figures, column: str) -> float | None:
     side, _, name = column.partition("_")
-    direction = figures.read if side == "read" else figures.write
+    direction: Direction | None = getattr(figures, side)
     value: float | None = getattr(direction, name) if direction else None
     return value
 

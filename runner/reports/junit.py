@@ -187,8 +187,8 @@ def _result(trial: Trial, tails: Tails) -> Result | None:
 
 def _trial_lines(trial: Trial) -> Iterator[str]:
     if trial.figures:
-        yield from _figures("read", trial.figures.read)
-        yield from _figures("write", trial.figures.write)
+        for name, side in trial.figures.sides.items():
+            yield from _figures(name, side)
         yield _line("runtime", f"{trial.figures.runtime:g} s")
     yield _line("attempts", str(trial.attempts))
     yield _line("folder", _one_line(trial.folder))
@@ -199,9 +199,7 @@ def _trial_lines(trial: Trial) -> Iterator[str]:
         yield _line(_one_line(reading.setting), _one_line(f"{reading.got}{wanted}"))
 
 
-def _figures(side: str, direction: Direction | None) -> Iterator[str]:
-    if direction is None:
-        return
+def _figures(side: str, direction: Direction) -> Iterator[str]:
     yield _line(f"{side}_bw", f"{direction.bw:.0f} bytes/s")
     yield _line(f"{side}_iops", f"{direction.iops:.6g}")
     yield _line(f"{side}_ios", str(direction.ios))

@@ -40,6 +40,7 @@ METRICS: tuple[str, ...] = (
     *(f"{side}_{measure}" for measure in ("lat_mean", *PERCENTILES) for side in SIDES),
 )
 _measures_of = attrgetter(*MEASURES)
+_BANDWIDTHS = tuple(f"{side}_bw" for side in SIDES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +85,8 @@ def summarize_cell(cell: CellRow, trials: Sequence[Trial], rule: Rule) -> CellSu
         host_limited=sum(HOST_LIMITED in trial.notes for trial in trials if trial.outcome is Outcome.MEASURED),
         unsettled=sum(UNSETTLED in trial.notes for trial in trials if trial.outcome is Outcome.MEASURED),
         stopped=how,
-        states={name: found for name in ("read_bw", "write_bw") if (found := find_two_states(values.get(name, ())))},
-        least_ios=min((side.ios for one in measured for side in (one.read, one.write) if side), default=None),
+        states={name: found for name in _BANDWIDTHS if (found := find_two_states(values.get(name, ())))},
+        least_ios=min((side.ios for one in measured for side in one.sides.values()), default=None),
     )
 
 
@@ -94,11 +95,10 @@ def _values(measured: Iterable[Figures]) -> dict[str, list[float]]:
     for figures in measured:
         values.setdefault("total_bw", []).append(figures.total_bw)
         values.setdefault("total_iops", []).append(figures.total_iops)
-        for side, direction in (("read", figures.read), ("write", figures.write)):
-            if direction is not None:
-                for measure, value in zip(MEASURES, _measures_of(direction), strict=True):
-                    if value is not None:
-                        values.setdefault(f"{side}_{measure}", []).append(value)
+        for side, direction in figures.sides.items():
+            for measure, value in zip(MEASURES, _measures_of(direction), strict=True):
+                if value is not None:
+                    values.setdefault(f"{side}_{measure}", []).append(value)
     return values
 
 

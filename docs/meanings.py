@@ -125,7 +125,7 @@ MEANINGS: Mapping[str, str] = {
     "cliff bandwidth": "rate of writes after that",
     "after": "bytes that can be written at the full rate",
     "kind": "kind of disk",
-    **{f"{name} kind": "kind of fault" for name in ("dies", "slow", "stalls", "medium")},
+    **{f"{name} kind": "kind of fault" for name in ("dies", "slow", "stalls", "medium", "corrupt")},
     "lasts": "how long the fault lasts",
     "start": "where the unreadable region begins",
     "length": "its length",

@@ -37,6 +37,7 @@ figures = st.builds(
     Figures,
     read=st.none() | directions,
     write=st.none() | directions,
+    trim=st.none() | directions,
     runtime=numbers,
     cpu_usr=numbers,
     cpu_sys=numbers,

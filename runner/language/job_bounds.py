@@ -130,6 +130,10 @@ class JobWorkload(Workload):
         return False  # its reads may be those of the verification or of other jobs; both stay in the figures
 
     @property
+    def trims(self) -> bool:
+        return any("trim" in job.kind for job in self.jobs)
+
+    @property
     def pauses(self) -> bool:
         return any(job.pace or job.think for job in self.jobs)
 
@@ -178,6 +182,8 @@ class JobWorkload(Workload):
         return FileSet(1, 1, total + sum(named.values()))
 
     def files_misfit(self, capacity: int) -> Problem | None:
+        if self.trims:
+            return Problem("job", "fio cannot trim files; use a layout without a file system")
         if any(job.fills for job in self.jobs) or (total := self.fileset(capacity).total) <= capacity:
             return None
         remedy = "write a smaller size, for example with `set: {size: …}`"

@@ -199,6 +199,10 @@ class Workload(Model):
         return next((f"fio.{option}" for option in found), "bs")
 
     @property
+    def trims(self) -> bool:
+        return self.rw in TRIMS or "trim_percentage" in self.fio
+
+    @property
     def verifies(self) -> bool:
         return self.bound.verifies
 
@@ -334,8 +338,8 @@ class Workload(Model):
 
     def files_misfit(self, capacity: int) -> Problem | None:
         files = self.fileset(capacity)
-        if self.rw in TRIMS:
-            return Problem("rw", f"rw={self.rw} needs a device without a file system")
+        if self.trims:
+            return Problem("rw", "fio cannot trim files; use a layout without a file system")
         if self.profile == "position" and files.count > 1:
             return Problem("profile", f"a profile over positions needs one file, and there are {files.count}")
         if self.shared and files.count > 1:

@@ -171,4 +171,4 @@ def test_jobs_on_files_of_their_own_may_verify() -> None:
 
 
 def test_trims_need_a_device() -> None:
-    assert "rw=trim needs a device without a file system" in complaint("rw: trim, size: 8MiB", START)
+    assert "fio cannot trim files; use a layout without a file system" in complaint("rw: trim, size: 8MiB", START)

@@ -127,7 +127,7 @@ MEANINGS: Mapping[str, str] = {
     "kind": "kind of disk",
     **{f"{name} kind": "kind of fault" for name in ("dies", "slow", "stalls", "medium", "corrupt")},
     "lasts": "how long the fault lasts",
-    "start": "where the unreadable region begins",
+    "start": "where the region begins",
     "length": "its length",
     "min": "smallest number of trials of each cell",
     "confidence": "confidence of the intervals",

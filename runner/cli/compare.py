@@ -31,8 +31,7 @@ Examples:
 
 \b
 Ratios are B over A; the verdict is about B; (!): the cell has host-limited trials.
-Exit codes: 0 no cell is slower, 1 a cell is slower or B read wrong data, 2 bad input, 3 trials of B are broken
-where A has figures.
+Exit codes: 0 no cell is slower, 1 one is slower or corrupt, 2 bad input, 3 trials of B are broken where A has figures.
 Names of runs: see `matrix results --help`.
 """
 

@@ -147,9 +147,9 @@ class Journal(Database):
             raise HarnessBroken(f"cell {trial.cell} is not in the journal") from problem
 
     def take_back(self) -> list[Trial]:
-        """Remove the trials without figures, so that the run repeats them. Keep their outcomes beside."""
+        """Remove broken and skipped trials, so that the run repeats them. Keep their outcomes beside."""
         table, kept = schema.trials, schema.retried.c
-        unmeasured = table.c.outcome != Outcome.MEASURED.value
+        unmeasured = table.c.outcome.in_([Outcome.BROKEN.value, Outcome.SKIPPED.value])
         # A skipped trial has no attempt.
         tries = sa.case((table.c.outcome == Outcome.SKIPPED.value, 0), else_=table.c.attempts)
         columns = (kept.cell, kept.round, kept.attempts, kept.outcome, kept.reason, kept.started)

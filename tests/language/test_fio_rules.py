@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import orjson
 import pytest
 
 from runner.base.errors import BadInput
+from runner.base.process import run
 from runner.engine.costs import GRACE, deadline
 from runner.engine.estimate import Pace, bytes_of, most_bytes_of
 from runner.scripts.cell import Place, explain_missing_fio, find_rejected, workload_job
 from runner.space.load import parse
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from runner.space.space import Cell
 
 START = "name: m\ndisks: {count: 2, size: 1GiB}\nlayouts: {raw: [disk], fs: [disk, fs: {type: ext4}]}\nworkloads:\n"
@@ -172,3 +176,34 @@ def test_jobs_on_files_of_their_own_may_verify() -> None:
 
 def test_trims_need_a_device() -> None:
     assert "fio cannot trim files; use a layout without a file system" in complaint("rw: trim, size: 8MiB", START)
+
+
+@pytest.mark.skipif(bool(explain_missing_fio()), reason=explain_missing_fio())
+@pytest.mark.parametrize(
+    "work",
+    [
+        "rw: write, size: 4MiB, numjobs: 2, fio: {loops: 3}",
+        "rw: randread, size: 1MiB, fio: {io_size: 4m}",
+        "rw: randread, size: 4MiB, fio: {io_size: 1m}",
+        "rw: read, size: 4MiB, fio: {io_size: 50%}",
+        "rw: randwrite, size: 2MiB, fio: {verify: crc32c}",
+        "rw: write, size: 1MiB, fio: {verify: crc32c, loops: 2}",
+        "rw: randwrite, size: 4MiB, fio: {bssplit: '4k/50:64k/50'}",
+        "rw: write, size: 4MiB, fio: {number_ios: 16, bs_unaligned: 0, bsrange: 4k-64k}",
+        "rw: randrw, size: 4MiB, fio: {rwmixwrite: 25}",
+        "rw: randwrite, size: 1MiB, iodepth: 8, fio: {verify: crc32c, norandommap: 1, serialize_overlap: 1}",
+        "rw: write, size: 1MiB, fio: {verify: crc32c, verify_backlog: 16}",
+        "rw: write, size: 1MiB, skip: 4KiB",
+    ],
+)
+def test_fio_moves_as_many_bytes_as_estimated_at_most(work: str, tmp_path: Path) -> None:
+    found = cell(f"{work}, direct: false")
+    (tmp_path / "disk").write_bytes(bytes(4 * MIB))
+    text = workload_job(found.workload, Place((str(tmp_path / "disk"),)), 1)
+    done = run(["fio", "--output-format=json", "-"], stdin=text)
+    assert done.returncode == 0, done.stderr
+    jobs = orjson.loads(done.stdout)["jobs"]
+    read, written = (sum(job[side]["io_bytes"] for job in jobs) for side in ("read", "write"))
+    bound = found.workload.value
+    assert 0.5 * bound.moved(found.span) < read + written <= bound.moved(found.span)
+    assert written <= bound.written(found.span) * (1.2 if "rwmix" in work else 1)

@@ -142,7 +142,8 @@ class StackOnRig:
         found = finding(output.steps, work.phases, slow, verifies=work.verifies)
         done = service.since(sum(one.seconds for one in output.steps if one.name != "measure"))
         overload = host_limited(done, work, self._matrix.machine.strain)
-        beside = observe_use(output.before, output.after, found.readings, found.figures, work, slow)
+        timed = None if work.verifies else found.figures  # fio's run time lacks that of the verification
+        beside = observe_use(output.before, output.after, found.readings, timed, work, slow)
         return Measured(
             finding=found,
             started=started.isoformat(timespec="milliseconds"),

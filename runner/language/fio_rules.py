@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 #: Options that end a workload by its bytes.
 PASSES = frozenset({"io_size", "loops", "verify"})
 _SIZES = ("bssplit", "bsrange")
-_LONGEST = 86400.0  # seconds of waiting; longer ones are mistakes
+#: Seconds of waiting, and bytes of one trial; more is a mistake.
+_LONGEST, _MOST = 86400.0, 2**50
 _MEANINGLESS = "that makes the figures meaningless"
 _APART = "write one job, or a region for each with `offset_increment`"
 
@@ -87,7 +88,10 @@ def _is_set(work: Workload, option: str) -> bool:
 
 
 def misfit(work: Workload, once: int) -> Problem | None:
-    """Return the problem of a workload that mostly waits. `once`: the bytes of one pass of one job."""
+    """Return the problem of a workload that would not end in a useful time. `once`: one pass of one job in bytes."""
+    passes = next((one for one in work.fio if option_name(one) in {"loops", "io_size"}), "")
+    if passes and work.bound.moved(once) > _MOST:
+        return Problem(f"fio.{passes}", "one trial would move more than 1PiB; write less, or `runtime:`")
     if work.runtime is not None or (seconds := work.bound.seconds(once)) <= _LONGEST:
         return None
     option = next((one for one in work.fio if one.startswith(("rate", "thinktime"))), "rate")

@@ -146,6 +146,7 @@ def test_the_largest_request_decides_about_time_and_the_smallest_about_their_num
         ("rw: read, runtime: 1s, fio: {io_limit: 1g}", "`io_limit` has no effect with `runtime:`"),
         ("rw: read, size: 1GiB, fio: {rate: 1k}", "with `rate`, 1GiB take 291 hours"),
         ("rw: read, fio: {loops: 1, thinktime: 1s}", "with `thinktime`, 1GiB take 73 hours"),
+        ("rw: read, fio: {loops: 10000000}", "one trial would move more than 1PiB; write less, or `runtime:`"),
         ("rw: read, bs: 8KiB, fio: {bssplit: 4k/50}", "`bs:` and `bssplit` both set the size of requests"),
         ("rw: read, fio: {bsrange: 4k-8k, bssplit: 4k/50}", "`bssplit` and `bsrange` both set the size of requests"),
         ("rw: read, fio: {bssplit: 4x/50}", "how much bssplit=4x/50 is, only fio knows; write a plain value"),

@@ -223,7 +223,8 @@ def wrong_data(output: str) -> str:
     if not found:
         return ""
     more = f" (and {len(found) - 1:,} more)" if len(found) > 1 else ""
-    return f"wrong data: {found[0][:300]}{more}"
+    first = found[0].partition(" (requested block: ")[0]
+    return f"wrong data: {first[:300]}{more}"
 
 
 def _without_verification(figures: Figures) -> tuple[Figures, str]:

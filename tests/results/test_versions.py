@@ -14,8 +14,10 @@ from runner.base.errors import BadInput
 from runner.results.databases import Versioned
 from runner.results.journal import Journal
 from runner.results.observe import read_progress
-from runner.results.record import Outcome
+from runner.results.record import Outcome, Trial
 from runner.results.run_folder import create
+from runner.results.store import SharedStore
+from runner.results.store_tables import Address
 from tests.results import past
 
 #: The notes of the first trial of `journal-3.sql`, with the present names.
@@ -162,3 +164,33 @@ def test_a_step_that_fails_leaves_the_older_version_whole(tmp_path: Path) -> Non
     engine.dispose()
     with closing(sqlite3.connect(path)) as raw:
         assert raw.execute("select * from meta").fetchall() == [("schema", "1")]
+
+
+def without_trims(path: Path, tables: tuple[str, ...], meta: str, version_before: str) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        for table in tables:
+            names = [row[1] for row in connection.execute(f"pragma table_info({table})")]
+            for name in names:
+                if name.startswith("trim_"):
+                    connection.execute(f"alter table {table} drop column {name}")
+        connection.execute(f"update {meta} set value = ? where key = 'schema'", [version_before])  # noqa: S608 - ours
+        connection.commit()
+
+
+def test_older_journals_and_stores_get_the_columns_of_trims(tmp_path: Path) -> None:
+    before = past.measured("c1", 1, 2e8)
+    folder, file = past.recorded(tmp_path, [before], 1, [past.READ]), tmp_path / "store.db"
+    SharedStore.open(Address(file=file)).close()
+    without_trims(file, ("trials", "latencies", "jobs"), "store", "8")
+    without_trims(folder.journal, ("trials", "jobs"), "meta", "9")
+    with Journal.open(folder.journal) as journal, SharedStore.open(Address(file=file)) as store:
+        assert [trial.figures for trial in journal.trials()] == [before.figures]
+        store.catch_up(folder, journal)
+        assert store.trials(["read_bw", "total_bw", "trim_bw"]) == [(2e8, 2e8, None)]
+
+
+def test_wrong_data_stays_when_broken_trials_are_repeated(tmp_path: Path) -> None:
+    ended = [Trial("c1", at, outcome, "why") for at, outcome in enumerate(Outcome, start=1)]
+    with Journal.open(past.recorded(tmp_path, ended, 1, [past.READ]).journal) as journal:
+        journal.take_back()
+        assert {trial.outcome for trial in journal.trials()} == {Outcome.MEASURED, Outcome.CORRUPT}

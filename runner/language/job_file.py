@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import get_args
 
-from runner.language.fio_options import OWNED, refused
+from runner.language.fio_options import OWNED, reason, refused
 from runner.language.fio_values import Option, file_names, is_elsewhere, option_name, relative_name, relative_names
 from runner.language.workload import NOT_ENGINES, Engine
 from runner.language.yaml_source import Place
@@ -259,7 +259,7 @@ def why_refused(option: Option, *, in_files: bool) -> str:
         return ""
     if (why := refused(name, value)) is None:
         return ""
-    return f"`{option.key}` is not allowed in a job file: {OWNED[name]}" if name in OWNED else why
+    return f"`{option.key}` is not allowed in a job file: {reason(name)}" if name in OWNED else why
 
 
 def _why_no_engine(value: str) -> str:

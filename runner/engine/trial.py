@@ -16,9 +16,10 @@ from runner.engine.trial_result import Finding, evidence, finding, notes_of, spl
 from runner.language.metrics import DECIMALS
 from runner.machines.base import Machine, Rig, RigLost, Step, StepResult
 from runner.results.counters import TrialUse, buses, count_cache_flushes, notes, observe_use
-from runner.results.record import HOST_LIMITED, SLOW, UNSETTLED
+from runner.results.record import HOST_LIMITED, SLOW, UNSETTLED, Outcome
 from runner.scripts.cell import CellScripts, StackScripts, cell_scripts, files_of, job, stack_scripts, trial_seed
 from runner.simdisks.server import overload_of
+from runner.space.size_checks import NO_MODEL_OF_TRIMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -141,6 +142,8 @@ class StackOnRig:
             aftermath = (await _run_step(self._rig, "aftermath", self._scripts.aftermath)).output
         found = finding(output.steps, work.phases, slow, verifies=work.verifies)
         done = service.since(sum(one.seconds for one in output.steps if one.name != "measure"))
+        if work.trims and done:  # a matrix for physical disks, on simulated ones
+            found = Finding(Outcome.BROKEN, NO_MODEL_OF_TRIMS, readings=found.readings)
         overload = host_limited(done, work, self._matrix.machine.strain)
         timed = None if work.verifies else found.figures  # fio's run time lacks that of the verification
         beside = observe_use(output.before, output.after, found.readings, timed, work, slow)

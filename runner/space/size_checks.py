@@ -31,6 +31,9 @@ _GIB = 2**30
 _REST = 192 * 1024 * 1024
 
 
+NO_MODEL_OF_TRIMS = "models of disks know no trims, so the figures would be meaningless; remove `model:`"
+
+
 def check_stripe_caches(space: Space, ruled: Ruled, findings: Findings) -> None:
     """Report stripe caches that do not fit into memory: the kernel allocates all of their pages at once."""
     tune = written(space.matrix.tune)
@@ -91,7 +94,7 @@ def _trim_problem(work: Workload, stack: Stack, matrix: Matrix) -> Problem | Non
         return None
     why = next((why for layer in stack.layers.value if (why := layer.why_no_trims)), "")
     if not why and not matrix.needs and any(disk.physics for disk in matrix.every_disk()):
-        why = "models of disks know no trims, so the figures would be meaningless; remove `model:`"
+        why = NO_MODEL_OF_TRIMS
     field = "job" if isinstance(work, JobWorkload) else "rw" if work.rw in TRIMS else "fio.trim_percentage"
     return Problem(field, why) if why else None
 

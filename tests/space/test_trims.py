@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from runner.base.errors import BadInput
-from runner.engine.trial_result import finding
+from runner.engine.rigs import rig_spec
+from runner.engine.trial import StackOnRig
+from runner.engine.trial_result import Finding, finding
 from runner.machines.base import Step
-from runner.machines.dry import plausible
+from runner.machines.dry import Dry, plausible
 from runner.reports.csv_files import trials_csv
 from runner.reports.junit import junit
 from runner.reports.run_data import RunData
 from runner.reports.terminal import table
 from runner.results.journal import Journal
+from runner.results.record import Outcome
 from runner.scripts.cell import cell_scripts, job, stack_scripts
+from runner.simdisks.clib import Report
 from runner.space.load import parse
 from tests.reports.samples import SEQ, direction, measured
 
@@ -108,3 +113,18 @@ def test_trims_are_in_the_journal_and_all_reports(tmp_path: Path) -> None:
     assert (line["trim_bw"], line["trim_lat_p99"], line["read_bw"]) == ("300000000.0", "9000000.0", "")
     assert "[[PROPERTY|trim_bw=300000000 bytes/s]]" in junit(run).decode()
     assert "trim" not in table(RunData("m", "qemu", False, (SEQ,), (measured("c1", 1, trim),))).columns
+
+
+def test_trims_of_a_matrix_for_physical_disks_are_no_figures_on_simulated_ones(tmp_path: Path) -> None:
+    found, machine = trims("disk"), Dry()
+    (cell,) = found.cells()
+
+    async def measure(*reports: Report) -> Finding:
+        async with machine.rig(rig_spec(found.matrix, cell.stack, None), tmp_path) as rig:
+            rig.disk_reports = lambda: reports  # type: ignore[method-assign]
+            built = await StackOnRig.build(found.matrix, cell.stack, rig, machine, None)
+            return (await built.measure(cell, 1)).finding
+
+    idle = Report(*(0 for _ in fields(Report)))
+    assert asyncio.run(measure()).outcome is Outcome.MEASURED
+    assert asyncio.run(measure(idle, idle, idle, idle)).reason.startswith("models of disks know no trims")

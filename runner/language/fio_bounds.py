@@ -63,6 +63,11 @@ class JobBound:
             return capacity
         return bytes_of(self.size, capacity)
 
+    def end(self, capacity: int) -> int:
+        """Return how large a device the job needs at least."""
+        size = self.size if isinstance(self.size, int) else self.bs[0]
+        return size + bytes_of(self.offset, capacity)
+
     def moved(self, capacity: int) -> int:
         """Return the bytes of all its copies; 0 if time ends it."""
         if self.runtime is not None:

@@ -57,7 +57,7 @@ def option_name(key: str) -> str:
 
 
 _POWERS = {unit: 1 << (10 * power) for power, unit in enumerate(("", "k", "m", "g", "t", "p"))}
-_SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*([kmgtp]?)(?:i?b)?", re.IGNORECASE)
+_SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*([kmgtp]?)i?b?", re.IGNORECASE)
 _SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "msec": 1e-3, "us": 1e-6, "usec": 1e-6}
 _TIME = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s*(d|h|m|s|ms|msec|us|usec)?", re.IGNORECASE)
 DEFAULT_BS = 4096

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from runner.base.quantities import format_size
-from runner.language.fio_bounds import TRIMS, JobBound, Values, bound_of, bytes_of
+from runner.language.fio_bounds import TRIMS, JobBound, Values, bound_of
 from runner.language.fio_options import SYNCHRONOUS, FileSet
 from runner.language.fio_values import file_names
-from runner.language.job_file import Sections, effective, is_global, on_target
+from runner.language.job_file import Sections, effective, is_global, on_target, reported_names
 from runner.language.workload import Workload
 from runner.layers import Problem
 
@@ -68,10 +68,15 @@ class JobWorkload(Workload):
     sections: tuple[tuple[str, tuple[str, ...]], ...] = ()
     in_files: bool = False
     jobs: Any = ()  # the bounds of each job
+    reported: Any = ()  # the names of jobs and groups in fio's JSON
 
     @property
     def phases(self) -> Mapping[str, int]:
         return {name: round(end) for name, end in _ends(self.jobs, lambda _: 1.0).items()}
+
+    @property
+    def job_names(self) -> tuple[str, ...]:
+        return self.reported if len(self.reported) > 1 else ()
 
     @classmethod
     def of(cls, sections: Sections, jobs: tuple[JobBound, ...], *, in_files: bool) -> JobWorkload:
@@ -95,7 +100,9 @@ class JobWorkload(Workload):
             "direct": all(job.direct for job in jobs),
             "new": in_files,
         }
-        return cls.model_construct(**values, sections=lines, in_files=in_files, jobs=jobs)
+        return cls.model_construct(
+            **values, sections=lines, in_files=in_files, jobs=jobs, reported=reported_names(sections)
+        )
 
     def content(self) -> Any:
         return self.sections
@@ -192,9 +199,7 @@ class JobWorkload(Workload):
 
     def misfit(self, capacity: int, devices: int) -> Problem | None:  # noqa: ARG002
         for job in self.jobs:
-            size = job.size if isinstance(job.size, int) else job.bs[0]
-            end = size + bytes_of(job.offset, capacity)
-            if end > capacity:
+            if (end := job.end(capacity)) > capacity:
                 there = format_size(capacity // 2**20 * 2**20)
                 return Problem("job", f"[{job.name}] needs {format_size(end)}, and there are at most {there}")
         for job in self.jobs:

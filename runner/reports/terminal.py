@@ -21,7 +21,7 @@ _STYLES = {Outcome.MEASURED: GOOD, Outcome.CORRUPT: BAD, Outcome.BROKEN: BAD, Ou
 
 
 def table(recorded: RunData, *, rows: int = 50) -> Sheet:
-    shown = _shown(recorded, rows)
+    shown = shown_cells(recorded, rows)
     title = f"{recorded.matrix} on {recorded.machine}"
     mixed = _is_mixed(shown)
     sides = (*((TOTAL,) if mixed else ()), *shown_sides(one.figures for one in shown))
@@ -39,12 +39,19 @@ def table(recorded: RunData, *, rows: int = 50) -> Sheet:
     )
 
 
+def shown_cells(recorded: RunData, rows: int = 50) -> list[CellSummary]:
+    def rank(summary: CellSummary) -> int:
+        return _WORST.index(summary.outcome) if summary.outcome in _WORST else len(_WORST)
+
+    return sorted(recorded.summaries, key=rank)[:rows]
+
+
 def _is_mixed(shown: Sequence[CellSummary]) -> bool:
     return any(TOTAL in sides_of(one.figures) for one in shown)
 
 
 def caption(recorded: RunData, *, rows: int = 50, pointer: str = "summary.csv") -> str:
-    everything, shown = recorded.summaries, _shown(recorded, rows)
+    everything, shown = recorded.summaries, shown_cells(recorded, rows)
     reordered = shown != list(everything[: len(shown)])
     left_out = len(everything) - len(shown)
     text = f"{left_out} more cells in {pointer}. " if left_out else ""
@@ -57,13 +64,6 @@ def caption(recorded: RunData, *, rows: int = 50, pointer: str = "summary.csv") 
         text += f" MB/s where requests have {LARGE // 1024} KiB and more, IOPS where they are smaller."
     worst = [one for one in _WORST if any(summary.outcome is one for summary in shown)]
     return text + (f" {' and '.join(worst).capitalize()} cells come first." if reordered else "")
-
-
-def _shown(recorded: RunData, rows: int) -> list[CellSummary]:
-    def rank(summary: CellSummary) -> int:
-        return _WORST.index(summary.outcome) if summary.outcome in _WORST else len(_WORST)
-
-    return sorted(recorded.summaries, key=rank)[:rows]
 
 
 def _stack(cell: CellRow) -> str:

@@ -124,8 +124,8 @@ class View(Observer):
 def format_trial(trial: Trial) -> str:
     if trial.figures is None:
         return f"{trial.outcome}: {trial.reason}"
-    sides = (("read", trial.figures.read), ("write", trial.figures.write))
-    return ", ".join(f"{name} {side.bw / 1e6:,.1f} MB/s {side.iops:,.0f} IOPS" for name, side in sides if side)
+    sides = trial.figures.sides.items()
+    return ", ".join(f"{name} {side.bw / 1e6:,.1f} MB/s {side.iops:,.0f} IOPS" for name, side in sides)
 
 
 def format_loss(event: RigWasLost) -> str:
@@ -184,9 +184,8 @@ class JsonView(View):
             self._count()
             trial, figures = event.trial, event.trial.figures
             row = {"cell": trial.cell, "round": trial.round, "outcome": trial.outcome.value, "reason": trial.reason}
-            for name, side in (("read", figures and figures.read), ("write", figures and figures.write)):
-                if side:
-                    row |= {f"{name}_bw": side.bw, f"{name}_iops": side.iops}
+            for name, side in figures.sides.items() if figures else ():
+                row |= {f"{name}_bw": side.bw, f"{name}_iops": side.iops}
             count = {"done": self.done, "planned": self.planned}
             self._print(event="trial", name=event.name, stack=event.stack, **count, **row)
         elif isinstance(event, RigWasLost):

@@ -94,7 +94,7 @@ def _draining(cell: Cell, pace: Pace) -> float:
     if not pace.costs.waits:
         return 0.0
     if work.direct:
-        left: float = work.iodepth * work.numjobs * work.bs if work.runtime else 0
+        left: float = work.under_way * work.sizes[1] if work.runtime else 0
     else:
         left = min(_DIRTY_SHARE * pace.memory, _written(cell, pace))
     return left / _rate(cell.stack, work, pace) * pace.slow if left else 0.0
@@ -118,13 +118,13 @@ def most_bytes_of(cell: Cell, pace: Pace) -> int:
     if not work.is_timed:
         return bytes_of(cell, pace)
     most = _FAST if pace.write_rate is None else pace.write_rate
-    return int((work.timed(cell.span) * most + work.moved(cell.span)) * work.write_share)
+    return int(work.timed(cell.span) * most * work.write_share + work.written(cell.span))
 
 
 def _written(cell: Cell, pace: Pace) -> float:
     work = cell.workload.value
     timed = work.timed(cell.span) * _rate(cell.stack, work, pace) if work.is_timed else 0.0
-    return (timed + work.moved(cell.span)) * work.write_share
+    return timed * work.write_share + work.written(cell.span)
 
 
 def laid_out(cell: Cell) -> int:

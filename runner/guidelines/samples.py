@@ -8,14 +8,14 @@ from itertools import combinations, product
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.language.metrics import BESIDE, FOUND, SIDES, Metric, split_column
-from runner.results.record import HOST_LIMITED, CellRow, Trial
+from runner.results.record import HOST_LIMITED, CellRow, Trial, counted_trials
 from runner.simdisks.server import lost_share
 from runner.statistics.stopping import Rule, StopReason, stop_reason
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from runner.results.fio_output import Figures
+    from runner.results.fio_output import Direction, Figures
 
 
 class Verdict(StrEnum):
@@ -27,8 +27,8 @@ class Verdict(StrEnum):
 
 _NOTED = frozenset(BESIDE.values())
 SEARCH = "workload.find"  # an axis of the result of a search: the figure that it found
-#: The direction without I/O, by kind of workload.
-_SILENT = {"read": "write", "randread": "write", "write": "read", "randwrite": "read"}
+#: The only direction with I/O, by kind of workload; mixed work has two.
+_ONLY = {"read": "read", "randread": "read", "write": "write", "randwrite": "write", "trim": "trim", "randtrim": "trim"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,9 @@ class Measured:
             return any(self.columns.get(column) for column in metric.columns)
         if metric.job and self.jobs is not None:
             return metric.job in self.jobs
-        silent = "" if self.jobs else _SILENT.get(self.cell.axes.get("workload.rw", ""), "")
-        return not silent or not all(column.startswith(silent) for column in metric.columns)
+        only = "" if self.jobs else _ONLY.get(self.cell.axes.get("workload.rw", ""), "")
+        silent = tuple(f"{side}_" for side in SIDES if side != only) if only else ()
+        return not all(column.startswith(silent) for column in metric.columns)
 
     def rounds(self, metric: Metric) -> dict[int, float]:
         found: dict[int, float] = {}
@@ -73,7 +74,7 @@ def measured_cells(
 
 
 def measured_cell(run: str, cell: CellRow, trials: Sequence[Trial], rule: Rule, columns: Collection[str]) -> Measured:
-    found = [(one, figures) for one in trials if (figures := one.counted)]
+    found = counted_trials(trials)
     values: dict[str, dict[int, float]] = {}
     for trial, figures in found:
         for column in columns:
@@ -91,7 +92,7 @@ def figure_of(figures: Figures, column: str) -> float | None:
     job, own = split_column(column)
     side, _, name = own.partition("_")
     of = figures.jobs.get(job) if job else figures
-    direction = getattr(of, side) if of and side in SIDES else None
+    direction: Direction | None = getattr(of, side) if of and side in SIDES else None
     value: float | None = getattr(direction, name) if direction else None
     return value
 

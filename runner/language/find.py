@@ -12,9 +12,9 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 from runner.base.model import Model
 from runner.base.quantities import parse_time
 from runner.language.axes import written
+from runner.language.fio_options import SYNCHRONOUS
 from runner.language.metrics import KNOWN, SIDES, Metric
 from runner.language.suggestions import did_you_mean
-from runner.language.workload import SYNCHRONOUS
 from runner.layers import Problem
 
 #: The values of `iodepth` that a search tries if the workload has none.

@@ -3,10 +3,11 @@
 import csv
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from runner.language.metrics import TOTAL
+from runner.language.metrics import SIDES, TOTAL
 from runner.reports.knees import knee_values
 from runner.reports.run_data import LATENCIES, METRICS, CellSummary, RunData
 from runner.reports.table import BOOLS, estimate_values
@@ -51,21 +52,31 @@ def _latencies(side: str) -> Iterable[Column]:
 TRIAL_HEAD = (
     *IDENTITY,
     Column("trial", "", "number of the round; `cell` and `trial` together identify a trial"),
-    Column("outcome", "", "`measured`, `broken` (set-up, read-back or fio failed, or rigs were lost) or `skipped`"),
-    Column("reason", "", "why it is broken or skipped"),
+    Column(
+        "outcome",
+        "",
+        "`measured`, `corrupt` (fio read wrong data), `broken` (set-up, read-back or fio failed, or rigs were lost) "
+        "or `skipped`",
+    ),
+    Column("reason", "", "why it is corrupt, broken or skipped"),
     *_PLACE,
 )
 TRIAL_FIGURES = (
     Column("read_bw", "bytes/s", "read bandwidth; empty without reads"),
     Column("write_bw", "bytes/s", "write bandwidth; empty without writes"),
+    Column("trim_bw", "bytes/s", "bandwidth of trims (discards); empty without trims"),
     Column("read_iops", "1/s", "read requests completed per second"),
     Column("write_iops", "1/s", "write requests completed per second"),
+    Column("trim_iops", "1/s", "trims completed per second"),
     *_latencies("read"),
     *_latencies("write"),
+    *_latencies("trim"),
     Column("read_ios", "", "read requests that were measured; with fewer than 10, the figures are unreliable"),
     Column("write_ios", "", "write requests that were measured"),
+    Column("trim_ios", "", "trims that were measured"),
     Column("read_bytes", "bytes", "bytes read"),
     Column("write_bytes", "bytes", "bytes written"),
+    Column("trim_bytes", "bytes", "bytes trimmed"),
     Column("runtime", "s", "run time that fio reports"),
     Column("cpu_usr", "%", "processor time of fio in user mode"),
     Column("cpu_sys", "%", "processor time of fio in the kernel"),
@@ -112,9 +123,10 @@ def _few(percent: float) -> str:
 SUMMARY_HEAD = (
     *IDENTITY,
     Column("measured", "", "number of measured trials"),
+    Column("corrupt", "", "number of corrupt trials: fio read other data than it had written"),
     Column("broken", "", "number of broken trials"),
     Column("skipped", "", "number of skipped trials"),
-    Column("reason", "", "why trials are broken or skipped, each reason once, joined by `; `"),
+    Column("reason", "", "why trials are corrupt, broken or skipped, each reason once, joined by `; `"),
     Column(
         "least_ios",
         "",
@@ -277,10 +289,10 @@ def _trial_row(cell: CellRow, trial: Trial, shared: tuple[str, str], places: lis
 
 
 def _figures(figures: Figures) -> tuple[Any, ...]:
-    read, write = (_direction_values(side) if side else _NO_DIRECTION for side in (figures.read, figures.write))
-    rest = (figures.runtime, figures.cpu_usr, figures.cpu_sys, figures.errors)
-    sums = (read[-2], write[-2], read[-1], write[-1])
-    return (read[0], write[0], read[1], write[1], *read[2:-2], *write[2:-2], *sums, *rest)
+    sides = [_direction_values(side) if side else _NO_DIRECTION for side in map(figures.sides.get, SIDES)]
+    bw, iops, *latencies, ios, moved = zip(*sides, strict=True)
+    by_side = chain.from_iterable(zip(*latencies, strict=True))
+    return (*bw, *iops, *by_side, *ios, *moved, figures.runtime, figures.cpu_usr, figures.cpu_sys, figures.errors)
 
 
 def _summary_row(

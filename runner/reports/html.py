@@ -146,6 +146,11 @@ def _environment_of(manifest: Manifest) -> Iterator[tuple[str, str]]:
 
 def _concerns(recorded: RunData) -> Iterator[Concerns]:
     kinds = (
+        (
+            "Corrupt",
+            "fio read other data than it had written. This is a result about the storage. These cells have no figures.",
+            _ended(Outcome.CORRUPT),
+        ),
         ("Broken", "Set-up, read-back or fio failed. This is not a result about speed.", _ended(Outcome.BROKEN)),
         ("Skipped", "These trials did not run.", _ended(Outcome.SKIPPED)),
         (

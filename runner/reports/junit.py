@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from junitparser import Error, Failure, JUnitXml, Properties, Property, Skipped, SystemOut, TestCase, TestSuite
 
 from runner.guidelines.samples import Verdict
-from runner.language.metrics import SIDES
 from runner.reports.knees import knee_values
 from runner.reports.run_data import LATENCIES, CellSummary, RunData
 from runner.reports.verdicts import explain_verdict, verdict_text
@@ -46,7 +45,7 @@ def junit(recorded: RunData) -> bytes:
     if recorded.knees:
         _put(root, [_search_suite(recorded)])
     root.tests = len(recorded.trials) + len(recorded.judgements) + len(recorded.knees)
-    root.failures = sum(one.failed for one in recorded.judgements)
+    root.failures = sum(one.failed for one in recorded.judgements) + _count(recorded.trials, Outcome.CORRUPT)
     root.errors = _count(recorded.trials, Outcome.BROKEN)
     root.time = _seconds(recorded.trials)
     return _content(root)
@@ -95,7 +94,7 @@ def _suite(recorded: RunData, summary: CellSummary, tails: Tails) -> TestSuite:
         _with_marks(recorded, f"{recorded.matrix} on {recorded.machine}: {cell.name}"),
         [properties, *(_case(classname, what, trial, tails) for trial in trials)],
         tests=len(trials),
-        failures=0,
+        failures=_count(trials, Outcome.CORRUPT),
         errors=_count(trials, Outcome.BROKEN),
         skipped=_count(trials, Outcome.SKIPPED),
         time=_seconds(trials),
@@ -205,6 +204,10 @@ def _result(trial: Trial, tails: Tails) -> Result | None:
         return None
     if trial.outcome is Outcome.SKIPPED:
         return Skipped(strip_illegal(trial.reason) or "skipped")
+    if trial.outcome is Outcome.CORRUPT:
+        failure = Failure(strip_illegal(trial.reason) or "corrupt", "corrupt")
+        failure.text = strip_illegal(trial.reason)
+        return failure
     error = Error(strip_illegal(trial.reason) or "broken", "broken")
     error.text = strip_illegal(tails.get((trial.cell, trial.round), "") or trial.reason)
     return error
@@ -226,9 +229,8 @@ def _trial_lines(trial: Trial) -> Iterator[str]:
 
 
 def _figures(job: str, figures: Figures) -> Iterator[str]:
-    for side in SIDES:
-        if direction := getattr(figures, side):
-            yield from _direction(f"{job}{side}", direction)
+    for side, direction in figures.sides.items():
+        yield from _direction(f"{job}{side}", direction)
 
 
 def _direction(side: str, direction: Direction) -> Iterator[str]:

@@ -14,7 +14,17 @@ from runner.guidelines.samples import measured_cells
 from runner.guidelines.verdicts import SHARE, Judgement
 from runner.language.metrics import RATES, SIDES, TOTAL, headline
 from runner.results.fio_output import PERCENTILES, Direction, Figures
-from runner.results.record import HOST_LIMITED, SLOW, UNSETTLED, Attempt, CellRow, Outcome, Trial, outcome_of_cell
+from runner.results.record import (
+    HOST_LIMITED,
+    SLOW,
+    UNSETTLED,
+    Attempt,
+    CellRow,
+    Outcome,
+    Trial,
+    counted_trials,
+    outcome_of_cell,
+)
 from runner.statistics.changes import Drift, States, drift, find_two_states
 from runner.statistics.percentile import estimated_percentiles
 from runner.statistics.stopping import Estimate, Rule, StopReason, estimate_mean, stop_reason
@@ -32,6 +42,7 @@ METRICS: tuple[str, ...] = (
     *(f"{side}_{measure}" for measure in ("lat_mean", *PERCENTILES) for side in SIDES),
 )
 _measures_of = attrgetter(*MEASURES)
+_BANDWIDTHS = tuple(f"{side}_bw" for side in SIDES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +81,7 @@ class CellSummary:
 
 def summarize_cell(cell: CellRow, trials: Sequence[Trial], rule: Rule, *, searched: bool = False) -> CellSummary:
     rule = replace(rule, steered=True) if searched else rule
-    measured = [figures for trial in trials if (figures := trial.counted)]
+    measured = [figures for _, figures in counted_trials(trials)]
     how = stop_reason([figures.total_bw for figures in measured], len(trials), rule)
     values = _values(measured)
     names = dict.fromkeys(name for figures in measured for name in figures.jobs)
@@ -85,8 +96,8 @@ def summarize_cell(cell: CellRow, trials: Sequence[Trial], rule: Rule, *, search
         unsettled=sum(UNSETTLED in trial.notes for trial in trials if trial.outcome is Outcome.MEASURED),
         stopped=how,
         searched=searched,
-        states={name: found for name in ("read_bw", "write_bw") if (found := find_two_states(values.get(name, ())))},
-        least_ios=min((side.ios for one in measured for side in (one.read, one.write) if side), default=None),
+        states={name: found for name in _BANDWIDTHS if (found := find_two_states(values.get(name, ())))},
+        least_ios=min((side.ios for one in measured for side in one.sides.values()), default=None),
     )
 
 
@@ -103,11 +114,10 @@ def _values(measured: Iterable[Figures]) -> dict[str, list[float]]:
     for figures in measured:
         values.setdefault("total_bw", []).append(figures.total_bw)
         values.setdefault("total_iops", []).append(figures.total_iops)
-        for side, direction in (("read", figures.read), ("write", figures.write)):
-            if direction is not None:
-                for measure, value in zip(MEASURES, _measures_of(direction), strict=True):
-                    if value is not None:
-                        values.setdefault(f"{side}_{measure}", []).append(value)
+        for side, direction in figures.sides.items():
+            for measure, value in zip(MEASURES, _measures_of(direction), strict=True):
+                if value is not None:
+                    values.setdefault(f"{side}_{measure}", []).append(value)
     return values
 
 

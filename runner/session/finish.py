@@ -82,8 +82,14 @@ class Ending:
         return f"{self.path}/: report.html, {files}, and every script and raw output under cells/"
 
 
+def is_corrupt(content: RunData) -> bool:
+    return any(trial.outcome is Outcome.CORRUPT for trial in content.trials)
+
+
 def exit_code(content: RunData) -> Exit:
     outcomes = {trial.outcome for trial in content.trials}
+    if is_corrupt(content):  # a result about the storage, and worse than the others
+        return Exit.CLAIM_FAILED
     if Outcome.BROKEN in outcomes or Outcome.MEASURED not in outcomes:
         return Exit.BROKEN
     return Exit.CLAIM_FAILED if any(one.failed for one in content.judgements) else Exit.ALL_MEASURED
@@ -121,5 +127,9 @@ def report(
         about = content.warning.capitalize()
         content = replace(content, added=(section(study.published.source, comparisons, content.judgements, about),))
     files = write_reports(folder, content)
-    end = Exit.INTERRUPTED if interrupted else Exit.BROKEN if short else exit_code(content)
+    end = exit_code(content)
+    if interrupted:
+        end = Exit.INTERRUPTED
+    elif short and not is_corrupt(content):
+        end = Exit.BROKEN
     return Ending(folder.path, content, tuple(files), folder.manifest.planned, end, over, comparisons)

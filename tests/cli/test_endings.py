@@ -270,7 +270,7 @@ def test_json_has_the_folder_first_and_the_outcome_last(matrix: Matrix, tmp_path
     first, last = events[0], events[-1]
     assert first == {"event": "run", "folder": folder, "planned": 8, "done": 0}
     assert (last["event"], last["folder"], last["exit"], last["finished"]) == ("end", folder, 0, True)
-    assert last["outcomes"] == {"measured": 8, "broken": 0, "skipped": 0}
+    assert last["outcomes"] == {"measured": 8, "corrupt": 0, "broken": 0, "skipped": 0}
     assert all((tmp_path / name).is_file() for name in last["files"])
     assert sum(event["event"] == "trial" for event in events) == 8
 

@@ -94,9 +94,12 @@ def is_percentile(metric: str) -> bool:
 USUAL_RATES = (*(f"{side}_{rate}" for rate in RATES for side in (*SIDES, TOTAL)), f"{SYNC}_bw")
 
 
+BANDWIDTHS = tuple(f"{side}_bw" for side in SIDES)
+
+
 def rates_of(cells: Iterable[Samples]) -> list[str]:
     several = list(cells)
-    mixed = any(TOTAL in sides_of([name for name in ("read_bw", "write_bw") if one.rounds(name)]) for one in several)
+    mixed = any(TOTAL in sides_of([name for name in BANDWIDTHS if one.rounds(name)]) for one in several)
     sides = (*((TOTAL,) if mixed else ()), *SIDES)
     rates = [f"{side}_{'bw' if any(_is_large(one, side) for one in several) else 'iops'}" for side in sides]
     return [*rates, f"{SYNC}_bw"] if any(one.rounds(f"{SYNC}_bw") for one in several) else rates
@@ -108,20 +111,10 @@ def _is_large(one: Samples, side: str) -> bool:
 
 
 #: The columns of every trial besides figures. The stopping rule uses the rates.
-_HEAD = (
-    "run",
-    "cell",
-    "round",
-    "outcome",
-    "reason",
-    "kernel",
-    "host_limited",
-    "unsettled",
-    "read_bw",
-    "write_bw",
-    "sync_bw",
-)
-_RUN, _CELL, _ROUND, _OUTCOME, _REASON, _KERNEL, _HOST_LIMITED, _UNSETTLED, _READ, _WRITE, _SYNC = range(len(_HEAD))
+_HEAD = ("run", "cell", "round", "outcome", "reason", "kernel", "host_limited", "unsettled", *BANDWIDTHS, f"{SYNC}_bw")
+_RUN, _CELL, _ROUND, _OUTCOME, _REASON, _KERNEL, _HOST_LIMITED, _UNSETTLED = range(8)
+_RATES_AT = {side: _HEAD.index(f"{side}_bw") for side in SIDES}
+_SYNC = _HEAD.index(f"{SYNC}_bw")
 Row = tuple[Any, ...]
 _MEASURED = Outcome.MEASURED.value
 _rule = lru_cache(Rule)  # one object for all cells of a run
@@ -201,11 +194,13 @@ class Samples:
 
     @cached_property
     def _settled(self) -> Sequence[Row]:
+        if (self.among or self).counts.get(Outcome.CORRUPT):  # a cell that read wrong data has no figures
+            return []
         return [row for row in self.rows if row[_OUTCOME] == _MEASURED and not row[_UNSETTLED]]
 
     @property
     def unsettled(self) -> int:
-        return self.counts.get(_MEASURED, 0) - len(self._settled)
+        return sum(bool(row[_UNSETTLED]) for row in self.rows if row[_OUTCOME] == _MEASURED)
 
     def counted(self, metric: str) -> list[Row]:
         at = self._at(_base(metric))
@@ -232,7 +227,7 @@ class Samples:
             return self.among.stopped_by(rule)
         rates: list[float] = []
         if rule.until is not None:  # without a target, the precision is not needed
-            rates = [row[_SYNC] or (row[_READ] or 0.0) + (row[_WRITE] or 0.0) for row in self._settled]
+            rates = [row[_SYNC] or sum(row[at] or 0.0 for at in _RATES_AT.values()) for row in self._settled]
         return stop_reason(rates, len(self.rows), rule)
 
     def rounds(self, metric: str) -> Mapping[int, float]:

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from runner.base.files import write_atomically
+from runner.language.find import Find
 from runner.reports.answer import full_answer
-from runner.reports.csv_files import jobs_csv, summary_csv, trials_csv
+from runner.reports.csv_files import found_csv, jobs_csv, summary_csv, trials_csv
 from runner.reports.junit import junit
 from runner.reports.run_data import RunData
 from runner.reports.table import as_csv
@@ -41,6 +42,7 @@ def load_run_data(run: RunFolder, journal: Journal, *, over: bool) -> RunData:
     courses = _courses(run.path, cells, trials)
     fields = ("matrix", "machine", "synthetic", "confidence", "until", "least", "most", "steered", "losses")
     from_manifest = {name: getattr(run.manifest, name) for name in fields}
+    from_manifest["finds"] = {name: Find.model_validate(find) for name, find in run.manifest.finds.items()}
     return RunData(**from_manifest, cells=cells, trials=trials, attempts=journal.attempts(), over=over, courses=courses)
 
 
@@ -65,6 +67,7 @@ def render_reports(content: RunData) -> dict[str, bytes]:
         "trials.csv": trials_csv(content).encode(),
         "summary.csv": summary_csv(content).encode(),
         **({"jobs.csv": jobs.encode()} if (jobs := jobs_csv(content)) else {}),
+        **({"found.csv": found.encode()} if (found := found_csv(content)) else {}),
         **verdicts,
         **answer,
         **{name: text for one in content.added for name, text in one.files.items()},

@@ -114,8 +114,10 @@ class _Reader:
 
     def _rows(self, table: str, names: Sequence[str]) -> Iterator[Sequence[Any]]:
         """Read rows in ranges of their numbers. Halve a range that cannot be read, down to single rows."""
-        known = self._columns(table)  # an older journal that could not be migrated lacks some
-        columns = ", ".join(f'"{name}", typeof("{name}")' if name in known else "NULL, NULL" for name in names)
+        known = {bytes(row[1]).decode() for row in self._connection.execute(f'PRAGMA table_info("{table}")')}
+        # SQLite would take the quoted name of an unknown column as a text.
+        found = [f'"{name}"' if name in known else "NULL" for name in names]
+        columns = ", ".join(f"{one}, typeof({one})" for one in found)
         query = f'SELECT {columns} FROM "{table}" WHERE rowid BETWEEN ? AND ? ORDER BY rowid'  # noqa: S608 - names of ours
         end = self._last(table)
         ranges = [(1, end or _GUESSED)]
@@ -132,10 +134,6 @@ class _Reader:
                     self._lost.add(table)
                 else:
                     self._dropped[table] += 1
-
-    def _columns(self, table: str) -> set[str]:
-        rows = self._connection.execute("SELECT name FROM pragma_table_info(?)", (table,)).fetchall()
-        return {name.decode() for (name,) in rows}
 
     def _last(self, table: str) -> int | None:
         with suppress(sqlite3.Error, UnicodeDecodeError):

@@ -390,7 +390,7 @@ def test_an_older_store_that_may_not_be_written_is_migrated_in_memory(
     with closing(sqlite3.connect(tmp_path / "store.db")) as connection:
         for name in ("sync_seconds", "sync_bw"):
             connection.execute(f"ALTER TABLE trials DROP COLUMN {name}")
-        connection.execute("update store set value = '8' where key = 'schema'")
+        connection.execute("update store set value = '9' where key = 'schema'")
         connection.commit()
     before = (tmp_path / "store.db").read_bytes()
     monkeypatch.setattr("os.access", lambda *_: False)

@@ -7,7 +7,7 @@ from enum import StrEnum
 from itertools import combinations, product
 from typing import TYPE_CHECKING, NamedTuple
 
-from runner.language.metrics import BESIDE, FOUND, SIDES, Metric, split_column
+from runner.language.metrics import BESIDE, FOUND, SIDES, SYNC, Metric, split_column
 from runner.results.record import HOST_LIMITED, CellRow, Trial, counted_trials
 from runner.simdisks.server import lost_share
 from runner.statistics.stopping import Rule, StopReason, stop_reason
@@ -15,7 +15,7 @@ from runner.statistics.stopping import Rule, StopReason, stop_reason
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from runner.results.fio_output import Direction, Figures
+    from runner.results.fio_output import Direction, Figures, Sync
 
 
 class Verdict(StrEnum):
@@ -98,7 +98,7 @@ def figure_of(figures: Figures, column: str) -> float | None:
     job, own = split_column(column)
     side, _, name = own.partition("_")
     of = figures.jobs.get(job) if job else figures
-    direction: Direction | None = getattr(of, side) if of and side in SIDES else None
+    direction: Direction | Sync | None = getattr(of, side) if of and side in {*SIDES, SYNC} else None
     value: float | None = getattr(direction, name) if direction else None
     return value
 

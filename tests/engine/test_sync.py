@@ -15,7 +15,7 @@ from runner.base.errors import BadInput
 from runner.engine.costs import COSTS, GRACE, deadline
 from runner.engine.estimate import Pace, bytes_of, most_bytes_of, seconds_of
 from runner.engine.trial_result import finding, split_outputs
-from runner.guidelines.samples import Measured
+from runner.guidelines.samples import Measured, measured_cell
 from runner.language.guidelines import Bound
 from runner.language.metrics import KNOWN
 from runner.language.sync_workload import SyncWorkload
@@ -30,6 +30,7 @@ from runner.results.fio_output import Sync
 from runner.results.record import CellRow, Outcome
 from runner.scripts.cell import cell_scripts, job, stack_scripts
 from runner.space.layouts import levels
+from runner.statistics.stopping import Rule
 from tests.support.engine import Bench
 from tests.support.matrices import space
 
@@ -266,6 +267,10 @@ def test_journal_and_reports_have_its_figures(tmp_path: Path) -> None:
     (section,) = sections(recorded)
     assert section.columns[:2] == ("sync", "sync time")
     assert section.rows[0].texts[0][0].endswith("MB/s")
+    row_of = CellRow(cell.id, cell.name, cell.axes)
+    measured = measured_cell("run", row_of, trials, Rule(2, 2), ("sync_bw", "sync_seconds", "write_bw"))
+    assert {name: len(rounds) for name, rounds in measured.columns.items()} == dict.fromkeys(measured.columns, 2)
+    assert set(measured.columns) == {"sync_bw", "sync_seconds", "write_bw"}
 
 
 def test_alone_there_is_no_job_and_no_figure_of_requests(tmp_path: Path) -> None:

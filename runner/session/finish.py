@@ -76,7 +76,7 @@ class Ending:
         answer = "answer.txt, " if self.content.rankings else ""
         jobs = "jobs.csv, " if self.content.has_jobs else ""
         files = f"{answer}trials.csv, summary.csv, {jobs}{verdicts}{added}junit.xml"
-        return f"{self.path}/: report.html, {files}, and every script and raw output under cells/"
+        return f"{self.path}/: report.html, explore.html, {files}, and every script and raw output under cells/"
 
 
 def exit_code(content: RunData) -> Exit:

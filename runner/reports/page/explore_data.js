@@ -1,6 +1,7 @@
 // The trials as columns, the filters on them, and their state in the address.
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
+document.getElementById("data").remove();
 const COUNT = DATA.count;
 const NONE = "–";
 
@@ -53,15 +54,19 @@ const FIGURES = DATA.figures.map((figure) => {
   return { name: figure.name, numbers, factor, unit, least: known[0], most: known[known.length - 1] };
 });
 
+DATA.figures = null; // the encoded numbers take much memory
+
 const DIMENSIONS = new Map([...TEXTS, ...FIGURES].map((one) => [one.name, one]));
 const isText = (name) => Boolean(DIMENSIONS.get(name)?.isText);
 const label = (dimension) => (dimension.unit ? `${dimension.name} (${dimension.unit})` : dimension.name);
+
+const FORMATS = Array.from({ length: 7 }, (_, places) => new Intl.NumberFormat("en", { maximumFractionDigits: places }));
 
 function digits(number) {
   if (!Number.isFinite(number)) return "";
   if (number === 0) return "0";
   const places = Math.max(0, Math.min(6, 3 - Math.ceil(Math.log10(Math.abs(number)))));
-  return number.toLocaleString("en", { maximumFractionDigits: places });
+  return FORMATS[places].format(number);
 }
 
 const show = (dimension, at) =>

@@ -26,7 +26,7 @@ function drawChart(name) {
     drags(box, name);
   }
   charts.set(name, { chart, ...view });
-  chart.resize({ width: box.clientWidth, height: view.height, silent: true });
+  if (chart.getWidth() !== box.clientWidth || chart.getHeight() !== view.height) chart.resize();
   chart.setOption(view.option, { notMerge: true });
   element(`about-${name}`).textContent = view.about;
   const heading = box.closest("section").querySelector("h2").textContent;
@@ -114,16 +114,17 @@ function brush(name, from, to) {
 function brushParallel(chart, { names, upright }, from, to, isClick) {
   const system = chart.getModel().getComponent("parallel").coordinateSystem;
   const [along, beside] = upright ? [0, 1] : [1, 0];
-  const distance = (dim) => Math.abs(system.getAxisLayout(dim).position[beside] - from[beside]);
-  const dim = names.map((_, at) => at).reduce((best, at) => (distance(at) < distance(best) ? at : best));
+  const places = system.dimensions.map((dim) => system.getAxisLayout(dim).position);
+  const distances = places.map((place) => Math.abs(place[beside] - from[beside]));
+  const at = distances.indexOf(Math.min(...distances));
   if (isClick) {
-    setFilter(names[dim], null);
+    setFilter(names[at], null);
     return;
   }
-  const start = system.getAxisLayout(dim).position[along];
-  const scale = system.getAxis(dim);
+  const start = places[at][along];
+  const scale = system.getAxis(system.dimensions[at]);
   const value = (pixel) => scale.coordToData(upright ? pixel[along] - start : start - pixel[along], true);
-  setRange(names[dim], value(from), value(to));
+  setRange(names[at], value(from), value(to));
 }
 
 // ---- controls ----

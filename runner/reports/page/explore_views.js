@@ -1,8 +1,8 @@
 // The charts. Each view has a function that returns its option for ECharts, and the axes on which a drag selects.
 
-const MOST_LINES = 800; // of the parallel axes
-const MOST_POINTS = 8000; // of the scatter
-const MOST_REST = 1500; // points outside of the selection, drawn as background
+const MOST_LINES = 500; // of the parallel axes
+const MOST_POINTS = 4000; // of the scatter
+const MOST_REST = 800; // points outside of the selection, drawn as background
 const LAYERS = 4; // of the scatter
 const MOST_COLOURS = 8;
 const MOST_FACETS = 9;
@@ -172,9 +172,9 @@ function scatterView(width, { left, selected }, colours) {
     for (const i of points) if (facets.of(i) === facet) data[(LOT[i] % LAYERS) * groups.names.length + groups.of(i)].push(point(i));
     const size = points.length > 2000 ? 3 : 6;
     return [
-      { ...common, silent: true, symbolSize: 3, itemStyle: { color: colours.rest }, data: rest.filter((i) => facets.of(i) === facet).map(point) },
+      { ...common, silent: true, symbolSize: 3, large: true, largeThreshold: 1, itemStyle: { color: colours.rest }, data: rest.filter((i) => facets.of(i) === facet).map(point) },
       ...data.map((of, at) => ({
-        ...common, name: groups.names[at % groups.names.length], symbolSize: size, large: true, largeThreshold: 200,
+        ...common, name: groups.names[at % groups.names.length], symbolSize: size, large: true, largeThreshold: 1,
         itemStyle: { color: colours.colours[at % groups.names.length], opacity: 0.75 }, data: of,
       })),
     ];

@@ -66,10 +66,11 @@ def run_data(cells: int) -> RunData:
 
 def _trial(cell: CellRow, number: int, chance: random.Random) -> Trial:
     rate = chance.lognormvariate(18, 1)
-    times = sorted(chance.lognormvariate(15, 1) for _ in range(8))
-    one = Direction(rate, rate / 65536, 10**9, 1000, *times)
-    sides = (one, None) if "read" in cell.axes["workload.rw"] else (None, one)
-    return Trial(cell.id, number, Outcome.MEASURED, figures=Figures(*sides, 1.0, 2.0, 3.0, 0), folder="cells/x")
+    mean, p50, p90, p95, p99, p999, p9999, longest = sorted(chance.lognormvariate(15, 1) for _ in range(8))
+    times = (mean, p50, p90, p95, p99, p999, p9999, longest)
+    one, reads = Direction(rate, rate / 65536, 10**9, 1000, *times), "read" in cell.name
+    figures = Figures(one if reads else None, None if reads else one, 1.0, 2.0, 3.0, 0)
+    return Trial(cell.id, number, Outcome.MEASURED, figures=figures, folder="cells/x")
 
 
 def select(explorer: Explorer, view: str) -> tuple[float, float]:

@@ -75,9 +75,16 @@ def _row(trial: Trial) -> Row:
     if figures is None:
         return (*head, *(None,) * len(FIGURES))
     read, write = (_values_of(side) if side else _NO_SIDE for side in (figures.read, figures.write))
-    beside = [float(notes[name]) if name in notes else None for name in BESIDE.values()]
+    beside = [_share(notes.get(name)) for name in BESIDE.values()]
     rest = (figures.cpu_usr, figures.cpu_sys, figures.runtime)
     return (*head, figures.total_bw, figures.total_iops, *read, *write, *beside, *rest)
+
+
+def _share(note: str | None) -> float | None:
+    try:
+        return None if note is None else float(note)
+    except ValueError:
+        return None
 
 
 @without_gc()

@@ -30,7 +30,9 @@ def _cells() -> list[CellRow]:
 
 
 def direction(rate: float) -> Direction:
-    return Direction(rate * 1e6, rate, int(rate * 1e6), int(rate), *(1e9 / rate * factor for factor in range(1, 9)))
+    mean, p50, p90, p95, p99, p999, p9999, longest = (1e9 / rate * factor for factor in range(1, 9))
+    times = (mean, p50, p90, p95, p99, p999, p9999, longest)
+    return Direction(rate * 1e6, rate, int(rate * 1e6), int(rate), *times)
 
 
 def run_data(*, synthetic: bool = False) -> RunData:
@@ -39,8 +41,8 @@ def run_data(*, synthetic: bool = False) -> RunData:
     for at, cell in enumerate(cells):
         for round_number in range(1, ROUNDS + 1):
             one = direction(100 + 10 * at + round_number - 1)
-            sides = (one, None) if cell.axes["workload.rw"] == "read" else (None, one)
-            figures = Figures(*sides, 1.0, 2.0, 3.0, 0)
+            reads = cell.axes["workload.rw"] == "read"
+            figures = Figures(one if reads else None, None if reads else one, 1.0, 2.0, 3.0, 0)
             trials.append(Trial(cell.id, round_number, Outcome.MEASURED, figures=figures, folder="cells/x"))
     trials[0] = Trial(cells[0].id, 1, Outcome.BROKEN, "the guest panicked")
     trials[1] = Trial(cells[0].id, 2, Outcome.MEASURED, figures=trials[1].figures, notes={UNSETTLED: "by 9 %"})

@@ -8,7 +8,6 @@ import click
 
 from runner.base.errors import HarnessBroken
 
-_SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
 opens = click.option(
     "--open/--no-open",
     "opens",
@@ -18,14 +17,15 @@ opens = click.option(
 
 
 def open_page(page: Path, wanted: bool | None) -> None:
-    """Open a page. If it is only the default, a missing browser is no error."""
+    """Open a page. None: only where a user sees it, and then a missing browser is no error."""
     import webbrowser
 
-    if wanted is None:
-        wanted = sys.stdout.isatty() and any(map(os.environ.get, _SCREENS)) and not os.environ.get("CI")
-        if not wanted:
-            return
-    elif not wanted:
+    if wanted is False or (wanted is None and not _is_seen()):
         return
-    if not webbrowser.open(page.resolve().as_uri()):
+    if not webbrowser.open(page.resolve().as_uri()) and wanted:
         raise HarnessBroken(f"no browser opened {page}", resolution="open the file yourself; $BROWSER names a browser")
+
+
+def _is_seen() -> bool:
+    screen = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    return bool(screen) and sys.stdout.isatty() and not os.environ.get("CI")

@@ -158,6 +158,23 @@ def test_it_saves_what_it_shows(explorer: Explorer) -> None:
     assert rows[0]["synthetic"] == "false"
 
 
+#: Where the first point of the scatter is, as parts of its width and height; and the texts that are drawn now.
+POINT = """(() => {
+    const box = document.getElementById('scatter'), chart = echarts.getInstanceByDom(box);
+    const {data} = chart.getOption().series.find(one => one.data.length);
+    const [x, y] = chart.convertToPixel({gridIndex: 0}, data[0].slice(0, 2));
+    return [x / box.clientWidth, y / box.clientHeight];
+})()"""
+DRAWN = """echarts.getInstanceByDom(document.getElementById('scatter')).getZr().storage.getDisplayList()
+    .map(one => one.style.text).filter(Boolean).join(' ')"""
+
+
+def test_a_point_names_its_trial(explorer: Explorer) -> None:
+    explorer.hover("scatter", tuple(explorer.chromium.run(POINT)))
+    explorer.chromium.run("new Promise(done => setTimeout(done, 100))")
+    assert "raid0/chunk=64KiB/work/rw=" in explorer.chromium.run(DRAWN)
+
+
 def test_the_table_is_sorted_by_a_column(explorer: Explorer) -> None:
     column = explorer.seen()["head"].index("total_bw (MB/s)")
     for order in ("212", "101"):

@@ -100,16 +100,23 @@ class Explorer:
         self._mouse("mousePressed", view, start)
         self._mouse("mouseMoved", view, end)
 
+    def hover(self, view: str, at: tuple[float, float]) -> None:
+        self.chromium.run(f"document.getElementById('{view}').scrollIntoView({{block: 'center'}})")
+        for shift in (0.01, 0):
+            self._mouse("mouseMoved", view, (at[0] + shift, at[1]), "none")
+
     def release(self, view: str, end: tuple[float, float]) -> None:
         self._mouse("mouseReleased", view, end)
 
-    def _mouse(self, kind: str, view: str, at: tuple[float, float]) -> None:
+    def _mouse(self, kind: str, view: str, at: tuple[float, float], button: str = "left") -> None:
         place = self.chromium.run(
             f"(({{x, y, width, height}}) => ({{x, y, width, height}}))"
             f"(document.getElementById('{view}').getBoundingClientRect())"
         )
         x, y = place["x"] + at[0] * place["width"], place["y"] + at[1] * place["height"]
-        self.chromium.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1)
+        self.chromium.ask(
+            "Input.dispatchMouseEvent", type=kind, x=x, y=y, button=button, clickCount=int(button == "left")
+        )
 
     def press(self, key: str) -> None:
         text = {"Space": " "}.get(key)

@@ -22,6 +22,13 @@ function look() {
   };
 }
 
+// Keeps both ends: names of runs differ at their end.
+function shorten(text, most) {
+  if (text.length <= most) return text;
+  const end = Math.ceil((most - 1) * 0.6);
+  return `${text.slice(0, most - 1 - end)}…${text.slice(-end)}`;
+}
+
 // ---- groups of trials: by colour, by facet ----
 
 function groupsOf(name, most) {
@@ -37,7 +44,7 @@ const facetGroups = () => groupsOf(state.facet, MOST_FACETS);
 
 // Places of facets, in pixels: as many beside each other as fit.
 function layout(width, names, { height, left, bottom, top = 30 }) {
-  const columns = Math.max(1, Math.min(names.length, Math.floor(width / 320)));
+  const columns = Math.max(1, Math.min(names.length, Math.floor(width / 280)));
   const each = width / columns;
   const tall = names.length > 1 ? Math.round(height * 0.75) : height;
   const grids = names.map((name, at) => ({
@@ -64,12 +71,12 @@ function roundUp(most) {
   return power * [1, 1.2, 1.6, 2, 2.5, 3, 4, 5, 6, 8, 10].find((factor) => power * factor >= most * 0.999);
 }
 
-function axis(name, colours, { log = false, grid = 0, gap = 28, room = 80 } = {}) {
+function axis(name, colours, { log = false, grid = 0, gap = 28, letters = 16 } = {}) {
   const dimension = DIMENSIONS.get(name);
   const common = {
     name: label(dimension), nameLocation: "middle", nameGap: gap, gridIndex: grid, triggerEvent: false,
     nameTextStyle: { color: colours.text }, axisLine: { lineStyle: { color: colours.faint } },
-    axisLabel: { color: colours.faint, hideOverlap: true, width: room, overflow: "truncate", ...(!dimension.isText && { formatter: digits }) },
+    axisLabel: { color: colours.faint, hideOverlap: true, formatter: dimension.isText ? (text) => shorten(text, letters) : digits },
     splitLine: { show: !dimension.isText, lineStyle: { color: colours.rule } }, axisTick: { show: false },
   };
   if (dimension.isText) return { ...common, type: "category", data: dimension.values };
@@ -90,7 +97,7 @@ const spread = (dimension, i, shift) =>
 function legend(colours, groups) {
   return state.colour
     ? { show: true, type: "scroll", top: 0, data: groups.names, selectedMode: false, itemHeight: 9, itemWidth: 14,
-        textStyle: { color: colours.text, width: 160, overflow: "truncate" } }
+        formatter: (name) => shorten(name, 24), textStyle: { color: colours.text } }
     : { show: false };
 }
 
@@ -106,8 +113,13 @@ const base = (colours) => ({
   },
 });
 
-const counted = (drawn, of, what) =>
-  drawn < of ? `${drawn.toLocaleString("en")} of ${of.toLocaleString("en")} ${what} drawn, chosen by lot.` : `${of.toLocaleString("en")} ${what}.`;
+function counted(drawn, selected, known) {
+  let fitting = 0;
+  for (const i of selected) if (known(i)) fitting++;
+  const count = (number) => `${number.toLocaleString("en")} ${number === 1 ? "trial" : "trials"}`;
+  const shown = drawn < fitting ? `${drawn.toLocaleString("en")} of ${count(fitting)} drawn, chosen by lot.` : `${count(fitting)}.`;
+  return fitting < selected.length ? `${shown} ${count(selected.length - fitting)} without these figures.` : shown;
+}
 
 // ---- parallel axes ----
 
@@ -115,7 +127,7 @@ function parallelView(width, { left, selected }, colours) {
   const shown = state.axes.map((name) => DIMENSIONS.get(name));
   const known = (i) => shown.every((one) => one.isText || !Number.isNaN(one.numbers[i]));
   const groups = colourGroups();
-  const lines = draw(selected, MOST_LINES, known);
+  const lines = draw(selected, MOST_LINES, known).sort((one, other) => LOT[one] - LOT[other]);
   const rest = selected.length < COUNT ? draw(ALL, MOST_LINES / 4, (i) => !left[i] && known(i)) : [];
   const values = (i) => shown.map((one) => position(one, i));
   const upright = width < 640; // axes below each other
@@ -131,18 +143,18 @@ function parallelView(width, { left, selected }, colours) {
       ...area, layout: upright ? "vertical" : "horizontal",
       parallelAxisDefault: {
         nameLocation: upright ? "start" : "end", nameGap: upright ? 0 : 12,
-        nameTextStyle: { color: colours.text, fontSize: 11, ...(upright && { align: "left", verticalAlign: "bottom", padding: [0, 0, 8, 0] }) },
+        nameTextStyle: { color: colours.text, fontSize: 11, backgroundColor: `${colours.ground}b0`, ...(upright && { align: "left", verticalAlign: "bottom", padding: [0, 0, 8, 0] }) },
         axisLine: { lineStyle: { color: colours.faint } }, axisLabel: {
-          color: colours.text, fontSize: 11, hideOverlap: true, width: 90, overflow: "truncate", backgroundColor: `${colours.ground}b0`,
+          color: colours.text, fontSize: 11, hideOverlap: true, backgroundColor: `${colours.ground}b0`,
         },
         axisTick: { show: false }, splitLine: { show: false }, areaSelectStyle: { width: 0 },
       },
     },
     parallelAxis: shown.map((one, dim) => {
-      const { type, data, min, max, axisLabel } = axis(one.name, colours, { log: state.log });
+      const { type, data, min, max, axisLabel } = axis(one.name, colours, { log: state.log, letters: 14 });
       const text = label(one);
-      const short = text.length > 18 && !upright ? `${text.slice(0, 17)}…` : text;
-      return { dim, name: short, type, data, min, max, silent: true, axisLabel: { formatter: axisLabel.formatter } };
+      const short = upright ? text : shorten(text, 18);
+      return { dim, name: short, type, data, min, max, silent: true, z: 5, axisLabel: { formatter: axisLabel.formatter } };
     }),
     series: [
       series("rest", rest.map(values), { color: colours.rest, opacity: 0.35 }),
@@ -151,7 +163,7 @@ function parallelView(width, { left, selected }, colours) {
       ...groups.names.map((name, group) => ({ ...series(name, [], {}), color: colours.colours[group], itemStyle: { color: colours.colours[group] } })),
     ],
   };
-  const about = counted(lines.length, lines.length < MOST_LINES / 2 ? lines.length : selected.length, "trials");
+  const about = counted(lines.length, selected, known);
   return { option, height, about, brush: { kind: "parallel", names: state.axes, upright } };
 }
 
@@ -181,11 +193,11 @@ function scatterView(width, { left, selected }, colours) {
   });
   const option = {
     ...base(colours), series, grid: place.grids, legend: legend(colours, groups), title: facetTitles(facets.names, place, colours),
-    xAxis: facets.names.map((_, grid) => axis(x.name, colours, { log: state.log, grid, room: 60 })),
-    yAxis: facets.names.map((_, grid) => axis(y.name, colours, { log: state.log, grid, gap: 46, room: 42 })),
+    xAxis: facets.names.map((_, grid) => axis(x.name, colours, { log: state.log, grid })),
+    yAxis: facets.names.map((_, grid) => axis(y.name, colours, { log: state.log, grid, gap: 46, letters: 6 })),
   };
   option.tooltip = { ...option.tooltip, trigger: "item", formatter: ({ data }) => describeTrial(data[2]) };
-  return { option, height: place.total, about: counted(points.length, selected.length > MOST_POINTS ? selected.length : points.length, "trials"), brush: { kind: "grid", x: x.name, y: y.name } };
+  return { option, height: place.total, about: counted(points.length, selected, known), brush: { kind: "grid", x: x.name, y: y.name } };
 }
 
 // ---- heat map ----
@@ -246,9 +258,9 @@ function heatView(width, { selected }, colours) {
     ...base(colours), series, grid: place.grids, title: facetTitles(facets.names, place, colours),
     // ECharts demands one; the colours are of the items.
     visualMap: { show: false, min: 0, max: 1, seriesIndex: [] },
-    xAxis: facets.names.map((_, grid) => axis(across.name, colours, { grid, room: place.grids[0].width / wide })),
+    xAxis: facets.names.map((_, grid) => axis(across.name, colours, { grid })),
     yAxis: facets.names.map((_, grid) =>
-      down ? { ...axis(down.name, colours, { grid, gap: 74, room: 66 }), inverse: true } : { type: "category", data: [""], gridIndex: grid, show: false }),
+      down ? { ...axis(down.name, colours, { grid, gap: 74, letters: 10 }), inverse: true } : { type: "category", data: [""], gridIndex: grid, show: false }),
   };
   option.tooltip = {
     ...option.tooltip,

@@ -119,10 +119,13 @@ def test_filters_by_keyboard(explorer: Explorer) -> None:
 
 
 def test_the_address_has_the_state(explorer: Explorer, address: str) -> None:
+    explorer.drag("heat", (0.2, 0.1), (0.6, 0.6))
+    explorer.drag("distribution", (0.3, 0.5), (0.9, 0.6))
     explorer.choose("metric", "total_iops")
     explorer.choose("facet", "layout")
-    explorer.drag("heat", (0.15, 0.1), (0.2, 0.2))
     seen = explorer.seen()
+    assert seen["chips"][0] == "md.chunk: 64KiB, 512KiB"
+    assert 0 < explorer.count() < COUNT * 2 // 3
     explorer.chromium.open(address + seen["hash"])
     again = explorer.seen()
     assert again == seen

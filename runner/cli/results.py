@@ -33,8 +33,8 @@ Examples:
 \b
 RUNS are folders below results/ or their names, patterns of names, prefixes of run ids, `latest` for the last run with
 results, or the name of a matrix for its last run (a synthetic run only if there is no measured one). `latest~1` and
-`MATRIX~1` are the runs before; `latest~good` is the last run before on the same machine and host that ended with
-exit code 0; `A,B` are both. Without RUNS: all runs in the store. `matrix runs` lists them.
+`MATRIX~1` are the runs before. `latest~good` is the last run before `latest` that ended with exit code 0, with the
+same matrix, cells, machine and host. `A,B` are both. Without RUNS: all runs in the store. `matrix runs` lists them.
 
 \b
 A row of a pivot has cells of several columns. Two cells share a row if they have equal values on all axes that both

@@ -61,7 +61,7 @@ Monitor = Annotated[
     int | str,
     BeforeValidator(_interval),
     WithJsonSchema({"type": "string", "pattern": r"^(auto|off|[0-9]+ ?(s|m|h))$"}),
-    Field(description="how often sysstat samples the machine; auto: each second if a trial takes 10s or more"),
+    Field(description="how often sysstat samples the rig; auto: each second if a trial takes 10s or more"),
 ]
 
 
@@ -243,7 +243,7 @@ class Matrix(Model):
         10_000_000,
         ge=1,
         le=1_000_000_000,
-        description="more cells than these are refused; they are counted before rules",
+        description="a matrix with more cells, counted before `only` and `exclude`, is refused",
     )
 
     def every_disk(self) -> tuple[Disk, ...]:
@@ -269,7 +269,7 @@ class Matrix(Model):
             yield ("disks",), f"{len(disks)} disks; a rig has at most {MOST_DISKS}"
         if len(factors := sorted({several.slow for several in disks})) > 1:
             one = " and ".join(map(str, factors))
-            yield ("disks",), f"`slow` is {one}; all disks of a machine have one clock, so write the same factor"
+            yield ("disks",), f"`slow` is {one}; all disks have one clock, so write the same factor"
         seen: set[int] = set()
         for name, limit in self.bus_limit.items():
             for place, number in enumerate(limit.disks):

@@ -92,7 +92,7 @@ TRIAL_TAIL = (
         "",
         "if `steady:` was not reached: by how much; the figures of the cell exclude this trial; else empty",
     ),
-    Column("slow", "", "in slow motion: how many times slower the disks worked; figures are as without it; else empty"),
+    Column("slow", "", "factor of slow motion; figures are as without it; empty without slow motion"),
     Column("seconds", "s", "time from start to end of the trial, with all attempts, without building the stack"),
     Column("attempts", "", "number of attempts; 2 or more if a rig was lost or `--retry-broken` was used"),
     Column("started", "ISO 8601, UTC", "start of the trial"),

@@ -338,7 +338,7 @@ def choose_level(jobs: Jobs, place: Machine, specs: Collection[RigSpec], stacks:
     why = why_one_at_a_time(place, kinds, stacks)
     room = min(map(place.max_rigs, kinds))
     if jobs == "auto":
-        why = why or ("this host has no room for a second such machine" if room == 1 else "")
+        why = why or ("this host has no room for a second such virtual machine" if room == 1 else "")
         return (Level.of(1), f"one rig at a time: {why}") if why else (Level.up_to(room), "")
     if why:
         raise BadInput(f"--jobs {jobs}: {why}", resolution="leave --jobs out, or choose other cells with --only")
@@ -346,8 +346,8 @@ def choose_level(jobs: Jobs, place: Machine, specs: Collection[RigSpec], stacks:
         one = next(iter(kinds))
         size = f"{one.memory // 2**20}MiB, {one.cpus} processors and the overhead of the emulator each"
         raise BadInput(
-            f"--jobs {jobs}: this host has room for {room} machines at a time, with {size}",
-            resolution="use `--jobs auto`, or smaller machines: `machine:` in the matrix sets their size",
+            f"--jobs {jobs}: this host has room for {room} virtual machines at a time, with {size}",
+            resolution="use `--jobs auto`, or smaller virtual machines: `machine:` in the matrix sets their size",
         )
     return Level.of(jobs), ""
 

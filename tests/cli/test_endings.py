@@ -370,7 +370,7 @@ def test_a_machine_too_large_for_the_host_is_refused_before_the_run(matrix: Matr
     (tmp_path / "huge.yaml").write_text(SMALL + "machine: {memory: 900TiB}\n")
     result = matrix("run", "huge.yaml")
     assert result.returncode == 2
-    assert "cannot hold a machine" in result.stderr
+    assert "cannot hold a virtual machine" in result.stderr
     assert not (tmp_path / "results").exists()
 
 

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING
 import pytest
 from lxml import etree
 
-from docs.pictures import screenshots
 from runner.reports.explore import explored, page
 from runner.reports.run_data import RunData
 from runner.results.record import CellRow
-from tests.support.chromium import Browser, browser
 from tests.support.explored import COUNT, KEEP, Explorer, run_data
 from tests.support.top import TOP
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.support.chromium import Browser
 
 AXE = TOP / "tests/data/axe/axe.min.js"
 WIDTHS, MODES = (1400, 800, 400), ("light", "dark")
@@ -35,15 +34,6 @@ FAULTS = """[
 ACCESS = """axe.run(document, {resultTypes: ['violations']}).then(found => found.violations
     .filter(one => ['serious', 'critical'].includes(one.impact))
     .map(one => `${one.id}: ${one.nodes.map(node => node.target.join(' ')).join(', ')}`))"""
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    program = screenshots.chromium()
-    if not program:
-        pytest.skip("no Chromium here: `apt-get install chromium` brings it")
-    with browser(program, tmp_path_factory.mktemp("profile")) as one:
-        yield one
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -209,4 +210,18 @@ def test_a_run_without_figures_has_a_page(chromium: Browser, tmp_path: Path) -> 
         path.write_bytes(page([explored(RunData("m", "qemu", False, given.cells, trials), "run")], "m on qemu"))
         chromium.open(path.as_uri())
         assert chromium.run("document.getElementById('count').textContent") == "No trial has a figure yet."
+        assert not chromium.problems
+
+
+def test_one_trial_and_many_values_have_charts(chromium: Browser, tmp_path: Path) -> None:
+    given = run_data()
+    cells = [CellRow(str(at), f"x/chunk={at}", {"md.chunk": str(at), "workload.bs": str(at)}) for at in range(3000)]
+    trials = [replace(given.trials[-1], cell=cell.id) for cell in cells]
+    path = tmp_path / "explore.html"
+    for count in (1, len(cells)):
+        run = RunData("m", "qemu", False, cells[:count], trials[:count])
+        path.write_bytes(page([explored(run, "run")], "m on qemu"))
+        chromium.open(f"{path.as_uri()}#down={'md.chunk' if count > 1 else ''}&facet=state")
+        assert Explorer(chromium).count() == count
+        assert not chromium.run(FAULTS)
         assert not chromium.problems

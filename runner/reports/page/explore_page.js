@@ -193,7 +193,7 @@ function drawEditor() {
 }
 
 function valueBoxes(dimension, filter) {
-  const boxes = dimension.values.slice(0, 200).map((value, code) => {
+  const boxes = dimension.values.slice(0, MOST_VALUES).map((value, code) => {
     const box = make("input", { type: "checkbox", value: String(code), checked: Boolean(filter?.codes.has(code)) });
     box.addEventListener("change", () => {
       const codes = new Set(state.filters.get(dimension.name)?.codes);
@@ -204,7 +204,8 @@ function valueBoxes(dimension, filter) {
     });
     return make("label", {}, box, value);
   });
-  return make("fieldset", {}, make("legend", { textContent: `Only these values of ${dimension.name}` }), ...boxes);
+  const count = dimension.values.length > MOST_VALUES ? `, the first ${MOST_VALUES} of ${dimension.values.length}` : "";
+  return make("fieldset", {}, make("legend", { textContent: `Only these values of ${dimension.name}${count}` }), ...boxes);
 }
 
 function boundBoxes(dimension, filter) {
@@ -248,7 +249,7 @@ function drawChips() {
 
 // ---- table ----
 
-const columns = () => [...new Set([...state.axes.filter(isText), "trial", "state", state.metric, state.x, state.y, ...state.axes])].filter((name) => DIMENSIONS.has(name));
+const columns = () => [...new Set([...state.axes.filter(isText), "trial", "state", "reason", state.metric, state.x, state.y, ...state.axes])].filter((name) => DIMENSIONS.has(name));
 
 function sorted() {
   const name = state.sort.replace(/^-/, "");

@@ -7,6 +7,7 @@ const LAYERS = 4; // of the scatter
 const MOST_COLOURS = 8;
 const MOST_FACETS = 9;
 const BINS = 40;
+const MOST_VALUES = 100; // of an axis of the heat map
 const LABELLED = 240; // a heat map with more cells has no numbers in them
 const PALETTE = {
   light: ["#0b57a4", "#a03c00", "#00705a", "#8a2a77", "#6b6000", "#2d6f9e", "#b01030", "#4b4b4b"],
@@ -215,12 +216,13 @@ function contrast(colour) {
 }
 
 function means(selected, facets, across, down) {
-  const wide = across.values.length, tall = down ? down.values.length : 1;
+  const wide = Math.min(across.values.length, MOST_VALUES), tall = down ? Math.min(down.values.length, MOST_VALUES) : 1;
   const sums = new Float64Array(facets.names.length * wide * tall), counts = new Int32Array(sums.length);
   const { numbers } = DIMENSIONS.get(state.metric);
   for (const i of selected) {
-    if (Number.isNaN(numbers[i])) continue;
-    const at = (facets.of(i) * tall + (down ? down.codes[i] : 0)) * wide + across.codes[i];
+    const x = across.codes[i], y = down ? down.codes[i] : 0;
+    if (Number.isNaN(numbers[i]) || x >= wide || y >= tall) continue;
+    const at = (facets.of(i) * tall + y) * wide + x;
     sums[at] += numbers[i];
     counts[at]++;
   }
@@ -231,8 +233,8 @@ function heatView(width, { selected }, colours) {
   const [across, down, metric] = [DIMENSIONS.get(state.across), DIMENSIONS.get(state.down), DIMENSIONS.get(state.metric)];
   const facets = facetGroups();
   const { wide, tall, counts, mean } = means(selected, facets, across, down);
-  const known = mean.filter((one) => !Number.isNaN(one));
-  const [least, most] = [Math.min(...known), Math.max(...known)];
+  const known = mean.filter((one) => !Number.isNaN(one)).sort();
+  const [least, most] = [known[0], known[known.length - 1]];
   const scale = state.log && least > 0 ? Math.log : (number) => number;
   const height = Math.max(80, Math.min(34 * tall, 300));
   const place = layout(width, facets.names, { height, left: down ? 90 : 16, bottom: 46, top: 6 });
@@ -258,9 +260,9 @@ function heatView(width, { selected }, colours) {
     ...base(colours), series, grid: place.grids, title: facetTitles(facets.names, place, colours),
     // ECharts demands one; the colours are of the items.
     visualMap: { show: false, min: 0, max: 1, seriesIndex: [] },
-    xAxis: facets.names.map((_, grid) => axis(across.name, colours, { grid })),
+    xAxis: facets.names.map((_, grid) => ({ ...axis(across.name, colours, { grid }), data: across.values.slice(0, wide) })),
     yAxis: facets.names.map((_, grid) =>
-      down ? { ...axis(down.name, colours, { grid, gap: 74, letters: 10 }), inverse: true } : { type: "category", data: [""], gridIndex: grid, show: false }),
+      down ? { ...axis(down.name, colours, { grid, gap: 74, letters: 10 }), data: down.values.slice(0, tall), inverse: true } : { type: "category", data: [""], gridIndex: grid, show: false }),
   };
   option.tooltip = {
     ...option.tooltip,
@@ -268,8 +270,9 @@ function heatView(width, { selected }, colours) {
       [`${across.name} ${across.values[value[0]]}`, ...(down ? [`${down.name} ${down.values[value[1]]}`] : []),
         `mean ${state.metric} ${digits(value[2])} ${metric.unit}`, `${value[3]} trials`].join("\n"),
   };
+  const cut = across.values.length > wide || (down && down.values.length > tall) ? ` The first ${MOST_VALUES} values of an axis are shown.` : "";
   const about = known.length
-    ? `Mean ${label(metric)} of the selected trials: ${digits(least / metric.factor)} (pale) to ${digits(most / metric.factor)} (strong).`
+    ? `Mean ${label(metric)} of the selected trials: ${digits(least / metric.factor)} (pale) to ${digits(most / metric.factor)} (strong).${cut}`
     : "No selected trial has this figure.";
   return { option, height: place.total, about, brush: { kind: "grid", x: across.name, y: down?.name } };
 }

@@ -1,6 +1,6 @@
 // The charts. Each view has a function that returns its option for ECharts, and the axes on which a drag selects.
 
-const MOST_LINES = 500; // of the parallel axes
+const MOST_LINES = 300; // of the parallel axes
 const MOST_POINTS = 4000; // of the scatter
 const MOST_REST = 800; // points outside of the selection, drawn as background
 const LAYERS = 4; // of the scatter
@@ -288,7 +288,7 @@ function bins(metric) {
   return { bin, edge };
 }
 
-function distributionView(width, { selected }, colours) {
+function distributionView(width, { left, selected }, colours) {
   const metric = DIMENSIONS.get(state.metric);
   const [facets, groups] = [facetGroups(), colourGroups()];
   const { bin, edge } = bins(metric);
@@ -303,7 +303,7 @@ function distributionView(width, { selected }, colours) {
   const counts = histogram(selected, groups);
   const every = selected.length < COUNT ? histogram(ALL, { names: [""], of: () => 0 }) : [];
   const place = layout(width, facets.names, { height: 180, left: 64, bottom: 46 });
-  const bars = (facet, extra) => ({ type: "bar", xAxisIndex: facet, yAxisIndex: facet, barCategoryGap: "8%", silent: true, ...extra });
+  const bars = (facet, extra) => ({ type: "bar", large: true, largeThreshold: 1, progressive: 0, xAxisIndex: facet, yAxisIndex: facet, barCategoryGap: "8%", silent: true, ...extra });
   const option = {
     ...base(colours), grid: place.grids, legend: legend(colours, groups), title: facetTitles(facets.names, place, colours),
     series: facets.names.flatMap((_, facet) => [
@@ -321,13 +321,24 @@ function distributionView(width, { selected }, colours) {
       nameTextStyle: { color: colours.text }, axisLabel: { color: colours.faint }, splitLine: { lineStyle: { color: colours.rule } },
     })),
   };
-  return { option, height: place.total, about: summary(metric, selected), brush: { kind: "bins", x: metric.name, edge } };
+  return { option, height: place.total, about: summary(metric, left), brush: { kind: "bins", x: metric.name, edge } };
 }
 
-function summary(metric, selected) {
-  const known = Float64Array.from(selected, (i) => metric.numbers[i]).filter((one) => !Number.isNaN(one)).sort();
+const ORDERS = new Map(); // by figure: the trials that have it, in its order
+
+function inOrder(metric) {
+  if (!ORDERS.has(metric.name)) {
+    const { numbers } = metric;
+    const known = ALL.filter((i) => !Number.isNaN(numbers[i]));
+    ORDERS.set(metric.name, known.sort((one, other) => numbers[one] - numbers[other]));
+  }
+  return ORDERS.get(metric.name);
+}
+
+function summary(metric, left) {
+  const known = inOrder(metric).filter((i) => left[i]);
   if (!known.length) return `No selected trial has ${metric.name}.`;
-  const at = (share) => digits(known[Math.min(known.length - 1, Math.floor(share * known.length))] / metric.factor);
+  const at = (share) => digits(metric.numbers[known[Math.min(known.length - 1, Math.floor(share * known.length))]] / metric.factor);
   return `${label(metric)} of ${known.length.toLocaleString("en")} selected trials: ${at(0)} to ${at(1)}, median ${at(0.5)}, middle half ${at(0.25)} to ${at(0.75)}.`;
 }
 

@@ -16,6 +16,7 @@ ALL = (
     "boot",
     "parallel",
     "disks",
+    "slow",
     "monitor",
     "backends",
 )

@@ -246,6 +246,14 @@ class Matrix(Model):
         description="a matrix with more cells, counted before `only` and `exclude`, is refused",
     )
 
+    @property
+    def chooses_slow(self) -> bool:
+        """Return whether a run chooses the factor of slow motion. Until then it is 1."""
+        return any(several.slow == "auto" for several in self.disks)
+
+    def in_slow_motion(self, slow: int) -> Self:
+        return self.model_copy(update={"disks": tuple(one.model_copy(update={"slow": slow}) for one in self.disks)})
+
     def every_disk(self) -> tuple[Disk, ...]:
         found: list[Disk] = []
         for several in self.disks:
@@ -267,8 +275,8 @@ class Matrix(Model):
         disks = [several for several in self.disks for _ in range(several.count)]
         if len(disks) > MOST_DISKS:
             yield ("disks",), f"{len(disks)} disks; a rig has at most {MOST_DISKS}"
-        if len(factors := sorted({several.slow for several in disks})) > 1:
-            one = " and ".join(map(str, factors))
+        if len(factors := sorted({str(several.slow) for several in disks})) > 1:
+            one = " and ".join(factors)
             yield ("disks",), f"`slow` is {one}; all disks have one clock, so write the same factor"
         seen: set[int] = set()
         for name, limit in self.bus_limit.items():

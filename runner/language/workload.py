@@ -247,6 +247,11 @@ class Workload(Model):
         return {}
 
     @property
+    def job_names(self) -> tuple[str, ...]:
+        """Return the jobs that have figures of their own; empty if there is only one."""
+        return ()
+
+    @property
     def lays_out(self) -> bool:
         return not self.new
 

@@ -22,7 +22,7 @@ class Column(NamedTuple):
 
 
 IDENTITY = (
-    Column("cell", "", "id of the cell: a hash of its disks, stack, tunables and workload; the same in all runs"),
+    Column("cell", "", "id of the cell: a hash of its content (disks, stack, tunables, workload …), equal in all runs"),
     Column("name", "", "readable name of the cell; also its folder below `cells/`"),
 )
 _PLACE = (
@@ -54,7 +54,8 @@ TRIAL_HEAD = (
     Column(
         "outcome",
         "",
-        "`measured`, `corrupt` (fio read wrong data), `broken` (the harness or the set-up failed) or `skipped`",
+        "`measured`, `corrupt` (fio read wrong data), `broken` (set-up, read-back or fio failed, or rigs were lost) or "
+        "`skipped`",
     ),
     Column("reason", "", "why it is corrupt, broken or skipped"),
     *_PLACE,

@@ -150,7 +150,7 @@ def _concerns(recorded: RunData) -> Iterator[Concerns]:
             "fio read other data than it had written. This is a result about the storage. These cells have no figures.",
             _ended(Outcome.CORRUPT),
         ),
-        ("Broken", "The harness or the set-up failed. This is not a result about speed.", _ended(Outcome.BROKEN)),
+        ("Broken", "Set-up, read-back or fio failed. This is not a result about speed.", _ended(Outcome.BROKEN)),
         ("Skipped", "These trials did not run.", _ended(Outcome.SKIPPED)),
         (
             "Host-limited",

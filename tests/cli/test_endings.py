@@ -261,7 +261,7 @@ def test_a_changed_matrix_names_the_unfinished_run_that_is_not_continued(matrix:
     first = folder_of(tmp_path)
     (tmp_path / "small.yaml").write_text(SMALL.replace("bs: 4KiB", "bs: 8KiB"))
     result = matrix(*RUN)
-    assert f"not continuing results/{first.name}/, which is unfinished: the matrix differs" in result.stdout
+    assert f"not continuing results/{first.name}/, which is not finished: the matrix differs" in result.stdout
 
 
 def test_json_has_the_folder_first_and_the_outcome_last(matrix: Matrix, tmp_path: Path) -> None:

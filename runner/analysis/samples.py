@@ -312,11 +312,11 @@ def read_samples(
             found.append(Samples(run, cell, asked, list(several), latencies.get(key, {})))
     place = {run.id: number for number, run in enumerate(runs)}
     # Equal cells share one object, so there are as many keys as distinct cells.
-    declared = {id(cell): _declared(cell) for cell in known.values()}
+    declared = {id(cell): declared_order(cell) for cell in known.values()}
     return sorted(found, key=lambda one: (place[one.run.id], declared[id(one.cell)]))
 
 
-def _declared(cell: CellRow) -> tuple[Any, ...]:
+def declared_order(cell: CellRow) -> tuple[Any, ...]:
     return (inf if cell.position is None else cell.position, name_key(cell.name), cell.id)
 
 

@@ -79,7 +79,7 @@ class Ending:
         jobs = "jobs.csv, " if self.content.has_jobs else ""
         found = "found.csv, " if self.content.knees else ""
         files = f"{answer}trials.csv, summary.csv, {jobs}{found}{verdicts}{added}junit.xml"
-        return f"{self.path}/: report.html, {files}, and every script and raw output under cells/"
+        return f"{self.path}/: report.html, explore.html, {files}, and every script and raw output under cells/"
 
 
 def is_corrupt(content: RunData) -> bool:

@@ -280,7 +280,7 @@ def test_quiet_shows_broken_trials_and_the_folder(matrix: Matrix, tmp_path: Path
     result = matrix(*RUN, "--quiet", code=BREAKING)
     assert result.returncode == 3
     assert result.stdout.count("\n") == 1
-    assert f"results/{folder_of(tmp_path).name}/: report.html, answer.txt, trials.csv" in result.stdout
+    assert f"results/{folder_of(tmp_path).name}/: report.html, explore.html, answer.txt, trials.csv" in result.stdout
     assert "broken: the guest panicked" in result.stderr
 
 

@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from runner.guidelines.knee import Searches
 from runner.guidelines.samples import Verdict
 from runner.guidelines.verdicts import judge_guidelines
 from runner.language.find import Find
@@ -131,3 +132,16 @@ def test_a_limit_beyond_the_axis_is_no_figure_for_guidelines() -> None:
     guideline = Guideline.model_validate({"id": "g", "bound": {"metric": "found.iops", "at_least": "1 IOPS"}})
     (judged,) = judge_guidelines([guideline], [one.measured("run", content.rule) for one in content.knees])
     assert judged.verdict is Verdict.NOT_TESTED
+
+
+def test_a_round_is_not_asked_for_more_because_of_later_rounds() -> None:
+    content = run()
+    searches = Searches(CELLS, content.finds, content.rule)
+    misjudged = 1.4  # beyond the limit in the first round only
+    for one in (trial(1, 1), trial(16, 1), trial(4, 1, misjudged), trial(2, 1), trial(2, 2), trial(4, 2)):
+        searches.add(one)
+    assert searches.wanted("c4", 1) == []
+    assert searches.wanted("c4", 2) == ["c8"]
+    searches.add(trial(8, 2))
+    assert searches.wanted("c4", 1) == searches.wanted("c4", 2) == []
+    assert searches.wanted("c4", 3) == ["c4", "c8"]

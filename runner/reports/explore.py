@@ -11,6 +11,7 @@ from array import array
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from math import nan
 from operator import attrgetter
 from pathlib import Path
@@ -20,7 +21,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from runner.base.quantities import parse_size, parse_time
 from runner.base.text import printable
-from runner.language.metrics import BESIDE, OF_DIRECTION, RATES, SIDES, TOTAL, is_large
+from runner.language.metrics import BESIDE, OF_DIRECTION, OF_SYNC, RATES, SIDES, SYNC, TOTAL, is_large
 from runner.reports.speed import without_gc
 from runner.results.record import HOST_LIMITED, UNSETTLED, Outcome
 
@@ -37,6 +38,7 @@ _OF_SIDE = {name: unit for name, unit in OF_DIRECTION.items() if name not in {"b
 FIGURES: dict[str, str] = {
     **{f"{TOTAL}_{name}": OF_DIRECTION[name] for name in RATES},
     **{f"{side}_{name}": unit for side in SIDES for name, unit in _OF_SIDE.items()},
+    **{f"{SYNC}_{name}": unit for name, unit in OF_SYNC.items()},
     **dict.fromkeys(BESIDE.values(), "share"),
     **dict.fromkeys(("cpu_usr", "cpu_sys"), "%"),
     "runtime": "s",
@@ -74,10 +76,12 @@ def _row(trial: Trial) -> Row:
     head = (trial.cell, trial.round, trial.outcome.value, trial.reason, *marks)
     if figures is None:
         return (*head, *(None,) * len(FIGURES))
-    read, write = (_values_of(side) if side else _NO_SIDE for side in (figures.read, figures.write))
+    sides = chain.from_iterable(_values_of(one) if (one := figures.sides.get(side)) else _NO_SIDE for side in SIDES)
+    sync = (figures.sync.bw, figures.sync.seconds) if figures.sync else (None, None)
+    totals = (figures.total_bw, figures.total_iops) if figures.sides else (None, None)
     beside = [_share(notes.get(name)) for name in BESIDE.values()]
     rest = (figures.cpu_usr, figures.cpu_sys, figures.runtime)
-    return (*head, figures.total_bw, figures.total_iops, *read, *write, *beside, *rest)
+    return (*head, *totals, *sides, *sync, *beside, *rest)
 
 
 def _share(note: str | None) -> float | None:
@@ -202,8 +206,8 @@ def _figures(columns: Sequence[Sequence[Any]]) -> Iterator[tuple[str, Sequence[f
     yield "trial", columns[1]
 
 
-def _larger(one: float | None, other: float | None) -> float:
-    known = [value for value in (one, other) if value is not None]
+def _larger(*several: float | None) -> float:
+    known = [value for value in several if value is not None]
     return max(known, default=nan)
 
 
@@ -261,6 +265,8 @@ def _first_choices(
 
 
 def _headline(columns: Sequence[Sequence[Any]], figures: Mapping[str, Sequence[float]]) -> str:
+    if f"{SYNC}_bw" in figures:
+        return f"{SYNC}_bw"
     side = TOTAL if f"{TOTAL}_bw" in figures else next((one for one in SIDES if f"{one}_bw" in figures), "")
     if not side:
         return next(iter(figures))

@@ -22,6 +22,7 @@ from runner.language.sync_workload import SyncWorkload
 from runner.layers.redundancy import Action, SyncTarget, sync_target
 from runner.machines.base import StepResult
 from runner.reports.csv_files import summary_csv, trials_csv
+from runner.reports.explore import explored, page
 from runner.reports.junit import junit
 from runner.reports.run_data import RunData
 from runner.reports.sections import sections
@@ -267,6 +268,7 @@ def test_journal_and_reports_have_its_figures(tmp_path: Path) -> None:
     (section,) = sections(recorded)
     assert section.columns[:2] == ("sync", "sync time")
     assert section.rows[0].texts[0][0].endswith("MB/s")
+    assert b'"sync_seconds"' in page([explored(recorded, "run")], "rebuilds")
     row_of = CellRow(cell.id, cell.name, cell.axes)
     measured = measured_cell("run", row_of, trials, Rule(2, 2), ("sync_bw", "sync_seconds", "write_bw"))
     assert {name: len(rounds) for name, rounds in measured.columns.items()} == dict.fromkeys(measured.columns, 2)

@@ -198,9 +198,14 @@ def _write(file: Path, text: str) -> None:
     file.write_text(text)
 
 
-def _fio_json(job: str, most: int = 64 * _MIB - 1000) -> Callable[[Path], None]:
-    whole = f'{{"fio version": "fio-3.33", "jobs": [{", ".join(job % n for n in range(most // (len(job) + 8)))}]}}'
-    return lambda folder: _write(folder / "fio.json", whole)
+def _fio_json(job: str, most: int = 63 * _MIB) -> Callable[[Path], None]:
+    def write(folder: Path) -> None:
+        with (folder / "fio.json").open("w") as file:
+            file.write(f'{{"fio version": "fio-3.33", "jobs": [{job % 0}')
+            file.writelines(f", {job % n}" for n in range(1, most // (len(job) + 8)))
+            file.write("]}")
+
+    return write
 
 
 _DIRECTION = '{"io_bytes": 4096, "total_ios": 1, "iops": 5.0, "bw_bytes": 4096, "runtime": 1000}'

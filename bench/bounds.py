@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -20,13 +21,16 @@ from pathlib import Path
 from bench.costly import MATRICES, MATRIX_COMMANDS, OTHERS, write_matrix
 
 SECONDS, MEGABYTES = 10.0, 500
-_PATIENCE = 100.0  # seconds of wall time
+LARGE = 2 << 20  # larger files, imports and journals, may take twice the memory
+_MOST_SECONDS = 60  # of processors
+_PATIENCE = 900.0  # seconds until a command counts as hanging
 
 
 @dataclass(frozen=True)
 class Cost:
     seconds: float
     megabytes: int
+    size: int
     exit: int
     errors: str
     output: int
@@ -35,11 +39,13 @@ class Cost:
     def flaw(self) -> str:
         if self.exit not in {0, 1, 2, 3} or "a mistake in matrix itself" in self.errors:
             return "FAILED "
-        return "TOO MUCH " if self.seconds > SECONDS or self.megabytes > MEGABYTES else ""
+        most = MEGABYTES * (2 if self.size > LARGE else 1)
+        return "TOO MUCH " if self.seconds > SECONDS or self.megabytes > most else ""
 
 
 def cost(command: tuple[str, ...], folder: Path) -> Cost:
     """Run a command to its end; `run` up to its first trial."""
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     environment = os.environ | {"MATRIX_RESULTS": str(folder / "results"), "COLUMNS": "200"}
     with (folder / "errors").open("wb") as errors:
         process = subprocess.Popen(
@@ -49,12 +55,13 @@ def cost(command: tuple[str, ...], folder: Path) -> Cost:
             stdout=subprocess.PIPE,
             stderr=errors,
         )
+    resource.prlimit(process.pid, resource.RLIMIT_CPU, (_MOST_SECONDS, _MOST_SECONDS))
     timer = threading.Timer(_PATIENCE, process.kill)
     timer.start()
     assert process.stdout
-    size, reached = 0, False
+    output, reached = 0, False
     for line in process.stdout:
-        size += len(line)
+        output += len(line)
         if command[0] == "run" and b'"trial"' in line[:60]:
             reached = True
             process.kill()
@@ -62,21 +69,20 @@ def cost(command: tuple[str, ...], folder: Path) -> Cost:
     timer.cancel()
     process.returncode = 0 if reached else os.waitstatus_to_exitcode(status)
     said = (folder / "errors").read_text(errors="replace")
-    return Cost(used.ru_utime + used.ru_stime, used.ru_maxrss // 1024, process.returncode, said, size)
+    return Cost(used.ru_utime + used.ru_stime, used.ru_maxrss // 1024, size, process.returncode, said, output)
 
 
-def costs(only: str, commands: list[str]) -> Iterator[tuple[str, int, str, Cost]]:
+def costs(only: str, commands: list[str]) -> Iterator[tuple[str, str, Cost]]:
     for kind in MATRICES:
         for name in commands if only in kind else ():
             with tempfile.TemporaryDirectory(prefix="matrix-bounds-") as folder:
-                size = write_matrix(Path(folder), kind)
-                yield kind, size, name, cost(MATRIX_COMMANDS[name], Path(folder))
+                write_matrix(Path(folder), kind)
+                yield kind, name, cost(MATRIX_COMMANDS[name], Path(folder))
     for kind, (write, command) in OTHERS.items():
         if only in kind and commands == [*MATRIX_COMMANDS]:
             with tempfile.TemporaryDirectory(prefix="matrix-bounds-") as folder:
                 write(Path(folder))
-                size = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
-                yield kind, size, command[0], cost(command, Path(folder))
+                yield kind, command[0], cost(command, Path(folder))
 
 
 def main() -> None:
@@ -87,9 +93,9 @@ def main() -> None:
     failed = 0
     head = f"{'file':>28} {'size':>10} {'command':>10} {'s':>6} {'MB':>5} {'exit':>4} {'output':>11}"
     print(f"{head}  first line of errors")
-    for kind, size, name, found in costs(asked.only, asked.command or [*MATRIX_COMMANDS]):
+    for kind, name, found in costs(asked.only, asked.command or [*MATRIX_COMMANDS]):
         failed += bool(found.flaw)
-        row = f"{kind:>28} {size:>10,} {name:>10} {found.seconds:6.1f} {found.megabytes:5}"
+        row = f"{kind:>28} {found.size:>10,} {name:>10} {found.seconds:6.1f} {found.megabytes:5}"
         first = next(iter(found.errors.splitlines()), "")[:100]
         print(f"{row} {found.exit:4} {found.output:>11,}  {found.flaw}{first}", flush=True)
     print(f"{failed} too expensive or failed")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import sqlite3
 import subprocess
@@ -198,18 +199,21 @@ def _write(file: Path, text: str) -> None:
     file.write_text(text)
 
 
-def _fio_json(job: str, most: int = 63 * _MIB) -> Callable[[Path], None]:
+def _import(job: str, size: int = 63 * _MIB) -> Callable[[Path], None]:
     def write(folder: Path) -> None:
         with (folder / "fio.json").open("w") as file:
-            file.write(f'{{"fio version": "fio-3.33", "jobs": [{job % 0}')
-            file.writelines(f", {job % n}" for n in range(1, most // (len(job) + 8)))
+            file.write('{"fio version": "fio-3.39", "jobs": [')
+            file.writelines(f"{', ' * bool(n)}{job.replace('NUMBER', str(n))}" for n in range(size // (len(job) + 8)))
             file.write("]}")
 
     return write
 
 
-_DIRECTION = '{"io_bytes": 4096, "total_ios": 1, "iops": 5.0, "bw_bytes": 4096, "runtime": 1000}'
-_JOB = f'{{"jobname": "j%d", "job options": {{"rw": "read"}}, "read": {_DIRECTION}}}'
+def _job(name: str) -> str:
+    """Return a job of fio's output, with another name or other options."""
+    (job,) = json.loads(fio_output_of("fio-3.39-libaio.json"))["jobs"]
+    job["read"] |= {"io_bytes": 4096, "bw_bytes": 4096, "iops": 1.0, "total_ios": 1, "runtime": 1000}
+    return json.dumps({**job, "jobname": name, "job options": {"rw": "read", "iodepth": "NUMBER"}})
 
 
 def _journal(damage: Callable[[Path], None]) -> Callable[[Path], None]:
@@ -239,7 +243,7 @@ def _repeat_trials(file: Path, cell: str) -> None:
         columns = ", ".join(f'"{name}"' for name in names)
         connection.execute(
             f"INSERT INTO trials (cell, round, {columns}) SELECT cells.id, rounds.n, {columns} FROM trials, cells, "  # noqa: S608
-            "(WITH RECURSIVE r(n) AS (SELECT 2 UNION ALL SELECT n + 1 FROM r WHERE n < 11) SELECT n FROM r) AS rounds "
+            "(WITH RECURSIVE r(n) AS (SELECT 12 UNION ALL SELECT n + 1 FROM r WHERE n < 21) SELECT n FROM r) AS rounds "
             "WHERE trials.cell = ?",
             (cell,),
         )
@@ -277,9 +281,10 @@ OTHERS: dict[str, tuple[Callable[[Path], None], tuple[str, ...]]] = {
         lambda folder: _write(folder / "hosts.yaml", _lines("hosts:", "  h{n}: {{reach: ssh:h{n}}}", 9_900)),
         ("disks", "--hosts", "hosts.yaml", "--host", "nowhere"),
     ),
-    "an import of 64 MiB": (_fio_json(_JOB), _IMPORT),
-    "an import of one job name": (_fio_json(_JOB.replace("j%d", "j").replace("4096", "%d", 1)), _IMPORT),
-    "an import of small values": (_fio_json("%d"), _IMPORT),
+    "an import of 1 MiB": (_import(_job("jNUMBER"), _MIB), _IMPORT),
+    "an import of 63 MiB": (_import(_job("jNUMBER")), _IMPORT),
+    "an import of one job name": (_import(_job("j")), _IMPORT),
+    "an import of small values": (_import("NUMBER"), _IMPORT),
     "a deep import": (lambda folder: _write(folder / "fio.json", '{"a":' * 8_000_000), _IMPORT),
     "a long number to import": (lambda folder: _write(folder / "fio.json", f'{{"jobs": {"9" * 60_000_000}}}'), _IMPORT),
     "a journal with flipped bytes": (_journal(_flip), ("salvage", "run")),
@@ -289,9 +294,7 @@ OTHERS: dict[str, tuple[Callable[[Path], None], tuple[str, ...]]] = {
 }
 
 
-def write_matrix(folder: Path, kind: str) -> int:
-    """Write the files of a kind of matrix; return their size."""
+def write_matrix(folder: Path, kind: str) -> None:
     files = MATRICES[kind]()
     for name, text in ({"m.yaml": files} if isinstance(files, str) else files).items():
         (folder / name).write_text(text)
-    return sum(path.stat().st_size for path in folder.iterdir())

@@ -252,7 +252,7 @@ def _repeat_trials(file: Path, cell: str) -> None:
 def _flip(file: Path) -> None:
     content, draw = bytearray(file.read_bytes()), random.Random(1)  # noqa: S311 - repeatable
     for _ in range(2000):
-        content[draw.randrange(200, len(content))] = draw.randrange(256)
+        content[draw.randrange(4096, len(content))] = draw.randrange(256)
     file.write_bytes(content)
 
 

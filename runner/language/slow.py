@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from runner.language.job_bounds import JobWorkload
+from runner.language.job_file import option_name, option_text
 from runner.layers import Problem
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ FIO_TIMES = frozenset(
         "ratecycle",
     }
     | {"latency_target", "latency_window", "latency_run_window", "max_latency", "bwavgtime", "iopsavgtime"}
-    | {"steadystate_duration", "ss_dur", "steadystate_ramp_time", "ss_ramp"}
+    | {"steadystate_duration", "steadystate_ramp_time", "steadystate_check_interval", "ss_interval"}
 )
 FIO_RATES = frozenset({"rate", "rate_min", "ratemin", "rate_iops", "rate_iops_min"})
 #: Tunables of the kernel that are a time, and those that are a rate.
@@ -96,6 +97,8 @@ def _section(section: tuple[str, tuple[str, ...]], slow: int) -> tuple[str, tupl
         option, equals, value = (part.strip() for part in line.partition("="))
         if equals:
             options[option] = value
+    if "kb_base" in options:
+        raise ValueError("it changes the units of rates; write rates in bytes, without `kb_base`")
     found = {option: _option(option, value, slow, options) for option, value in options.items()}
 
     def changed(line: str) -> str:
@@ -112,15 +115,16 @@ def _steady(steady: Steady, slow: int) -> Steady:
 
 
 def _option(name: str, value: OpenValue, slow: int, options: dict[str, OpenValue]) -> OpenValue:
-    if slow == 1 or isinstance(value, bool):
+    if slow == 1:
         return value
-    if name in {"steadystate", "ss"}:
-        return _steady_limit(str(value), slow)
+    name, text = option_name(name), option_text(value)
+    if name == "steadystate":
+        return _steady_limit(text, slow)
     if name in FIO_TIMES:
-        return _each(str(value), lambda number, unit: f"{number * slow}{unit}")
+        return _each(text, lambda number, unit: f"{number * slow}{unit}")
     if name in FIO_RATES:
         thousand = str(options.get("kb_base", "1024")) == "1000"
-        return _each(str(value), lambda number, unit: _rate(number * _multiple(unit, thousand=thousand), slow))
+        return _each(text, lambda number, unit: _rate(number * _multiple(unit, thousand=thousand), slow))
     return value
 
 

@@ -96,7 +96,7 @@ def main() -> None:
     for kind, name, found in costs(asked.only, asked.command or [*MATRIX_COMMANDS]):
         failed += bool(found.flaw)
         row = f"{kind:>28} {found.size:>10,} {name:>10} {found.seconds:6.1f} {found.megabytes:5}"
-        first = next(iter(found.errors.splitlines()), "")[:100]
+        first = next(filter(None, found.errors.splitlines()), "")[:100]
         print(f"{row} {found.exit:4} {found.output:>11,}  {found.flaw}{first}", flush=True)
     print(f"{failed} too expensive or failed")
     sys.exit(1 if failed else 0)

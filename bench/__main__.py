@@ -15,6 +15,7 @@ ALL = (
     "boot",
     "parallel",
     "disks",
+    "slow",
     "monitor",
     "backends",
 )

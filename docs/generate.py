@@ -37,6 +37,7 @@ _LONGEST = 40
 _SIZES = "a size (`64KiB`)"
 #: Patterns of texts, in words.
 _TEXTS = (
+    (r"(read\.bw|", "one with `JOB.` before it, for one job"),
     (r"/s\s*$", "a rate (`133MB/s`)"),
     ("memory", "a size, a share (`50%`) or `4x memory`"),
     (r"%\s*$)", "a size or a share (`25%`)"),

@@ -228,6 +228,7 @@ def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> R
     from runner.session.host_facts import boot_id
     from runner.session.run_request import RunRequest
     from runner.session.selected_matrix import SelectedMatrix, check_machine
+    from runner.session.slow_motion import choose_slow
     from runner.space.select import Picked
 
     if (results / name / "manifest.json").is_file():
@@ -242,6 +243,10 @@ def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> R
         raise BadInput(f"tests need a machine that makes its own disks, and {place} does not")
     folder = create(results, order.manifest(), name)
     with folder.locked(), Journal.open(folder.journal, synthetic=folder.manifest.synthetic) as journal:
+        if space.matrix.chooses_slow:
+            slow = asyncio.run(choose_slow(order.selected, here, folder.path))
+            folder = folder.update_manifest(slow=slow)
+            plan = order.selected.in_slow_motion(slow).plan
         context = RunContext(here, journal, folder, folder.path, lambda _: None, boot_id())
         asyncio.run(Executor(Scheduler(plan), context).run())
     return folder.update_manifest(finished=True)

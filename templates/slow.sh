@@ -1,7 +1,7 @@
 # Slow motion: timers of the kernel that no tunable declares get {{ slow }} times their own value, and rates a
 # {{ slow }}th. Files that this kernel does not have are skipped.
 
-# Sets the file $2, which is the setting $3 of $1, to {{ slow }} times its first value.
+# Sets the file $2, which is the setting $3 of $1, from its first value.
 slow_file() {
   local value part=
   if [[ ! -w $2 ]]; then return 0; fi
@@ -15,7 +15,11 @@ slow_file() {
   fi
   if [[ $value == *.* ]]; then part=${value#*.}; fi
   if [[ ! ${value/./} =~ ^[0-9]+$ ]]; then return 0; fi
-  value=$((10#${value/./} * {{ slow }}))
+  value=$((10#${value/./}))
+  case $2 in
+    */speed_limit_m*) value=$((value / {{ slow }})) ;;
+    *) value=$((value * {{ slow }})) ;;
+  esac
 {% raw %}
   if [[ -n $part ]]; then
     printf -v value '%0*d' $((${#part} + 1)) "$value"
@@ -34,18 +38,6 @@ slow_times() {
   kernel_name "$1"
   local at=/sys/class/block/$REPLY
   for file in "${@:2}"; do slow_file "$1" "$at/$file" "$file"; done
-}
-# The limits of an array's resync. Without a limit of its own it follows the one of the system.
-slow_rates() {
-  local file
-  kernel_name "$1"
-  local at=/sys/class/block/$REPLY
-  for file in "${@:2}"; do
-    first_line "$at/$file"
-    if [[ $REPLY == *' (local)' ]]; then continue; fi
-    REPLY=${REPLY%% *}
-    turn_file "$1" "$file" "$at/$file" $((REPLY > {{ slow }} ? REPLY / {{ slow }} : 1))
-  done
 }
 slow_f2fs() {
   local file

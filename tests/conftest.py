@@ -1,6 +1,7 @@
 """What holds for all tests."""
 
 import os
+from collections import Counter
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,6 +15,19 @@ __all__ = ["call", "lab", "matrix"]
 # A deadline is a wall-clock assertion, and so is what calls drawing slow: on a loaded host they fail for nothing.
 settings.register_profile("ours", max_examples=times(20), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ours")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Spread the files whose tests boot virtual machines over the whole run, the longest first.
+
+    Workers take file by file. Three of these files at once, or one at the end, would take longer.
+    """
+    sizes = Counter(item.path for item in items)
+    booting = {item.path for item in items if item.get_closest_marker("vm")}
+    kinds = [path for path in sizes if path not in booting], sorted(booting, key=lambda path: -sizes[path])
+    places = {path: number / len(kind) for kind in kinds for number, path in enumerate(kind)}
+    items.sort(key=lambda item: places[item.path])
 
 
 @pytest.hookimpl(trylast=True)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from runner.analysis.axes import grouped
 from runner.analysis.compare import Comparison, Line, Speed, differences
-from runner.analysis.samples import METRICS
+from runner.analysis.samples import unit_of
 from runner.reports.table import HINT, Grid, Value, ratio_values
 from runner.reports.terminal import percent
 from runner.reports.terminal_text import figure, times
@@ -45,7 +45,7 @@ def display_table(done: Comparison, *, most: int | None, hint: str = HINT) -> Gr
     rows: list[tuple[Value, ...]] = [
         (
             *(line.name, line.metric),
-            *(figure(mean, METRICS[line.metric]) for mean in line.means),
+            *(figure(mean, unit_of(line.metric)) for mean in line.means),
             times(line.ratio.ratio) if line.ratio else "",
             line.interval,
             f"{line.speed.value}{' (!)' if line.doubtful else ''}",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from runner.analysis.compare import Comparison, Line, Speed, differences
 from runner.analysis.compare_table import display_table as compared_shown
-from runner.analysis.samples import METRICS, USUAL_RATES, Samples
+from runner.analysis.samples import USUAL_RATES, Samples, unit_of
 from runner.analysis.stored_guidelines import as_measured, share_of
 from runner.analysis.tables import display_table as results_shown
 from runner.base.errors import Exit
@@ -129,7 +129,7 @@ def annotated(night: Night) -> Iterator[str]:
     for claim in night.failing[: max(0, _ANNOTATIONS - len(night.broken))]:
         yield _command("error", f"guideline {claim.guideline.id} fails", explain_verdict(claim))
     for line in night.slower[:_ANNOTATIONS]:
-        before, now = (figure(mean, METRICS[line.metric]) for mean in line.means)
+        before, now = (figure(mean, unit_of(line.metric)) for mean in line.means)
         ratio = f", {times(line.ratio.ratio)} ({line.interval})" if line.ratio else ""
         yield _command("warning", f"slower: {line.name}", f"{line.metric} {before} → {now}{ratio}")
 
@@ -181,7 +181,7 @@ def _of_slower(night: Night) -> Grid:
     rows = [
         (
             *(line.name, line.metric),
-            *(figure(mean, METRICS[line.metric]) for mean in line.means),
+            *(figure(mean, unit_of(line.metric)) for mean in line.means),
             times(line.ratio.ratio) if line.ratio else "",
             line.interval,
             "(!) host-limited" if line.doubtful else "",

@@ -29,7 +29,7 @@ from runner.analysis.axes import (
     varying_axes,
     with_aliases,
 )
-from runner.analysis.samples import METRICS, Samples, is_percentile, rates_of
+from runner.analysis.samples import Samples, is_percentile, rates_of, unit_of
 from runner.analysis.tables import ENDS, warnings
 from runner.base.errors import BadInput
 from runner.guidelines.claims import number_of
@@ -145,7 +145,7 @@ def notes_of(table: Table, metric: str | None) -> Iterator[str]:
     yield from warnings(one.run for one in among)
     if metric:
         kind = "of the requests of all trials together" if is_percentile(metric) else "mean over trials"
-        yield f"{metric}: {kind}, in {METRICS[metric] or 'requests'}"
+        yield f"{metric}: {kind}, in {unit_of(metric) or 'requests'}"
     else:
         yield "means over trials: MB/s for requests of 64 KiB and more, IOPS for smaller ones"
     if len(among) < table.asked:
@@ -185,7 +185,7 @@ def format_mean(one: Samples | None, metric: str) -> str:
         return ""
     doubt = f" ± {percent(found.relative)}" if found.relative is not None else ""
     host_limited = " (!)" if one and one.host_limited_of(metric) else ""
-    return f"{figure(found.mean, METRICS[metric])}{doubt}{host_limited}"
+    return f"{figure(found.mean, unit_of(metric))}{doubt}{host_limited}"
 
 
 _SCALING_NOTES = (

@@ -11,8 +11,8 @@ from operator import itemgetter
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from runner.analysis.axes import name_key
-from runner.language.metrics import BESIDE, OF_DIRECTION, RATES, SIDES, TOTAL, is_large, sides_of
+from runner.analysis.axes import grouped, name_key
+from runner.language.metrics import BESIDE, OF_DIRECTION, RATES, SIDES, TOTAL, is_large, sides_of, split_column
 from runner.results.fio_output import PERCENTILES
 from runner.results.record import CellRow, Outcome, outcome_of_cell
 from runner.simdisks.server import lost_share
@@ -37,8 +37,36 @@ _RATES = ("_bw", "_iops")  # rates: more is better
 COMPARED = tuple(name for name in METRICS if name.endswith(_RATES) or "_lat_" in name or name.startswith("cpu"))
 
 
+_NOT_OF_JOBS = frozenset(BESIDE.values())
+
+
 def figure_name(metric: str) -> str:
-    return metric if metric in METRICS else BESIDE.get(metric, metric.replace(".", "_", 1))
+    """Return the name of a figure that has dots, as in guidelines: `read_bw` for `read.bw`."""
+    before, _, last = metric.rpartition(".")
+    if last in METRICS or metric in BESIDE:
+        return BESIDE.get(metric, metric)
+    job, _, side = before.rpartition(".")
+    return f"{job}." * bool(job) + f"{side}_{last}"
+
+
+def is_figure(name: str) -> bool:
+    job, own = split_column(name)
+    return own in METRICS and (own == name or bool(job and own not in _NOT_OF_JOBS))
+
+
+def is_compared(metric: str) -> bool:
+    return split_column(metric)[1] in COMPARED
+
+
+def unit_of(metric: str) -> str:
+    return METRICS[split_column(metric)[1]]
+
+
+def _split(metric: str) -> tuple[str, str]:
+    """Return the direction, with the job before it, and the name: `reader.read` and `lat_p99`."""
+    job, own = split_column(metric)
+    side, _, name = own.partition("_")
+    return f"{job}." * bool(job) + side, name
 
 
 def more_is_faster(metric: str) -> bool:
@@ -47,7 +75,7 @@ def more_is_faster(metric: str) -> bool:
 
 def is_percentile(metric: str) -> bool:
     """Return whether it is a percentile, which is computed from all requests and never averaged over trials."""
-    return metric.partition("_")[2] in PERCENTILES
+    return _split(metric)[1] in PERCENTILES
 
 
 #: Figures to read if the user requests none.
@@ -155,7 +183,7 @@ class Samples:
         return self.counts.get(_MEASURED, 0) - len(self._settled)
 
     def counted(self, metric: str) -> list[Row]:
-        at = (_READ if metric.startswith("read") else _WRITE) if is_percentile(metric) else self._at(metric)
+        at = self._at(_base(metric))
         return [row for row in self._settled if row[at] is not None]
 
     def host_limited_of(self, metric: str) -> int:
@@ -199,13 +227,12 @@ class Samples:
     def _percentiles(self) -> Mapping[str, Estimate]:
         """Use the percentile of a single trial. Several trials need a histogram each; else the result is unknown."""
         found: dict[str, Estimate | None] = {}
-        for side in ("read", "write"):
-            asked = [one for one in self.metrics if is_percentile(one) and one.startswith(side)]
-            kept = self.histograms(side) if asked else []
+        for side, asked in _percentiles_by_side(self.metrics).items():
+            kept = self.histograms(side)
             if kept:
-                percents = [PERCENTILES[one.partition("_")[2]] for one in asked]
+                percents = [PERCENTILES[_split(one)[1]] for one in asked]
                 found |= zip(asked, estimated_percentiles(kept, percents, self.rule, self.stopped), strict=True)
-            elif asked and len(self.counted(asked[0])) == 1:
+            elif len(self.counted(asked[0])) == 1:
                 found |= {one: Estimate(value, 1, None) for one in asked for value in self.rounds(one).values()}
         return {metric: one for metric, one in found.items() if one}
 
@@ -217,14 +244,23 @@ class Samples:
 
 @lru_cache
 def _columns(metrics: tuple[str, ...]) -> tuple[str, ...]:
-    return (*_HEAD, *(metric for metric in metrics if metric not in _HEAD))
+    return tuple(dict.fromkeys((*_HEAD, *metrics, *map(_base, metrics))))
+
+
+def _base(metric: str) -> str:
+    """Return the figure whose trials count: a percentile is missing in trials with few requests."""
+    return f"{_split(metric)[0]}_bw" if is_percentile(metric) else metric
+
+
+def _percentiles_by_side(metrics: Iterable[str]) -> dict[str, list[str]]:
+    return grouped((_split(one)[0], one) for one in metrics if is_percentile(one))
 
 
 def mean_over_runs(several: Sequence[Samples], metric: str) -> float | None:
     values = [value for one in several for value in one.rounds(metric).values()]
     if not is_percentile(metric):
         return fmean(values) if values else None
-    side, _, name = metric.partition("_")
+    side, name = _split(metric)
     if sum(len(one.counted(metric)) for one in several) == 1:
         return values[0] if values else None
     kept = [one.histograms(side) for one in several if one.counted(metric)]
@@ -267,10 +303,10 @@ def _declared(cell: CellRow) -> tuple[Any, ...]:
 def _latencies(
     store: SharedStore, metrics: Sequence[str], runs: Collection[str], cells: Collection[str] | None
 ) -> Mapping[tuple[str, str], Mapping[tuple[str, int], bytes]]:
-    sides = sorted({one.partition("_")[0] for one in metrics if is_percentile(one)})
     found: dict[tuple[str, str], dict[tuple[str, int], bytes]] = {}
-    if sides:
-        for run, cell, round_number, *packed in store.latencies([f"{side}_latencies" for side in sides], runs, cells):
+    for job, sides in grouped((split_column(side)[0], side) for side in _percentiles_by_side(metrics)).items():
+        columns = [f"{split_column(side)[1]}_latencies" for side in sides]
+        for run, cell, round_number, *packed in store.latencies(columns, job, runs, cells):
             of_cell = found.setdefault((run, cell), {})
             of_cell |= {(side, round_number): one for side, one in zip(sides, packed, strict=True) if one}
     return found

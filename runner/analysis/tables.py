@@ -6,7 +6,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from runner.analysis.axes import Axes, common_aliases, names_of, with_aliases
-from runner.analysis.samples import METRICS, USUAL_RATES, Samples
+from runner.analysis.samples import METRICS, USUAL_RATES, Samples, unit_of
 from runner.base.errors import BadInput
 from runner.language.metrics import SIDES, TOTAL, headline, sides_of
 from runner.reports.table import HINT, Grid, Value, estimate_values
@@ -95,7 +95,7 @@ def display_trials(found: Sequence[Samples], metrics: Sequence[str], *, most: in
     for one in found:
         for trial in one.trials:
             run = (one.run.name,) if several else ()
-            figures = (figure(value, METRICS[metric]) for metric, value in zip(metrics, trial.values, strict=True))
+            figures = (figure(value, unit_of(metric)) for metric, value in zip(metrics, trial.values, strict=True))
             marks = " (!) host-limited" * trial.host_limited + " (!) unsettled" * trial.unsettled
             reason = f": {trial.reason}" if trial.reason else ""
             rows.append((*run, one.cell.name, str(trial.round), *figures, f"{trial.outcome}{marks}{reason}"))
@@ -176,5 +176,5 @@ def _means(one: Samples) -> dict[str, float]:
 def _asked(one: Samples, metrics: Iterable[str]) -> Iterable[str]:
     for metric in metrics:
         found = one.estimate(metric)
-        yield figure(found.mean, METRICS[metric]) if found else ""
+        yield figure(found.mean, unit_of(metric)) if found else ""
         yield format_relative(found)

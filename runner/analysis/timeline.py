@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.analysis.axes import grouped, name_key
-from runner.analysis.samples import COMPARED, METRICS, Samples, more_is_faster, rates_of
+from runner.analysis.samples import Samples, is_compared, more_is_faster, rates_of, unit_of
 from runner.analysis.tables import format_relative, warnings
 from runner.reports.table import HINT, Grid, Value, estimate_values, ratio_values
 from runner.reports.terminal_text import figure, times
@@ -90,7 +90,7 @@ def display_table(series: Sequence[Series], *, most: int) -> Grid:
 def _points_table(one: Series, most: int) -> Grid:
     steps = {change.at: change for change in one.changes}
     begin = max(0, len(one.points) - most)
-    unit = METRICS[one.metric]
+    unit = unit_of(one.metric)
     rows: list[tuple[Value, ...]] = []
     for at, point in enumerate(one.points[begin:], start=begin):
         samples, estimate = point.samples, point.estimate
@@ -129,7 +129,7 @@ def _series_table(series: Sequence[Series], most: int) -> Grid:
         rows.append(
             (
                 *(name, *((host,) if several else ()), one.metric, str(len(one.points)), one.bars),
-                *(figure(last.mean, METRICS[one.metric]), format_relative(last)),
+                *(figure(last.mean, unit_of(one.metric)), format_relative(last)),
                 "; ".join(f"{times(ratio)} from {date} on" for ratio, date in dates),
             )
         )
@@ -145,6 +145,6 @@ def _warnings(series: Sequence[Series]) -> tuple[str, ...]:
 def _describe_change(change: Change, metric: str) -> str:
     more = change.ratio.ratio > 1
     faster = more == more_is_faster(metric)
-    word = ("faster" if faster else "slower") if metric in COMPARED else "more" if more else "less"
+    word = ("faster" if faster else "slower") if is_compared(metric) else "more" if more else "less"
     bounds = f"{times(change.ratio.low)} to {times(change.ratio.high)}"
     return f"{word} from here on: {times(change.ratio.ratio)} ({bounds})"

@@ -56,6 +56,7 @@ class Cause(NamedTuple):
 FULL = Cause(
     HarnessBroken, "the disk that holds {path} is full", "make room and run the same command again: it continues"
 )
+LIMITED = Cause(HarnessBroken, "{path} would exceed the limit of a file's size", "raise the limit: `ulimit -f`")
 READ_ONLY = Cause(
     BadInput, "{path} cannot be written", "check the permissions, or choose another place with `--results DIR`"
 )
@@ -65,7 +66,7 @@ UNREACHABLE = Cause(
 ERRNO = {
     errno.ENOSPC: FULL,
     errno.EDQUOT: FULL,
-    errno.EFBIG: FULL,
+    errno.EFBIG: LIMITED,
     errno.EACCES: READ_ONLY,
     errno.EPERM: READ_ONLY,
     errno.EROFS: READ_ONLY,

@@ -38,13 +38,13 @@ not release the disk, and ends with exit code 3.
     "--labelled",
     multiple=True,
     metavar="DISK",
-    help="Also return this disk, although only its label names a run. First check that no other machine uses it.",
+    help="Also release this disk, although only its label names a run. First check that no other host uses it.",
 )
 @hosts
-@click.option("--host", help="A host of hosts.yaml.  [default: this machine]")
+@click.option("--host", help="A host of hosts.yaml.  [default: this host]")
 @click.option("--every-host", is_flag=True, help="Clean all ssh hosts. An unreachable host does not stop the others.")
 def command(dry_run: bool, labelled: tuple[str, ...], hosts: Path | None, host: str | None, every_host: bool) -> None:
-    """Remove what a killed run left on the disks of a host; on this machine, also containers and virtual machines.
+    """Remove what a killed run left on the disks of a host; on this host, also containers and virtual machines.
 
     Exit code 3 if something could not be removed, or a host is not reachable.
     """
@@ -69,7 +69,7 @@ def command(dry_run: bool, labelled: tuple[str, ...], hosts: Path | None, host: 
         if host is None and one.reach != reach:
             notice(f"{one.disk} of {one.reach}: leased by the run {one.run}; clean it with `matrix clean --host`")
     if not notices:
-        echo(f"{host or 'this machine'} is clean: no leftovers of runs", err=True)
+        echo(f"{host or 'this host'} is clean: no leftovers of runs", err=True)
     if remains:
         raise click.exceptions.Exit(Exit.BROKEN)
 

@@ -28,6 +28,7 @@ Examples:
   matrix compare --by host lab1 lab2 --only 'layout=raid5'
   matrix compare --by md.chunk 64KiB 512KiB latest         values of an axis, other axes being equal
   matrix compare --by layout raid5 far latest              layouts: cells with equal values on all axes that both have
+  matrix compare latest~1 latest --metric reader.read_iops one job of cells with several
 
 \b
 Ratios are B over A; the verdict is about B; (!): the cell has host-limited trials.
@@ -56,8 +57,8 @@ _PERCENT = Parsed("percent", lambda text: float(parse_percent(text)))
     "--metric",
     "metrics",
     multiple=True,
-    help="A figure to compare; repeat the option for more.  [default: bandwidth of requests of 64 KiB and more, "
-    "IOPS of smaller ones]",
+    help="A figure to compare, JOB.read_bw for one job; repeat the option for more.  [default: bandwidth of requests "
+    "of 64 KiB and more, IOPS of smaller ones]",
 )
 @click.option(
     "--within", type=_PERCENT, default="5%", show_default=True, help="Differences up to this size count as equal."
@@ -73,7 +74,7 @@ _PERCENT = Parsed("percent", lambda text: float(parse_percent(text)))
 def command(among: tuple[str, ...], runs: tuple[str, ...], rows: int, output: Output, **options: Any) -> None:
     """Compare every cell of B with A: faster, slower, same or cannot tell."""
     from runner.analysis.compare_table import data_table, display_table
-    from runner.analysis.samples import COMPARED
+    from runner.analysis.samples import COMPARED, is_compared
     from runner.cli.results import parse_metrics
 
     asked = ComparisonRequest(runs=(*among, *runs), **options)
@@ -85,7 +86,7 @@ def command(among: tuple[str, ...], runs: tuple[str, ...], rows: int, output: Ou
             resolution="leave it out: A and B name the runs",
         )
     asked = replace(asked, metrics=parse_metrics(asked.metrics))
-    if others := [one for one in asked.metrics if one not in COMPARED]:
+    if others := [one for one in asked.metrics if not is_compared(one)]:
         raise BadInput(
             f"--metric {', '.join(others)}: not a figure of speed", resolution=f"use one of {', '.join(COMPARED)}"
         )
@@ -116,6 +117,7 @@ def compare_runs(asked: ComparisonRequest) -> Comparison:
     from runner.analysis.pairs import BY_ID, Side, earlier_groups, parts, runs_of, side_of
     from runner.analysis.samples import USUAL_RATES, read_samples
     from runner.analysis.selectors import default_runs, explain_passed_over, select_cells, with_hint
+    from runner.cli.results import check_jobs
 
     kind = {"git": "revision"}.get(asked.by, asked.by)
     left_out = ""
@@ -128,6 +130,7 @@ def compare_runs(asked: ComparisonRequest) -> Comparison:
         with with_hint(left_out):
             runs_by_side = [runs_of(kind, word, among) for word in (asked.a, asked.b)]
         every = list({run.id: run for runs in runs_by_side for run in runs}.values())
+        check_jobs(asked.metrics, shared, every)
         recorded = shared.trial_counts([run.id for run in every if not run.finished])
         chosen = select_cells(None, asked.only, shared.different_cells() if asked.only else ())
         metrics = asked.metrics or USUAL_RATES

@@ -75,7 +75,7 @@ def _row(one: ListedDisk) -> tuple[str, ...]:
 
 _EPILOG = """\b
 Examples:
-  matrix disks                                    all disks of this machine, and why each may not be used
+  matrix disks                                    all disks of this host, and why each may not be used
   matrix disks --hosts lab.yaml --host shelf      the disks of an ssh host
   matrix disks --format json                      the same, with the evidence, for programs
 
@@ -86,7 +86,7 @@ Only reads. `matrix help physical-disk-safety` lists the checks before a disk is
 
 @click.group("disks", invoke_without_command=True, epilog=_EPILOG)
 @click.option("--hosts", type=click.Path(path_type=Path, dir_okay=False), help="[default: hosts.yaml, if there is one]")
-@click.option("--host", help="A host of hosts.yaml.  [default: this machine]")
+@click.option("--host", help="A host of hosts.yaml.  [default: this host]")
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.pass_context
 def command(ctx: click.Context, hosts: Path | None, host: str | None, form: str) -> None:

@@ -27,8 +27,8 @@ Names of runs: see `matrix results --help`.
     "--metric",
     "metrics",
     multiple=True,
-    help="A figure to follow; repeat the option for more.  [default: bandwidth of requests of 64 KiB and more, "
-    "IOPS of smaller ones]",
+    help="A figure to follow, JOB.read_bw for one job; repeat the option for more.  [default: bandwidth of requests of "
+    "64 KiB and more, IOPS of smaller ones]",
 )
 @click.option(
     "--rows", type=click.IntRange(min=1), default=50, show_default=True, help="The largest number of rows in a table."
@@ -42,7 +42,7 @@ def command(
     from runner.analysis.samples import USUAL_RATES, read_samples
     from runner.analysis.selectors import default_runs, select_cells, with_hint
     from runner.analysis.timeline import data_table, display_table, timelines
-    from runner.cli.results import parse_metrics
+    from runner.cli.results import check_jobs, parse_metrics
 
     if not cell and not only:
         raise BadInput("no cell is given", resolution="name a CELL, or select cells with --only 'AXIS=VALUE'")
@@ -50,6 +50,7 @@ def command(
     with open_store(source) as shared:
         among = select_runs(shared, runs)
         among, left_out = (among, "") if runs else default_runs(among)
+        check_jobs(asked, shared, among)
         found = read_samples(shared, among, asked or USUAL_RATES, select_cells(cell, only, shared.different_cells()))
     series = timelines(found, asked)
     if not series:

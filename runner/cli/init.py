@@ -1,12 +1,13 @@
 """`matrix init`."""
 
+import os
 import re
 from pathlib import Path
 
 import click
 
 from runner.base.errors import BadInput
-from runner.base.files import shipped
+from runner.base.files import read_input, shipped
 from runner.cli.screen import echo
 
 KINDS = ("raid", "lvm", "nas", "ssd", "compare")
@@ -17,6 +18,7 @@ Examples:
   matrix init                          write raid.yaml
   matrix init compare                  write compare.yaml: RAID 5, RAID 10 far and an LVM stripe
   matrix init my-nas --kind nas        write my-nas.yaml: arrays under file systems
+  matrix init --from jobs/db.fio       write db.yaml: this job file of fio on a disk and on RAID 5
 
 \b
 Then:
@@ -31,22 +33,27 @@ Then:
 @click.option(
     "--kind", type=click.Choice(KINDS), help="The starter to copy.  [default: NAME if it is one of these, else raid]"
 )
-def command(name: str | None, more: tuple[str, ...], kind: str | None) -> None:
+@click.option(
+    "--from",
+    "job",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write a matrix of this job file of fio. NAME is that of the file if not given.",
+)
+def command(name: str | None, more: tuple[str, ...], kind: str | None, job: Path | None) -> None:
     """Write a small, commented matrix as a start, and a schema for editors."""
     if more:
         one = f"{more[0]} --kind {name}" if name in KINDS else f"{name} --kind KIND"
         raise BadInput(f"one NAME, not {len(more) + 1}", resolution=f"matrix init {one}")
-    name = (name or kind or "raid").removesuffix(".yaml").removesuffix(".yml")
-    kind = kind or (name if name in KINDS else "raid")
+    if kind and job:
+        raise BadInput("--kind and --from both say what the matrix has", resolution="leave one of them out")
+    name = (name or kind or (_name_of(job) if job else "raid")).removesuffix(".yaml").removesuffix(".yml")
     if not _NAME.fullmatch(name):
         raise BadInput(
             f"{name!r} cannot be the name of a matrix",
             resolution="start with a letter; use letters, digits and the signs _ . + -",
         )
     path = Path(f"{name}.yaml")
-    text = (shipped("matrix") / "starters" / f"{kind}.yaml").read_text(encoding="utf-8")
-    text = text.replace("$schema=../schema.json", f"$schema={SCHEMA}", 1)
-    text = text.replace(f"name: {kind}\n", f'name: "{name}"\n', 1)
+    text = _of_job(name, job, path) if job else _of_kind(name, kind or (name if name in KINDS else "raid"))
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
@@ -56,3 +63,30 @@ def command(name: str | None, more: tuple[str, ...], kind: str | None) -> None:
     if not schema.exists():
         schema.write_text((shipped("matrix") / "schema.json").read_text(encoding="utf-8"), encoding="utf-8")
     echo(f"wrote {path}, and {SCHEMA} for editors\nnext: matrix plan {path}; matrix run {path}")
+
+
+def _of_kind(name: str, kind: str) -> str:
+    text = (shipped("matrix") / "starters" / f"{kind}.yaml").read_text(encoding="utf-8")
+    text = text.replace("$schema=../schema.json", f"$schema={SCHEMA}", 1)
+    return text.replace(f"name: {kind}\n", f'name: "{name}"\n', 1)
+
+
+def _name_of(job: Path) -> str:
+    return job.stem if _NAME.fullmatch(job.stem) else "job"
+
+
+def _of_job(name: str, job: Path, path: Path) -> str:
+    """Return the matrix of a job file, checked: errors show lines of the job file."""
+    from runner.space.load import parse
+    from runner.space.starter import matrix_of_job
+
+    if not job.is_file():
+        raise BadInput(f"{job}: there is no such file", resolution="name a job file of fio")
+    relative = Path(os.path.relpath(job)).as_posix()
+
+    def text_of(file: str) -> str:
+        return read_input(Path(file)).decode()
+
+    text = matrix_of_job(name, relative, SCHEMA, text_of)
+    parse(str(path), text, text_of)
+    return text

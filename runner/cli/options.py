@@ -91,7 +91,7 @@ shard = click.option(
     "--shard",
     metavar="N/OF",
     type=Parsed("shard", _parse_shard),
-    help="Only one part of the cells, e.g. 2/5, to split the work among machines. A stack is in one part only.",
+    help="Only one part of the cells, e.g. 2/5, to split the work among hosts. A stack is in one part only.",
 )
 
 
@@ -120,7 +120,7 @@ _on = partial(click.option, "--on", "place", type=PLACE, default="qemu", show_de
 on_host = _on(help=_ON_HELP)
 #: For commands that need no host.
 on = _on(help="The machine to run on.", callback=lambda _ctx, _param, value: value.machine)
-kernel = click.option("--kernel", help="The kernel of the machine: debian-12, debian-13 or the path of a bzImage.")
+kernel = click.option("--kernel", help="The kernel of virtual machines: debian-12, debian-13 or the path of a bzImage.")
 templates = click.option(
     "--templates",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
@@ -250,7 +250,7 @@ def unknown_option_error(error: click.NoSuchOption) -> BadInput:
     known = [name for parameter in command.get_params(error.ctx) for name in parameter.opts]
     resolution = f"`{path} --help` shows all options"
     if option in _DEFAULT_BEHAVIOUR and "--fresh" in known:
-        resolution = f"leave it out: the same command continues an unfinished run; {resolution}"
+        resolution = f"leave it out: the same command continues an interrupted run; {resolution}"
     elif meant := suggest_option(option, known):
         resolution = f"did you mean {meant}? {resolution}"
     elif path == "matrix":

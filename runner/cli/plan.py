@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 )
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def command(all_cells: bool, form: str, **options: Any) -> None:
-    """Show what a run would do: cells, stacks, rigs, time and bytes written. Starts no machine."""
+    """Show what a run would do: cells, stacks, rigs, time and bytes written. Starts no rig."""
     plan = _prepare(PlanOptions(**options), each=all_cells or form == "json")
     if form == "json":
         _print_json(plan)

@@ -25,8 +25,9 @@ from runner.engine.recorder import (
     TrialStarted,
 )
 from runner.reports.answer import as_objects
+from runner.reports.jobs import job_sheet
 from runner.reports.table import as_sheet
-from runner.reports.terminal import caption, table
+from runner.reports.terminal import caption, shown_cells, table
 from runner.reports.terminal_text import BAD, DOUBT, GOOD, about
 from runner.reports.verdicts import explain_verdict, verdict_table
 from runner.results.record import Outcome, Trial
@@ -104,6 +105,8 @@ class View(Observer):
     def end_run(self, end: Ending) -> None:
         print_sheet(table(end.content), self.stream)
         self.print_line(caption(end.content))
+        if jobs := job_sheet(shown_cells(end.content)):
+            print_sheet(jobs, self.stream)
         if end.content.judgements:
             grid = verdict_table(end.content.judgements)
             print_sheet(as_sheet(grid), self.stream)

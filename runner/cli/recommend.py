@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,10 +15,11 @@ from runner.base.errors import BadInput
 from runner.base.files import write_atomically
 from runner.cli.import_fio import MACHINE as IMPORTED
 from runner.cli.options import templates
+from runner.cli.results import check_jobs
 from runner.cli.screen import echo, echo_whole
 from runner.cli.store_options import Output, Source, form, open_store, select_runs, source, write_grid
 from runner.guidelines.ranking import COLUMNS, Recommendation, headline, possible_choices, recommend_settings
-from runner.language.metrics import KNOWN
+from runner.language.metrics import KNOWN, Metric, metric_named, split_column
 from runner.language.suggestions import did_you_mean
 from runner.reports.recommended import recommendation_rows, recommendation_table
 from runner.results.run_folder import load
@@ -55,8 +57,8 @@ SYNTHETIC = "# SYNTHETIC, no recommendation: the figures come from the dry machi
 )
 @click.option(
     "--metric",
-    help="The figure to rank by; for latencies the lowest is best.  [default: total.bw for large requests, total.iops "
-    "for small ones]",
+    help="The figure to rank by, JOB.read.iops for one job; for latencies the lowest is best.  [default: total.bw for "
+    "large requests, total.iops for small ones]",
 )
 @click.option(
     "--rows", type=click.IntRange(min=1), default=20, show_default=True, help="The largest number of rows in a table."
@@ -102,10 +104,7 @@ def _survival(best: Cell) -> str:
 def _recommend(
     run: str, wanted: Sequence[str], metric: str | None, source: Source
 ) -> tuple[RunRow, list[Samples], int, Recommendation]:
-    if metric is not None and metric not in KNOWN:
-        metric = metric.replace("_", ".", 1)
-        if metric not in KNOWN:
-            raise BadInput(f"--metric {metric} is not a figure", resolution=did_you_mean(metric, KNOWN))
+    ranked_by = _metric(metric) if metric else None
     with open_store(source) as shared:
         row, *others = select_runs(shared, [run])
         if others:
@@ -115,16 +114,25 @@ def _recommend(
             raise BadInput(
                 f"{row.name} has no results yet", resolution="`matrix run` with the same matrix continues it"
             )
+        columns = ranked_by.columns if ranked_by else COLUMNS
+        check_jobs(columns, shared, [row])
         try:
             cells = select_cells(None, wanted, recorded)
         except BadInput as error:
             raise BadInput(error.brief.replace("--only", "--for"), resolution=error.resolution) from None
-        samples = read_samples(shared, [row], KNOWN[metric].columns if metric else COLUMNS, cells)
+        samples = read_samples(shared, [row], columns, cells)
     measured = [as_measured(one) for one in samples]
     among = possible_choices(measured)
-    decides = KNOWN[metric] if metric else headline(among)
-    found = recommend_settings(among, decides, row.confidence, share_of(samples))
+    found = recommend_settings(among, ranked_by or headline(among), row.confidence, share_of(samples))
     return row, samples, len(measured) - len(among), found
+
+
+def _metric(word: str) -> Metric:
+    job, own = split_column(word)
+    for name in (word, f"{job}." * bool(job) + own.replace("_", ".", 1)):
+        with suppress(KeyError):
+            return metric_named(name)
+    raise BadInput(f"--metric {word} is not a figure", resolution=did_you_mean(word, KNOWN))
 
 
 def _best_cell(row: RunRow, found: Recommendation, results: Path) -> Cell | None:

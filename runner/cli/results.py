@@ -11,13 +11,15 @@ import click
 from runner.base.errors import BadInput
 from runner.cli.options import only
 from runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
+from runner.language.metrics import split_column
 from runner.space.notes import few
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from runner.analysis.samples import Samples
     from runner.reports.table import Grid
+    from runner.results.store import RunRow, SharedStore
 
 _EPILOG = """\b
 Examples:
@@ -33,8 +35,8 @@ Examples:
 \b
 RUNS are folders below results/ or their names, patterns of names, prefixes of run ids, `latest` for the last run with
 results, or the name of a matrix for its last run (a synthetic run only if there is no measured one). `latest~1` and
-`MATRIX~1` are the runs before; `latest~good` is the last run before on the same machine and host that ended with
-exit code 0; `A,B` are both. Without RUNS: all runs in the store. `matrix runs` lists them.
+`MATRIX~1` are the runs before. `latest~good` is the last run before `latest` that ended with exit code 0, with the
+same matrix, cells, machine and host. `A,B` are both. Without RUNS: all runs in the store. `matrix runs` lists them.
 
 \b
 A row of a pivot has cells of several columns. Two cells share a row if they have equal values on all axes that both
@@ -68,7 +70,8 @@ class ResultsRequest:
     "--metric",
     "metrics",
     multiple=True,
-    help="A figure, e.g. read_bw, write_lat_p99, total_iops, iowait. Repeat the option for more.",
+    help="A figure, e.g. read_bw, write_lat_p99, total_iops, iowait; JOB.read_bw for one job. Repeat the option for "
+    "more.",
 )
 @click.option(
     "--as",
@@ -95,6 +98,7 @@ def command(output: Output, source: Source, **options: Any) -> None:
     unread = 0
     with open_store(source) as shared:
         among = select_runs(shared, asked.runs)
+        check_jobs(metrics, shared, among)
         cells = select_cells(None, asked.only, shared.different_cells() if asked.only else ())
         if output.is_table and not (asked.pivot or asked.outcome or asked.by_trial or asked.familiar):
             found, unread = read_few_runs(shared, among, metrics, cells, asked.rows)
@@ -156,14 +160,24 @@ def _check_options(asked: ResultsRequest) -> None:
 
 
 def parse_metrics(metrics: Sequence[str]) -> tuple[str, ...]:
-    from runner.analysis.samples import METRICS, figure_name
+    from runner.analysis.samples import METRICS, figure_name, is_figure
 
     names = [figure_name(metric) for metric in metrics]
     for metric, name in zip(metrics, names, strict=True):
-        if name not in METRICS:
+        if not is_figure(name):
             near = get_close_matches(metric, METRICS, n=2)
             raise BadInput(
                 f"there is no figure '{metric}'" + (f"; did you mean {' or '.join(near)}?" if near else ""),
-                resolution=f"use one of {', '.join(METRICS)}",
+                resolution=f"use one of {', '.join(METRICS)}; for one job, write its name and a dot before it",
             )
     return tuple(dict.fromkeys(names))
+
+
+def check_jobs(metrics: Sequence[str], shared: SharedStore, runs: Collection[RunRow]) -> None:
+    """Refuse a figure of a job that no trial of these runs has."""
+    if not (wanted := {job for metric in metrics if (job := split_column(metric)[0])}):
+        return
+    there = shared.job_names({run.id for run in runs})
+    if unknown := sorted(wanted.difference(there)):
+        jobs = f"their jobs are {few(there, 20)}" if there else "no trial of these runs has several jobs"
+        raise BadInput(f"these runs have no job '{unknown[0]}'", resolution=jobs)

@@ -84,9 +84,9 @@ _EPILOG = """\b
 Examples:
   matrix run raid.yaml                                  resume an interrupted run, or start one
   matrix run --fresh --only 'level=5' my.yaml           start a new run of some cells
-  matrix run --shard 2/5 my.yaml                        the second of five parts, for five machines
+  matrix run --shard 2/5 my.yaml                        the second of five parts, for five hosts
   matrix run --kernel debian-13 my.yaml                 under another kernel
-  matrix run --jobs auto my.yaml                        several machines in parallel, if all disks are simulated
+  matrix run --jobs auto my.yaml                        several rigs in parallel, if all disks are simulated
   matrix run --budget 2h my.yaml                        the narrowest intervals within two hours
   matrix run --on local --destroy wwn-0x5000c5 my.yaml  on disks of this host that hosts.yaml allows
   matrix run --on ssh:shelf my.yaml                     on disks of another host, over ssh
@@ -120,11 +120,11 @@ Examples:
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write the name of the run folder to this file at the start, for scripts.",
 )
-@click.option("--fresh", is_flag=True, help="Start a new run, even if a run of this matrix is unfinished.")
+@click.option("--fresh", is_flag=True, help="Start a new run, even if a run of this matrix is interrupted.")
 @click.option(
     "--retry-broken", is_flag=True, help="Continue the latest run, finished or not, and repeat its broken trials."
 )
-@click.option("--cold", is_flag=True, help="Boot every machine instead of restoring a saved one.")
+@click.option("--cold", is_flag=True, help="Boot each virtual machine instead of restoring a saved one.")
 @click.option("--quiet", is_flag=True, help="Show only errors and the location of the reports.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line on standard output.")
 def command(*, quiet: bool, as_json: bool, **values: Any) -> None:
@@ -140,7 +140,7 @@ def command(*, quiet: bool, as_json: bool, **values: Any) -> None:
 
     def announce_stop() -> None:
         for view in views:
-            view.notice("stopping: the machines end, and what was recorded is kept …")
+            view.notice("stopping: the rigs end, and recorded trials are kept …")
 
     prepared = prepare(wanted, lambda text: echo(text, err=True))
     with SignalStop(announce_stop) as stopping:

@@ -26,7 +26,7 @@ guidelines are shown.
 @click.argument("matrices", nargs=-1, required=True, type=MatrixPath(path_type=Path))
 @templates
 def command(matrices: tuple[Path, ...], templates: Path | None) -> None:
-    """Check matrices: each error has its file, line and column. Starts no machine."""
+    """Check matrices: each error has its file, line and column. Starts no rig."""
     check_names(templates)
     bad = False
     for path in matrices:

@@ -277,11 +277,15 @@ def pace_of(
     return refine_pace(results, name, matrix.name, machine_pace(here, matrix, specs, load))
 
 
+def costs_of(here: Machine) -> Costs:
+    return COSTS[here.processor() if isinstance(here, ForecastsCost) else "native"]
+
+
 def machine_pace(here: Machine, matrix: Matrix, specs: Collection[RigSpec], load: Load = QUIET) -> Pace:
     ahead = here.preparation(specs) if isinstance(here, ForecastsCost) else Preparation()
     disks = matrix.every_disk()
     slow = slow_of(disks)
-    costs = COSTS[here.processor() if isinstance(here, ForecastsCost) else "native"].slowed(load.slowness)
+    costs = costs_of(here).slowed(load.slowness)
     simulated = [disk.physics for disk in disks if disk.physics]
     return Pace(
         costs=costs.in_slow_motion(slow),

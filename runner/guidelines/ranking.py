@@ -92,7 +92,7 @@ def recommend_settings(
 
 def sort_by_figure(settings: Settings, metric: Metric, sure: float) -> tuple[Setting, ...]:
     samples = {place: _combined_figure(several, metric) for place, several in settings.items()}
-    samples = {place: sample for place, sample in samples.items() if sample}
+    samples = {place: samples[place] for place in sorted(samples) if samples[place]}  # so ties have one order
     extreme = find_extreme(list(samples.values()), sure, lowest=not metric.more_is_better)
     if extreme is None:
         return ()

@@ -7,7 +7,7 @@ from enum import StrEnum
 from itertools import combinations, product
 from typing import TYPE_CHECKING, NamedTuple
 
-from runner.language.metrics import BESIDE, Metric
+from runner.language.metrics import BESIDE, Metric, split_column
 from runner.results.record import HOST_LIMITED, CellRow, Trial
 from runner.simdisks.server import lost_share
 from runner.statistics.stopping import Rule, StopReason, stop_reason
@@ -41,12 +41,15 @@ class Measured:
     host_limited: int = 0  # trials that are host-limited
     #: The share of the time that host-limited trials lost to the host, as a mean over all trials.
     lost_share: float = 0.0
+    jobs: Collection[str] | None = None  # the jobs that its workload has; None: unknown
 
     def has(self, metric: Metric) -> bool:
         """Return whether it has such a figure, or may have it after a measurement."""
         if self.trials:
             return any(self.columns.get(column) for column in metric.columns)
-        silent = _SILENT.get(self.cell.axes.get("workload.rw", ""), "")
+        if metric.job and self.jobs is not None:
+            return metric.job in self.jobs
+        silent = "" if self.jobs else _SILENT.get(self.cell.axes.get("workload.rw", ""), "")
         return not silent or not all(column.startswith(silent) for column in metric.columns)
 
     def rounds(self, metric: Metric) -> dict[int, float]:
@@ -81,8 +84,10 @@ def measured_cell(run: str, cell: CellRow, trials: Sequence[Trial], rule: Rule, 
 
 
 def _figure(figures: Figures, column: str) -> float | None:
-    side, _, name = column.partition("_")
-    direction = figures.read if side == "read" else figures.write
+    job, own = split_column(column)
+    side, _, name = own.partition("_")
+    of = figures.jobs.get(job) if job else figures
+    direction = getattr(of, side) if of else None
     value: float | None = getattr(direction, name) if direction else None
     return value
 

@@ -86,8 +86,8 @@ def judge_guidelines(
     return [_judgement(one, runs, synthetic=synthetic, share=share) for one in guidelines]
 
 
-def undecidable_guidelines(guidelines: Sequence[Guideline], cells: Iterable[CellRow]) -> Iterator[tuple[int, str]]:
-    run = {cell.id: Measured("", cell) for cell in cells}
+def undecidable_guidelines(guidelines: Sequence[Guideline], found: Iterable[Measured]) -> Iterator[tuple[int, str]]:
+    run = {one.cell.id: one for one in found}
     for at, guideline in enumerate(guidelines):
         claim = guideline.claimed
         try:

@@ -222,7 +222,7 @@ def run_query(connection: Connection | None, script: str) -> str:
         answer = connection.query(script, PATIENCE)
     if answer.returncode:
         raise HarnessBroken(
-            f"{connection.name if connection else 'this machine'} cannot list its disks",
+            f"{connection.name if connection else 'this host'} cannot list its disks",
             details=answer.stderr[-2000:].strip() or f"the inventory script ended with status {answer.returncode}",
             resolution="`matrix doctor` shows what is missing",
         )

@@ -301,6 +301,25 @@ MODELS: dict[str, type[AnyModel]] = {"hdd": Hdd, "ssd": Ssd, "volume": Volume, "
 _MODEL_NAME = {"type": "string", "description": "the name of a shipped model, or a file"}
 
 
+def _slow_motion(value: object) -> object:
+    if value == "auto" or (isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _MOST_SLOW):
+        return value
+    raise ValueError(f"neither a whole number from 1 to {_MOST_SLOW} nor auto")
+
+
+_MOST_SLOW = 64
+SlowMotion = Annotated[
+    int | str,
+    BeforeValidator(_slow_motion),
+    WithJsonSchema({"anyOf": [{"const": "auto"}, {"type": "integer", "minimum": 1, "maximum": _MOST_SLOW}]}),
+    Field(
+        description="slow motion: simulated disks, times of workloads and timers of the guest take this many times as "
+        "long, so that a slow host keeps up; figures are reported as without it. `auto`: a run tries its most "
+        "demanding workloads with 1, 2, 4 and 8, and takes the first factor at which the host keeps up"
+    ),
+]
+
+
 class Disks(Model):
     """Several disks of one kind."""
 
@@ -312,23 +331,18 @@ class Disks(Model):
         None,
         description="a shipped model, a file, or the keys of a model; without a model a disk is as fast as the host",
     )
-    slow: int = Field(
-        1,
-        ge=1,
-        le=64,
-        description="slow motion: simulated disks, times of workloads and timers of the guest take this many times as "
-        "long, so that a slow host keeps up; figures are reported as without it",
-    )
+    slow: SlowMotion = 1
 
     @model_validator(mode="after")
     def _simulated(self) -> Self:
-        if self.slow > 1 and self.model is None:
+        if self.slow != 1 and self.model is None:
             raise ValueError("`slow` slows simulated disks down; add a `model`, or remove `slow`")
         return self
 
     def each(self, seed: int) -> tuple[Disk, ...]:
+        slow = self.slow if isinstance(self.slow, int) else 1
         return tuple(
-            Disk(self.size, self.bus, self.model.physics(seed + number) if self.model else None, slow=self.slow)
+            Disk(self.size, self.bus, self.model.physics(seed + number) if self.model else None, slow=slow)
             for number in range(self.count)
         )
 

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
@@ -11,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, mod
 from runner.base.model import ChangeSchema, Model, Name, Percent
 from runner.base.quantities import parse_percent, parse_rate, parse_time
 from runner.language.axes import Scalar, SomeCells, Where, conditions, model_in
-from runner.language.metrics import KNOWN, Metric
+from runner.language.metrics import KNOWN, OF_JOBS, Metric, metric_named
 
 _FACTOR = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:x|per\s+\S+)?\s*")
 _COUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:IOPS)?\s*")
@@ -47,11 +48,22 @@ def parse_amount(value: object) -> Amount:
 
 
 def _metric(name: str) -> str:
-    if name not in KNOWN:
-        from runner.language.suggestions import did_you_mean
+    try:
+        return metric_named(name).name
+    except KeyError:
+        raise ValueError(f"there is no such metric; {_meant(name)}") from None
 
-        raise ValueError(f"there is no such metric; {did_you_mean(name, KNOWN)}")
-    return name
+
+def _meant(name: str) -> str:
+    from runner.language.suggestions import did_you_mean
+
+    before, _, last = name.rpartition(".")
+    of_column = ".".join(filter(None, (before, last.replace("_", ".", 1))))
+    for spelling in (of_column, f"{before}.lat_{last}"):
+        with suppress(KeyError):
+            return f"did you mean {metric_named(spelling).name}?"
+    job = before.rpartition(".")[0]
+    return did_you_mean(name, [f"{job}.{one}" for one in OF_JOBS] if job else KNOWN)
 
 
 def listed(value: Any) -> Any:
@@ -65,7 +77,10 @@ def _shape(follows: tuple[float, ...]) -> tuple[float, ...]:
     return follows
 
 
-MetricName = Annotated[str, AfterValidator(_metric), WithJsonSchema({"enum": list(KNOWN)})]
+_metric_schema = WithJsonSchema(
+    {"anyOf": [{"enum": list(KNOWN)}, {"type": "string", "pattern": rf"^.+\.({'|'.join(map(re.escape, OF_JOBS))})$"}]}
+)
+MetricName = Annotated[str, AfterValidator(_metric), _metric_schema]
 _factor_schema = WithJsonSchema(
     {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string", "pattern": f"^{_FACTOR.pattern}$"}]}
 )
@@ -89,7 +104,7 @@ class Claim(Model):
 
     @property
     def figure(self) -> Metric:
-        return KNOWN[self.metric]
+        return metric_named(self.metric)
 
     @model_validator(mode="after")
     def _differ(self) -> Self:

@@ -10,12 +10,21 @@ from typing import Any
 
 from runner.base.quantities import format_size
 from runner.language.fio_options import FileSet
-from runner.language.job_file import Option, Sections, effective, file_names, is_global, on_target, relative_names
+from runner.language.job_file import (
+    Option,
+    Sections,
+    effective,
+    file_names,
+    is_global,
+    on_target,
+    relative_names,
+    reported_names,
+)
 from runner.language.workload import SYNCHRONOUS, Workload
 from runner.layers import Problem
 
 _POWERS = {unit: 1 << (10 * power) for power, unit in enumerate(("", "k", "m", "g", "t", "p"))}
-_SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*([kmgtp]?)(?:i?b)?", re.IGNORECASE)
+_SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*([kmgtp]?)i?b?", re.IGNORECASE)
 _SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "msec": 1e-3, "us": 1e-6, "usec": 1e-6}
 _TIME = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s*(d|h|m|s|ms|msec|us|usec)?", re.IGNORECASE)
 _DEFAULT_ENGINE, _DEFAULT_BS = "psync", 4096
@@ -115,6 +124,11 @@ class JobBound:
         if self.fills or self.size is None:
             return capacity
         return _bytes_of(self.size, capacity)
+
+    def end(self, capacity: int) -> int:
+        """Return how large a device the job needs at least."""
+        size = self.size if isinstance(self.size, int) else self.bs[0]
+        return size + _bytes_of(self.offset, capacity)
 
     def moved(self, capacity: int) -> int:
         """Return the bytes of all its copies; 0 if time ends it."""
@@ -258,10 +272,15 @@ class JobWorkload(Workload):
     sections: tuple[tuple[str, tuple[str, ...]], ...] = ()
     in_files: bool = False
     jobs: Any = ()  # the bounds of each job
+    reported: Any = ()  # the names of jobs and groups in fio's JSON
 
     @property
     def phases(self) -> Mapping[str, int]:
         return {name: round(end) for name, end in _ends(self.jobs, lambda _: 1.0).items()}
+
+    @property
+    def job_names(self) -> tuple[str, ...]:
+        return self.reported if len(self.reported) > 1 else ()
 
     @classmethod
     def of(cls, sections: Sections, jobs: tuple[JobBound, ...], *, in_files: bool) -> JobWorkload:
@@ -287,7 +306,9 @@ class JobWorkload(Workload):
             # A rate limit or think time lets disks wait on purpose.
             "fio": {"rate": 1} if any(job.pace or job.think for job in jobs) else {},
         }
-        return cls.model_construct(**values, sections=lines, in_files=in_files, jobs=jobs)
+        return cls.model_construct(
+            **values, sections=lines, in_files=in_files, jobs=jobs, reported=reported_names(sections)
+        )
 
     def content(self) -> Any:
         return self.sections
@@ -359,9 +380,7 @@ class JobWorkload(Workload):
 
     def misfit(self, capacity: int, devices: int) -> Problem | None:  # noqa: ARG002
         for job in self.jobs:
-            size = job.size if isinstance(job.size, int) else job.bs[0]
-            end = size + _bytes_of(job.offset, capacity)
-            if end > capacity:
+            if (end := job.end(capacity)) > capacity:
                 there = format_size(capacity // 2**20 * 2**20)
                 return Problem("job", f"[{job.name}] needs {format_size(end)}, and there are at most {there}")
         return None

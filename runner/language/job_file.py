@@ -259,7 +259,7 @@ def _with_value(section: Section, wanted: str, option: Option, gone: frozenset[s
 
 
 def effective(sections: Sections) -> Iterator[tuple[str, dict[str, Option]]]:
-    """Yield each job with its options by their first name, those of [global] included."""
+    """Yield each job, by its option `name` or its section, with its options, those of [global] included."""
     common: dict[str, Option] = {}
     for section in sections:
         own = {} if section.is_global else dict(common)
@@ -270,7 +270,23 @@ def effective(sections: Sections) -> Iterator[tuple[str, dict[str, Option]]]:
                     target.pop(other, None)
             target[option.name] = option
         if not section.is_global:
-            yield section.name, own
+            names = [option.value or "" for option in section.options if option.name == "name"]
+            yield (names or [section.name])[-1], own
+
+
+def reported_names(sections: Sections) -> tuple[str, ...]:
+    """Return the names of jobs in fio's JSON. A group with `group_reporting` has the name of its first job."""
+    names: dict[str, None] = {}
+    group, last = 0, -1
+    for job, options in effective(sections):
+        group += any(name in options and options[name].is_true for name in ("new_group", "stonewall"))
+        if "stats" in options and not options["stats"].is_true:
+            continue
+        grouped = "group_reporting" in options and options["group_reporting"].is_true
+        if not grouped or group != last:
+            names[job] = None
+        last = group
+    return tuple(names)
 
 
 def on_target(sections: Sections, *, in_files: bool) -> tuple[tuple[str, tuple[str, ...]], ...]:

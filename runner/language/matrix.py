@@ -61,7 +61,7 @@ Monitor = Annotated[
     int | str,
     BeforeValidator(_interval),
     WithJsonSchema({"type": "string", "pattern": r"^(auto|off|[0-9]+ ?(s|m|h))$"}),
-    Field(description="how often sysstat samples the machine; auto: each second if a trial takes 10s or more"),
+    Field(description="how often sysstat samples the rig; auto: each second if a trial takes 10s or more"),
 ]
 
 
@@ -243,8 +243,16 @@ class Matrix(Model):
         10_000_000,
         ge=1,
         le=1_000_000_000,
-        description="more cells than these are refused; they are counted before rules",
+        description="a matrix with more cells, counted before `only` and `exclude`, is refused",
     )
+
+    @property
+    def chooses_slow(self) -> bool:
+        """Return whether a run chooses the factor of slow motion. Until then it is 1."""
+        return any(several.slow == "auto" for several in self.disks)
+
+    def in_slow_motion(self, slow: int) -> Self:
+        return self.model_copy(update={"disks": tuple(one.model_copy(update={"slow": slow}) for one in self.disks)})
 
     def every_disk(self) -> tuple[Disk, ...]:
         found: list[Disk] = []
@@ -267,9 +275,9 @@ class Matrix(Model):
         disks = [several for several in self.disks for _ in range(several.count)]
         if len(disks) > MOST_DISKS:
             yield ("disks",), f"{len(disks)} disks; a rig has at most {MOST_DISKS}"
-        if len(factors := sorted({several.slow for several in disks})) > 1:
-            one = " and ".join(map(str, factors))
-            yield ("disks",), f"`slow` is {one}; all disks of a machine have one clock, so write the same factor"
+        if len(factors := sorted({str(several.slow) for several in disks})) > 1:
+            one = " and ".join(factors)
+            yield ("disks",), f"`slow` is {one}; all disks have one clock, so write the same factor"
         seen: set[int] = set()
         for name, limit in self.bus_limit.items():
             for place, number in enumerate(limit.disks):

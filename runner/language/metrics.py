@@ -28,6 +28,7 @@ class Metric:
     name: str
     columns: tuple[str, ...]
     unit: str
+    job: str = ""  # the job that it is of; empty: all jobs together
 
     @property
     def more_is_better(self) -> bool:
@@ -68,3 +69,22 @@ def headline(rates: Mapping[str, float]) -> str | None:
 
 
 KNOWN: dict[str, Metric] = _known()  # metrics by name: `read.bw`; `total.bw` is the sum of both directions
+OF_JOBS: tuple[str, ...] = tuple(name for name in KNOWN if name not in BESIDE)  # the metrics that each job has
+
+
+def metric_named(name: str) -> Metric:
+    """Return a metric by its name, for one job by `JOB.read.bw`. Raise KeyError if there is none."""
+    if name in KNOWN:
+        return KNOWN[name]
+    job, _, figure = name.rpartition(".")
+    job, _, side = job.rpartition(".")
+    own = f"{side}.{figure}"
+    if not job or own not in OF_JOBS:
+        raise KeyError(name)
+    return Metric(name, tuple(f"{job}.{column}" for column in KNOWN[own].columns), KNOWN[own].unit, job)
+
+
+def split_column(column: str) -> tuple[str, str]:
+    """Split `JOB.read_bw` after the job."""
+    job, _, own = column.rpartition(".")
+    return job, own

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from runner.base.model import Model, Name
 from runner.language.axes import Condition, SomeCells, Where
 from runner.language.guidelines import MetricName, listed, repeated
-from runner.language.metrics import KNOWN, Metric
+from runner.language.metrics import Metric, metric_named
 
 TIMES = frozenset({"s", "ms", "min", "h"})  # units of time: less is better
 
@@ -51,7 +51,7 @@ class Table(Model):
 
     @property
     def figure(self) -> Metric:
-        return KNOWN[self.metric]
+        return metric_named(self.metric)
 
     def held_against(self, row: Row) -> Condition | None:
         to = row.to or self.base

@@ -7,28 +7,22 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from runner.language.job_bounds import JobWorkload
-from runner.language.job_file import option_name, option_text
+from runner.language.job_file import is_global, option_name, option_text
 from runner.layers import Problem
 
 if TYPE_CHECKING:
     from runner.language.fio_options import OpenValue, Steady
     from runner.language.workload import Workload
 
+#: The factors from which `slow: auto` chooses.
+FACTORS = (1, 2, 4, 8)
 #: Options of fio that are a time, or several, in any unit.
 FIO_TIMES = frozenset(
-    {
-        "runtime",
-        "ramp_time",
-        "startdelay",
-        "start_delay",
-        "thinktime",
-        "thinktime_spin",
-        "thinktime_iotime",
-        "rate_cycle",
-        "ratecycle",
-    }
-    | {"latency_target", "latency_window", "latency_run_window", "max_latency", "bwavgtime", "iopsavgtime"}
-    | {"steadystate_duration", "steadystate_ramp_time", "steadystate_check_interval", "ss_interval"}
+    {"runtime", "ramp_time", "startdelay", "start_delay", "flow_sleep", "rate_cycle", "ratecycle"}
+    | {"thinktime", "thinktime_spin", "thinktime_iotime"}
+    | {"latency_target", "latency_window", "max_latency", "bwavgtime", "iopsavgtime"}
+    | {"steadystate_duration", "steadystate_ramp_time"}
+    | {"steadystate_check_interval", "ss_interval"}
 )
 FIO_RATES = frozenset({"rate", "rate_min", "ratemin", "rate_iops", "rate_iops_min"})
 #: Tunables of the kernel that are a time, and those that are a rate.
@@ -51,28 +45,28 @@ def slowed(work: Workload, slow: int) -> Workload:
     if slow == 1:
         return work
     if isinstance(work, JobWorkload):
-        return work.model_copy(update={"sections": tuple(_section(one, slow) for one in work.sections)})
+        return work.model_copy(update={"sections": tuple(_section(*one, slow) for one in _sections(work))})
     return work.model_copy(
         update={
             "runtime": None if work.runtime is None else work.runtime * slow,
             "ramp": work.ramp * slow,
             "steady": work.steady and _steady(work.steady, slow),
-            "fio": {name: _option(name, value, slow, work.fio) for name, value in work.fio.items()},
+            "fio": {name: _option(name, value, slow, thousand=_thousand(work)) for name, value in work.fio.items()},
         }
     )
 
 
 def problems(work: Workload, slow: int) -> Iterator[Problem]:
     if isinstance(work, JobWorkload):
-        for section in work.sections:
+        for name, lines, thousand in _sections(work):
             try:
-                _section(section, slow)
+                _section(name, lines, thousand, slow)
             except ValueError as why:
-                yield Problem("job", f"`slow: {slow}` cannot be applied to [{section[0]}]: {why}")
+                yield Problem("job", f"`slow: {slow}` cannot be applied to [{name}]: {why}")
         return
     for name, value in work.fio.items():
         try:
-            _option(name, value, slow, work.fio)
+            _option(name, value, slow, thousand=_thousand(work))
         except ValueError as why:
             yield Problem(f"fio.{name}", f"`slow: {slow}` cannot be applied to `{name}`: {why}")
 
@@ -89,21 +83,27 @@ def tunable(key: str, text: str, slow: int) -> str:
     return f"{found[: -len(part)]}.{found[-len(part) :]}" if point and part else found
 
 
-def _section(section: tuple[str, tuple[str, ...]], slow: int) -> tuple[str, tuple[str, ...]]:
+def _thousand(work: Workload) -> bool:
+    return str(work.fio.get("kb_base")) == "1000"
+
+
+def _sections(work: JobWorkload) -> Iterator[tuple[str, tuple[str, ...], bool]]:
+    """Yield the name and lines of each section, and whether `k` is 1000 there."""
+    shared = False
+    for name, lines in work.sections:
+        bases = [value.strip() for option, _, value in (line.partition("=") for line in lines) if option == "kb_base"]
+        thousand = bases[-1] == "1000" if bases else shared
+        if is_global(name):
+            shared = thousand
+        yield name, lines, thousand
+
+
+def _section(name: str, lines: tuple[str, ...], thousand: bool, slow: int) -> tuple[str, tuple[str, ...]]:
     """Return a section of a job file in slow motion."""
-    name, lines = section
-    options: dict[str, OpenValue] = {}
-    for line in lines:
-        option, equals, value = (part.strip() for part in line.partition("="))
-        if equals:
-            options[option] = value
-    if "kb_base" in options:
-        raise ValueError("it changes the units of rates; write rates in bytes, without `kb_base`")
-    found = {option: _option(option, value, slow, options) for option, value in options.items()}
 
     def changed(line: str) -> str:
-        option = line.partition("=")[0].strip()
-        return line if found.get(option) == options.get(option) else f"{option}={found[option]}"
+        option, equals, value = line.partition("=")
+        return f"{option}={_option(option.strip(), value, slow, thousand=thousand)}" if equals else line
 
     return name, tuple(map(changed, lines))
 
@@ -114,7 +114,7 @@ def _steady(steady: Steady, slow: int) -> Steady:
     return steady.model_copy(update={"within": within, "over": steady.over * slow})
 
 
-def _option(name: str, value: OpenValue, slow: int, options: dict[str, OpenValue]) -> OpenValue:
+def _option(name: str, value: OpenValue, slow: int, *, thousand: bool) -> OpenValue:
     if slow == 1:
         return value
     name, text = option_name(name), option_text(value)
@@ -123,7 +123,6 @@ def _option(name: str, value: OpenValue, slow: int, options: dict[str, OpenValue
     if name in FIO_TIMES:
         return _each(text, lambda number, unit: f"{number * slow}{unit}")
     if name in FIO_RATES:
-        thousand = str(options.get("kb_base", "1024")) == "1000"
         return _each(text, lambda number, unit: _rate(number * _multiple(unit, thousand=thousand), slow))
     return value
 

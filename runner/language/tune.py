@@ -65,7 +65,7 @@ class _Plain(DiskTunables, MdTunables):
 
     vm: Vm | None = None
     cpu_governor: str | None = Field(
-        None, pattern=r"^[a-z]+$", description="governor of every processor; only on machines with cpufreq"
+        None, pattern=r"^[a-z]+$", description="governor of every processor; only on hosts with cpufreq"
     )
     transparent_hugepages: Annotated[
         Literal["default", "always", "madvise", "never"] | None,

@@ -78,7 +78,7 @@ class Workload(Model):
     size: Length | None = Field(
         None,
         description="on a device: the region to use, all if not given. In a file system: all files of one job "
-        "together, 1GiB or half of the file system if not given. `4x memory`: a multiple of the machine's memory",
+        "together, 1GiB or half of the file system if not given. `4x memory`: a multiple of the memory of the rig",
     )
     files: int | None = Field(
         None, ge=1, le=100_000, description="in a file system: number of files of each job; 1 if not given"
@@ -110,7 +110,7 @@ class Workload(Model):
     each: Size | None = Field(
         None,
         gt=0,
-        description=f"profile over positions: bytes at each of {POINTS} places; everything if not given",
+        description=f"profile over positions: bytes to use at each of {POINTS} places; everything if not given",
     )
     steady: Steady | None = Field(
         None, description="end when the rate is steady, at the latest after `runtime` or `size`"
@@ -245,6 +245,11 @@ class Workload(Model):
     def phases(self) -> Mapping[str, int]:
         """Return which jobs run one after another: the phase of each by its name. Without entries, there is one."""
         return {}
+
+    @property
+    def job_names(self) -> tuple[str, ...]:
+        """Return the jobs that have figures of their own; empty if there is only one."""
+        return ()
 
     @property
     def lays_out(self) -> bool:

@@ -8,6 +8,7 @@ import re
 import shlex
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import orjson
@@ -18,6 +19,7 @@ from runner.language.matrix import kernel_error
 from runner.language.yaml_source import Place
 from runner.machines.base import Machine, MachineOptions, Preparation, Processor, Refusal, RigSpec, Step, StepResult
 from runner.results.fio_output import SYNTHETIC
+from runner.simdisks.disk import slow_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -33,8 +35,8 @@ _WINDOW = re.compile(r"\bwindow=(\d+)")
 _PLACES = 100
 
 
-def plausible(step: Step) -> StepResult:
-    """Return the result of a successful step. The same step always has the same result."""
+def plausible(step: Step, slow: int = 1) -> StepResult:
+    """Return the result of a successful step, of disks in slow motion. The same step always has the same result."""
     output = ""
     if step.name == "verify":
         for words in _READ_BACK.findall(step.text):
@@ -44,24 +46,24 @@ def plausible(step: Step) -> StepResult:
         for words in _RECORDS.findall(step.text):
             name, _, *files = shlex.split(words)
             output += "".join(f"reading\t{name}.{file}\t-\t{_ANY}\n" for file in ("node", *files))
-        output += _fio_json(step.files["job.fio"])
+        output += _fio_json(step.files["job.fio"], slow)
     if step.name == "profile":
-        output = _profile(step)
+        output = _profile(step, slow)
     return StepResult(step.name, 0, output, 0.0)
 
 
-def _fio_json(job: str) -> str:
-    jobs = [_result(name, options, job) for name, options in _jobs(job)]
+def _fio_json(job: str, slow: int) -> str:
+    jobs = [_result(name, options, job, slow) for name, options in _jobs(job)]
     return orjson.dumps({"fio version": SYNTHETIC, "jobs": jobs}).decode()
 
 
-def _result(name: str, options: Mapping[str, str], job: str) -> dict[str, Any]:
+def _result(name: str, options: Mapping[str, str], job: str, slow: int) -> dict[str, Any]:
     draw = random.Random(hashlib.blake2b(f"{name}{job}".encode(), digest_size=8).digest())  # noqa: S311 - synthetic on purpose
     depth = int(options.get("iodepth", "1")) * int(options.get("numjobs", "1"))
     bs = parse_fio_size(options.get("bs", "4k").partition(",")[0])
     kind = options.get("rw", "read").partition(":")[0]
     milliseconds = _milliseconds(options)
-    rate = (120 * depth**0.5 if "rand" in kind else 150e6 / bs) * draw.gauss(1, 0.02)
+    rate = (120 * depth**0.5 if "rand" in kind else 150e6 / bs) / slow * draw.gauss(1, 0.02)
     mix = int(options.get("rwmixread", "50")) / 100
     share = {"read": 1.0, "randread": 1.0, "write": 0.0, "randwrite": 0.0}.get(kind, mix)
     directions = {
@@ -73,7 +75,7 @@ def _result(name: str, options: Mapping[str, str], job: str) -> dict[str, Any]:
     return result | directions | steady
 
 
-def _profile(step: Step) -> str:
+def _profile(step: Step, slow: int) -> str:
     """Return the rows of `profile.sh`: a disk that is half as fast at its end, or a workload with a constant rate."""
     options = _options(step.files["job.fio"])
     if window := _WINDOW.search(step.text):
@@ -81,12 +83,12 @@ def _profile(step: Step) -> str:
         moved = int(options.get("zonesize", apart))
         places = int(options.get("io_size", _PLACES * moved)) // moved
         for place in range(places):
-            began, ended = ended, ended + max(1, round(moved / 150e3 / (1 - place / 2 / places)))
+            began, ended = ended, ended + max(1, round(moved * slow / 150e3 / (1 - place / 2 / places)))
             lines.append(f"{place * apart}\t{moved}\t{began}\t{ended}\n")
         return "".join(lines)
     stretches = max(1, _milliseconds(options) // int(options["log_avg_msec"]))
     directions = [number for number, name in enumerate(("read", "write")) if name in options["rw"]] or [0, 1]
-    return "".join(f"{at}\t{side}\t{150_000}\n" for at in range(1, stretches + 1) for side in directions)
+    return "".join(f"{at}\t{side}\t{150_000 // slow}\n" for at in range(1, stretches + 1) for side in directions)
 
 
 def _options(job: str) -> Mapping[str, str]:
@@ -117,11 +119,11 @@ def _direction(iops: float, bs: int, milliseconds: int, depth: int) -> dict[str,
 
 
 class DryRig:
-    def __init__(self, spec: RigSpec, answer: Callable[[Step], StepResult]) -> None:
+    def __init__(self, spec: RigSpec, answer: Callable[[Step], StepResult] | None = None) -> None:
         self.disks = tuple(f"/dev/disk/by-id/matrix-{number}" for number in range(len(spec.disks)))
         self.facts: Mapping[str, str] = {"kernel": spec.kernel or "synthetic", "fio": "synthetic"}
         self.steps: list[Step] = []
-        self._answer = answer
+        self._answer = answer or partial(plausible, slow=slow_of(spec.disks))
 
     def disk_reports(self) -> tuple[Report, ...]:
         return ()
@@ -146,7 +148,7 @@ class Dry(Machine):
     brings_disks: ClassVar[bool] = True
     synthetic: ClassVar[bool] = True
 
-    def __init__(self, answer: Callable[[Step], StepResult] = plausible) -> None:
+    def __init__(self, answer: Callable[[Step], StepResult] | None = None) -> None:
         super().__init__()
         self._answer = answer
         self.rigs: list[DryRig] = []

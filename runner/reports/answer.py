@@ -303,8 +303,8 @@ def _notes(rankings: Sequence[Ranking], losses: Mapping[str, int], *, synthetic:
     if any(stack.lost_share for one in rankings for stack in one.stacks):
         yield (
             "(!) host-limited: the host was too slow for its simulated disks and lost this share of the time. On a "
-            "faster host the figure would be higher, so a ratio is given as a range. A quieter host, longer trials or "
-            "KVM help."
+            "faster host the figure would be higher, so a ratio is given as a range. A quieter host, longer trials, "
+            "KVM or `slow: auto` in `disks:` help."
         )
     uncompared = [stack.cell for one in rankings for stack in one.stacks[1:] if stack.standing is Standing.NOT_COMPARED]
     # Stacks with too few rounds for an interval while other stacks have enough.

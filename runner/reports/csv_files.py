@@ -21,7 +21,7 @@ class Column(NamedTuple):
 
 
 IDENTITY = (
-    Column("cell", "", "id of the cell: a hash of its disks, stack, tunables and workload; the same in all runs"),
+    Column("cell", "", "id of the cell: a hash of its content (disks, stack, tunables, workload …), equal in all runs"),
     Column("name", "", "readable name of the cell; also its folder below `cells/`"),
 )
 _PLACE = (
@@ -50,7 +50,7 @@ def _latencies(side: str) -> Iterable[Column]:
 TRIAL_HEAD = (
     *IDENTITY,
     Column("trial", "", "number of the round; `cell` and `trial` together identify a trial"),
-    Column("outcome", "", "`measured`, `broken` (the harness or the set-up failed) or `skipped`"),
+    Column("outcome", "", "`measured`, `broken` (set-up, read-back or fio failed, or rigs were lost) or `skipped`"),
     Column("reason", "", "why it is broken or skipped"),
     *_PLACE,
 )
@@ -92,7 +92,7 @@ TRIAL_TAIL = (
         "",
         "if `steady:` was not reached: by how much; the figures of the cell exclude this trial; else empty",
     ),
-    Column("slow", "", "in slow motion: how many times slower the disks worked; figures are as without it; else empty"),
+    Column("slow", "", "factor of slow motion; figures are as without it; empty without slow motion"),
     Column("seconds", "s", "time from start to end of the trial, with all attempts, without building the stack"),
     Column("attempts", "", "number of attempts; 2 or more if a rig was lost or `--retry-broken` was used"),
     Column("started", "ISO 8601, UTC", "start of the trial"),

@@ -145,7 +145,7 @@ def _environment_of(manifest: Manifest) -> Iterator[tuple[str, str]]:
 
 def _concerns(recorded: RunData) -> Iterator[Concerns]:
     kinds = (
-        ("Broken", "The harness or the set-up failed. This is not a result about speed.", _ended(Outcome.BROKEN)),
+        ("Broken", "Set-up, read-back or fio failed. This is not a result about speed.", _ended(Outcome.BROKEN)),
         ("Skipped", "These trials did not run.", _ended(Outcome.SKIPPED)),
         (
             "Host-limited",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from junitparser import Error, Failure, JUnitXml, Properties, Property, Skipped, SystemOut, TestCase, TestSuite
 
 from runner.guidelines.samples import Verdict
+from runner.language.metrics import SIDES
 from runner.reports.run_data import LATENCIES, CellSummary, RunData
 from runner.reports.verdicts import explain_verdict, verdict_text
 from runner.results.record import Outcome, Trial
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from junitparser.junitparser import Element, Result
 
     from runner.guidelines.verdicts import Judgement
-    from runner.results.fio_output import Direction
+    from runner.results.fio_output import Direction, Figures
 
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
@@ -156,7 +157,8 @@ def _cell_properties(recorded: RunData, summary: CellSummary) -> Iterator[tuple[
     if reached is not None:
         yield "until", f"{recorded.until:g}"
         yield "until_reached", "true" if reached else "false"
-    for name, estimate in summary.figures.items():
+    of_jobs = {f"{job}.{name}": one for job, figures in summary.jobs.items() for name, one in figures.items()}
+    for name, estimate in (*summary.figures.items(), *of_jobs.items()):
         yield name, repr(estimate.mean)
         relative = estimate.relative
         if relative is not None:
@@ -183,9 +185,10 @@ def _result(trial: Trial, tails: Tails) -> Result | None:
 
 def _trial_lines(trial: Trial) -> Iterator[str]:
     if trial.figures:
-        yield from _figures("read", trial.figures.read)
-        yield from _figures("write", trial.figures.write)
+        yield from _figures("", trial.figures)
         yield _line("runtime", f"{trial.figures.runtime:g} s")
+        for job, figures in trial.figures.jobs.items():
+            yield from _figures(f"{_one_line(job)}.", figures)
     yield _line("attempts", str(trial.attempts))
     yield _line("folder", _one_line(trial.folder))
     for name, note in trial.notes.items():
@@ -195,9 +198,13 @@ def _trial_lines(trial: Trial) -> Iterator[str]:
         yield _line(_one_line(reading.setting), _one_line(f"{reading.got}{wanted}"))
 
 
-def _figures(side: str, direction: Direction | None) -> Iterator[str]:
-    if direction is None:
-        return
+def _figures(job: str, figures: Figures) -> Iterator[str]:
+    for side in SIDES:
+        if direction := getattr(figures, side):
+            yield from _direction(f"{job}{side}", direction)
+
+
+def _direction(side: str, direction: Direction) -> Iterator[str]:
     yield _line(f"{side}_bw", f"{direction.bw:.0f} bytes/s")
     yield _line(f"{side}_iops", f"{direction.iops:.6g}")
     yield _line(f"{side}_ios", str(direction.ios))

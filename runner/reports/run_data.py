@@ -43,6 +43,7 @@ class CellSummary:
     unsettled: int = 0  # measured trials that did not reach the wanted steady state; the figures exclude them
     stopped: StopReason = StopReason.UNFINISHED  # why no more trials follow
     states: Mapping[str, States] = field(default_factory=dict)  # bandwidths whose trials fall into two separate groups
+    jobs: Mapping[str, Mapping[str, Estimate]] = field(default_factory=dict)  # the figures of each job by its name
 
     @property
     def outcome(self) -> Outcome | None:
@@ -64,19 +65,28 @@ def summarize_cell(cell: CellRow, trials: Sequence[Trial], rule: Rule) -> CellSu
     measured = [figures for trial in trials if (figures := trial.counted)]
     how = stop_reason([figures.total_bw for figures in measured], len(trials), rule)
     values = _values(measured)
-    known = {name: estimate_mean(several, rule, how) for name, several in values.items()}
-    known |= _percentiles(measured, rule, how)
+    names = dict.fromkeys(name for figures in measured for name in figures.jobs)
+    by_job = {name: [figures.jobs[name] for figures in measured if name in figures.jobs] for name in names}
     return CellSummary(
         cell=cell,
         counts=Counter(trial.outcome for trial in trials),
         reasons=tuple(dict.fromkeys(trial.reason for trial in trials if trial.reason)),
-        figures={name: known[name] for name in METRICS if name in known},
+        figures=_estimates(measured, values, rule, how),
+        jobs={name: _estimates(several, _values(several), rule, how) for name, several in by_job.items()},
         host_limited=sum(HOST_LIMITED in trial.notes for trial in trials if trial.outcome is Outcome.MEASURED),
         unsettled=sum(UNSETTLED in trial.notes for trial in trials if trial.outcome is Outcome.MEASURED),
         stopped=how,
         states={name: found for name in ("read_bw", "write_bw") if (found := find_two_states(values.get(name, ())))},
         least_ios=min((side.ios for one in measured for side in (one.read, one.write) if side), default=None),
     )
+
+
+def _estimates(
+    measured: Sequence[Figures], values: Mapping[str, Sequence[float]], rule: Rule, how: StopReason
+) -> Mapping[str, Estimate]:
+    known = {name: estimate_mean(several, rule, how) for name, several in values.items()}
+    known |= _percentiles(measured, rule, how)
+    return {name: known[name] for name in METRICS if name in known}
 
 
 def _values(measured: Iterable[Figures]) -> dict[str, list[float]]:

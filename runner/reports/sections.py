@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from runner.language.metrics import SIDES, TOTAL, sides_of
 from runner.reports.charts import Chart, Line, chart, interval
+from runner.reports.jobs import job_grid
 from runner.reports.junit import split_name, strip_illegal
 from runner.reports.terminal import displayed_rate, outcome
 from runner.reports.terminal_text import figure
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from runner.reports.run_data import CellSummary, RunData
+    from runner.reports.table import Grid
     from runner.statistics.stopping import Estimate
 
 #: Limits of the page: rows of all tables, charts, rows of one chart. The CSV files have all.
@@ -44,6 +46,7 @@ class Section:
     rows: tuple[Row, ...]
     charts: tuple[Chart, ...]
     undrawn: int = 0  # number of charts that are not drawn
+    jobs: Grid | None = None  # None if no cell has several jobs
 
     @property
     def has_bottlenecks(self) -> bool:
@@ -93,6 +96,7 @@ def _section(recorded: RunData, title: str, summaries: Sequence[CellSummary], ro
         tuple(_row(label, one, recorded.by_cell[one.cell.id], columns) for label, one in named),
         tuple(drawn[:room]),
         len(drawn[room:]),
+        job_grid(named, rows=MOST_ROWS),
     )
 
 

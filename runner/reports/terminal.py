@@ -20,7 +20,7 @@ _STYLES = {Outcome.MEASURED: GOOD, Outcome.BROKEN: BAD, Outcome.SKIPPED: DOUBT, 
 
 
 def table(recorded: RunData, *, rows: int = 50) -> Sheet:
-    shown = _shown(recorded, rows)
+    shown = shown_cells(recorded, rows)
     title = f"{recorded.matrix} on {recorded.machine}"
     mixed = _is_mixed(shown)
     columns = ("cell", *((TOTAL,) if mixed else ()), "read", "write", "±", "p99", "trials", "outcome")
@@ -37,12 +37,16 @@ def table(recorded: RunData, *, rows: int = 50) -> Sheet:
     )
 
 
+def shown_cells(recorded: RunData, rows: int = 50) -> list[CellSummary]:
+    return sorted(recorded.summaries, key=lambda summary: summary.outcome is not Outcome.BROKEN)[:rows]
+
+
 def _is_mixed(shown: Sequence[CellSummary]) -> bool:
     return any(TOTAL in sides_of(one.figures) for one in shown)
 
 
 def caption(recorded: RunData, *, rows: int = 50, pointer: str = "summary.csv") -> str:
-    everything, shown = recorded.summaries, _shown(recorded, rows)
+    everything, shown = recorded.summaries, shown_cells(recorded, rows)
     reordered = shown != list(everything[: len(shown)])
     left_out = len(everything) - len(shown)
     text = f"{left_out} more cells in {pointer}. " if left_out else ""
@@ -54,10 +58,6 @@ def caption(recorded: RunData, *, rows: int = 50, pointer: str = "summary.csv") 
     if any(_rate(one, side) for one in shown for side in SIDES):
         text += f" MB/s where requests have {LARGE // 1024} KiB and more, IOPS where they are smaller."
     return text + (" Broken cells come first." if reordered else "")
-
-
-def _shown(recorded: RunData, rows: int) -> list[CellSummary]:
-    return sorted(recorded.summaries, key=lambda summary: summary.outcome is not Outcome.BROKEN)[:rows]
 
 
 def _stack(cell: CellRow) -> str:

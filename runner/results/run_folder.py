@@ -106,6 +106,9 @@ class Manifest(BaseModel, frozen=True, extra="forbid"):
     least: int = Field(default=2, description="least trials of a cell")
     most: int | None = Field(default=None, description="most trials of a cell; null in older runs")
     steered: bool = Field(default=False, description="open guidelines chose the cells to measure")
+    slow: int = Field(
+        default=1, description="how many times slower than real time its disks worked; 0: `slow: auto`, not yet chosen"
+    )
     losses: dict[str, int] = Field(
         default_factory=dict, description="by stack, how many disks may fail before data is lost, if known"
     )
@@ -130,6 +133,7 @@ class Manifest(BaseModel, frozen=True, extra="forbid"):
     @property
     def environment(self) -> dict[str, str]:
         found = {"seed": str(self.seed)} | ({STEERED: "yes"} if self.steered else {})
+        found |= {"slow": str(self.slow)} if self.slow > 1 else {}
         return found | flatten_environment(self.host, self.disks, self.digests, self.versions)
 
 

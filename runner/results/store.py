@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
 from runner.base.errors import BadInput, HarnessBroken
+from runner.language.metrics import split_column
 from runner.results import store_tables as tables
 from runner.results.databases import (
     Database,
@@ -239,11 +240,22 @@ class SharedStore(Database):
         return self._plain(query)
 
     def latencies(
-        self, names: Sequence[str], runs: Collection[str] | None = None, cells: Collection[str] | None = None
+        self,
+        names: Sequence[str],
+        job: str = "",
+        runs: Collection[str] | None = None,
+        cells: Collection[str] | None = None,
     ) -> Sequence[tuple[Any, ...]]:
-        table = tables.latencies.c
+        """Return histograms of all jobs of each trial together, or of one job."""
+        table = (tables.jobs if job else tables.latencies).c
         query = sa.select(*(table[name] for name in (*_KEY, *names)))
-        return self._plain(query.where(*_among({table.run: runs, table.cell: cells})))
+        of_job = [tables.jobs.c.job == job] if job else []
+        return self._plain(query.where(*_among({table.run: runs, table.cell: cells}), *of_job))
+
+    def job_names(self, runs: Collection[str]) -> list[str]:
+        table = tables.jobs.c
+        query = sa.select(table.run, table.job).distinct().where(*_among({table.run: runs}))
+        return sorted({job for run, job in self._rows(query) if run in runs})
 
     def _plain(self, query: sa.Executable) -> Sequence[tuple[Any, ...]]:
         """Fetch rows from the driver without conversion, which would take most of the time for 100,000 rows."""
@@ -271,7 +283,16 @@ class SharedStore(Database):
 
 
 def _column(name: str) -> sa.ColumnElement[Any]:
-    table = tables.trials.c
+    job, own = split_column(name)
+    if not job:
+        return _figure(tables.trials, own)
+    of, trial = tables.jobs.alias(), tables.trials.c
+    same = (of.c[key] == trial[key] for key in _KEY)
+    return sa.select(_figure(of, own)).where(*same, of.c.job == job).correlate(tables.trials).scalar_subquery()
+
+
+def _figure(of: sa.FromClause, name: str) -> sa.ColumnElement[Any]:
+    table = of.c
     if name in table:
         return table[name]
     side, _, rate = name.partition("_")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runner.language.axes import written
-from runner.language.slow import RATES, TIMES
+from runner.language.slow import TIMES
 from runner.language.slow import tunable as slowed_value
 from runner.language.tune import OF_PARITY, OF_REDUNDANT, SCOPES, Tune, split, target_kind
 from runner.layers.base import Expectation, View
@@ -35,11 +35,13 @@ STRIPE_CACHED = frozenset({"raid4", "raid5", "raid6"})
 HUGEPAGES = "/sys/kernel/mm/transparent_hugepage/enabled"
 #: A tunable that resets others is set before them.
 _FIRST = ("scheduler", "cache", "requests")
-#: The kernel counts these in KiB, matrices in bytes.
 #: Timers of file systems, and how long bfq waits for the next request of a process.
 XFS_TIMER = "/proc/sys/fs/xfs/xfssyncd_centisecs"
+#: Of arrays without limits of their own, of md and LVM.
+RESYNC_LIMITS = ("/proc/sys/dev/raid/speed_limit_max", "/proc/sys/dev/raid/speed_limit_min")
 F2FS_TIMERS = ("cp_interval", "idle_interval", "discard_idle_interval", "gc_idle_interval")
 SLICE = "queue/iosched/slice_idle"
+#: The kernel counts these in KiB, matrices in bytes.
 IN_KIB = frozenset({"readahead", "sync_speed_min", "sync_speed_max"})
 
 
@@ -170,7 +172,7 @@ def timers(stack: StackView, tunables: tuple[Tunable, ...]) -> tuple[Timer, ...]
         return tuple(file for file in files if (device, file) not in declared and ("", file) not in declared)
 
     host = sorted(f"{MEMORY}/{key.removeprefix('vm.')}" for key in TIMES if key.startswith("vm."))
-    found = [Timer("slow_host", "", left("", (*host, XFS_TIMER)))]
+    found = [Timer("slow_host", "", left("", (*host, XFS_TIMER, *RESYNC_LIMITS)))]
     queue = sorted(f"queue/{key.replace('.', '/')}" for key in TIMES if key.startswith(("iosched.", "wbt_")))
     for disk in stack.disks:
         files = left(disk, (*queue, "queue/io_timeout"))
@@ -181,7 +183,6 @@ def timers(stack: StackView, tunables: tuple[Tunable, ...]) -> tuple[Timer, ...]
     for layer in stack.layers:
         if isinstance(layer, MdView) and layer.redundant:
             found.append(Timer("slow_times", layer.device, left(layer.device, ("md/safe_mode_delay",))))
-            found.append(Timer("slow_rates", layer.device, left(layer.device, sorted(f"md/{key}" for key in RATES))))
         elif isinstance(layer, FsView) and layer.type == "f2fs":
             found.append(Timer("slow_f2fs", layer.members[0], F2FS_TIMERS))
     return tuple(one for one in found if one.files)

@@ -6,6 +6,7 @@ import socket
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 from runner.base.errors import BadInput, Exit, MatrixError
@@ -32,6 +33,7 @@ from runner.session.finish import Ending, report
 from runner.session.host_facts import boot_id, kernel_release
 from runner.session.run_request import RunRequest, check_kernel, choose_run, run_to_continue
 from runner.session.selected_matrix import Checks, check_machine, check_names, check_templates, load_selected
+from runner.session.slow_motion import choose_slow
 from runner.space.select import refuse_many
 from runner.space.studies import study_beside
 
@@ -129,6 +131,13 @@ class _Run:
     stop: Stop
     disks: RunDisks = field(default_factory=RunDisks)
 
+    @cached_property
+    def machine(self) -> Machine:
+        order, disks, observer = self.order, self.disks, self.observer
+        leased = disks.paths, disks.leased, order.match.ssh if order.match else "", disks.agent
+        options = MachineOptions(order.cold, observer.progress, observer.notice, *leased, images=order.images)
+        return machine(order.machine, options)
+
 
 def run(prepared: PreparedRun, observer_of: Callable[[RunRequest, int], Observer], stop: Stop) -> Ending:
     options, order, level = prepared.options, prepared.order, prepared.level
@@ -206,6 +215,27 @@ def _notes(this: _Run, one_at_a_time: str, choice: str) -> Iterator[str]:
         yield f"created a new store at {address}"
 
 
+def _choose_slow(this: _Run) -> None:
+    """Take the factor of `slow: auto` from the run's first start, or choose it."""
+    selected, slow = this.order.selected, this.folder.manifest.slow
+    if not selected.space.matrix.chooses_slow:
+        return
+    if not slow:
+        this.observer.notice("`slow: auto`: looking for the factor at which this host keeps up")
+        found: list[int] = []
+
+        async def choose() -> None:
+            order = this.order
+            found.append(await choose_slow(selected, this.machine, this.folder.path, order.kernel, order.templates))
+
+        if not this.stop.run(choose()):
+            return
+        (slow,) = found
+        this.folder = this.folder.update_manifest(slow=slow)
+    this.observer.notice(f"`slow: auto`: the factor of this run is {slow}")
+    this.order = replace(this.order, selected=selected.in_slow_motion(slow))
+
+
 def _lease_and_execute(this: _Run) -> Ending:
     with ExitStack() as stack:
         observer, order = this.observer, this.order
@@ -219,6 +249,7 @@ def _lease_and_execute(this: _Run) -> Ending:
                 observer.notice(note)
             # Before the first write.
             this.folder = this.folder.update_manifest(disks=disks.facts, health=disks.health)
+        _choose_slow(this)
         pace = _show_estimate(this)
         spending = Spending(this.options.budget, pace, write_budget=this.disks.write_budget)
         address = address_of(this.options.store, this.options.results)
@@ -270,10 +301,6 @@ async def _work(executor: Executor, disks: RunDisks) -> None:
 
 def _context(this: _Run, feed: Feed) -> RunContext:
     order, disks, observer = this.order, this.disks, this.observer
-    leased = disks.paths, disks.leased, order.match.ssh if order.match else "", disks.agent
-    place = machine(
-        order.machine, MachineOptions(order.cold, observer.progress, observer.notice, *leased, images=order.images)
-    )
 
     def listen(event: Event) -> None:
         if isinstance(event, RigUp):
@@ -287,7 +314,7 @@ def _context(this: _Run, feed: Feed) -> RunContext:
         observer.event(event)
 
     return RunContext(
-        machine=place,
+        machine=this.machine,
         journal=this.journal,
         shelf=this.folder,
         scratch=this.folder.path,
@@ -338,7 +365,7 @@ def choose_level(jobs: Jobs, place: Machine, specs: Collection[RigSpec], stacks:
     why = why_one_at_a_time(place, kinds, stacks)
     room = min(map(place.max_rigs, kinds))
     if jobs == "auto":
-        why = why or ("this host has no room for a second such machine" if room == 1 else "")
+        why = why or ("this host has no room for a second such virtual machine" if room == 1 else "")
         return (Level.of(1), f"one rig at a time: {why}") if why else (Level.up_to(room), "")
     if why:
         raise BadInput(f"--jobs {jobs}: {why}", resolution="leave --jobs out, or choose other cells with --only")
@@ -346,8 +373,8 @@ def choose_level(jobs: Jobs, place: Machine, specs: Collection[RigSpec], stacks:
         one = next(iter(kinds))
         size = f"{one.memory // 2**20}MiB, {one.cpus} processors and the overhead of the emulator each"
         raise BadInput(
-            f"--jobs {jobs}: this host has room for {room} machines at a time, with {size}",
-            resolution="use `--jobs auto`, or smaller machines: `machine:` in the matrix sets their size",
+            f"--jobs {jobs}: this host has room for {room} virtual machines at a time, with {size}",
+            resolution="use `--jobs auto`, or smaller virtual machines: `machine:` in the matrix sets their size",
         )
     return Level.of(jobs), ""
 

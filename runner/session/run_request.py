@@ -21,6 +21,7 @@ from runner.results.run_folder import Manifest, RunFolder, create, latest, runs
 from runner.results.store_tables import without_passwords
 from runner.scripts.jinja import effective_templates
 from runner.session.host_facts import query_facts, revision
+from runner.simdisks.disk import slow_of
 from runner.space.select import Sharded
 from runner.space.variants import digest
 
@@ -98,6 +99,7 @@ class RunRequest:
             least=matrix.repeat.min,
             most=matrix.repeat.max,
             part=readable(self.selected.part),
+            slow=0 if matrix.chooses_slow else slow_of(matrix.every_disk()),
             losses={one.label: one.losses for one in self.selected.stacks() if one.losses is not None},
         )
 
@@ -273,4 +275,4 @@ def _why_new(results: Path, wanted: Manifest) -> str:
         return f"a new run: {last.path}/ is finished; `matrix results {last.path.name}` shows it" if again else ""
     same = (last.manifest.text, last.manifest.used) == (wanted.text, wanted.used)
     differs = "--only, --shard, --kernel or --templates differ" if same else "the matrix differs"
-    return f"not continuing {last.path}/, which is unfinished: {differs}"
+    return f"not continuing {last.path}/, which is not finished: {differs}"

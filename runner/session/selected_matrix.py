@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runner.analysis.axes import grouped
 from runner.base.errors import BadInput
 from runner.base.process import run
 from runner.engine.plan import Plan
+from runner.guidelines.samples import Measured
 from runner.guidelines.verdicts import undecidable_guidelines
 from runner.language.job_bounds import JobWorkload
 from runner.language.matrix import is_path
@@ -62,6 +63,11 @@ class SelectedMatrix:
     def space(self) -> Space:
         return self.declared.space
 
+    def in_slow_motion(self, slow: int) -> SelectedMatrix:
+        declared = replace(self.declared, space=self.space.in_slow_motion(slow))
+        selection = replace(self.selection, space=declared.space)
+        return replace(self, declared=declared, selection=selection, plan=replace(self.plan, selection=selection))
+
     def stacks(self) -> Iterator[Stack]:
         return (stack for stack in self.space.stacks if self.selection.count_of(stack))
 
@@ -109,8 +115,11 @@ def _guideline_flaws(space: Space) -> Iterator[Flaw]:
     count = space.count()
     if count > MAX_CHECKED_CELLS or count * len(guidelines) > MAX_CHECKED_PAIRS:
         return
-    rows = [CellRow(cell.id, cell.name, cell.axes) for cell in space.cells()] if guidelines else []
-    for at, why in undecidable_guidelines(guidelines, rows):
+    found = [
+        Measured("", CellRow(cell.id, cell.name, cell.axes), jobs=cell.workload.value.job_names)
+        for cell in (space.cells() if guidelines else ())
+    ]
+    for at, why in undecidable_guidelines(guidelines, found):
         yield Flaw(("guidelines", at, guidelines[at].shape), f"no cells of this matrix can decide it: {why}")
 
 

@@ -179,7 +179,7 @@ class Board:
         self._c = library.c
         self._board = self._c.board_made(file, slow)
         if not self._board:
-            raise HarnessBroken("the disks' board cannot be made", resolution="free some disk space or memory")
+            raise HarnessBroken("simulated disks cannot get shared memory", resolution="free some disk space or memory")
         for number, rate in enumerate(links):
             self._c.board_bus(self._board, number, rate)
 

@@ -17,6 +17,7 @@ from runner.language.workload import Workload
 from runner.language.yaml_source import Flaw, Path
 from runner.layers import LAYERS
 from runner.space.layouts import axis_names
+from runner.space.notes import few
 from runner.space.rules import BadRule, Rule, amiss, axis_named, rule_of
 from runner.space.select import Selection, values_of
 from runner.space.variants import texts
@@ -135,6 +136,9 @@ def _unknown_axis(key: str) -> str:
 def _wrong_in(guideline: Guideline, at: int, known: Known, space: Space) -> Iterator[tuple[Flaw, bool]]:
     claim, found = guideline.claimed, False
     place: Path = ("guidelines", at, guideline.shape)
+    if not known.partly and (why := _why_no_job(claim.figure.job, space)):
+        found = True
+        yield Flaw((*place, "metric"), why), False
     for path, condition in conditions_of(claim):
         for error in amiss(condition, known.values):
             found = True
@@ -149,6 +153,14 @@ def _wrong_in(guideline: Guideline, at: int, known: Known, space: Space) -> Iter
             yield Flaw((*place, "is"), error.message), False
     if not (found or known.partly):
         yield from ((flaw, False) for flaw in _empty(claim, place, known, space))
+
+
+def _why_no_job(job: str, space: Space) -> str:
+    jobs = list(dict.fromkeys(name for workload, _ in space.workloads for name in workload.value.job_names))
+    if not job or job in jobs:
+        return ""
+    there = f"the jobs of its workloads are {few(jobs, 20)}" if jobs else "no workload has several jobs"
+    return f"this matrix has no job '{job}'; {there}"
 
 
 def _empty(claim: Claim, place: Path, known: Known, space: Space) -> Iterator[Flaw]:

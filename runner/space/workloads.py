@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from runner.language.axes import constructed, written
 from runner.language.presets import PRESETS, no_phase, problems_of, values_of
+from runner.language.slow import FACTORS
 from runner.language.slow import problems as slow_problems
 from runner.language.workload import Workload
 from runner.language.yaml_source import Flaw
@@ -38,6 +39,7 @@ class Workloads:
 
     def __init__(self, matrix: Matrix, stacks: Stacks, findings: Findings) -> None:
         self._matrix, self._findings = matrix, findings
+        self._slow = max(FACTORS) if matrix.chooses_slow else slow_of(matrix.every_disk())
         self._by_kind: dict[bool, list[Variant[Layers]]] = {}
         for stack in stacks:
             self._by_kind.setdefault(in_files(stack.value, matrix), []).append(stack)
@@ -64,8 +66,7 @@ class Workloads:
     def _variants(self, name: str, kind: bool) -> Iterator[Variant[Workload]]:
         axes = written(self._matrix.workloads[name])
         if has_jobs(axes):
-            slow = slow_of(self._matrix.every_disk())
-            several = JobVariants(name, axes, self._matrix.machine.memory, self._findings, slow)
+            several = JobVariants(name, axes, self._matrix.machine.memory, self._findings, self._slow)
             yield from several.on(in_files=kind)
             return
         for declared in _written_workloads(axes):
@@ -84,8 +85,7 @@ class Workloads:
             workload = workload.settled()
         fields = texts(workload, [key for key in values if key in declared.shown])
         coords = (*declared.coords(name), *((f"workload.{field}", text) for field, text in fields.items()))
-        slow = slow_of(self._matrix.every_disk())
-        problems = [*declared.problems()] or [*workload.problems(), *slow_problems(workload, slow)]
+        problems = [*declared.problems()] or [*workload.problems(), *slow_problems(workload, self._slow)]
         for problem in problems:
             self._findings.flaw_of(
                 coords, place_of(("workloads", name), declared.choice, problem.field), problem.message

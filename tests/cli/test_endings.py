@@ -261,7 +261,7 @@ def test_a_changed_matrix_names_the_unfinished_run_that_is_not_continued(matrix:
     first = folder_of(tmp_path)
     (tmp_path / "small.yaml").write_text(SMALL.replace("bs: 4KiB", "bs: 8KiB"))
     result = matrix(*RUN)
-    assert f"not continuing results/{first.name}/, which is unfinished: the matrix differs" in result.stdout
+    assert f"not continuing results/{first.name}/, which is not finished: the matrix differs" in result.stdout
 
 
 def test_json_has_the_folder_first_and_the_outcome_last(matrix: Matrix, tmp_path: Path) -> None:
@@ -370,7 +370,7 @@ def test_a_machine_too_large_for_the_host_is_refused_before_the_run(matrix: Matr
     (tmp_path / "huge.yaml").write_text(SMALL + "machine: {memory: 900TiB}\n")
     result = matrix("run", "huge.yaml")
     assert result.returncode == 2
-    assert "cannot hold a machine" in result.stderr
+    assert "cannot hold a virtual machine" in result.stderr
     assert not (tmp_path / "results").exists()
 
 

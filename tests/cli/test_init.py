@@ -65,6 +65,55 @@ def test_a_malformed_name_is_refused(name: str, call: Call, tmp_path: Path) -> N
     assert not list(tmp_path.iterdir())
 
 
+JOB = "[global]\nioengine=libaio\nruntime=1\ntime_based\n[log]\nrw=write\n[my reader]\nrw=randread\nsize=4g\n"
+
+
+def test_a_matrix_of_a_job_file_runs(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "db.fio").write_text(JOB)
+    said = call("init", "--from", "jobs/db.fio")
+    assert said.status == 0
+    assert "wrote db.yaml" in said.out
+    text = (tmp_path / "db.yaml").read_text()
+    assert '"my reader.size": 256m    # instead of 4GiB: a disk has 512MiB' in text
+    assert [cell.name for cell in load(tmp_path / "db.yaml").space.cells()] == ["raw/db", "raid5/db"]
+    assert call("run", "--on", "dry", "db.yaml").status == 0
+    # The other example of the comment is one, too.
+    (tmp_path / "more.yaml").write_text(text.replace("# log.iodepth", "log.iodepth"))
+    assert len(list(load(tmp_path / "more.yaml").space.cells())) == 4
+    assert call("init", "other", "--from", "jobs/db.fio").status == 0
+    assert load(tmp_path / "other.yaml").space.matrix.name == "other"
+
+
+def test_set_of_a_job_file_that_fits_is_an_example_only(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "1 db.fio").write_text(JOB.replace("size=4g\n", ""))
+    assert call("init", "--from", "1 db.fio").status == 0
+    text = (tmp_path / "job.yaml").read_text()
+    assert len(list(load(tmp_path / "job.yaml").space.cells())) == 2
+    (tmp_path / "job.yaml").write_text(text.replace("# set:", "set:").replace("#   log.iodepth", "  log.iodepth"))
+    assert len(list(load(tmp_path / "job.yaml").space.cells())) == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "job", "why"),
+    [
+        (("--from", "db.fio"), JOB + "exec_prerun=x\n", "db.fio:10:1: `exec_prerun` is not allowed"),
+        (("--from", "db.fio"), "rw=read\n", "stands before the first section"),
+        (("--from", "none.fio"), JOB, "none.fio: there is no such file"),
+        (("--from", "db.fio", "--kind", "nas"), JOB, "--kind and --from"),
+        (("a/b", "--from", "db.fio"), JOB, "cannot be the name of a matrix"),
+    ],
+)
+def test_no_matrix_of_a_job_file_that_cannot_run(
+    words: tuple[str, ...], job: str, why: str, call: Call, tmp_path: Path
+) -> None:
+    (tmp_path / "db.fio").write_text(job)
+    said = call("init", *words)
+    assert said.status == 2
+    assert why in said.err
+    assert [file.name for file in tmp_path.iterdir()] == ["db.fio"]
+
+
 def test_a_shipped_layout_is_found_without_the_checkout(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(

@@ -32,7 +32,13 @@ class Roomy(Qemu):
         (1, BARE, 1, Level.of(1), ""),
         (4, MODELLED, 4, Level.of(4), ""),
         ("auto", MODELLED, 8, Level(most=8, now=2), ""),
-        ("auto", MODELLED, 1, Level.of(1), "one rig at a time: this host has no room for a second such machine"),
+        (
+            "auto",
+            MODELLED,
+            1,
+            Level.of(1),
+            "one rig at a time: this host has no room for a second such virtual machine",
+        ),
         ("auto", BARE, 8, Level.of(1), "one rig at a time: disks without a model"),
     ],
 )

@@ -17,6 +17,7 @@ from runner.base.errors import BadInput
 from runner.machines import dry
 from runner.machines.base import Step, StepResult
 from runner.reports import verdicts  # noqa: F401
+from runner.results.run_folder import load
 from runner.session import selected_matrix
 from runner.session.run_request import RunRequest
 from tests.support.matrices import SMALL
@@ -80,6 +81,13 @@ def test_a_selected_guideline_measures_its_cells(pytester: pytest.Pytester, matr
 
 def test_a_node_id_selects_a_cell(pytester: pytest.Pytester, matrix: Path) -> None:
     run(pytester, "small.yaml::quick").assert_outcomes(skipped=1)
+
+
+def test_a_factor_of_slow_motion_is_chosen_first(pytester: pytest.Pytester, matrix: Path) -> None:
+    matrix.write_text(matrix.read_text().replace("size: 64MiB", "size: 64MiB, model: nas-7200, slow: auto"))
+    run(pytester, "small.yaml", "-k", "16KiB and read").assert_outcomes(passed=1, deselected=5)
+    (folder,) = runs(pytester)
+    assert load(pytester.path / "results" / folder).manifest.slow == 1
 
 
 def test_figures_are_in_the_report(pytester: pytest.Pytester, matrix: Path) -> None:

@@ -119,7 +119,7 @@ def test_clean_without_leases(call: Call, shelf: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr("runner.hosts.checks.run_query", lambda _reach, _script: ANSWER)
     said = call("clean", "--dry-run")
     assert (said.status, said.out) == (0, "")
-    assert said.err.endswith("this machine is clean: no leftovers of runs\n")
+    assert said.err.endswith("this host is clean: no leftovers of runs\n")
 
 
 def test_clean_of_this_machine_ignores_the_hosts_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,6 +69,15 @@ def test_preparation_is_excluded_from_the_work_of_the_disks() -> None:
     assert since(4.4) == (1, 0.0)
 
 
+def test_times_of_slow_disks_are_as_without_slow_motion() -> None:
+    found = service.Service([(at, (replace(IDLE, reads=int(at)),)) for at in (10.0, 14.0, 18.0)], slow=4)
+    rows = csv.DictReader(found.files()["disks-over-time.csv"].splitlines())
+    assert [row["seconds"] for row in rows] == ["1.000", "2.000"]
+    # Until the first sample, nothing can be told apart.
+    assert [one.reads for one in found.since(1.9)] == [8]
+    assert [one.reads for one in found.since(2.1)] == [4]
+
+
 async def _dry(scratch: Path) -> service.Service:
     async with Dry().rig(RigSpec(()), scratch) as rig, service.sample_disks(rig) as found:
         pass

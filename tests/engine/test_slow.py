@@ -13,6 +13,8 @@ from runner.base.errors import BadInput
 from runner.engine.costs import COSTS
 from runner.engine.estimate import Pace, seconds_of
 from runner.engine.trial_result import split_outputs
+from runner.language.job_bounds import JobWorkload
+from runner.language.slow import slowed
 from runner.language.workload import Workload
 from runner.machines.base import StepResult
 from runner.reports.csv_files import trials_csv
@@ -95,8 +97,8 @@ def test_figures_are_as_without_slow_motion_and_marked(tmp_path: Path) -> None:
     assert trial.figures.write
     assert trial.figures.runtime == 5.0
     assert trial.notes[SLOW] == "4"
-    # The dry machine does not know of slow motion: 120 times the root of the depth, in its own seconds.
-    assert trial.figures.write.iops == pytest.approx(4 * 240, rel=0.1)
+    # The dry machine's usual figure: 120 times the root of the depth.
+    assert trial.figures.write.iops == pytest.approx(240, rel=0.1)
     assert trial.figures.write.lat_p50 == pytest.approx(trial.figures.write.lat_mean, rel=0.01)
     assert trial.figures.write.lat_mean == pytest.approx(4 / trial.figures.write.iops * 1e9, rel=0.01)
     cell = next(bench.plan.selection.cells())
@@ -104,6 +106,8 @@ def test_figures_are_as_without_slow_motion_and_marked(tmp_path: Path) -> None:
     assert recorded.marks == "synthetic, from the dry machine; disks 4 times slower, figures as without it"
     assert [row["slow"] for row in csv.DictReader(StringIO(trials_csv(recorded)))] == ["4", "4"]
     assert '<property name="slow" value="4"' in junit(recorded).decode()
+    (profile, _) = (files["profile.csv"] for files in bench.shelf.kept.values())
+    assert {row["write_bw"] for row in csv.DictReader(StringIO(profile))} == {str(150_000 * 1024)}
     # Past times of trials, without the 20 s that fio takes of the host.
     assert bench.journal.mean_times().overhead == pytest.approx(trial.seconds - 4 * 5, abs=1)
     bench.journal.close()
@@ -118,6 +122,13 @@ def test_counters_and_profiles_are_in_the_time_of_the_disks() -> None:
     assert use
     assert (use.seconds, use.processors.seconds) == (3.5 / 4, 3.5 / 4)
     assert (use.disks[0].busy, use.disks[0].queued, use.disks[0].waited) == (1 / 4, 2 / 4, 0.102 / 4)
+
+
+def test_units_of_rates_are_those_of_their_section() -> None:
+    sections = (("global", ("kb_base=1000", "rate=8k")), ("a", ("rate=8k",)), ("b", ("kb_base=1024", "rate=8k")))
+    work = slowed(JobWorkload.model_construct(rw="read", sections=sections), 4)
+    assert isinstance(work, JobWorkload)
+    assert [lines[-1] for _, lines in work.sections] == ["rate=2000", "rate=2000", "rate=2048"]
 
 
 def test_an_estimate_takes_as_much_longer() -> None:
@@ -174,8 +185,3 @@ def test_a_job_file_is_slowed_down_by_any_name_of_an_option() -> None:
     (cell,) = with_job("[a]\nrw=read\nsize=1g\ntimeout=60\nss_interval=2s\n").cells()
     lines = job(cell, stack_scripts(cell.stack, ("/dev/a",), zeroed=True).stack, 1).splitlines()
     assert {"timeout=240", "ss_interval=8s"} <= {*lines}
-
-
-def test_other_units_of_rates_in_a_job_file_are_refused() -> None:
-    with pytest.raises(BadInput, match="write rates in bytes, without `kb_base`"):
-        with_job("[global]\nkb_base=1000\n[a]\nrw=read\nsize=1g\nrate=1m\n")

@@ -96,7 +96,12 @@ def test_no_two_platters_turn_in_step_however_large_the_seed(seed: int) -> None:
     [
         ("{count: 4, size: 64MiB, slow: 4}", "add a `model`"),
         ("[{count: 1, size: 64MiB, model: nas-7200, slow: 4}, {count: 3, size: 64MiB, model: nas-7200}]", "1 and 4"),
-        ("{count: 4, size: 64MiB, model: nas-7200, slow: 65}", "at most 64"),
+        ("{count: 4, size: 64MiB, model: nas-7200, slow: 65}", "'65': neither a whole number from 1 to 64 nor auto"),
+        ("{count: 4, size: 64MiB, model: nas-7200, slow: true}", "neither a whole number from 1 to 64 nor auto"),
+        (
+            "[{count: 1, size: 64MiB, model: nas-7200, slow: auto}, {count: 3, size: 64MiB, model: nas-7200}]",
+            "1 and auto",
+        ),
     ],
 )
 def test_disks_of_one_machine_are_slowed_down_alike_and_need_a_model(disks: str, message: str) -> None:

@@ -448,16 +448,16 @@ def test_a_machine_beyond_the_host_is_refused_with_the_limit() -> None:
     small = Host(memory=23 << 30, cpus=2)
     (memory, cpus) = capacity_refusals(RigSpec((), memory=900 << 30, cpus=64), small)
     assert memory.brief == (
-        "this host cannot hold a machine with 921600MiB of memory: it has 23552MiB, of which an eighth is reserved"
+        "this host cannot hold a virtual machine with 921600MiB of memory: it has 23552MiB, of which an eighth is reserved"
     )
     assert memory.resolution == "use at most machine: {memory: 20608MiB}"
-    assert cpus.brief == "a machine with 64 processors is too large for this host, which has 2"
+    assert cpus.brief == "a virtual machine with 64 processors is too large for this host, which has 2"
     assert capacity_refusals(RigSpec((), memory=20608 << 20, cpus=16), small) == []
 
 
 def test_memory_that_templates_lock_is_not_given_away() -> None:
     (refusal,) = capacity_refusals(RigSpec((), memory=3 << 30), Host(4 << 30, 2, locked=1 << 30))
-    assert "saved machines take 1024MiB of it" in refusal.brief
+    assert "saved virtual machines take 1024MiB of it" in refusal.brief
     assert refusal.resolution == "use at most machine: {memory: 2560MiB}"
 
 

@@ -99,6 +99,7 @@ async def test_disks_of_a_clone_are_empty_and_its_own(tmp_path: Path) -> None:
                 assert "1+0 records out" in await said(up, text)
 
 
+@pytest.mark.exhaustive
 async def test_twelve_disks_on_each_bus(tmp_path: Path) -> None:
     buses: tuple[Bus, ...] = ("virtio", "scsi", "sata")
     async with rig(RigSpec(disks=tuple(Disk(16 << 20, bus) for bus in buses for _ in range(12))), tmp_path) as up:
@@ -184,6 +185,7 @@ async def test_cancelling_leaves_nothing(tmp_path: Path) -> None:
     assert left_in(tmp_path) == []
 
 
+@pytest.mark.exhaustive
 async def test_a_template_that_does_not_wake_is_thrown_away_and_a_boot_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

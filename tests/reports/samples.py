@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from runner.reports.run_data import RunData
@@ -52,6 +54,20 @@ TRIALS = (
 ATTEMPTS = (Attempt("c2", 2, 1, "", "lost", "old"), Attempt("c2", 2, 2, "", "lost", "\x1b[31mKernel panic\x1b[0m\x00"))
 RUN = RunData("sweep", "qemu", False, (SEQ, RAND, UNTRIED), TRIALS, ATTEMPTS)
 SYNTHETIC = RunData("sweep", "dry", True, (SEQ, RAND, UNTRIED), TRIALS, ATTEMPTS)
+
+
+def two_jobs(round_number: int, factor: float = 1.0) -> Trial:
+    reader = measured("c2", round_number, direction(4e5 * factor, 4096)).figures
+    writer = measured("c2", round_number, None, direction(2e8, 1 << 20)).figures
+    whole = measured("c2", round_number, direction(4e5 * factor, 4096), direction(2e8, 1 << 20))
+    assert reader
+    assert writer
+    assert whole.figures
+    return replace(whole, figures=replace(whole.figures, jobs={"reader": reader, "writer": writer}))
+
+
+#: A reader and a writer at the same time.
+JOBS = RunData("m", "qemu", False, [RAND], [two_jobs(1), two_jobs(2, 1.1), two_jobs(3, 0.9)])
 
 
 def mixed(cell: str = "c2", rounds: int = 4) -> list[Trial]:

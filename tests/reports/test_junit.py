@@ -102,6 +102,17 @@ def test_values_of_a_trial_are_in_its_output() -> None:
     assert not any("write_bw" in line for line in lines)
 
 
+def test_figures_of_each_job_are_properties() -> None:
+    (suite,) = parsed(junit(samples.JOBS))
+    shown = properties(suite)
+    assert float(shown["reader.read_iops"]) == pytest.approx(97.66, abs=0.01)
+    assert shown["writer.write_bw_rel"] == "0"
+    assert "writer.read_bw" not in shown
+    lines = str(next(suite.iter("testcase")).findtext("system-out")).splitlines()
+    assert "[[PROPERTY|reader.read_bw=400000 bytes/s]]" in lines
+    assert "[[PROPERTY|writer.write_lat_p99=9000000 ns]]" in lines
+
+
 def test_broken_is_an_error_with_the_last_words_of_the_console() -> None:
     (error,) = parsed(junit(RUN)).iter("error")
     assert (error.get("type"), error.get("message")) == ("broken", "the guest panicked")

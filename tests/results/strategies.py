@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from runner.results.fio_output import Direction, Figures
@@ -33,7 +35,7 @@ directions = st.builds(
     lat_max=latencies,
     latencies=st.none() | histograms,
 )
-figures = st.builds(
+of_a_job = st.builds(
     Figures,
     read=st.none() | directions,
     write=st.none() | directions,
@@ -42,6 +44,7 @@ figures = st.builds(
     cpu_sys=numbers,
     errors=st.integers(0, 2**31 - 1),
 )
+figures = st.builds(replace, of_a_job, jobs=st.just({}) | st.dictionaries(texts, of_a_job, min_size=2, max_size=2))
 readings = st.lists(st.builds(Reading, setting=texts, wanted=st.none() | texts, got=texts), max_size=3).map(tuple)
 
 

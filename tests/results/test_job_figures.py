@@ -7,6 +7,7 @@ import json
 import shutil
 import sqlite3
 import subprocess
+from collections import Counter
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,10 +16,11 @@ import pytest
 
 from runner.reports.csv_files import JOBS, jobs_csv
 from runner.reports.run_data import RunData
-from runner.results.fio_output import PERCENTILES, parse
+from runner.results.fio_output import PERCENTILES, figures_of, merge_histograms, parse
 from runner.results.journal import Journal
 from runner.results.record import CellRow, Outcome, Trial
 from runner.results.salvage import salvage
+from runner.statistics.percentile import Histogram, percentiles
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,16 +81,58 @@ def test_each_job_has_the_figures_of_its_own_json(figures: Figures, two_jobs: tu
     assert figures.write.bytes == write.bytes
 
 
-def test_percentiles_of_a_group_are_those_of_fio_within_a_bin(tmp_path: Path) -> None:
-    text, (group,) = run_fio(
-        _JOB.replace("size=", "group_reporting\nsize=").replace("[reader]\nrw=randread\n", ""), tmp_path
-    )
-    write = parse(text).write
-    assert write is not None
-    assert parse(text).jobs == {}
-    for name, percent in PERCENTILES.items():
-        theirs = group["write"]["lat_ns"]["percentile"][f"{percent:.6f}"]
-        assert getattr(write, name) is None or getattr(write, name) == pytest.approx(theirs, rel=1 / 64)
+def bin_of(nanoseconds: int) -> int:
+    """Return the value that fio prints for the bin of a latency: 64 bins for each power of two."""
+    fine = max(0, nanoseconds.bit_length() - 7)
+    return (nanoseconds >> fine << fine) + (1 << fine) // 2 if fine else nanoseconds
+
+
+def test_merged_histograms_of_jobs_are_those_of_the_group_in_the_same_run(tmp_path: Path) -> None:
+    """The latency logs of fio have each request of each job, beside the histogram of the group."""
+    job = _JOB.replace("size=", "group_reporting\nwrite_lat_log=log\nsize=").replace("randread", "randrw")
+    text, (group,) = run_fio(job, tmp_path)
+    figures = parse(text)
+    assert figures.jobs == {}
+    for at, side in enumerate(("read", "write")):
+        by_job: list[Counter[str]] = []
+        for log in sorted(tmp_path.glob("log_lat.*.log")):
+            rows = [[int(number) for number in line.split(",")] for line in log.read_text().splitlines()]
+            by_job.append(Counter(str(bin_of(row[1])) for row in rows if row[2] == at))
+        assert len(by_job) == 3
+        merged = merge_histograms(by_job)
+        assert merged == {int(value): count for value, count in group[side]["lat_ns"]["bins"].items()}
+        found = percentiles(Histogram.of(merged).unpack(), [*PERCENTILES.values()])
+        own = getattr(figures, side)
+        for (name, percent), ours in zip(PERCENTILES.items(), found, strict=True):
+            theirs = group[side]["lat_ns"]["percentile"][f"{percent:.6f}"]
+            assert ours is None or ours == pytest.approx(theirs, rel=1 / 64)
+            assert getattr(own, name) == ours
+
+
+def test_the_sum_of_jobs_is_that_of_fio_in_the_same_run(tmp_path: Path) -> None:
+    """A client of fio gets each job and their sum, without percentiles."""
+    (tmp_path / "job.fio").write_text(_JOB)
+    fio = shutil.which("fio") or pytest.skip("no fio")
+    server = subprocess.Popen([fio, "--server=sock:socket"], cwd=tmp_path, stdout=subprocess.DEVNULL)
+    try:
+        command = [fio, "--client=sock:socket", "--output-format=json+", "--output=out.json", "job.fio"]
+        answers = (subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=60) for _ in range(200))
+        assert any(answer.returncode == 0 for answer in answers)  # until the server listens
+    finally:
+        server.terminate()
+        server.wait()
+    text = (tmp_path / "out.json").read_text()
+    *jobs, whole = json.loads(text[text.index("{") :])["client_stats"]
+    assert whole["jobname"] == "All clients"
+    figures = figures_of(jobs, text)
+    for side in ("read", "write"):
+        ours, theirs = getattr(figures, side), whole[side]
+        assert (ours.bytes, ours.ios, ours.lat_max) == (
+            theirs["io_bytes"],
+            theirs["total_ios"],
+            theirs["lat_ns"]["max"],
+        )
+        assert ours.lat_mean == pytest.approx(theirs["lat_ns"]["mean"])
 
 
 def trial(figures: Figures, round_number: int = 1) -> Trial:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.base.errors import BadInput
+from runner.base.errors import BadInput, HarnessBroken
 from runner.results.journal import Journal
 from runner.results.run_folder import RunFolder, _held, create, load, run_folders, runs
 from tests.support.begun_runs import manifest
@@ -209,7 +209,7 @@ def test_a_script_that_was_cut_short_is_not_taken_for_that_of_an_earlier_trial(t
     before, most = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (5, most))
     try:
-        with pytest.raises(OSError, match="File too large"):
+        with pytest.raises(HarnessBroken, match="limit of a file's size"):
             run.put("single", 1, script, {})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (before, most))
@@ -285,7 +285,7 @@ def test_a_run_that_finds_no_room_leaves_nothing(tmp_path: Path) -> None:
     before, most = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (50, most))
     try:
-        with pytest.raises(OSError, match="File too large"):
+        with pytest.raises(HarnessBroken, match="limit of a file's size"):
             create(tmp_path, manifest())
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (before, most))

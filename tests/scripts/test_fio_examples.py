@@ -16,6 +16,7 @@ import pytest
 from runner.results.fio_output import parse as parse_figures
 from runner.scripts.cell import Files, Place, workload_job
 from runner.space.load import parse
+from runner.space.starter import matrix_of_job
 from tests.hosts.loops import attached, why_not
 
 if TYPE_CHECKING:
@@ -206,6 +207,20 @@ def compare(name: str, where: Where) -> None:
             assert bytes_ == total, job
         else:
             assert (bytes_ > 0) == (total > 0), job
+
+
+def test_init_writes_a_matrix_of_every_example(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not EXAMPLES.is_dir():
+        pytest.skip("without fio-examples on this host")
+    for key, value in ENVIRONMENT.items():
+        monkeypatch.setenv(key, value)
+    for name in CUT.keys() - {"zipf"}:  # its engine does no I/O
+
+        def text_of(path: str) -> str:
+            return Path(path).read_text()
+
+        text = matrix_of_job("m", str(EXAMPLES / f"{name}.fio"), "schema.json", text_of)
+        assert parse("m.yaml", text, text_of).space.count() == 2, name
 
 
 def test_every_example_is_run_or_left_out_with_a_reason(where: Where) -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from runner.base.errors import BadInput, Exit
 from runner.machines import Where
 from runner.session.run import Observer, PreparedRun, RunOptions, prepare, run
+from tests.support.stops import AtOnce, ToTheEnd
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
     from pathlib import Path
 
     from runner.engine.recorder import Event
@@ -48,20 +47,6 @@ class Watching(Observer):
 
     def notice(self, text: str) -> None:
         self.texts.append(text)
-
-
-class ToTheEnd:
-    def run(self, work: Coroutine[Any, Any, None]) -> bool:
-        asyncio.run(work)
-        return True
-
-
-class AtOnce:
-    """Was asked to stop before anything began."""
-
-    def run(self, work: Coroutine[Any, Any, None]) -> bool:
-        work.close()
-        return False
 
 
 @pytest.fixture

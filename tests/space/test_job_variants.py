@@ -70,6 +70,25 @@ def test_jobs_of_a_map_are_sections_with_common_keys() -> None:
     assert all(find_error(job) == "" for job in rendered(declared))
 
 
+@pytest.mark.parametrize(
+    ("job", "names", "phases"),
+    [
+        (JOB, ("reader", "writer"), {"reader": 1, "writer": 1}),
+        ("[a]\nsize=1m\n", (), {"a": 1}),
+        ("[a]\nsize=1m\n[b]\nsize=1m\nstonewall\nname=c\n", ("a", "c"), {"a": 1, "c": 2}),
+        ("[global]\nname=x\nsize=1m\n[a]\n[a]\n[b]\n", ("a", "b"), {"a": 1, "b": 1}),
+        ("[global]\ngroup_reporting\nsize=1m\n[a]\n[b]\n", (), {"a": 1, "b": 1}),
+        ("[global]\ngroup_reporting\nsize=1m\n[a]\n[b]\n[c]\nnew_group\n[d]\n", ("a", "c"), None),
+        ("[global]\nsize=1m\n[a]\n[b]\ngroup_reporting\n[c]\ngroup_reporting=0\n", ("a", "c"), None),
+        ("[global]\nsize=1m\n[a]\nstats=0\n[b]\n[c]\n", ("b", "c"), None),
+    ],
+)
+def test_jobs_have_the_names_of_fio(job: str, names: tuple[str, ...], phases: dict[str, int] | None) -> None:
+    work = load("  db: {job: jobs/db.fio, set: {size: 1m}}\n", job).space.workloads[0][0].value
+    assert work.job_names == names
+    assert phases is None or work.phases == phases
+
+
 def test_cells_of_other_workloads_keep_their_ids() -> None:
     declared = parse("m", START + "  one: {rw: randread, bs: 8KiB, runtime: 2s}\n")
     assert [cell.id for cell in declared.space.cells()] == IDS

@@ -11,17 +11,16 @@ from runner.space.load import disk_model
 
 STUDIES = Path(__file__).parents[2] / "matrix" / "studies"
 MB, MIB = 10**6, 1 << 20
-#: What a single disk read at, at its beginning; of those in slow motion half or a quarter of it.
+#: What a single disk read at, at its beginning.
 TOLD = {
-    "raid-wiki/ultrastar-a7k1000-slowly.yaml": 82 * MB / 2,
-    "raid-wiki/davidsen/seagate-320-slowly.yaml": 54 * MB / 2,
+    "raid-wiki/ultrastar-a7k1000.yaml": 82 * MB,
+    "raid-wiki/davidsen/seagate-320.yaml": 54 * MB,
     "raid-wiki/pci/sata-2008.yaml": 80 * MB,
-    "raid-wiki/chunks/sata-2008-slowly.yaml": 80 * MB / 2,
-    "raid-wiki/martin/sata-90-slowly.yaml": 90 * MB / 2,
-    "raid-wiki/tuned/wd20ears-slowly.yaml": 110 * MB / 4,
-    "raid-wiki/tuned/hd204ui-slowly.yaml": 144 * MB / 4,
-    "raid-wiki/howto/ultrastar-9es-slowly.yaml": 13 * MB / 4,
-    "multi-zone/st3320620as-slowly.yaml": 77 * MIB / 2,
+    "raid-wiki/martin/sata-90.yaml": 90 * MB,
+    "raid-wiki/tuned/wd20ears.yaml": 110 * MB,
+    "raid-wiki/tuned/hd204ui.yaml": 144 * MB,
+    "raid-wiki/howto/ultrastar-9es.yaml": 13 * MB,
+    "st3320620as": 77 * MIB,
 }
 #: Of the multi-zone study's disk: after 500 s, after 1000 s, and at the end.
 PLACES = {0.13: 75, 0.26: 73, 0.95: 77 / 2}
@@ -42,26 +41,18 @@ def test_one_disk_reads_as_its_source_says(model: str) -> None:
     assert rate(model, reading()) == pytest.approx(TOLD[model], rel=0.02)
 
 
-@pytest.mark.parametrize(("model", "slower"), [("multi-zone/st3320620as-slowly.yaml", 2), ("st3320620as", 1)])
-@pytest.mark.parametrize("place", [0.0, *PLACES])
-def test_the_zones_are_where_one_disk_had_them(place: float, model: str, slower: int) -> None:
-    assert rate(model, reading(place)) == pytest.approx(PLACES.get(place, 77) * MIB / slower, rel=0.02)
-
-
-def test_slow_motion_is_slower_in_everything() -> None:
-    """Sequential and random work alike: else what several disks make of one would be another multiple."""
-    slow, real = "raid-wiki/chunks/sata-2008-slowly.yaml", "raid-wiki/pci/sata-2008.yaml"
-    for job in (reading(), Job("read", 16 << 10, 8, random=True), Job("write", 16 << 10, 8, random=True)):
-        assert rate(real, job) / rate(slow, job) == pytest.approx(2, rel=0.1)
+@pytest.mark.parametrize("place", PLACES)
+def test_the_zones_are_where_one_disk_had_them(place: float) -> None:
+    assert rate("st3320620as", reading(place)) == pytest.approx(PLACES[place] * MIB, rel=0.02)
 
 
 def test_random_requests_of_the_wiki_are_as_large_as_one_disk_says() -> None:
     """34 MB/s of one disk, of which eight requests are under way in files that are a tenth of it."""
     job = Job("read", 256 << 10, 8, random=True, first=0, last=0.1)
-    assert rate("raid-wiki/ultrastar-a7k1000-slowly.yaml", job) == pytest.approx(34 * MB / 2, rel=0.1)
+    assert rate("raid-wiki/ultrastar-a7k1000.yaml", job) == pytest.approx(34 * MB, rel=0.1)
 
 
 def test_every_model_of_these_studies_is_looked_at() -> None:
     found = {path.relative_to(STUDIES) for path in STUDIES.glob("raid-wiki/**/*.yaml")}
     models = {str(path) for path in found if "kind:" in (STUDIES / path).read_text()}
-    assert models | {"multi-zone/st3320620as-slowly.yaml"} == set(TOLD)
+    assert models | {"st3320620as"} == set(TOLD)

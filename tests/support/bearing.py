@@ -42,7 +42,7 @@ class Bearing(Dry):
 
 
 class BearingRig(DryRig):
-    def __init__(self, spec: RigSpec, answer: Callable[[Step], StepResult], host: Bearing) -> None:
+    def __init__(self, spec: RigSpec, answer: Callable[[Step], StepResult] | None, host: Bearing) -> None:
         super().__init__(spec, answer)
         self._host, self._report = host, NOTHING
 

@@ -97,7 +97,7 @@ def test_ctrl_c_ends_a_run_in_order_and_the_same_command_continues(long: list[st
         terminal.wait_for_match(UNDER_WAY)
         terminal.type(CTRL_C)
         assert terminal.wait() == 130
-        assert terminal.transcript.count("stopping: the machines end") == 1
+        assert terminal.transcript.count("stopping: the rigs end") == 1
         assert "the same command continues" in terminal.transcript.replace("\n", " ")
         assert "Traceback" not in terminal.transcript
         assert terminal.left_behind == []

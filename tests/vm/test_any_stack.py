@@ -156,6 +156,7 @@ async def _all(found: Space, scratch: Path) -> dict[str, str]:
     return told
 
 
+@pytest.mark.exhaustive
 def test_random_stacks_are_what_they_were_computed_to_be(tmp_path: Path) -> None:
     legal = _legal(random.Random(SEED))  # noqa: S311 - for variety, not for secrets
     found = _matrix({f"s{number}": next(legal) for number in range(STACKS)})

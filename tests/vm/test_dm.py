@@ -173,6 +173,7 @@ echo "mismatches $before $after $(</run/end) degraded $(<"/sys/class/block/${md#
 """
 
 
+@pytest.mark.exhaustive
 def test_md_repairs_what_is_corrupted_beneath_dm_integrity(tmp_path: Path) -> None:
     found = space(CORRUPTED)
 

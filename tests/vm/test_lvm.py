@@ -47,7 +47,9 @@ layouts:
     - partition: {count: 4}
     - lvm: {groups: 4, stripes: 4, stripe_size: 64KiB, extent_size: 1MiB}
     - lvm: {order: "4 3 1 2", extent_size: 1MiB}
-workloads: {work: {rw: write, bs: 64KiB, size: 8MiB}}
+    - partition: {count: 2}
+    - crypt: {format: luks1}
+workloads: {work: {rw: write, bs: 64KiB, size: 1MiB}}
 repeat: 1
 """
 
@@ -100,9 +102,10 @@ def test_every_type_is_built_read_back_written_through_and_taken_apart(tmp_path:
     assert readings["cache/cache_mode=writeback"]["lvm.fast"] == ("3", "3")
 
 
-def test_volumes_made_of_volumes_are_found_again_after_a_reboot(tmp_path: Path) -> None:
+def test_volumes_of_volumes_and_their_encrypted_partitions_are_found_again_after_a_reboot(tmp_path: Path) -> None:
     (readings,) = asyncio.run(_rebooted(space(HIERARCHICAL), tmp_path))
     assert readings["lvm2.order"] == ("4 3 1 2", "4 3 1 2")
+    assert readings["partition2[2].start"][0] == readings["partition2[2].start"][1]
 
 
 SMALL = """\

@@ -161,6 +161,7 @@ def test_large_chunks(tmp_path: Path) -> None:
     bench("  large: [md: {level: [0, 5, 10], chunk: 64MiB}]\n", tmp_path, whole_way, size="1GiB")
 
 
+@pytest.mark.exhaustive
 def test_a_newer_kernel_has_no_linear(tmp_path: Path) -> None:
     async def go(bench: Bench) -> None:
         with pytest.raises(NotOnThisKernel) as raised:

@@ -11,7 +11,7 @@ from runner.machines.qemu import Qemu
 from runner.scripts.cell import cell_scripts, stack_scripts
 from runner.space.space import Space, Stack
 from tests.support.matrices import space
-from tests.support.stacks_on_rigs import _cell, _rebooted, _round, _say, _with_rig, read
+from tests.support.stacks_on_rigs import _cell, _round, _say, _with_rig, read
 
 #: Tens of set-ups in one boot: how long that takes is the business of the host.
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(0)]
@@ -118,20 +118,6 @@ def test_somebody_elses_mappings_and_tables_are_left_alone(tmp_path: Path) -> No
     assert results["bare"].output.strip() == "No devices found"
 
 
-REBOOTED = """\
-name: rebooted
-disks: {count: 2, size: 64MiB}
-layouts: {volume: [lvm: {}, partition: {count: 2}, crypt: {format: luks1}]}
-workloads: {work: {rw: write, bs: 64KiB, size: 1MiB}}
-repeat: 1
-"""
-
-
-def test_partitions_of_a_volume_are_found_again_after_a_reboot(tmp_path: Path) -> None:
-    (readings,) = asyncio.run(_rebooted(space(REBOOTED), tmp_path))
-    assert readings["partition[2].start"][0] == readings["partition[2].start"][1]
-
-
 def test_a_set_up_that_cannot_be_says_why(tmp_path: Path) -> None:
     """What stands in the way of a table is told as any other trouble of a set-up."""
     found = space(SMALL)
@@ -187,6 +173,7 @@ repeat: 1
 """
 
 
+@pytest.mark.exhaustive
 def test_partitions_of_mappings_and_several_volumes(tmp_path: Path) -> None:
     _all_are_built_written_through_and_taken_apart(space(FEW), tmp_path)
 

@@ -177,6 +177,7 @@ def _of_scsi(trap: Trap, output: str) -> str:
     return "" if right else f"{nodes} {refusals}"
 
 
+@pytest.mark.exhaustive
 def test_scsi_devices_that_are_no_disks_to_use_are_refused(tmp_path: Path) -> None:
     wrong: dict[str, str] = {}
 

@@ -273,6 +273,7 @@ async def _on_partitions(scratch: Path) -> list[tuple[str, str]]:
     return read
 
 
+@pytest.mark.exhaustive
 def test_what_is_set_on_a_partition_is_set_on_its_disk_and_bytes_give_way_to_their_ratio(tmp_path: Path) -> None:
     ratio, size = "0/20", f"{1 << 20}/0"
     assert asyncio.run(_on_partitions(tmp_path)) == [

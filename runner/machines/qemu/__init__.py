@@ -180,7 +180,9 @@ def spec_refusals(spec: RigSpec) -> list[Refusal]:
     if spec.kernel and (why := explain_unusable_kernel(spec.kernel)):
         refused.append(Refusal(why, f"one of {', '.join(SUITES)}, or the path of a bzImage"))
     if argv.slots(spec.disks) > argv.FREE_SLOTS:
-        refused.append(Refusal(f"{len(spec.disks)} disks do not fit into the machine", "use the scsi or sata bus"))
+        refused.append(
+            Refusal(f"{len(spec.disks)} disks do not fit into the virtual machine", "use the scsi or sata bus")
+        )
     if spec.memory < recipe.LEAST_MEMORY:
         refused.append(Refusal(f"{spec.memory} bytes of memory are too few", "use 256 MiB or more"))
     return refused

@@ -89,7 +89,9 @@ def _explain_unavailable(*, cure: bool = False) -> str:
         why, remedy = f"this user may not open {KVM}", "sudo adduser USER kvm, then log in again"
     else:
         why = f"there is no {KVM}"
-        remedy = "turn virtualization on in the firmware, or in the machine around this one, or load the module kvm"
+        remedy = (
+            "turn virtualization on in the firmware, or in the virtual machine around this one, or load the module kvm"
+        )
     return f"{why}: {_EMULATED}" + (f"; to change that, {remedy}" if cure else "; `matrix doctor` shows what to do")
 
 
@@ -222,10 +224,10 @@ def file_system_of(path: Path, mounts: str) -> str:
 def capacity_refusals(spec: RigSpec, host: Host) -> list[Refusal]:
     refused = []
     if spec.memory > host.spare:
-        templates = f", and saved machines take {_mib(host.locked)} of it" if host.locked else ""
+        templates = f", and saved virtual machines take {_mib(host.locked)} of it" if host.locked else ""
         refused.append(
             Refusal(
-                f"this host cannot hold a machine with {_mib(spec.memory)} of memory: it has "
+                f"this host cannot hold a virtual machine with {_mib(spec.memory)} of memory: it has "
                 f"{_mib(host.memory)}, of which an eighth is reserved{templates}",
                 f"use at most machine: {{memory: {_mib(host.spare)}}}",
             )
@@ -233,7 +235,7 @@ def capacity_refusals(spec: RigSpec, host: Host) -> list[Refusal]:
     if spec.cpus > MAX_CROWDING * host.cpus:
         refused.append(
             Refusal(
-                f"a machine with {spec.cpus} processors is too large for this host, which has {host.cpus}",
+                f"a virtual machine with {spec.cpus} processors is too large for this host, which has {host.cpus}",
                 f"machine: {{cpus: {host.cpus}}} has one for each; the maximum is {MAX_CROWDING * host.cpus}",
             )
         )
@@ -248,8 +250,8 @@ def crowding_notice(spec: RigSpec, host: Host) -> str:
     if spec.cpus <= host.cpus:
         return ""
     return (
-        f"the machine has {spec.cpus} processors and this host {host.cpus}: they take turns, which affects results; "
-        f"machine: {{cpus: {host.cpus}}} has one for each"
+        f"the virtual machine has {spec.cpus} processors and this host {host.cpus}: they take turns, which affects "
+        f"results; machine: {{cpus: {host.cpus}}} has one for each"
     )
 
 

@@ -169,11 +169,13 @@ def spec_refusals(spec: RigSpec) -> list[Refusal]:
     if any(disk.bus == "nvme" for disk in spec.disks):
         refused.append(Refusal("vagrant-libvirt has no NVMe bus", "use virtio, scsi or sata, or run it on qemu"))
     if (virtio := sum(disk.bus == "virtio" for disk in spec.disks)) > MOST_VIRTIO:
-        refused.append(Refusal(f"{virtio} virtio disks do not fit into the machine", "use the scsi or sata bus"))
+        refused.append(
+            Refusal(f"{virtio} virtio disks do not fit into the virtual machine", "use the scsi or sata bus")
+        )
     if "faults" in spec.powers:
         refused.append(
             Refusal(
-                "disks of a vagrant machine cannot fail on demand, because it cannot signal the start of fio",
+                "disks of vagrant cannot fail on demand, because vagrant cannot signal the start of fio",
                 "remove `faults:`, select stacks without faults by --only, or run it on qemu",
             )
         )
@@ -198,7 +200,7 @@ class Passthrough(Vagrant):
     def refusals(self, spec: RigSpec) -> list[Refusal]:
         found = disk_model_refusals(spec)
         if os.geteuid() != 0:  # only root can give a socket to QEMU's user alone
-            why = "only root can pass disks of this host to libvirt's machines"
+            why = "only root can pass disks of this host to virtual machines of libvirt"
             found.append(Refusal(why, "run the whole command with sudo"))
         return [*found, *super().refusals(spec)]
 

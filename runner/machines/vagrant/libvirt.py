@@ -65,13 +65,17 @@ def run_virsh(*words: str, stdin: str = "") -> str:
 
 def refusals() -> list[Refusal]:
     if not uri().endswith("/system"):
-        return [Refusal(f"machines of {uri()} have no network through which the host can reach them", f"use {USUAL}")]
+        return [
+            Refusal(
+                f"virtual machines of {uri()} have no network through which the host can reach them", f"use {USUAL}"
+            )
+        ]
     found, done = [], virsh("version")
     if done.returncode:
         systemd = Path("/run/systemd/system").exists()
         found.append(Refusal(*explain_unreachable(done.stderr, systemd=systemd)))
     if not TUN.exists():
-        found.append(Refusal(f"there is no {TUN}, so machines cannot have a network", "modprobe tun"))
+        found.append(Refusal(f"there is no {TUN}, so virtual machines cannot have a network", "modprobe tun"))
     return found
 
 
@@ -148,7 +152,7 @@ def parse_qemu_user(capabilities: str) -> int:
         if "<model>dac</model>" in model and found:
             return int(found[1])
     raise HarnessBroken(
-        "libvirt does not report the user of its machines, who must get access to the disks",
+        "libvirt does not report the user of its virtual machines, who must get access to the disks",
         resolution="turn the security driver `dac` on; then `virsh capabilities` shows the user",
     )
 

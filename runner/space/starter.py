@@ -1,0 +1,67 @@
+"""The text of a matrix of one job file: the job on one disk and on RAID 5."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import TYPE_CHECKING
+
+from runner.base.quantities import format_size
+from runner.language.job_bounds import bounds_of
+from runner.language.job_file import JobReader
+from runner.language.yaml_source import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from runner.language.job_bounds import JobBound
+
+_DISK = 512 << 20
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
+_FITTING = "256m"  # the size of jobs that are larger than a disk
+_TEXT = """\
+# yaml-language-server: $schema={schema}
+# A job file of fio on a single disk and on RAID 5. A list is an axis; every combination is a cell.
+name: {name}
+disks: {{count: 4, size: {size}, bus: sata, model: nas-7200}}    # without `model:`, disks are as fast as the host
+layouts:
+  raw: [disk]    # one disk
+  raid5: [md: {{level: 5, chunk: 64KiB}}]    # four disks; an axis: chunk: [64KiB, 512KiB]
+workloads:
+  {workload}:
+    job: {path}    # it runs as it is, except that the layouts replace its files and devices
+{values}
+repeat: 3    # trials of a cell, in seeded random order; more trials make the intervals narrower
+"""
+
+
+def matrix_of_job(name: str, path: str, schema: str, text_of: Callable[[str], str]) -> str:
+    """Return the matrix, valid or not: a job file may have options that no matrix takes."""
+    file = JobReader(text_of, os.environ).read(path, Place(path, 1, 1))
+    jobs, _ = bounds_of(file.sections)
+    names = [section.name for section in file.sections if not section.is_global]
+    return _TEXT.format(
+        schema=schema,
+        name=json.dumps(name),
+        size=format_size(_DISK),
+        workload=json.dumps(name),
+        path=json.dumps(path, ensure_ascii=False),
+        values="\n".join(_values(dict(zip(names, jobs, strict=True)))),
+    )
+
+
+def _values(jobs: Mapping[str, JobBound]) -> Iterator[str]:
+    too_large = {name: job for name, job in jobs.items() if job.end(_DISK) > _DISK}
+    about = "options of the job file, for all its jobs or for one (`job.option`); a list is an axis"
+    yield f"    {'' if too_large else '# '}set:    # {about}"
+    for name, job in too_large.items():
+        why = f"instead of {format_size(job.end(_DISK))}: a disk has {format_size(_DISK)}"
+        yield f"      {_key(name, 'size')}: {_FITTING}    # {why}"
+    for name in list(jobs)[:1]:
+        yield f"    {'  # ' if too_large else '#   '}{_key(name, 'iodepth')}: [1, 32]"
+
+
+def _key(job: str, option: str) -> str:
+    key = f"{job}.{option}"
+    return key if _PLAIN.fullmatch(key) else json.dumps(key, ensure_ascii=False)

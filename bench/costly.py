@@ -163,7 +163,7 @@ MATRICES: dict[str, Callable[[], str | Files]] = {
     "jobs that include jobs": lambda: _with_jobs(
         "[a]\ninclude b\n", **_including("bcdefghi", "include {}\n"), i="nice=0\n"
     ),
-    "a `jobs:` map of 100": lambda: f"{_HEAD}{_LAYOUTS}workloads: {{w: {{rw: read, jobs: {_job_map(100, 900)}}}}}\n",
+    "a `jobs:` map of 100": lambda: f"{_HEAD}{_LAYOUTS}workloads: {{w: {{rw: read, jobs: {_job_map(100, 490)}}}}}\n",
     "a `jobs:` map of 9,000": lambda: f"{_HEAD}{_LAYOUTS}workloads: {{w: {{rw: read, jobs: {_job_map(9000, 1)}}}}}\n",
     "layouts that use layouts": lambda: {
         "m.yaml": f"{_HEAD}layouts: {{a: [use: l.yaml#b]}}\n{_WORKLOADS}",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # Each limit keeps `matrix validate` below 10 s and 500 MB on two slow processors.
 MOST_STACKS, MOST_TUNES, MOST_WORKLOADS = 5_000, 10_000, 10_000
 MOST_PAIRS = 1_000_000  # of a stack and a workload: each is checked for its size
-MOST_LINES = 1_000_000  # of fio jobs, for each variant and key of `set`; a key of a `jobs:` map counts as ten
+MOST_LINES = 1_000_000  # of fio jobs, for each variant and key of `set`; a job or key of a `jobs:` map counts as ten
 MOST_RULES = 1_000_000  # a rule or guideline is compared with each stack, setting and workload
 _SHOWN = 8
 
@@ -94,7 +94,8 @@ def _workload(name: str, axes: Mapping[str, tuple[Any, ...]]) -> Part:
     if files := axes.get("job"):
         sizes = [sum(len(section.options) + 1 for section in file.sections) for file in files]
         return Part(tuple(found), max(sizes) * (1 + len(keys)), max(len(file.sections) for file in files))
-    return Part(tuple(found), 10 * len(keys), max(1, len({job for _, job, *_ in keys})))
+    jobs = len({job for _, job, *_ in keys})
+    return Part(tuple(found), 10 * (len(keys) + jobs), max(1, jobs))
 
 
 def _axes(prefix: str, base: Path, axes: Mapping[str, tuple[object, ...]]) -> Iterator[Axis]:

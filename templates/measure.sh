@@ -47,6 +47,15 @@ counted() {
   printf '%s\n' "counted $1 $EPOCHREALTIME"$'\n'"${disks[*]}"$'\n'"${processors[*]}"$'\n'"${memory[*]}"$'\n'"counted"
 }
 
+{% if work.trims %}
+for device in {{ stack.devices }}; do
+  kernel_name "$device"
+  limit=/sys/class/block/$REPLY/queue/discard_max_bytes
+  if [[ ! -e $limit ]]; then limit=/sys/class/block/$REPLY/../queue/discard_max_bytes; fi  # of a partition
+  first_line "$limit"
+  [[ $REPLY != 0 ]] || fail "$device cannot discard, so trims cannot be measured on it"
+done
+{% endif %}
 {% if samples %}
 # The sampler of sysstat, beside the workload; samples.sh prints its samples.
 rm -f samples.sa  # sadc would add to it

@@ -16,9 +16,10 @@ from runner.engine.trial_result import Finding, evidence, finding, notes_of, spl
 from runner.language.metrics import DECIMALS
 from runner.machines.base import Machine, Rig, RigLost, Step, StepResult
 from runner.results.counters import TrialUse, buses, count_cache_flushes, notes, observe_use
-from runner.results.record import HOST_LIMITED, SLOW, UNSETTLED
+from runner.results.record import HOST_LIMITED, SLOW, UNSETTLED, Outcome
 from runner.scripts.cell import CellScripts, StackScripts, cell_scripts, files_of, job, stack_scripts, trial_seed
 from runner.simdisks.server import overload_of
+from runner.space.size_checks import NO_MODEL_OF_TRIMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -139,10 +140,13 @@ class StackOnRig:
         aftermath = ""  # the state of the stack after its disks failed
         if faults and output.steps[-1].name == "measure":
             aftermath = (await _run_step(self._rig, "aftermath", self._scripts.aftermath)).output
-        found = finding(output.steps, work.phases, slow)
+        found = finding(output.steps, work.phases, slow, verifies=work.verifies)
         done = service.since(sum(one.seconds for one in output.steps if one.name != "measure"))
+        if work.trims and done:  # a matrix for physical disks, on simulated ones
+            found = Finding(Outcome.BROKEN, NO_MODEL_OF_TRIMS, readings=found.readings)
         overload = host_limited(done, work, self._matrix.machine.strain)
-        beside = observe_use(output.before, output.after, found.readings, found.figures, work, slow)
+        timed = None if work.verifies else found.figures  # fio's run time lacks that of the verification
+        beside = observe_use(output.before, output.after, found.readings, timed, work, slow)
         return Measured(
             finding=found,
             started=started.isoformat(timespec="milliseconds"),
@@ -154,6 +158,7 @@ class StackOnRig:
                 **overload,
                 **output.notes,
                 **({UNSETTLED: found.unsettled} if found.unsettled else {}),
+                **({"verified": found.verified} if found.verified else {}),
                 **self._bottleneck(beside, found.figures, work, done, overload.get(HOST_LIMITED, "")),
             },
             scripts=files_of(self._scripts, scripts),
@@ -215,8 +220,7 @@ def _missing_modules(stack: Stack, facts: Mapping[str, str]) -> str:
 def host_limited(done: Sequence[Report], work: Workload, bound: float) -> dict[str, str]:
     """Return the share of time lost to the host, with a note if it exceeds the bound."""
     overload = overload_of(done)
-    # A rate limit or think time lets disks wait on purpose.
-    if overload and any(option.startswith(("rate", "thinktime")) for option in work.fio):
+    if overload and work.pauses:
         overload = replace(overload, starved=0.0)
     if overload is None:
         return {}

@@ -1,4 +1,4 @@
-"""The outcome of a trial, from the output of its steps: measured or broken, with evidence. It does no I/O.
+"""The outcome of a trial, from the output of its steps: measured, corrupt or broken, with evidence. It does no I/O.
 
 executor.py decides for a stack that could not be set up, scheduler.py for a cell that lost its rig too often.
 """
@@ -11,6 +11,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from runner.base.quantities import format_size
 from runner.machines.base import StepResult
 from runner.results.counters import NODE, CounterSnapshot, split_counters
 from runner.results.fio_output import (
@@ -106,6 +107,7 @@ class Finding:
     reason: str = ""
     figures: Figures | None = None
     unsettled: str = ""  # the steady state that was not reached; else empty
+    verified: str = ""  # how much fio read back
     readings: tuple[Reading, ...] = ()
 
 
@@ -212,12 +214,40 @@ def _fio_failed(failed: FioFailed, result: StepResult) -> str:
     return f"fio failed: {failed.brief}" + (f": {message}" if message else "")
 
 
-def finding(results: Sequence[StepResult], phases: Mapping[str, int] = MappingProxyType({}), slow: int = 1) -> Finding:
+#: Lines of fio about data that is not what it wrote.
+_WRONG_DATA = re.compile(r"^(?:verify: bad |[^ :]+: verify failed at file )")
+
+
+def wrong_data(output: str) -> str:
+    found = [line for line in _beside_json(output).splitlines() if _WRONG_DATA.match(line)]
+    if not found:
+        return ""
+    more = f" (and {len(found) - 1:,} more)" if len(found) > 1 else ""
+    first = found[0].partition(" (requested block: ")[0]
+    return f"wrong data: {first[:300]}{more}"
+
+
+def _without_verification(figures: Figures) -> tuple[Figures, str]:
+    """Leave out the reads of the verification, which come after the writes or between them; and what they were."""
+    if figures.write is None or figures.read is None:
+        return figures, ""
+    return replace(figures, read=None), f"{format_size(figures.read.bytes)} read back, without difference"
+
+
+def finding(
+    results: Sequence[StepResult],
+    phases: Mapping[str, int] = MappingProxyType({}),
+    slow: int = 1,
+    *,
+    verifies: bool = False,
+) -> Finding:
     readings = next((readings_of(result.output) for result in results if result.name == "verify"), ())
     broken = partial(Finding, Outcome.BROKEN, readings=readings)
+    last = results[-1]
+    if last.name == "measure" and (wrong := wrong_data(last.output)):
+        return Finding(Outcome.CORRUPT, wrong, readings=readings)
     if wrong := mismatch(readings):
         return broken(wrong)
-    last = results[-1]
     if last.name != "measure":
         return broken(f"{_WHAT[last.name]}: {evidence(last.output)}")
     try:
@@ -229,4 +259,6 @@ def finding(results: Sequence[StepResult], phases: Mapping[str, int] = MappingPr
         message = evidence(_beside_json(last.output))
         exit_status = "" if message.startswith("not as declared") else f"fio failed: exit status {last.status}: "
         return broken(f"{exit_status}{message}")
-    return Finding(Outcome.MEASURED, figures=figures, unsettled=missed_steady_states(jobs), readings=readings)
+    figures, verified = _without_verification(figures) if verifies else (figures, "")
+    unsettled = missed_steady_states(jobs)
+    return Finding(Outcome.MEASURED, figures=figures, unsettled=unsettled, verified=verified, readings=readings)

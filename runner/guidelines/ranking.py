@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from runner.base.errors import BadInput
 from runner.guidelines.evaluate import Level
 from runner.guidelines.samples import Measured, kind_of
-from runner.language.metrics import KNOWN, Metric, is_large
+from runner.language.metrics import KNOWN, RATES, SIDES, Metric, is_large
 from runner.statistics.changes import find_extreme
 from runner.statistics.ratios import Ratio, paired_ratio
 
@@ -158,7 +158,7 @@ def _combined_figure(several: Mapping[Places, Measured], metric: Metric) -> dict
 
 
 EQUAL = 0.05  # differences up to this size count as equal
-COLUMNS = ("read_bw", "write_bw", "read_iops", "write_iops")  # the figures that a ranking needs
+COLUMNS = tuple(f"{side}_{rate}" for rate in RATES for side in SIDES)  # the figures that a ranking needs
 
 
 class Standing(StrEnum):

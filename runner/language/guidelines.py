@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, mod
 from runner.base.model import ChangeSchema, Model, Name, Percent
 from runner.base.quantities import parse_percent, parse_rate, parse_time
 from runner.language.axes import Scalar, SomeCells, Where, conditions, model_in
-from runner.language.metrics import KNOWN, OF_JOBS, Metric, metric_named
+from runner.language.metrics import FOUND, KNOWN, OF_JOBS, Metric, metric_named
 
 _FACTOR = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:x|per\s+\S+)?\s*")
 _COUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:IOPS)?\s*")
@@ -66,6 +66,10 @@ def _meant(name: str) -> str:
     return did_you_mean(name, [f"{job}.{one}" for one in OF_JOBS] if job else KNOWN)
 
 
+def _claimed(name: str) -> str:
+    return name if name in FOUND else _metric(name)
+
+
 def listed(value: Any) -> Any:
     """Freeze a list. Pydantic reports anything else."""
     return tuple(value) if isinstance(value, list) else value
@@ -77,10 +81,11 @@ def _shape(follows: tuple[float, ...]) -> tuple[float, ...]:
     return follows
 
 
-_metric_schema = WithJsonSchema(
-    {"anyOf": [{"enum": list(KNOWN)}, {"type": "string", "pattern": rf"^.+\.({'|'.join(map(re.escape, OF_JOBS))})$"}]}
-)
-MetricName = Annotated[str, AfterValidator(_metric), _metric_schema]
+_OF_JOB = {"type": "string", "pattern": rf"^.+\.({'|'.join(map(re.escape, OF_JOBS))})$"}
+MetricName = Annotated[str, AfterValidator(_metric), WithJsonSchema({"anyOf": [{"enum": list(KNOWN)}, _OF_JOB]})]
+_ClaimedMetric = Annotated[
+    str, AfterValidator(_claimed), WithJsonSchema({"anyOf": [{"enum": [*KNOWN, *FOUND]}, _OF_JOB]})
+]
 _factor_schema = WithJsonSchema(
     {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string", "pattern": f"^{_FACTOR.pattern}$"}]}
 )
@@ -99,12 +104,12 @@ Tolerance = Annotated[Percent, Field(ge=0, lt=1)]
 class Claim(Model):
     """Keys of every claim: a metric, and the cells to look at."""
 
-    metric: MetricName
+    metric: _ClaimedMetric
     where: Where = Field(default_factory=dict)
 
     @property
     def figure(self) -> Metric:
-        return metric_named(self.metric)
+        return FOUND.get(self.metric) or metric_named(self.metric)
 
     @model_validator(mode="after")
     def _differ(self) -> Self:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import get_args
 
-from runner.language.fio_options import OWNED, refused
+from runner.language.fio_options import OWNED, reason, refused
+from runner.language.fio_values import Option, file_names, is_elsewhere, option_name, relative_name, relative_names
 from runner.language.workload import NOT_ENGINES, Engine
 from runner.language.yaml_source import Place
 
@@ -25,22 +26,6 @@ _SECRET = re.compile(r"^(MATRIX_|PG)|TOKEN|SECRET|PASS|CREDENTIAL|KEY")
 _KEYWORD = re.compile(r"\$(?:pagesize|mb_memory|ncpus)")
 _COMPUTED = re.compile(rf"(?:{_KEYWORD.pattern}|[0-9][kmgtpKMGTP]?(?:i?[bB])?|[-+*/().,:% ])*")
 
-#: Other names of an option. Only those that this program reads or replaces.
-_ALIASES = {
-    "readwrite": "rw",
-    "blocksize": "bs",
-    "blocksize_range": "bsrange",
-    "nr_files": "nrfiles",
-    "timeout": "runtime",
-    "io_limit": "io_size",
-    "fill_fs": "fill_device",
-    "fileoffset": "offset",
-    "iomem": "mem",
-    "wait_for_previous": "stonewall",
-    "ss": "steadystate",
-    "ss_dur": "steadystate_duration",
-    "ss_ramp": "steadystate_ramp_time",
-}
 #: Options of which each replaces the others.
 _ALTERNATIVES = (
     frozenset({"bs", "bsrange", "bssplit"}),
@@ -66,24 +51,6 @@ _ALLOWED = frozenset(
 _REMOVES = frozenset({"unlink", "unlink_each_loop"})
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    key: str
-    value: str | None
-    place: Place | None = field(default=None, compare=False)  # None: `set` of the matrix has it
-
-    @property
-    def name(self) -> str:
-        return _ALIASES.get(self.key, self.key)
-
-    @property
-    def is_true(self) -> bool:
-        return self.value is None or self.value.strip() not in {"0", "false"}
-
-    def __str__(self) -> str:
-        return self.key if self.value is None else f"{self.key}={self.value}"
-
-
 def is_global(section: str) -> bool:
     """Return whether a section has options of all jobs, as fio compares its name."""
     return section.startswith("global")
@@ -100,11 +67,6 @@ class Section:
 
 
 Sections = tuple[Section, ...]
-
-
-def option_text(value: object) -> str:
-    """Return a value of YAML as fio reads it."""
-    return str(int(value)) if isinstance(value, bool) else str(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,10 +190,6 @@ def _meant(line: str) -> str:
     return _cut(line)[0].strip()
 
 
-def option_name(key: str) -> str:
-    return _ALIASES.get(key, key)
-
-
 def _replaced_by(name: str) -> frozenset[str]:
     return next((group for group in _ALTERNATIVES if name in group), frozenset({name}))
 
@@ -309,24 +267,6 @@ def is_ours(name: str) -> bool:
     return name in _COLLECTED or name.startswith("log_")
 
 
-def file_names(value: str) -> list[str]:
-    """Split fio's list of files: a colon separates them, unless a backslash is before it."""
-    return [name.replace("\\:", ":") for name in re.split(r"(?<!\\):", value)]
-
-
-def relative_names(value: str) -> str:
-    """Return names below the directory of the layout. The path of another place becomes part of the name."""
-    return ":".join(_relative(name).replace(":", "\\:") for name in file_names(value))
-
-
-def is_elsewhere(name: str) -> bool:
-    return name.startswith("/") or ".." in name.split("/")
-
-
-def _relative(name: str) -> str:
-    return "_".join(part for part in name.split("/") if part not in {"", ".", ".."}) if is_elsewhere(name) else name
-
-
 _PLACES = "fio must not read or write beside the top of the layout"
 
 
@@ -339,7 +279,7 @@ def why_refused(option: Option, *, in_files: bool) -> str:
         return _why_no_engine(value)
     if name in _REMOVES:
         return "" if in_files or not option.is_true else "`unlink` would remove the node of a device"
-    if name == "filename" and in_files and any(_relative(one) in {"-", ""} for one in file_names(value)):
+    if name == "filename" and in_files and any(relative_name(one) in {"-", ""} for one in file_names(value)):
         return f"'{value[:60]}' is not the name of a file"
     if name == "filename_format" and is_elsewhere(value):
         return f"`{name}` must stay in the directory of the layout"
@@ -349,7 +289,7 @@ def why_refused(option: Option, *, in_files: bool) -> str:
         return ""
     if (why := refused(name, value)) is None:
         return ""
-    return f"`{option.key}` is not allowed in a job file: {OWNED[name]}" if name in OWNED else why
+    return f"`{option.key}` is not allowed in a job file: {reason(name)}" if name in OWNED else why
 
 
 def _why_no_engine(value: str) -> str:

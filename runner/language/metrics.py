@@ -1,9 +1,9 @@
 """The figures of a trial, and the metrics that guidelines may name."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-#: Figures of reading and of writing: name and unit.
+#: Figures of one direction: name and unit.
 _LATENCIES = ("mean", "p50", "p90", "p95", "p99", "p999", "p9999", "max")
 OF_DIRECTION: dict[str, str] = {
     "bw": "bytes/s",
@@ -12,10 +12,10 @@ OF_DIRECTION: dict[str, str] = {
     "ios": "",
     **{f"lat_{name}": "ns" for name in _LATENCIES},
 }
-SIDES = ("read", "write")
+SIDES = ("read", "write", "trim")
 LARGE = 64 * 1024  # requests of this size or more are shown as bandwidth, smaller ones as requests per second
 _SECTOR = 512
-TOTAL = "total"  # both directions together: the headline of mixed work
+TOTAL = "total"  # all directions together: the headline of mixed work
 RATES = ("bw", "iops")  # more is better for these, less for latencies
 #: Shares from the monitors, and the notes of a trial that hold them.
 BESIDE: dict[str, str] = {"cpu.iowait": "iowait", "disks.evenness": "evenness", "disks.strain": "host_limited_share"}
@@ -59,6 +59,12 @@ def sides_of(figures: Collection[str]) -> tuple[str, ...]:
     return (TOTAL, *found) if len(found) > 1 else found
 
 
+def shown_sides(cells: Iterable[Collection[str]]) -> tuple[str, ...]:
+    """Return the directions of a table, from the figures of its cells. Trims are rare, so they need a reason."""
+    has_trims = any("trim_bw" in figures for figures in cells)
+    return SIDES if has_trims else SIDES[:2]
+
+
 def headline(rates: Mapping[str, float]) -> str | None:
     """Name the figure that ranks, shows and stops a cell: the total of mixed work, because its split is random."""
     sides = sides_of(rates)
@@ -68,7 +74,11 @@ def headline(rates: Mapping[str, float]) -> str | None:
     return f"{sides[0]}_{'bw' if is_large(bw, iops) else 'iops'}"
 
 
-KNOWN: dict[str, Metric] = _known()  # metrics by name: `read.bw`; `total.bw` is the sum of both directions
+#: The result of a search (`find:`), which is no figure of a trial.
+FOUND: dict[str, Metric] = {
+    f"found.{name}": Metric(f"found.{name}", (f"found_{name}",), OF_DIRECTION[name]) for name in RATES
+}
+KNOWN: dict[str, Metric] = _known()  # metrics by name: `read.bw`; `total.bw` is the sum of all directions
 OF_JOBS: tuple[str, ...] = tuple(name for name in KNOWN if name not in BESIDE)  # the metrics that each job has
 
 

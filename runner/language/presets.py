@@ -16,6 +16,7 @@ from pydantic_core import PydanticCustomError
 
 from runner.base.model import Model
 from runner.language.axes import axes_of, axis_type
+from runner.language.find import Searched
 from runner.language.job_axes import SeveralJobs
 from runner.language.workload import Workload
 from runner.layers import Problem
@@ -183,12 +184,12 @@ def _needed(value: Any, info: ValidationInfo) -> Any:
 
 
 if TYPE_CHECKING:
-    WorkloadAxes = Model
+    WorkloadAxes = Searched
 else:
     WorkloadAxes = create_model(
         "WorkloadAxes",
         # The fields of the last base come first, so `preset` and `job` are validated before `rw`.
-        __base__=(axes_of(Workload), axes_of(Program), SeveralJobs),
+        __base__=(Searched, axes_of(Workload), axes_of(Program), SeveralJobs),
         __doc__=Workload.__doc__,
         rw=(
             Annotated[axis_type(Workload.model_fields["rw"]) | None, AfterValidator(_needed)],

@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from runner.language.fio_values import option_name, option_text
 from runner.language.job_bounds import JobWorkload
-from runner.language.job_file import is_global, option_name, option_text
+from runner.language.job_file import is_global
 from runner.layers import Problem
 
 if TYPE_CHECKING:

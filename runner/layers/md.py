@@ -198,6 +198,11 @@ class Md(Grouped):
         return "linear" if self.level == "linear" else f"raid{self.level}"
 
     @property
+    def why_no_trims(self) -> str:
+        # The module raid456 allows it with `devices_handle_discard_safely` only.
+        return f"RAID {self.level} does not pass trims on" if self.level in PARITY else ""
+
+    @property
     def title(self) -> str:
         return "md linear" if self.level == "linear" else f"RAID {self.level}"
 

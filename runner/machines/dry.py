@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import orjson
 
-from runner.language.job_bounds import parse_fio_size, parse_fio_time
+from runner.language.fio_values import parse_fio_size, parse_fio_time
 from runner.language.job_file import JobReader, effective
 from runner.language.matrix import kernel_error
+from runner.language.metrics import SIDES
 from runner.language.yaml_source import Place
 from runner.machines.base import Machine, MachineOptions, Preparation, Processor, Refusal, RigSpec, Step, StepResult
 from runner.results.fio_output import SYNTHETIC
@@ -65,11 +66,9 @@ def _result(name: str, options: Mapping[str, str], job: str, slow: int) -> dict[
     milliseconds = _milliseconds(options)
     rate = (120 * depth**0.5 if "rand" in kind else 150e6 / bs) / slow * draw.gauss(1, 0.02)
     mix = int(options.get("rwmixread", "50")) / 100
-    share = {"read": 1.0, "randread": 1.0, "write": 0.0, "randwrite": 0.0}.get(kind, mix)
-    directions = {
-        "read": _direction(rate * share, bs, milliseconds, depth),
-        "write": _direction(rate * (1 - share), bs, milliseconds, depth),
-    }
+    only = kind.removeprefix("rand")
+    shares = {only: 1.0} if only in SIDES else {"read": mix, "write": 1 - mix}
+    directions = {side: _direction(rate * shares.get(side, 0.0), bs, milliseconds, depth) for side in SIDES}
     steady = {"steadystate": {"ss": options["steadystate"], "attained": 1}} if "steadystate" in options else {}
     result = {"jobname": name, "error": 0, "usr_cpu": 1.0, "sys_cpu": 2.0, "job_runtime": milliseconds}
     return result | directions | steady

@@ -17,6 +17,7 @@ from runner.reports import verdicts
 from runner.reports.answer import summarize_rankings
 from runner.reports.charts import curves
 from runner.reports.junit import strip_illegal
+from runner.reports.knees import knee_table
 from runner.reports.sections import MOST_CHARTS, MOST_ROWS, sections
 from runner.reports.terminal import drift_note, precision_note
 from runner.results.record import HOST_LIMITED, UNSETTLED, Outcome, Trial
@@ -79,6 +80,7 @@ def page(
         concerns=list(_concerns(recorded)),
         most_concerns=MOST_CONCERNS,
         verdicts=verdicts.verdict_table(recorded.judgements) if recorded.judgements else None,
+        knees=knee_table(recorded.knees, over=recorded.over) if recorded.knees else None,
         grounds=list(_grounds(recorded)),
         most_grounds=MOST_GROUNDS,
         sections=shown,
@@ -109,8 +111,8 @@ def _plain(value: object) -> object:
 
 def _facts(recorded: RunData, manifest: Manifest) -> Iterator[tuple[str, str]]:
     host = manifest.host
-    counts: Counter[Outcome | None] = Counter(trial.outcome for trial in recorded.trials)
-    cells = Counter(summary.outcome for summary in recorded.summaries)
+    counts = Counter[str](trial.outcome for trial in recorded.trials)
+    cells = Counter(summary.outcome or summary.text_without_trials for summary in recorded.summaries)
     yield "machine", recorded.machine
     yield "host", ", ".join(filter(None, (host.hostname, host.cpu, f"{host.cores} cores", host.system)))
     if manifest.versions:
@@ -124,10 +126,9 @@ def _facts(recorded: RunData, manifest: Manifest) -> Iterator[tuple[str, str]]:
     yield "state", "finished" if recorded.over else "not finished: the same command continues it"
 
 
-def _counted(counts: Mapping[Outcome | None, int]) -> str:
-    words = [f"{count:,} {one}" for one in Outcome if (count := counts.get(one, 0))]
-    untried = counts.get(None, 0)
-    return ", ".join([*words, f"{untried:,} not yet run"] if untried else words) or "none yet"
+def _counted(counts: Mapping[str, int]) -> str:
+    order = (*Outcome, *(text for text in counts if text not in {*Outcome}))
+    return ", ".join(f"{count:,} {one}" for one in order if (count := counts.get(one, 0))) or "none yet"
 
 
 def _environment_of(manifest: Manifest) -> Iterator[tuple[str, str]]:
@@ -145,6 +146,11 @@ def _environment_of(manifest: Manifest) -> Iterator[tuple[str, str]]:
 
 def _concerns(recorded: RunData) -> Iterator[Concerns]:
     kinds = (
+        (
+            "Corrupt",
+            "fio read other data than it had written. This is a result about the storage. These cells have no figures.",
+            _ended(Outcome.CORRUPT),
+        ),
         ("Broken", "Set-up, read-back or fio failed. This is not a result about speed.", _ended(Outcome.BROKEN)),
         ("Skipped", "These trials did not run.", _ended(Outcome.SKIPPED)),
         (

@@ -138,7 +138,7 @@ def _row(label: str, summary: CellSummary, trials: Sequence[Trial], columns: Seq
         outcome(summary),
         f"cells/{strip_illegal(summary.cell.name)}/" if any(trial.folder for trial in trials) else "",
         bottlenecks.most_common(1)[0][0] if bottlenecks else "",
-        summary.outcome is Outcome.BROKEN,
+        summary.outcome in {Outcome.CORRUPT, Outcome.BROKEN},
     )
 
 

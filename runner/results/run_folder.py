@@ -112,6 +112,9 @@ class Manifest(BaseModel, frozen=True, extra="forbid"):
     losses: dict[str, int] = Field(
         default_factory=dict, description="by stack, how many disks may fail before data is lost, if known"
     )
+    finds: dict[str, dict[str, str]] = Field(
+        default_factory=dict, description="`find` of the workloads that are searched, with the axis"
+    )
     expected: float = Field(default=0.0, description="estimated seconds of the process that runs it, at its start")
     part: str = Field(default="", description="the selected part: --only, --shard; empty: all")
     finished: bool = False

@@ -123,7 +123,10 @@ class _Reader:
         if table not in self._names:
             self._lost.add(table)
             return
-        columns = ", ".join(f'"{name}", typeof("{name}")' for name in names)
+        known = {bytes(row[1]).decode() for row in self._connection.execute(f'PRAGMA table_info("{table}")')}
+        # SQLite would take the quoted name of an unknown column as a text.
+        found = [f'"{name}"' if name in known else "NULL" for name in names]
+        columns = ", ".join(f"{one}, typeof({one})" for one in found)
         query = f'SELECT {columns} FROM "{table}" WHERE rowid BETWEEN ? AND ? ORDER BY rowid'  # noqa: S608 - names of ours
         end = self._last(table)
         ranges = [(1, end or _GUESSED)]

@@ -69,7 +69,7 @@ class RunRequest:
 
     @property
     def planned(self) -> int:
-        return self.selected.selection.count() * self.selected.plan.repeat.max
+        return self.selected.plan.trials(self.selected.plan.repeat.max)
 
     def specs(self) -> set[RigSpec]:
         return set(specs_of(self.selected.space.matrix, self.selected.stacks(), self.kernel))
@@ -99,6 +99,7 @@ class RunRequest:
             least=matrix.repeat.min,
             most=matrix.repeat.max,
             part=readable(self.selected.part),
+            finds={name: find.as_written() for name, find in matrix.finds.items()},
             slow=0 if matrix.chooses_slow else slow_of(matrix.every_disk()),
             losses={one.label: one.losses for one in self.selected.stacks() if one.losses is not None},
         )

@@ -10,6 +10,7 @@ from runner.analysis.axes import grouped
 from runner.base.errors import BadInput
 from runner.base.process import run
 from runner.engine.plan import Plan
+from runner.guidelines.knee import searches_of
 from runner.guidelines.samples import Measured
 from runner.guidelines.verdicts import undecidable_guidelines
 from runner.language.job_bounds import JobWorkload
@@ -119,6 +120,7 @@ def _guideline_flaws(space: Space) -> Iterator[Flaw]:
         Measured("", CellRow(cell.id, cell.name, cell.axes), jobs=cell.workload.value.job_names)
         for cell in (space.cells() if guidelines else ())
     ]
+    found += [Measured("", one.row) for one in searches_of([each.cell for each in found], space.matrix.finds)]
     for at, why in undecidable_guidelines(guidelines, found):
         yield Flaw(("guidelines", at, guidelines[at].shape), f"no cells of this matrix can decide it: {why}")
 

@@ -96,7 +96,7 @@ class Report:
 
 
 #: In the order of the constants in board.h.
-FAULTS: tuple[FaultKind, ...] = ("dies", "slow", "stalls", "medium")
+FAULTS: tuple[FaultKind, ...] = ("dies", "slow", "stalls", "medium", "corrupt")
 
 
 class _Fault(ctypes.Structure):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from runner.language.axes import written
+from runner.language.find import written_workload
 from runner.language.presets import PRESETS
 from runner.language.yaml_source import Flaw, Path
 from runner.space.job_variants import steps
@@ -72,7 +73,7 @@ def factors(matrix: Matrix) -> tuple[Factor, Factor, Factor]:
     named = [("kernel", ("machine", "kernel"), matrix.machine.kernel or ()), ("faults", ("faults",), matrix.faults)]
     common = Part(tuple(Axis(name, path, len(set(values))) for name, path, values in named if values))
     tune = Part(tuple(_axes("tune.", ("tune",), written(matrix.tune))))
-    workloads = tuple(_workload(name, written(work)) for name, work in matrix.workloads.items())
+    workloads = tuple(_workload(name, written_workload(work)) for name, work in matrix.workloads.items())
     return Factor("stacks", layouts, common), Factor("sets of tunables", (tune,)), Factor("workloads", workloads)
 
 

@@ -270,7 +270,7 @@ def test_json_has_the_folder_first_and_the_outcome_last(matrix: Matrix, tmp_path
     first, last = events[0], events[-1]
     assert first == {"event": "run", "folder": folder, "planned": 8, "done": 0}
     assert (last["event"], last["folder"], last["exit"], last["finished"]) == ("end", folder, 0, True)
-    assert last["outcomes"] == {"measured": 8, "broken": 0, "skipped": 0}
+    assert last["outcomes"] == {"measured": 8, "corrupt": 0, "broken": 0, "skipped": 0}
     assert all((tmp_path / name).is_file() for name in last["files"])
     assert sum(event["event"] == "trial" for event in events) == 8
 
@@ -280,7 +280,7 @@ def test_quiet_shows_broken_trials_and_the_folder(matrix: Matrix, tmp_path: Path
     result = matrix(*RUN, "--quiet", code=BREAKING)
     assert result.returncode == 3
     assert result.stdout.count("\n") == 1
-    assert f"results/{folder_of(tmp_path).name}/: report.html, answer.txt, trials.csv" in result.stdout
+    assert f"results/{folder_of(tmp_path).name}/: report.html, explore.html, answer.txt, trials.csv" in result.stdout
     assert "broken: the guest panicked" in result.stderr
 
 

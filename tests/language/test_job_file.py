@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from runner.language.job_bounds import JobWorkload, UnknownBound, bounds_of, parse_fio_size, parse_fio_time
-from runner.language.job_file import JobFile, JobReader, effective, on_target, relative_names, why_refused, with_values
+from runner.language.fio_values import UnknownBound, parse_fio_size, parse_fio_time, relative_names
+from runner.language.job_bounds import JobWorkload, bounds_of
+from runner.language.job_file import JobFile, JobReader, effective, on_target, why_refused, with_values
 from runner.language.yaml_source import Place
 
 TOP = Place("m.yaml", 1, 1)

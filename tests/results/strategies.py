@@ -39,6 +39,7 @@ of_a_job = st.builds(
     Figures,
     read=st.none() | directions,
     write=st.none() | directions,
+    trim=st.none() | directions,
     runtime=numbers,
     cpu_usr=numbers,
     cpu_sys=numbers,

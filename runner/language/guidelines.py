@@ -1,6 +1,7 @@
 """Guidelines as written: a claim about cells, in one of a few shapes, which trials can confirm or refute."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -298,7 +299,7 @@ def _different(found: tuple[Guideline, ...]) -> tuple[Guideline, ...]:
 
 
 def repeated(names: Sequence[str]) -> list[str]:
-    return [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    return [name for name, count in Counter(names).items() if count > 1]
 
 
 _FILE = {"type": "string", "description": "a file of guidelines, or one of them: FILE.yaml#id"}

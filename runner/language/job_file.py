@@ -16,6 +16,8 @@ from runner.language.yaml_source import Place
 DEEPEST = 10  # include files within include files
 _LONGEST = 4000  # fio cuts longer lines, and reads the rest as the next line
 MOST_SECTIONS = 1000
+#: Of all job files of a matrix. A file counts each time that it is included.
+MOST_LINES, MOST_TEXT = 20_000, 1 << 20
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 #: Names of variables that often hold a secret.
 _SECRET = re.compile(r"^(MATRIX_|PG)|TOKEN|SECRET|PASS|CREDENTIAL|KEY")
@@ -86,6 +88,11 @@ class JobReader:
     environment: Mapping[str, str]
     texts: dict[str, str] = field(default_factory=dict)  # by path, with the variables filled in
     wrong: list[tuple[Place, str]] = field(default_factory=list)
+    lines: int = 0
+    size: int = 0  # characters
+
+    def _is_full(self) -> bool:
+        return self.lines > MOST_LINES or self.size > MOST_TEXT
 
     def read(self, path: str, user: Place) -> JobFile:
         sections: list[tuple[str, list[Option]]] = []
@@ -108,6 +115,8 @@ class JobReader:
         if len(including) == DEEPEST:
             self._refuse(user, f"include files within include files: at most {DEEPEST} deep")
             return
+        if self._is_full():  # and refused
+            return
         try:
             text = self.text_of(path)
         except FileNotFoundError:
@@ -117,6 +126,11 @@ class JobReader:
             self._refuse(user, f"{path if path.isprintable() else repr(path)} cannot be read: {error}")
             return
         lines = text.split("\n")
+        self.lines, self.size = self.lines + len(lines), self.size + len(text)
+        if self._is_full():
+            limits = f"{MOST_LINES:,} lines or {MOST_TEXT >> 20} MiB"
+            self._refuse(user, f"with {path}, the job files have more than {limits}; each include counts")
+            return
         for number, line in enumerate(lines):
             place = Place(path, number + 1, 1)
             lines[number] = self._filled(line, place)

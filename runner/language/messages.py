@@ -235,12 +235,16 @@ def _of_value(error: ErrorDetails, path: Path) -> str:
         bound = next(iter(context.values()))
         return f"'{_short(given)}': {_BOUNDS[kind]} {_in_unit_of(given, bound)}"
     if kind == "too_short":
-        return "this list is empty; write at least one item"
+        return f"this {_kind_of(given)} is empty; write at least one item"
     if kind == "too_long":
-        return f"this list has {context['actual_length']:,} items; at most {context['max_length']}"
+        return f"this {_kind_of(given)} has {len(given):,} items; at most {context['max_length']}"
     if kind == "string_pattern_mismatch":
         return f"'{_short(given)}': {of_pattern(given, context['pattern'])}"
     return f"'{_short(given)}': {error['msg'][:1].lower()}{error['msg'][1:]}"
+
+
+def _kind_of(given: Any) -> str:
+    return "map" if isinstance(given, dict) else "list"
 
 
 def _meant_otherwise(message: str, given: Any, path: Path) -> str:

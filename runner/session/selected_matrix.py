@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 #: With more cells, or cells × guidelines, the check for undecidable guidelines would take seconds, so it is skipped.
 MAX_CHECKED_CELLS, MAX_CHECKED_PAIRS = 10_000, 50_000
-_MOST_CHECKED = 200  # job files that fio checks before a run, 10 ms each
+_MOST_CHECKED, _MOST_SECTIONS = 200, 1000  # job files that fio checks before a run, 10 ms each, and 2 ms a section
 _BAD_OPTION = re.compile("(?:Bad option <|failed parsing )([a-z0-9_]+)=")
 
 
@@ -152,7 +152,11 @@ def _job_flaws(space: Space, own: Path | None) -> Iterator[Flaw]:
 
 def _job_file_flaws(works: Sequence[tuple[Variant[Workload], bool]], own: Path | None) -> Iterator[Flaw]:
     # Job files have sections of their own, so each needs an fio of its own. The rest is checked when it runs.
+    sections = 0
     for work, in_files in works[:_MOST_CHECKED]:
+        if sections > _MOST_SECTIONS:
+            return
+        sections += len(work.value.sections) if isinstance(work.value, JobWorkload) else 1
         if message := find_error(_job(work, in_files, own)):
             name = dict(work.coords)["workload"]
             key = "job" if any(axis == "workload.job" for axis, _ in work.coords) else "jobs"

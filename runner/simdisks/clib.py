@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from runner.base.digests import DIGESTS
 from runner.base.errors import HarnessBroken
 from runner.base.files import cache_dir, make_once
 from runner.base.process import run
@@ -31,7 +32,7 @@ async def build_library(notice: Callable[[str], None] = lambda _: None) -> Path:
     sources = sorted(SOURCES.glob("*.[ch]"))
     # The library depends on the processor architecture and the C library.
     content = b"\0".join(
-        (" ".join((*platform.libc_ver(), platform.machine())).encode(), *(one.read_bytes() for one in sources))
+        (" ".join((*platform.libc_ver(), platform.machine(), DIGESTS)).encode(), *(one.read_bytes() for one in sources))
     )
     folder = cache_dir() / "disks" / hashlib.blake2b(content, digest_size=8).hexdigest()
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -67,6 +67,15 @@ def test_an_error_has_its_line(text: str, line: int, words: str) -> None:
     assert any(number == line and words in message for _, number, message in found), found
 
 
+@pytest.mark.parametrize("line", ["include b\n", "# " + "x" * 3000 + "\ninclude b\n"])
+def test_files_that_include_each_other_many_times_are_refused(line: str) -> None:
+    files = {"a": "[a]\ninclude b\n", **{name: line.replace("b", chr(ord(name) + 1)) * 300 for name in "bcdefgh"}}
+    reader = JobReader(lambda path: files.get(path, ""), {})
+    reader.read("a", Place("m", 1, 1))
+    assert [why for _, why in reader.wrong if "20,000 lines or 1 MiB; each include counts" in why]
+    assert reader.lines < 21_000
+
+
 @pytest.mark.parametrize("value", ["4k\nexec_prerun=x", "4k;", "${OTHER}", "4k#", "\udcff"])
 def test_a_variable_cannot_add_an_option(value: str) -> None:
     assert messages("[a]\nbs=${SIZE}\n", SIZE=value)[0][2].startswith("the variable SIZE has a character")

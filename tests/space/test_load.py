@@ -182,6 +182,7 @@ MISTAKES = [
     ("repeat: 2", f"repeat: 2\nonly: [{{bs: {'9' * 310}k}}]", "no cell has workload.bs=999"),
     ("repeat: 2", f"repeat: 2\nonly: [{{bs: '{'9' * 5000}'}}]", "no cell has workload.bs=999"),
     ("rw: read,", "rw: read, fio: {iodepth: 3},", "`iodepth` is a key of the workload; write `iodepth:` outside of `fio:`"),
+    ("seqread: {rw: read, bs: [64KiB, 1MiB], iodepth: 8,", f"seqread: {{jobs: {{{', '.join(f'j{n}: {{bs: 4KiB}}' for n in range(101))}}}, rw: read,", "this map has 101 items; at most 100"),
     ("rw: read,", "rw: read, fio: {thinktime: '${HOME}'},", "fio replaces `$` and a name by a value of its environment"),
     ("rw: read,", "rw: read, fio: {thinktime: [1, '2 * $ncpus']},", "fio replaces `$` and a name by a value of its"),
     ("rw: read,", 'rw: read, fio: {zonemode: "a\\nb=c"},', "control characters and line breaks cannot be written into a fio job"),
@@ -553,8 +554,8 @@ def test_an_error_shows_the_line_with_a_mark_under_the_place() -> None:
     [
         ("name: [", "the file ends here, within brackets"),
         ("repeat: 0x" + "F" * 5000, "this number is too large"),
-        ("a: &x [*x]", "expanded aliases exceed"),
-        (BOMB, "expanded aliases exceed"),
+        ("a: &x [*x]", "more than 50,000 values"),
+        (BOMB, "more than 50,000 values"),
         ("x" * (1 << 21), "larger than 1 MiB"),
         ('name: a\ndescription: "\\ud800"', "m.yaml:2:14: half of a surrogate pair is not a character"),
         ("!!python/object:os.system {}", "could not determine a constructor"),

@@ -26,7 +26,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     sizes = Counter(item.path for item in items)
     booting = {item.path for item in items if item.get_closest_marker("vm")}
-    kinds = [path for path in sizes if path not in booting], sorted(booting, key=lambda path: -sizes[path])
+    kinds = [path for path in sizes if path not in booting], sorted(booting, key=lambda path: (-sizes[path], path))
     places = {path: number / len(kind) for kind in kinds for number, path in enumerate(kind)}
     items.sort(key=lambda item: places[item.path])
 

@@ -286,7 +286,7 @@ def _missing(matched: Pairs) -> list[Missing]:
 
 
 def _measured(several: Sequence[Samples]) -> bool:
-    """Return whether there are figures. Trials without a steady state have none."""
+    """Return whether there are figures. Trials without a steady state do not have any."""
     return any(one.counts.get(Outcome.MEASURED, 0) > one.unsettled for one in several)
 
 

@@ -45,7 +45,7 @@ METRICS: dict[str, str] = {
     **{f"{SYNC}_{name}": unit for name, unit in OF_SYNC.items()},
 }
 _RATES = ("_bw", "_iops")  # rates: more is better
-#: Figures with a better direction. Amounts, durations and counters have none.
+#: Figures with a better direction. Amounts, durations and counters do not have one.
 COMPARED = tuple(name for name in METRICS if name.endswith(_RATES) or "_lat_" in name or name.startswith(("cpu", SYNC)))
 
 
@@ -90,7 +90,7 @@ def is_percentile(metric: str) -> bool:
     return _split(metric)[1] in PERCENTILES
 
 
-#: Figures to read if the user requests none.
+#: Figures to read if the user does not request any.
 USUAL_RATES = (*(f"{side}_{rate}" for rate in RATES for side in (*SIDES, TOTAL)), f"{SYNC}_bw")
 
 

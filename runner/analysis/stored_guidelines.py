@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def columns_of(guidelines: Iterable[Guideline]) -> list[str]:
-    """Return the columns of trials that they need. The result of a search is none."""
+    """Return the columns of trials that they need. The result of a search is not such a column."""
     figures = (one.claimed.figure for one in guidelines if one.claimed.metric not in FOUND)
     return list(dict.fromkeys(column for figure in figures for column in figure.columns))
 

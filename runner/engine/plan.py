@@ -48,7 +48,7 @@ class Plan:
             yield from (cell for cell in self.selection.cells() if cell.axes["workload"] in finds)
 
     def trials(self, rounds: int) -> int:
-        """Return the number of trials in so many rounds; of a search, the usual one."""
+        """Return the number of trials in this number of rounds; of a search, the usual one."""
         if not self.finds:
             return self.selection.count() * rounds
         stacks = self.selection.space.stacks
@@ -86,6 +86,6 @@ class Plan:
 
 
 def _search_of(cell: Cell, finds: Mapping[str, Find]) -> Coords:
-    """Return what all cells of its search have in common; empty if it belongs to none."""
+    """Return what all cells of its search have in common; empty without a search."""
     find = finds.get(dict(cell.workload.coords)["workload"])
     return tuple((axis, text) for axis, text in cell.workload.coords if axis != find.axis) if find else ()

@@ -249,7 +249,7 @@ def finding(
     alone: bool = False,
     verifies: bool = False,
 ) -> Finding:
-    """Return the outcome. `sync`: the report of a sync; None: the workload has none. `alone`: without fio."""
+    """Return the outcome. `sync`: the report of a sync; None: the workload has no sync. `alone`: without fio."""
     readings = next((readings_of(result.output) for result in results if result.name == "verify"), ())
     broken = partial(Finding, Outcome.BROKEN, readings=readings)
     last = results[-1]

@@ -17,7 +17,7 @@ from runner.language.metrics import KNOWN, SIDES, Metric
 from runner.language.suggestions import did_you_mean
 from runner.layers import Problem
 
-#: The values of `iodepth` that a search tries if the workload has none.
+#: The values of `iodepth` that a search tries if the workload lists no values.
 DEPTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 #: The axes of a search, in the order of preference, and their names among the axes of a workload.
 AXES = {"rate_iops": "fio.rate_iops", "iodepth": "iodepth", "numjobs": "numjobs"}

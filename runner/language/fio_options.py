@@ -1,4 +1,4 @@
-"""What a workload may say beside its pattern: fio's own options, its files, and when its rate is steady."""
+"""Options of a workload beside its pattern: fio's own, its files, and when its rate is steady."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass

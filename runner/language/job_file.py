@@ -40,7 +40,7 @@ _COLLECTED = frozenset(
         *("verify_dump", "verify_state_save", "allow_file_create", "directory", "output"),
     }
 )
-#: Options that end or shape a workload. In a workload map they have keys of their own; a job file uses fio's names.
+#: Options that end or shape a workload. In a workload map they have their own keys; a job file uses fio's names.
 _ALLOWED = frozenset(
     {
         *("nrfiles", "filesize", "name", "filename_format", "create_only", "overwrite", "file_append", "fallocate"),

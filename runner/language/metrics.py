@@ -99,7 +99,7 @@ OF_JOBS: tuple[str, ...] = tuple(name for name, one in KNOWN.items() if one.is_o
 
 
 def metric_named(name: str) -> Metric:
-    """Return a metric by its name, for one job by `JOB.read.bw`. Raise KeyError if there is none."""
+    """Return a metric by its name, for one job by `JOB.read.bw`. Raise KeyError if it does not exist."""
     if name in KNOWN:
         return KNOWN[name]
     job, _, figure = name.rpartition(".")

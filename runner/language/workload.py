@@ -299,7 +299,7 @@ class Workload(Model):
 
     @property
     def job_names(self) -> tuple[str, ...]:
-        """Return the jobs that have figures of their own; empty if there is only one."""
+        """Return the jobs that have their own figures; empty if there is only one."""
         return ()
 
     @property

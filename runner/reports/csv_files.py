@@ -259,7 +259,7 @@ def summary_csv(recorded: RunData) -> str:
 
 
 def found_csv(recorded: RunData) -> str:
-    """Return a row for each search; empty if there are none."""
+    """Return a row for each search."""
     axes = axis_names(cell for one in recorded.knees for cell in one.search.cells)
     axes = [axis for axis in axes if any(axis in one.search.axes for one in recorded.knees)]
     rows = [

@@ -226,7 +226,7 @@ class RunData:
 
     @property
     def slow_motion(self) -> str:
-        """Return what a report says of slow motion; empty without it."""
+        """Return the words of a report about slow motion; empty without it."""
         return f"disks {self.slow} times slower, figures as without it" if self.slow else ""
 
     @property

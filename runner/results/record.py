@@ -71,7 +71,7 @@ class Trial:
 
 
 def counted_trials(trials: Sequence[Trial]) -> list[tuple[Trial, Figures]]:
-    """Return the trials whose figures count: none of a cell that read wrong data."""
+    """Return the trials whose figures count. A cell that read wrong data has no such trials."""
     if any(trial.outcome is Outcome.CORRUPT for trial in trials):
         return []
     return [(trial, figures) for trial in trials if (figures := trial.counted)]

@@ -41,7 +41,7 @@ class SyncReport:
 
 
 def split_sync(output: str) -> tuple[str, str]:
-    """Split the output of a script into the rest, and the JSON of the line; empty if there is none."""
+    """Split the output of a script into the rest, and the JSON of the line; empty without such a line."""
     lines = output.splitlines(keepends=True)
     found = [line for line in lines if line.startswith(_WORD)]
     if not found:

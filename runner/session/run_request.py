@@ -46,7 +46,7 @@ class RunRequest:
     templates: Path | None
     cold: bool
     until_decided: bool = False
-    #: Physical disks, if the machine creates none.
+    #: Physical disks, if the machine does not create disks.
     match: Match | None = None
     #: The kernel release of the host with these disks.
     release: str = ""

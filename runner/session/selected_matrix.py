@@ -151,7 +151,7 @@ def _job_flaws(space: Space, own: Path | None) -> Iterator[Flaw]:
 
 
 def _job_file_flaws(works: Sequence[tuple[Variant[Workload], bool]], own: Path | None) -> Iterator[Flaw]:
-    # Job files have sections of their own, so each needs an fio of its own. The rest is checked when it runs.
+    # Each job file has its own sections, so fio checks each in a separate start. The rest is checked when it runs.
     sections = 0
     for work, in_files in works[:_MOST_CHECKED]:
         if sections > _MOST_SECTIONS:

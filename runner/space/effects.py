@@ -26,7 +26,7 @@ _UNSCHEDULED = frozenset({"virtio", "nvme"})
 def idle_tunables(matrix: Matrix, workloads: Iterable[tuple[Variant[Workload], bool]]) -> Iterator[Note]:
     works = list(workloads)
     buses = {disk.bus for disk in matrix.every_disk()}
-    # Physical disks are on a bus of their own, whatever `disks:` declares.
+    # Physical disks have their own bus. The one that `disks:` declares does not count.
     unscheduled = not matrix.needs and buses <= _UNSCHEDULED and matrix.machine.cpus > 1
     for name, values in written(matrix.tune).items():
         if set(values) == {"default"}:

@@ -1,4 +1,4 @@
-"""The command line of QEMU, as a pure function. It inherits all files as descriptors, so a crash leaves none behind."""
+"""The command line of QEMU, as a pure function. It inherits all files as descriptors; a crash leaves no file behind."""
 
 from __future__ import annotations
 

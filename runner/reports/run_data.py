@@ -69,8 +69,13 @@ class CellSummary:
         return headline({name: one.mean for name, one in self.figures.items()})
 
     @property
+    def is_needed(self) -> bool:
+        """Return whether it has or awaits trials: a search decides without those of most cells."""
+        return self.outcome is not None or not self.searched or self.stopped is not StopReason.DECIDED
+
+    @property
     def text_without_trials(self) -> str:
-        return "not needed" if self.searched and self.stopped is StopReason.DECIDED else "not yet run"
+        return "not yet run" if self.is_needed else "not needed"
 
     def reaches(self, until: float | None) -> bool | None:
         """Return whether the interval is as narrow as wanted; None: unknown. The rule for stopping is stricter."""

@@ -48,7 +48,7 @@ def shown_cells(recorded: RunData, rows: int = 50) -> list[CellSummary]:
     def rank(summary: CellSummary) -> int:
         return _WORST.index(summary.outcome) if summary.outcome in _WORST else len(_WORST)
 
-    return sorted(recorded.summaries, key=rank)[:rows]
+    return sorted((one for one in recorded.summaries if one.is_needed), key=rank)[:rows]
 
 
 def _is_mixed(shown: Sequence[CellSummary]) -> bool:
@@ -56,10 +56,11 @@ def _is_mixed(shown: Sequence[CellSummary]) -> bool:
 
 
 def caption(recorded: RunData, *, rows: int = 50, pointer: str = "summary.csv") -> str:
-    everything, shown = recorded.summaries, shown_cells(recorded, rows)
-    reordered = shown != list(everything[: len(shown)])
-    left_out = len(everything) - len(shown)
+    needed, shown = [one for one in recorded.summaries if one.is_needed], shown_cells(recorded, rows)
+    reordered = shown != needed[: len(shown)]
+    left_out, unneeded = len(needed) - len(shown), len(recorded.summaries) - len(needed)
     text = f"{left_out} more cells in {pointer}. " if left_out else ""
+    text += f"{unneeded} cells that searches did not need are left out. " if unneeded else ""
     text += (
         f"MB/s: 10⁶ bytes per second; ±: {recorded.confidence * 100:g} % confidence"
         f"{', of the total of mixed work' * _is_mixed(shown)}; "

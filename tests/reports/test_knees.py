@@ -18,6 +18,7 @@ from runner.reports.csv_files import FOUND, found_csv, summary_csv
 from runner.reports.junit import junit
 from runner.reports.knees import knee_lines, knee_table
 from runner.reports.run_data import RunData
+from runner.reports.terminal import caption, shown_cells
 from runner.results.record import HOST_LIMITED, CellRow, Trial
 from tests.reports.samples import direction, measured
 
@@ -96,6 +97,12 @@ def test_cells_that_a_search_does_not_need_are_told_as_such() -> None:
     rows = {row["cell"]: row["stopped"] for row in csv.DictReader(io.StringIO(summary_csv(run())))}
     assert (rows["c2"], rows["c16"], rows["c8"]) == ("decided", "decided", "fixed")
     assert {one.reaches(0.05) for one in found.values()} == {None}
+
+
+def test_the_table_leaves_out_cells_that_a_search_does_not_need() -> None:
+    recorded = run()
+    assert {one.cell.id for one in shown_cells(recorded)} == {"c1", "c4", "c8", "c16"}
+    assert "1 cells that searches did not need are left out." in caption(recorded)
 
 
 def test_a_search_is_a_test_case() -> None:

@@ -44,9 +44,13 @@ of_a_job = st.builds(
     cpu_usr=numbers,
     cpu_sys=numbers,
     errors=st.integers(0, 2**31 - 1),
+)
+figures = st.builds(
+    replace,
+    of_a_job,
+    jobs=st.just({}) | st.dictionaries(texts, of_a_job, min_size=2, max_size=2),
     sync=st.none() | st.builds(Sync, seconds=numbers, bw=numbers),
 )
-figures = st.builds(replace, of_a_job, jobs=st.just({}) | st.dictionaries(texts, of_a_job, min_size=2, max_size=2))
 readings = st.lists(st.builds(Reading, setting=texts, wanted=st.none() | texts, got=texts), max_size=3).map(tuple)
 
 

@@ -214,7 +214,8 @@ def test_init_writes_a_matrix_of_every_example(monkeypatch: pytest.MonkeyPatch) 
         pytest.skip("without fio-examples on this host")
     for key, value in ENVIRONMENT.items():
         monkeypatch.setenv(key, value)
-    for name in CUT.keys() - {"zipf"}:  # its engine does no I/O
+    refused = {"zipf", "xnvme-zoned"}  # an engine without I/O; a job that overwrites what another one verifies
+    for name in CUT.keys() - refused:
 
         def text_of(path: str) -> str:
             return Path(path).read_text()

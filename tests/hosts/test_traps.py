@@ -52,9 +52,15 @@ def test_a_disk_that_is_somebodys_is_refused_and_stays_as_it_is(trap: Trap, empt
 def _refused(trap: Trap, empty: Bay) -> None:
     before = empty.digest()
     claim = trap.declared(empty.declared)
+    asked: list[Census] = []
+
+    def ask() -> Census:
+        asked.append(empty.ask())
+        return asked[-1]
+
     with (
         pytest.raises(DisksRefused) as caught,
-        acquire_disks([claim], empty.ask, purpose="study", operations=empty.operations),
+        acquire_disks([claim], ask, purpose="study", operations=empty.operations),
     ):
         pass
     expected = [
@@ -63,7 +69,7 @@ def _refused(trap: Trap, empty: Bay) -> None:
     # blkid of util-linux 2.41 needs more of a pool than these uberblocks, so it is data of an unknown kind there.
     unknown = trap.name == "zfs" and any(one.reason is Reason.UNKNOWN_DATA for one in caught.value.refusals)
     assert expected or unknown, caught.value.details
-    wiped = check_disk(empty.ask(), replace(claim, wipe=True), purpose="study")
+    wiped = check_disk(asked[0], replace(claim, wipe=True), purpose="study")
     assert wiped.usable is trap.cured_by_wiping, wiped.refusals
     assert empty.digest() == before
 

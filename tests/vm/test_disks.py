@@ -77,7 +77,9 @@ async def _queued(scratch: Path) -> None:
             limited |= overload is not None and overload.exceeds(0.05)
         # A busy host may be too slow for it, and says so.
         assert limited or found[31].reads > 1.3 * found[1].reads
-        assert limited or found[31].owed / found[31].reads > found[1].owed / found[1].reads  # they wait in the disk, not before it
+        assert (
+            limited or found[31].owed / found[31].reads > found[1].owed / found[1].reads
+        )  # they wait in the disk, not before it
 
 
 def test_a_disk_that_may_choose_among_commands_gets_more_done(tmp_path: Path) -> None:

@@ -105,11 +105,16 @@ def test_it_begins_as_a_page_and_forbids_all_that_it_does_not_need() -> None:
     assert not re.search(rb"url\(|@import|https?:|//", text)
 
 
-def test_the_page_begins_with_the_facts_of_the_run() -> None:
-    head = words(next(tree(RUN, manifest(part="shard 1/2")).iter("header")))
+def test_the_page_begins_with_the_state_and_ends_with_the_facts_of_the_run() -> None:
+    root = tree(RUN, manifest(part="shard 1/2"))
+    head, facts = words(next(root.iter("header"))), words(section(root, "Run"))
     for part in (
-        *("sweep on qemu", "some cpu, 2 cores", "kernel under test 6.1.0", "started 2026-03-04T05:06:07+00:00"),
+        *("some cpu, 2 cores", "kernel under test 6.1.0", "started 2026-03-04T05:06:07+00:00"),
         *("last trial started 2026-03-04T05:06:02+00:00", "part of the matrix shard 1/2"),
+    ):
+        assert part in facts
+    for part in (
+        "sweep on qemu",
         *("3: 1 measured, 1 broken, 1 not yet run", "5 of 72 planned: 3 measured, 1 broken, 1 skipped"),
         "state not finished",
     ):
@@ -123,6 +128,16 @@ def test_broken_and_skipped_cells_are_listed_with_reasons() -> None:
     assert rows(section(root, "Skipped: 1 cell")) == [["single/oltp", "1 of 3", "quarantined: the guest panicked"]]
     assert "Host-limited" not in words(root)
     assert "Broken" not in words(tree(replace(RUN, trials=RUN.trials[:2])))
+
+
+def test_doubts_follow_the_answer_only_if_they_change_the_reading() -> None:
+    found = section(tree(RUN), "Doubts")
+    assert [words(one) for one in found.iter("li")] == ["Broken: 1 cell. Figures are from the other trials."]
+    assert [one.get("href") for one in found.iter("a")] == ["#broken", "#skipped"]
+    alone = [Trial("c1", 1, Outcome.SKIPPED, "no disk")]
+    found = section(tree(RunData("m", "qemu", False, [SEQ], alone)), "Doubts")
+    assert [words(one) for one in found.iter("li")] == ["Skipped: 1 cell without figures."]
+    assert not [one for one in tree(replace(RUN, trials=RUN.trials[:2])).iter("h2") if words(one) == "Doubts"]
 
 
 def test_doubtful_figures_are_listed_with_reasons() -> None:
@@ -230,9 +245,9 @@ def test_known_bottlenecks_are_shown() -> None:
     assert "held back by" not in words(section(root, "single · never"))
 
 
-def test_the_page_begins_with_notes_on_drift_and_precision() -> None:
+def test_notes_on_drift_and_precision_are_doubts() -> None:
     trials = [measured("c1", round_number, direction(2e8 * 0.97**round_number, 1 << 20)) for round_number in range(6)]
-    head = words(next(tree(RunData("m", "qemu", False, [SEQ], trials, until=0.001, most=6)).iter("header")))
+    head = words(section(tree(RunData("m", "qemu", False, [SEQ], trials, until=0.001, most=6)), "Doubts"))
     assert "rates fell by 14 %" in head
     assert "1 of 1 cells have wider intervals than wanted (±0.1 %;" in head
 
@@ -240,9 +255,8 @@ def test_the_page_begins_with_notes_on_drift_and_precision() -> None:
 def test_guidelines_have_their_verdicts_figures_and_intervals() -> None:
     found = section(tree(replace(RUN, judgements=ALL)), "Guidelines")
     failing, *_, holding = rows(found)
-    assert failing[:2] == ["bad", "fails"]
-    assert holding[:4] == ["good", "holds", "1.99\u00d7", "1.97\u00d7 to 2.01\u00d7"]
-    assert "bad: bad in words" in words(found)
+    assert failing[:2] == ["bad bad in words", "fails"]
+    assert holding[:4] == ["good good in words", "holds", "1.99\u00d7", "1.97\u00d7 to 2.01\u00d7"]
     assert "Guidelines" not in words(tree(RUN))
 
 

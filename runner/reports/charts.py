@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count, takewhile
 from math import floor, log10
 from typing import TYPE_CHECKING
@@ -44,6 +44,7 @@ class Row:
     label: str
     y: int
     dots: tuple[Dot, ...]
+    clouds: tuple[tuple[str, int, str], ...] = ()  # all cells of the row: direction, height, path of their dots
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class Chart:
     ticks: tuple[Tick, ...]
     height: int
     left: int = 0  # number of rows that are not drawn
+    each: str = "cell"  # what a row is for
 
     @property
     def sides(self) -> list[str]:
@@ -72,6 +74,41 @@ def chart(title: str, unit: str, lines: Sequence[Line], *, most: int) -> Chart |
         rows.append(Row(label, y + _LABEL - 6, tuple(_dots(y + _LABEL, measured, unit, end))))
         y += _LABEL + _LINE * len(measured)
     return Chart(title, tuple(rows), _ticks(end, unit), y + _AXIS, len(lines) - len(lines[:most]))
+
+
+def overview(title: str, unit: str, groups: Mapping[str, Sequence[Line]], each: str, *, most: int) -> Chart | None:
+    """Draw many cells on one scale: a row for each group, with its best cell and a small dot for each other one."""
+    shown = {label: [line for line in lines if line[1]] for label, lines in [*groups.items()][:most]}
+    shown = {label: lines for label, lines in shown.items() if lines}
+    if not shown:
+        return None
+    best = {label: _best(lines, unit) for label, lines in shown.items()}
+    largest = max(one.mean for lines in shown.values() for _, measured in lines for one in measured.values())
+    end = max(largest, _end(one for _, measured in best.values() for one in measured.values()))
+    rows, y = [], 0
+    for label, lines in shown.items():
+        name, measured = best[label]
+        sides = dict.fromkeys(side for _, one in lines for side in one)
+        heights = {side: y + _LABEL + _LINE * number + _LINE // 2 for number, side in enumerate(sides)}
+        clouds = tuple((side, height, _cloud(lines, side, end)) for side, height in heights.items())
+        dots = tuple(replace(dot, y=heights[dot.side]) for dot in _dots(0, measured, unit, end))
+        many = f"{label}: {len(lines):,} cells, best {name}" if len(lines) > 1 else f"{label}: {name}"
+        rows.append(Row(many, y + _LABEL - 6, dots, clouds))
+        y += _LABEL + _LINE * len(sides)
+    return Chart(title, tuple(rows), _ticks(end, unit), y + _AXIS, max(0, len(groups) - most), each)
+
+
+def _best(lines: Sequence[Line], unit: str) -> Line:
+    """Return the cell with the highest rate or the lowest latency, by the larger figure of its directions."""
+    if unit == "ns":
+        return min(lines, key=lambda line: max(one.mean for one in line[1].values()))
+    return max(lines, key=lambda line: max(one.mean for one in line[1].values()))
+
+
+def _cloud(lines: Sequence[Line], side: str, end: float) -> str:
+    """Return dots as a path, in thousandths of the axis: ten times smaller than as many circles."""
+    places = sorted({round(1000 * one.mean / end) for _, measured in lines if (one := measured.get(side))})
+    return "".join(f"M{place} 8h0" for place in places)
 
 
 def interval(estimate: Estimate, unit: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.language.metrics import SIDES, TOTAL, sides_of
-from runner.reports.charts import Chart, Line, chart, interval
+from runner.reports.charts import Chart, Line, chart, interval, overview
 from runner.reports.jobs import job_grid
 from runner.reports.junit import split_name, strip_illegal
 from runner.reports.terminal import displayed_rate, outcome
@@ -57,23 +57,20 @@ def sections(recorded: RunData, *, rows: int = MOST_ROWS, charts: int = MOST_CHA
     for title, summaries in _groups(recorded.summaries).items():
         if not rows:
             return
-        shown = summaries[:rows]
-        rows -= len(shown)
-        made = _section(recorded, title, shown, charts)
+        made = _section(recorded, title, summaries, rows, charts)
+        rows -= len(made.rows)
         charts -= len(made.charts)
         yield made
 
 
 def _groups(summaries: Sequence[CellSummary]) -> Mapping[str, list[CellSummary]]:
-    layouts, cells = dict[str, set[str]](), Counter[str]()
+    layouts = dict[str, set[str]]()
     for layout, workload in (_place(one.cell) for one in summaries):
         layouts.setdefault(workload, set()).add(layout)
-        cells[workload] += 1
     found: dict[str, list[CellSummary]] = {}
     for one in summaries:
         layout, workload = _place(one.cell)
-        together = len(layouts[workload]) > 1 and cells[workload] <= CHART_ROWS
-        found.setdefault(workload if together else f"{layout} · {workload}", []).append(one)
+        found.setdefault(workload if len(layouts[workload]) > 1 else f"{layout} · {workload}", []).append(one)
     return found
 
 
@@ -82,21 +79,21 @@ def _place(cell: CellRow) -> tuple[str, str]:
     return cell.axes.get("layout", where), cell.axes.get("workload", what)
 
 
-def _section(recorded: RunData, title: str, summaries: Sequence[CellSummary], room: int) -> Section:
-    labels, same = _labels([one.cell for one in summaries])
+def _section(recorded: RunData, title: str, summaries: Sequence[CellSummary], rows: int, room: int) -> Section:
+    labels, same, differing = _labels([one.cell for one in summaries])
     columns = _columns([sides_of(one.figures) for one in summaries])
     # A total has no latency.
     headings = {TOTAL: (TOTAL,), "rate": ("rate", "p99"), **{side: (side, f"{side} p99") for side in SIDES}}
     named = list(zip(labels, summaries, strict=True))
-    drawn = [one for one in _charts(named, title) if one]
+    drawn = [one for one in _charts(named, title, differing) if one]
     return Section(
         title,
         same,
         tuple(heading for column in columns for heading in headings[column]),
-        tuple(_row(label, one, recorded.by_cell[one.cell.id], columns) for label, one in named),
+        tuple(_row(label, one, recorded.by_cell[one.cell.id], columns) for label, one in named[:rows]),
         tuple(drawn[:room]),
         len(drawn[room:]),
-        job_grid(named, rows=MOST_ROWS),
+        job_grid(named[:rows], rows=MOST_ROWS),
     )
 
 
@@ -106,15 +103,17 @@ def _columns(sides: Sequence[Sequence[str]]) -> list[str]:
     return ["rate"] if len(found) > 1 and all(len(of_cell) < 2 for of_cell in sides) else found
 
 
-def _labels(cells: Sequence[CellRow]) -> tuple[list[str], str]:
+def _labels(cells: Sequence[CellRow]) -> tuple[list[str], str, list[str]]:
+    """Return a label for each cell, what all cells share, and the axes in which they differ."""
     axes = [name for name in dict.fromkeys(axis for cell in cells for axis in cell.axes) if name != "workload"]
     differing = [name for name in axes if len({cell.axes.get(name) for cell in cells}) > 1]
     axes = [name for name in axes if name != "layout" or name in differing]  # else the title has it
     short = _short(axes)
     labels = [_format_axes(cell, differing, short) for cell in cells]
     if not all(labels) or len(set(labels)) < len(labels):
-        return [cell.name for cell in cells], ""
-    return labels, _format_axes(cells[0], [name for name in axes if name not in differing], short)
+        return [cell.name for cell in cells], "", differing
+    same = _format_axes(cells[0], [name for name in axes if name not in differing], short)
+    return labels, same, differing
 
 
 def _short(axes: Sequence[str]) -> Mapping[str, str]:
@@ -170,15 +169,32 @@ def _tail(summary: CellSummary, side: str) -> tuple[str, str]:
     return (figure(tail.mean, "ns"), interval(tail, "ns")) if tail else _NONE
 
 
-def _charts(named: Sequence[tuple[str, CellSummary]], about: str) -> Iterator[Chart | None]:
+def _charts(named: Sequence[tuple[str, CellSummary]], about: str, axes: Sequence[str]) -> Iterator[Chart | None]:
     """Draw bandwidths, request rates and latencies in separate charts, because their units differ."""
+    cells = {label: summary.cell for label, summary in named}
     for unit, what in (("bytes/s", "bandwidth"), ("1/s", "requests per second")):
-        yield chart(f"{about}: {what}", unit, _lines(named, unit), most=CHART_ROWS)
+        yield _chart(f"{about}: {what}", unit, _lines(named, unit), cells, axes)
     tails: list[Line] = []
     for label, summary in named:
         if found := {side: one for side in SIDES if (one := summary.figures.get(f"{side}_lat_p99"))}:
             tails.append((label, found))
-    yield chart(f"{about}: 99 % of the requests took at most", "ns", tails, most=CHART_ROWS)
+    yield _chart(f"{about}: 99 % of the requests took at most", "ns", tails, cells, axes)
+
+
+def _chart(
+    title: str, unit: str, lines: Sequence[Line], cells: Mapping[str, CellRow], axes: Sequence[str]
+) -> Chart | None:
+    """Draw a row for each cell, or, if they are too many, for each value of one axis: the layout, if it varies."""
+    if len(lines) <= CHART_ROWS or not axes:
+        return chart(title, unit, lines, most=CHART_ROWS)
+    counts = {axis: len({cell.axes.get(axis) for cell in cells.values()}) for axis in axes}
+    along = min(axes, key=lambda axis: (axis != "layout", counts[axis] > CHART_ROWS, -counts[axis]))
+    name = _short(axes)[along]
+    groups: dict[str, list[Line]] = {}
+    for label, measured in lines:
+        value = cells[label].axes.get(along, "none")
+        groups.setdefault(value if along == "layout" else f"{name}={value}", []).append((label, measured))
+    return overview(title, unit, groups, name, most=CHART_ROWS)
 
 
 def _lines(named: Sequence[tuple[str, CellSummary]], unit: str) -> list[Line]:

@@ -46,14 +46,14 @@ TAGS = set(
     re.findall(
         r"\S+",
         "html head meta title style body p strong header h1 h2 h3 dl div dt dd code a ul li main section table caption thead "
-        "tbody tr th td nav figure figcaption svg desc line text g circle span sup details summary pre polyline",
+        "tbody tr th td nav figure figcaption svg desc line text g circle span sup details summary pre polyline path",
     )
 )
 ATTRIBUTES = set(
     re.findall(
         r"\S+",
         "lang charset name content http-equiv class role href scope tabindex aria-label aria-labelledby aria-hidden id width "
-        "height x y x1 x2 y1 y2 cx cy r text-anchor title dy overflow points preserveAspectRatio viewBox",
+        "height x y x1 x2 y1 y2 cx cy r text-anchor title dy overflow points preserveAspectRatio viewBox d",
     )
 )
 NASTY = (
@@ -184,12 +184,33 @@ def of_layouts(count: int) -> RunData:
     return RunData("m", "qemu", False, cells, [measured(cell.id, 1, direction(4e7, 100)) for cell in cells])
 
 
-def test_layouts_that_did_the_same_stand_together_where_a_chart_has_room_for_them() -> None:
-    together = section(tree(of_layouts(24)), "r")
-    assert [row[0] for row in rows(together)] == [f"l{n}" for n in range(24)]
+@pytest.mark.parametrize("count", [24, 25])
+def test_all_layouts_of_a_workload_are_in_one_chart(count: int) -> None:
+    together = section(tree(of_layouts(count)), "r")
+    assert [row[0] for row in rows(together)] == [f"l{n}" for n in range(count)]
     assert len(together.findall(".//figure")) == 2
-    apart = section(section(tree(of_layouts(25)), "Figures"), "l7 · r")
-    assert [row[0] for row in rows(apart)] == ["l7/r"]
+
+
+def test_many_cells_of_a_workload_share_one_scale_with_a_row_for_each_layout() -> None:
+    cells = [
+        CellRow(f"{layout}{n}", f"{layout}/r/n={n}", {"layout": layout, "workload": "r", "n": str(n)})
+        for layout in ("few", "many")
+        for n in range(1, 31)
+    ]
+    trials = [
+        measured(cell.id, number, direction(1e6 * int(cell.axes["n"]) * (1 + (cell.axes["layout"] == "many")), 1 << 20))
+        for cell in cells
+        for number in (1, 2)
+    ]
+    found = section(tree(RunData("m", "qemu", False, cells, trials)), "r")
+    assert len(rows(found)) == 60
+    labels = [words(one) for one in found[1].iter("text") if one.get("class") == "label"]
+    assert labels == ["few: 30 cells, best few, n=30", "many: 30 cells, best many, n=30"]
+    few, many = (str(one.get("d")) for one in found[1].iter("path"))
+    assert (few.count("M"), many.count("M")) == (30, 30)
+    assert few.endswith("M500 8h0")
+    assert many.endswith("M1000 8h0")
+    assert len(found[1].findall(".//circle")) == 3, "the best of each layout, and the key"
 
 
 def test_cells_of_a_section_are_labelled_by_differing_axes() -> None:
@@ -374,11 +395,20 @@ def test_a_cut_page_names_the_file_with_the_rest() -> None:
     assert "The first" not in whole
 
 
-def test_a_chart_of_many_cells_shows_the_first() -> None:
-    cells = [CellRow(f"c{n}", f"s/r/n={n}", {"layout": "s", "workload": "r", "n": str(n)}) for n in range(30)]
+def test_without_layouts_another_axis_gives_the_rows_of_many_cells() -> None:
+    cells = [
+        CellRow(f"{n}-{x}", f"s/r/{n}/{x}", {"layout": "s", "workload": "r", "n": str(n), "md.x": str(x)})
+        for n in range(30)
+        for x in range(2)
+    ]
     trials = [measured(cell.id, 1, direction(4e7, 1 << 20)) for cell in cells]
     found = section(tree(RunData("m", "qemu", False, cells, trials)), "s · r")
-    assert len(rows(found)) == 30
+    assert [words(one).partition(":")[0] for one in found[1].iter("text") if one.get("class") == "label"] == [
+        "x=0",
+        "x=1",
+    ]
+    cells = [replace(cell, axes={**cell.axes, "md.x": "0"}) for cell in cells if cell.axes["md.x"] == "0"]
+    found = section(tree(RunData("m", "qemu", False, cells, trials[::2])), "s · r")
     assert "(the first 24; 6 more are in the table)" in words(next(found.iter("figcaption")))
 
 

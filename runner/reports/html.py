@@ -63,7 +63,7 @@ def page(
         most_grounds=MOST_GROUNDS,
         sections=shown,
         left=len(recorded.summaries) - sum(len(one.rows) for one in shown),
-        undrawn=sum(one.undrawn for one in shown),
+        is_cut=any(one.is_cut for one in shown),
         curves=list(islice(curves(recorded), charts)),
     )
     return text.encode()

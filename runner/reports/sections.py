@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from runner.language.metrics import SIDES, TOTAL, sides_of
+from runner.reports.axis_charts import Group, HeatMap, Plot, determines, distribution, heat_map, plots
 from runner.reports.charts import Chart, Line, chart, interval, overview
+from runner.reports.effects import Effects, effects
 from runner.reports.jobs import job_grid
 from runner.reports.junit import split_name, strip_illegal
 from runner.reports.terminal import displayed_rate, outcome
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
 
 #: Limits of the page: rows of all tables, charts, rows of one chart. The CSV files have all.
 MOST_ROWS, MOST_CHARTS, CHART_ROWS = 1000, 60, 24
+_BEFORE_FOLD = 12  # charts that the page shows at once; details have the others
+_LEAST_IN_SECTION = 2  # charts of a section that are shown, if there are many sections
+Picture = Chart | Plot | HeatMap
 _NONE = ("", "")
 
 
@@ -44,8 +50,10 @@ class Section:
     same: str  # axes that all cells share
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
-    charts: tuple[Chart, ...]
-    undrawn: int = 0  # number of charts that are not drawn
+    pictures: tuple[Picture, ...]
+    shown: int  # pictures before the fold
+    is_cut: bool = False  # some charts are not drawn
+    effects: Grid | None = None
     jobs: Grid | None = None  # None if no cell has several jobs
 
     @property
@@ -54,12 +62,17 @@ class Section:
 
 
 def sections(recorded: RunData, *, rows: int = MOST_ROWS, charts: int = MOST_CHARTS) -> Iterator[Section]:
-    for title, summaries in _groups(recorded.summaries).items():
+    groups = _groups(recorded.summaries)
+    shown = max(_LEAST_IN_SECTION, _BEFORE_FOLD // max(1, len(groups)))
+    before = _BEFORE_FOLD
+    for title, summaries in groups.items():
         if not rows:
             return
         made = _section(recorded, title, summaries, rows, charts)
+        made = replace(made, shown=min(shown, before, len(made.pictures)))
         rows -= len(made.rows)
-        charts -= len(made.charts)
+        charts -= len(made.pictures)
+        before -= made.shown
         yield made
 
 
@@ -85,16 +98,44 @@ def _section(recorded: RunData, title: str, summaries: Sequence[CellSummary], ro
     # A total has no latency.
     headings = {TOTAL: (TOTAL,), "rate": ("rate", "p99"), **{side: (side, f"{side} p99") for side in SIDES}}
     named = list(zip(labels, summaries, strict=True))
-    drawn = [one for one in _charts(named, title, differing) if one]
+    short = {**_short(differing), "layout": "layout"}
+    group = Group(title, tuple(one for one in named if "total_bw" in one[1].figures), short)
+    found = effects(group, recorded.by_cell, recorded.confidence) if room > 0 and group.cells else None
+    possible = _pictures(recorded, named, group, differing, found)
+    drawn = tuple(islice(possible, max(0, room)))
+    is_cut = bool(group.cells) if room <= 0 else next(possible, None) is not None
     return Section(
         title,
         same,
         tuple(heading for column in columns for heading in headings[column]),
         tuple(_row(label, one, recorded.by_cell[one.cell.id], columns) for label, one in named[:rows]),
-        tuple(drawn[:room]),
-        len(drawn[room:]),
+        drawn,
+        len(drawn),
+        is_cut,
+        found.table if found else None,
         job_grid(named[:rows], rows=MOST_ROWS),
     )
+
+
+def _pictures(
+    recorded: RunData,
+    named: Sequence[tuple[str, CellSummary]],
+    group: Group,
+    differing: Sequence[str],
+    found: Effects | None,
+) -> Iterator[Picture]:
+    """Yield the charts that fit what varies: the most important first, and each only when it is asked for."""
+    yield from filter(None, _charts(named, group.about, differing))
+    if not group.cells:
+        return
+    if made := heat_map(group):
+        yield made
+    yield from plots(group)
+    if found:
+        yield found.chart
+    for side in SIDES:
+        if curve := distribution(group, side, recorded.by_cell):
+            yield curve
 
 
 def _columns(sides: Sequence[Sequence[str]]) -> list[str]:
@@ -108,6 +149,8 @@ def _labels(cells: Sequence[CellRow]) -> tuple[list[str], str, list[str]]:
     axes = [name for name in dict.fromkeys(axis for cell in cells for axis in cell.axes) if name != "workload"]
     differing = [name for name in axes if len({cell.axes.get(name) for cell in cells}) > 1]
     axes = [name for name in axes if name != "layout" or name in differing]  # else the title has it
+    if "layout" in differing:
+        differing = [name for name in differing if name == "layout" or not determines(cells, "layout", name)]
     short = _short(axes)
     labels = [_format_axes(cell, differing, short) for cell in cells]
     if not all(labels) or len(set(labels)) < len(labels):

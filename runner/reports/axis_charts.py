@@ -14,7 +14,7 @@ from runner.reports.terminal_text import figure
 from runner.statistics.percentile import merge
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from runner.reports.run_data import CellSummary
     from runner.results.record import CellRow, Trial
@@ -26,6 +26,7 @@ _LEAST_POINTS = 3  # of a line
 _DEPTH = "workload.iodepth"
 _SHARES = (0.001, 0.01, *(number / 20 for number in range(1, 20)), 0.98, 0.99, 0.995, 0.998, 0.999, 1.0)
 _SHADES = 9
+_ALIKE = 1.25  # ratio of values that may have all shades between them
 _WIDE = 20.0  # above this ratio of the largest to the smallest value, a scale is logarithmic
 
 
@@ -92,11 +93,12 @@ class Group:
         return sorted(found, key=lambda axis: -len(self.values(axis)))
 
     def values(self, axis: str) -> list[str]:
-        return in_order({one.cell.axes[axis] for _, one in self.cells if axis in one.cell.axes})
+        return in_order(one.cell.axes[axis] for _, one in self.cells if axis in one.cell.axes)
 
 
-def in_order(values: set[str]) -> list[str]:
-    return sorted(values, key=lambda value: (_number(value) is None, _number(value) or 0.0, value))
+def in_order(values: Iterable[str]) -> list[str]:
+    """Return numbers in numeric order, then words in the order in which they were declared."""
+    return sorted(dict.fromkeys(values), key=lambda value: (_number(value) is None, _number(value) or 0.0))
 
 
 def free_axes(cells: Sequence[CellRow]) -> list[str]:
@@ -151,6 +153,8 @@ def heat_map(group: Group) -> HeatMap | None:
 
 
 def _shades(low: float, high: float) -> Callable[[float], int]:
+    """Return a shade by value. Small differences have similar shades: they may be chance."""
+    low = min(low, high / _ALIKE)
     if high <= low:
         return lambda _: 0
     if low > 0 and high / low > _WIDE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass, replace
 from itertools import count, takewhile
 from math import ceil, floor, inf, log10
@@ -21,6 +22,7 @@ _WIDTH = 96.0  # per cent of the width that the axis takes; its last label needs
 _REACH = 2.0  # intervals are cut at this multiple of the largest value; longer ones would make all others too small
 _NOTHING = 1e-9  # the smallest end of an axis, in any unit
 _LABEL, _LINE, _AXIS = 22, 16, 24  # heights in pixels: of a label, of a line below it, of the axis
+_TEXT, _LONGEST = 14, 56  # height of one more line of a label, and its characters: as many fit a telephone
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,12 @@ class Row:
     label: str
     y: int
     dots: tuple[Dot, ...]
+    texts: tuple[str, ...]  # the label, without long lines
     clouds: tuple[tuple[str, int, str], ...] = ()  # all cells of the row: direction, height, path of their dots
+
+    @property
+    def lines(self) -> list[tuple[int, str]]:
+        return [(self.y + _TEXT * number, text) for number, text in enumerate(self.texts)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +82,10 @@ def chart(title: str, unit: str, lines: Sequence[Line], *, most: int) -> Chart |
     end = _end(estimate for _, measured in shown for estimate in measured.values())
     rows, y = [], 0
     for label, measured in shown:
-        rows.append(Row(label, y + _LABEL - 6, tuple(_dots(y + _LABEL, measured, unit, end))))
-        y += _LABEL + _LINE * len(measured)
+        texts = _wrapped(label)
+        below = y + _LABEL + _TEXT * (len(texts) - 1)
+        rows.append(Row(label, y + _LABEL - 6, tuple(_dots(below, measured, unit, end)), texts))
+        y = below + _LINE * len(measured)
     return Chart(title, tuple(rows), ticks(end, unit), y + _AXIS, len(lines) - len(lines[:most]))
 
 
@@ -93,13 +102,15 @@ def overview(title: str, unit: str, groups: Mapping[str, Sequence[Line]], each: 
     for label, lines in shown.items():
         name, measured = best[label]
         sides = dict.fromkeys(side for _, one in lines for side in one)
-        heights = {side: y + _LABEL + _LINE * number + _LINE // 2 for number, side in enumerate(sides)}
-        clouds = tuple((side, height, _cloud(lines, side, end)) for side, height in heights.items())
-        dots = tuple(replace(dot, y=heights[dot.side]) for dot in _dots(0, measured, unit, end))
         own = name.removeprefix(f"{label}, ")
         many = f"{label}: {len(lines):,} cells, best {own}" if len(lines) > 1 else own
-        rows.append(Row(many, y + _LABEL - 6, dots, clouds))
-        y += _LABEL + _LINE * len(sides)
+        texts = _wrapped(many)
+        below = y + _LABEL + _TEXT * (len(texts) - 1)
+        heights = {side: below + _LINE * number + _LINE // 2 for number, side in enumerate(sides)}
+        clouds = tuple((side, height, _cloud(lines, side, end)) for side, height in heights.items())
+        dots = tuple(replace(dot, y=heights[dot.side]) for dot in _dots(0, measured, unit, end))
+        rows.append(Row(many, y + _LABEL - 6, dots, texts, clouds))
+        y = below + _LINE * len(sides)
     return Chart(title, tuple(rows), ticks(end, unit), y + _AXIS, max(0, len(groups) - most), each)
 
 
@@ -124,6 +135,10 @@ def interval(estimate: Estimate, unit: str) -> str:
         return f"from {figure(low, unit)}" if low else "unbounded"
     (least, of_least), (most, of_most) = (figure(bound, unit).split(" ") for bound in (low, high))
     return f"{least} to {most} {of_most}" if of_least == of_most else f"{least} {of_least} to {most} {of_most}"
+
+
+def _wrapped(label: str) -> tuple[str, ...]:
+    return tuple(textwrap.wrap(label, _LONGEST, break_on_hyphens=False)) or (label,)
 
 
 def step(end: float) -> float:
@@ -174,11 +189,13 @@ def ratio_chart(title: str, rows: Sequence[tuple[str, Ratio]]) -> Chart:
 
     drawn, y = [], 0
     for label, one in rows:
+        texts = _wrapped(label)
+        below = y + _LABEL + _TEXT * (len(texts) - 1)
         beyond = one.high == inf or max(log10(one.high), -log10(one.low) if one.low else inf) > reach
         text = f"{times(one.ratio)} ({times(one.low)} to {times(one.high)})" if one.high < inf else times(one.ratio)
-        dot = Dot("total", y + _LABEL + _LINE // 2, place(one.ratio), place(one.low), place(one.high), beyond, text)
-        drawn.append(Row(label, y + _LABEL - 6, (dot,)))
-        y += _LABEL + _LINE
+        dot = Dot("total", below + _LINE // 2, place(one.ratio), place(one.low), place(one.high), beyond, text)
+        drawn.append(Row(label, y + _LABEL - 6, (dot,), texts))
+        y = below + _LINE
     return Chart(
         title,
         tuple(drawn),

@@ -110,7 +110,7 @@ def _sides(cells: Cells, ats: tuple[int, ...]) -> dict[Key, dict[Key, Rates]]:
 
 
 def _values(cells: Cells, at: int) -> list[str]:
-    return in_order({value for key in cells if (value := key[at]) is not None})
+    return in_order(value for key in cells if (value := key[at]) is not None)
 
 
 def _matched(sides: Sequence[Mapping[Key, Rates]]) -> list[dict[int, float]]:

@@ -149,14 +149,14 @@ def _labels(cells: Sequence[CellRow]) -> tuple[list[str], str, list[str]]:
     axes = [name for name in dict.fromkeys(axis for cell in cells for axis in cell.axes) if name != "workload"]
     differing = [name for name in axes if len({cell.axes.get(name) for cell in cells}) > 1]
     axes = [name for name in axes if name != "layout" or name in differing]  # else the title has it
+    shared = [name for name in axes if name not in differing]
     if "layout" in differing:
         differing = [name for name in differing if name == "layout" or not determines(cells, "layout", name)]
     short = _short(axes)
     labels = [_format_axes(cell, differing, short) for cell in cells]
     if not all(labels) or len(set(labels)) < len(labels):
         return [cell.name for cell in cells], "", differing
-    same = _format_axes(cells[0], [name for name in axes if name not in differing], short)
-    return labels, same, differing
+    return labels, _format_axes(cells[0], shared, short), differing
 
 
 def _short(axes: Sequence[str]) -> Mapping[str, str]:

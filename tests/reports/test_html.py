@@ -233,6 +233,16 @@ def test_cells_of_a_section_are_labelled_by_differing_axes() -> None:
     ], "MB/s and IOPS have no axis in common"
 
 
+def test_axes_that_the_layout_determines_are_neither_in_labels_nor_called_shared() -> None:
+    cells = [
+        CellRow(f"c{n}", f"l{n}/r", {"layout": f"l{n}", "md.level": str(n), "workload": "r", "bs": "4KiB"})
+        for n in "05"
+    ]
+    found = section(tree(RunData("m", "qemu", False, cells, [])), "r")
+    assert [row[0] for row in rows(found)] == ["l0", "l5"]
+    assert "All with bs=4KiB." in words(found)
+
+
 def test_axes_with_the_same_short_name_keep_their_full_name() -> None:
     cells = [
         CellRow(f"c{size}", f"s/r/{size}", {"layout": "s", "workload": "r", "md.size": "1", "lvm.size": size})

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import textwrap
+from dataclasses import dataclass, replace
 from itertools import count, takewhile
-from math import floor, log10
-from typing import TYPE_CHECKING
+from math import ceil, floor, inf, log10
+from typing import TYPE_CHECKING, ClassVar
 
-from runner.reports.terminal_text import figure
+from runner.reports.terminal_text import figure, times
 from runner.results.fio_output import Piece, parse_pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from runner.reports.run_data import RunData
+    from runner.statistics.ratios import Ratio
     from runner.statistics.stopping import Estimate
 
 _WIDTH = 96.0  # per cent of the width that the axis takes; its last label needs the rest
 _REACH = 2.0  # intervals are cut at this multiple of the largest value; longer ones would make all others too small
 _NOTHING = 1e-9  # the smallest end of an axis, in any unit
 _LABEL, _LINE, _AXIS = 22, 16, 24  # heights in pixels: of a label, of a line below it, of the axis
+_TEXT, _LONGEST = 14, 56  # height of one more line of a label, and its characters: as many fit a telephone
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,12 @@ class Row:
     label: str
     y: int
     dots: tuple[Dot, ...]
+    texts: tuple[str, ...]  # the label, without long lines
+    clouds: tuple[tuple[str, int, str], ...] = ()  # all cells of the row: direction, height, path of their dots
+
+    @property
+    def lines(self) -> list[tuple[int, str]]:
+        return [(self.y + _TEXT * number, text) for number, text in enumerate(self.texts)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +62,14 @@ class Chart:
     ticks: tuple[Tick, ...]
     height: int
     left: int = 0  # number of rows that are not drawn
+    each: str = "cell"  # what a row is for
+    about: str = ""  # a description, if it is not of dots for cells
+    kind: ClassVar[str] = "dots"
 
     @property
     def sides(self) -> list[str]:
-        return list(dict.fromkeys(dot.side for row in self.rows for dot in row.dots))
+        clouds = (side for row in self.rows for side, *_ in row.clouds)
+        return list(dict.fromkeys((*(dot.side for row in self.rows for dot in row.dots), *clouds)))
 
 
 Line = tuple[str, "Mapping[str, Estimate]"]  # a label, with its estimates by direction
@@ -69,9 +82,49 @@ def chart(title: str, unit: str, lines: Sequence[Line], *, most: int) -> Chart |
     end = _end(estimate for _, measured in shown for estimate in measured.values())
     rows, y = [], 0
     for label, measured in shown:
-        rows.append(Row(label, y + _LABEL - 6, tuple(_dots(y + _LABEL, measured, unit, end))))
-        y += _LABEL + _LINE * len(measured)
-    return Chart(title, tuple(rows), _ticks(end, unit), y + _AXIS, len(lines) - len(lines[:most]))
+        texts = _wrapped(label)
+        below = y + _LABEL + _TEXT * (len(texts) - 1)
+        rows.append(Row(label, y + _LABEL - 6, tuple(_dots(below, measured, unit, end)), texts))
+        y = below + _LINE * len(measured)
+    return Chart(title, tuple(rows), ticks(end, unit), y + _AXIS, len(lines) - len(lines[:most]))
+
+
+def overview(title: str, unit: str, groups: Mapping[str, Sequence[Line]], each: str, *, most: int) -> Chart | None:
+    """Draw many cells on one scale: a row for each group, with its best cell and a small dot for each other one."""
+    shown = {label: [line for line in lines if line[1]] for label, lines in [*groups.items()][:most]}
+    shown = {label: lines for label, lines in shown.items() if lines}
+    if not shown:
+        return None
+    best = {label: _best(lines, unit) for label, lines in shown.items()}
+    largest = max(one.mean for lines in shown.values() for _, measured in lines for one in measured.values())
+    end = max(largest, _end(one for _, measured in best.values() for one in measured.values()))
+    rows, y = [], 0
+    for label, lines in shown.items():
+        name, measured = best[label]
+        sides = dict.fromkeys(side for _, one in lines for side in one)
+        own = name.removeprefix(f"{label}, ")
+        many = f"{label}: {len(lines):,} cells, best {own}" if len(lines) > 1 else own
+        texts = _wrapped(many)
+        below = y + _LABEL + _TEXT * (len(texts) - 1)
+        heights = {side: below + _LINE * number + _LINE // 2 for number, side in enumerate(sides)}
+        clouds = tuple((side, height, _cloud(lines, side, end)) for side, height in heights.items())
+        dots = tuple(replace(dot, y=heights[dot.side]) for dot in _dots(0, measured, unit, end))
+        rows.append(Row(many, y + _LABEL - 6, dots, texts, clouds))
+        y = below + _LINE * len(sides)
+    return Chart(title, tuple(rows), ticks(end, unit), y + _AXIS, max(0, len(groups) - most), each)
+
+
+def _best(lines: Sequence[Line], unit: str) -> Line:
+    """Return the cell with the highest rate or the lowest latency, by the larger figure of its directions."""
+    if unit == "ns":
+        return min(lines, key=lambda line: max(one.mean for one in line[1].values()))
+    return max(lines, key=lambda line: max(one.mean for one in line[1].values()))
+
+
+def _cloud(lines: Sequence[Line], side: str, end: float) -> str:
+    """Return dots as a path, in thousandths of the axis: ten times smaller than as many circles."""
+    places = sorted({round(1000 * one.mean / end) for _, measured in lines if (one := measured.get(side))})
+    return "".join(f"M{place} 8h0" for place in places)
 
 
 def interval(estimate: Estimate, unit: str) -> str:
@@ -82,6 +135,10 @@ def interval(estimate: Estimate, unit: str) -> str:
         return f"from {figure(low, unit)}" if low else "unbounded"
     (least, of_least), (most, of_most) = (figure(bound, unit).split(" ") for bound in (low, high))
     return f"{least} to {most} {of_most}" if of_least == of_most else f"{least} {of_least} to {most} {of_most}"
+
+
+def _wrapped(label: str) -> tuple[str, ...]:
+    return tuple(textwrap.wrap(label, _LONGEST, break_on_hyphens=False)) or (label,)
 
 
 def step(end: float) -> float:
@@ -97,10 +154,65 @@ def _end(estimates: Iterable[Estimate]) -> float:
     return end if end > _NOTHING else 1.0
 
 
-def _ticks(end: float, unit: str, width: float = _WIDTH) -> tuple[Tick, ...]:
+def ticks(end: float, unit: str, width: float = _WIDTH) -> tuple[Tick, ...]:
     apart = step(end)
     values = takewhile(lambda value: value <= end * 1.001, (number * apart for number in count()))
     return tuple(Tick(round(width * value / end, 2), figure(value, unit) if value else "0") for value in values)
+
+
+def log_ticks(low: float, high: float, unit: str) -> tuple[Callable[[float], float], tuple[Tick, ...]]:
+    """Return the place of a value on a logarithmic axis in per cent, and its ticks."""
+    start = 10.0 ** floor(log10(low))
+    reach = log10(max(high, start * 10) / start)
+
+    def place(value: float) -> float:
+        return round(100 * log10(value / start) / reach, 2)
+
+    factors = (1, 2, 5) if reach <= 2 else (1,)
+    values = [start * 10.0**power * factor for power in range(ceil(reach) + 1) for factor in factors]
+    return place, tuple(Tick(place(value), figure(value, unit)) for value in values if value <= max(high, start * 10))
+
+
+_RATIOS = (1, 1.02, 1.05, 1.1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100, 1000)  # what ticks of ratios may be, and 1 by them
+
+
+def ratio_chart(title: str, rows: Sequence[tuple[str, Ratio]]) -> Chart:
+    """Draw ratios with intervals on a logarithmic axis with 1 in its middle."""
+    largest = max(abs(log10(one.ratio)) for _, one in rows)
+    known = [abs(log10(bound)) for _, one in rows for bound in (one.low, one.high) if 0 < bound < inf]
+    reach = max(log10(1.05), min(max([largest, *known]), _REACH * largest or inf)) * 1.05
+    middle = _WIDTH / 2
+
+    def place(value: float) -> float:
+        power = log10(value) if 0 < value < inf else -inf if not value else inf
+        return round(middle + middle * max(-1.0, min(1.0, power / reach)), 2)
+
+    drawn, y = [], 0
+    for label, one in rows:
+        texts = _wrapped(label)
+        below = y + _LABEL + _TEXT * (len(texts) - 1)
+        beyond = one.high == inf or max(log10(one.high), -log10(one.low) if one.low else inf) > reach
+        text = f"{times(one.ratio)} ({times(one.low)} to {times(one.high)})" if one.high < inf else times(one.ratio)
+        dot = Dot("total", below + _LINE // 2, place(one.ratio), place(one.low), place(one.high), beyond, text)
+        drawn.append(Row(label, y + _LABEL - 6, (dot,), texts))
+        y = below + _LINE
+    return Chart(
+        title,
+        tuple(drawn),
+        tuple(_ratio_ticks(place, reach)),
+        y + _AXIS,
+        about="A row for each effect: a dot for a ratio of rates, 1 in the middle, and a line for its interval.",
+    )
+
+
+def _ratio_ticks(place: Callable[[float], float], reach: float) -> Iterator[Tick]:
+    last, chosen = -inf, []
+    for value in _RATIOS:
+        if log10(value) <= reach and place(value) - last >= _WIDTH / 9:
+            chosen.append(value)
+            last = place(value)
+    for value in sorted({*chosen, *(1 / one for one in chosen)}):
+        yield Tick(place(value), f"{value:.2g}\u00d7" if value < 1 else f"{value:g}\u00d7")
 
 
 def _dots(y: int, measured: Mapping[str, Estimate], unit: str, end: float) -> Iterator[Dot]:
@@ -155,8 +267,8 @@ def _curve(name: str, pieces: Sequence[Piece], usual: str) -> Curve | None:
     return Curve(
         f"{name}: bandwidth {what}",
         tuple((side, _points(along, top)) for side, along in rates.items()),
-        _ticks(end, unit, 100),
-        _ticks(top, "bytes/s", 100),
+        ticks(end, unit, 100),
+        ticks(top, "bytes/s", 100),
     )
 
 

@@ -16,41 +16,21 @@ from markupsafe import Markup
 from runner.reports import verdicts
 from runner.reports.answer import summarize_rankings
 from runner.reports.charts import curves
+from runner.reports.concerns import MOST_CONCERNS, concerns
 from runner.reports.junit import strip_illegal
 from runner.reports.knees import knee_table
 from runner.reports.sections import MOST_CHARTS, MOST_ROWS, sections
 from runner.reports.terminal import drift_note, precision_note
-from runner.results.record import HOST_LIMITED, UNSETTLED, Outcome, Trial
+from runner.results.record import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from runner.reports.run_data import RunData
     from runner.reports.table import Grid
     from runner.results.run_folder import Manifest
 
-    _Why = Callable[[Trial], str | None]  # why a trial needs attention; None if it does not
-
-MOST_CONCERNS = 50  # cells to list for each kind of concern
 MOST_GROUNDS = 50  # cells and answers to list for each guideline
-
-
-@dataclass(frozen=True, slots=True)
-class Concern:
-    cell: str
-    trials: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Concerns:
-    title: str
-    meaning: str
-    found: tuple[Concern, ...]
-
-    @property
-    def left(self) -> int:
-        return max(0, len(self.found) - MOST_CONCERNS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,27 +45,27 @@ def page(
     recorded: RunData, manifest: Manifest, name: str, *, rows: int = MOST_ROWS, charts: int = MOST_CHARTS
 ) -> bytes:
     shown = list(sections(recorded, rows=rows, charts=charts))
+    found = list(concerns(recorded))
     template = _environment().get_template("report.html.j2")
     text = template.render(
         run=recorded,
         manifest=manifest,
         name=name,
         facts=dict(_facts(recorded, manifest)),
+        standing=list(_standing(recorded, manifest)),
         environment=dict(_environment_of(manifest)),
         answer=summarize_rankings(recorded.rankings, recorded.losses, synthetic=False, over=recorded.over),
-        remarks=[
-            *([f"Slow motion: {recorded.slow_motion}."] if recorded.slow else []),
-            *filter(None, (precision_note(recorded), drift_note(recorded))),
-        ],
-        concerns=list(_concerns(recorded)),
+        doubts=list(filter(None, (*(one.doubt for one in found), drift_note(recorded), precision_note(recorded)))),
+        concerns=found,
         most_concerns=MOST_CONCERNS,
-        verdicts=verdicts.verdict_table(recorded.judgements) if recorded.judgements else None,
         knees=knee_table(recorded.knees, over=recorded.over) if recorded.knees else None,
+        verdicts=verdicts.verdict_table(recorded.judgements, claims=False) if recorded.judgements else None,
+        claims={one.guideline.id: one.guideline.claim for one in recorded.judgements},
         grounds=list(_grounds(recorded)),
         most_grounds=MOST_GROUNDS,
         sections=shown,
         left=len(recorded.summaries) - sum(len(one.rows) for one in shown),
-        undrawn=sum(one.undrawn for one in shown),
+        is_cut=any(one.is_cut for one in shown),
         curves=list(islice(curves(recorded), charts)),
     )
     return text.encode()
@@ -111,8 +91,6 @@ def _plain(value: object) -> object:
 
 def _facts(recorded: RunData, manifest: Manifest) -> Iterator[tuple[str, str]]:
     host = manifest.host
-    counts = Counter[str](trial.outcome for trial in recorded.trials)
-    cells = Counter(summary.outcome or summary.text_without_trials for summary in recorded.summaries)
     yield "machine", recorded.machine
     yield "host", ", ".join(filter(None, (host.hostname, host.cpu, f"{host.cores} cores", host.system)))
     if manifest.versions:
@@ -121,9 +99,16 @@ def _facts(recorded: RunData, manifest: Manifest) -> Iterator[tuple[str, str]]:
     if last := max((trial.started for trial in recorded.trials), default=""):
         yield "last trial started", last
     yield "part of the matrix", manifest.part or "all"
+
+
+def _standing(recorded: RunData, manifest: Manifest) -> Iterator[tuple[str, str]]:
+    counts = Counter[str](trial.outcome for trial in recorded.trials)
+    cells = Counter(summary.outcome or summary.text_without_trials for summary in recorded.summaries)
     yield "cells", f"{len(recorded.cells):,}: {_counted(cells)}"
     yield "trials", f"{len(recorded.trials):,} of {manifest.planned:,} planned: {_counted(counts)}"
     yield "state", "finished" if recorded.over else "not finished: the same command continues it"
+    if recorded.slow:
+        yield "slow motion", recorded.slow_motion
 
 
 def _counted(counts: Mapping[str, int]) -> str:
@@ -142,45 +127,6 @@ def _environment_of(manifest: Manifest) -> Iterator[tuple[str, str]]:
     for health in manifest.health:
         yield f"{health.disk} before", str(health.before)
         yield f"{health.disk} after", str(health.after or "")
-
-
-def _concerns(recorded: RunData) -> Iterator[Concerns]:
-    kinds = (
-        (
-            "Corrupt",
-            "fio read other data than it had written. This is a result about the storage. These cells have no figures.",
-            _ended(Outcome.CORRUPT),
-        ),
-        ("Broken", "Set-up, read-back or fio failed. This is not a result about speed.", _ended(Outcome.BROKEN)),
-        ("Skipped", "These trials did not run.", _ended(Outcome.SKIPPED)),
-        (
-            "Host-limited",
-            "The host could not keep up with its simulated disks. The figures depend on both.",
-            _noted(HOST_LIMITED),
-        ),
-        (
-            "Unsettled",
-            "The wanted steady state was not reached. These trials are not in the figures below.",
-            _noted(UNSETTLED),
-        ),
-    )
-    for title, meaning, why in kinds:
-        found = []
-        for cell in recorded.cells:
-            trials = recorded.by_cell[cell.id]
-            if whys := [text for trial in trials if (text := why(trial)) is not None]:
-                reasons = "; ".join(dict.fromkeys(filter(None, whys)))
-                found.append(Concern(cell.name, f"{len(whys):,} of {len(trials):,}", reasons))
-        if found:
-            yield Concerns(title, meaning, tuple(found))
-
-
-def _ended(outcome: Outcome) -> _Why:
-    return lambda trial: trial.reason if trial.outcome is outcome else None
-
-
-def _noted(note: str) -> _Why:
-    return lambda trial: trial.notes.get(note) if trial.outcome is Outcome.MEASURED else None
 
 
 def _grounds(recorded: RunData) -> Iterator[Grounds]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from runner.language.metrics import OF_SYNC, SIDES, SYNC, TOTAL, sides_of
-from runner.reports.charts import Chart, Line, chart, interval
+from runner.reports.axis_charts import Group, HeatMap, Plot, determines, distribution, heat_map, plots
+from runner.reports.charts import Chart, Line, chart, interval, overview
+from runner.reports.effects import Effects, effects
 from runner.reports.jobs import job_grid
 from runner.reports.junit import split_name, strip_illegal
 from runner.reports.terminal import displayed_rate, outcome
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
 
 #: Limits of the page: rows of all tables, charts, rows of one chart. The CSV files have all.
 MOST_ROWS, MOST_CHARTS, CHART_ROWS = 1000, 60, 24
+_BEFORE_FOLD = 12  # charts that the page shows at once; details have the others
+_LEAST_IN_SECTION = 2  # charts of a section that are shown, if there are many sections
+Picture = Chart | Plot | HeatMap
 _NONE = ("", "")
 
 
@@ -44,8 +50,10 @@ class Section:
     same: str  # axes that all cells share
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
-    charts: tuple[Chart, ...]
-    undrawn: int = 0  # number of charts that are not drawn
+    pictures: tuple[Picture, ...]
+    shown: int  # pictures before the fold
+    is_cut: bool = False  # some charts are not drawn
+    effects: Grid | None = None
     jobs: Grid | None = None  # None if no cell has several jobs
 
     @property
@@ -54,26 +62,28 @@ class Section:
 
 
 def sections(recorded: RunData, *, rows: int = MOST_ROWS, charts: int = MOST_CHARTS) -> Iterator[Section]:
-    for title, summaries in _groups(recorded.summaries).items():
+    groups = _groups(recorded.summaries)
+    shown = max(_LEAST_IN_SECTION, _BEFORE_FOLD // max(1, len(groups)))
+    before = _BEFORE_FOLD
+    for title, summaries in groups.items():
         if not rows:
             return
-        shown = summaries[:rows]
-        rows -= len(shown)
-        made = _section(recorded, title, shown, charts)
-        charts -= len(made.charts)
+        made = _section(recorded, title, summaries, rows, charts)
+        made = replace(made, shown=min(shown, before, len(made.pictures)))
+        rows -= len(made.rows)
+        charts -= len(made.pictures)
+        before -= made.shown
         yield made
 
 
 def _groups(summaries: Sequence[CellSummary]) -> Mapping[str, list[CellSummary]]:
-    layouts, cells = dict[str, set[str]](), Counter[str]()
+    layouts = dict[str, set[str]]()
     for layout, workload in (_place(one.cell) for one in summaries):
         layouts.setdefault(workload, set()).add(layout)
-        cells[workload] += 1
     found: dict[str, list[CellSummary]] = {}
     for one in summaries:
         layout, workload = _place(one.cell)
-        together = len(layouts[workload]) > 1 and cells[workload] <= CHART_ROWS
-        found.setdefault(workload if together else f"{layout} · {workload}", []).append(one)
+        found.setdefault(workload if len(layouts[workload]) > 1 else f"{layout} · {workload}", []).append(one)
     return found
 
 
@@ -82,8 +92,8 @@ def _place(cell: CellRow) -> tuple[str, str]:
     return cell.axes.get("layout", where), cell.axes.get("workload", what)
 
 
-def _section(recorded: RunData, title: str, summaries: Sequence[CellSummary], room: int) -> Section:
-    labels, same = _labels([one.cell for one in summaries])
+def _section(recorded: RunData, title: str, summaries: Sequence[CellSummary], rows: int, room: int) -> Section:
+    labels, same, differing = _labels([one.cell for one in summaries])
     columns = _columns([sides_of(one.figures) for one in summaries])
     if any(f"{SYNC}_bw" in one.figures for one in summaries):
         columns.insert(0, SYNC)
@@ -95,16 +105,44 @@ def _section(recorded: RunData, title: str, summaries: Sequence[CellSummary], ro
         **{side: (side, f"{side} p99") for side in SIDES},
     }
     named = list(zip(labels, summaries, strict=True))
-    drawn = [one for one in _charts(named, title) if one]
+    short = {**_short(differing), "layout": "layout"}
+    group = Group(title, tuple(one for one in named if "total_bw" in one[1].figures), short)
+    found = effects(group, recorded.by_cell, recorded.confidence) if room > 0 and group.cells else None
+    possible = _pictures(recorded, named, group, differing, found)
+    drawn = tuple(islice(possible, max(0, room)))
+    is_cut = bool(group.cells) if room <= 0 else next(possible, None) is not None
     return Section(
         title,
         same,
         tuple(heading for column in columns for heading in headings[column]),
-        tuple(_row(label, one, recorded.by_cell[one.cell.id], columns) for label, one in named),
-        tuple(drawn[:room]),
-        len(drawn[room:]),
-        job_grid(named, rows=MOST_ROWS),
+        tuple(_row(label, one, recorded.by_cell[one.cell.id], columns) for label, one in named[:rows]),
+        drawn,
+        len(drawn),
+        is_cut,
+        found.table if found else None,
+        job_grid(named[:rows], rows=MOST_ROWS),
     )
+
+
+def _pictures(
+    recorded: RunData,
+    named: Sequence[tuple[str, CellSummary]],
+    group: Group,
+    differing: Sequence[str],
+    found: Effects | None,
+) -> Iterator[Picture]:
+    """Yield the charts that fit what varies: the most important first, and each only when it is asked for."""
+    yield from filter(None, _charts(named, group.about, differing))
+    if not group.cells:
+        return
+    if made := heat_map(group):
+        yield made
+    yield from plots(group)
+    if found:
+        yield found.chart
+    for side in SIDES:
+        if curve := distribution(group, side, recorded.by_cell):
+            yield curve
 
 
 def _columns(sides: Sequence[Sequence[str]]) -> list[str]:
@@ -113,15 +151,19 @@ def _columns(sides: Sequence[Sequence[str]]) -> list[str]:
     return ["rate"] if len(found) > 1 and all(len(of_cell) < 2 for of_cell in sides) else found
 
 
-def _labels(cells: Sequence[CellRow]) -> tuple[list[str], str]:
+def _labels(cells: Sequence[CellRow]) -> tuple[list[str], str, list[str]]:
+    """Return a label for each cell, what all cells share, and the axes in which they differ."""
     axes = [name for name in dict.fromkeys(axis for cell in cells for axis in cell.axes) if name != "workload"]
     differing = [name for name in axes if len({cell.axes.get(name) for cell in cells}) > 1]
     axes = [name for name in axes if name != "layout" or name in differing]  # else the title has it
+    shared = [name for name in axes if name not in differing]
+    if "layout" in differing:
+        differing = [name for name in differing if name == "layout" or not determines(cells, "layout", name)]
     short = _short(axes)
     labels = [_format_axes(cell, differing, short) for cell in cells]
     if not all(labels) or len(set(labels)) < len(labels):
-        return [cell.name for cell in cells], ""
-    return labels, _format_axes(cells[0], [name for name in axes if name not in differing], short)
+        return [cell.name for cell in cells], "", differing
+    return labels, _format_axes(cells[0], shared, short), differing
 
 
 def _short(axes: Sequence[str]) -> Mapping[str, str]:
@@ -180,15 +222,32 @@ def _tail(summary: CellSummary, side: str) -> tuple[str, str]:
     return (figure(tail.mean, "ns"), interval(tail, "ns")) if tail else _NONE
 
 
-def _charts(named: Sequence[tuple[str, CellSummary]], about: str) -> Iterator[Chart | None]:
+def _charts(named: Sequence[tuple[str, CellSummary]], about: str, axes: Sequence[str]) -> Iterator[Chart | None]:
     """Draw bandwidths, request rates and latencies in separate charts, because their units differ."""
+    cells = {label: summary.cell for label, summary in named}
     for unit, what in (("bytes/s", "bandwidth"), ("1/s", "requests per second")):
-        yield chart(f"{about}: {what}", unit, _lines(named, unit), most=CHART_ROWS)
+        yield _chart(f"{about}: {what}", unit, _lines(named, unit), cells, axes)
     tails: list[Line] = []
     for label, summary in named:
         if found := {side: one for side in SIDES if (one := summary.figures.get(f"{side}_lat_p99"))}:
             tails.append((label, found))
-    yield chart(f"{about}: 99 % of the requests took at most", "ns", tails, most=CHART_ROWS)
+    yield _chart(f"{about}: 99 % of the requests took at most", "ns", tails, cells, axes)
+
+
+def _chart(
+    title: str, unit: str, lines: Sequence[Line], cells: Mapping[str, CellRow], axes: Sequence[str]
+) -> Chart | None:
+    """Draw a row for each cell, or, if they are too many, for each value of one axis: the layout, if it varies."""
+    if len(lines) <= CHART_ROWS or not axes:
+        return chart(title, unit, lines, most=CHART_ROWS)
+    counts = {axis: len({cell.axes.get(axis) for cell in cells.values()}) for axis in axes}
+    along = min(axes, key=lambda axis: (axis != "layout", counts[axis] > CHART_ROWS, -counts[axis]))
+    name = _short(axes)[along]
+    groups: dict[str, list[Line]] = {}
+    for label, measured in lines:
+        value = cells[label].axes.get(along, "none")
+        groups.setdefault(value if along == "layout" else f"{name}={value}", []).append((label, measured))
+    return overview(title, unit, groups, name, most=CHART_ROWS)
 
 
 def _lines(named: Sequence[tuple[str, CellSummary]], unit: str) -> list[Line]:

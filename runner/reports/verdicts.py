@@ -27,13 +27,14 @@ def verdict_rows(judgements: Sequence[Judgement]) -> Grid:
     return Grid(_COLUMNS, [row for one in judgements for row in _rows(one)])
 
 
-def verdict_table(judgements: Sequence[Judgement]) -> Grid:
+def verdict_table(judgements: Sequence[Judgement], *, claims: bool = True) -> Grid:
+    """Return a row for each guideline. `claims`: notes begin with the claims of guidelines that do not hold."""
     ordered = sort_by_verdict(judgements)
     rows: list[tuple[Value, ...]] = [
         (one.guideline.id, verdict_text(one), *_measured(one), _rests_on(one), remaining_effort(one)) for one in ordered
     ]
     columns = ("guideline", "verdict", "measured", "interval", "wanted", "rests on", "to decide it")
-    return Grid(columns, rows, tuple(_notes(ordered)), frozenset(("measured", "interval")))
+    return Grid(columns, rows, tuple(_notes(ordered, claims=claims)), frozenset(("measured", "interval")))
 
 
 def sort_by_verdict(judgements: Iterable[Judgement]) -> list[Judgement]:
@@ -125,7 +126,7 @@ def _unit(answer: Answer, count: int) -> str:
     return one if count == 1 else f"{one}s"
 
 
-def _notes(judgements: Sequence[Judgement]) -> list[str]:
+def _notes(judgements: Sequence[Judgement], *, claims: bool) -> list[str]:
     counts = Counter(one.verdict for one in judgements)
     counted = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
     synthetic = any(one.synthetic for one in judgements)
@@ -133,7 +134,7 @@ def _notes(judgements: Sequence[Judgement]) -> list[str]:
     for one in judgements:
         telling = one.telling
         where = [f"at {telling.question.label}"] if telling and telling.question.label else []
-        more = list(filter(None, (one.guideline.claim, *where, *one.notes)))
+        more = list(filter(None, (one.guideline.claim if claims else "", *where, *one.notes)))
         if more and (one.verdict is not Verdict.HOLDS or one.notes):
             notes.append(f"{one.guideline.id}: {'; '.join(more)}")
     return notes

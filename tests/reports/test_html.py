@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from runner.reports.html import MOST_CONCERNS, MOST_GROUNDS, page
+from runner.reports.concerns import MOST_CONCERNS
+from runner.reports.html import MOST_GROUNDS, page
 from runner.reports.run_data import RunData
 from runner.results.disk_health import Health, Smart
 from runner.results.record import UNSETTLED, CellRow, Outcome, Trial
@@ -46,14 +47,14 @@ TAGS = set(
     re.findall(
         r"\S+",
         "html head meta title style body p strong header h1 h2 h3 dl div dt dd code a ul li main section table caption thead "
-        "tbody tr th td nav figure figcaption svg desc line text g circle span sup details summary pre polyline",
+        "tbody tr th td nav figure figcaption svg desc line text g circle span sup details summary pre polyline path",
     )
 )
 ATTRIBUTES = set(
     re.findall(
         r"\S+",
         "lang charset name content http-equiv class role href scope tabindex aria-label aria-labelledby aria-hidden id width "
-        "height x y x1 x2 y1 y2 cx cy r text-anchor title dy overflow points preserveAspectRatio viewBox",
+        "height x y x1 x2 y1 y2 cx cy r text-anchor title dy overflow points preserveAspectRatio viewBox d",
     )
 )
 NASTY = (
@@ -105,11 +106,16 @@ def test_it_begins_as_a_page_and_forbids_all_that_it_does_not_need() -> None:
     assert not re.search(rb"url\(|@import|https?:|//", text)
 
 
-def test_the_page_begins_with_the_facts_of_the_run() -> None:
-    head = words(next(tree(RUN, manifest(part="shard 1/2")).iter("header")))
+def test_the_page_begins_with_the_state_and_ends_with_the_facts_of_the_run() -> None:
+    root = tree(RUN, manifest(part="shard 1/2"))
+    head, facts = words(next(root.iter("header"))), words(section(root, "Run"))
     for part in (
-        *("sweep on qemu", "some cpu, 2 cores", "kernel under test 6.1.0", "started 2026-03-04T05:06:07+00:00"),
+        *("some cpu, 2 cores", "kernel under test 6.1.0", "started 2026-03-04T05:06:07+00:00"),
         *("last trial started 2026-03-04T05:06:02+00:00", "part of the matrix shard 1/2"),
+    ):
+        assert part in facts
+    for part in (
+        "sweep on qemu",
         *("3: 1 measured, 1 broken, 1 not yet run", "5 of 72 planned: 3 measured, 1 broken, 1 skipped"),
         "state not finished",
     ):
@@ -123,6 +129,16 @@ def test_broken_and_skipped_cells_are_listed_with_reasons() -> None:
     assert rows(section(root, "Skipped: 1 cell")) == [["single/oltp", "1 of 3", "quarantined: the guest panicked"]]
     assert "Host-limited" not in words(root)
     assert "Broken" not in words(tree(replace(RUN, trials=RUN.trials[:2])))
+
+
+def test_doubts_follow_the_answer_only_if_they_change_the_reading() -> None:
+    found = section(tree(RUN), "Doubts")
+    assert [words(one) for one in found.iter("li")] == ["Broken: 1 cell. Figures are from the other trials."]
+    assert [one.get("href") for one in found.iter("a")] == ["#broken", "#skipped"]
+    alone = [Trial("c1", 1, Outcome.SKIPPED, "no disk")]
+    found = section(tree(RunData("m", "qemu", False, [SEQ], alone)), "Doubts")
+    assert [words(one) for one in found.iter("li")] == ["Skipped: 1 cell without figures."]
+    assert not [one for one in tree(replace(RUN, trials=RUN.trials[:2])).iter("h2") if words(one) == "Doubts"]
 
 
 def test_doubtful_figures_are_listed_with_reasons() -> None:
@@ -150,6 +166,7 @@ def test_every_figure_has_its_interval_in_the_table_and_in_the_chart() -> None:
     assert [words(one) for one in found.iter("figcaption")] == [
         "parity · seqread: bandwidth",
         "parity · seqread: 99 % of the requests took at most",
+        "parity · seqread: distribution of read latencies",
     ]
     assert f"{SEQ.name}: read 210 MB/s (82.9 to 337 MB/s)" in [words(one) for one in found.iter("title")]
 
@@ -169,12 +186,36 @@ def of_layouts(count: int) -> RunData:
     return RunData("m", "qemu", False, cells, [measured(cell.id, 1, direction(4e7, 100)) for cell in cells])
 
 
-def test_layouts_that_did_the_same_stand_together_where_a_chart_has_room_for_them() -> None:
-    together = section(tree(of_layouts(24)), "r")
-    assert [row[0] for row in rows(together)] == [f"l{n}" for n in range(24)]
-    assert len(together.findall(".//figure")) == 2
-    apart = section(section(tree(of_layouts(25)), "Figures"), "l7 · r")
-    assert [row[0] for row in rows(apart)] == ["l7/r"]
+@pytest.mark.parametrize("count", [24, 25])
+def test_all_layouts_of_a_workload_are_in_one_chart(count: int) -> None:
+    together = section(tree(of_layouts(count)), "r")
+    assert [row[0] for row in rows(together)] == [f"l{n}" for n in range(count)]
+    assert [words(one).partition(" (")[0] for one in together.iter("figcaption")][:2] == [
+        "r: requests per second",
+        "r: 99 % of the requests took at most",
+    ]
+
+
+def test_many_cells_of_a_workload_share_one_scale_with_a_row_for_each_layout() -> None:
+    cells = [
+        CellRow(f"{layout}{n}", f"{layout}/r/n={n}", {"layout": layout, "workload": "r", "n": str(n)})
+        for layout in ("few", "many")
+        for n in range(1, 31)
+    ]
+    trials = [
+        measured(cell.id, number, direction(1e6 * int(cell.axes["n"]) * (1 + (cell.axes["layout"] == "many")), 1 << 20))
+        for cell in cells
+        for number in (1, 2)
+    ]
+    found = section(tree(RunData("m", "qemu", False, cells, trials)), "r")
+    assert len(rows(found.findall("div")[-1])) == 60
+    labels = [words(one) for one in found[1].iter("text") if one.get("class") == "label"]
+    assert labels == ["few: 30 cells, best n=30", "many: 30 cells, best n=30"]
+    few, many = (str(one.get("d")) for one in found[1].iter("path"))
+    assert (few.count("M"), many.count("M")) == (30, 30)
+    assert few.endswith("M500 8h0")
+    assert many.endswith("M1000 8h0")
+    assert len(found[1].findall(".//circle")) == 3, "the best of each layout, and the key"
 
 
 def test_cells_of_a_section_are_labelled_by_differing_axes() -> None:
@@ -186,7 +227,21 @@ def test_cells_of_a_section_are_labelled_by_differing_axes() -> None:
     found = section(tree(RunData("m", "qemu", False, cells, trials)), "s · r")
     assert [row[0] for row in rows(found)] == ["bs=4KiB", "bs=1MiB"]
     assert "All with level=0." in words(found)
-    assert len(list(found.iter("figure"))) == 3, "MB/s and IOPS have no axis in common"
+    assert [words(one) for one in found.iter("figcaption")][:3] == [
+        "s · r: bandwidth",
+        "s · r: requests per second",
+        "s · r: 99 % of the requests took at most",
+    ], "MB/s and IOPS have no axis in common"
+
+
+def test_axes_that_the_layout_determines_are_neither_in_labels_nor_called_shared() -> None:
+    cells = [
+        CellRow(f"c{n}", f"l{n}/r", {"layout": f"l{n}", "md.level": str(n), "workload": "r", "bs": "4KiB"})
+        for n in "05"
+    ]
+    found = section(tree(RunData("m", "qemu", False, cells, [])), "r")
+    assert [row[0] for row in rows(found)] == ["l0", "l5"]
+    assert "All with bs=4KiB." in words(found)
 
 
 def test_axes_with_the_same_short_name_keep_their_full_name() -> None:
@@ -230,9 +285,9 @@ def test_known_bottlenecks_are_shown() -> None:
     assert "held back by" not in words(section(root, "single · never"))
 
 
-def test_the_page_begins_with_notes_on_drift_and_precision() -> None:
+def test_notes_on_drift_and_precision_are_doubts() -> None:
     trials = [measured("c1", round_number, direction(2e8 * 0.97**round_number, 1 << 20)) for round_number in range(6)]
-    head = words(next(tree(RunData("m", "qemu", False, [SEQ], trials, until=0.001, most=6)).iter("header")))
+    head = words(section(tree(RunData("m", "qemu", False, [SEQ], trials, until=0.001, most=6)), "Doubts"))
     assert "rates fell by 14 %" in head
     assert "1 of 1 cells have wider intervals than wanted (±0.1 %;" in head
 
@@ -240,9 +295,8 @@ def test_the_page_begins_with_notes_on_drift_and_precision() -> None:
 def test_guidelines_have_their_verdicts_figures_and_intervals() -> None:
     found = section(tree(replace(RUN, judgements=ALL)), "Guidelines")
     failing, *_, holding = rows(found)
-    assert failing[:2] == ["bad", "fails"]
-    assert holding[:4] == ["good", "holds", "1.99\u00d7", "1.97\u00d7 to 2.01\u00d7"]
-    assert "bad: bad in words" in words(found)
+    assert failing[:2] == ["bad bad in words", "fails"]
+    assert holding[:4] == ["good good in words", "holds", "1.99\u00d7", "1.97\u00d7 to 2.01\u00d7"]
     assert "Guidelines" not in words(tree(RUN))
 
 
@@ -353,18 +407,27 @@ def test_a_cut_page_names_the_file_with_the_rest() -> None:
     root = tree(RUN, rows=2, charts=1)
     figures = words(section(root, "Figures"))
     assert "The first 2 of 3 cells; the other 1 are in summary.csv" in figures
-    assert "3 more charts are not drawn" in figures
+    assert "More charts are not drawn" in figures
     assert len(list(root.iter("figure"))) == 1
     assert "single · never" not in figures
     whole = words(section(tree(RUN), "Figures"))
     assert "The first" not in whole
 
 
-def test_a_chart_of_many_cells_shows_the_first() -> None:
-    cells = [CellRow(f"c{n}", f"s/r/n={n}", {"layout": "s", "workload": "r", "n": str(n)}) for n in range(30)]
+def test_without_layouts_another_axis_gives_the_rows_of_many_cells() -> None:
+    cells = [
+        CellRow(f"{n}-{x}", f"s/r/{n}/{x}", {"layout": "s", "workload": "r", "n": str(n), "md.x": str(x)})
+        for n in range(30)
+        for x in range(2)
+    ]
     trials = [measured(cell.id, 1, direction(4e7, 1 << 20)) for cell in cells]
     found = section(tree(RunData("m", "qemu", False, cells, trials)), "s · r")
-    assert len(rows(found)) == 30
+    assert [words(one).partition(":")[0] for one in found[1].iter("text") if one.get("class") == "label"] == [
+        "x=0",
+        "x=1",
+    ]
+    cells = [replace(cell, axes={**cell.axes, "md.x": "0"}) for cell in cells if cell.axes["md.x"] == "0"]
+    found = section(tree(RunData("m", "qemu", False, cells, trials[::2])), "s · r")
     assert "(the first 24; 6 more are in the table)" in words(next(found.iter("figcaption")))
 
 

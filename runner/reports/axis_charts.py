@@ -1,0 +1,312 @@
+"""Charts over axes: lines with intervals, latency against rate, distributions of latency, heat maps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import isfinite, log
+from typing import TYPE_CHECKING, ClassVar
+
+from runner.guidelines.claims import number_of
+from runner.language.metrics import SIDES
+from runner.reports.charts import Tick, interval, log_ticks, ticks
+from runner.reports.terminal_text import figure
+from runner.statistics.percentile import merge
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from runner.reports.run_data import CellSummary
+    from runner.results.record import CellRow, Trial
+    from runner.statistics.stopping import Estimate
+
+MOST_SERIES = 6  # lines of a chart; more could not be told apart
+_MOST_FIELDS = 24  # rows, and columns, of a heat map
+_LEAST_POINTS = 3  # of a line
+_DEPTH = "workload.iodepth"
+_SHARES = (0.001, 0.01, *(number / 20 for number in range(1, 20)), 0.98, 0.99, 0.995, 0.998, 0.999, 1.0)
+_SHADES = 9
+_ALIKE = 1.25  # ratio of values that may have all shades between them
+_WIDE = 20.0  # above this ratio of the largest to the smallest value, a scale is logarithmic
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    x: float
+    y: float
+    low: float | None
+    high: float | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    name: str
+    points: tuple[Point, ...]
+
+    @property
+    def path(self) -> str:
+        return " ".join(f"{one.x:g},{one.y:g}" for one in self.points)
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    kind: ClassVar[str] = "plot"
+    title: str
+    about: str
+    series: tuple[Series, ...]
+    across: tuple[Tick, ...]
+    up: tuple[Tick, ...]
+    left: int = 0  # number of lines that are not drawn
+    dots: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class HeatMap:
+    kind: ClassVar[str] = "heat map"
+    title: str
+    corner: str  # names of the axes
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[tuple[str, int], ...]], ...]  # label; text and shade (0 to 9) of each field
+    most: int  # cells behind a field; the best one is shown
+
+
+@dataclass(frozen=True)
+class Group:
+    """The cells of one workload that have figures, and the axes that vary on their own."""
+
+    about: str
+    cells: tuple[tuple[str, CellSummary], ...]
+    names: Mapping[str, str]  # short names of axes
+
+    @cached_property
+    def metric(self) -> tuple[str, str, str]:
+        small = all(str(one.headline).endswith("iops") for _, one in self.cells)
+        return ("total_iops", "1/s", "IOPS") if small else ("total_bw", "bytes/s", "bandwidth")
+
+    @cached_property
+    def axes(self) -> list[str]:
+        return free_axes([one.cell for _, one in self.cells])
+
+    def ordered(self, axes: Sequence[str]) -> list[str]:
+        found = [axis for axis in axes if all(_number(value) is not None for value in self.values(axis))]
+        return sorted(found, key=lambda axis: -len(self.values(axis)))
+
+    def values(self, axis: str) -> list[str]:
+        return in_order(one.cell.axes[axis] for _, one in self.cells if axis in one.cell.axes)
+
+
+def in_order(values: Iterable[str]) -> list[str]:
+    """Return numbers in numeric order, then words in the order in which they were declared."""
+    return sorted(dict.fromkeys(values), key=lambda value: (_number(value) is None, _number(value) or 0.0))
+
+
+def free_axes(cells: Sequence[CellRow]) -> list[str]:
+    """Return the axes in which cells differ, the layout first, without those that it determines, such as the level."""
+    names = dict.fromkeys(["layout", *(axis for cell in cells for axis in cell.axes if axis != "workload")])
+    differing = [name for name in names if len({cell.axes.get(name) for cell in cells}) > 1]
+    if "layout" not in differing:
+        return differing
+    return [name for name in differing if name == "layout" or not determines(cells, "layout", name)]
+
+
+def determines(cells: Sequence[CellRow], by: str, name: str) -> bool:
+    """Return whether all cells with one value of `by` have one value of the axis `name`."""
+    known: dict[str | None, str | None] = {}
+    return all(
+        known.setdefault(cell.axes.get(by), value) == value for cell in cells for value in (cell.axes.get(name),)
+    )
+
+
+def _number(value: str) -> float | None:
+    found = number_of(value)
+    return found if found is not None and isfinite(found) and abs(found) < 1e18 else None
+
+
+def heat_map(group: Group) -> HeatMap | None:
+    axes = group.axes
+    ordered = group.ordered(axes)
+    down, along = [*ordered, *(axis for axis in axes if axis not in ordered)][:2][::-1] if len(axes) > 1 else ("", "")
+    columns, rows = (group.values(axis)[:_MOST_FIELDS] if axis else [] for axis in (along, down))
+    name, unit, what = group.metric
+    fields: dict[tuple[str, str], list[float]] = {}
+    for _, one in group.cells:
+        if along in one.cell.axes and down in one.cell.axes:
+            fields.setdefault((one.cell.axes[down], one.cell.axes[along]), []).append(one.figures[name].mean)
+    best = {key: max(found) for key, found in fields.items()}
+    if len(columns) < 2 or len(rows) < 2 or 2 * len(best) < len(columns) * len(rows):
+        return None
+    shade = _shades(min(best.values()), max(best.values()))
+    most = max(map(len, fields.values()))
+
+    def field(row: str, column: str) -> tuple[str, int]:
+        value = best.get((row, column))
+        return ("", 0) if value is None else (figure(value, unit).rpartition(" ")[0], shade(value))
+
+    return HeatMap(
+        f"{group.about}: {what}{' in MB/s' * (unit != '1/s')} by {group.names[down]} and {group.names[along]}",
+        f"{group.names[down]} \\ {group.names[along]}",
+        tuple(columns),
+        tuple((row, tuple(field(row, column) for column in columns)) for row in rows),
+        most,
+    )
+
+
+def _shades(low: float, high: float) -> Callable[[float], int]:
+    """Return a shade by value. Small differences have similar shades: they may be chance."""
+    low = min(low, high / _ALIKE)
+    if high <= low:
+        return lambda _: 0
+    if low > 0 and high / low > _WIDE:
+        return lambda value: round(_SHADES * log(value / low) / log(high / low))
+    return lambda value: round(_SHADES * (value - low) / (high - low))
+
+
+def plots(group: Group) -> Iterator[Plot]:
+    axes = group.axes
+    ordered = [axis for axis in group.ordered(axes) if len(group.values(axis)) >= _LEAST_POINTS]
+    if ordered:
+        yield _lines(group, ordered[0])
+    if _DEPTH in ordered:
+        if ordered[0] != _DEPTH:
+            yield _lines(group, _DEPTH)
+        for side in SIDES:
+            if made := _knee(group, side):
+                yield made
+
+
+def _lines_along(group: Group, axis: str) -> Mapping[str, list[CellSummary]]:
+    """Return the cells of each line in order of the axis, the highest line first."""
+    others = [name for name in group.axes if name != axis]
+    name, *_ = group.metric
+    found: dict[str, list[CellSummary]] = {}
+    for _, one in group.cells:
+        if axis in one.cell.axes:
+            places = ((other, one.cell.axes[other]) for other in others if other in one.cell.axes)
+            label = ", ".join(v if other == "layout" else f"{group.names[other]}={v}" for other, v in places)
+            found.setdefault(label or group.about, []).append(one)
+    lines = {
+        label: sorted(several, key=lambda one: _number(one.cell.axes[axis]) or 0.0)
+        for label, several in found.items()
+        if len(several) > 1
+    }
+    order = sorted(lines, key=lambda label: -max(one.figures[name].mean for one in lines[label]))
+    return {label: lines[label] for label in order}
+
+
+def _lines(group: Group, axis: str) -> Plot:
+    name, unit, what = group.metric
+    lines = _lines_along(group, axis)
+    shown = {label: lines[label] for label in [*lines][:MOST_SERIES]}
+    values = group.values(axis)
+    place = _places([_number(value) or 0.0 for value in values])
+    end, up = _up([one.figures[name] for several in shown.values() for one in several], unit)
+    made = [
+        Series(
+            label,
+            tuple(
+                _point(place(_number(one.cell.axes[axis]) or 0.0), one.figures[name], unit, end, one.cell.axes[axis])
+                for one in several
+            ),
+        )
+        for label, several in shown.items()
+    ]
+    often = -(-len(values) // 8)
+    across = tuple(Tick(place(_number(value) or 0.0), value) for value in values[::often])
+    return Plot(
+        f"{group.about}: {what} by {group.names[axis]}",
+        "Lines over an axis; vertical lines are intervals. The table has the same figures.",
+        tuple(made), across, up, len(lines) - len(shown),
+    )  # fmt: skip
+
+
+def _knee(group: Group, side: str) -> Plot | None:
+    """Draw latency against requests per second, from the smallest queue depth to the largest."""
+    iops, tail = f"{side}_iops", f"{side}_lat_p99"
+    lines = {
+        label: known
+        for label, several in _lines_along(group, _DEPTH).items()
+        if len(known := [one for one in several if iops in one.figures and tail in one.figures]) >= _LEAST_POINTS
+    }
+    if not lines:
+        return None
+    shown = {label: lines[label] for label in [*lines][:MOST_SERIES]}
+    every = [one for several in shown.values() for one in several]
+    right = max(one.figures[iops].mean for one in every) or 1.0
+    end, up = _up([one.figures[tail] for one in every], "ns")
+    made = [
+        Series(
+            label,
+            tuple(
+                _point(
+                    round(100 * one.figures[iops].mean / right, 2), one.figures[tail], "ns", end,
+                    f"depth {one.cell.axes[_DEPTH]}, {figure(one.figures[iops].mean, '1/s')}",
+                )
+                for one in several
+            ),
+        )
+        for label, several in shown.items()
+    ]  # fmt: skip
+    about = "Each line goes from the smallest queue depth to the largest. The table has the same figures."
+    title = f"{group.about}: {side} p99 against IOPS, by queue depth"
+    return Plot(title, about, tuple(made), ticks(right, "1/s", 100), up, len(lines) - len(shown))
+
+
+def distribution(group: Group, side: str, trials: Mapping[str, Sequence[Trial]]) -> Plot | None:
+    """Draw which share of the requests took at most how long: of the fastest cell of each layout."""
+    name, *_ = group.metric
+    best: dict[str, tuple[str, CellSummary]] = {}
+    for label, one in sorted(group.cells, key=lambda item: -item[1].figures[name].mean):
+        if f"{side}_lat_p99" in one.figures:
+            best.setdefault(one.cell.axes.get("layout", ""), (label, one))
+    curves: dict[str, list[tuple[float, float]]] = {}
+    for label, fastest in [*best.values()][:MOST_SERIES]:
+        sides = (getattr(trial.counted, side) for trial in trials[fastest.cell.id] if trial.counted)
+        apart = [found for of in sides if of and of.latencies and (found := of.latencies.unpack()).total]
+        if apart:
+            whole = merge(apart)
+            curves[label] = [(share, float(max(1, whole.at(share)))) for share in _SHARES]
+    if not curves:
+        return None
+    every = [value for curve in curves.values() for _, value in curve]
+    place, across = log_ticks(min(every), max(every), "ns")
+    made = tuple(
+        Series(
+            label,
+            tuple(
+                Point(
+                    place(value), round(100 - 100 * share, 2), None, None, f"{share * 100:g} %: {figure(value, 'ns')}"
+                )
+                for share, value in curve
+            ),
+        )
+        for label, curve in curves.items()
+    )
+    up = tuple(Tick(share, f"{share} %" if share else "0") for share in (0, 25, 50, 75, 100))
+    about = "Share of the requests of all trials that took at most this long. The table has the 99 % points."
+    which = f", {next(iter(curves))}" if len(group.cells) > 1 else ""
+    which = ", the fastest cell of each layout" if len(best) > 1 else which
+    title = f"{group.about}: distribution of {side} latencies{which}"
+    return Plot(title, about, made, across, up, max(0, len(best) - MOST_SERIES), dots=False)
+
+
+def _places(numbers: Sequence[float]) -> Callable[[float], float]:
+    low, high = min(numbers), max(numbers)
+    if low > 0 and high / low >= 8:
+        return lambda value: round(100 * log(value / low) / log(high / low), 2)
+    return lambda value: round(100 * (value - low) / ((high - low) or 1.0), 2)
+
+
+def _up(estimates: Sequence[Estimate], unit: str) -> tuple[float, tuple[Tick, ...]]:
+    largest = max(one.mean for one in estimates)
+    end = max(min(one.bounds[1] or one.mean, 2 * largest) for one in estimates) or 1.0
+    return end, ticks(end, unit, 100)
+
+
+def _point(x: float, estimate: Estimate, unit: str, end: float, where: str) -> Point:
+    low, high = (None if bound is None else round(100 - 100 * min(bound / end, 1), 2) for bound in estimate.bounds)
+    known = interval(estimate, unit)
+    text = f"{where}: {figure(estimate.mean, unit)}{f' ({known})' if known else ''}"
+    if high is None:  # the text has the lower bound
+        low = None
+    return Point(x, round(100 - 100 * estimate.mean / end, 2), low, high, text)

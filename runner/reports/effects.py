@@ -1,0 +1,125 @@
+"""Effects: how much an axis changes the rate, and how much another axis changes that; within rounds, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations, islice
+from math import exp, fsum, isfinite, log
+from typing import TYPE_CHECKING
+
+from runner.reports.axis_charts import Group, in_order
+from runner.reports.charts import Chart, ratio_chart
+from runner.reports.table import Grid
+from runner.reports.terminal_text import times
+from runner.statistics.ratios import Ratio, paired_ratio
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from runner.results.record import Trial
+
+_MOST_MAIN, _MOST_PAIRS = 16, 8
+_LEAST_ROUNDS = 2
+_LEAST, _MOST = 1e-9, 1e18  # rates beyond have no meaning, and their products no float
+Rates = Mapping[int, float]  # the rate of a cell by round
+Key = tuple[str | None, ...]  # values of axes
+Cells = Mapping[Key, Rates]
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    chart: Chart
+    table: Grid
+
+
+def effects(group: Group, trials: Mapping[str, Sequence[Trial]], confidence: float) -> Effects | None:
+    name, *_ = group.metric
+    axes = group.axes
+    if not axes:
+        return None
+    cells: dict[Key, Rates] = {}
+    for _, one in group.cells:
+        rates = {trial.round: float(getattr(found, name)) for trial in trials[one.cell.id] if (found := trial.counted)}
+        cells[tuple(one.cell.axes.get(axis) for axis in axes)] = rates
+    possible = (
+        (_main(group, axes, cells, confidence), _MOST_MAIN),
+        (_pairs(group, axes, cells, confidence), _MOST_PAIRS),
+    )
+    rows = [one for found, most in possible for one in islice((row for row in found if _has_interval(row)), most)]
+    if not rows:
+        return None
+    title = f"{group.about}: effects of axes on {'requests per second' if name == 'total_iops' else 'bandwidth'}"
+    texts: list[tuple[str, ...]] = [
+        (
+            label,
+            times(one.ratio),
+            f"{times(one.low)} to {times(one.high)}" if isfinite(one.high) else "unbounded",
+            str(one.n_a),
+        )
+        for label, one in rows
+    ]
+    note = (
+        "An effect is the ratio of rates with all other axes equal, as the geometric mean over them. "
+        "With × between two changes: how many times as large the first effect is with the second change. "
+        "Each interval applies to its own ratio only."
+    )
+    numbers = frozenset(("ratio", "interval", "rounds"))
+    table = Grid(("effect", "ratio", "interval", "rounds"), texts, (note,), numbers)
+    return Effects(ratio_chart(title, rows), table)
+
+
+def _has_interval(row: tuple[str, Ratio]) -> bool:
+    return row[1].n_a >= _LEAST_ROUNDS
+
+
+def _main(group: Group, axes: Sequence[str], cells: Cells, confidence: float) -> Iterator[tuple[str, Ratio]]:
+    for at, axis in enumerate(axes):
+        sides = _sides(cells, (at,))
+        first, *others = _values(cells, at)
+        for value in others:
+            found = _matched([sides.get((one,), {}) for one in (first, value)])
+            if found and (ratio := paired_ratio(found[0], found[1], confidence)):
+                yield f"{group.names[axis]}: {value} instead of {first}", ratio
+
+
+def _pairs(group: Group, axes: Sequence[str], cells: Cells, confidence: float) -> Iterator[tuple[str, Ratio]]:
+    """Yield the interactions: between the first and last value of two axes."""
+    for (at, one), (place, other) in combinations(enumerate(axes), 2):
+        a, b = _values(cells, at), _values(cells, place)
+        if len(a) < 2 or len(b) < 2:
+            continue
+        sides = _sides(cells, (at, place))
+        found = _matched([sides.get((x, y), {}) for y in (b[0], b[-1]) for x in (a[0], a[-1])])
+        if not found:
+            continue
+        none, first, second, both = found
+        less, more = ({r: x[r] * y[r] for r in x} for x, y in ((first, second), (none, both)))
+        if ratio := paired_ratio(less, more, confidence):
+            changes = (f"{group.names[name]}: {v[-1]} instead of {v[0]}" for name, v in ((one, a), (other, b)))
+            yield " × ".join(changes), ratio
+
+
+def _sides(cells: Cells, ats: tuple[int, ...]) -> dict[Key, dict[Key, Rates]]:
+    """Return the cells by their values on these axes, and then by those on the other axes."""
+    found: dict[Key, dict[Key, Rates]] = {}
+    for key, rates in cells.items():
+        others = tuple(value for at, value in enumerate(key) if at not in ats)
+        found.setdefault(tuple(key[at] for at in ats), {})[others] = rates
+    return found
+
+
+def _values(cells: Cells, at: int) -> list[str]:
+    return in_order(value for key in cells if (value := key[at]) is not None)
+
+
+def _matched(sides: Sequence[Mapping[Key, Rates]]) -> list[dict[int, float]]:
+    """Return the mean rate by round of each side, over the other axes, where all sides have a cell and the round."""
+    contexts = [key for key in sides[0] if all(one.get(key) for one in sides)]
+    if not contexts:
+        return []
+    rounds = set.intersection(*(set(one[key]) for one in sides for key in contexts))
+    rounds = {r for r in rounds if all(_LEAST < one[key][r] < _MOST for one in sides for key in contexts)}
+    return [
+        {r: exp(fsum([log(one[key][r]) for key in contexts]) / len(contexts)) for r in sorted(rounds)} for one in sides
+    ]

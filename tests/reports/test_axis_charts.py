@@ -1,0 +1,151 @@
+"""Charts over axes, from runs whose figures are known."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.reports.axis_charts import Group, distribution, free_axes, heat_map, plots
+from runner.reports.effects import effects
+from runner.reports.run_data import RunData
+from runner.results.record import CellRow, Trial
+from tests.reports.samples import direction, measured
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+Axes = dict[str, str]
+CHUNKS = ("4KiB", "64KiB", "1MiB")
+FACTORS = {"4KiB": 1, "64KiB": 2, "1MiB": 4}
+
+
+def run_of(
+    rate: Callable[[Axes, int], float],
+    values: Mapping[str, Sequence[str]],
+    rounds: int = 3,
+    request: int = 1 << 20,
+) -> RunData:
+    """Return a run with a cell for each combination of values."""
+    cells, trials = list[CellRow](), list[Trial]()
+    for number, one in enumerate(product(*values.values())):
+        axes = dict(zip(values, one, strict=True))
+        cells.append(CellRow(f"c{number}", "/".join(one), axes))
+        trials += [measured(f"c{number}", r, direction(rate(axes, r), request)) for r in range(1, rounds + 1)]
+    return RunData("m", "qemu", False, cells, trials)
+
+
+def group_of(run: RunData) -> Group:
+    names = {axis: axis.rpartition(".")[2] for cell in run.cells for axis in cell.axes}
+    return Group("work", tuple((one.cell.name, one) for one in run.summaries), names)
+
+
+def by_chunk(axes: Mapping[str, str], _: int) -> float:
+    return 1e8 * FACTORS[axes["md.chunk"]] * (2 if axes["layout"] == "raid0" else 1)
+
+
+LAYOUTS = {"layout": ("raid5", "raid0"), "md.chunk": CHUNKS}
+TWO = {**LAYOUTS, "md.chunk": ("4KiB", "1MiB")}
+
+
+def test_axes_that_another_one_determines_do_not_count() -> None:
+    run = run_of(by_chunk, LAYOUTS)
+    cells = [CellRow(c.id, c.name, {"md.level": c.axes["layout"][4:], **c.axes, "md.metadata": "1"}) for c in run.cells]
+    assert free_axes(cells) == ["layout", "md.chunk"]
+
+
+def test_a_heat_map_has_the_figures_of_two_axes() -> None:
+    made = heat_map(group_of(run_of(by_chunk, LAYOUTS)))
+    assert made
+    assert made.title == "work: bandwidth in MB/s by layout and chunk"
+    assert (made.columns, made.most) == (CHUNKS, 1)
+    assert made.rows == (
+        ("raid5", (("100", 0), ("200", 1), ("400", 4))),
+        ("raid0", (("200", 1), ("400", 4), ("800", 9))),
+    )
+
+
+def test_a_heat_map_of_more_axes_shows_the_best_of_each_field() -> None:
+    run = run_of(by_chunk, {**LAYOUTS, "workload.rw": ("read", "randread")})
+    made = heat_map(group_of(run))
+    assert made
+    assert made.most == 2
+    assert heat_map(group_of(run_of(by_chunk, {**LAYOUTS, "layout": ("raid5",)}))) is None
+
+
+def test_a_heat_map_of_small_differences_has_similar_shades() -> None:
+    made = heat_map(group_of(run_of(lambda axes, _: 1e8 + 1e6 * len(axes["md.chunk"]), TWO)))
+    assert made
+    assert {shade for _, fields in made.rows for _, shade in fields} <= {8, 9}
+
+
+def test_lines_go_along_an_ordered_axis_with_intervals() -> None:
+    (made,) = plots(group_of(run_of(lambda axes, r: by_chunk(axes, r) * (1 + r / 100), LAYOUTS)))
+    assert made.title == "work: bandwidth by chunk"
+    assert [one.name for one in made.series] == ["raid0", "raid5"], "the highest first"
+    fast, slow = made.series
+    assert [one.x for one in slow.points] == pytest.approx([0, 50, 100]), "sizes by powers of two are on a log axis"
+    assert 100 - fast.points[0].y == pytest.approx(2 * (100 - slow.points[0].y), abs=0.1)
+    for point in slow.points:
+        assert point.low is not None
+        assert point.high is not None
+        assert point.high < point.y < point.low <= 100
+    assert slow.points[0].text.startswith("4KiB: 102 MB/s (")
+    assert not [*plots(group_of(run_of(by_chunk, TWO)))], "two are no line"
+
+
+def test_latency_against_rate_needs_a_queue_depth() -> None:
+    run = run_of(
+        lambda axes, _: 4e6 * int(axes["workload.iodepth"]), {"workload.iodepth": ("1", "16", "4")}, request=4096
+    )
+    lines, knee = plots(group_of(run))
+    assert lines.title == "work: IOPS by iodepth"
+    assert knee.title == "work: read p99 against IOPS, by queue depth"
+    (one,) = knee.series
+    assert [point.text.partition(",")[0] for point in one.points] == ["depth 1", "depth 4", "depth 16"]
+    assert [point.x for point in one.points] == pytest.approx([6.25, 25, 100], abs=0.1)
+    assert "9.00 ms" in one.points[0].text
+
+
+def test_a_distribution_has_the_fastest_cell_of_each_layout() -> None:
+    run = run_of(by_chunk, LAYOUTS)
+    made = distribution(group_of(run), "read", run.by_cell)
+    assert made
+    assert [one.name for one in made.series] == ["raid0/1MiB", "raid5/1MiB"]
+    texts = [point.text for point in made.series[0].points]
+    assert {"50 %: 4.00 ms", "90 %: 8.00 ms", "99 %: 9.00 ms", "100 %: 10.0 ms"} <= {*texts}
+    places = [(point.x, -point.y) for point in made.series[0].points]
+    assert places == sorted(places)
+    assert distribution(group_of(run), "write", run.by_cell) is None
+
+
+def shifted(axes: Axes, round_number: int) -> float:
+    """Each round has another level, which ratios within rounds do not see."""
+    both = axes["layout"] == "raid0" and axes["md.chunk"] == "1MiB"
+    return by_chunk(axes, round_number) * (1 + round_number) * (1.5 if both else 1) * (1 + 1e-6 * round_number)
+
+
+def test_effects_are_ratios_within_rounds() -> None:
+    run = run_of(shifted, TWO)
+    found = effects(group_of(run), run.by_cell, 0.95)
+    assert found
+    assert [row[:2] for row in found.table.rows] == [
+        ("layout: raid0 instead of raid5", "2.45\u00d7"),
+        ("chunk: 1MiB instead of 4KiB", "4.90\u00d7"),
+        ("layout: raid0 instead of raid5 \u00d7 chunk: 1MiB instead of 4KiB", "1.50\u00d7"),
+    ]
+    assert found.table.rows[0][2] == "2.45\u00d7 to 2.45\u00d7", "the level of a round cancels"
+    places = [row.dots[0].x for row in found.chart.rows]
+    assert 48 < places[2] < places[0] < places[1]
+    assert "1\u00d7" in [tick.text for tick in found.chart.ticks]
+
+
+def test_effects_need_equal_other_axes_and_two_rounds() -> None:
+    run = run_of(shifted, TWO, rounds=1)
+    assert effects(group_of(run), run.by_cell, 0.95) is None
+    run = run_of(shifted, TWO)
+    together = [CellRow(c.id, c.name, {"workload.bs": c.axes["md.chunk"], **c.axes}) for c in run.cells]
+    found = effects(group_of(RunData("m", "qemu", False, together, run.trials)), run.by_cell, 0.95)
+    assert found
+    assert [row[0] for row in found.table.rows] == ["layout: raid0 instead of raid5"], "bs and chunk change together"

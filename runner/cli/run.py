@@ -122,7 +122,7 @@ Examples:
 )
 @click.option("--fresh", is_flag=True, help="Start a new run, even if a run of this matrix is interrupted.")
 @click.option(
-    "--retry-broken", is_flag=True, help="Continue the latest run, finished or not, and repeat its broken trials."
+    "--retry-broken", is_flag=True, help="Continue the latest run, complete or not, and repeat its broken trials."
 )
 @click.option("--cold", is_flag=True, help="Boot each virtual machine instead of restoring a saved one.")
 @click.option("--quiet", is_flag=True, help="Show only errors and the location of the reports.")

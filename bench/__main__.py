@@ -8,6 +8,7 @@ ALL = (
     "help",
     "expand",
     "reports",
+    "explore",
     "history",
     "coverage",
     "guidelines",

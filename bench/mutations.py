@@ -37,25 +37,8 @@ _POOL = (
         "? ",
         "- ",
     ),
-    *(
-        "\x00",
-        "\x1b[31m",
-        "\u202e",
-        "\ud800",
-        "\u2028",
-        "\x85",
-        "é",
-        "\t",
-        "\n",
-        "\r",
-        ": ",
-        ", ",
-        "#",
-        "'",
-        '"',
-        "|",
-        ">",
-    ),
+    *("\x00", "\x1b[31m", "\u202e", "\ud800", "\u2028", "\x85", "é", "\t", "\n", "\r"),
+    *(": ", ", ", "#", "'", '"', "|", ">"),
     *("[", "]", "{", "}", "=", "\\", "%", "a" * 300, "[" * 70, "layouts", "workloads", "use", "md", "name", "disks"),
 )
 _VALUES: tuple[Any, ...] = (
@@ -162,9 +145,7 @@ _ROW_VALUES = (None, -1, 0, 1, 2**31, 2**63 - 1, 1e308, -0.5, float("inf"), "", 
 
 def _changed_value(value: Any, draw: random.Random) -> Any:
     if draw.randrange(2):
-        return draw.choice(
-            (None, -1, 0, 1, 2**31, 2**63 - 1, 1e308, -0.5, float("inf"), "", "x", "[]", "{}", b"\xff", b"")
-        )
+        return draw.choice(_ROW_VALUES)
     if isinstance(value, str):
         text = mutate_text(value, draw)
         return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")

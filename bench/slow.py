@@ -1,6 +1,6 @@
 """The same work at four factors of slow motion, in a virtual machine: its rate, and how far it was host-limited.
 
-    python -m bench.slow [--repeats 3]
+    python -m bench.slow [--repeats 3] [--only layout=four]
 
 Rates of factors at which the host keeps up agree. The same request is next at each factor, as the seeds are equal.
 """
@@ -30,12 +30,15 @@ if TYPE_CHECKING:
 MATRIX = """\
 name: slow
 disks: {count: 4, size: 1GiB, model: st3500641as, bus: sata, slow: auto}
-layouts: {one: [pick: {number: 1}], four: [md: {level: 0, chunk: 64KiB}]}
+layouts:
+  one: [pick: {number: 1}]
+  two: [disks: {count: 2}, md: {level: 0, chunk: 64KiB}]
+  four: [md: {level: 0, chunk: 64KiB}]
 workloads:
   random: {rw: randread, bs: 4KiB, iodepth: 16, ramp: 500ms, runtime: 5s}
   streams: {rw: read, bs: 256KiB, numjobs: 3, size: 30%, ramp: 500ms, runtime: 5s, fio: {offset_increment: 33%}}
   stripe: {rw: read, bs: 256KiB, iodepth: 16, ramp: 500ms, runtime: 5s}
-only: [{layout: one, workload: [random, streams]}, {layout: four, workload: stripe}]
+only: [{layout: one, workload: [random, streams]}, {layout: [two, four], workload: stripe}]
 """
 
 
@@ -46,12 +49,14 @@ async def measure(space: Space, cell: Cell, number: int, scratch: Path) -> Measu
         return await built.measure(cell, number)
 
 
-async def measure_all(space: Space, repeats: int, scratch: Path) -> dict[tuple[str, int], list[Measured]]:
+async def measure_all(
+    space: Space, only: list[str], repeats: int, scratch: Path
+) -> dict[tuple[str, int], list[Measured]]:
     found = defaultdict[tuple[str, int], list["Measured"]](list)
     for number in range(1, repeats + 1):
         for slow in FACTORS:
             slowed = space.in_slow_motion(slow)
-            for cell in select(slowed).cells():
+            for cell in select(slowed, only).cells():
                 found[cell.name, slow].append(await measure(slowed, cell, number, scratch))
     return found
 
@@ -59,9 +64,10 @@ async def measure_all(space: Space, repeats: int, scratch: Path) -> dict[tuple[s
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--only", action="append", default=[], metavar="AXIS=VALUE")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        found = asyncio.run(measure_all(parse("bench", MATRIX).space, asked.repeats, Path(scratch)))
+        found = asyncio.run(measure_all(parse("bench", MATRIX).space, asked.only, asked.repeats, Path(scratch)))
     rates = {
         key: fmean(one.finding.figures.total_bw for one in trials if one.finding.figures)
         for key, trials in found.items()

@@ -386,6 +386,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "commands": commands,
     "trials.csv": lambda: csv_files.markdown(csv_files.TRIALS),
     "summary.csv": lambda: csv_files.markdown(csv_files.SUMMARY),
+    "found.csv": lambda: csv_files.markdown(csv_files.FOUND),
     "kernel-options": kernel_options,
     "messages": messages,
 }

@@ -164,12 +164,17 @@ class CellItem(_Item):
         reasons = "; ".join(summary.reasons)
         if summary.outcome is What.BROKEN:
             pytest.fail(f"{self.cell.name}: {reasons}\n{self.outcome.folder.path}", pytrace=False)
-        if summary.outcome is not What.MEASURED:
+        if summary.outcome not in {What.MEASURED, What.CORRUPT}:
             pytest.skip(reasons or "not measured")
-        if summary.unsettled == summary.counts[What.MEASURED]:
+        if summary.unsettled and summary.unsettled == summary.counts[What.MEASURED]:
             pytest.skip(f"all {summary.unsettled} trials missed the wanted steady state")
 
     def runtest(self) -> None:
+        from runner.results.record import Outcome as What
+
+        summary = self.outcome.summaries[self.cell.id]
+        if summary.outcome is What.CORRUPT:
+            pytest.fail(f"{self.cell.name}: {'; '.join(summary.reasons)}\n{self.outcome.folder.path}", pytrace=False)
         for name, estimate in self.outcome.summaries[self.cell.id].figures.items():
             self.user_properties.append((name, estimate.mean))
 

@@ -1,6 +1,11 @@
 #!/usr/bin/env bash
 # Measures: {{ title }}
-# Run it in the folder of a trial: it reads job.fio and writes fio.json there.
+# Run it in the folder of a trial: it
+{%- if not sync %} reads job.fio and writes fio.json there.
+{%- elif sync.alone %} writes sync.json there.
+{%- else %} reads job.fio and writes fio.json and sync.json there.
+{%- endif %}
+
 set -euo pipefail
 exec </dev/null
 {% include 'prelude.sh' %}
@@ -21,8 +26,17 @@ stop_sampling() {
   sampler=
 }
 {% endif %}
-{% if files or samples or not work.direct %}
+{% if sync and not sync.alone %}
+work=
+{% endif %}
+{% if files or samples or not work.direct or (sync and not sync.alone) %}
 leave() {
+{% if sync and not sync.alone %}
+  if [[ -n $work ]]; then
+    kill -INT "$work" 2>/dev/null || true
+    wait "$work" || true
+  fi
+{% endif %}
 {% if samples %}
   stop_sampling
 {% endif %}
@@ -47,6 +61,15 @@ counted() {
   printf '%s\n' "counted $1 $EPOCHREALTIME"$'\n'"${disks[*]}"$'\n'"${processors[*]}"$'\n'"${memory[*]}"$'\n'"counted"
 }
 
+{% if work.trims %}
+for device in {{ stack.devices }}; do
+  kernel_name "$device"
+  limit=/sys/class/block/$REPLY/queue/discard_max_bytes
+  if [[ ! -e $limit ]]; then limit=/sys/class/block/$REPLY/../queue/discard_max_bytes; fi  # of a partition
+  first_line "$limit"
+  [[ $REPLY != 0 ]] || fail "$device cannot discard, so trims cannot be measured on it"
+done
+{% endif %}
 {% if samples %}
 # The sampler of sysstat, beside the workload; samples.sh prints its samples.
 rm -f samples.sa  # sadc would add to it
@@ -82,12 +105,19 @@ unasked() {
 counted before
 unasked &
 unasked=$!
+{% if sync %}
+{% include 'sync.sh' %}
+{% else %}
 fio --output-format=json+ --output="$output" job.fio || status=$?
+{% endif %}
 # Its output must not mix with the counters. Missing files are skipped, because none of them decides anything.
 wait "$unasked" || true
 counted after
 {% if samples %}
 stop_sampling
+{% endif %}
+{% if sync %}
+printf 'sync\t%s\n' "$result"
 {% endif %}
 if [[ -e $output ]]; then
   mapfile -d '' -t text <"$output"

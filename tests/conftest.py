@@ -7,10 +7,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.amounts import times
+from tests.support.chromium import chromium
 from tests.support.command import call, matrix
 from tests.support.lab import lab
 
-__all__ = ["call", "lab", "matrix"]
+__all__ = ["call", "chromium", "lab", "matrix"]
 
 # A deadline is a wall-clock assertion, and so is what calls drawing slow: on a loaded host they fail for nothing.
 settings.register_profile("ours", max_examples=times(20), deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -25,7 +26,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     sizes = Counter(item.path for item in items)
     booting = {item.path for item in items if item.get_closest_marker("vm")}
-    kinds = [path for path in sizes if path not in booting], sorted(booting, key=lambda path: -sizes[path])
+    kinds = [path for path in sizes if path not in booting], sorted(booting, key=lambda path: (-sizes[path], path))
     places = {path: number / len(kind) for kind in kinds for number, path in enumerate(kind)}
     items.sort(key=lambda item: places[item.path])
 

@@ -71,6 +71,7 @@ class Comparison:
     missing: Sequence[Missing]
     notes: tuple[str, ...]
     broken: Sequence[str] = ()  # cells with figures in A and broken trials in B
+    corrupt: Sequence[str] = ()  # cells with corrupt trials in B
 
     @property
     def slower(self) -> int:
@@ -104,7 +105,8 @@ def compare_sides(
         for pair in matched.found
         if _measured(pair.left) and any(one.counts.get(Outcome.BROKEN) for one in pair.right)
     ]
-    if not pairs and not broken:
+    corrupt = [pair.name for pair in matched.found if any(one.counts.get(Outcome.CORRUPT) for one in pair.right)]
+    if not pairs and not broken and not corrupt:
         raise _nothing_in_common(a, b, matched, missing)
     earlier = [grouped((one.cell.id, one) for one in group.found) for group in history]
     ratios = [
@@ -119,10 +121,13 @@ def compare_sides(
     if any(map(is_percentile, metrics)):
         notes.append("percentiles: of all requests of a side together; B / A and its doubt rest on each trial's own")
     notes += [*matched.notes, *shared, *_unfinished(a, b, recorded or {})]
+    if corrupt:
+        reasons = "`matrix results --outcome corrupt` shows the reasons"
+        notes.append(f"B read wrong data: {few(corrupt, 3)}; {reasons}")
     if broken:
         reasons = "`matrix results --outcome broken` shows the reasons"
         notes.append(f"B has broken trials where A has figures: {few(broken, 3)}; {reasons}")
-    return Comparison(a, b, within, confidence, lines, missing, tuple(notes), broken)
+    return Comparison(a, b, within, confidence, lines, missing, tuple(notes), broken, corrupt)
 
 
 def _line(pair: Pair, metric: str, ratio: Ratio | None, verdict: Verdict) -> Line:
@@ -281,7 +286,7 @@ def _missing(matched: Pairs) -> list[Missing]:
 
 
 def _measured(several: Sequence[Samples]) -> bool:
-    """Return whether there are figures. Trials without a steady state have none."""
+    """Return whether there are figures. Trials without a steady state do not have any."""
     return any(one.counts.get(Outcome.MEASURED, 0) > one.unsettled for one in several)
 
 

@@ -93,8 +93,7 @@ def _placed(group: Group, apart: Collection[str]) -> Group:
 
 
 def _refuse_impossible(group: Group, file: str) -> None:
-    sides = (group.figures.read, group.figures.write) if group.figures else ()
-    for side in filter(None, sides):
+    for side in group.figures.sides.values() if group.figures else ():
         for name in DIRECTION:
             value, most = getattr(side, name), _MOST["lat" if name.startswith("lat") else name]
             if value is not None and not 0 <= value <= most:
@@ -126,7 +125,7 @@ def _group(
 
 
 def _lacking(figures: Figures) -> tuple[str, ...]:
-    sides = [side for side in (figures.read, figures.write) if side]
+    sides = figures.sides.values()
     if all(side.lat_mean is None for side in sides):
         return ("latencies: fio did not measure them, on request",)
     if any(side.lat_p99 is None for side in sides):

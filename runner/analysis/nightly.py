@@ -44,6 +44,10 @@ class Night:
         return [one for one in self.found if one.counts.get(Outcome.BROKEN)]
 
     @property
+    def corrupt(self) -> list[Samples]:
+        return [one for one in self.found if one.counts.get(Outcome.CORRUPT)]
+
+    @property
     def unmeasured(self) -> list[RunRow]:
         measured = {one.run.id for one in self.found if one.counts.get(Outcome.MEASURED)}
         return [run for run in self.runs if run.finished and run.id not in measured]
@@ -62,6 +66,8 @@ class Night:
 
     @property
     def exit(self) -> Exit:
+        if self.corrupt:
+            return Exit.CLAIM_FAILED
         if self.broken or self.unfinished or self.unmeasured:
             return Exit.BROKEN
         # Only the run folder knows which guideline failed.
@@ -72,6 +78,7 @@ class Night:
     def title(self) -> str:
         matrices = ", ".join(dict.fromkeys(f"{run.matrix} on {run.machine}" for run in self.runs))
         counts = (
+            (len(self.corrupt), "cell corrupt", "cells corrupt"),
             (len(self.unfinished), "run not finished", "runs not finished"),
             (len(self.unmeasured), "run measured nothing", "runs measured nothing"),
             (len(self.broken), "cell broken", "cells broken"),
@@ -90,8 +97,10 @@ def page(night: Night) -> str:
     if night.judgements or night.unjudged:
         judged = _table(verdict_table(night.judgements)) if night.judgements else escape_markdown(night.unjudged)
         parts += ["## Guidelines", judged]
+    if night.corrupt:
+        parts += ["## Wrong data", _table(_of_cells(night.corrupt, Outcome.CORRUPT))]
     if night.broken:
-        parts += ["## What broke", _table(_of_broken(night))]
+        parts += ["## What broke", _table(_of_cells(night.broken, Outcome.BROKEN))]
     parts.append("## Against the last run that ended well")
     if night.comparison:
         shown = compared_shown(night.comparison, most=_ROWS, hint=f"`{_compare_command(night.comparison)}` shows more")
@@ -117,16 +126,19 @@ def issue(night: Night) -> str:
     if night.failing:
         claims = map(_describe_failure, night.failing)
         parts += ["## Guidelines that fail", *(f"- {escape_markdown(claim)}" for claim in claims)]
+    if night.corrupt:
+        parts += ["## Wrong data", _table(_of_cells(night.corrupt, Outcome.CORRUPT))]
     if night.broken:
-        parts += ["## What broke", _table(_of_broken(night))]
+        parts += ["## What broke", _table(_of_cells(night.broken, Outcome.BROKEN))]
     parts += ["## Other differences", _other_differences(night), "## How to repeat it", _repeat_commands(night)]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 
 def annotated(night: Night) -> Iterator[str]:
-    for one in night.broken[:_ANNOTATIONS]:
-        yield _command("error", f"broken: {one.cell.name}", "; ".join(one.reasons))
-    for claim in night.failing[: max(0, _ANNOTATIONS - len(night.broken))]:
+    cells = [*(("corrupt", one) for one in night.corrupt), *(("broken", one) for one in night.broken)]
+    for outcome, one in cells[:_ANNOTATIONS]:
+        yield _command("error", f"{outcome}: {one.cell.name}", "; ".join(one.reasons))
+    for claim in night.failing[: max(0, _ANNOTATIONS - len(cells))]:
         yield _command("error", f"guideline {claim.guideline.id} fails", explain_verdict(claim))
     for line in night.slower[:_ANNOTATIONS]:
         before, now = (figure(mean, unit_of(line.metric)) for mean in line.means)
@@ -167,13 +179,10 @@ def _of_runs(night: Night) -> Grid:
     return Grid(columns, rows)
 
 
-def _of_broken(night: Night) -> Grid:
-    rows = [
-        (one.cell.name, f"{one.counts[Outcome.BROKEN]} of {len(one.rows)}", "; ".join(one.reasons)[:500])
-        for one in night.broken
-    ]
+def _of_cells(cells: Sequence[Samples], outcome: Outcome) -> Grid:
+    rows = [(one.cell.name, f"{one.counts[outcome]} of {len(one.rows)}", "; ".join(one.reasons)[:500]) for one in cells]
     left = (f"{len(rows) - _ROWS:,} more cells",) if len(rows) > _ROWS else ()
-    return Grid(("cell", "trials broken", "why"), rows[:_ROWS], left)
+    return Grid(("cell", f"trials {outcome}", "why"), rows[:_ROWS], left)
 
 
 def _of_slower(night: Night) -> Grid:

@@ -29,10 +29,11 @@ from runner.analysis.axes import (
     varying_axes,
     with_aliases,
 )
-from runner.analysis.samples import Samples, is_percentile, rates_of, unit_of
+from runner.analysis.samples import BANDWIDTHS, Samples, is_percentile, rates_of, unit_of
 from runner.analysis.tables import ENDS, warnings
 from runner.base.errors import BadInput
 from runner.guidelines.claims import number_of
+from runner.language.metrics import SYNC
 from runner.reports.table import Grid, Value, estimate_values, ratio_values
 from runner.reports.terminal import percent
 from runner.reports.terminal_text import digits, figure, times
@@ -150,7 +151,7 @@ def notes_of(table: Table, metric: str | None) -> Iterator[str]:
         yield "means over trials: MB/s for requests of 64 KiB and more, IOPS for smaller ones"
     if len(among) < table.asked:
         yield f"{table.asked - len(among):,} of {table.asked:,} cells have no {axis}"
-    metrics = [metric] if metric else ["read_bw", "write_bw"]
+    metrics = [metric] if metric else [*BANDWIDTHS, f"{SYNC}_bw"]
     if lacking := sum(not any(map(one.estimate, metrics)) for one in among):
         yield f"{lacking:,} of {len(among):,} cells have no {metric or 'figures'}"
     if host_limited := sum(max(map(one.host_limited_of, metrics)) for one in among):

@@ -67,9 +67,10 @@ def _count_cells_and_trials(one: ListedRun) -> tuple[str, str]:
     if progress is None:
         return "?", "?"
     measured = "" if progress.measured == progress.cells else f"{progress.measured:,} of "
-    broken = f", {len(progress.broken):,} broken" if progress.broken else ""
+    kinds = ((progress.corrupt, "corrupt"), (progress.broken, "broken"))
+    bad = "".join(f", {len(cells):,} {kind}" for cells, kind in kinds if cells)
     planned = "" if one.run.finished else f" of {one.run.planned:,}"
-    return f"{measured}{progress.cells:,}{broken}", f"{progress.trials:,}{planned}"
+    return f"{measured}{progress.cells:,}{bad}", f"{progress.trials:,}{planned}"
 
 
 def run_document(one: ListedRun) -> dict[str, Any]:
@@ -88,6 +89,7 @@ def run_document(one: ListedRun) -> dict[str, Any]:
         "trials": dict(progress.outcomes) if progress else None,
         "cells": progress.cells if progress else None,
         "cells_measured": progress.measured if progress else None,
+        "cells_corrupt": len(progress.corrupt) if progress else None,
         "cells_broken": len(progress.broken) if progress else None,
         "verdicts": dict(one.verdicts),
         "folder": one.folder or None,
@@ -145,10 +147,10 @@ def status_lines(status: RunStatus) -> Iterator[tuple[str, str]]:
     outcomes = ", ".join(f"{count:,} {one}" for one in Outcome if (count := progress.outcomes.get(one, 0)))
     yield "trials", f"{progress.trials:,} of {at_most}{manifest.planned:,}{f': {outcomes}' if outcomes else ''}"
     yield "cells", f"{progress.measured:,} of {progress.cells:,} measured"
-    for name, why in list(progress.broken.items())[:_FEW]:
-        yield "broken", f"{name}: {why}"
-    if len(progress.broken) > _FEW:
-        yield "broken", f"{len(progress.broken) - _FEW:,} more cells"
+    for kind, bad in (("corrupt", progress.corrupt), ("broken", progress.broken)):
+        yield from ((kind, f"{name}: {why}") for name, why in list(bad.items())[:_FEW])
+        if len(bad) > _FEW:
+            yield kind, f"{len(bad) - _FEW:,} more cells"
     if progress.lost:
         yield "lost machines", f"{progress.lost:,}"
     if status.running:
@@ -193,6 +195,7 @@ def status_document(status: RunStatus) -> dict[str, Any]:
         "trials": dict(progress.outcomes),
         "cells": progress.cells,
         "cells_measured": progress.measured,
+        "cells_corrupt": dict(progress.corrupt),
         "cells_broken": dict(progress.broken),
         "lost_machines": progress.lost,
         "now": [_trial_document(one, attempt=one.attempt) for one in progress.underway],

@@ -12,7 +12,18 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.analysis.axes import grouped, name_key
-from runner.language.metrics import BESIDE, OF_DIRECTION, RATES, SIDES, TOTAL, is_large, sides_of, split_column
+from runner.language.metrics import (
+    BESIDE,
+    OF_DIRECTION,
+    OF_SYNC,
+    RATES,
+    SIDES,
+    SYNC,
+    TOTAL,
+    is_large,
+    sides_of,
+    split_column,
+)
 from runner.results.fio_output import PERCENTILES
 from runner.results.record import CellRow, Outcome, outcome_of_cell
 from runner.simdisks.server import lost_share
@@ -31,13 +42,14 @@ METRICS: dict[str, str] = {
     "runtime": "s",
     **{f"{TOTAL}_{name}": OF_DIRECTION[name] for name in RATES},
     **dict.fromkeys(BESIDE.values(), "share"),
+    **{f"{SYNC}_{name}": unit for name, unit in OF_SYNC.items()},
 }
 _RATES = ("_bw", "_iops")  # rates: more is better
-#: Figures with a better direction. Amounts, durations and counters have none.
-COMPARED = tuple(name for name in METRICS if name.endswith(_RATES) or "_lat_" in name or name.startswith("cpu"))
+#: Figures with a better direction. Amounts, durations and counters do not have one.
+COMPARED = tuple(name for name in METRICS if name.endswith(_RATES) or "_lat_" in name or name.startswith(("cpu", SYNC)))
 
 
-_NOT_OF_JOBS = frozenset(BESIDE.values())
+_NOT_OF_JOBS = frozenset((*BESIDE.values(), *(f"{SYNC}_{name}" for name in OF_SYNC)))
 
 
 def figure_name(metric: str) -> str:
@@ -78,15 +90,19 @@ def is_percentile(metric: str) -> bool:
     return _split(metric)[1] in PERCENTILES
 
 
-#: Figures to read if the user requests none.
-USUAL_RATES = tuple(f"{side}_{rate}" for rate in RATES for side in (*SIDES, TOTAL))
+#: Figures to read if the user does not request any.
+USUAL_RATES = (*(f"{side}_{rate}" for rate in RATES for side in (*SIDES, TOTAL)), f"{SYNC}_bw")
+
+
+BANDWIDTHS = tuple(f"{side}_bw" for side in SIDES)
 
 
 def rates_of(cells: Iterable[Samples]) -> list[str]:
     several = list(cells)
-    mixed = any(TOTAL in sides_of([name for name in ("read_bw", "write_bw") if one.rounds(name)]) for one in several)
+    mixed = any(TOTAL in sides_of([name for name in BANDWIDTHS if one.rounds(name)]) for one in several)
     sides = (*((TOTAL,) if mixed else ()), *SIDES)
-    return [f"{side}_{'bw' if any(_is_large(one, side) for one in several) else 'iops'}" for side in sides]
+    rates = [f"{side}_{'bw' if any(_is_large(one, side) for one in several) else 'iops'}" for side in sides]
+    return [*rates, f"{SYNC}_bw"] if any(one.rounds(f"{SYNC}_bw") for one in several) else rates
 
 
 def _is_large(one: Samples, side: str) -> bool:
@@ -95,8 +111,10 @@ def _is_large(one: Samples, side: str) -> bool:
 
 
 #: The columns of every trial besides figures. The stopping rule uses the rates.
-_HEAD = ("run", "cell", "round", "outcome", "reason", "kernel", "host_limited", "unsettled", "read_bw", "write_bw")
-_RUN, _CELL, _ROUND, _OUTCOME, _REASON, _KERNEL, _HOST_LIMITED, _UNSETTLED, _READ, _WRITE = range(len(_HEAD))
+_HEAD = ("run", "cell", "round", "outcome", "reason", "kernel", "host_limited", "unsettled", *BANDWIDTHS, f"{SYNC}_bw")
+_RUN, _CELL, _ROUND, _OUTCOME, _REASON, _KERNEL, _HOST_LIMITED, _UNSETTLED = range(8)
+_RATES_AT = {side: _HEAD.index(f"{side}_bw") for side in SIDES}
+_SYNC = _HEAD.index(f"{SYNC}_bw")
 Row = tuple[Any, ...]
 _MEASURED = Outcome.MEASURED.value
 _rule = lru_cache(Rule)  # one object for all cells of a run
@@ -176,11 +194,13 @@ class Samples:
 
     @cached_property
     def _settled(self) -> Sequence[Row]:
+        if (self.among or self).counts.get(Outcome.CORRUPT):  # a cell that read wrong data has no figures
+            return []
         return [row for row in self.rows if row[_OUTCOME] == _MEASURED and not row[_UNSETTLED]]
 
     @property
     def unsettled(self) -> int:
-        return self.counts.get(_MEASURED, 0) - len(self._settled)
+        return sum(bool(row[_UNSETTLED]) for row in self.rows if row[_OUTCOME] == _MEASURED)
 
     def counted(self, metric: str) -> list[Row]:
         at = self._at(_base(metric))
@@ -207,7 +227,7 @@ class Samples:
             return self.among.stopped_by(rule)
         rates: list[float] = []
         if rule.until is not None:  # without a target, the precision is not needed
-            rates = [(row[_READ] or 0.0) + (row[_WRITE] or 0.0) for row in self._settled]
+            rates = [row[_SYNC] or sum(row[at] or 0.0 for at in _RATES_AT.values()) for row in self._settled]
         return stop_reason(rates, len(self.rows), rule)
 
     def rounds(self, metric: str) -> Mapping[int, float]:
@@ -292,11 +312,11 @@ def read_samples(
             found.append(Samples(run, cell, asked, list(several), latencies.get(key, {})))
     place = {run.id: number for number, run in enumerate(runs)}
     # Equal cells share one object, so there are as many keys as distinct cells.
-    declared = {id(cell): _declared(cell) for cell in known.values()}
+    declared = {id(cell): declared_order(cell) for cell in known.values()}
     return sorted(found, key=lambda one: (place[one.run.id], declared[id(one.cell)]))
 
 
-def _declared(cell: CellRow) -> tuple[Any, ...]:
+def declared_order(cell: CellRow) -> tuple[Any, ...]:
     return (inf if cell.position is None else cell.position, name_key(cell.name), cell.id)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from runner.base.errors import BadInput
 from runner.guidelines.samples import Measured
 from runner.guidelines.verdicts import SHARE, UNWATCHED, Judgement, judge_guidelines
+from runner.language.metrics import FOUND
 from runner.results.record import Outcome
 from runner.space.load import Declared, parse
 
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 
 
 def columns_of(guidelines: Iterable[Guideline]) -> list[str]:
-    return list(dict.fromkeys(column for one in guidelines for column in one.claimed.figure.columns))
+    """Return the columns of trials that they need. The result of a search is not such a column."""
+    figures = (one.claimed.figure for one in guidelines if one.claimed.metric not in FOUND)
+    return list(dict.fromkeys(column for figure in figures for column in figure.columns))
 
 
 def judged_in_store(guidelines: Sequence[Guideline], found: Sequence[Samples]) -> list[Judgement]:

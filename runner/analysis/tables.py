@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from runner.analysis.axes import Axes, common_aliases, names_of, with_aliases
 from runner.analysis.samples import METRICS, USUAL_RATES, Samples, unit_of
 from runner.base.errors import BadInput
-from runner.language.metrics import SIDES, TOTAL, headline, sides_of
+from runner.language.metrics import SYNC, TOTAL, headline, shown_sides, sides_of
 from runner.reports.table import HINT, Grid, Value, estimate_values
 from runner.reports.terminal import percent, rate, unsettled_mark
 from runner.reports.terminal_text import figure
+from runner.results.record import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from runner.statistics.stopping import Estimate
 
 _CELL = ("run", "cell", "name", "machine", "synthetic", "host", "kernel", "revision", "started")
-_OUTCOMES, _NONE = ("measured", "broken", "skipped"), (0, 0, 0)
+_OUTCOMES = tuple(one.value for one in Outcome)
+_NONE = (0,) * len(_OUTCOMES)
 _OUTCOME_COLUMNS = (*_OUTCOMES, "reason", "host_limited", "unsettled", "stopped")
 
 
@@ -67,9 +69,11 @@ def display_table(
     several = unread > 0 or len({one.run.id for one in found}) > 1
     cut = found if most is None else found[:most]
     usual = set(metrics) == set(USUAL_RATES)
-    mixed = usual and any(TOTAL in sides_of(_means(one)) for one in cut)
-    totals = (TOTAL,) if mixed else ()
-    heads = (*totals, *SIDES, "±") if usual else tuple(head for one in metrics for head in (one, "±"))
+    means = [_means(one) for one in cut] if usual else []
+    syncs = (SYNC,) if any(f"{SYNC}_bw" in one for one in means) else ()
+    totals = (TOTAL,) if any(TOTAL in sides_of(one) for one in means) else ()
+    sides = (*syncs, *totals, *shown_sides(means))
+    heads = (*sides, "±") if usual else tuple(head for one in metrics for head in (one, "±"))
     columns = (*(("run",) if several else ()), "cell", *heads, "trials", "outcome")
     rows: list[tuple[Value, ...]] = []
     for one in cut:
@@ -78,7 +82,7 @@ def display_table(
         host_limited = f" (!) {one.host_limited} host-limited" if one.host_limited else ""
         reason = f": {'; '.join(one.reasons)}" if one.reasons else ""
         outcome = f"{one.outcome}{host_limited}{unsettled_mark(one.unsettled, measured)}{reason}"
-        rows.append((*name, *(_usual(one, mixed=mixed) if usual else _asked(one, metrics)), str(measured), outcome))
+        rows.append((*name, *(_usual(one, sides) if usual else _asked(one, metrics)), str(measured), outcome))
     rest = (
         f"{len(found) - len(cut):,} more cells" if len(cut) < len(found) else "",
         f"{unread} more runs" if unread else "",
@@ -159,14 +163,16 @@ def format_relative(estimate: Estimate | None) -> str:
     return percent(estimate.relative) if estimate and estimate.relative is not None else ""
 
 
-def _usual(one: Samples, *, mixed: bool) -> tuple[str, ...]:
+def _usual(one: Samples, shown: Sequence[str]) -> tuple[str, ...]:
     means = _means(one)
-    sides = sides_of(means)
-    rates = [
-        rate(means.get(f"{side}_bw"), means.get(f"{side}_iops")) if side in sides else ""
-        for side in (*((TOTAL,) if mixed else ()), *SIDES)
-    ]
+    sides = (SYNC, *sides_of(means))
+    rates = [_usual_rate(means, side) if side in sides else "" for side in shown]
     return (*rates, format_relative(one.estimate(name) if (name := headline(means)) else None))
+
+
+def _usual_rate(means: Mapping[str, float], side: str) -> str:
+    bw = means.get(f"{side}_bw")
+    return figure(bw, "bytes/s") if side == SYNC else rate(bw, means.get(f"{side}_iops"))
 
 
 def _means(one: Samples) -> dict[str, float]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 class Exit(IntEnum):
     ALL_MEASURED = 0
-    CLAIM_FAILED = 1  # a guideline fails, or something is slower
+    CLAIM_FAILED = 1  # a guideline fails, something is slower, or data is wrong
     BAD_INPUT = 2
     BROKEN = 3
     INTERRUPTED = 130

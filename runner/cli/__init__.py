@@ -30,6 +30,7 @@ _COMMANDS = {
     "salvage": "Write what can be read of a damaged journal into a new run.",
     "runs": "List runs: state, start time, cells and verdicts.",
     "status": "Show the progress of a running run, from another terminal.",
+    "explore": "Write a page that shows all trials in charts that filter each other, and open it.",
     "results": "Show results of one run or many: filtered, as a pivot, as CSV, JSON or Parquet.",
     "compare": "Show which cells are faster or slower: between runs, kernels, hosts, revisions.",
     "summary": "Summarise runs in Markdown: results, and changes since the last good run.",

@@ -32,7 +32,7 @@ Examples:
 
 \b
 Ratios are B over A; the verdict is about B; (!): the cell has host-limited trials.
-Exit codes: 0 no cell is slower, 1 a cell is slower, 2 bad input, 3 trials of B are broken where A has figures.
+Exit codes: 0 no cell is slower, 1 one is slower or corrupt, 2 bad input, 3 trials of B are broken where A has figures.
 Names of runs: see `matrix results --help`.
 """
 
@@ -93,6 +93,8 @@ def command(among: tuple[str, ...], runs: tuple[str, ...], rows: int, output: Ou
     done = compare_runs(asked)
     most = rows if output.is_table else None
     write_grid(display_table(done, most=most) if output.is_text else data_table(done), output)
+    if done.corrupt:
+        raise click.exceptions.Exit(Exit.CLAIM_FAILED)
     if done.broken:
         raise click.exceptions.Exit(Exit.BROKEN)
     if done.slower:

@@ -16,6 +16,7 @@ from runner.cli.screen import echo, echo_whole, json_text, print_sheet
 from runner.hosts import HOSTS_FILE
 from runner.hosts.checks import ListedDisk, list_disks, query_health, take_census
 from runner.hosts.disk_ledger import own_marks, state_dir
+from runner.language.suggestions import did_you_mean
 from runner.reports.table import Sheet
 from runner.scripts.jinja import census_script, smart_script
 from runner.session.host_connection import open_connection
@@ -60,7 +61,7 @@ def find_host(lab: Lab | None, name: str | None) -> LabHost | None:
         raise BadInput(f"no host {name}: there is no {HOSTS_FILE}", resolution="name the file with --hosts")
     if found := lab.called(name):
         return found
-    raise BadInput(f"no host is called {name}", resolution=f"known hosts: {', '.join(lab.hosts)}")
+    raise BadInput(f"no host is called {name}", resolution=did_you_mean(name, lab.hosts))
 
 
 def _row(one: ListedDisk) -> tuple[str, ...]:

@@ -45,7 +45,7 @@ def command(name: str | None, more: tuple[str, ...], kind: str | None, job: Path
         one = f"{more[0]} --kind {name}" if name in KINDS else f"{name} --kind KIND"
         raise BadInput(f"one NAME, not {len(more) + 1}", resolution=f"matrix init {one}")
     if kind and job:
-        raise BadInput("--kind and --from both say what the matrix has", resolution="leave one of them out")
+        raise BadInput("--kind and --from both determine the content of the matrix", resolution="leave one of them out")
     name = (name or kind or (_name_of(job) if job else "raid")).removesuffix(".yaml").removesuffix(".yml")
     if not _NAME.fullmatch(name):
         raise BadInput(

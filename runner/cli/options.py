@@ -250,7 +250,7 @@ def unknown_option_error(error: click.NoSuchOption) -> BadInput:
     known = [name for parameter in command.get_params(error.ctx) for name in parameter.opts]
     resolution = f"`{path} --help` shows all options"
     if option in _DEFAULT_BEHAVIOUR and "--fresh" in known:
-        resolution = f"leave it out: the same command continues an unfinished run; {resolution}"
+        resolution = f"leave it out: the same command continues an interrupted run; {resolution}"
     elif meant := suggest_option(option, known):
         resolution = f"did you mean {meant}? {resolution}"
     elif path == "matrix":

@@ -115,7 +115,11 @@ def _rows(plan: RunPlan) -> Iterator[tuple[str, str]]:
     yield "stacks", f"{found.stacks:,}, {builds}"
     yield "rigs", f"{found.rigs} kind{'s' if found.rigs != 1 else ''}"
     rounds = _span(str(repeat.min), str(repeat.max))
-    yield "rounds", f"{rounds}, every cell once in each, in an order drawn from seed {plan.selected.plan.seed}"
+    searched = " (those of a search as it needs them)" * bool(plan.selected.plan.finds)
+    yield (
+        "rounds",
+        f"{rounds}, every cell once in each{searched}, in an order drawn from seed {plan.selected.plan.seed}",
+    )
     yield "trials", _span(f"{found.trials_least:,}", f"{found.trials_most:,}")
     basis = f"from {_runs(plan, pace.runs)}" if pace.runs else "a first estimate: no run of it is recorded yet"
     start = " at first" if level.most > level.now else ""

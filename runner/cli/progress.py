@@ -26,6 +26,7 @@ from runner.engine.recorder import (
 )
 from runner.reports.answer import as_objects
 from runner.reports.jobs import job_sheet
+from runner.reports.knees import knee_values
 from runner.reports.table import as_sheet
 from runner.reports.terminal import caption, shown_cells, table
 from runner.reports.terminal_text import BAD, DOUBT, GOOD, about
@@ -123,8 +124,11 @@ class View(Observer):
 def format_trial(trial: Trial) -> str:
     if trial.figures is None:
         return f"{trial.outcome}: {trial.reason}"
-    sides = (("read", trial.figures.read), ("write", trial.figures.write))
-    return ", ".join(f"{name} {side.bw / 1e6:,.1f} MB/s {side.iops:,.0f} IOPS" for name, side in sides if side)
+    sync = trial.figures.sync
+    found = [f"sync {sync.bw / 1e6:,.1f} MB/s in {sync.seconds:,.1f} s"] if sync else []
+    sides = trial.figures.sides.items()
+    found += [f"{name} {side.bw / 1e6:,.1f} MB/s {side.iops:,.0f} IOPS" for name, side in sides]
+    return ", ".join(found)
 
 
 def format_loss(event: RigWasLost) -> str:
@@ -170,6 +174,7 @@ class JsonView(View):
                 for judgement in end.content.judgements
             ],
             answer=as_objects(end.content.rankings),
+            found=[knee_values(knee) for knee in end.content.knees],
             published={verdict.value: count for verdict, count in tally(end.comparisons).items()},
             exit=int(end.exit),
         )
@@ -182,9 +187,10 @@ class JsonView(View):
             self._count()
             trial, figures = event.trial, event.trial.figures
             row = {"cell": trial.cell, "round": trial.round, "outcome": trial.outcome.value, "reason": trial.reason}
-            for name, side in (("read", figures and figures.read), ("write", figures and figures.write)):
-                if side:
-                    row |= {f"{name}_bw": side.bw, f"{name}_iops": side.iops}
+            for name, side in figures.sides.items() if figures else ():
+                row |= {f"{name}_bw": side.bw, f"{name}_iops": side.iops}
+            if sync := figures and figures.sync:
+                row |= {"sync_bw": sync.bw, "sync_seconds": sync.seconds}
             count = {"done": self.done, "planned": self.planned}
             self._print(event="trial", name=event.name, stack=event.stack, **count, **row)
         elif isinstance(event, RigWasLost):

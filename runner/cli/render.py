@@ -99,4 +99,5 @@ def _write(cell: Cell, disks: list[str], to: Path, own: Path | None, matrix: Mat
     (folder / "trial-1").mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         (folder / name).write_text(text)
-    (folder / "trial-1" / "job.fio").write_text(job(cell, scripts.stack, trial_seed(matrix.seed, cell.id, 1), own))
+    if fio_job := job(cell, scripts.stack, trial_seed(matrix.seed, cell.id, 1), own):
+        (folder / "trial-1" / "job.fio").write_text(fio_job)

@@ -9,6 +9,7 @@ from runner.analysis.selectors import explain_later_run
 from runner.analysis.stored_guidelines import declared_by
 from runner.base.errors import BadInput
 from runner.base.files import write_atomically
+from runner.cli.browser import open_page
 from runner.cli.options import results
 from runner.cli.screen import WIDTH, columns_of, echo
 from runner.reports.junit import merge_documents
@@ -23,6 +24,7 @@ Examples:
   matrix report latest                                             the last run with results
   matrix report chunk-sweep-qemu-20260304-050607                   or results/chunk-sweep-qemu-20260304-050607
   matrix report results/sweep-qemu-20260304-* --junit night.xml    several runs as one document
+  matrix report --open latest                                      and show it in the browser
 """
 
 
@@ -33,15 +35,22 @@ Examples:
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write all their junit.xml to this file, as one document.",
 )
+@click.option("--open", "opens", is_flag=True, help="Open each report.html in the browser.")
 @results
-def command(runs: tuple[Path, ...], junit: Path | None, results: Path) -> None:
-    """Write report.html, junit.xml and the CSV files of each RUN, a folder below results/, again from its journal."""
+def command(runs: tuple[Path, ...], junit: Path | None, opens: bool, results: Path) -> None:
+    """Write report.html, explore.html, junit.xml and the CSV files of each RUN again from its journal.
+
+    RUN is a folder below results/.
+    """
     folders = [folder_of(run, results) for run in runs]
     for folder in folders:
         _report(folder)
     if junit:
         write_atomically(junit, merge_documents([(folder / "junit.xml").read_bytes() for folder in folders]))
         echo(f"written to {junit}", err=True)
+    if opens:
+        for folder in folders:
+            open_page(folder / "report.html", wanted=True)
 
 
 def folder_of(run: Path, results: Path) -> Path:

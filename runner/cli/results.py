@@ -61,7 +61,9 @@ class ResultsRequest:
 @click.command("results", epilog=_EPILOG)
 @click.argument("runs", nargs=-1)
 @only
-@click.option("--outcome", type=click.Choice(["measured", "broken", "skipped"]), help="Only trials with this outcome.")
+@click.option(
+    "--outcome", type=click.Choice(["measured", "corrupt", "broken", "skipped"]), help="Only trials with this outcome."
+)
 @click.option(
     "--pivot", metavar="AXIS", help="A column for each value of this axis, a row for each combination of the others."
 )

@@ -120,7 +120,7 @@ Examples:
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write the name of the run folder to this file at the start, for scripts.",
 )
-@click.option("--fresh", is_flag=True, help="Start a new run, even if a run of this matrix is unfinished.")
+@click.option("--fresh", is_flag=True, help="Start a new run, even if a run of this matrix is interrupted.")
 @click.option(
     "--retry-broken", is_flag=True, help="Continue the latest run, finished or not, and repeat its broken trials."
 )

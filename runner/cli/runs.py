@@ -37,7 +37,7 @@ Examples:
   matrix runs --json                  for a program
 
 \b
-A run is running, interrupted (the same `matrix run` continues it), finished, broken (finished with exit code 3), or
+A run is running, interrupted (the same `matrix run` continues it), finished, broken (complete, with exit code 3), or
 unfinished (only in the store: it may be running on another host). `matrix status` shows the progress of a running
 one, `matrix results RUN` its results.
 """

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import stat
+from collections.abc import Sequence
 from pathlib import Path
 from secrets import token_hex
 
 import click
 
-from runner.base.errors import BadInput, MatrixError
+from runner.base.errors import BadInput, HarnessBroken, MatrixError
 from runner.cli.options import results
 from runner.cli.report import folder_of
 from runner.cli.screen import echo
@@ -56,8 +58,7 @@ def _write(damaged: RunFolder, found: Salvaged, results: Path) -> RunFolder:
     changes = {"id": token_hex(8), "finished": finished, "exit": damaged.manifest.exit if finished else None}
     saved = create(results, damaged.manifest.model_copy(update=changes))
     for name in _KEPT:
-        if (damaged.path / name).is_dir():
-            shutil.copytree(damaged.path / name, saved.path / name, symlinks=True, dirs_exist_ok=True)
+        _copy_folder(damaged.path / name, saved.path / name)
     with Journal.open(saved.journal, synthetic=saved.manifest.synthetic) as journal:
         journal.add_cells(found.cells)
         for trial in found.trials:
@@ -65,3 +66,17 @@ def _write(damaged: RunFolder, found: Salvaged, results: Path) -> RunFolder:
         for table, rows in found.others.items():
             journal.add_rows(table, rows)
     return saved
+
+
+def _copy_folder(folder: Path, target: Path) -> None:
+    if folder.is_symlink() or not folder.is_dir():  # a link may lead to any large folder
+        return
+    try:
+        shutil.copytree(folder, target, symlinks=True, ignore=_special_files, dirs_exist_ok=True)
+    except shutil.Error as error:
+        raise HarnessBroken(f"{folder} cannot be copied", details=f"{error.args[0][0][-1]}") from error
+
+
+def _special_files(folder: str, names: Sequence[str]) -> list[str]:
+    kinds = (stat.S_ISREG, stat.S_ISDIR, stat.S_ISLNK)
+    return [name for name in names if not any(kind(Path(folder, name).lstat().st_mode) for kind in kinds)]

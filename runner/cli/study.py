@@ -132,7 +132,7 @@ def _check_runs(without: Sequence[Path], words: Sequence[str], *, refuse: bool) 
     if refuse:
         raise BadInput(
             reason,
-            resolution=f"`matrix run {without[0].parent}` measures it; --run also takes unfinished or synthetic runs",
+            resolution=f"`matrix run {without[0].parent}` measures it; --run also takes interrupted or synthetic runs",
         )
     if without:
         echo(f"note: {reason}; left out", err=True)

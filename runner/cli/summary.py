@@ -32,8 +32,8 @@ Examples:
   matrix summary latest --issue regression.md      text for an issue, if there is a regression
 
 \b
-Exit codes: 0 all measured and no cell slower, 1 a guideline fails or a cell is slower, 2 bad input, 3 trials are
-broken or a run is not finished. Names of runs: see `matrix results --help`.
+Exit codes: 0 all measured and no cell slower, 1 a guideline fails, or a cell is slower or corrupt, 2 bad input,
+3 trials are broken or a run is not finished. Names of runs: see `matrix results --help`.
 """
 
 

@@ -8,6 +8,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from runner.engine.estimate import Pace, building_of, laid_out, most_bytes_of, resync_of, seconds_of
+from runner.language.sync_workload import SyncWorkload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -131,8 +132,9 @@ class Spending:
 
 
 def _written(figures: Figures, cell: Cell) -> float:
-    """Return the bytes of a trial, with the ramp, which fio excludes from its figures, and the laid-out files."""
-    work = cell.workload.value
+    """Return the bytes of a trial, with the ramp, which fio excludes, the laid-out files and those of a sync."""
+    work = cell.work
     counted = figures.write.bytes if figures.write else 0
     ramp = 1 + work.ramp / figures.runtime if figures.runtime else 1.0
-    return counted * ramp + laid_out(cell)
+    synced = work.synced if isinstance(work, SyncWorkload) else 0
+    return counted * ramp + laid_out(cell) + synced

@@ -149,13 +149,14 @@ def _one_way(work: Workload, stack: Stack, physics: Physics | None, costs: Costs
     random = work.rw.startswith("rand")
     if not (random or work.direct):
         return sequential(stack, physics, costs, write=write)  # the page cache merges small requests
-    most = min(_most(stack, costs, write=write), costs.requests * work.bs)
+    size = sum(work.sizes) // 2
+    most = min(_most(stack, costs, write=write), costs.requests * size)
     if physics is None:
         return most
     under_way = work.under_way
     # A request that spans several chunks keeps several disks busy.
     busy = stack.width if not random else min(stack.width, under_way)
-    return min(most, busy * physics.rate(work.bs, random=random, write=write, depth=max(1.0, under_way / busy)))
+    return min(most, busy * physics.rate(size, random=random, write=write, depth=max(1.0, under_way / busy)))
 
 
 def _most(stack: Stack, costs: Costs, *, write: bool) -> float:
@@ -201,7 +202,7 @@ def expected(workload: Workload) -> float:
 
 
 def slowest_request(workload: Workload, disks: Iterable[Disk]) -> float:
-    modelled = (disk.physics.slowest(workload.bs) for disk in disks if disk.physics)
+    modelled = (disk.physics.slowest(workload.sizes[1]) for disk in disks if disk.physics)
     return max(_SLOWEST_REQUEST, _IN_TURN * max(modelled, default=0.0))
 
 

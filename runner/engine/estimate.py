@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from runner.base.errors import MatrixError
 from runner.engine.costs import COSTS, EMULATED, Costs, flushed_write, mkfs_writes, rate, sequential
+from runner.language.sync_workload import SyncWorkload
 from runner.machines.base import ForecastsCost, Machine, Preparation, RigSpec
 from runner.results.journal import Journal, MeanTimes
 from runner.results.run_folder import RunFolder, runs
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from runner.space.select import Selection
     from runner.space.space import Cell, Stack
 
-    Groups = list[tuple[Cell, int]]  # of one stack: a cell, and the number of cells with its costs
+    Groups = list[tuple[Cell, float]]  # of one stack: a cell, and the number of cells with its costs
 
 _DIRTY_SHARE = 0.2  # the part of a machine's memory that is dirty when buffered work ends
 _FAST = 200 * 10**6  # bytes per second for budgets without a recorded rate
@@ -79,22 +80,29 @@ class Estimate:
 def seconds_of(cell: Cell, pace: Pace) -> float:
     if cell.id in pace.cells:
         return pace.cells[cell.id]
-    costs, work = pace.costs, cell.workload.value
+    costs, work = pace.costs, cell.work
     overhead = pace.overhead
     if overhead is None:
         overhead = costs.trial + (costs.files if cell.files else 0.0) + _draining(cell, pace)
     if not costs.waits:
         return overhead
+    if isinstance(work, SyncWorkload):
+        return overhead + work.seconds(_of_member(cell.stack, pace)) * pace.slow
     moved = work.moved(cell.span)
     return overhead + (work.timed(cell.span) + (moved / _rate(cell.stack, work, pace) if moved else 0.0)) * pace.slow
 
 
+def _of_member(stack: Stack, pace: Pace) -> float:
+    """Return the rate at which a member of an array is written from end to end."""
+    return min(sequential(replace(stack, width=1), pace.physics, pace.costs), pace.costs.bandwidth)
+
+
 def _draining(cell: Cell, pace: Pace) -> float:
-    work = cell.workload.value
+    work = cell.work
     if not pace.costs.waits:
         return 0.0
     if work.direct:
-        left: float = work.iodepth * work.numjobs * work.bs if work.runtime else 0
+        left: float = work.under_way * work.sizes[1] if work.runtime else 0
     else:
         left = min(_DIRTY_SHARE * pace.memory, _written(cell, pace))
     return left / _rate(cell.stack, work, pace) * pace.slow if left else 0.0
@@ -114,17 +122,22 @@ def bytes_of(cell: Cell, pace: Pace) -> int:
 
 def most_bytes_of(cell: Cell, pace: Pace) -> int:
     """Estimate the most bytes that one trial writes. Budgets must also hold on disks that are faster than expected."""
-    work = cell.workload.value
+    work = cell.work
+    most = _FAST if pace.write_rate is None else pace.write_rate
+    if isinstance(work, SyncWorkload):
+        return int(work.synced + work.longest * most * work.write_share)
     if not work.is_timed:
         return bytes_of(cell, pace)
-    most = _FAST if pace.write_rate is None else pace.write_rate
-    return int((work.timed(cell.span) * most + work.moved(cell.span)) * work.write_share)
+    return int(work.timed(cell.span) * most * work.write_share + work.written(cell.span))
 
 
 def _written(cell: Cell, pace: Pace) -> float:
-    work = cell.workload.value
+    work = cell.work
+    if isinstance(work, SyncWorkload):
+        seconds = work.seconds(_of_member(cell.stack, pace))
+        return work.synced + (seconds * _rate(cell.stack, work, pace) * work.write_share if work.write_share else 0.0)
     timed = work.timed(cell.span) * _rate(cell.stack, work, pace) if work.is_timed else 0.0
-    return (timed + work.moved(cell.span)) * work.write_share
+    return timed * work.write_share + work.written(cell.span)
 
 
 def laid_out(cell: Cell) -> int:
@@ -137,7 +150,7 @@ def _lay_outs(stack: Stack, groups: Groups) -> Iterator[tuple[int, float]]:
     if not stack.in_files:
         return
     total = sum(count for _, count in groups)
-    users, leavers, sizes = Counter[str](), Counter[str](), {}
+    users, leavers, sizes = defaultdict[str, float](float), defaultdict[str, float](float), {}
     for cell, count in groups:
         if (size := laid_out(cell)) and cell.files:
             name = cell.files.name
@@ -197,7 +210,8 @@ def _groups(selection: Selection, stack: Stack, pace: Pace) -> Groups:
 
 
 def estimate(plan: Plan, pace: Pace, jobs: int = 1) -> Estimate:
-    cells = stacks = built = written = 0
+    cells = stacks = built = written_least = written_most = 0
+    least, most = plan.repeat.min, plan.repeat.max
     total_least = total_most = longest_least = longest_most = 0.0
     rigs: set[str | None] = set()
     if plan.selection.count() > MOST_LISTED:
@@ -206,29 +220,31 @@ def estimate(plan: Plan, pace: Pace, jobs: int = 1) -> Estimate:
         groups = _groups(plan.selection, stack, pace)
         if not groups:
             continue
-        count = sum(some for _, some in groups)
+        count = round(sum(some for _, some in groups))
         builds = count if stack.faults else 1
         stacks += 1
         built += builds
         cells += count
         rigs.add(stack.kernel)
-        batch_least, batch_most, batch_written = _batch(stack, groups, builds, pace)
-        written += batch_written
+        fewer = more = _batch(stack, plan.shares(groups, least), builds, pace)
+        if plan.finds and most > least:
+            more = _batch(stack, plan.shares(groups, most), builds, pace)
+        batch_least, batch_most = fewer[0], more[1]
+        written_least, written_most = written_least + fewer[2], written_most + more[2]
         total_least, total_most = total_least + batch_least, total_most + batch_most
         longest_least, longest_most = max(longest_least, batch_least), max(longest_most, batch_most)
-    least, most = plan.repeat.min, plan.repeat.max
     once = pace.costs.program + pace.once
     return Estimate(
         cells=cells,
         stacks=stacks,
         builds=built,
         rigs=len(rigs),
-        trials_least=cells * least,
-        trials_most=cells * most,
+        trials_least=plan.trials(least),
+        trials_most=plan.trials(most),
         seconds_least=once + max(total_least / jobs, longest_least) * least,
         seconds_most=once + max(total_most / jobs, longest_most) * most,
-        bytes_least=written * least,
-        bytes_most=written * most,
+        bytes_least=written_least * least,
+        bytes_most=written_most * most,
     )
 
 

@@ -182,7 +182,7 @@ class Executor:
                 self._recorder.lose_trial(cell, round_number, started, lost, built.scripts_of(cell), spent)
                 self._context.listen(RigWasLost(cell.name, lost.brief, "starting a fresh one", cell.stack.label))
                 if self._recorder.conclude([cell], round_number):
-                    cells.popleft()
+                    self._next(cells, round_number)
                 raise _TrialLost from lost
             if not self._counts(cell, round_number, measured, turn):
                 return
@@ -191,7 +191,10 @@ class Executor:
             if why := self._repeat_alone.pop(identity, ""):
                 notes["repeated"] = why
             self._recorder.record(cell, _trial_of(cell, round_number, attempt, measured, notes, folder))
-            cells.popleft()
+            self._next(cells, round_number)
+
+    def _next(self, cells: deque[Cell], round_number: int) -> None:
+        cells.extend(self.scheduler.following(cells.popleft(), round_number, cells))
 
     def _counts(self, cell: Cell, round_number: int, measured: Measured, turn: Turn) -> bool:
         overload = measured.notes.get(HOST_LIMITED, "")

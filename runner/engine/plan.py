@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from functools import cached_property
+from math import fsum
 from typing import TYPE_CHECKING, TypeVar
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+from runner.guidelines.knee import usual_trials
+from runner.space.variants import Coords
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from runner.language.find import Find
     from runner.language.matrix import Repeat
     from runner.space.select import Selection
     from runner.space.space import Cell, Stack
@@ -33,6 +39,32 @@ class Plan:
     def rounds(self) -> range:
         return range(1, self.repeat.max + 1)
 
+    @cached_property
+    def finds(self) -> Mapping[str, Find]:
+        return self.selection.space.matrix.finds
+
+    def searched_cells(self) -> Iterator[Cell]:
+        if finds := self.finds:
+            yield from (cell for cell in self.selection.cells() if cell.axes["workload"] in finds)
+
+    def trials(self, rounds: int) -> int:
+        """Return the number of trials in this number of rounds; of a search, the usual one."""
+        if not self.finds:
+            return self.selection.count() * rounds
+        stacks = self.selection.space.stacks
+        shares = (share for stack in stacks for _, share in self.shares([*self.selection.groups_of(stack)], rounds))
+        return round(fsum(shares) * rounds)
+
+    def shares(self, groups: Sequence[tuple[Cell, float]], rounds: int) -> list[tuple[Cell, float]]:
+        """Scale the numbers of cells of one stack by the share of rounds in which a search measures them."""
+        finds, values = self.finds, dict[Coords, set[bytes]]()
+        if not finds:
+            return list(groups)
+        for cell, _ in groups:
+            values.setdefault(_search_of(cell, finds), set()).add(cell.workload.digest)
+        shares = {key: usual_trials(len(several), rounds) / len(several) / rounds for key, several in values.items()}
+        return [(cell, count * (shares[key] if (key := _search_of(cell, finds)) else 1)) for cell, count in groups]
+
     def batches(self, round_number: int) -> Iterator[Batch]:
         for kernel, stacks in self._rigs(round_number):
             for stack in self._shuffle(stacks, round_number, "arrays", kernel or ""):
@@ -51,3 +83,9 @@ class Plan:
         shuffled = list(things)
         random.Random("/".join((str(self.seed), str(round_number), *what))).shuffle(shuffled)  # noqa: S311 - order, not secrecy
         return shuffled
+
+
+def _search_of(cell: Cell, finds: Mapping[str, Find]) -> Coords:
+    """Return what all cells of its search have in common; empty without a search."""
+    find = finds.get(dict(cell.workload.coords)["workload"])
+    return tuple((axis, text) for axis, text in cell.workload.coords if axis != find.axis) if find else ()

@@ -1,7 +1,7 @@
 """The choice of the next trials from the records of a run; when a cell is given up. It does no I/O, and does not wait.
 
 The order in a round is in plan.py, the choice within a budget in budget.py, the rule of `until:` in
-statistics/stopping.py, and that of `--until-decided` in guidelines/verdicts.py.
+statistics/stopping.py, that of `--until-decided` in guidelines/verdicts.py, and that of `find:` in guidelines/knee.py.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from runner.engine.budget import NOTHING, Spending, Wish, choose_affordable
-from runner.results.record import Attempt, Outcome, Trial
+from runner.guidelines.knee import Searches
+from runner.results.record import Attempt, CellRow, Outcome, Trial
 from runner.statistics.stopping import Rule, is_precise, relative_error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from runner.engine.plan import Batch, Plan
     from runner.guidelines.verdicts import Steering
@@ -34,7 +35,7 @@ class Records:
     #: Seconds spent on attempts that lost their rig.
     spent: dict[tuple[str, int], float] = field(default_factory=lambda: defaultdict(float))
     quarantined: dict[str, str] = field(default_factory=dict)
-    #: Bandwidth of each cell, reads and writes together, by round.
+    #: Bandwidth of each cell, reads and writes together, or the rate of its sync, by round.
     rates: dict[str, dict[int, float]] = field(default_factory=lambda: defaultdict(dict))
 
     def add(self, trial: Trial) -> None:
@@ -42,7 +43,7 @@ class Records:
         if trial.outcome is Outcome.BROKEN and len(self.attempts(trial.cell, trial.round)) >= TRIES:
             self.quarantined[trial.cell] = trial.reason
         if (figures := trial.counted) is not None:
-            self.rates[trial.cell][trial.round] = figures.total_bw
+            self.rates[trial.cell][trial.round] = figures.deciding_rate
 
     def lose(self, attempt: Attempt) -> None:
         self.lost.setdefault((attempt.cell, attempt.round), []).append(attempt)
@@ -67,6 +68,9 @@ class Scheduler:
         self.plan, self.spending = plan, spending or Spending()
         self.records = records or Records()
         self._steering = steering  # chooses cells beyond the minimum; None: each cell by its own interval
+        self._searched = {cell.id: cell for cell in plan.searched_cells()}
+        rows = (CellRow(cell.id, cell.name, cell.axes) for cell in self._searched.values())
+        self._searches = Searches(rows, plan.finds, self._rule)
         self.short = self.left_out = 0  # trials without budget: of the minimum, and of all
 
     # --- records ---
@@ -78,9 +82,13 @@ class Scheduler:
         for attempt in attempts:
             self.records.lose(attempt)
         for trial in trials:
-            self.records.add(trial)
-            if self._steering:
-                self._steering.add(trial)
+            self._add(trial)
+
+    def _add(self, trial: Trial) -> None:
+        self.records.add(trial)
+        self._searches.add(trial)
+        if self._steering:
+            self._steering.add(trial)
 
     def charge(self, stacks: Iterable[tuple[str, float]], trials: Iterable[Trial]) -> None:
         if not self.spending.is_limited:
@@ -95,10 +103,8 @@ class Scheduler:
             self.spending.add(trial, cells[trial.cell])
 
     def add(self, trial: Trial, cell: Cell) -> None:
-        self.records.add(trial)
+        self._add(trial)
         self.spending.add(trial, cell)
-        if self._steering:
-            self._steering.add(trial)
 
     def lose(self, attempt: Attempt, seconds: float = 0.0) -> None:
         self.records.lose(attempt)
@@ -109,7 +115,7 @@ class Scheduler:
     def rounds(self) -> Iterator[int]:
         for round_number in self._steering.rounds if self._steering else self.plan.rounds:
             weights = self._weights(round_number)
-            if weights is not None and not weights:
+            if weights is not None and not weights and not (self._searched and self._wanted(round_number)):
                 return
             if weights and self._affordable_cells(round_number) == set() and (wanted := self._wanted(round_number)):
                 self.left_out += len(wanted)
@@ -129,7 +135,19 @@ class Scheduler:
         if (cell.id, round_number) in self.records.finished or self.conclusion(cell, round_number):
             return False
         weights = self._weights(round_number)
-        return not is_precise(self._rates(cell), self._rule) if weights is None else cell.id in weights
+        if cell.id in self._searched and cell.id in self._searches.wanted(cell.id, round_number):
+            return True
+        if weights is None:
+            return cell.id not in self._searched and not is_precise(self._rates(cell), self._rule)
+        return cell.id in weights
+
+    def following(self, cell: Cell, round_number: int, queued: Collection[Cell]) -> list[Cell]:
+        """Return the cells that a search tries next in this round, after a trial of one of its cells."""
+        if cell.id not in self._searched:
+            return []
+        waiting = {one.id for one in queued}
+        found = [self._searched[one] for one in self._searches.wanted(cell.id, round_number) if one not in waiting]
+        return [one for one in found if self.is_wanted(one, round_number)]
 
     def conclusion(self, cell: Cell, round_number: int) -> Trial | None:
         """Return the record of a trial that needs no measurement: broken after lost rigs, or skipped in quarantine."""
@@ -169,9 +187,8 @@ class Scheduler:
         if not self.spending.is_limited or round_number <= self.plan.repeat.min:
             return None
         wanted = self._wanted(round_number)
-        weights = self._weights(round_number) or {
-            cell.id: relative_error(self._rates(cell), self._rule) for cell in wanted
-        }
+        errors = {cell.id: relative_error(self._rates(cell), self._rule) for cell in wanted}
+        weights = {**errors, **(self._weights(round_number) or {})}
         wishes = [Wish(cell.id, cell.stack.key, weights[cell.id], self.spending.of_cell(cell)) for cell in wanted]
         set_ups = {cell.stack.key: self.spending.of_stack(cell.stack) for cell in wanted}
         return choose_affordable(wishes, set_ups, self.spending.left)

@@ -14,11 +14,13 @@ from runner.engine import costs
 from runner.engine.disk_samples import sample_disks
 from runner.engine.trial_result import Finding, evidence, finding, notes_of, split_outputs
 from runner.language.metrics import DECIMALS
+from runner.language.sync_workload import SyncWorkload
 from runner.machines.base import Machine, Rig, RigLost, Step, StepResult
 from runner.results.counters import TrialUse, buses, count_cache_flushes, notes, observe_use
-from runner.results.record import HOST_LIMITED, SLOW, UNSETTLED
+from runner.results.record import HOST_LIMITED, SLOW, UNSETTLED, Outcome
 from runner.scripts.cell import CellScripts, StackScripts, cell_scripts, files_of, job, stack_scripts, trial_seed
 from runner.simdisks.server import overload_of
+from runner.space.size_checks import NO_MODEL_OF_TRIMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -122,7 +124,7 @@ class StackOnRig:
     async def measure(self, cell: Cell, round_number: int) -> Measured:
         scripts = cell_scripts(cell, self._scripts.stack, self._own, self._matrix.monitor)
         fio_job = job(cell, self._scripts.stack, trial_seed(self._matrix.seed, cell.id, round_number), self._own)
-        work, slow = cell.workload.value, self._stack.slow
+        work, slow = cell.work, self._stack.slow
         faults = self._stack.faults
         slowest = costs.slowest_request(work, self._matrix.every_disk())
         deadline = costs.deadline(work, cell.span, cell.files.total if cell.files else 0, slowest)
@@ -139,10 +141,15 @@ class StackOnRig:
         aftermath = ""  # the state of the stack after its disks failed
         if faults and output.steps[-1].name == "measure":
             aftermath = (await _run_step(self._rig, "aftermath", self._scripts.aftermath)).output
-        found = finding(output.steps, work.phases, slow)
+        is_sync = isinstance(work, SyncWorkload)
+        report, alone = (output.sync if is_sync else None), is_sync and not fio_job
+        found = finding(output.steps, work.phases, slow, report, alone=alone, verifies=work.verifies)
         done = service.since(sum(one.seconds for one in output.steps if one.name != "measure"))
+        if work.trims and done:  # a matrix for physical disks, on simulated ones
+            found = Finding(Outcome.BROKEN, NO_MODEL_OF_TRIMS, readings=found.readings)
         overload = host_limited(done, work, self._matrix.machine.strain)
-        beside = observe_use(output.before, output.after, found.readings, found.figures, work, slow)
+        timed = None if work.verifies else found.figures  # fio's run time lacks that of the verification
+        beside = observe_use(output.before, output.after, found.readings, timed, work, slow)
         return Measured(
             finding=found,
             started=started.isoformat(timespec="milliseconds"),
@@ -153,7 +160,9 @@ class StackOnRig:
                 **notes_of(aftermath),
                 **overload,
                 **output.notes,
+                **found.notes,
                 **({UNSETTLED: found.unsettled} if found.unsettled else {}),
+                **({"verified": found.verified} if found.verified else {}),
                 **self._bottleneck(beside, found.figures, work, done, overload.get(HOST_LIMITED, "")),
             },
             scripts=files_of(self._scripts, scripts),
@@ -215,8 +224,7 @@ def _missing_modules(stack: Stack, facts: Mapping[str, str]) -> str:
 def host_limited(done: Sequence[Report], work: Workload, bound: float) -> dict[str, str]:
     """Return the share of time lost to the host, with a note if it exceeds the bound."""
     overload = overload_of(done)
-    # A rate limit or think time lets disks wait on purpose.
-    if overload and any(option.startswith(("rate", "thinktime")) for option in work.fio):
+    if overload and work.pauses:
         overload = replace(overload, starved=0.0)
     if overload is None:
         return {}
@@ -228,7 +236,7 @@ def _steps(scripts: CellScripts, fio_job: str, *, shared_shell: bool) -> list[St
     return [
         Step("tune", scripts.tune),
         Step("verify", scripts.verify, continues_shell=shared_shell),
-        Step("measure", scripts.measure, {"job.fio": fio_job}, continues_shell=shared_shell),
+        Step("measure", scripts.measure, {"job.fio": fio_job} if fio_job else {}, continues_shell=shared_shell),
         *([Step("samples", scripts.samples)] if scripts.samples else []),
         *([Step("profile", scripts.profile)] if scripts.profile else []),
     ]
@@ -236,6 +244,7 @@ def _steps(scripts: CellScripts, fio_job: str, *, shared_shell: bool) -> list[St
 
 def _outputs(results: Sequence[StepResult], fio_job: str, set_up_log: str, aftermath: str) -> dict[str, str]:
     logs = {"set-up.log": set_up_log, **({"aftermath.log": aftermath} if aftermath else {})}
-    names = {"tune": "tune.log", "verify": "read-back.tsv", "measure": "fio.json"}
+    measured = "fio.json" if fio_job else "measure.log"
+    names = {"tune": "tune.log", "verify": "read-back.tsv", "measure": measured}
     outputs = {names[result.name]: result.output for result in results if result.output}
-    return {"job.fio": fio_job, **logs, **outputs}
+    return {**({"job.fio": fio_job} if fio_job else {}), **logs, **outputs}

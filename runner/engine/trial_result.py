@@ -1,4 +1,4 @@
-"""The outcome of a trial, from the output of its steps: measured or broken, with evidence. It does no I/O.
+"""The outcome of a trial, from the output of its steps: measured, corrupt or broken, with evidence. It does no I/O.
 
 executor.py decides for a stack that could not be set up, scheduler.py for a cell that lost its rig too often.
 """
@@ -6,11 +6,12 @@ executor.py decides for a stack that could not be set up, scheduler.py for a cel
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from runner.base.quantities import format_size
 from runner.machines.base import StepResult
 from runner.results.counters import NODE, CounterSnapshot, split_counters
 from runner.results.fio_output import (
@@ -26,6 +27,7 @@ from runner.results.fio_output import (
     table_by_time,
 )
 from runner.results.record import Outcome, Reading
+from runner.results.sync_output import NotReported, parse_sync, split_sync, with_sync
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -106,7 +108,9 @@ class Finding:
     reason: str = ""
     figures: Figures | None = None
     unsettled: str = ""  # the steady state that was not reached; else empty
+    verified: str = ""  # how much fio read back
     readings: tuple[Reading, ...] = ()
+    notes: Mapping[str, str] = field(default_factory=dict)  # of a sync
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +120,7 @@ class TrialOutput:
     after: CounterSnapshot | None
     files: Mapping[str, str]  # files of the trial with details of the measurement
     notes: Mapping[str, str]
+    sync: str = ""  # the report of a rebuild or another sync, as JSON
 
 
 def split_outputs(
@@ -123,9 +128,12 @@ def split_outputs(
 ) -> TrialOutput:
     """Split the output of the steps; `invented`: the dry machine made it."""
     steps, files, notes, before, after = list[StepResult](), dict[str, str](), dict[str, str](), None, None
+    sync = ""
     for result in results:
         if result.name == "measure":
             output, before, after = split_counters(result.output)
+            output, sync = split_sync(output)
+            files |= {"sync.json": f"{sync}\n"} if sync else {}
             other_readings, output = split_other_settings(output)
             # The measurement reads more settings, which belong to the read-back.
             steps = [replace(one, output=one.output + other_readings) if one.name == "verify" else one for one in steps]
@@ -139,7 +147,7 @@ def split_outputs(
                 files |= {"profile.csv": _profile(result.output, work, slow, invented=invented)}
         else:
             steps.append(result)
-    return TrialOutput(tuple(steps), before, after, files, notes)
+    return TrialOutput(tuple(steps), before, after, files, notes, sync)
 
 
 def _profile(table_text: str, work: Workload, slow: int, *, invented: bool) -> str:
@@ -212,21 +220,72 @@ def _fio_failed(failed: FioFailed, result: StepResult) -> str:
     return f"fio failed: {failed.brief}" + (f": {message}" if message else "")
 
 
-def finding(results: Sequence[StepResult], phases: Mapping[str, int] = MappingProxyType({}), slow: int = 1) -> Finding:
+#: Lines of fio about data that is not what it wrote.
+_WRONG_DATA = re.compile(r"^(?:verify: bad |[^ :]+: verify failed at file )")
+
+
+def wrong_data(output: str) -> str:
+    found = [line for line in _beside_json(output).splitlines() if _WRONG_DATA.match(line)]
+    if not found:
+        return ""
+    more = f" (and {len(found) - 1:,} more)" if len(found) > 1 else ""
+    first = found[0].partition(" (requested block: ")[0]
+    return f"wrong data: {first[:300]}{more}"
+
+
+def _without_verification(figures: Figures) -> tuple[Figures, str]:
+    """Leave out the reads of the verification, which come after the writes or between them; and what they were."""
+    if figures.write is None or figures.read is None:
+        return figures, ""
+    return replace(figures, read=None), f"{format_size(figures.read.bytes)} read back, without difference"
+
+
+def finding(
+    results: Sequence[StepResult],
+    phases: Mapping[str, int] = MappingProxyType({}),
+    slow: int = 1,
+    sync: str | None = None,
+    *,
+    alone: bool = False,
+    verifies: bool = False,
+) -> Finding:
+    """Return the outcome. `sync`: the report of a sync; None: the workload has no sync. `alone`: without fio."""
     readings = next((readings_of(result.output) for result in results if result.name == "verify"), ())
     broken = partial(Finding, Outcome.BROKEN, readings=readings)
+    last = results[-1]
+    if last.name == "measure" and (wrong := wrong_data(last.output)):
+        return Finding(Outcome.CORRUPT, wrong, readings=readings)
     if wrong := mismatch(readings):
         return broken(wrong)
-    last = results[-1]
     if last.name != "measure":
         return broken(f"{_WHAT[last.name]}: {evidence(last.output)}")
+    if sync is not None and last.status != 0 and (not sync or alone):
+        return broken(evidence(_beside_json(last.output)))
+    jobs: list[dict[str, Any]] = []
+    figures: Figures | None = None
     try:
-        jobs = jobs_of(find_json(last.output), last.output)
-        figures = figures_of(jobs, last.output, phases).in_real_units(slow)
+        if not alone:
+            jobs = jobs_of(find_json(last.output), last.output)
+            figures = figures_of(jobs, last.output, phases)
     except FioFailed as failed:
         return broken(_fio_failed(failed, last))
     if last.status != 0:
         message = evidence(_beside_json(last.output))
         exit_status = "" if message.startswith("not as declared") else f"fio failed: exit status {last.status}: "
         return broken(f"{exit_status}{message}")
-    return Finding(Outcome.MEASURED, figures=figures, unsettled=missed_steady_states(jobs), readings=readings)
+    verified = ""
+    if verifies and figures:
+        figures, verified = _without_verification(figures)
+    try:
+        report = None if sync is None else parse_sync(sync)
+    except NotReported as strange:
+        return broken(strange.brief)
+    figures = with_sync(figures, report) if report else figures
+    return Finding(
+        Outcome.MEASURED,
+        figures=figures and figures.in_real_units(slow),
+        unsettled=missed_steady_states(jobs),
+        verified=verified,
+        readings=readings,
+        notes=report.notes if report else {},
+    )

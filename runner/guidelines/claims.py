@@ -173,8 +173,7 @@ def _(claim: Scaling, scope: ClaimScope) -> ClaimQuestions:
 
 @questions_of.register
 def _(claim: Bound, scope: ClaimScope) -> ClaimQuestions:
-    low = claim.at_least.value if claim.at_least else 0.0
-    high = claim.at_most.value if claim.at_most else inf
+    low, high = claim.limits
     cells = scope.chosen(claim.where)
     return ClaimQuestions(tuple(Question(one.name, (Term(1, (one.id,)),), low, high, absolute=True) for one in cells))
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from runner.base.errors import BadInput
 from runner.guidelines.evaluate import Level
 from runner.guidelines.samples import Measured, kind_of
-from runner.language.metrics import KNOWN, Metric, is_large
+from runner.language.metrics import KNOWN, RATES, SIDES, Metric, is_large
 from runner.statistics.changes import find_extreme
 from runner.statistics.ratios import Ratio, paired_ratio
 
@@ -158,7 +158,8 @@ def _combined_figure(several: Mapping[Places, Measured], metric: Metric) -> dict
 
 
 EQUAL = 0.05  # differences up to this size count as equal
-COLUMNS = ("read_bw", "write_bw", "read_iops", "write_iops")  # the figures that a ranking needs
+#: The figures that a ranking needs.
+COLUMNS = (*(f"{side}_{rate}" for rate in RATES for side in SIDES), "sync_bw")
 
 
 class Standing(StrEnum):
@@ -248,8 +249,11 @@ def _ranking(declared: Settings, confidence: float, share: float) -> Ranking | N
 
 
 def headline(cells: Iterable[Measured]) -> Metric:
+    several = list(cells)
+    if any(one.rounds(KNOWN["sync.bw"]) for one in several):
+        return KNOWN["sync.bw"]
     bw, iops = (
-        sum(value for one in cells for value in one.rounds(metric).values())
+        sum(value for one in several for value in one.rounds(metric).values())
         for metric in (KNOWN["total.bw"], KNOWN["total.iops"])
     )
     return KNOWN["total.bw"] if is_large(bw, iops) else KNOWN["total.iops"]

@@ -7,15 +7,15 @@ from enum import StrEnum
 from itertools import combinations, product
 from typing import TYPE_CHECKING, NamedTuple
 
-from runner.language.metrics import BESIDE, Metric, split_column
-from runner.results.record import HOST_LIMITED, CellRow, Trial
+from runner.language.metrics import BESIDE, FOUND, SIDES, SYNC, Metric, split_column
+from runner.results.record import HOST_LIMITED, CellRow, Trial, counted_trials
 from runner.simdisks.server import lost_share
 from runner.statistics.stopping import Rule, StopReason, stop_reason
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from runner.results.fio_output import Figures
+    from runner.results.fio_output import Direction, Figures, Sync
 
 
 class Verdict(StrEnum):
@@ -26,8 +26,9 @@ class Verdict(StrEnum):
 
 
 _NOTED = frozenset(BESIDE.values())
-#: The direction without I/O, by kind of workload.
-_SILENT = {"read": "write", "randread": "write", "write": "read", "randwrite": "read"}
+SEARCH = "workload.find"  # an axis of the result of a search: the figure that it found
+#: The only direction with I/O, by kind of workload; mixed work has two.
+_ONLY = {"read": "read", "randread": "read", "write": "write", "randwrite": "write", "trim": "trim", "randtrim": "trim"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +46,22 @@ class Measured:
 
     def has(self, metric: Metric) -> bool:
         """Return whether it has such a figure, or may have it after a measurement."""
+        found = self.cell.axes.get(SEARCH, "")
+        if (found or metric.name in FOUND) and found != metric.name:
+            return False
         if self.trials:
             return any(self.columns.get(column) for column in metric.columns)
         if metric.job and self.jobs is not None:
             return metric.job in self.jobs
-        silent = "" if self.jobs else _SILENT.get(self.cell.axes.get("workload.rw", ""), "")
-        return not silent or not all(column.startswith(silent) for column in metric.columns)
+        is_sync = "workload.sync_action" in self.cell.axes
+        if metric.is_sync:
+            return is_sync
+        if is_sync and "workload.under.rw" not in self.cell.axes:
+            return not metric.is_of_requests
+        rw = self.cell.axes.get("workload.under.rw" if is_sync else "workload.rw", "")
+        only = "" if self.jobs else _ONLY.get(rw, "")
+        silent = tuple(f"{side}_" for side in SIDES if side != only) if only else ()
+        return not all(column.startswith(silent) for column in metric.columns)
 
     def rounds(self, metric: Metric) -> dict[int, float]:
         found: dict[int, float] = {}
@@ -69,25 +80,25 @@ def measured_cells(
 
 
 def measured_cell(run: str, cell: CellRow, trials: Sequence[Trial], rule: Rule, columns: Collection[str]) -> Measured:
-    found = [(one, figures) for one in trials if (figures := one.counted)]
+    found = counted_trials(trials)
     values: dict[str, dict[int, float]] = {}
     for trial, figures in found:
         for column in columns:
             note = trial.notes.get(column) if column in _NOTED else None
-            value = (float(note) if note else None) if column in _NOTED else _figure(figures, column)
+            value = (float(note) if note else None) if column in _NOTED else figure_of(figures, column)
             if value is not None:
                 values.setdefault(column, {})[trial.round] = value
-    rates = [figures.total_bw for _, figures in found]
+    rates = [figures.deciding_rate for _, figures in found]
     lost = [lost_share(note) for one, _ in found if (note := one.notes.get(HOST_LIMITED))]
     stopped = stop_reason(rates, len(trials), rule)
     return Measured(run, cell, values, rule, stopped, len(found), len(lost), sum(lost) / max(1, len(found)))
 
 
-def _figure(figures: Figures, column: str) -> float | None:
+def figure_of(figures: Figures, column: str) -> float | None:
     job, own = split_column(column)
     side, _, name = own.partition("_")
     of = figures.jobs.get(job) if job else figures
-    direction = getattr(of, side) if of else None
+    direction: Direction | Sync | None = getattr(of, side) if of and side in {*SIDES, SYNC} else None
     value: float | None = getattr(direction, name) if direction else None
     return value
 

@@ -63,8 +63,27 @@ class Medium(_Fault):
         return Fault(self.disk, "medium", self.at, where=(start, start + self.length))
 
 
-FAULTS: dict[str, type[_Fault]] = {"dies": Dies, "slow": Slow, "stalls": Stalls, "medium": Medium}
-AnyFault = Annotated[Dies | Slow | Stalls | Medium, Field(discriminator="kind")]
+class Corrupt(_Fault):
+    """A region is read without error, but with wrong data, even after a write."""
+
+    kind: Literal["corrupt"]
+    start: Extent
+    length: Annotated[Size, Field(gt=0, le=LARGEST_SPOT)]
+    lasts: Time | None = Field(None, gt=0)
+
+    def of(self, size: int) -> Fault:
+        start = resolve_share(self.start, size)
+        return Fault(self.disk, "corrupt", self.at, self.lasts, where=(start, start + self.length))
+
+
+FAULTS: dict[str, type[_Fault]] = {
+    "dies": Dies,
+    "slow": Slow,
+    "stalls": Stalls,
+    "medium": Medium,
+    "corrupt": Corrupt,
+}
+AnyFault = Annotated[Dies | Slow | Stalls | Medium | Corrupt, Field(discriminator="kind")]
 
 
 UNNAMED = ""  # the name of the only set

@@ -1,4 +1,4 @@
-"""What a workload may say beside its pattern: fio's own options, its files, and when its rate is steady."""
+"""Options of a workload beside its pattern: fio's own, its files, and when its rate is steady."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -14,7 +14,8 @@ _COLLECTED = "matrix collects the results"
 _ENDS = "write `runtime:` or `size:` to end a workload"
 _TOP = "fio uses the top of the layout"
 _FILES = "fio must not read or write files beside the top of the layout"
-#: fio options that `matrix` writes itself, and what to use instead.
+_DANGER, _SENSELESS = "; this endangers other data", "; this would make the figures meaningless"
+#: fio options that a workload cannot have, and why or what to use instead.
 OWNED = {
     "filename": _TOP,
     **dict.fromkeys(("directory", "opendir", "read_iolog", "replay_redirect"), _TOP),
@@ -30,14 +31,12 @@ OWNED = {
         "files exist before the measurement; write `new: true` to create them by writing",
     ),
     "readwrite": "write `rw:`",
-    "rwmixwrite": "write `rwmixread:`",
     "blocksize": "write `bs:`",
-    **dict.fromkeys(("bsrange", "blocksize_range", "bssplit"), "`bs:` is the size of all requests; a list is an axis"),
     "buffered": "write `direct: false`",
     "ramp_time": "write `ramp:`",
     "time_based": "a workload with `runtime:` is time based",
     "fileoffset": "write `offset:`",
-    **dict.fromkeys(("timeout", "io_size", "io_limit", "loops", "fill_device", "fill_fs"), _ENDS),
+    **dict.fromkeys(("timeout", "fill_device", "fill_fs"), _ENDS),
     "ioscheduler": "write `scheduler:` below `tune:`, which is read back",
     "randseed": "write `seed:` at the top of the matrix; each trial derives its own from it",
     **dict.fromkeys(("output", "group_reporting", "unified_rw_reporting", "stats", "per_job_logs"), _COLLECTED),
@@ -54,6 +53,23 @@ OWNED = {
     "profile": "a profile of fio replaces the whole job, with files of its own",
     "donorname": _FILES,
 }
+
+#: Options that are refused for the data or the host, not because a key does the same.
+_DANGEROUS = frozenset(
+    {
+        *("filename", "directory", "opendir", "read_iolog", "replay_redirect", "write_iolog", "merge_blktrace_file"),
+        *("allow_mounted_write", "allow_file_create", "unlink", "unlink_each_loop", "donorname", "profile"),
+        *("exec_prerun", "exec_postrun", "program", "arguments", "cgroup", "cgroup_weight", "cgroup_nodelete"),
+        *("verify_dump", "verify_state_load", "verify_state_save", "merge_blktrace_scalars", "merge_blktrace_iters"),
+    }
+)
+
+
+def reason(option: str) -> str:
+    """Return why a workload cannot have an option, with the kind of the reason."""
+    why = OWNED[option]
+    return why + (_DANGER if option in _DANGEROUS else _SENSELESS if why == _COLLECTED else "")
+
 
 #: fio cuts longer lines of a job and reads the rest as the next line, so a long value could add an option.
 _LONGEST = 1000
@@ -78,16 +94,18 @@ OpenValue = Annotated[bool | int | float | str, BeforeValidator(_open_value)]
 def refused(option: str, value: object) -> str | None:
     if option in {"mem", "iomem"} and ":" in str(value):
         # fio would truncate the file to the size of its buffers and overwrite it with their content.
-        return f"`{option}` cannot name a file: fio must not keep its buffers in files"
+        return f"`{option}` cannot name a file: fio must not keep its buffers in files{_DANGER}"
     if option in {"buffer_pattern", "verify_pattern"} and "'" in str(value):
         # fio would write the content of that file, which may be a secret, to the disks.
-        return f"`{option}` cannot name a file, as a text in single quotes does: {_FILES}"
-    why = OWNED.get(option)
+        return f"`{option}` cannot name a file, as a text in single quotes does: {_FILES}{_DANGER}"
+    why = reason(option) if option in OWNED else None
     if option.startswith("log_"):
         why = f"{_COLLECTED}, logs with `profile:`"  # the profile is read from these logs
     return f"`{option}` is not allowed in the fio: map: {why}" if why else None
 
 
+#: Engines with one request at a time. They ignore `iodepth`.
+SYNCHRONOUS = frozenset({"sync", "psync", "vsync", "pvsync", "pvsync2", "splice", "mmap"})
 DEFAULT_SIZE = 2**30  # the default for all jobs together; half of the file system if that is less
 
 

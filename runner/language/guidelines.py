@@ -1,9 +1,11 @@
 """Guidelines as written: a claim about cells, in one of a few shapes, which trials can confirm or refute."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
@@ -11,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, mod
 from runner.base.model import ChangeSchema, Model, Name, Percent
 from runner.base.quantities import parse_percent, parse_rate, parse_time
 from runner.language.axes import Scalar, SomeCells, Where, conditions, model_in
-from runner.language.metrics import KNOWN, OF_JOBS, Metric, metric_named
+from runner.language.metrics import FOUND, KNOWN, OF_JOBS, Metric, metric_named
 
 _FACTOR = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:x|per\s+\S+)?\s*")
 _COUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:IOPS)?\s*")
@@ -65,6 +67,10 @@ def _meant(name: str) -> str:
     return did_you_mean(name, [f"{job}.{one}" for one in OF_JOBS] if job else KNOWN)
 
 
+def _claimed(name: str) -> str:
+    return name if name in FOUND else _metric(name)
+
+
 def listed(value: Any) -> Any:
     """Freeze a list. Pydantic reports anything else."""
     return tuple(value) if isinstance(value, list) else value
@@ -76,10 +82,11 @@ def _shape(follows: tuple[float, ...]) -> tuple[float, ...]:
     return follows
 
 
-_metric_schema = WithJsonSchema(
-    {"anyOf": [{"enum": list(KNOWN)}, {"type": "string", "pattern": rf"^.+\.({'|'.join(map(re.escape, OF_JOBS))})$"}]}
-)
-MetricName = Annotated[str, AfterValidator(_metric), _metric_schema]
+_OF_JOB = {"type": "string", "pattern": rf"^.+\.({'|'.join(map(re.escape, OF_JOBS))})$"}
+MetricName = Annotated[str, AfterValidator(_metric), WithJsonSchema({"anyOf": [{"enum": list(KNOWN)}, _OF_JOB]})]
+_ClaimedMetric = Annotated[
+    str, AfterValidator(_claimed), WithJsonSchema({"anyOf": [{"enum": [*KNOWN, *FOUND]}, _OF_JOB]})
+]
 _factor_schema = WithJsonSchema(
     {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string", "pattern": f"^{_FACTOR.pattern}$"}]}
 )
@@ -98,12 +105,12 @@ Tolerance = Annotated[Percent, Field(ge=0, lt=1)]
 class Claim(Model):
     """Keys of every claim: a metric, and the cells to look at."""
 
-    metric: MetricName
+    metric: _ClaimedMetric
     where: Where = Field(default_factory=dict)
 
     @property
     def figure(self) -> Metric:
-        return metric_named(self.metric)
+        return FOUND.get(self.metric) or metric_named(self.metric)
 
     @model_validator(mode="after")
     def _differ(self) -> Self:
@@ -204,9 +211,20 @@ class Bound(Claim):
         if self.at_most is None and self.at_least is not None and not self.at_least.value:
             raise ValueError("every value is at least 0; write a larger bound")
         for one in (self.at_least, self.at_most):
-            if one is not None and one.unit != self.figure.unit:
-                raise ValueError(f"the unit does not fit {self.metric}; write {_EXAMPLES[self.figure.unit]}")
+            if one is not None and one.unit != self._unit:
+                raise ValueError(f"the unit does not fit {self.metric}; write {_EXAMPLES[self._unit]}")
         return self
+
+    @property
+    def _unit(self) -> str:
+        return "ns" if self.figure.unit == "s" else self.figure.unit
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Return the bounds in the unit of the metric."""
+        per = 1e9 if self.figure.unit == "s" else 1.0
+        least = self.at_least.value / per if self.at_least else 0.0
+        return least, self.at_most.value / per if self.at_most else inf
 
 
 class SumOf(Claim):
@@ -281,7 +299,7 @@ def _different(found: tuple[Guideline, ...]) -> tuple[Guideline, ...]:
 
 
 def repeated(names: Sequence[str]) -> list[str]:
-    return [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    return [name for name, count in Counter(names).items() if count > 1]
 
 
 _FILE = {"type": "string", "description": "a file of guidelines, or one of them: FILE.yaml#id"}

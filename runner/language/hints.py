@@ -42,6 +42,8 @@ _REQUIRED = {
     "count": "count: 4",
     "size": "size: 1GiB",
     "rw": "rw: randread",
+    "max": "max: iops",
+    "while": 'while: "read.p99 < 5ms"',
 }
 
 
@@ -130,6 +132,8 @@ def _of_one(path: Sequence[str | int]) -> str:
             return "{rw: randread, bs: 4KiB}"
         case ["workloads", _, "fio"]:
             return "{norandommap: 1}"
+        case ["workloads", _, "find"]:
+            return '{max: iops, while: "read.p99 < 5ms"}'
     return ""
 
 

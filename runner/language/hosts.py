@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
@@ -134,8 +135,8 @@ class LabHost(Model):
 
     @model_validator(mode="after")
     def _coherent(self) -> Self:
-        ids = [disk.id for disk in self.disks]
-        if twice := next((one for one in ids if ids.count(one) > 1), None):
+        ids = Counter(disk.id for disk in self.disks)
+        if twice := next((one for one, count in ids.items() if count > 1), None):
             raise ValueError(f"{twice} is listed twice; remove one of the entries")
         if unknown := next((one for one in self.destroy if one not in ids), None):
             raise ValueError(f"`destroy` names {unknown}, which is not a disk of this host")

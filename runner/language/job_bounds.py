@@ -2,189 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 from runner.base.quantities import format_size
-from runner.language.fio_options import FileSet
-from runner.language.job_file import (
-    Option,
-    Sections,
-    effective,
-    file_names,
-    is_global,
-    on_target,
-    relative_names,
-    reported_names,
-)
-from runner.language.workload import SYNCHRONOUS, Workload
+from runner.language.fio_bounds import TRIMS, JobBound, Values, bound_of
+from runner.language.fio_options import SYNCHRONOUS, FileSet
+from runner.language.fio_values import file_names
+from runner.language.job_file import Sections, effective, is_global, on_target, reported_names
+from runner.language.workload import Workload
 from runner.layers import Problem
 
-_POWERS = {unit: 1 << (10 * power) for power, unit in enumerate(("", "k", "m", "g", "t", "p"))}
-_SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*([kmgtp]?)i?b?", re.IGNORECASE)
-_SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "msec": 1e-3, "us": 1e-6, "usec": 1e-6}
-_TIME = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s*(d|h|m|s|ms|msec|us|usec)?", re.IGNORECASE)
-_DEFAULT_ENGINE, _DEFAULT_BS = "psync", 4096
 _MOST_JOBS = 4096
-
-
-class UnknownBound(ValueError):
-    """A value that only fio knows, such as `$ncpus`."""
-
-
-def parse_fio_size(text: str) -> int:
-    """Parse fio's size. Suffixes are powers of 1024, with `kb_base=1000` an upper bound."""
-    text = text.strip()
-    if re.fullmatch(r"0x[0-9a-f]{1,16}", text, re.IGNORECASE):
-        return int(text, 16)
-    found = _SIZE.fullmatch(text)
-    if not found:
-        raise UnknownBound
-    return int(Fraction(found[1]) * _POWERS[found[2].lower()])
-
-
-def parse_fio_time(text: str, unit: str = "s") -> float:
-    found = _TIME.fullmatch(text.strip())
-    if not found:
-        raise UnknownBound
-    return float(found[1]) * _SECONDS[(found[2] or unit).lower()]
-
-
-def _count(text: str) -> int:
-    if not re.fullmatch(r"\d{1,9}", text.strip()):
-        raise UnknownBound
-    return int(text)
-
-
-def _extent(text: str) -> int | Fraction:
-    """Parse a size, or a share like 10%."""
-    if found := re.fullmatch(r"(\d{1,3})%", text.strip()):
-        return Fraction(int(found[1]), 100)
-    return parse_fio_size(text)
-
-
-def _block_sizes(options: Mapping[str, Option]) -> list[int]:
-    if "bssplit" in options:  # size/percent:size/percent, and commas between directions
-        parts = [part.partition("/")[0] for part in re.split(r"[:,]", options["bssplit"].value or "")]
-    elif "bsrange" in options:
-        parts = re.split(r"[,-]", options["bsrange"].value or "")
-    else:
-        parts = (options["bs"].value or "" if "bs" in options else str(_DEFAULT_BS)).split(",")
-    if not any(parts):
-        raise UnknownBound
-    return [parse_fio_size(part) for part in parts if part]
-
-
-def _write_share(kind: str, options: Mapping[str, Option]) -> float:
-    if kind in {"read", "randread"}:
-        return 0.0
-    if kind not in {"rw", "readwrite", "randrw"}:
-        return 1.0
-    shares = []
-    if "rwmixwrite" in options:
-        shares.append(_count(options["rwmixwrite"].value or "") / 100)
-    if "rwmixread" in options:
-        shares.append(1 - _count(options["rwmixread"].value or "") / 100)
-    return max(shares, default=0.5)
-
-
-@dataclass(frozen=True, slots=True)
-class JobBound:
-    """One section of a job file."""
-
-    name: str
-    kind: str
-    numjobs: int
-    depth: int  # requests of one job at a time
-    bs: tuple[int, int]  # the smallest and the largest request
-    write_share: float
-    direct: bool
-    engine: str
-    runtime: float | None  # seconds without ramp; None: a size ends it
-    ramp: float
-    delay: float
-    stonewall: bool
-    wait_for: str
-    size: int | Fraction | None
-    offset: int | Fraction
-    file_size: int | None
-    files: int
-    file_names: str
-    moved_once: int | Fraction | None  # io_size
-    fills: bool
-    times: int
-    requests: int | None
-    pace: float  # bytes/s; 0: no limit
-    think: float  # seconds for each request
-
-    def region(self, capacity: int) -> int:
-        if self.fills or self.size is None:
-            return capacity
-        return _bytes_of(self.size, capacity)
-
-    def end(self, capacity: int) -> int:
-        """Return how large a device the job needs at least."""
-        size = self.size if isinstance(self.size, int) else self.bs[0]
-        return size + _bytes_of(self.offset, capacity)
-
-    def moved(self, capacity: int) -> int:
-        """Return the bytes of all its copies; 0 if time ends it."""
-        if self.runtime is not None:
-            return 0
-        once = self.region(capacity) if self.moved_once is None else _bytes_of(self.moved_once, capacity)
-        if self.requests is not None:
-            once = min(once, self.requests * self.bs[1])
-        return once * self.times * self.numjobs
-
-    def seconds(self, capacity: int) -> float:
-        """Return the time that does not depend on the speed of the disks, without the ramp."""
-        if self.runtime is not None:
-            return self.runtime
-        alone = self.moved(capacity) / self.numjobs
-        return (alone / self.pace if self.pace else 0.0) + alone / self.bs[0] * self.think
-
-    def laid_out(self, capacity: int) -> int:
-        one = self.file_size * self.files if self.file_size is not None else self.region(capacity)
-        one += _bytes_of(self.offset, capacity)
-        return one if self.file_names else one * self.numjobs
-
-
-def _bytes_of(extent: int | Fraction, capacity: int) -> int:
-    return int(extent * capacity) if isinstance(extent, Fraction) else extent
-
-
-@dataclass
-class _Values:
-    """The options of one job; collects those whose value only fio knows."""
-
-    job: str
-    options: Mapping[str, Option]
-    unknown: list[str]
-
-    def get(self, name: str, parse: Callable[[str], Any], default: Any) -> Any:
-        if name not in self.options:
-            return default
-        return self.of(lambda: parse(self.options[name].value or ""), f"{self.options[name]}", name, default)
-
-    def of(self, value: Callable[[], Any], shown: str, name: str, default: Any) -> Any:
-        try:
-            return value()
-        except UnknownBound:
-            remedy = f"write a plain value, for example with set: {{{self.job}.{name}: …}}"
-            self.unknown.append(f"[{self.job}]: how much {shown[:60]} is, only fio knows; {remedy}")
-            return default
-
-    def true(self, name: str) -> bool:
-        return name in self.options and self.options[name].is_true
 
 
 def bounds_of(sections: Sections) -> tuple[tuple[JobBound, ...], list[str]]:
     """Return the bounds of all jobs, and what is wrong or unknown about them."""
     wrong: list[str] = []
-    found = tuple(_bound(_Values(name, options, wrong)) for name, options in effective(sections))
+    found = tuple(_bound(Values(name, options), wrong) for name, options in effective(sections))
     names = [one.name for one in found]
     for at, one in enumerate(found):
         if one.wait_for and one.wait_for not in names[:at]:
@@ -194,51 +29,12 @@ def bounds_of(sections: Sections) -> tuple[tuple[JobBound, ...], list[str]]:
     return found, wrong
 
 
-def _bound(values: _Values) -> JobBound:
-    options = values.options
-    kind = values.get("rw", lambda text: text.partition(":")[0].partition(",")[0].strip(), "read")
-    sizes = values.of(lambda: _block_sizes(options), "bs", "bs", [_DEFAULT_BS])
-    engine = values.get("ioengine", str, _DEFAULT_ENGINE)
-    ends = values.get("runtime", parse_fio_time, None)
-    if values.true("time_based") and not ends:
-        values.unknown.append(f"[{values.job}] is time_based without an end; write set: {{{values.job}.runtime: 30}}")
-    direct = values.true("direct") or ("buffered" in options and not values.true("buffered"))
-    share = values.of(lambda: _write_share(kind, options), "rwmix", "rwmixread", 1.0)
-    read_back = 2 if "verify" in options and share and options.get("verify", Option("", "")).value != "0" else 1
-    rates = values.get("rate", _least_of(parse_fio_size), 0)
-    per_second = values.get("rate_iops", _least_of(_count), 0)
-    blocks = max(1, values.get("thinktime_blocks", _count, 1))
-    return JobBound(
-        name=values.job,
-        kind=kind,
-        numjobs=max(1, values.get("numjobs", _count, 1)),
-        depth=1 if engine in SYNCHRONOUS else max(1, values.get("iodepth", _count, 1)),
-        bs=(max(1, min(sizes)), max(1, *sizes)),
-        write_share=share,
-        direct=direct,
-        engine=engine,
-        runtime=ends or None,
-        ramp=values.get("ramp_time", parse_fio_time, 0.0),
-        delay=values.get("startdelay", lambda text: max(map(parse_fio_time, text.split("-"))), 0.0),
-        stonewall=values.true("stonewall"),
-        wait_for=values.get("wait_for", str, ""),
-        size=values.get("size", _extent, None),
-        offset=values.get("offset", _extent, 0),
-        file_size=values.get("filesize", lambda text: max(map(parse_fio_size, text.split("-"))), None),
-        files=max(1, values.get("nrfiles", _count, 1)),
-        file_names=relative_names(options["filename"].value or "") if "filename" in options else "",
-        moved_once=values.get("io_size", _extent, None),
-        fills=values.true("fill_device"),
-        times=max(1, values.get("loops", _count, 1)) * read_back,
-        requests=values.get("number_ios", parse_fio_size, None),
-        pace=float(rates or per_second * min(sizes)),
-        think=values.get("thinktime", lambda text: parse_fio_time(text, "us"), 0.0) / blocks,
-    )
-
-
-def _least_of(parse: Callable[[str], int]) -> Callable[[str], int]:
-    """Parse one value for each direction; 0 is no limit, and others limit the job together."""
-    return lambda text: min((one for one in map(parse, filter(None, text.split(","))) if one), default=0)
+def _bound(values: Values, wrong: list[str]) -> JobBound:
+    job, found = values.job, bound_of(values)
+    wrong += [f"[{job}]: {why}, for example with set: {{{job}.{name}: …}}" for name, why in values.unknown]
+    if values.true("time_based") and found.runtime is None:
+        wrong.append(f"[{job}] is time_based without an end; write set: {{{job}.runtime: 30}}")
+    return found
 
 
 def _ends(jobs: Sequence[JobBound], seconds: Callable[[JobBound], float]) -> dict[str, float]:
@@ -288,7 +84,7 @@ class JobWorkload(Workload):
         random = any(job.kind.startswith("rand") for job in jobs)
         share = max(job.write_share for job in jobs)
         only = "write" if share == 1 and all(job.write_share == 1 for job in jobs) else "rw"
-        kind = only if share else "read"
+        kind = only if share else "trim" if all(job.kind in TRIMS for job in jobs) else "read"
         engines = {job.engine for job in jobs}
         timed = all(job.runtime is not None for job in jobs)
         whole = chained(jobs, lambda job: job.ramp + (job.runtime or 0.0))
@@ -303,8 +99,6 @@ class JobWorkload(Workload):
             "ioengine": "mmap" if "mmap" in engines else min(engines) if engines <= SYNCHRONOUS else "libaio",
             "direct": all(job.direct for job in jobs),
             "new": in_files,
-            # A rate limit or think time lets disks wait on purpose.
-            "fio": {"rate": 1} if any(job.pace or job.think for job in jobs) else {},
         }
         return cls.model_construct(
             **values, sections=lines, in_files=in_files, jobs=jobs, reported=reported_names(sections)
@@ -331,6 +125,26 @@ class JobWorkload(Workload):
                     yield Problem("job", f"[{job.name}] has no size, which files in a file system need; {remedy}")
 
     @property
+    def sizes(self) -> tuple[int, int]:
+        return min(job.bs[0] for job in self.jobs), self.bs
+
+    @property
+    def write_share(self) -> float:
+        return max(float(job.write_share) for job in self.jobs)
+
+    @property
+    def verifies(self) -> bool:
+        return False  # its reads may be those of the verification or of other jobs; both stay in the figures
+
+    @property
+    def trims(self) -> bool:
+        return any("trim" in job.kind for job in self.jobs)
+
+    @property
+    def pauses(self) -> bool:
+        return any(job.pace or job.think for job in self.jobs)
+
+    @property
     def under_way(self) -> int:
         return self.iodepth
 
@@ -346,6 +160,9 @@ class JobWorkload(Workload):
 
     def moved(self, span: int) -> int:
         return sum(job.moved(span) for job in self.jobs)
+
+    def written(self, span: int) -> float:
+        return float(sum(job.written(span) for job in self.jobs))
 
     def requests(self, span: int) -> float:
         return float(sum(job.moved(span) / job.bs[0] for job in self.jobs))
@@ -372,6 +189,8 @@ class JobWorkload(Workload):
         return FileSet(1, 1, total + sum(named.values()))
 
     def files_misfit(self, capacity: int) -> Problem | None:
+        if self.trims:
+            return Problem("job", "fio cannot trim files; use a layout without a file system")
         if any(job.fills for job in self.jobs) or (total := self.fileset(capacity).total) <= capacity:
             return None
         remedy = "write a smaller size, for example with `set: {size: …}`"
@@ -383,7 +202,18 @@ class JobWorkload(Workload):
             if (end := job.end(capacity)) > capacity:
                 there = format_size(capacity // 2**20 * 2**20)
                 return Problem("job", f"[{job.name}] needs {format_size(end)}, and there are at most {there}")
+        for job in self.jobs:
+            if job.verifies and (other := self._rival(job, capacity)):
+                why = f"[{job.name}] verifies data that [{other}] overwrites at the same time"
+                return Problem("job", f"{why}; that makes the figures meaningless; write `offset` and `size` for each")
         return None
+
+    def _rival(self, job: JobBound, capacity: int) -> str:
+        """Return a job that changes data of the same region at the same time; it may be another copy of this job."""
+        if job.changes and job.numjobs > 1 and not job.apart:
+            return job.name
+        beside = [one for one in self.jobs if one.name != job.name and self.phases[one.name] == self.phases[job.name]]
+        return next((one.name for one in beside if one.changes and one.meets(job, capacity)), "")
 
     def unaligned(self, sector: int) -> Problem | None:
         for job in self.jobs:

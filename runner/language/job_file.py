@@ -8,13 +8,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import get_args
 
-from runner.language.fio_options import OWNED, refused
+from runner.language.fio_options import OWNED, reason, refused
+from runner.language.fio_values import Option, file_names, is_elsewhere, option_name, relative_name, relative_names
 from runner.language.workload import NOT_ENGINES, Engine
 from runner.language.yaml_source import Place
 
 DEEPEST = 10  # include files within include files
 _LONGEST = 4000  # fio cuts longer lines, and reads the rest as the next line
 MOST_SECTIONS = 1000
+#: Of all job files of a matrix. A file counts each time that it is included.
+MOST_LINES, MOST_TEXT = 20_000, 1 << 20
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 #: Names of variables that often hold a secret.
 _SECRET = re.compile(r"^(MATRIX_|PG)|TOKEN|SECRET|PASS|CREDENTIAL|KEY")
@@ -23,22 +26,6 @@ _SECRET = re.compile(r"^(MATRIX_|PG)|TOKEN|SECRET|PASS|CREDENTIAL|KEY")
 _KEYWORD = re.compile(r"\$(?:pagesize|mb_memory|ncpus)")
 _COMPUTED = re.compile(rf"(?:{_KEYWORD.pattern}|[0-9][kmgtpKMGTP]?(?:i?[bB])?|[-+*/().,:% ])*")
 
-#: Other names of an option. Only those that this program reads or replaces.
-_ALIASES = {
-    "readwrite": "rw",
-    "blocksize": "bs",
-    "blocksize_range": "bsrange",
-    "nr_files": "nrfiles",
-    "timeout": "runtime",
-    "io_limit": "io_size",
-    "fill_fs": "fill_device",
-    "fileoffset": "offset",
-    "iomem": "mem",
-    "wait_for_previous": "stonewall",
-    "ss": "steadystate",
-    "ss_dur": "steadystate_duration",
-    "ss_ramp": "steadystate_ramp_time",
-}
 #: Options of which each replaces the others.
 _ALTERNATIVES = (
     frozenset({"bs", "bsrange", "bssplit"}),
@@ -53,7 +40,7 @@ _COLLECTED = frozenset(
         *("verify_dump", "verify_state_save", "allow_file_create", "directory", "output"),
     }
 )
-#: Options that end or shape a workload. In a workload map they have keys of their own; a job file uses fio's names.
+#: Options that end or shape a workload. In a workload map they have their own keys; a job file uses fio's names.
 _ALLOWED = frozenset(
     {
         *("nrfiles", "filesize", "name", "filename_format", "create_only", "overwrite", "file_append", "fallocate"),
@@ -62,24 +49,6 @@ _ALLOWED = frozenset(
     }
 )
 _REMOVES = frozenset({"unlink", "unlink_each_loop"})
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    key: str
-    value: str | None
-    place: Place | None = field(default=None, compare=False)  # None: `set` of the matrix has it
-
-    @property
-    def name(self) -> str:
-        return _ALIASES.get(self.key, self.key)
-
-    @property
-    def is_true(self) -> bool:
-        return self.value is None or self.value.strip() not in {"0", "false"}
-
-    def __str__(self) -> str:
-        return self.key if self.value is None else f"{self.key}={self.value}"
 
 
 def is_global(section: str) -> bool:
@@ -98,11 +67,6 @@ class Section:
 
 
 Sections = tuple[Section, ...]
-
-
-def option_text(value: object) -> str:
-    """Return a value of YAML as fio reads it."""
-    return str(int(value)) if isinstance(value, bool) else str(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +88,11 @@ class JobReader:
     environment: Mapping[str, str]
     texts: dict[str, str] = field(default_factory=dict)  # by path, with the variables filled in
     wrong: list[tuple[Place, str]] = field(default_factory=list)
+    lines: int = 0
+    size: int = 0  # characters
+
+    def _is_full(self) -> bool:
+        return self.lines > MOST_LINES or self.size > MOST_TEXT
 
     def read(self, path: str, user: Place) -> JobFile:
         sections: list[tuple[str, list[Option]]] = []
@@ -146,6 +115,8 @@ class JobReader:
         if len(including) == DEEPEST:
             self._refuse(user, f"include files within include files: at most {DEEPEST} deep")
             return
+        if self._is_full():  # and refused
+            return
         try:
             text = self.text_of(path)
         except FileNotFoundError:
@@ -155,6 +126,11 @@ class JobReader:
             self._refuse(user, f"{path if path.isprintable() else repr(path)} cannot be read: {error}")
             return
         lines = text.split("\n")
+        self.lines, self.size = self.lines + len(lines), self.size + len(text)
+        if self._is_full():
+            limits = f"{MOST_LINES:,} lines or {MOST_TEXT >> 20} MiB"
+            self._refuse(user, f"with {path}, the job files have more than {limits}; each include counts")
+            return
         for number, line in enumerate(lines):
             place = Place(path, number + 1, 1)
             lines[number] = self._filled(line, place)
@@ -212,10 +188,6 @@ def _cut(line: str) -> tuple[str, str]:
 
 def _meant(line: str) -> str:
     return _cut(line)[0].strip()
-
-
-def option_name(key: str) -> str:
-    return _ALIASES.get(key, key)
 
 
 def _replaced_by(name: str) -> frozenset[str]:
@@ -295,24 +267,6 @@ def is_ours(name: str) -> bool:
     return name in _COLLECTED or name.startswith("log_")
 
 
-def file_names(value: str) -> list[str]:
-    """Split fio's list of files: a colon separates them, unless a backslash is before it."""
-    return [name.replace("\\:", ":") for name in re.split(r"(?<!\\):", value)]
-
-
-def relative_names(value: str) -> str:
-    """Return names below the directory of the layout. The path of another place becomes part of the name."""
-    return ":".join(_relative(name).replace(":", "\\:") for name in file_names(value))
-
-
-def is_elsewhere(name: str) -> bool:
-    return name.startswith("/") or ".." in name.split("/")
-
-
-def _relative(name: str) -> str:
-    return "_".join(part for part in name.split("/") if part not in {"", ".", ".."}) if is_elsewhere(name) else name
-
-
 _PLACES = "fio must not read or write beside the top of the layout"
 
 
@@ -325,7 +279,7 @@ def why_refused(option: Option, *, in_files: bool) -> str:
         return _why_no_engine(value)
     if name in _REMOVES:
         return "" if in_files or not option.is_true else "`unlink` would remove the node of a device"
-    if name == "filename" and in_files and any(_relative(one) in {"-", ""} for one in file_names(value)):
+    if name == "filename" and in_files and any(relative_name(one) in {"-", ""} for one in file_names(value)):
         return f"'{value[:60]}' is not the name of a file"
     if name == "filename_format" and is_elsewhere(value):
         return f"`{name}` must stay in the directory of the layout"
@@ -335,7 +289,7 @@ def why_refused(option: Option, *, in_files: bool) -> str:
         return ""
     if (why := refused(name, value)) is None:
         return ""
-    return f"`{option.key}` is not allowed in a job file: {OWNED[name]}" if name in OWNED else why
+    return f"`{option.key}` is not allowed in a job file: {reason(name)}" if name in OWNED else why
 
 
 def _why_no_engine(value: str) -> str:

@@ -14,6 +14,7 @@ from runner.base.model import Model, Name, Percent, Size
 from runner.base.quantities import parse_time
 from runner.language.axes import Condition, as_tuple, axes_of, conditions
 from runner.language.disks import UNNAMED, BusLimit, Disks, DiskSets, FaultSets
+from runner.language.find import Find, resolved
 from runner.language.guidelines import Guidelines, listed
 from runner.language.hosts import Needs
 from runner.language.presets import WorkloadAxes
@@ -245,6 +246,11 @@ class Matrix(Model):
         le=1_000_000_000,
         description="a matrix with more cells, counted before `only` and `exclude`, is refused",
     )
+
+    @property
+    def finds(self) -> dict[str, Find]:
+        """Return `find` of each workload that has one, with the axis that it searches over."""
+        return {name: resolved(work.find, work) for name, work in self.workloads.items() if work.find}
 
     @property
     def chooses_slow(self) -> bool:

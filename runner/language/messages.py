@@ -19,6 +19,7 @@ from runner.language.published import Reason, Row, Table
 from runner.language.suggestions import did_you_mean, hint, near
 from runner.language.tunables import IOSCHED
 from runner.language.tune import OF_PARITY, OF_REDUNDANT, SCOPES, Tune, Vm
+from runner.language.workload import Workload
 from runner.language.yaml_source import Flaw, Path, Source
 from runner.layers import LAYERS
 
@@ -69,6 +70,8 @@ def keys_at(path: Sequence[str | int], top: type[Model] = Matrix) -> list[str]:
     match list(path):
         case ["workloads", _]:
             return list(WorkloadAxes.model_fields)
+        case ["workloads", _, "under"]:
+            return list(Workload.model_fields)
         case ["layouts", _, int()]:
             return list(LAYERS)
         case ["layouts", _, int(), str(kind)]:
@@ -232,12 +235,16 @@ def _of_value(error: ErrorDetails, path: Path) -> str:
         bound = next(iter(context.values()))
         return f"'{_short(given)}': {_BOUNDS[kind]} {_in_unit_of(given, bound)}"
     if kind == "too_short":
-        return "this list is empty; write at least one item"
+        return f"this {_kind_of(given)} is empty; write at least one item"
     if kind == "too_long":
-        return f"this list has {context['actual_length']:,} items; at most {context['max_length']}"
+        return f"this {_kind_of(given)} has {len(given):,} items; at most {context['max_length']}"
     if kind == "string_pattern_mismatch":
         return f"'{_short(given)}': {of_pattern(given, context['pattern'])}"
     return f"'{_short(given)}': {error['msg'][:1].lower()}{error['msg'][1:]}"
+
+
+def _kind_of(given: Any) -> str:
+    return "map" if isinstance(given, dict) else "list"
 
 
 def _meant_otherwise(message: str, given: Any, path: Path) -> str:

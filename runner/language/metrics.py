@@ -1,9 +1,9 @@
 """The figures of a trial, and the metrics that guidelines may name."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-#: Figures of reading and of writing: name and unit.
+#: Figures of one direction: name and unit.
 _LATENCIES = ("mean", "p50", "p90", "p95", "p99", "p999", "p9999", "max")
 OF_DIRECTION: dict[str, str] = {
     "bw": "bytes/s",
@@ -12,14 +12,16 @@ OF_DIRECTION: dict[str, str] = {
     "ios": "",
     **{f"lat_{name}": "ns" for name in _LATENCIES},
 }
-SIDES = ("read", "write")
+SIDES = ("read", "write", "trim")
 LARGE = 64 * 1024  # requests of this size or more are shown as bandwidth, smaller ones as requests per second
 _SECTOR = 512
-TOTAL = "total"  # both directions together: the headline of mixed work
+TOTAL = "total"  # all directions together: the headline of mixed work
 RATES = ("bw", "iops")  # more is better for these, less for latencies
 #: Shares from the monitors, and the notes of a trial that hold them.
 BESIDE: dict[str, str] = {"cpu.iowait": "iowait", "disks.evenness": "evenness", "disks.strain": "host_limited_share"}
 LOST = ("cpu.iowait", "disks.strain")  # less is better for these
+SYNC = "sync"  # a rebuild, resync, check or repair of an array
+OF_SYNC: dict[str, str] = {"bw": "bytes/s", "seconds": "s"}
 DECIMALS: dict[str, int] = {"iowait": 4, "evenness": 3, "host_limited_share": 4}  # decimals of these notes
 
 
@@ -32,7 +34,15 @@ class Metric:
 
     @property
     def more_is_better(self) -> bool:
-        return self.unit != "ns" and self.name not in LOST
+        return self.unit not in {"ns", "s"} and self.name not in LOST
+
+    @property
+    def is_sync(self) -> bool:
+        return self.name.startswith(f"{SYNC}.")
+
+    @property
+    def is_of_requests(self) -> bool:
+        return self.name.partition(".")[0] in {*SIDES, TOTAL}
 
     @property
     def floor(self) -> float:
@@ -44,6 +54,7 @@ def _known() -> dict[str, Metric]:
     judged = {name: unit for name, unit in OF_DIRECTION.items() if unit in {"bytes/s", "1/s", "ns"}}
     found = [Metric(f"{side}.{name}", (f"{side}_{name}",), unit) for name, unit in judged.items() for side in SIDES]
     found += [Metric(f"total.{name}", tuple(f"{side}_{name}" for side in SIDES), judged[name]) for name in RATES]
+    found += [Metric(f"{SYNC}.{name}", (f"{SYNC}_{name}",), unit) for name, unit in OF_SYNC.items()]
     found += [Metric(name, (note,), "share") for name, note in BESIDE.items()]
     return {one.name: one for one in found}
 
@@ -59,8 +70,19 @@ def sides_of(figures: Collection[str]) -> tuple[str, ...]:
     return (TOTAL, *found) if len(found) > 1 else found
 
 
+def shown_sides(cells: Iterable[Collection[str]]) -> tuple[str, ...]:
+    """Return the directions of a table, from the figures of its cells. Trims are rare, so they need a reason."""
+    has_trims = any("trim_bw" in figures for figures in cells)
+    return SIDES if has_trims else SIDES[:2]
+
+
 def headline(rates: Mapping[str, float]) -> str | None:
-    """Name the figure that ranks, shows and stops a cell: the total of mixed work, because its split is random."""
+    """Name the figure that ranks, shows and stops a cell: the total of mixed work, because its split is random.
+
+    Of a rebuild, it is the rate of the array, also beside other work.
+    """
+    if f"{SYNC}_bw" in rates:
+        return f"{SYNC}_bw"
     sides = sides_of(rates)
     if not sides:
         return None
@@ -68,12 +90,16 @@ def headline(rates: Mapping[str, float]) -> str | None:
     return f"{sides[0]}_{'bw' if is_large(bw, iops) else 'iops'}"
 
 
-KNOWN: dict[str, Metric] = _known()  # metrics by name: `read.bw`; `total.bw` is the sum of both directions
-OF_JOBS: tuple[str, ...] = tuple(name for name in KNOWN if name not in BESIDE)  # the metrics that each job has
+#: The result of a search (`find:`), which is no figure of a trial.
+FOUND: dict[str, Metric] = {
+    f"found.{name}": Metric(f"found.{name}", (f"found_{name}",), OF_DIRECTION[name]) for name in RATES
+}
+KNOWN: dict[str, Metric] = _known()  # metrics by name: `read.bw`; `total.bw` is the sum of all directions
+OF_JOBS: tuple[str, ...] = tuple(name for name, one in KNOWN.items() if one.is_of_requests)  # the metrics of each job
 
 
 def metric_named(name: str) -> Metric:
-    """Return a metric by its name, for one job by `JOB.read.bw`. Raise KeyError if there is none."""
+    """Return a metric by its name, for one job by `JOB.read.bw`. Raise KeyError if it does not exist."""
     if name in KNOWN:
         return KNOWN[name]
     job, _, figure = name.rpartition(".")

@@ -16,7 +16,9 @@ from pydantic_core import PydanticCustomError
 
 from runner.base.model import Model
 from runner.language.axes import axes_of, axis_type
+from runner.language.find import Searched
 from runner.language.job_axes import SeveralJobs
+from runner.language.sync_workload import SyncKeys
 from runner.language.workload import Workload
 from runner.layers import Problem
 
@@ -175,20 +177,23 @@ class Program(Model):
     )
 
 
+_INSTEAD_OF_RW = ("preset", "job", "jobs", "sync_action")
+
+
 def _needed(value: Any, info: ValidationInfo) -> Any:
     # `rw` is required without a preset or jobs. An invalid one is absent from `data` and has its own error.
-    if value is None and all(info.data.get(other, "") is None for other in ("preset", "job", "jobs")):
+    if value is None and all(info.data.get(other, "") is None for other in _INSTEAD_OF_RW):
         raise PydanticCustomError("missing", "Field required")
     return value
 
 
 if TYPE_CHECKING:
-    WorkloadAxes = Model
+    WorkloadAxes = Searched
 else:
     WorkloadAxes = create_model(
         "WorkloadAxes",
         # The fields of the last base come first, so `preset` and `job` are validated before `rw`.
-        __base__=(axes_of(Workload), axes_of(Program), SeveralJobs),
+        __base__=(Searched, axes_of(Workload), axes_of(Program), axes_of(SyncKeys), SeveralJobs),
         __doc__=Workload.__doc__,
         rw=(
             Annotated[axis_type(Workload.model_fields["rw"]) | None, AfterValidator(_needed)],
@@ -197,5 +202,5 @@ else:
     )
     WorkloadAxes.model_config = ConfigDict(
         **WorkloadAxes.model_config,
-        json_schema_extra={"anyOf": [{"required": [key]} for key in ("rw", "preset", "job", "jobs")]},
+        json_schema_extra={"anyOf": [{"required": [key]} for key in ("rw", *_INSTEAD_OF_RW)]},
     )

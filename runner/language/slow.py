@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from runner.language.fio_values import option_name, option_text
 from runner.language.job_bounds import JobWorkload
 from runner.language.job_file import is_global
 from runner.layers import Problem
@@ -21,7 +22,7 @@ FIO_TIMES = frozenset(
     {"runtime", "ramp_time", "startdelay", "start_delay", "flow_sleep", "rate_cycle", "ratecycle"}
     | {"thinktime", "thinktime_spin", "thinktime_iotime"}
     | {"latency_target", "latency_window", "max_latency", "bwavgtime", "iopsavgtime"}
-    | {"steadystate_duration", "ss_dur", "steadystate_ramp_time", "ss_ramp"}
+    | {"steadystate_duration", "steadystate_ramp_time"}
     | {"steadystate_check_interval", "ss_interval"}
 )
 FIO_RATES = frozenset({"rate", "rate_min", "ratemin", "rate_iops", "rate_iops_min"})
@@ -115,14 +116,15 @@ def _steady(steady: Steady, slow: int) -> Steady:
 
 
 def _option(name: str, value: OpenValue, slow: int, *, thousand: bool) -> OpenValue:
-    if slow == 1 or isinstance(value, bool):
+    if slow == 1:
         return value
-    if name in {"steadystate", "ss"}:
-        return _steady_limit(str(value), slow)
+    name, text = option_name(name), option_text(value)
+    if name == "steadystate":
+        return _steady_limit(text, slow)
     if name in FIO_TIMES:
-        return _each(str(value), lambda number, unit: f"{number * slow}{unit}")
+        return _each(text, lambda number, unit: f"{number * slow}{unit}")
     if name in FIO_RATES:
-        return _each(str(value), lambda number, unit: _rate(number * _multiple(unit, thousand=thousand), slow))
+        return _each(text, lambda number, unit: _rate(number * _multiple(unit, thousand=thousand), slow))
     return value
 
 

@@ -19,15 +19,21 @@ _OTHER_NAMES = {
 }
 
 
+_MOST_NAMES, _LONGEST_WORD, _MOST_SHOWN = 1000, 100, 50
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     names = list(dict.fromkeys(known))
     if (meant := _OTHER_NAMES.get(word)) in names:
         return f"did you mean {meant}?"
-    return hint(word, names).removeprefix("; ") or f"known are {', '.join(names)}"
+    more = f" and {len(names) - _MOST_SHOWN:,} more" if len(names) > _MOST_SHOWN else ""
+    return hint(word, names).removeprefix("; ") or f"known are {', '.join(names[:_MOST_SHOWN])}{more}"
 
 
 def near(word: str, names: Iterable[str]) -> list[str]:
     known = list(names)
+    if len(known) > _MOST_NAMES or len(word) > _LONGEST_WORD:  # a comparison takes 10 us, and a file may have many
+        return []
     found = difflib.get_close_matches(word.lower(), [name.lower() for name in known], n=2, cutoff=0.6)
     return [name for name in known if name.lower() in found]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil, floor
 from typing import Annotated, Any, Literal, get_args
 
@@ -12,14 +13,15 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from runner.base.model import Extent, Length, Model, Size, Time
 from runner.base.quantities import format_in_unit, format_size, resolve_memory, resolve_share
-from runner.language.fio_options import DEFAULT_SIZE, FileSet, OpenValue, Steady, refused
+from runner.language import fio_rules
+from runner.language.fio_bounds import TRIMS, JobBound, Values, bound_of
+from runner.language.fio_options import DEFAULT_SIZE, SYNCHRONOUS, FileSet, OpenValue, Steady, refused
+from runner.language.fio_values import Option, option_name, option_text
 from runner.layers import Problem
 
 DEFAULT_RUNTIME = 10.0
 #: fio's engines that work on devices and on files.
 Engine = Literal["libaio", "io_uring", "posixaio", "sync", "psync", "vsync", "pvsync", "pvsync2", "splice", "mmap"]
-#: Engines with one request at a time. They ignore `iodepth`.
-SYNCHRONOUS = frozenset({"sync", "psync", "vsync", "pvsync", "pvsync2", "splice", "mmap"})
 _NO_DATA = "does no I/O, so its figures would not depend on `rw` and `bs`"
 _ELSEWHERE = "does not use disks or files"
 #: fio's other engines, and why a workload cannot use them.
@@ -67,9 +69,11 @@ class Workload(Model):
     """A fio workload on the top of a stack."""
 
     rw: Annotated[
-        Literal["read", "write", "randread", "randwrite", "rw", "randrw"],
+        Literal["read", "write", "randread", "randwrite", "rw", "randrw", "trim", "randtrim"],
         BeforeValidator(_aliases),
-        WithJsonSchema({"enum": ["read", "write", "randread", "randwrite", "rw", "readwrite", "randrw"]}),
+        WithJsonSchema(
+            {"enum": ["read", "write", "randread", "randwrite", "rw", "readwrite", "randrw", "trim", "randtrim"]}
+        ),
     ]
     bs: Annotated[Size, Field(ge=512)] = 4096
     iodepth: int = Field(1, ge=1, le=65536)
@@ -134,6 +138,8 @@ class Workload(Model):
             idle["new"] = why
         if values.get("ioengine") in SYNCHRONOUS:
             idle["iodepth"] = f"ioengine={values['ioengine']} sends one request at a time"
+        if values["rw"] in TRIMS:
+            idle["iodepth"] = "each job of fio sends one trim at a time"
         return idle
 
     @staticmethod
@@ -155,27 +161,64 @@ class Workload(Model):
     def settled(self) -> Workload:
         """Fill in the default runtime. It stays None if a size ends the workload."""
         ends = (self.runtime, self.size, self.file_size)
-        open_ended = ends == (None, None, None) and self.profile != "position"
+        passes = self.profile == "position" or any(option_name(option) in fio_rules.PASSES for option in self.fio)
+        open_ended = ends == (None, None, None) and not passes
         return self.model_copy(update={"runtime": DEFAULT_RUNTIME}) if open_ended else self
 
     @property
     def write_share(self) -> float:
-        if self.rw in MIXED:
-            return 1 - self.rwmixread / 100
-        return 1.0 if "write" in self.rw else 0.0
+        return self.bound.write_share
+
+    @property
+    def bound(self) -> JobBound:
+        """Return the bounds of its jobs on a region of any size, with all that `fio:` changes."""
+        return _bound(self._options())[0]
+
+    def _options(self) -> tuple[tuple[str, str], ...]:
+        own = {"rw": self.rw, "bs": str(self.bs), "iodepth": str(self.iodepth), "numjobs": str(self.numjobs)}
+        own |= {"ioengine": self.ioengine, "direct": str(int(self.direct))}
+        if "rwmixwrite" not in self.fio:
+            own["rwmixread"] = str(self.rwmixread)
+        if self.runtime is not None:
+            own["runtime"] = f"{round(self.runtime * 1000)}ms"
+        return (*own.items(), *((option_name(name), option_text(value)) for name, value in self.fio.items()))
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Return the smallest and the largest request."""
+        return self.bound.bs
+
+    @property
+    def pauses(self) -> bool:
+        """Return whether a limit of the rate or a think time lets disks wait on purpose."""
+        return bool(self.bound.pace or self.bound.think)
+
+    @property
+    def _field_of_sizes(self) -> str:
+        found = (option for option in self.fio if option_name(option) in {"bssplit", "bsrange"})
+        return next((f"fio.{option}" for option in found), "bs")
+
+    @property
+    def trims(self) -> bool:
+        return self.rw in TRIMS or "trim_percentage" in self.fio
+
+    @property
+    def verifies(self) -> bool:
+        return self.bound.verifies
 
     def problems(self) -> Iterator[Problem]:
-        if self.direct and self.bs % 512:
-            yield Problem("bs", "direct I/O needs whole sectors of 512 bytes")
-        if self.direct and self.skip % 512:
-            yield Problem("skip", "direct I/O needs whole sectors of 512 bytes")
+        if (problem := self.unaligned(512)) is not None:
+            yield problem
         if self.direct and self.ioengine == "mmap":
             yield Problem("ioengine", "mmap always uses the page cache; add `direct: false`")
         if self.profile == "position":
             yield from self._profile_problems()
         if self.steady:
             yield from self.steady.problems(self.runtime, self.profile, self.fio)
+        if self.profile and self.rw in TRIMS:
+            yield Problem("profile", "a profile has reads and writes only; remove it")
         yield from self._option_problems()
+        yield from fio_rules.problems(self)
         offset = _share(self.offset) if isinstance(self.offset, str) else 0
         if offset == 1:
             yield Problem("offset", f"no space is left after {self.offset} of a device")
@@ -184,9 +227,8 @@ class Workload(Model):
             yield Problem("size", f"{self.size} after an offset of {self.offset}: only {left} are left")
 
     def _option_problems(self) -> Iterator[Problem]:
+        yield from (Problem(f"fio.{name}", why) for name, why in _bound(self._options())[1] if name in self.fio)
         for option, value in self.fio.items():
-            if self.runtime is None and option.startswith(("rate", "thinktime")):
-                yield Problem(f"fio.{option}", f"with `{option}` and no `runtime:` the end is open; write both")
             if (why := misplaced(option, value)) is not None:
                 yield Problem(f"fio.{option}", why)
             elif self.each is not None and option.startswith("zone"):
@@ -212,13 +254,12 @@ class Workload(Model):
     def touched(self, span: int) -> int:
         if self.each is not None:
             return self.each * max(1, span // self.window(span))
-        once = span * self.bs // (self.bs + self.skip)
-        most = self.fio.get("number_ios")
-        return min(once, most * self.bs) if isinstance(most, int) else once
+        largest = self.sizes[1]
+        return span * largest // (largest + self.skip)
 
-    def timed(self, span: int) -> float:  # noqa: ARG002 - a job file has jobs with a rate limit
+    def timed(self, span: int) -> float:
         """Return the seconds that do not depend on the speed of the disks."""
-        return self.ramp + (self.runtime or 0.0)
+        return self.ramp + self.bound.delay + self.bound.seconds(self.touched(span))
 
     @property
     def is_timed(self) -> bool:
@@ -227,19 +268,24 @@ class Workload(Model):
 
     def moved(self, span: int) -> int:
         """Return the bytes of all jobs; 0 if time ends them. `span`: the region of one job."""
-        return 0 if self.runtime is not None else self.touched(span) * self.numjobs
+        return self.bound.moved(self.touched(span))
+
+    def written(self, span: int) -> float:
+        """Return the bytes that all jobs write; 0 if time ends them."""
+        return self.bound.written(self.touched(span))
 
     def passed(self, span: int) -> int:
         """Return the bytes that heads pass over, with those that are skipped."""
-        return 0 if self.runtime is not None else span * self.numjobs
+        once = self.touched(span)
+        return self.moved(span) * span // once if once else 0
 
     def requests(self, span: int) -> float:
-        return self.passed(span) / self.bs
+        return self.passed(span) / self.sizes[0]
 
     @property
     def under_way(self) -> int:
         """Return the most requests at a time."""
-        return self.numjobs * (1 if self.ioengine in SYNCHRONOUS else self.iodepth)
+        return self.numjobs * (1 if self.rw in TRIMS else self.bound.depth)
 
     @property
     def phases(self) -> Mapping[str, int]:
@@ -247,8 +293,13 @@ class Workload(Model):
         return {}
 
     @property
+    def uses_files(self) -> bool:
+        """Return whether it needs files in a file system."""
+        return True
+
+    @property
     def job_names(self) -> tuple[str, ...]:
-        """Return the jobs that have figures of their own; empty if there is only one."""
+        """Return the jobs that have their own figures; empty if there is only one."""
         return ()
 
     @property
@@ -270,12 +321,15 @@ class Workload(Model):
         count = self.touched(span) // self.bs
         if self.each is not None and self.each > span:
             return Problem("each", f"more than the whole region of {format_size(span)}")
+        if (problem := fio_rules.misfit(self, self.touched(span))) is not None:
+            return problem
         if self.profile == "position" and count > MOST_LOGGED:
             excess = f"{count:,} requests of {format_size(self.bs)} exceed the limit of the log, {MOST_LOGGED:,}"
             return Problem("profile", f"{excess}: write a larger `bs`, or a limit for each place with `each`")
-        if not self.skip or 2 * self.bs + self.skip <= span:
+        largest = self.sizes[1]
+        if not self.skip or 2 * largest + self.skip <= span:
             return None
-        step = f"{format_size(self.skip)} after requests of {format_size(self.bs)}"
+        step = f"{format_size(self.skip)} after requests of {format_size(largest)}"
         return Problem("skip", f"{step} lead beyond the region of {format_size(span)}")
 
     def fileset(self, capacity: int) -> FileSet:
@@ -294,13 +348,15 @@ class Workload(Model):
 
     def files_misfit(self, capacity: int) -> Problem | None:
         files = self.fileset(capacity)
+        if self.trims:
+            return Problem("rw", "fio cannot trim files; use a layout without a file system")
         if self.profile == "position" and files.count > 1:
             return Problem("profile", f"a profile over positions needs one file, and there are {files.count}")
         if self.shared and files.count > 1:
             return Problem("shared", f"jobs share one file, and there are {files.count}")
         field = "file_size" if self.file_size is not None else "files" if self.size is None and self.files else "size"
-        if files.each < self.bs:
-            request = f"one request of {format_size(self.bs)}"
+        if files.each < self.sizes[1]:
+            request = f"one request of {format_size(self.sizes[1])}"
             return Problem(field, f"files of {format_size(files.each)} are less than {request}")
         if files.total <= capacity:
             return self._problem_over(files.each)
@@ -314,7 +370,8 @@ class Workload(Model):
     def unaligned(self, sector: int) -> Problem | None:
         if not self.direct:
             return None
-        for field, extent in (("bs", self.bs), ("skip", self.skip), ("offset", self.offset)):
+        of_requests = [(self._field_of_sizes, size) for size in self.sizes]
+        for field, extent in (*of_requests, ("skip", self.skip), ("offset", self.offset)):
             if isinstance(extent, int) and extent % sector:
                 rule = f"direct I/O needs whole sectors of {format_size(sector)}"
                 return Problem(field, f"{rule}, and {format_size(extent)} is not")
@@ -328,11 +385,14 @@ class Workload(Model):
                 return Problem(field, f"{what}; write a whole percentage or a size")
         if self.profile == "position" and devices > 1:
             return Problem("profile", "a profile over positions needs one device; `pick` chooses one of several")
-        if self.size is not None and resolve_share(self.size, capacity) < self.bs:
-            return Problem("size", f"{_shown(self.size)} are less than one request of {format_size(self.bs)}")
+        if (problem := fio_rules.device_misfit(self)) is not None:
+            return problem
+        largest = self.sizes[1]
+        if self.size is not None and resolve_share(self.size, capacity) < largest:
+            return Problem("size", f"{_shown(self.size)} are less than one request of {format_size(largest)}")
         each = "" if devices == 1 else f" on each of {devices} devices"
         offset = resolve_share(self.offset, room)
-        size = self.bs if self.size is None else resolve_share(self.size, capacity) // devices
+        size = largest if self.size is None else resolve_share(self.size, capacity) // devices
         if offset + size <= room:
             return self._problem_over(room - offset if self.size is None else size)
         field = "offset" if self.size is None else "size"
@@ -342,6 +402,13 @@ class Workload(Model):
         end, there = format_in_unit(offset + size, "MiB", ceil), format_in_unit(room, "MiB", floor)
         what = f"{needed} after an offset of {_shown(self.offset)} end at {end}"
         return Problem(field, f"{what}, and there are at most {there}{each}")
+
+
+@lru_cache(maxsize=4096)
+def _bound(options: tuple[tuple[str, str], ...]) -> tuple[JobBound, tuple[tuple[str, str], ...]]:
+    """Return the bounds of one job, and the options whose value is unknown, with the reason."""
+    values = Values("", {name: Option(name, value) for name, value in options})
+    return bound_of(values), tuple(values.unknown)
 
 
 def _needs_files(values: Mapping[str, Any]) -> str | None:

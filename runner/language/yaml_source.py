@@ -256,11 +256,18 @@ def compose(name: str, text: str) -> Node | None:
     return root
 
 
+def count_nodes(root: Node) -> int:
+    """Count the nodes of a tree in which each alias is replaced by what it refers to."""
+    return _unfolded(root, {}).nodes
+
+
 def plain(name: str, root: Node | None) -> Any:
     if root is None:
         return None
-    if _unfolded(root, {}).nodes > MAX_NODES:
-        raise UnreadableError(Place(name, 1, 1), f"the expanded aliases exceed the limit of {MAX_NODES:,} values")
+    if count_nodes(root) > MAX_NODES:
+        raise UnreadableError(
+            Place(name, 1, 1), f"with aliases and included files, it has more than {MAX_NODES:,} values"
+        )
     with _readable(name):
         return YAML(typ="safe", pure=True).constructor.construct_document(root)
 

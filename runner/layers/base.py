@@ -58,6 +58,11 @@ class Layer(Model):
         return 0
 
     @property
+    def why_no_trims(self) -> str:
+        """Return why devices on top of it cannot discard, even if those below can; empty if they can."""
+        return ""
+
+    @property
     def title(self) -> str:
         return self.kind
 

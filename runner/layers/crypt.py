@@ -71,6 +71,10 @@ class Crypt(Layer):
     def modules(self) -> tuple[str, ...]:
         return ("dm_mod", "dm_crypt")  # the kernel loads ciphers on demand
 
+    @property
+    def why_no_trims(self) -> str:
+        return "" if self.allow_discards else "dm-crypt passes no trims on; write `allow_discards: true`"
+
     def resolve(self, below: Below) -> Self:  # noqa: ARG002
         return self.model_copy(update={"key_size": self.key_size or (512 if self._is_xts else 256)})
 

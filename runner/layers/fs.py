@@ -24,7 +24,7 @@ XFS_ON_STRIPES = 600 * MIB  # on stripes, mkfs makes eight groups, and one group
 LEAST_DEVICES = {"single": 1, "dup": 1, "raid0": 1, "raid1": 2, "raid10": 2, "raid5": 2, "raid6": 3}
 #: Seconds after which a journal is written, without the mount option.
 COMMITS = {"ext3": 5, "ext4": 5, "btrfs": 30}
-#: How many devices may fail without loss of data; other profiles: none.
+#: How many devices may fail without loss of data; other profiles: 0.
 TOLERATED = {"raid1": 1, "raid10": 1, "raid5": 1, "raid6": 2}
 
 #: Mount options that a layout may not set, and why.

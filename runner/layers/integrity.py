@@ -54,6 +54,10 @@ class Integrity(Layer):
     def modules(self) -> tuple[str, ...]:
         return ("dm_mod", "dm_integrity")  # the kernel loads checksums on demand
 
+    @property
+    def why_no_trims(self) -> str:
+        return "dm-integrity does not pass trims on"
+
     def resolve(self, below: Below) -> Self:  # noqa: ARG002
         return self.model_copy(update={"tag_size": self.tag_bytes})
 

@@ -115,6 +115,10 @@ class Lvm(Grouped):
         return "linear" if kind == "striped" and self.stripes == 1 else kind
 
     @property
+    def why_no_trims(self) -> str:
+        return f"LVM's {self.segment} does not pass trims on" if self.segment in PARITY else ""
+
+    @property
     def copies(self) -> int:
         return 1 + (self.mirrors or 1) if self.segment in COPIED else 1
 

@@ -151,7 +151,7 @@ class Md(Grouped):
         Literal["none", "internal"], NoneIfFalse, WithJsonSchema({"enum": ["none", "internal", False]})
     ] = "none"
     ppl: Annotated[bool, _only(bool, "write true or false; only `bitmap` has the values none and internal")] = Field(
-        False, description="RAID 5: partial parity log, which closes the write hole"
+        False, description="RAID 5: partial parity log, against the write hole (damage by a crash while degraded)"
     )
     journal: Annotated[int, _only(int, "write the number of journal devices, from the last: 0 or 1")] = Field(
         0, ge=0, le=1, description="RAID 4, 5, 6: number of devices, the last ones, that hold a write journal"
@@ -196,6 +196,11 @@ class Md(Grouped):
     @property
     def kernel_level(self) -> str:
         return "linear" if self.level == "linear" else f"raid{self.level}"
+
+    @property
+    def why_no_trims(self) -> str:
+        # The module raid456 allows it with `devices_handle_discard_safely` only.
+        return f"RAID {self.level} does not pass trims on" if self.level in PARITY else ""
 
     @property
     def title(self) -> str:

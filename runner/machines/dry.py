@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import orjson
 
-from runner.language.job_bounds import parse_fio_size, parse_fio_time
+from runner.language.fio_values import parse_fio_size, parse_fio_time
 from runner.language.job_file import JobReader, effective
 from runner.language.matrix import kernel_error
+from runner.language.metrics import SIDES
 from runner.language.yaml_source import Place
 from runner.machines.base import Machine, MachineOptions, Preparation, Processor, Refusal, RigSpec, Step, StepResult
 from runner.results.fio_output import SYNTHETIC
@@ -33,6 +34,8 @@ _RECORDS = re.compile(r"^ *look_on (.+)$", re.MULTILINE)
 _ANY = "synthetic"
 _WINDOW = re.compile(r"\bwindow=(\d+)")
 _PLACES = 100
+_SYNC = re.compile(r"^sync_of=(\w+)$", re.MULTILINE)
+_MEMBER = 2**30  # bytes of a member in synthetic syncs
 
 
 def plausible(step: Step, slow: int = 1) -> StepResult:
@@ -46,10 +49,20 @@ def plausible(step: Step, slow: int = 1) -> StepResult:
         for words in _RECORDS.findall(step.text):
             name, _, *files = shlex.split(words)
             output += "".join(f"reading\t{name}.{file}\t-\t{_ANY}\n" for file in ("node", *files))
-        output += _fio_json(step.files["job.fio"], slow)
+        if sync := _SYNC.search(step.text):
+            output += _sync_line(sync[1], step, slow)
+        if "job.fio" in step.files:
+            output += _fio_json(step.files["job.fio"], slow)
     if step.name == "profile":
         output = _profile(step, slow)
     return StepResult(step.name, 0, output, 0.0)
+
+
+def _sync_line(action: str, step: Step, slow: int) -> str:
+    draw = random.Random(hashlib.blake2b(f"{step.text}{step.files}".encode(), digest_size=8).digest())  # noqa: S311
+    rate = (60e6 if "job.fio" in step.files else 150e6) * draw.gauss(1, 0.01)
+    report = {"action": action, "began": 0, "ended": _MEMBER / rate * slow, "bytes": _MEMBER, "mismatch_cnt": 0}
+    return f"sync\t{orjson.dumps({**report, 'sync_speed_max': 0}).decode()}\n"
 
 
 def _fio_json(job: str, slow: int) -> str:
@@ -65,11 +78,9 @@ def _result(name: str, options: Mapping[str, str], job: str, slow: int) -> dict[
     milliseconds = _milliseconds(options)
     rate = (120 * depth**0.5 if "rand" in kind else 150e6 / bs) / slow * draw.gauss(1, 0.02)
     mix = int(options.get("rwmixread", "50")) / 100
-    share = {"read": 1.0, "randread": 1.0, "write": 0.0, "randwrite": 0.0}.get(kind, mix)
-    directions = {
-        "read": _direction(rate * share, bs, milliseconds, depth),
-        "write": _direction(rate * (1 - share), bs, milliseconds, depth),
-    }
+    only = kind.removeprefix("rand")
+    shares = {only: 1.0} if only in SIDES else {"read": mix, "write": 1 - mix}
+    directions = {side: _direction(rate * shares.get(side, 0.0), bs, milliseconds, depth) for side in SIDES}
     steady = {"steadystate": {"ss": options["steadystate"], "attained": 1}} if "steadystate" in options else {}
     result = {"jobname": name, "error": 0, "usr_cpu": 1.0, "sys_cpu": 2.0, "job_runtime": milliseconds}
     return result | directions | steady

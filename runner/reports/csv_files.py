@@ -1,12 +1,14 @@
-"""`trials.csv`, `jobs.csv` (a row for each job of a trial) and `summary.csv`, with the meaning of each column."""
+"""`trials.csv`, `jobs.csv` (a row for each job), `summary.csv` and `found.csv`, with the meaning of each column."""
 
 import csv
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from runner.language.metrics import TOTAL
+from runner.language.metrics import SIDES, SYNC, TOTAL
+from runner.reports.knees import knee_values
 from runner.reports.run_data import LATENCIES, METRICS, CellSummary, RunData
 from runner.reports.table import BOOLS, estimate_values
 from runner.results.fio_output import PERCENTILES, Figures
@@ -21,7 +23,7 @@ class Column(NamedTuple):
 
 
 IDENTITY = (
-    Column("cell", "", "id of the cell: a hash of its disks, stack, tunables and workload; the same in all runs"),
+    Column("cell", "", "id of the cell: a hash of its content (disks, stack, tunables, workload …), equal in all runs"),
     Column("name", "", "readable name of the cell; also its folder below `cells/`"),
 )
 _PLACE = (
@@ -50,25 +52,37 @@ def _latencies(side: str) -> Iterable[Column]:
 TRIAL_HEAD = (
     *IDENTITY,
     Column("trial", "", "number of the round; `cell` and `trial` together identify a trial"),
-    Column("outcome", "", "`measured`, `broken` (the harness or the set-up failed) or `skipped`"),
-    Column("reason", "", "why it is broken or skipped"),
+    Column(
+        "outcome",
+        "",
+        "`measured`, `corrupt` (fio read wrong data), `broken` (set-up, read-back or fio failed, or rigs were lost) "
+        "or `skipped`",
+    ),
+    Column("reason", "", "why it is corrupt, broken or skipped"),
     *_PLACE,
 )
 TRIAL_FIGURES = (
     Column("read_bw", "bytes/s", "read bandwidth; empty without reads"),
     Column("write_bw", "bytes/s", "write bandwidth; empty without writes"),
+    Column("trim_bw", "bytes/s", "bandwidth of trims (discards); empty without trims"),
     Column("read_iops", "1/s", "read requests completed per second"),
     Column("write_iops", "1/s", "write requests completed per second"),
+    Column("trim_iops", "1/s", "trims completed per second"),
     *_latencies("read"),
     *_latencies("write"),
+    *_latencies("trim"),
     Column("read_ios", "", "read requests that were measured; with fewer than 10, the figures are unreliable"),
     Column("write_ios", "", "write requests that were measured"),
+    Column("trim_ios", "", "trims that were measured"),
     Column("read_bytes", "bytes", "bytes read"),
     Column("write_bytes", "bytes", "bytes written"),
+    Column("trim_bytes", "bytes", "bytes trimmed"),
     Column("runtime", "s", "run time that fio reports"),
     Column("cpu_usr", "%", "processor time of fio in user mode"),
     Column("cpu_sys", "%", "processor time of fio in the kernel"),
     Column("errors", "", "number of I/O errors, if the job continues after errors (`fio: {continue_on_error: …}`)"),
+    Column("sync_seconds", "s", "time of the rebuild, resync, check or repair (`sync_action`); else empty"),
+    Column("sync_bw", "bytes/s", "its rate: bytes of one member by this time; else empty"),
 )
 TRIAL_TAIL = (
     Column(
@@ -111,9 +125,10 @@ def _few(percent: float) -> str:
 SUMMARY_HEAD = (
     *IDENTITY,
     Column("measured", "", "number of measured trials"),
+    Column("corrupt", "", "number of corrupt trials: fio read other data than it had written"),
     Column("broken", "", "number of broken trials"),
     Column("skipped", "", "number of skipped trials"),
-    Column("reason", "", "why trials are broken or skipped, each reason once, joined by `; `"),
+    Column("reason", "", "why trials are corrupt, broken or skipped, each reason once, joined by `; `"),
     Column(
         "least_ios",
         "",
@@ -136,7 +151,8 @@ SUMMARY_HEAD = (
         "why the cell gets no more trials: `fixed` (`repeat:` is one number), `precise` (`until:` is reached), "
         "`max` (`max:` trials are done, and `until:` is not reached for sure), "
         "`budget` (the budget is used up, and `until:` is not reached for sure), "
-        "`decided` (all guidelines are decided: `--until-decided`); or `unfinished` (it gets more trials)",
+        "`decided` (all guidelines are decided: `--until-decided`, or the search of `find:` needs no more); "
+        "or `unfinished` (it gets more trials)",
     ),
     Column(
         "states",
@@ -149,6 +165,7 @@ SUMMARY_HEAD = (
 _SUMMARISED = {
     "bw": ("bytes/s", "mean bandwidth of the trials"),
     "iops": ("1/s", "mean number of requests per second of the trials"),
+    "seconds": ("s", "mean time of the trials"),
     "lat_mean": ("ns", "mean of the mean latencies of the trials"),
     **{
         name: ("ns", f"{percent:g} % of the requests of all trials took at most this long{_few(percent)}")
@@ -157,10 +174,13 @@ _SUMMARISED = {
 }
 
 
+_OF = {TOTAL: "reading and writing together", SYNC: "rebuild, resync, check or repair"}
+
+
 def _estimate_columns(metric: str) -> Iterable[Column]:
     side, measure = metric.split("_", 1)
     unit, what = _SUMMARISED[measure]
-    yield Column(metric, unit, f"{'reading and writing together' if side == TOTAL else side}: {what}")
+    yield Column(metric, unit, f"{_OF.get(side, side)}: {what}")
     yield Column(f"{metric}_low", unit, "lower bound of its confidence interval, at least 0; empty for a single trial")
     unknown = "; empty, as `_rel`, if it may lie above the longest measured latency" if measure in PERCENTILES else ""
     yield Column(f"{metric}_high", unit, f"upper bound of its confidence interval; empty for a single trial{unknown}")
@@ -169,6 +189,30 @@ def _estimate_columns(metric: str) -> Iterable[Column]:
 
 SUMMARY_FIGURES = tuple(column for metric in METRICS for column in _estimate_columns(metric))
 SUMMARY = (*SUMMARY_HEAD, AXES, Column("confidence", "", "confidence of the intervals (0.95)"), *SUMMARY_FIGURES)
+
+
+FOUND_HEAD = (
+    Column("search", "", "name of the cells without the searched axis"),
+    *_PLACE,
+    Column("axis", "", "the searched axis"),
+    Column("while", "", "the limit of the latency"),
+    Column("metric", "", "the figure of the work"),
+    Column("unit", "", "its unit"),
+    Column(
+        "found",
+        "",
+        "where the limit lies: `between` two values; `above` the largest or `below` the smallest one, and then the "
+        "work is that of this value; or `unknown`: its trials have too few figures",
+    ),
+    Column("work", "unit", "the most work within the limit, interpolated between the two values"),
+    Column("work_low", "unit", "lower bound of its confidence interval; empty for a single trial"),
+    Column("work_high", "unit", "upper bound of its confidence interval; empty for a single trial"),
+    Column("work_rel", "", "half width of the interval, relative to the figure (0.05: ± 5 %)"),
+    Column("within", "", "the largest value within the limit"),
+    Column("beyond", "", "the smallest value beyond the limit"),
+    Column("trials", "", "number of trials of the search"),
+)
+FOUND = (*FOUND_HEAD, AXES)
 
 
 def markdown(columns: Iterable[Column]) -> str:
@@ -214,6 +258,18 @@ def summary_csv(recorded: RunData) -> str:
     return _table(_header(SUMMARY_HEAD, axes, SUMMARY[len(SUMMARY_HEAD) + 1 :], SUMMARY), rows)
 
 
+def found_csv(recorded: RunData) -> str:
+    """Return a row for each search."""
+    axes = axis_names(cell for one in recorded.knees for cell in one.search.cells)
+    axes = [axis for axis in axes if any(axis in one.search.axes for one in recorded.knees)]
+    rows = [
+        [name, recorded.machine, BOOLS[recorded.synthetic], *values, *(one.search.axes.get(axis, "") for axis in axes)]
+        for one in recorded.knees
+        for name, *values in (knee_values(one).values(),)
+    ]
+    return _table(_header(FOUND_HEAD, axes, (), FOUND), rows) if rows else ""
+
+
 def axis_names(cells: Iterable[CellRow]) -> list[str]:
     return list(dict.fromkeys(axis for cell in cells for axis in cell.axes))
 
@@ -239,10 +295,12 @@ def _trial_row(cell: CellRow, trial: Trial, shared: tuple[str, str], places: lis
 
 
 def _figures(figures: Figures) -> tuple[Any, ...]:
-    read, write = (_direction_values(side) if side else _NO_DIRECTION for side in (figures.read, figures.write))
-    rest = (figures.runtime, figures.cpu_usr, figures.cpu_sys, figures.errors)
-    sums = (read[-2], write[-2], read[-1], write[-1])
-    return (read[0], write[0], read[1], write[1], *read[2:-2], *write[2:-2], *sums, *rest)
+    sides = [_direction_values(side) if side else _NO_DIRECTION for side in map(figures.sides.get, SIDES)]
+    bw, iops, *latencies, ios, moved = zip(*sides, strict=True)
+    by_side = chain.from_iterable(zip(*latencies, strict=True))
+    sync = (figures.sync.seconds, figures.sync.bw) if figures.sync else (None, None)
+    whole = (figures.runtime, figures.cpu_usr, figures.cpu_sys, figures.errors)
+    return (*bw, *iops, *by_side, *ios, *moved, *whole, *sync)
 
 
 def _summary_row(

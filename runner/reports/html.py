@@ -18,6 +18,7 @@ from runner.reports.answer import summarize_rankings
 from runner.reports.charts import curves
 from runner.reports.concerns import MOST_CONCERNS, concerns
 from runner.reports.junit import strip_illegal
+from runner.reports.knees import knee_table
 from runner.reports.sections import MOST_CHARTS, MOST_ROWS, sections
 from runner.reports.terminal import drift_note, precision_note
 from runner.results.record import Outcome
@@ -59,6 +60,7 @@ def page(
         most_concerns=MOST_CONCERNS,
         verdicts=verdicts.verdict_table(recorded.judgements, claims=False) if recorded.judgements else None,
         claims={one.guideline.id: one.guideline.claim for one in recorded.judgements},
+        knees=knee_table(recorded.knees, over=recorded.over) if recorded.knees else None,
         grounds=list(_grounds(recorded)),
         most_grounds=MOST_GROUNDS,
         sections=shown,
@@ -100,8 +102,8 @@ def _facts(recorded: RunData, manifest: Manifest) -> Iterator[tuple[str, str]]:
 
 
 def _standing(recorded: RunData, manifest: Manifest) -> Iterator[tuple[str, str]]:
-    counts: Counter[Outcome | None] = Counter(trial.outcome for trial in recorded.trials)
-    cells = Counter(summary.outcome for summary in recorded.summaries)
+    counts = Counter[str](trial.outcome for trial in recorded.trials)
+    cells = Counter(summary.outcome or summary.text_without_trials for summary in recorded.summaries)
     yield "cells", f"{len(recorded.cells):,}: {_counted(cells)}"
     yield "trials", f"{len(recorded.trials):,} of {manifest.planned:,} planned: {_counted(counts)}"
     yield "state", "finished" if recorded.over else "not finished: the same command continues it"
@@ -109,10 +111,9 @@ def _standing(recorded: RunData, manifest: Manifest) -> Iterator[tuple[str, str]
         yield "slow motion", recorded.slow_motion
 
 
-def _counted(counts: Mapping[Outcome | None, int]) -> str:
-    words = [f"{count:,} {one}" for one in Outcome if (count := counts.get(one, 0))]
-    untried = counts.get(None, 0)
-    return ", ".join([*words, f"{untried:,} not yet run"] if untried else words) or "none yet"
+def _counted(counts: Mapping[str, int]) -> str:
+    order = (*Outcome, *(text for text in counts if text not in {*Outcome}))
+    return ", ".join(f"{count:,} {one}" for one in order if (count := counts.get(one, 0))) or "none yet"
 
 
 def _environment_of(manifest: Manifest) -> Iterator[tuple[str, str]]:

@@ -1,7 +1,8 @@
 """Recorded trials as JUnit XML: a suite per cell, a test case per trial.
 
 The common schema (Jenkins' junit-10.xsd) allows properties only on suites. So the values of one trial are in its
-output, as `[[PROPERTY|name=value]]` lines, which several tools read. One more suite has a test case for each guideline.
+output, as `[[PROPERTY|name=value]]` lines, which several tools read. One more suite has a test case for each guideline,
+and another one for each search.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 from junitparser import Error, Failure, JUnitXml, Properties, Property, Skipped, SystemOut, TestCase, TestSuite
 
 from runner.guidelines.samples import Verdict
-from runner.language.metrics import SIDES
+from runner.reports.knees import knee_values
 from runner.reports.run_data import LATENCIES, CellSummary, RunData
 from runner.reports.verdicts import explain_verdict, verdict_text
 from runner.results.record import Outcome, Trial
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from junitparser.junitparser import Element, Result
 
+    from runner.guidelines.knee import Knee
     from runner.guidelines.verdicts import Judgement
     from runner.results.fio_output import Direction, Figures
 
@@ -40,8 +42,10 @@ def junit(recorded: RunData) -> bytes:
     _put(root, [_suite(recorded, summary, tails) for summary in shown])
     if recorded.judgements:
         _put(root, [_guideline_suite(recorded)])
-    root.tests = len(recorded.trials) + len(recorded.judgements)
-    root.failures = sum(one.failed for one in recorded.judgements)
+    if recorded.knees:
+        _put(root, [_search_suite(recorded)])
+    root.tests = len(recorded.trials) + len(recorded.judgements) + len(recorded.knees)
+    root.failures = sum(one.failed for one in recorded.judgements) + _count(recorded.trials, Outcome.CORRUPT)
     root.errors = _count(recorded.trials, Outcome.BROKEN)
     root.time = _seconds(recorded.trials)
     return _content(root)
@@ -90,7 +94,7 @@ def _suite(recorded: RunData, summary: CellSummary, tails: Tails) -> TestSuite:
         _with_marks(recorded, f"{recorded.matrix} on {recorded.machine}: {cell.name}"),
         [properties, *(_case(classname, what, trial, tails) for trial in trials)],
         tests=len(trials),
-        failures=0,
+        failures=_count(trials, Outcome.CORRUPT),
         errors=_count(trials, Outcome.BROKEN),
         skipped=_count(trials, Outcome.SKIPPED),
         time=_seconds(trials),
@@ -113,6 +117,28 @@ def _guideline_suite(recorded: RunData) -> TestSuite:
         skipped=sum(_is_open(one) for one in judgements),
         time=0.0,
     )
+
+
+def _search_suite(recorded: RunData) -> TestSuite:
+    classname = strip_illegal(f"{recorded.matrix.replace('.', '_')}.searches")
+    return _filled_suite(
+        _with_marks(recorded, f"{recorded.matrix} on {recorded.machine}: searches"),
+        [_search_case(classname, one) for one in recorded.knees],
+        tests=len(recorded.knees),
+        failures=0,
+        errors=0,
+        skipped=sum(one.work is None for one in recorded.knees),
+        time=0.0,
+    )
+
+
+def _search_case(classname: str, knee: Knee) -> TestCase:
+    case = TestCase(strip_illegal(knee.search.name), classname, 0.0)
+    if knee.work is None:
+        _put(case, [Skipped("not found")])
+    lines = [_line(name, str(value)) for name, value in knee_values(knee).items() if value not in {None, ""}]
+    _put(case, [SystemOut(strip_illegal("\n".join(lines)))])
+    return case
 
 
 def _filled_suite(title: str, children: Sequence[Element], **counts: float) -> TestSuite:
@@ -178,6 +204,10 @@ def _result(trial: Trial, tails: Tails) -> Result | None:
         return None
     if trial.outcome is Outcome.SKIPPED:
         return Skipped(strip_illegal(trial.reason) or "skipped")
+    if trial.outcome is Outcome.CORRUPT:
+        failure = Failure(strip_illegal(trial.reason) or "corrupt", "corrupt")
+        failure.text = strip_illegal(trial.reason)
+        return failure
     error = Error(strip_illegal(trial.reason) or "broken", "broken")
     error.text = strip_illegal(tails.get((trial.cell, trial.round), "") or trial.reason)
     return error
@@ -186,6 +216,9 @@ def _result(trial: Trial, tails: Tails) -> Result | None:
 def _trial_lines(trial: Trial) -> Iterator[str]:
     if trial.figures:
         yield from _figures("", trial.figures)
+        if sync := trial.figures.sync:
+            yield _line("sync_seconds", f"{sync.seconds:.6g} s")
+            yield _line("sync_bw", f"{sync.bw:.0f} bytes/s")
         yield _line("runtime", f"{trial.figures.runtime:g} s")
         for job, figures in trial.figures.jobs.items():
             yield from _figures(f"{_one_line(job)}.", figures)
@@ -199,9 +232,8 @@ def _trial_lines(trial: Trial) -> Iterator[str]:
 
 
 def _figures(job: str, figures: Figures) -> Iterator[str]:
-    for side in SIDES:
-        if direction := getattr(figures, side):
-            yield from _direction(f"{job}{side}", direction)
+    for side, direction in figures.sides.items():
+        yield from _direction(f"{job}{side}", direction)
 
 
 def _direction(side: str, direction: Direction) -> Iterator[str]:

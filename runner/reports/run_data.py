@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from runner.guidelines.knee import Knee, find_knee, searches_of
 from runner.guidelines.ranking import COLUMNS, Ranking, rank_stacks
 from runner.guidelines.samples import measured_cells
 from runner.guidelines.verdicts import SHARE, Judgement
-from runner.language.metrics import RATES, SIDES, TOTAL, headline
+from runner.language.metrics import OF_SYNC, RATES, SIDES, SYNC, TOTAL, headline
 from runner.results.fio_output import PERCENTILES, Direction, Figures
-from runner.results.record import HOST_LIMITED, SLOW, UNSETTLED, Attempt, CellRow, Outcome, Trial, outcome_of_cell
+from runner.results.record import (
+    HOST_LIMITED,
+    SLOW,
+    UNSETTLED,
+    Attempt,
+    CellRow,
+    Outcome,
+    Trial,
+    counted_trials,
+    outcome_of_cell,
+)
 from runner.statistics.changes import Drift, States, drift, find_two_states
 from runner.statistics.percentile import estimated_percentiles
 from runner.statistics.stopping import Estimate, Rule, StopReason, estimate_mean, stop_reason
@@ -21,6 +32,7 @@ from runner.statistics.stopping import Estimate, Rule, StopReason, estimate_mean
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from runner.language.find import Find
     from runner.reports.table import Grid
 
 LATENCIES: tuple[str, ...] = ("lat_mean", *PERCENTILES, "lat_max")  # the latencies of a direction
@@ -28,8 +40,10 @@ MEASURES: tuple[str, ...] = ("bw", "iops", "lat_mean")  # figures that are summa
 METRICS: tuple[str, ...] = (
     *(f"{side}_{rate}" for rate in RATES for side in (*SIDES, TOTAL)),
     *(f"{side}_{measure}" for measure in ("lat_mean", *PERCENTILES) for side in SIDES),
+    *(f"{SYNC}_{name}" for name in OF_SYNC),
 )
 _measures_of = attrgetter(*MEASURES)
+_BANDWIDTHS = tuple(f"{side}_bw" for side in (*SIDES, SYNC))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +56,7 @@ class CellSummary:
     host_limited: int = 0  # trials in which the host could not keep up with its simulated disks
     unsettled: int = 0  # measured trials that did not reach the wanted steady state; the figures exclude them
     stopped: StopReason = StopReason.UNFINISHED  # why no more trials follow
+    searched: bool = False  # a search chooses its trials
     states: Mapping[str, States] = field(default_factory=dict)  # bandwidths whose trials fall into two separate groups
     jobs: Mapping[str, Mapping[str, Estimate]] = field(default_factory=dict)  # the figures of each job by its name
 
@@ -53,17 +68,27 @@ class CellSummary:
     def headline(self) -> str | None:
         return headline({name: one.mean for name, one in self.figures.items()})
 
+    @property
+    def is_needed(self) -> bool:
+        """Return whether it has or awaits trials: a search decides without those of most cells."""
+        return self.outcome is not None or not self.searched or self.stopped is not StopReason.DECIDED
+
+    @property
+    def text_without_trials(self) -> str:
+        return "not yet run" if self.is_needed else "not needed"
+
     def reaches(self, until: float | None) -> bool | None:
         """Return whether the interval is as narrow as wanted; None: unknown. The rule for stopping is stricter."""
-        total = self.figures.get("total_bw")
-        if until is None or total is None:
+        total = self.figures.get(f"{SYNC}_bw") or self.figures.get("total_bw")
+        if until is None or total is None or self.searched:
             return None
         return self.stopped is StopReason.PRECISE or (total.relative is not None and total.relative <= until)
 
 
-def summarize_cell(cell: CellRow, trials: Sequence[Trial], rule: Rule) -> CellSummary:
-    measured = [figures for trial in trials if (figures := trial.counted)]
-    how = stop_reason([figures.total_bw for figures in measured], len(trials), rule)
+def summarize_cell(cell: CellRow, trials: Sequence[Trial], rule: Rule, *, searched: bool = False) -> CellSummary:
+    rule = replace(rule, steered=True) if searched else rule
+    measured = [figures for _, figures in counted_trials(trials)]
+    how = stop_reason([figures.deciding_rate for figures in measured], len(trials), rule)
     values = _values(measured)
     names = dict.fromkeys(name for figures in measured for name in figures.jobs)
     by_job = {name: [figures.jobs[name] for figures in measured if name in figures.jobs] for name in names}
@@ -76,8 +101,9 @@ def summarize_cell(cell: CellRow, trials: Sequence[Trial], rule: Rule) -> CellSu
         host_limited=sum(HOST_LIMITED in trial.notes for trial in trials if trial.outcome is Outcome.MEASURED),
         unsettled=sum(UNSETTLED in trial.notes for trial in trials if trial.outcome is Outcome.MEASURED),
         stopped=how,
-        states={name: found for name in ("read_bw", "write_bw") if (found := find_two_states(values.get(name, ())))},
-        least_ios=min((side.ios for one in measured for side in (one.read, one.write) if side), default=None),
+        searched=searched,
+        states={name: found for name in _BANDWIDTHS if (found := find_two_states(values.get(name, ())))},
+        least_ios=min((side.ios for one in measured for side in one.sides.values()), default=None),
     )
 
 
@@ -92,13 +118,16 @@ def _estimates(
 def _values(measured: Iterable[Figures]) -> dict[str, list[float]]:
     values: dict[str, list[float]] = {}
     for figures in measured:
-        values.setdefault("total_bw", []).append(figures.total_bw)
-        values.setdefault("total_iops", []).append(figures.total_iops)
-        for side, direction in (("read", figures.read), ("write", figures.write)):
-            if direction is not None:
-                for measure, value in zip(MEASURES, _measures_of(direction), strict=True):
-                    if value is not None:
-                        values.setdefault(f"{side}_{measure}", []).append(value)
+        if figures.sync:
+            for name in OF_SYNC:
+                values.setdefault(f"{SYNC}_{name}", []).append(getattr(figures.sync, name))
+        if figures.sides:
+            values.setdefault("total_bw", []).append(figures.total_bw)
+            values.setdefault("total_iops", []).append(figures.total_iops)
+        for side, direction in figures.sides.items():
+            for measure, value in zip(MEASURES, _measures_of(direction), strict=True):
+                if value is not None:
+                    values.setdefault(f"{side}_{measure}", []).append(value)
     return values
 
 
@@ -141,13 +170,23 @@ class RunData:
     over: bool = False  # the run is finished
     steered: bool = False  # open guidelines chose the cells of later trials
     judgements: Sequence[Judgement] = ()
+    finds: Mapping[str, Find] = field(default_factory=dict)  # by workload
     #: By cell: the text of `profile.csv` of each trial.
     courses: Mapping[str, Sequence[str]] = field(default_factory=dict)
     added: Sequence[Section] = ()  # sections of other rooms, such as the figures of a published study
 
     @cached_property
     def summaries(self) -> Sequence[CellSummary]:
-        return [summarize_cell(cell, self.by_cell[cell.id], self.rule) for cell in self.cells]
+        by_cell, rule, searched = self.by_cell, self.rule, self._searched
+        return [summarize_cell(cell, by_cell[cell.id], rule, searched=cell.id in searched) for cell in self.cells]
+
+    @cached_property
+    def knees(self) -> Sequence[Knee]:
+        return [find_knee(one, self.by_cell, self.rule) for one in searches_of(self.cells, self.finds)]
+
+    @cached_property
+    def _searched(self) -> frozenset[str]:
+        return frozenset(cell.id for one in self.knees for cell in one.search.cells)
 
     @cached_property
     def rule(self) -> Rule:
@@ -172,12 +211,13 @@ class RunData:
         if self.synthetic:
             return None
         cells = self.by_cell.values()
-        rates = ({one.round: figures.total_bw for one in trials if (figures := one.counted)} for trials in cells)
+        rates = ({one.round: figures.deciding_rate for one in trials if (figures := one.counted)} for trials in cells)
         return drift(rates, self.confidence)
 
     @cached_property
     def rankings(self) -> Sequence[Ranking]:
-        found = measured_cells("", self.cells, self.by_cell, self.rule, COLUMNS)
+        cells = [cell for cell in self.cells if cell.id not in self._searched]
+        found = measured_cells("", cells, self.by_cell, self.rule, COLUMNS)
         return rank_stacks(found, self.confidence, SHARE if self.steered else 1.0)
 
     @cached_property
@@ -191,7 +231,7 @@ class RunData:
 
     @property
     def slow_motion(self) -> str:
-        """Return what a report says of slow motion; empty without it."""
+        """Return the words of a report about slow motion; empty without it."""
         return f"disks {self.slow} times slower, figures as without it" if self.slow else ""
 
     @property

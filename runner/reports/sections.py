@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from runner.language.metrics import SIDES, TOTAL, sides_of
+from runner.language.metrics import OF_SYNC, SIDES, SYNC, TOTAL, sides_of
 from runner.reports.axis_charts import Group, HeatMap, Plot, determines, distribution, heat_map, plots
 from runner.reports.charts import Chart, Line, chart, interval, overview
 from runner.reports.effects import Effects, effects
@@ -95,8 +95,15 @@ def _place(cell: CellRow) -> tuple[str, str]:
 def _section(recorded: RunData, title: str, summaries: Sequence[CellSummary], rows: int, room: int) -> Section:
     labels, same, differing = _labels([one.cell for one in summaries])
     columns = _columns([sides_of(one.figures) for one in summaries])
+    if any(f"{SYNC}_bw" in one.figures for one in summaries):
+        columns.insert(0, SYNC)
     # A total has no latency.
-    headings = {TOTAL: (TOTAL,), "rate": ("rate", "p99"), **{side: (side, f"{side} p99") for side in SIDES}}
+    headings = {
+        SYNC: (SYNC, "sync time"),
+        TOTAL: (TOTAL,),
+        "rate": ("rate", "p99"),
+        **{side: (side, f"{side} p99") for side in SIDES},
+    }
     named = list(zip(labels, summaries, strict=True))
     short = {**_short(differing), "layout": "layout"}
     group = Group(title, tuple(one for one in named if "total_bw" in one[1].figures), short)
@@ -180,12 +187,15 @@ def _row(label: str, summary: CellSummary, trials: Sequence[Trial], columns: Seq
         outcome(summary),
         f"cells/{strip_illegal(summary.cell.name)}/" if any(trial.folder for trial in trials) else "",
         bottlenecks.most_common(1)[0][0] if bottlenecks else "",
-        summary.outcome is Outcome.BROKEN,
+        summary.outcome in {Outcome.CORRUPT, Outcome.BROKEN},
     )
 
 
 def _texts(summary: CellSummary, column: str) -> tuple[tuple[str, str], ...]:
     sides = sides_of(summary.figures)
+    if column == SYNC:
+        found = ((unit, summary.figures.get(f"{SYNC}_{name}")) for name, unit in OF_SYNC.items())
+        return tuple((figure(one.mean, unit), interval(one, unit)) if one else _NONE for unit, one in found)
     if column == TOTAL:
         return (_rate(summary, TOTAL) if TOTAL in sides else _NONE,)
     if column in SIDES:
@@ -244,6 +254,8 @@ def _lines(named: Sequence[tuple[str, CellSummary]], unit: str) -> list[Line]:
     found: list[Line] = []
     for label, summary in named:
         rates = {side: rate for side in sides_of(summary.figures) if (rate := _rate_of(summary, side))}
+        if sync := summary.figures.get(f"{SYNC}_bw"):
+            rates[SYNC] = ("bytes/s", sync)
         if here := {side: one for side, (of, one) in rates.items() if of == unit}:
             found.append((label, here))
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.language.metrics import LARGE, SIDES, TOTAL, is_large, sides_of
+from runner.language.metrics import LARGE, OF_SYNC, SIDES, SYNC, TOTAL, is_large, shown_sides, sides_of
 from runner.reports.table import Sheet
 from runner.reports.terminal_text import BAD, DOUBT, GOOD, digits, figure
 from runner.results.record import CellRow, Outcome
@@ -15,18 +15,20 @@ if TYPE_CHECKING:
     from runner.reports.run_data import CellSummary, RunData
     from runner.statistics.stopping import Estimate
 
+_WORST = (Outcome.CORRUPT, Outcome.BROKEN)
 _FEW = 10  # figures of fewer requests are marked
-_STYLES = {Outcome.MEASURED: GOOD, Outcome.BROKEN: BAD, Outcome.SKIPPED: DOUBT, None: ""}
+_STYLES = {Outcome.MEASURED: GOOD, Outcome.CORRUPT: BAD, Outcome.BROKEN: BAD, Outcome.SKIPPED: DOUBT, None: ""}
 
 
 def table(recorded: RunData, *, rows: int = 50) -> Sheet:
     shown = shown_cells(recorded, rows)
     title = f"{recorded.matrix} on {recorded.machine}"
-    mixed = _is_mixed(shown)
-    columns = ("cell", *((TOTAL,) if mixed else ()), "read", "write", "±", "p99", "trials", "outcome")
+    mixed, syncs = _is_mixed(shown), any(f"{SYNC}_bw" in one.figures for one in shown)
+    sides = (*((TOTAL,) if mixed else ()), *shown_sides(one.figures for one in shown))
+    columns = ("cell", *((SYNC,) if syncs else ()), *sides, "±", "p99", "trials", "outcome")
     return Sheet(
         columns,
-        [(one.cell.name, *_numbers(one, mixed=mixed), outcome(one)) for one in shown],
+        [(one.cell.name, *((sync_text(one),) if syncs else ()), *_numbers(one, sides), outcome(one)) for one in shown],
         right=frozenset(columns[1:-1]),
         title=f"{title} ({recorded.marks})" if recorded.marks else title,
         groups=[_stack(one.cell) for one in shown],
@@ -37,8 +39,16 @@ def table(recorded: RunData, *, rows: int = 50) -> Sheet:
     )
 
 
+def sync_text(summary: CellSummary) -> str:
+    bw, seconds = (summary.figures.get(f"{SYNC}_{name}") for name in OF_SYNC)
+    return f"{digits(bw.mean / 1e6)} MB/s, {figure(seconds.mean, 's')}" if bw and seconds else ""
+
+
 def shown_cells(recorded: RunData, rows: int = 50) -> list[CellSummary]:
-    return sorted(recorded.summaries, key=lambda summary: summary.outcome is not Outcome.BROKEN)[:rows]
+    def rank(summary: CellSummary) -> int:
+        return _WORST.index(summary.outcome) if summary.outcome in _WORST else len(_WORST)
+
+    return sorted((one for one in recorded.summaries if one.is_needed), key=rank)[:rows]
 
 
 def _is_mixed(shown: Sequence[CellSummary]) -> bool:
@@ -46,10 +56,11 @@ def _is_mixed(shown: Sequence[CellSummary]) -> bool:
 
 
 def caption(recorded: RunData, *, rows: int = 50, pointer: str = "summary.csv") -> str:
-    everything, shown = recorded.summaries, shown_cells(recorded, rows)
-    reordered = shown != list(everything[: len(shown)])
-    left_out = len(everything) - len(shown)
+    needed, shown = [one for one in recorded.summaries if one.is_needed], shown_cells(recorded, rows)
+    reordered = shown != needed[: len(shown)]
+    left_out, unneeded = len(needed) - len(shown), len(recorded.summaries) - len(needed)
     text = f"{left_out} more cells in {pointer}. " if left_out else ""
+    text += f"{unneeded} cells that searches did not need are left out. " if unneeded else ""
     text += (
         f"MB/s: 10⁶ bytes per second; ±: {recorded.confidence * 100:g} % confidence"
         f"{', of the total of mixed work' * _is_mixed(shown)}; "
@@ -57,7 +68,8 @@ def caption(recorded: RunData, *, rows: int = 50, pointer: str = "summary.csv") 
     )
     if any(_rate(one, side) for one in shown for side in SIDES):
         text += f" MB/s where requests have {LARGE // 1024} KiB and more, IOPS where they are smaller."
-    return text + (" Broken cells come first." if reordered else "")
+    worst = [one for one in _WORST if any(summary.outcome is one for summary in shown)]
+    return text + (f" {' and '.join(worst).capitalize()} cells come first." if reordered else "")
 
 
 def _stack(cell: CellRow) -> str:
@@ -86,9 +98,9 @@ def percent(share: float) -> str:
     return f"{value:.2g} %" if value >= 0.01 or not value else "<0.01 %"
 
 
-def _numbers(summary: CellSummary, *, mixed: bool) -> tuple[str, ...]:
+def _numbers(summary: CellSummary, shown: Sequence[str]) -> tuple[str, ...]:
     sides = sides_of(summary.figures)
-    rates = [_rate(summary, side) if side in sides else "" for side in (*((TOTAL,) if mixed else ()), *SIDES)]
+    rates = [_rate(summary, side) if side in sides else "" for side in shown]
     known = summary.figures[name].relative if (name := summary.headline) else None
     doubt = "" if known is None else percent(known)
     slowest = max((one.mean for name, one in summary.figures.items() if name.endswith("_lat_p99")), default=None)
@@ -102,7 +114,7 @@ def _rate(summary: CellSummary, side: str) -> str:
 
 def outcome(summary: CellSummary) -> str:
     counts = [f"{count} {one}" for one in Outcome if (count := summary.counts.get(one, 0))]
-    words = str(summary.outcome or "not yet run") if len(counts) < 2 else ", ".join(counts)
+    words = str(summary.outcome or summary.text_without_trials) if len(counts) < 2 else ", ".join(counts)
     reason = f": {'; '.join(summary.reasons)}" if summary.reasons else ""
     unsettled = unsettled_mark(summary.unsettled, summary.counts.get(Outcome.MEASURED, 0))
     ios, limited = summary.least_ios, summary.host_limited

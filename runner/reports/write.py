@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import gc
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from runner.base.files import write_atomically
+from runner.language.find import Find
 from runner.reports.answer import full_answer
-from runner.reports.csv_files import jobs_csv, summary_csv, trials_csv
+from runner.reports.csv_files import found_csv, jobs_csv, summary_csv, trials_csv
 from runner.reports.junit import junit
 from runner.reports.run_data import RunData
+from runner.reports.speed import without_gc
 from runner.reports.table import as_csv
 from runner.reports.verdicts import verdict_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from runner.results.journal import Journal
@@ -23,24 +23,13 @@ if TYPE_CHECKING:
     from runner.results.run_folder import RunFolder
 
 
-@contextmanager
-def _without_gc() -> Iterator[None]:
-    """Disable garbage collection. Reports have no reference cycles; a search for them takes a tenth of the time."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
-
-
-@_without_gc()
+@without_gc()
 def load_run_data(run: RunFolder, journal: Journal, *, over: bool) -> RunData:
     cells, trials = journal.cells(), list(journal.trials())
     courses = _courses(run.path, cells, trials)
     fields = ("matrix", "machine", "synthetic", "confidence", "until", "least", "most", "steered", "losses")
     from_manifest = {name: getattr(run.manifest, name) for name in fields}
+    from_manifest["finds"] = {name: Find.model_validate(find) for name, find in run.manifest.finds.items()}
     return RunData(**from_manifest, cells=cells, trials=trials, attempts=journal.attempts(), over=over, courses=courses)
 
 
@@ -53,7 +42,7 @@ def _courses(folder: Path, cells: Sequence[CellRow], trials: Sequence[Trial]) ->
     return found
 
 
-@_without_gc()
+@without_gc()
 def render_reports(content: RunData) -> dict[str, bytes]:
     verdicts = {"verdicts.csv": as_csv(verdict_rows(content.judgements))} if content.judgements else {}
     answer = {}
@@ -65,6 +54,7 @@ def render_reports(content: RunData) -> dict[str, bytes]:
         "trials.csv": trials_csv(content).encode(),
         "summary.csv": summary_csv(content).encode(),
         **({"jobs.csv": jobs.encode()} if (jobs := jobs_csv(content)) else {}),
+        **({"found.csv": found.encode()} if (found := found_csv(content)) else {}),
         **verdicts,
         **answer,
         **{name: text for one in content.added for name, text in one.files.items()},
@@ -72,11 +62,14 @@ def render_reports(content: RunData) -> dict[str, bytes]:
 
 
 def write_reports(run: RunFolder, content: RunData) -> list[Path]:
-    from runner.reports.html import page  # brings templates and tables along
+    from runner.reports import explore, html  # bring templates and tables along
 
     paths = [_put(run.path / name, text) for name, text in render_reports(content).items()]
-    # The page is last, so that an error in it does not prevent the files for programs.
-    return [*paths, _put(run.path / "report.html", page(content, run.manifest, run.path.name))]
+    # The pages are last, so that an error in them does not prevent the files for programs.
+    paths.append(_put(run.path / "report.html", html.page(content, run.manifest, run.path.name)))
+    title = f"{content.matrix} on {content.machine}"
+    page = explore.page([explore.explored(content, run.path.name)], title, report=True)
+    return [*paths, _put(run.path / "explore.html", page)]
 
 
 def _put(path: Path, content: bytes) -> Path:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from runner.language.metrics import DECIMALS
+from runner.language.sync_workload import SyncWorkload
 from runner.results.fio_output import Figures, csv_text
 
 if TYPE_CHECKING:
@@ -286,6 +287,8 @@ def notes(
 
 
 def in_flight(work: Workload) -> int | None:
+    if isinstance(work, SyncWorkload):
+        return None  # the array has requests of its own
     return work.iodepth * work.numjobs if work.direct else None
 
 

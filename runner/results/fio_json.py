@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from runner.language.metrics import SIDES
+
 #: Above any real value; sums of them stay below the limits of databases.
 _LEAST, _MOST = 1e-30, 1e18  # of numbers that are not 0
 _LONGEST = 1e12  # ms
@@ -53,6 +55,7 @@ _JOB_OPTIONAL: dict[str, Check] = {
     "job_runtime": _is_time,
     "read": _is_map,
     "write": _is_map,
+    "trim": _is_map,
     "job options": _is_map,
 }
 _SIDE: dict[str, Check] = {
@@ -77,7 +80,7 @@ def find_misfits(jobs: list[dict[str, Any]] | Any) -> Iterator[str]:
     for at, job in enumerate(jobs):
         place = f"jobs[{at}]"
         yield from _misfits(place, job, _JOB, _JOB_OPTIONAL)
-        sides = [side for side in ("read", "write") if isinstance(job.get(side), dict)]
+        sides = [side for side in SIDES if isinstance(job.get(side), dict)]
         if not sides:
             yield f"{place} has neither `read` nor `write`"
         for side in sides:

@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 
 from runner.base.errors import HarnessBroken
+from runner.language.metrics import SIDES
 from runner.results.fio_json import find_misfits
 from runner.statistics.percentile import Histogram, needs, percentiles
 
@@ -65,6 +66,17 @@ class Direction:
 
 
 @dataclass(frozen=True, slots=True)
+class Sync:
+    """A rebuild, resync, check or repair of an array."""
+
+    seconds: float
+    bw: float  # bytes of one member per second
+
+    def in_real_units(self, slow: int) -> Sync:
+        return Sync(self.seconds / slow, self.bw * slow)
+
+
+@dataclass(frozen=True, slots=True)
 class Figures:
     """The figures of one measured trial. A direction without I/O is None, never zero."""
 
@@ -77,22 +89,35 @@ class Figures:
     jobs: Mapping[str, Figures] = field(
         default_factory=dict, hash=False
     )  # by name, in fio's order, if there are several
+    trim: Direction | None = None
+    sync: Sync | None = None
+
+    @property
+    def sides(self) -> dict[str, Direction]:
+        """Return the directions with I/O by name."""
+        return {name: side for name in SIDES if (side := getattr(self, name))}
 
     def in_real_units(self, slow: int) -> Figures:
         """Return the figures without slow motion. Processors are not slowed down, so their shares stay."""
         if slow == 1:
             return self
-        read, write = (side and side.in_real_units(slow) for side in (self.read, self.write))
+        sides: dict[str, Any] = {name: side.in_real_units(slow) for name, side in self.sides.items()}
         jobs = {name: one.in_real_units(slow) for name, one in self.jobs.items()}
-        return replace(self, read=read, write=write, runtime=self.runtime / slow, jobs=jobs)
+        sync = self.sync and self.sync.in_real_units(slow)
+        return replace(self, **sides, runtime=self.runtime / slow, jobs=jobs, sync=sync)
+
+    @property
+    def deciding_rate(self) -> float:
+        """Return the rate whose interval decides how often a cell is measured."""
+        return self.sync.bw if self.sync else self.total_bw
 
     @property
     def total_bw(self) -> float:
-        return sum(side.bw for side in (self.read, self.write) if side)
+        return sum(side.bw for side in self.sides.values())
 
     @property
     def total_iops(self) -> float:
-        return sum(side.iops for side in (self.read, self.write) if side)
+        return sum(side.iops for side in self.sides.values())
 
 
 def parse(text: str) -> Figures:
@@ -109,9 +134,9 @@ def figures_of(jobs: Sequence[Mapping[str, Any]], text: str, phases: Phases = Ma
     if misfit := next(find_misfits(jobs), None):
         raise FioFailed(f"fio's JSON is not as fio writes it: {misfit}", evidence=_clip(text))
     figures = _figures(jobs, phases)
-    if figures.read is None and figures.write is None:
+    if not figures.sides:
         raise FioFailed(
-            "fio finished without a single read or write",
+            "fio finished without a single read, write or trim",
             evidence=_clip(text),
             resolution="check size, offset and runtime of the workload: its range may be empty",
         )
@@ -196,10 +221,13 @@ def _refuse_failed(jobs: Iterable[Mapping[str, Any]]) -> None:
 def _figures(jobs: Sequence[Mapping[str, Any]], phases: Phases) -> Figures:
     weights = [job.get("job_runtime", 0) for job in jobs]
     order = [phases.get(str(job.get("jobname", "")), 0) for job in jobs]
+    sides: dict[str, Any] = {
+        side: _direction([(at, job[side]) for at, job in zip(order, jobs, strict=True) if side in job])
+        for side in SIDES
+    }
     return Figures(
-        read=_direction([(at, job["read"]) for at, job in zip(order, jobs, strict=True) if "read" in job]),
-        write=_direction([(at, job["write"]) for at, job in zip(order, jobs, strict=True) if "write" in job]),
-        runtime=max(job[side]["runtime"] for job in jobs for side in ("read", "write") if side in job) / 1000,
+        **sides,
+        runtime=max(job[side]["runtime"] for job in jobs for side in SIDES if side in job) / 1000,
         cpu_usr=_weighted([job["usr_cpu"] for job in jobs], weights) or 0.0,
         cpu_sys=_weighted([job["sys_cpu"] for job in jobs], weights) or 0.0,
         errors=sum(job.get("total_err", 0) for job in jobs),

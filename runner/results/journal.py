@@ -4,8 +4,10 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import reduce
 from itertools import islice
 from math import sqrt
+from operator import add
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -13,6 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from runner.base.errors import BadInput, HarnessBroken
+from runner.language.metrics import SIDES
 from runner.results import journal_tables as schema
 from runner.results.databases import (
     Database,
@@ -144,9 +147,9 @@ class Journal(Database):
             raise HarnessBroken(f"cell {trial.cell} is not in the journal") from problem
 
     def take_back(self) -> list[Trial]:
-        """Remove the trials without figures, so that the run repeats them. Keep their outcomes beside."""
+        """Remove broken and skipped trials, so that the run repeats them. Keep their outcomes beside."""
         table, kept = schema.trials, schema.retried.c
-        unmeasured = table.c.outcome != Outcome.MEASURED.value
+        unmeasured = table.c.outcome.in_([Outcome.BROKEN.value, Outcome.SKIPPED.value])
         # A skipped trial has no attempt.
         tries = sa.case((table.c.outcome == Outcome.SKIPPED.value, 0), else_=table.c.attempts)
         columns = (kept.cell, kept.round, kept.attempts, kept.outcome, kept.reason, kept.started)
@@ -270,7 +273,7 @@ class Journal(Database):
 
     def _scatter(self) -> Iterator[float]:
         trials = schema.trials.c
-        rate = sa.func.coalesce(trials.read_bw, 0.0) + sa.func.coalesce(trials.write_bw, 0.0)
+        rate = reduce(add, (sa.func.coalesce(trials[f"{side}_bw"], 0.0) for side in SIDES))
         moments = sa.select(sa.func.count(), sa.func.avg(rate), sa.func.avg(rate * rate))
         measured = moments.where(trials.outcome == Outcome.MEASURED.value).group_by(trials.cell)
         for count, mean, of_squares in self._rows(measured):

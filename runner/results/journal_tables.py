@@ -1,8 +1,9 @@
 """The tables of a journal and their migrations, and the conversion between trials and rows."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -24,8 +25,9 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
+from runner.language.metrics import SIDES
 from runner.results.databases import Versioned, execute, keys, optional, required
-from runner.results.fio_output import PERCENTILES, Direction, Figures
+from runner.results.fio_output import PERCENTILES, Direction, Figures, Sync
 from runner.results.record import CellRow, Outcome, Reading, Trial
 from runner.statistics.percentile import Histogram, needs
 
@@ -41,8 +43,40 @@ meta = Table("meta", tables, *keys(key=String), *required(value=Text))
 cells = Table("cells", tables, *keys(id=String), *required(name=Text, axes=JSON, position=Integer))
 
 
-def direction_columns(side: str) -> list[Column[Any]]:
-    return optional(**{f"{side}_{name}": BigInteger if name in _COUNTS else Float for name in DIRECTION})
+def direction_columns() -> list[Column[Any]]:
+    kinds = {name: BigInteger if name in _COUNTS else Float for name in DIRECTION}
+    return optional(**{f"{side}_{name}": kind for side in SIDES for name, kind in kinds.items()})
+
+
+#: Histograms are large. Readers of many trials keep them in a separate table. See `runner.statistics.percentile`.
+LATENCIES = tuple(f"{side}_latencies" for side in SIDES)
+
+
+def latency_columns() -> list[Column[Any]]:
+    return optional(**dict.fromkeys(LATENCIES, LargeBinary))
+
+
+def with_trims(connection: Connection, *tables_: Table) -> None:
+    _with_columns(connection, "trim_", tables_)
+
+
+def with_syncs(connection: Connection, table: Table) -> None:
+    _with_columns(connection, "sync_", [table])
+
+
+def _with_columns(connection: Connection, prefix: str, tables_: Iterable[Table]) -> None:
+    """Add the columns with a prefix, which older databases lack."""
+    inspector = sa.inspect(connection)
+    for table in tables_:
+        known = {column["name"] for column in inspector.get_columns(table.name)}
+        for column in table.columns:
+            if column.name.startswith(prefix) and column.name not in known:
+                kind = column.type.compile(connection.dialect)
+                execute(f"ALTER TABLE {table.name} ADD COLUMN {column.name} {kind}")(connection)
+
+
+def sync_columns() -> list[Column[Any]]:
+    return optional(sync_seconds=Float, sync_bw=Float)
 
 
 trials = Table(
@@ -53,10 +87,9 @@ trials = Table(
     *required(round=Integer, outcome=String, reason=Text, started=String, seconds=Float, attempts=Integer, folder=Text),
     # Null runtime: no figures. Null bandwidth: no I/O in that direction.
     *optional(runtime=Float, cpu_usr=Float, cpu_sys=Float, errors=Integer),
-    *direction_columns("read"),
-    *direction_columns("write"),
-    # Histograms, see `runner.statistics.percentile`.
-    *optional(read_latencies=LargeBinary, write_latencies=LargeBinary),
+    *direction_columns(),
+    *sync_columns(),
+    *latency_columns(),
     *required(readings=JSON, notes=JSON),
     UniqueConstraint("cell", "round", name="one_trial_per_cell_and_round"),
 )
@@ -67,9 +100,8 @@ jobs = Table(
     tables,
     *keys(cell=String, round=Integer, job=String),
     *required(position=Integer, runtime=Float, cpu_usr=Float, cpu_sys=Float, errors=Integer),
-    *direction_columns("read"),
-    *direction_columns("write"),
-    *optional(read_latencies=LargeBinary, write_latencies=LargeBinary),
+    *direction_columns(),
+    *latency_columns(),
 )
 
 attempts = Table(
@@ -144,6 +176,8 @@ JOURNAL = Versioned(
         execute("ALTER TABLE visits RENAME TO batches"),
         execute("ALTER TABLE batches RENAME COLUMN array TO stack"),
         lambda connection: jobs.create(connection, checkfirst=True),
+        lambda connection: with_trims(connection, trials, jobs),
+        lambda connection: with_syncs(connection, trials),
     ),
     stranger="name the folder of a run",
     newer="use the newer program, or start a new run with `--fresh`",
@@ -151,15 +185,15 @@ JOURNAL = Versioned(
 
 
 _direction_values = attrgetter(*DIRECTION)
-_READ = [f"read_{name}" for name in DIRECTION]
-_WRITE = [f"write_{name}" for name in DIRECTION]
-#: Histograms are large. Readers of many trials keep them in a separate table.
-LATENCIES = ("read_latencies", "write_latencies")
+#: The columns of each direction, in the order of the fields of `Direction`.
+_OF_SIDES = {side: [f"{side}_{name}" for name in DIRECTION] for side in SIDES}
+_DIRECTIONS = tuple(chain.from_iterable(_OF_SIDES.values()))
 _NOTHING = (None,) * len(DIRECTION)
 
 _PLAIN = ("cell", "round", "reason", "started", "seconds", "attempts", "folder")
 _WHOLE = ("runtime", "cpu_usr", "cpu_sys", "errors")  # the figures of both directions together
-TRIAL_COLUMNS: tuple[str, ...] = (*_PLAIN, "outcome", "readings", "notes", *_WHOLE, *_READ, *_WRITE, *LATENCIES)
+_SYNC = ("sync_seconds", "sync_bw")
+TRIAL_COLUMNS: tuple[str, ...] = (*_PLAIN, "outcome", "readings", "notes", *_SYNC, *_WHOLE, *_DIRECTIONS, *LATENCIES)
 _AS_TEXT = {"readings", "notes"}  # JSON, decoded here once for each distinct text
 
 #: The columns that `trial_of` reads, in order.
@@ -174,15 +208,26 @@ def row_of(trial: Trial) -> dict[str, Any]:
         "readings": [[reading.setting, reading.wanted, reading.got] for reading in trial.readings],
         "notes": dict(trial.notes),
     }
-    return row | _row_of_figures(trial.figures) if trial.figures else row
+    if trial.figures is None:
+        return row
+    sync = trial.figures.sync
+    row |= dict(zip(_SYNC, (sync.seconds, sync.bw) if sync else (None, None), strict=True))
+    return row | _row_of_figures(trial.figures)
 
 
 def _row_of_figures(figures: Figures) -> dict[str, Any]:
     return {
         **{name: getattr(figures, name) for name in _WHOLE},
-        **dict(zip(_READ, _direction_values(figures.read) if figures.read else _NOTHING, strict=True)),
-        **dict(zip(_WRITE, _direction_values(figures.write) if figures.write else _NOTHING, strict=True)),
+        **{
+            column: value
+            for side, columns in _OF_SIDES.items()
+            for column, value in zip(columns, _values(getattr(figures, side)), strict=True)
+        },
     }
+
+
+def _values(side: Direction | None) -> tuple[Any, ...]:
+    return _direction_values(side) if side else _NOTHING
 
 
 def job_rows_of(trial: Trial) -> list[dict[str, Any]]:
@@ -205,7 +250,7 @@ def latencies_of(trial: Trial) -> dict[str, bytes | None]:
 
 
 def latencies(figures: Figures | None) -> dict[str, bytes | None]:
-    sides = (figures.read, figures.write) if figures else (None, None)
+    sides = [getattr(figures, side) if figures else None for side in SIDES]
     kept = (side.latencies.packed if side and side.latencies else None for side in sides)
     return dict(zip(LATENCIES, kept, strict=True))
 
@@ -221,7 +266,7 @@ def _types(column: Column[Any]) -> tuple[type, ...]:
     return (*kinds, type(None)) if column.nullable else kinds
 
 
-JOB_COLUMNS: tuple[str, ...] = ("cell", "round", "job", *_WHOLE, *_READ, *_WRITE, *LATENCIES)
+JOB_COLUMNS: tuple[str, ...] = ("cell", "round", "job", *_WHOLE, *_DIRECTIONS, *LATENCIES)
 _NUMBERS, _LEAST, _MOST = (int, float), 1e-30, 1e19  # of numbers that are not 0; ratios of others would overflow
 
 
@@ -256,10 +301,18 @@ _COUNTED = DIRECTION.index("lat_mean")  # the figures of a direction that are al
 def trial_of(row: Sequence[Any]) -> Trial:
     """Build a trial from a row. Raise ValueError for a row that this program did not write."""
     _check_trial(row)
-    cell, round_number, reason, started, seconds, attempts, folder, outcome, readings, notes = row[:10]
+    cell, round_number, reason, started, seconds, attempts, folder, outcome, readings, notes, seconds_of_sync, bw = row[
+        :12
+    ]
+    figures, sync = _figures(row[12:]), _sync(seconds_of_sync, bw)
     return Trial(
         *(cell, round_number, Outcome(outcome), reason, started, seconds, attempts),
-        *(_figures(row[10:]), _readings(readings), dict(_notes(notes)), folder),
+        *(
+            replace(figures, sync=sync) if figures and sync else figures,
+            _readings(readings),
+            dict(_notes(notes)),
+            folder,
+        ),
     )
 
 
@@ -308,13 +361,22 @@ def _notes(text: str) -> dict[str, str]:
 
 
 def _figures(values: Sequence[Any]) -> Figures | None:
-    whole, (*sides, read, write) = values[: len(_WHOLE)], values[len(_WHOLE) :]
+    whole, rest = values[: len(_WHOLE)], values[len(_WHOLE) :]
     if whole[0] is None:  # no run time: the trial has no figures
         return None
     count = len(DIRECTION)
     if None in whole:
         raise ValueError("a trial has only some of its figures")
-    return Figures(_direction(sides[:count], read), _direction(sides[count:], write), *whole)
+    found: dict[str, Any] = dict(zip(_WHOLE, whole, strict=True))
+    for at, (side, latencies) in enumerate(zip(SIDES, rest[len(SIDES) * count :], strict=True)):
+        found[side] = _direction(rest[at * count : (at + 1) * count], latencies)
+    return Figures(**found)
+
+
+def _sync(seconds: float | None, bw: float | None) -> Sync | None:
+    if (seconds is None) != (bw is None):
+        raise ValueError("a sync has only one of its figures")
+    return None if seconds is None or bw is None else Sync(seconds, bw)
 
 
 def _direction(values: Sequence[Any], latencies: bytes | None) -> Direction | None:

@@ -57,6 +57,7 @@ class Progress:
     cells: int = 0
     measured: int = 0  # cells with a measured trial
     broken: Mapping[str, str] = field(default_factory=dict)  # broken cells by name, with reasons
+    corrupt: Mapping[str, str] = field(default_factory=dict)  # cells that read wrong data by name, with reasons
     outcomes: Mapping[str, int] = field(default_factory=dict)  # trials by outcome
     recent: int = 0  # trials that the current process recorded
     lost: int = 0  # attempts that lost their rig
@@ -82,9 +83,14 @@ def progress_by_cell(names: Mapping[str, str], by_cell: Sequence[tuple[Any, ...]
     return Progress(
         cells=len(names),
         measured=sum(outcome == Outcome.MEASURED.value for _, outcome, _, _ in by_cell),
-        broken={names[cell]: why for cell, outcome, _, why in by_cell if outcome == Outcome.BROKEN.value},
+        broken=_cells_with(Outcome.BROKEN, names, by_cell),
+        corrupt=_cells_with(Outcome.CORRUPT, names, by_cell),
         outcomes=outcomes,
     )
+
+
+def _cells_with(ended: Outcome, names: Mapping[str, str], by_cell: Sequence[tuple[Any, ...]]) -> dict[str, str]:
+    return {names[cell]: why for cell, outcome, _, why in by_cell if outcome == ended.value}
 
 
 def find_holder(folder: Path) -> Holder | None:

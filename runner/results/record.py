@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from runner.results.fio_output import Figures
 
@@ -18,16 +18,17 @@ STEERED = "until-decided"  # the environment key of a run that chose its trials 
 
 
 class Outcome(StrEnum):
-    """The outcome of a trial. `broken` means the harness or the set-up, never low speed."""
+    """The outcome of a trial. `broken` means the harness or the set-up, never low speed or wrong data."""
 
     MEASURED = "measured"
+    CORRUPT = "corrupt"  # fio read other data than it had written
     BROKEN = "broken"
     SKIPPED = "skipped"
 
 
 def outcome_of_cell(counts: Mapping[Outcome, int] | Mapping[str, int]) -> Outcome | None:
-    """Return the outcome of a cell from those of its trials: one broken trial makes it broken."""
-    order = (Outcome.BROKEN, Outcome.MEASURED, Outcome.SKIPPED)
+    """Return the outcome of a cell from those of its trials: one corrupt or broken trial makes it so."""
+    order = (Outcome.CORRUPT, Outcome.BROKEN, Outcome.MEASURED, Outcome.SKIPPED)
     return next((outcome for outcome in order if counts.get(outcome)), None)
 
 
@@ -67,6 +68,13 @@ class Trial:
     @property
     def counted(self) -> Figures | None:
         return self.figures if self.outcome is Outcome.MEASURED and UNSETTLED not in self.notes else None
+
+
+def counted_trials(trials: Sequence[Trial]) -> list[tuple[Trial, Figures]]:
+    """Return the trials whose figures count. A cell that read wrong data has no such trials."""
+    if any(trial.outcome is Outcome.CORRUPT for trial in trials):
+        return []
+    return [(trial, figures) for trial in trials if (figures := trial.counted)]
 
 
 @dataclass(frozen=True, slots=True)

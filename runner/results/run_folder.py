@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
-from runner.base.errors import BadInput
+from runner.base.errors import BadInput, MatrixError, UnfitFile
 from runner.base.files import (
     RECORDED,
     open_lock_file,
@@ -111,6 +111,9 @@ class Manifest(BaseModel, frozen=True, extra="forbid"):
     )
     losses: dict[str, int] = Field(
         default_factory=dict, description="by stack, how many disks may fail before data is lost, if known"
+    )
+    finds: dict[str, dict[str, str]] = Field(
+        default_factory=dict, description="`find` of the workloads that are searched, with the axis"
     )
     expected: float = Field(default=0.0, description="estimated seconds of the process that runs it, at its start")
     part: str = Field(default="", description="the selected part: --only, --shard; empty: all")
@@ -287,15 +290,14 @@ def load(folder: Path) -> RunFolder:
                 details=f"it holds no {MANIFEST}",
                 resolution="`matrix runs` lists runs; --results names their folder",
             )
-        content = read_input(manifest, RECORDED)
-    try:
-        return RunFolder(folder, Manifest.model_validate_json(content))
-    except ValidationError as problem:
-        raise BadInput(
-            f"{manifest} is not a manifest of this version of matrix",
-            details=str(problem),
-            resolution="it was edited, or written by another version of matrix; `--fresh` starts a new run",
-        ) from problem
+        try:
+            return RunFolder(folder, Manifest.model_validate_json(read_input(manifest, RECORDED)))
+        except (ValidationError, UnfitFile) as problem:
+            raise BadInput(
+                f"{manifest} is not a manifest of this version of matrix",
+                details=str(problem),
+                resolution="it was edited, or written by another version of matrix; `--fresh` starts a new run",
+            ) from problem
 
 
 def latest(found: Iterable[RunFolder]) -> RunFolder | None:
@@ -304,10 +306,8 @@ def latest(found: Iterable[RunFolder]) -> RunFolder | None:
 
 def runs(results: Path) -> Iterator[RunFolder]:
     for folder in run_folders(results):
-        try:
+        with suppress(MatrixError):  # it belongs to another user, or another program
             yield load(folder)
-        except BadInput:
-            continue
 
 
 def _put_in_place(half: Path, name: str) -> Path:

@@ -61,16 +61,20 @@ def salvage(journal: Path) -> Salvaged:
     with tempfile.TemporaryDirectory(prefix="matrix-salvage-") as folder:
         copy = Path(folder) / journal.name
         for suffix in ("", "-wal"):
-            with suppress(FileNotFoundError, shutil.SpecialFileError):
+            with suppress(FileNotFoundError, IsADirectoryError, shutil.SpecialFileError):
                 shutil.copyfile(f"{journal}{suffix}", f"{copy}{suffix}")
         with suppress(MatrixError):  # migrate an older journal whose pages are whole
             Journal.existing(copy).close()
         try:
             with closing(sqlite3.connect(copy)) as connection:
                 connection.text_factory = bytes
-                return _Reader(connection).everything()
+                connection.execute("PRAGMA writable_schema = ON")  # reads the tables whose statements are whole
+                found = _Reader(connection).everything()
         except (sqlite3.Error, UnicodeDecodeError) as problem:
             raise HarnessBroken(f"nothing can be read of {journal}", details=str(problem)) from problem
+    if not found.cells:
+        raise HarnessBroken(f"nothing can be read of {journal}", details="it has no cell")
+    return found
 
 
 class _Reader:
@@ -79,10 +83,12 @@ class _Reader:
         self._dropped: Counter[str] = Counter()
         self._lost = set[str]()
         self._queries = 0
+        self._names = set[str]()
 
     def everything(self) -> Salvaged:
         # This raises if nothing can be read.
-        names = {name for (name,) in self._connection.execute("SELECT name FROM sqlite_master").fetchall()}
+        found = self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        self._names = {bytes(name).decode(errors="replace") for (name,) in found}
         cells = {cell.id: cell for cell in self._read("cells", _CELL, _cell)}
         trials: dict[tuple[str, int], Trial] = {}
         for trial in self._read("trials", TRIAL_COLUMNS, trial_of):
@@ -91,7 +97,7 @@ class _Reader:
             else:
                 self._dropped["trials"] += 1
         jobs: dict[tuple[str, int], dict[str, Figures]] = {}
-        for identity, name, figures in self._read("jobs", JOB_COLUMNS, job_of) if b"jobs" in names else ():
+        for identity, name, figures in self._read("jobs", JOB_COLUMNS, job_of):
             jobs.setdefault(identity, {})[name] = figures
         trials = {key: with_jobs(trial, jobs.get(key, {})) for key, trial in trials.items()}
         others = {table: self._simple(table) for table in SIMPLE}
@@ -114,7 +120,13 @@ class _Reader:
 
     def _rows(self, table: str, names: Sequence[str]) -> Iterator[Sequence[Any]]:
         """Read rows in ranges of their numbers. Halve a range that cannot be read, down to single rows."""
-        columns = ", ".join(f'"{name}", typeof("{name}")' for name in names)
+        if table not in self._names:
+            self._lost.add(table)
+            return
+        known = {bytes(row[1]).decode() for row in self._connection.execute(f'PRAGMA table_info("{table}")')}
+        # SQLite would take the quoted name of an unknown column as a text.
+        found = [f'"{name}"' if name in known else "NULL" for name in names]
+        columns = ", ".join(f"{one}, typeof({one})" for one in found)
         query = f'SELECT {columns} FROM "{table}" WHERE rowid BETWEEN ? AND ? ORDER BY rowid'  # noqa: S608 - names of ours
         end = self._last(table)
         ranges = [(1, end or _GUESSED)]

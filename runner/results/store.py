@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from hashlib import blake2b
+from operator import add
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import orjson
@@ -14,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
 from runner.base.errors import BadInput, HarnessBroken
-from runner.language.metrics import split_column
+from runner.language.metrics import SIDES, split_column
 from runner.results import store_tables as tables
 from runner.results.databases import (
     Database,
@@ -119,10 +120,22 @@ class SharedStore(Database):
             os.access(path, os.W_OK) for path in (address.file, address.file.parent)
         )
         store = cls(sqlite_reader(address.file) if address.file and fixed else _engine(address), address, fixed=fixed)
+        version = tables.SHARED.version
         with store._closed_on_error(), store._transaction() as connection:
             if fixed or sa.inspect(connection).get_table_names():
-                tables.SHARED.understood(connection, str(address))
+                version = tables.SHARED.understood(connection, str(address))
+        if fixed and version < tables.SHARED.version:
+            return store._in_memory()._prepared()
         return store if fixed else store._prepared()
+
+    def _in_memory(self) -> Self:
+        """Return a copy that can be migrated, and close this one."""
+        copy = type(self)(memory_engine(), self.address, fixed=True)
+        with self._closed_on_error(), self._engine.connect() as read, copy._engine.connect() as written:
+            source, target = (cast("Any", one.connection.driver_connection) for one in (read, written))
+            source.backup(target)
+        self.close()
+        return copy
 
     def _prepared(self) -> Self:
         with self._closed_on_error(), self._transaction(immediate=True) as connection:
@@ -282,6 +295,13 @@ class SharedStore(Database):
             ) from problem
 
 
+def _sum(columns: Iterable[sa.ColumnElement[Any]]) -> sa.ColumnElement[Any]:
+    """Return the sum of those that are known, or null."""
+    several = list(columns)
+    total = reduce(add, (sa.func.coalesce(one, 0.0) for one in several))
+    return sa.case((sa.func.coalesce(*several).is_(None), sa.null()), else_=total)
+
+
 def _column(name: str) -> sa.ColumnElement[Any]:
     job, own = split_column(name)
     if not job:
@@ -297,8 +317,7 @@ def _figure(of: sa.FromClause, name: str) -> sa.ColumnElement[Any]:
         return table[name]
     side, _, rate = name.partition("_")
     if side == "total":
-        read, write = table[f"read_{rate}"], table[f"write_{rate}"]
-        return sa.func.coalesce(read + write, read, write)
+        return _sum(table[f"{one}_{rate}"] for one in SIDES)
     return sa.cast(table.notes[name].as_string(), sa.Float)
 
 

@@ -6,12 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import sqlalchemy as sa
-from sqlalchemy import JSON, Boolean, Column, Float, Index, Integer, LargeBinary, MetaData, String, Table, Text
+from sqlalchemy import JSON, Boolean, Column, Float, Index, Integer, MetaData, String, Table, Text
 from sqlalchemy.exc import ArgumentError
 
 from runner.base.errors import BadInput
 from runner.results.databases import Versioned, keys, optional, required
-from runner.results.journal_tables import direction_columns
+from runner.results.journal_tables import (
+    direction_columns,
+    latency_columns,
+    sync_columns,
+    with_syncs,
+    with_trims,
+)
 
 VARIABLE = "MATRIX_STORE"  # the option `--store` takes precedence
 _FILE = "store.db"
@@ -119,8 +125,8 @@ trials = Table(
     *required(kernel=Text, host_limited=Text),
     Column("unsettled", Text, nullable=False, server_default=""),
     *optional(runtime=Float, cpu_usr=Float, cpu_sys=Float, errors=Integer),
-    *direction_columns("read"),
-    *direction_columns("write"),
+    *direction_columns(),
+    *sync_columns(),
     *required(readings=String),  # digest of the readings
     *required(notes=JSON, folder=Text),
     Index("trials_of_a_cell", "cell", "run"),
@@ -132,7 +138,7 @@ latencies = Table(
     "latencies",
     tables,
     *keys(run=String, cell=String, round=Integer),
-    *optional(read_latencies=LargeBinary, write_latencies=LargeBinary),
+    *latency_columns(),
     Index("latencies_of_a_cell", "cell", "run"),
     sqlite_with_rowid=False,
 )
@@ -143,9 +149,8 @@ jobs = Table(
     tables,
     *keys(run=String, cell=String, round=Integer, job=String),
     *required(position=Integer, runtime=Float, cpu_usr=Float, cpu_sys=Float, errors=Integer),
-    *direction_columns("read"),
-    *direction_columns("write"),
-    *optional(read_latencies=LargeBinary, write_latencies=LargeBinary),
+    *direction_columns(),
+    *latency_columns(),
     sqlite_with_rowid=False,
 )
 
@@ -156,7 +161,11 @@ SHARED = Versioned(
     tables,
     meta,
     oldest=7,
-    steps=(lambda connection: jobs.create(connection, checkfirst=True),),
+    steps=(
+        lambda connection: jobs.create(connection, checkfirst=True),
+        lambda connection: with_trims(connection, trials, latencies, jobs),
+        lambda connection: with_syncs(connection, trials),
+    ),
     stranger="name another file or database with `--store`; an empty one becomes a store",
     older="name another file or database with `--store`, or move the file away; the next command fills a new store "
     "from the journals of the runs below `--results`",

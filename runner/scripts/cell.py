@@ -6,7 +6,7 @@ import hashlib
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runner.base.process import run
@@ -14,6 +14,7 @@ from runner.language.job_bounds import JobWorkload
 from runner.language.matrix import OFF, interval
 from runner.language.messages import MOST_SHOWN
 from runner.language.slow import slowed
+from runner.language.sync_workload import SyncWorkload
 from runner.scripts.jinja import render
 from runner.scripts.stack import StackView, view_stack
 from runner.scripts.tunables import (
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
 _DEVICES_PER_LINE = 32
 #: fio signals the start of the workload to machines whose disks fail on demand. Without a bell it does nothing.
 BEGINS = {"exec_prerun": """sh -c 'test -z "$MATRIX_BELL" || printf b >"$MATRIX_BELL" || :'"""}
+
+
+#: fio makes this file when it begins, so that a rebuild begins with it.
+BESIDE = {"exec_prerun": "sh -c ': >begun'"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +113,7 @@ def stack_scripts(stack: Stack, disks: Sequence[str], *, zeroed: bool, own: Path
 
 def cell_scripts(cell: Cell, stack: StackView, own: Path | None = None, monitor: int | str = OFF) -> CellScripts:
     tunables, place = tunables_of(cell.tune.value, stack), place_of(cell, stack)
-    declared, slow = cell.workload.value, stack.slow
+    declared, slow = cell.work, stack.slow
     work = slowed(declared, slow)
     values = {
         "stack": stack,
@@ -120,6 +125,7 @@ def cell_scripts(cell: Cell, stack: StackView, own: Path | None = None, monitor:
         "recorded_of_memory": memory_settings_to_record(tunables),
         "governor": next((tunable.value for tunable in tunables if tunable.way == "governor"), None) or "-",
         "work": work,
+        "sync": _sync_of(declared, slow),
         "faults": cell.stack.faults,
         "samples": interval(monitor, declared) * slow,
         "files": place.files,
@@ -139,9 +145,21 @@ def cell_scripts(cell: Cell, stack: StackView, own: Path | None = None, monitor:
     return CellScripts(script("tune"), script("verify"), script("measure"), samples, course)
 
 
+def _sync_of(work: Workload, slow: int) -> Mapping[str, object] | None:
+    """Return what the script measures in place of fio, or with fio beside it; None if fio alone."""
+    if not isinstance(work, SyncWorkload):
+        return None
+    return {"action": work.sync_action, "alone": work.alone, "patience": round(work.patience * slow)}
+
+
 def job(cell: Cell, stack: StackView, seed: int, own: Path | None = None) -> str:
-    workload, place = cell.workload, place_of(cell, stack)
-    return _job("job.fio", workload, place, seed, own, BEGINS if cell.stack.faults else {}, stack.slow)
+    """Return the job of fio; empty if only the array is at work."""
+    workload, place, more = cell.workload, place_of(cell, stack), BEGINS if cell.stack.faults else {}
+    if isinstance(cell.work, SyncWorkload):
+        if cell.work.alone:
+            return ""
+        workload, more = replace(workload, value=cell.work.beside()), BESIDE
+    return _job("job.fio", workload, place, seed, own, more, stack.slow)
 
 
 def place_of(cell: Cell, stack: StackView) -> Place:
@@ -154,6 +172,9 @@ def place_of(cell: Cell, stack: StackView) -> Place:
 
 
 def workload_job(workload: Variant[Workload], place: Place, seed: int, own: Path | None = None) -> str:
+    """Return a job for checks by fio."""
+    if isinstance(workload.value, SyncWorkload):
+        workload = replace(workload, value=workload.value.beside())
     return _job("job.fio", workload, place, seed, own, {})
 
 

@@ -87,7 +87,7 @@ def _commands_of(layer: View) -> tuple[tuple[str, ...], ...]:
         plain = ("--hash=sha256", "--verify-passphrase") if layer.format == "plain" else ()
         return (format_options, (*layer.open_options, *plain), _crypttab_options(layer))
     if isinstance(layer, IntegrityView):
-        # Options for opening at boot; none unless every version of systemd supports them.
+        # Options for opening at boot; empty unless every version of systemd supports them.
         at_boot = layer.mode == "journal" and layer.algorithm in _ALGORITHMS_AT_BOOT
         return (layer.format_options, (f"integrity-algorithm={layer.algorithm}",) if at_boot else ())
     return ()

@@ -37,7 +37,7 @@ HUGEPAGES = "/sys/kernel/mm/transparent_hugepage/enabled"
 _FIRST = ("scheduler", "cache", "requests")
 #: Timers of file systems, and how long bfq waits for the next request of a process.
 XFS_TIMER = "/proc/sys/fs/xfs/xfssyncd_centisecs"
-#: Of arrays without limits of their own, of md and LVM.
+#: For md and LVM arrays without their own limits.
 RESYNC_LIMITS = ("/proc/sys/dev/raid/speed_limit_max", "/proc/sys/dev/raid/speed_limit_min")
 F2FS_TIMERS = ("cp_interval", "idle_interval", "discard_idle_interval", "gc_idle_interval")
 SLICE = "queue/iosched/slice_idle"

@@ -250,5 +250,5 @@ def select_hosts(lab: Lab, path: Path, place: Where) -> Lab:
         what, reach = ("is this host", "local") if is_here else ("is reached by ssh", "ssh:NAME")
         raise BadInput(f"no host of {path} {what}", resolution=f"add a host with `reach: {reach}`")
     if place.host and place.host not in hosts:
-        raise BadInput(f"{path} has no ssh host called {place.host}", resolution=f"known hosts: {', '.join(hosts)}")
+        raise BadInput(f"{path} has no ssh host called {place.host}", resolution=did_you_mean(place.host, hosts))
     return lab.model_copy(update={"hosts": {place.host: hosts[place.host]} if place.host else hosts})

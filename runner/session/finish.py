@@ -11,6 +11,7 @@ from runner.base.files import write_atomically
 from runner.guidelines.samples import Measured, measured_cells
 from runner.guidelines.verdicts import SHARE, UNWATCHED, judge_guidelines
 from runner.reports.answer import answer_lines, summarize_rankings
+from runner.reports.knees import knee_lines
 from runner.reports.terminal import drift_note, precision_note
 from runner.reports.write import load_run_data, write_reports
 from runner.results.record import Outcome
@@ -61,7 +62,8 @@ class Ending:
         content = self.content
         done = f"{self.trials} done" if self.exit is Exit.INTERRUPTED else ""
         published = f"published: {summary_line(self.comparisons)} (published.md)" if self.comparisons else ""
-        lines = [*filter(None, (done, self.failure, precision_note(content), drift_note(content), published))]
+        lines = [*knee_lines(content.knees, over=content.over, synthetic=content.synthetic)]
+        lines += [*filter(None, (done, self.failure, precision_note(content), drift_note(content), published))]
         answer = summarize_rankings(content.rankings, content.losses, synthetic=content.synthetic, over=content.over)
         if answer:
             lines += answer_lines(answer, width)
@@ -75,12 +77,19 @@ class Ending:
         added = "".join(f"{name}, " for one in self.content.added for name in one.files)
         answer = "answer.txt, " if self.content.rankings else ""
         jobs = "jobs.csv, " if self.content.has_jobs else ""
-        files = f"{answer}trials.csv, summary.csv, {jobs}{verdicts}{added}junit.xml"
-        return f"{self.path}/: report.html, {files}, and every script and raw output under cells/"
+        found = "found.csv, " if self.content.knees else ""
+        files = f"{answer}trials.csv, summary.csv, {jobs}{found}{verdicts}{added}junit.xml"
+        return f"{self.path}/: report.html, explore.html, {files}, and every script and raw output under cells/"
+
+
+def is_corrupt(content: RunData) -> bool:
+    return any(trial.outcome is Outcome.CORRUPT for trial in content.trials)
 
 
 def exit_code(content: RunData) -> Exit:
     outcomes = {trial.outcome for trial in content.trials}
+    if is_corrupt(content):  # a result about the storage, and worse than the others
+        return Exit.CLAIM_FAILED
     if Outcome.BROKEN in outcomes or Outcome.MEASURED not in outcomes:
         return Exit.BROKEN
     return Exit.CLAIM_FAILED if any(one.failed for one in content.judgements) else Exit.ALL_MEASURED
@@ -103,7 +112,9 @@ def report(
 
     def measured(columns: Collection[str]) -> Iterator[Measured]:
         rule = UNWATCHED if steered else content.rule
-        return measured_cells(folder.manifest.identity, content.cells, content.by_cell, rule, columns)
+        run = folder.manifest.identity
+        yield from measured_cells(run, content.cells, content.by_cell, rule, columns)
+        yield from (knee.measured(run, rule) for knee in content.knees)
 
     if guidelines:
         figures = measured({column for one in guidelines for column in one.claimed.figure.columns})
@@ -116,5 +127,9 @@ def report(
         about = content.warning.capitalize()
         content = replace(content, added=(section(study.published.source, comparisons, content.judgements, about),))
     files = write_reports(folder, content)
-    end = Exit.INTERRUPTED if interrupted else Exit.BROKEN if short else exit_code(content)
+    end = exit_code(content)
+    if interrupted:
+        end = Exit.INTERRUPTED
+    elif short and not is_corrupt(content):
+        end = Exit.BROKEN
     return Ending(folder.path, content, tuple(files), folder.manifest.planned, end, over, comparisons)

@@ -265,7 +265,7 @@ def _show_estimate(this: _Run) -> Pace:
     if load.note and not pace.runs:
         observer.notice(f"note: {load.note}")
     found = estimate(selected.plan, pace, this.level.now)
-    left = 1 - observer.done / max(1, observer.planned)
+    left = max(0.0, 1 - observer.done / max(1, observer.planned))
     observer.show_estimate(found.seconds_least * left, found.seconds_most * left)
     this.folder = this.folder.update_manifest(expected=found.seconds_most * left)
     return pace

@@ -46,7 +46,7 @@ class RunRequest:
     templates: Path | None
     cold: bool
     until_decided: bool = False
-    #: Physical disks, if the machine creates none.
+    #: Physical disks, if the machine does not create disks.
     match: Match | None = None
     #: The kernel release of the host with these disks.
     release: str = ""
@@ -69,7 +69,7 @@ class RunRequest:
 
     @property
     def planned(self) -> int:
-        return self.selected.selection.count() * self.selected.plan.repeat.max
+        return self.selected.plan.trials(self.selected.plan.repeat.max)
 
     def specs(self) -> set[RigSpec]:
         return set(specs_of(self.selected.space.matrix, self.selected.stacks(), self.kernel))
@@ -99,6 +99,7 @@ class RunRequest:
             least=matrix.repeat.min,
             most=matrix.repeat.max,
             part=readable(self.selected.part),
+            finds={name: find.as_written() for name, find in matrix.finds.items()},
             slow=0 if matrix.chooses_slow else slow_of(matrix.every_disk()),
             losses={one.label: one.losses for one in self.selected.stacks() if one.losses is not None},
         )
@@ -275,4 +276,4 @@ def _why_new(results: Path, wanted: Manifest) -> str:
         return f"a new run: {last.path}/ is finished; `matrix results {last.path.name}` shows it" if again else ""
     same = (last.manifest.text, last.manifest.used) == (wanted.text, wanted.used)
     differs = "--only, --shard, --kernel or --templates differ" if same else "the matrix differs"
-    return f"not continuing {last.path}/, which is unfinished: {differs}"
+    return f"not continuing {last.path}/, which is not finished: {differs}"

@@ -10,11 +10,13 @@ from runner.analysis.axes import grouped
 from runner.base.errors import BadInput
 from runner.base.process import run
 from runner.engine.plan import Plan
+from runner.guidelines.knee import searches_of
 from runner.guidelines.samples import Measured
 from runner.guidelines.verdicts import undecidable_guidelines
 from runner.language.job_bounds import JobWorkload
 from runner.language.matrix import is_path
 from runner.language.suggestions import did_you_mean
+from runner.language.sync_workload import SyncWorkload
 from runner.language.yaml_source import Flaw
 from runner.machines import machine
 from runner.machines.base import Machine, MachineOptions, RigSpec
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
 
 #: With more cells, or cells × guidelines, the check for undecidable guidelines would take seconds, so it is skipped.
 MAX_CHECKED_CELLS, MAX_CHECKED_PAIRS = 10_000, 50_000
-_MOST_CHECKED = 200  # job files that fio checks before a run, 10 ms each
+_MOST_CHECKED, _MOST_SECTIONS = 200, 1000  # job files that fio checks before a run, 10 ms each, and 2 ms a section
 _BAD_OPTION = re.compile("(?:Bad option <|failed parsing )([a-z0-9_]+)=")
 
 
@@ -119,6 +121,7 @@ def _guideline_flaws(space: Space) -> Iterator[Flaw]:
         Measured("", CellRow(cell.id, cell.name, cell.axes), jobs=cell.workload.value.job_names)
         for cell in (space.cells() if guidelines else ())
     ]
+    found += [Measured("", one.row) for one in searches_of([each.cell for each in found], space.matrix.finds)]
     for at, why in undecidable_guidelines(guidelines, found):
         yield Flaw(("guidelines", at, guidelines[at].shape), f"no cells of this matrix can decide it: {why}")
 
@@ -128,7 +131,7 @@ def _job_flaws(space: Space, own: Path | None) -> Iterator[Flaw]:
         return
     mine = f" (in a job of {own / 'job.fio'})" if own and (own / "job.fio").exists() else ""
     yield from _job_file_flaws([one for one in space.workloads if isinstance(one[0].value, JobWorkload)], own)
-    works = [one for one in space.workloads if not isinstance(one[0].value, JobWorkload)]
+    works = [one for one in space.workloads if not isinstance(one[0].value, JobWorkload) and _has_job(one[0].value)]
     jobs = {str(at): _job(work, in_files, own) for at, (work, in_files) in enumerate(works)}
     if fio_accepts(jobs):
         return
@@ -148,8 +151,12 @@ def _job_flaws(space: Space, own: Path | None) -> Iterator[Flaw]:
 
 
 def _job_file_flaws(works: Sequence[tuple[Variant[Workload], bool]], own: Path | None) -> Iterator[Flaw]:
-    # Job files have sections of their own, so each needs an fio of its own. The rest is checked when it runs.
+    # Each job file has its own sections, so fio checks each in a separate start. The rest is checked when it runs.
+    sections = 0
     for work, in_files in works[:_MOST_CHECKED]:
+        if sections > _MOST_SECTIONS:
+            return
+        sections += len(work.value.sections) if isinstance(work.value, JobWorkload) else 1
         if message := find_error(_job(work, in_files, own)):
             name = dict(work.coords)["workload"]
             key = "job" if any(axis == "workload.job" for axis, _ in work.coords) else "jobs"
@@ -161,8 +168,13 @@ def _job(work: Variant[Workload], in_files: bool, own: Path | None) -> str:
     return workload_job(work, place, 1, own)
 
 
+def _has_job(work: Workload) -> bool:
+    return not (isinstance(work, SyncWorkload) and work.alone)
+
+
 def _workload_flaws(work: Variant[Workload], message: str, mine: str) -> Iterator[Flaw]:
-    place, unplaced = ("workloads", dict(work.coords)["workload"]), []
+    under = ("under",) if isinstance(work.value, SyncWorkload) else ()
+    place, unplaced = ("workloads", dict(work.coords)["workload"], *under), list[str]()
     for line in message.splitlines():
         option = _BAD_OPTION.search(line)
         if option and option[1] in work.value.fio:
@@ -193,7 +205,8 @@ def check_templates(selected: SelectedMatrix, own: Path | None) -> None:
                 )
         job(cell, scripts.stack, 1, own)
     for work, in_files in selected.space.workloads:
-        _job(work, in_files, own)
+        if _has_job(work.value):
+            _job(work, in_files, own)
 
 
 def check_names(own: Path | None) -> None:

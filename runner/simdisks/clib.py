@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from runner.base.digests import DIGESTS
 from runner.base.errors import HarnessBroken
 from runner.base.files import cache_dir, make_once
 from runner.base.process import run
@@ -31,7 +32,7 @@ async def build_library(notice: Callable[[str], None] = lambda _: None) -> Path:
     sources = sorted(SOURCES.glob("*.[ch]"))
     # The library depends on the processor architecture and the C library.
     content = b"\0".join(
-        (" ".join((*platform.libc_ver(), platform.machine())).encode(), *(one.read_bytes() for one in sources))
+        (" ".join((*platform.libc_ver(), platform.machine(), DIGESTS)).encode(), *(one.read_bytes() for one in sources))
     )
     folder = cache_dir() / "disks" / hashlib.blake2b(content, digest_size=8).hexdigest()
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -95,7 +96,7 @@ class Report:
 
 
 #: In the order of the constants in board.h.
-FAULTS: tuple[FaultKind, ...] = ("dies", "slow", "stalls", "medium")
+FAULTS: tuple[FaultKind, ...] = ("dies", "slow", "stalls", "medium", "corrupt")
 
 
 class _Fault(ctypes.Structure):
@@ -178,7 +179,7 @@ class Board:
         self._c = library.c
         self._board = self._c.board_made(file, slow)
         if not self._board:
-            raise HarnessBroken("the disks' board cannot be made", resolution="free some disk space or memory")
+            raise HarnessBroken("simulated disks cannot get shared memory", resolution="free some disk space or memory")
         for number, rate in enumerate(links):
             self._c.board_bus(self._board, number, rate)
 

@@ -124,7 +124,7 @@ def links_of(disks: Iterable[Disk]) -> tuple[Link, ...]:
     return tuple(dict.fromkeys(disk.link for disk in disks if disk.link))
 
 
-FaultKind = Literal["dies", "slow", "stalls", "medium"]
+FaultKind = Literal["dies", "slow", "stalls", "medium", "corrupt"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class Fault:
     at: float
     seconds: float | None = None
     factor: float = 1.0
-    #: The range of bytes that cannot be read until they are written again.
+    #: The range of bytes that cannot be read until they are written again, or that are read wrong.
     where: tuple[int, int] = (0, 0)
 
     def __post_init__(self) -> None:
@@ -148,6 +148,7 @@ class Fault:
             "slow": f"is {self.factor:g} times slower",
             "stalls": "stalls",
             "medium": f"cannot be read from {self.where[0]} to {self.where[1]}",
+            "corrupt": f"is read wrong from {self.where[0]} to {self.where[1]}",
         }[self.kind]
         lasting = "" if self.seconds is None else f" for {self.seconds:g} s"
         return f"disk {self.disk} {what} at {self.at:g} s{lasting}"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from runner.language.axes import written
+from runner.language.find import written_workload
 from runner.language.presets import PRESETS
 from runner.language.yaml_source import Flaw, Path
 from runner.space.job_variants import steps
@@ -15,13 +16,14 @@ from runner.space.layouts import axis_names
 from runner.space.variants import distinct
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from runner.language.matrix import Matrix
 
 # Each limit keeps `matrix validate` below 10 s and 500 MB on two slow processors.
 MOST_STACKS, MOST_TUNES, MOST_WORKLOADS = 5_000, 10_000, 10_000
 MOST_PAIRS = 1_000_000  # of a stack and a workload: each is checked for its size
+MOST_LINES = 1_000_000  # of fio jobs, for each variant and key of `set`; a job or key of a `jobs:` map counts as ten
 MOST_RULES = 1_000_000  # a rule or guideline is compared with each stack, setting and workload
 _SHOWN = 8
 
@@ -38,6 +40,8 @@ class Part:
     """One layout, the tunables or one workload: a variant for each combination of its axes."""
 
     axes: tuple[Axis, ...] = ()
+    lines: int = 0  # of fio jobs
+    jobs: int = 1
 
     @property
     def variants(self) -> int:
@@ -56,6 +60,9 @@ class Factor:
     def variants(self) -> int:
         return self.common.variants * sum(part.variants for part in self.parts)
 
+    def total(self, size: Callable[[Part], int]) -> int:
+        return sum(part.variants * size(part) for part in self.parts)
+
     @property
     def axes(self) -> tuple[Axis, ...]:
         return (*self.common.axes, *max(self.parts, key=lambda part: part.variants).axes)
@@ -66,7 +73,7 @@ def factors(matrix: Matrix) -> tuple[Factor, Factor, Factor]:
     named = [("kernel", ("machine", "kernel"), matrix.machine.kernel or ()), ("faults", ("faults",), matrix.faults)]
     common = Part(tuple(Axis(name, path, len(set(values))) for name, path, values in named if values))
     tune = Part(tuple(_axes("tune.", ("tune",), written(matrix.tune))))
-    workloads = tuple(_workload(name, written(work)) for name, work in matrix.workloads.items())
+    workloads = tuple(_workload(name, written_workload(work)) for name, work in matrix.workloads.items())
     return Factor("stacks", layouts, common), Factor("sets of tunables", (tune,)), Factor("workloads", workloads)
 
 
@@ -78,13 +85,18 @@ def _layout(matrix: Matrix, name: str) -> Part:
     return Part(tuple(found))
 
 
-def _workload(name: str, axes: Mapping[str, tuple[object, ...]]) -> Part:
+def _workload(name: str, axes: Mapping[str, tuple[Any, ...]]) -> Part:
     base: Path = ("workloads", name)
     found = list(_axes("workload.", base, axes))
     if presets := [str(preset) for preset in axes.get("preset", ())]:
         phases = max(len(PRESETS[preset].meant) for preset in presets)
         found += [] if "phase" in axes else [Axis("workload.phase", (*base, "preset"), phases)]
-    return Part(tuple(found))
+    keys = [name.split(".") for name in axes if name.startswith(("set.", "jobs."))]
+    if files := axes.get("job"):
+        sizes = [sum(len(section.options) + 1 for section in file.sections) for file in files]
+        return Part(tuple(found), max(sizes) * (1 + len(keys)), max(len(file.sections) for file in files))
+    jobs = len({job for _, job, *_ in keys})
+    return Part(tuple(found), 10 * (len(keys) + jobs), max(1, jobs))
 
 
 def _axes(prefix: str, base: Path, axes: Mapping[str, tuple[object, ...]]) -> Iterator[Axis]:
@@ -108,7 +120,9 @@ def find_excess(matrix: Matrix) -> Iterator[Flaw]:
         if ruled:
             remedy += "; `exclude` and `only` do not change this count"
         yield _excess(every, counted, remedy)
-    elif (pairs := stacks.variants * workloads.variants * (1 + ruled)) > MOST_PAIRS:
+    elif (lines := workloads.total(lambda part: part.lines)) > MOST_LINES:
+        yield _excess([workloads], f"all variants of the jobs have {lines:,} lines; at most {MOST_LINES:,}")
+    elif (pairs := stacks.variants * workloads.total(lambda part: part.jobs + ruled)) > MOST_PAIRS:
         by_rules = f" × {ruled + 1:,} (rules and 1)" if ruled else ""
         pair = (stacks, workloads)
         yield _excess(pair, f"{_product(pair)}{by_rules} are {pairs:,} checks of sizes; at most {MOST_PAIRS:,}")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from runner.language.axes import written
+from runner.language.fio_bounds import TRIMS
 from runner.language.tune import split
 from runner.space.notes import Note, few
 
@@ -25,7 +26,7 @@ _UNSCHEDULED = frozenset({"virtio", "nvme"})
 def idle_tunables(matrix: Matrix, workloads: Iterable[tuple[Variant[Workload], bool]]) -> Iterator[Note]:
     works = list(workloads)
     buses = {disk.bus for disk in matrix.every_disk()}
-    # Physical disks are on a bus of their own, whatever `disks:` declares.
+    # Physical disks have their own bus. The one that `disks:` declares does not count.
     unscheduled = not matrix.needs and buses <= _UNSCHEDULED and matrix.machine.cpus > 1
     for name, values in written(matrix.tune).items():
         if set(values) == {"default"}:
@@ -53,7 +54,8 @@ def no_effect(tunable: str, work: Workload, *, in_files: bool) -> str:
     key = split(tunable)[1]
     buffered = not work.direct
     if key == "readahead":
-        reads = work.write_share < 1 or work.ioengine == "mmap"  # mmap reads a page before it writes to it
+        # mmap reads a page before it writes to it.
+        reads = (work.write_share < 1 and work.rw not in TRIMS) or work.ioengine == "mmap"
         return "" if buffered and reads else _READS
     if key == "wbt_lat_usec" or key.startswith("vm.dirty_"):
         cached = buffered or (in_files and work.new)  # new files have metadata, which is always cached

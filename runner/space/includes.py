@@ -16,7 +16,18 @@ from runner.language.matrix import Matrix
 from runner.language.messages import from_pydantic
 from runner.language.suggestions import did_you_mean
 from runner.language.workload import misplaced
-from runner.language.yaml_source import Flaw, Path, Place, Source, UnreadableError, compose, plain, repeated_keys
+from runner.language.yaml_source import (
+    MAX_NODES,
+    Flaw,
+    Path,
+    Place,
+    Source,
+    UnreadableError,
+    compose,
+    count_nodes,
+    plain,
+    repeated_keys,
+)
 
 DEEPEST = 8  # limit for layouts that use layouts that use layouts
 SHELF = shipped("matrix") / "models"  # the folder of the shipped disk models
@@ -30,6 +41,8 @@ class Uses:
     texts: dict[str, str] = field(default_factory=dict)
     trees: dict[str, Node | None] = field(default_factory=dict)
     wrong: list[tuple[Place, str]] = field(default_factory=list)
+    layouts: dict[Node, dict[str, list[Node]]] = field(default_factory=dict)  # by the tree of their file
+    nodes: int = 0  # of all files that were parsed, and those that were included
 
     def refuse(self, node: Node, message: str) -> None:
         self.wrong.append((Place.of(node.start_mark), message))
@@ -52,13 +65,16 @@ class Uses:
             self.refuse(used, f"'{used.value}': write the file and the layout in it, like raids.yaml#far")
             return []
         tree = self._tree(file, used)
-        if tree is None:
+        if tree is None or self.nodes > MAX_NODES:
             return []
-        known = _layouts(tree)
+        if tree not in self.layouts:
+            self.layouts[tree] = _layouts(tree)
+        known = self.layouts[tree]
         if layout not in known:
             near = f" '{layout}'; {did_you_mean(layout, known)}" if known else "s"
             self.refuse(used, f"{file} has no layout{near}")
-        return known.get(layout, [])
+        layers = known.get(layout, [])
+        return layers if self._fits(1 + sum(map(count_nodes, layers)), used) else []
 
     def model(self, name: ScalarNode) -> Node | None:
         text = str(name.value)
@@ -78,6 +94,8 @@ class Uses:
             file, _, name = str(item.value).partition("#")
             before = len(self.wrong)
             tree = self._tree(file, item)
+            if self.nodes > MAX_NODES:
+                return  # refused already
             listed = list(tree.value) if isinstance(tree, SequenceNode) else []
             chosen = [guideline for guideline in listed if not name or _text(guideline, "id") == name]
             if listed and not chosen:
@@ -85,7 +103,8 @@ class Uses:
                 self.refuse(item, f"{file} has no guideline '{name}'; {did_you_mean(name, names)}")
             elif not listed and len(self.wrong) == before:
                 self.refuse(item, f"{file} is not a list of guidelines")
-            yield from ((guideline, not name) for guideline in chosen)
+            if self._fits(1 + len(listed) + sum(map(count_nodes, chosen)), item):
+                yield from ((guideline, not name) for guideline in chosen)
 
     def _tree(self, file: str, user: Node) -> Node | None:
         folder = posixpath.dirname(user.start_mark.name)
@@ -93,8 +112,10 @@ class Uses:
         if name not in self.trees:
             self.trees[name] = None
             try:
-                self.texts[name] = self._text(name, file)
-                self.trees[name] = compose(name, self.texts[name])
+                if self.nodes <= MAX_NODES:
+                    self.texts[name] = self._text(name, file)
+                    tree = compose(name, self.texts[name])
+                    self.trees[name] = tree if tree and self._fits(count_nodes(tree), user) else None
             except FileNotFoundError:
                 self.refuse(user, f"there is no file {name}; paths are relative to the file that has them")
             except (OSError, ValueError) as error:  # not UTF-8, or not a possible file name
@@ -103,6 +124,13 @@ class Uses:
             except UnreadableError as error:
                 self.wrong.append((error.place, error.message))
         return self.trees[name]
+
+    def _fits(self, nodes: int, user: Node) -> bool:
+        """Count nodes, and refuse the first that are too many: files could include each other a million times."""
+        before, self.nodes = self.nodes, self.nodes + nodes
+        if before <= MAX_NODES < self.nodes:
+            self.refuse(user, f"with this, the included files have more than {MAX_NODES:,} values")
+        return self.nodes <= MAX_NODES
 
     def _text(self, name: str, file: str) -> str:
         # `layouts/` and `guidelines/` fall back to the shipped folders.

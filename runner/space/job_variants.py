@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from runner.language.axes import constructed
+from runner.language.fio_values import file_names, is_elsewhere, option_text
 from runner.language.job_bounds import JobWorkload, bounds_of
-from runner.language.job_file import file_names, is_elsewhere, option_text, split_key, why_refused, with_values
+from runner.language.job_file import split_key, why_refused, with_values
 from runner.language.job_map import problems_of, sections_of
 from runner.language.slow import problems as slow_problems
 from runner.language.workload import Workload
@@ -17,7 +18,8 @@ from runner.space.notes import Note
 from runner.space.variants import Choice, Coords, Variant, choices, digest, label_of, texts
 
 if TYPE_CHECKING:
-    from runner.language.job_file import JobFile, Option, Sections
+    from runner.language.fio_values import Option
+    from runner.language.job_file import JobFile, Sections
     from runner.space.layouts import Findings
 
 _SET, _JOBS = "set.", "jobs."

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from runner.space.variants import Coords, Variant
 
 
-#: Commands that write a line or more for each cell take at most 10 s for so many.
+#: Commands that write a line or more for each cell need at most 10 s for this number.
 MOST_LISTED = 200_000
 
 

@@ -9,15 +9,20 @@ from typing import TYPE_CHECKING
 
 from runner.base.quantities import format_size, format_time
 from runner.language.axes import written
+from runner.language.fio_bounds import TRIMS
+from runner.language.job_bounds import JobWorkload
+from runner.language.sync_workload import SyncWorkload
 from runner.language.tune import split
-from runner.layers import Md
+from runner.layers import Md, Problem
 from runner.layers.md import PARITY
 from runner.space.layouts import Findings, Layers, place_of, top_of
 from runner.space.notes import few
 from runner.space.select import Ruled, values_of
+from runner.space.sync_variants import why_impossible
 from runner.space.variants import Coords, Variant, choices
 
 if TYPE_CHECKING:
+    from runner.language.matrix import Matrix
     from runner.language.workload import Workload
     from runner.language.yaml_source import Flaw, Path
     from runner.space.space import Space, Stack
@@ -26,6 +31,9 @@ _PAGE = 4096
 _GIB = 2**30
 #: Memory for the kernel and the tools. Without it the machine runs into the OOM killer or a panic.
 _REST = 192 * 1024 * 1024
+
+
+NO_MODEL_OF_TRIMS = "models of disks know no trims, so the figures would be meaningless; remove `model:`"
 
 
 def check_stripe_caches(space: Space, ruled: Ruled, findings: Findings) -> None:
@@ -59,6 +67,7 @@ def _count_cached_devices(stack: Layers) -> int:
 def find_flaws(space: Space, findings: Findings) -> list[Flaw]:
     ruled = Ruled.of(space.matrix, values_of(space))
     _check_fit(space, ruled, findings)
+    _check_syncs(space, ruled, findings)
     _check_faults(space, findings)
     check_stripe_caches(space, ruled, findings)
     flaws = [*findings.flaws, *(flaw for coords, flaw in findings.impossible if not ruled.out(coords))]
@@ -73,13 +82,37 @@ def _check_fit(space: Space, ruled: Ruled, findings: Findings) -> None:
         for workload in stack.workloads:
             work = workload.value
             why = work.files_misfit(stack.room) if stack.in_files else work.misfit(stack.room, len(tops))
-            why = why or work.unaligned(sector)
+            why = why or work.unaligned(sector) or _trim_problem(work, stack, space.matrix)
             if why and not all(ruled.out(coords) for coords in spellings(stack, workload)):
                 place = dict(workload.coords)["workload"], why.field
                 misfits.setdefault(place, []).append((stack.label, why.message))
     for (name, field), found in misfits.items():
         where = few(label for label, _ in found)
-        findings.flaw(("workloads", name, field), f"does not fit on {where}: {found[0][1]}")
+        findings.flaw(("workloads", name, *field.split(".")), f"does not fit on {where}: {found[0][1]}")
+
+
+def _check_syncs(space: Space, ruled: Ruled, findings: Findings) -> None:
+    found: dict[tuple[str, str], list[str]] = {}
+    for stack, workload in itertools.chain.from_iterable(
+        ((stack, workload) for workload in stack.workloads) for stack in space.stacks
+    ):
+        work = workload.value
+        why = why_impossible(stack, work) if isinstance(work, SyncWorkload) else ""
+        if why and not all(ruled.out(coords) for coords in spellings(stack, workload)):
+            found.setdefault((dict(workload.coords)["workload"], why), []).append(stack.label)
+    for (name, why), labels in found.items():
+        findings.flaw(("workloads", name, "sync_action"), f"impossible on {few(labels)}: {why}")
+
+
+def _trim_problem(work: Workload, stack: Stack, matrix: Matrix) -> Problem | None:
+    """Return why a workload with trims cannot run on a stack. A device of a host is checked before the measurement."""
+    if not work.trims:
+        return None
+    why = next((why for layer in stack.layers.value if (why := layer.why_no_trims)), "")
+    if not why and not matrix.needs and any(disk.physics for disk in matrix.every_disk()):
+        why = NO_MODEL_OF_TRIMS
+    field = "job" if isinstance(work, JobWorkload) else "rw" if work.rw in TRIMS else "fio.trim_percentage"
+    return Problem(field, why) if why else None
 
 
 def _check_faults(space: Space, findings: Findings) -> None:

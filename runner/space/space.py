@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from runner.language.axes import constructed, written
 from runner.language.disks import UNNAMED
+from runner.language.sync_workload import SyncWorkload
 from runner.language.tune import Tune, clashes, exclusive, impossible, meaningless, used
 from runner.language.yaml_source import Flaw, Path
 from runner.layers import Fs
 from runner.layers.geometry import Below, losses_of
+from runner.layers.redundancy import sync_target
 from runner.simdisks.disk import slow_of
 from runner.space.effects import idle_tunables
 from runner.space.layouts import (
@@ -23,6 +25,7 @@ from runner.space.layouts import (
     disks_at_work,
     disks_of,
     drop_idle,
+    levels,
     place_of,
     report_idle,
     stack_variants,
@@ -90,8 +93,17 @@ class Cell:
         return "/".join(filter(None, (self.stack.label, self.tune.label, self.workload.label)))
 
     @property
+    def work(self) -> Workload:
+        """Return the workload on this stack. The sizes of a rebuild depend on the stack."""
+        work, stack = self.workload.value, self.stack
+        if not isinstance(work, SyncWorkload):
+            return work
+        return work.onto(sync_target(levels(stack.layers.value, stack.disks)))
+
+    @property
     def files(self) -> FileSet | None:
-        return self.workload.value.fileset(self.stack.room) if self.stack.in_files else None
+        work = self.workload.value
+        return work.fileset(self.stack.room) if self.stack.in_files and work.uses_files else None
 
     @property
     def leaves_files(self) -> bool:

@@ -15,7 +15,7 @@ from runner.language.yaml_source import Place
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from runner.language.job_bounds import JobBound
+    from runner.language.fio_bounds import JobBound
 
 _DISK = 512 << 20
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")

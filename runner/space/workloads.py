@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from runner.language.axes import constructed, written
+from runner.language.axes import constructed
+from runner.language.find import find_problems, written_workload
 from runner.language.presets import PRESETS, no_phase, problems_of, values_of
 from runner.language.slow import FACTORS
 from runner.language.slow import problems as slow_problems
@@ -16,6 +17,7 @@ from runner.simdisks.disk import slow_of
 from runner.space.job_variants import JobVariants, has_jobs
 from runner.space.layouts import Findings, drop_idle, place_of, report_idle, top_of
 from runner.space.notes import Note
+from runner.space.sync_variants import SyncVariants, is_sync
 from runner.space.variants import Choice, Coords, Variant, choices, collapsed, digest, label_of, texts
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ class Workloads:
         self._known = {kind: collapsed(self._all(kind)) for kind in kinds}
         for name in matrix.workloads:
             self._report(name)
+            self._check_search(name)
 
     @classmethod
     def of_kind(cls, matrix: Matrix, *, in_files: bool) -> tuple[Variant[Workload], ...]:
@@ -64,10 +67,14 @@ class Workloads:
             yield from self._variants(name, kind)
 
     def _variants(self, name: str, kind: bool) -> Iterator[Variant[Workload]]:
-        axes = written(self._matrix.workloads[name])
+        axes = written_workload(self._matrix.workloads[name])
         if has_jobs(axes):
             several = JobVariants(name, axes, self._matrix.machine.memory, self._findings, self._slow)
             yield from several.on(in_files=kind)
+            return
+        if is_sync(axes):
+            slow = slow_of(self._matrix.every_disk())
+            yield from SyncVariants(name, axes, self._matrix.machine.memory, self._findings, slow).on(in_files=kind)
             return
         for declared in _written_workloads(axes):
             if declared.amiss:
@@ -99,9 +106,19 @@ class Workloads:
             sized = workload.on(self._matrix.machine.memory)
             yield Variant(sized, coords, label, digest(sized.content()))
 
+    def _check_search(self, name: str) -> None:
+        if (find := self._matrix.workloads[name].find) is None:
+            return
+        for problem in find_problems(find, written_workload(self._matrix.workloads[name])):
+            self._findings.flaw(("workloads", name, *problem.field.split(".")), problem.message)
+        named = [{dict(coords)["workload"] for coords in work.spellings} for work, _ in self.every]
+        if others := sorted(set().union(*(names for names in named if name in names)) - {name}):
+            what = f"workload {others[0]} has cells of this search, which leaves some out"
+            self._findings.flaw(("workloads", name, "find"), f"{what}; change one of the workloads")
+
     def _report(self, name: str) -> None:
-        axes = written(self._matrix.workloads[name])
-        if has_jobs(axes):
+        axes = written_workload(self._matrix.workloads[name])
+        if has_jobs(axes) or is_sync(axes):
             return
         declared = [one for one in _written_workloads(axes) if not one.amiss]
         reasons = [one.meant(in_files=False)[1] for one in declared]
@@ -119,7 +136,8 @@ class Workloads:
     def _report_lacking(self, name: str, declared: list[_WrittenWorkload]) -> None:
         for phase, why in {one.phase: one.not_on_devices for one in declared}.items():
             if True not in self._by_kind:
-                path = ("workloads", name, "phase" if "phase" in written(self._matrix.workloads[name]) else "preset")
+                axes = written_workload(self._matrix.workloads[name])
+                path = ("workloads", name, "phase" if "phase" in axes else "preset")
                 self._findings.unused.append(Flaw(path, f"no layout has files for phase={phase}: {why}"))
             elif where := tuple(dict(stack.coords)["layout"] for stack in self._by_kind.get(False, ())):
                 self._findings.notes.append(Note(f"workload {name}: no phase={phase} for ", where, f": {why}"))

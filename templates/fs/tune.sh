@@ -2,6 +2,7 @@
 
 {% include 'fs/mounted.sh' %}
 
+{% if files %}
 # Files of another shape would fill the disk. A trial that changes the layout of its files needs new ones.
 {% if files.single_use %}
 rm -f -- {{ files.whole }}
@@ -19,6 +20,7 @@ if [[ ! -e {{ files.whole }} ]]; then
   : >{{ files.whole }}
 {% endif %}
 fi
+{% endif %}
 {% if work.direct and layer.bypasses_memory %}
 sync -f {{ layer.directory }}
 {% else %}

@@ -44,7 +44,7 @@ async def test_what_a_killed_maker_left_is_swept_away(tmp_path: Path) -> None:
         (folder / "done").touch()
 
     target = await files.make_once(tmp_path / "x", make)
-    assert sorted(names(target)) == ["digests.json", "done"]
+    assert sorted(names(target)) == ["crc32.json", "done"]
     assert not (tmp_path / ".x.half").exists()
 
 

@@ -261,7 +261,7 @@ def test_a_changed_matrix_names_the_unfinished_run_that_is_not_continued(matrix:
     first = folder_of(tmp_path)
     (tmp_path / "small.yaml").write_text(SMALL.replace("bs: 4KiB", "bs: 8KiB"))
     result = matrix(*RUN)
-    assert f"not continuing results/{first.name}/, which is unfinished: the matrix differs" in result.stdout
+    assert f"not continuing results/{first.name}/, which is not finished: the matrix differs" in result.stdout
 
 
 def test_json_has_the_folder_first_and_the_outcome_last(matrix: Matrix, tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ def test_json_has_the_folder_first_and_the_outcome_last(matrix: Matrix, tmp_path
     first, last = events[0], events[-1]
     assert first == {"event": "run", "folder": folder, "planned": 8, "done": 0}
     assert (last["event"], last["folder"], last["exit"], last["finished"]) == ("end", folder, 0, True)
-    assert last["outcomes"] == {"measured": 8, "broken": 0, "skipped": 0}
+    assert last["outcomes"] == {"measured": 8, "corrupt": 0, "broken": 0, "skipped": 0}
     assert all((tmp_path / name).is_file() for name in last["files"])
     assert sum(event["event"] == "trial" for event in events) == 8
 
@@ -280,7 +280,7 @@ def test_quiet_shows_broken_trials_and_the_folder(matrix: Matrix, tmp_path: Path
     result = matrix(*RUN, "--quiet", code=BREAKING)
     assert result.returncode == 3
     assert result.stdout.count("\n") == 1
-    assert f"results/{folder_of(tmp_path).name}/: report.html, answer.txt, trials.csv" in result.stdout
+    assert f"results/{folder_of(tmp_path).name}/: report.html, explore.html, answer.txt, trials.csv" in result.stdout
     assert "broken: the guest panicked" in result.stderr
 
 

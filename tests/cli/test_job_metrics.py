@@ -26,7 +26,7 @@ disks: {count: 2, size: 64MiB}
 repeat: 3
 layouts: {raw: [disk], pair: [md: {level: 0, chunk: [16KiB, 64KiB]}]}
 workloads:
-  both: {jobs: {reader: {rw: randread, bs: 4KiB}, writer: {rw: write, bs: 64KiB}}, runtime: 1s}
+  both: {jobs: {reader: {rw: randread, bs: 4KiB}, writer: {rw: randrw, bs: 64KiB}}, runtime: 1s}
   plain: {rw: randread, bs: 4KiB, runtime: 1s}
 guidelines:
   - {id: quick, bound: {metric: reader.read.lat_p99, where: {workload: both}, at_most: 1h}}
@@ -64,14 +64,27 @@ def test_the_store_has_the_estimates_of_the_report(ran: Said, call: Call, tmp_pa
     run = load(folder(tmp_path))
     with Journal.open(run.journal) as journal:
         summaries = {one.cell.id: one for one in load_run_data(run, journal, over=True).summaries}
-    names = ("reader.read_iops", "reader.read.lat_p99", "writer.write_bw", "writer.total.iops", "reader.write_bw")
+    names = (
+        "writer.read_lat_p99",
+        "reader.read_iops",
+        "reader.read.lat_p99",
+        "writer.write_bw",
+        "writer.total.iops",
+        "reader.write_bw",
+    )
     words = [word for name in names for word in ("--metric", name)]
     found = rows(call("results", "latest", *words, "--format", "csv").out)
     assert len(found) == len(summaries) == 6
     for row in found:
         jobs = summaries[row["cell"]].jobs
         assert bool(jobs) == ("both" in row["name"])
-        for column in ("reader.read_iops", "reader.read_lat_p99", "writer.write_bw", "writer.total_iops"):
+        for column in (
+            "writer.read_lat_p99",
+            "reader.read_iops",
+            "reader.read_lat_p99",
+            "writer.write_bw",
+            "writer.total_iops",
+        ):
             job, name = column.split(".")
             estimate = jobs[job][name] if jobs else None
             assert row[column] == (f"{estimate.mean}" if estimate else "")

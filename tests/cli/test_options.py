@@ -35,7 +35,7 @@ def options_of(command: str) -> set[str]:
         (("plan", "--dry-run", "m.yaml"), "did you mean --on dry?"),
         (("clean", "--dry"), "did you mean --dry-run?"),
         (("results", "--row", "3"), "did you mean --rows?"),
-        (("run", "--resume", "m.yaml"), "the same command continues an unfinished run"),
+        (("run", "--resume", "m.yaml"), "the same command continues an interrupted run"),
         (("run", "--bugdet", "2h", "m.yaml"), "did you mean --budget?"),
         (("--dry-run", "run", "m.yaml"), "options follow the command"),
     ],

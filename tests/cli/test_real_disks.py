@@ -87,7 +87,7 @@ def test_a_missing_declared_disk_is_listed(call: Call, shelf: Path) -> None:
 
 
 def test_unusable_hosts_are_reported(call: Call, shelf: Path) -> None:
-    assert "known hosts: shelf" in call("disks", "--host", "self").err
+    assert "did you mean shelf?" in call("disks", "--host", "self").err
     (shelf / "answer").write_text("node\tsda\tdev\t8:0\n")
     said = call("disks", "--host", "shelf")
     assert said.status == 3

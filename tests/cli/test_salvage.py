@@ -137,3 +137,28 @@ def test_a_file_that_is_no_database_is_not_copied(run: Path, call: Call, monkeyp
     said = call("salvage", str(run))
     assert said.status == 3
     assert "nothing can be read of " in said.err
+
+
+def test_a_damaged_statement_costs_its_table_only(run: Path, call: Call) -> None:
+    file = run / "journal.sqlite"
+    content = file.read_bytes()
+    assert content.count(b"CREATE TABLE troubles") == 1
+    file.write_bytes(content.replace(b"CREATE TABLE troubles", b"CREATE TA\xa5LE troubles"))
+    said = call("salvage", str(run))
+    assert (said.status, "dropped: an unknown number of rows of troubles\n" in said.out) == (0, True)
+    assert trials(other(run)) == 8
+
+
+def test_only_files_of_the_run_are_copied(run: Path, call: Call, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/file").touch()
+    (run / "imported").symlink_to(tmp_path / "other")
+    os.mkfifo(run / "cells/pipe")
+    with closing(sqlite3.connect(run / "journal.sqlite")) as connection, connection:
+        connection.execute("UPDATE trials SET seconds = -1 WHERE id = 2")
+    assert call("salvage", str(run)).status == 0
+    saved = other(run)
+    assert {path.name for path in saved.iterdir()}.isdisjoint({"imported"})
+    assert {path.name for path in (saved / "cells").iterdir()} == {path.name for path in (run / "cells").iterdir()} - {
+        "pipe"
+    }

@@ -568,7 +568,7 @@ def test_the_stop_of_a_cell_does_not_depend_on_shown_figures(call: Call, tmp_pat
         (("compare", "run-1", "run-2", "--within", "much"), "write it like 5%"),
         (("compare", "run-1", "run-2", "--metric", "read_ios"), "read_ios: not a figure of speed"),
         (("compare", "run-1", "run-2", "--metric", "iowait"), "iowait: not a figure of speed"),
-        (("compare", "run-1", "run-2", "--metric", "runtime"), "use one of read_bw, write_bw, read_iops"),
+        (("compare", "run-1", "run-2", "--metric", "runtime"), "use one of read_bw, write_bw, trim_bw, read_iops"),
         (("history",), "no cell is given"),
         (("history", "raid5/chunk=64KiB/seq/rw=raed"), f"close to it: {SMALL_CHUNK.name}"),
     ],

@@ -107,6 +107,27 @@ def test_a_night_with_a_regression_and_a_failed_guideline(call: Call, results: P
     )
 
 
+def test_a_night_with_wrong_data(call: Call, results: Path) -> None:
+    reason = "wrong data: crc32c: verify failed at file /dev/md0 offset 0, length 4096"
+    wrong = [*trials(2e8), Trial("c1", 6, Outcome.CORRUPT, reason), Trial("c1", 7, Outcome.BROKEN, "lost")]
+    past.recorded(results, wrong, 2, [CELL], exit=1, planned=7, text=ADVICE)
+    said = call("summary", "latest", "--annotations", "annotations")
+    assert (said.status, said.out.splitlines()[0]) == (1, "# sweep on qemu: 1 cell corrupt, 1 cell broken")
+    assert "| fast | not tested |" in said.out, "a cell with wrong data has no figures"
+    assert f"| raid5/chunk=64KiB/seq | 1 of 7 | {reason}" in said.out
+    assert Path("annotations").read_text().startswith("::error title=corrupt%3A raid5/chunk=64KiB/seq::wrong data: ")
+
+
+def test_a_comparison_with_wrong_data_is_no_comparison_of_speed(call: Call, results: Path) -> None:
+    past.recorded(results, [*trials(2e8), Trial("c1", 6, Outcome.CORRUPT, "wrong data")], 2, [CELL], exit=1)
+    said = call("compare", "latest~1", "latest")
+    assert said.status == 1
+    assert "B read wrong data: raid5/chunk=64KiB/seq" in said.out
+    shown = call("results", "latest", "--outcome", "corrupt").out
+    assert "corrupt: wrong data" in shown
+    assert "MB/s" not in call("results", "latest").out
+
+
 def test_a_night_with_broken_trials(call: Call, results: Path) -> None:
     said_by_the_kernel = "oops\n::error::x\n<script>, 100%|"
     broken = [*trials(2e8), Trial("c1", 6, Outcome.BROKEN, said_by_the_kernel)]

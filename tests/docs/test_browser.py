@@ -10,13 +10,12 @@ from urllib.parse import unquote
 import pytest
 from lxml import html
 
-from docs.pictures import screenshots
-from tests.support.chromium import Browser, browser
 from tests.support.pages import DOCS, Block, blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.support.chromium import Browser
 
 WIDTHS = (1400, 400)
 #: Faults that a reader would see in the layout of a page.
@@ -48,15 +47,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     subprocess.run([sys.executable, "-m", "sphinx", "-q", "-b", "html", str(DOCS), str(folder)], check=True)
     return folder
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    program = screenshots.chromium()
-    if not program:
-        pytest.skip("no Chromium here: `apt-get install chromium` brings it")
-    with browser(program, tmp_path_factory.mktemp("profile")) as one:
-        yield one
 
 
 def test_each_page_fits_and_its_blocks_are_copied(site: Path, chromium: Browser) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from io import StringIO
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,13 +23,14 @@ from runner.reports.run_data import RunData
 from runner.results.counters import observe_use
 from runner.results.record import SLOW, CellRow
 from runner.scripts.cell import job, stack_scripts
+from runner.space.load import parse
 from runner.statistics.percentile import Histogram
 from tests.support.counters import AFTER, BEFORE, READINGS
 from tests.support.engine import Bench
 from tests.support.matrices import space
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from runner.space.space import Space
 
 TEXT = """\
 name: slow
@@ -75,6 +77,7 @@ def test_a_steady_state_takes_longer_and_its_slope_is_smaller() -> None:
     ("fio", "why"),
     [
         ("{rate_iops: 10}", "`rate_iops`: 10 is not a multiple of 4"),
+        ("{rate: true}", "`rate`: 1 is not a multiple of 4"),
         ("{rate: fast}", "`rate`: 'fast' is not a whole number with a unit"),
         ("{thinktime: 1.5ms}", "'1.5ms' is not a whole number with a unit"),
         ("{steadystate: 'iops:10'}", "write the limit of the steady state in percent"),
@@ -164,3 +167,21 @@ def test_several_jobs_are_slowed_down_each(tmp_path: Path) -> None:
     bench.journal.close()
     with pytest.raises(BadInput, match=r"cannot be applied to \[one\]: 40 is not a multiple of 7"):
         space(JOBS.replace("FACTOR", "7"))
+
+
+JOB_FILE = """\
+name: slow
+disks: {count: 1, size: 1GiB, model: nas-7200, slow: 4}
+layouts: {one: [disk]}
+workloads: {work: {job: j.fio}}
+"""
+
+
+def with_job(job_file: str) -> Space:
+    return parse("m.yaml", JOB_FILE, lambda name: job_file if name == "j.fio" else Path(name).read_text()).space
+
+
+def test_a_job_file_is_slowed_down_by_any_name_of_an_option() -> None:
+    (cell,) = with_job("[a]\nrw=read\nsize=1g\ntimeout=60\nss_interval=2s\n").cells()
+    lines = job(cell, stack_scripts(cell.stack, ("/dev/a",), zeroed=True).stack, 1).splitlines()
+    assert {"timeout=240", "ss_interval=8s"} <= {*lines}

@@ -91,7 +91,7 @@ def test_an_array_whose_disks_fail_is_built_for_each_trial() -> None:
         ("[{disk: 0, at: 100ms}]", "'kind' is missing"),
         ("[dies]", "'dies' is not a map"),
         ("[{disk: 0, kind: slow, times: 1}]", "more than 1"),
-        ("[{disk: 0, kind: dyes}]", "'dyes' is not one of dies, slow, stalls, medium; did you mean dies?"),
+        ("[{disk: 0, kind: dyes}]", "'dyes' is not one of dies, slow, stalls, medium, corrupt; did you mean dies?"),
         ("[{disk: 0, kind: dies, last: 3s}]", "unknown key 'last'; did you mean at or lasts?"),
         ("[{disk: 0, at: 1s, kind: dies}]", "every workload has ended by then: ramp and runtime are 1s at most"),
         ("{'': [], dies: []}", "each of several sets of faults needs a name"),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from runner.language.job_bounds import JobWorkload, UnknownBound, bounds_of, parse_fio_size, parse_fio_time
-from runner.language.job_file import JobFile, JobReader, effective, on_target, relative_names, why_refused, with_values
+from runner.language.fio_values import UnknownBound, parse_fio_size, parse_fio_time, relative_names
+from runner.language.job_bounds import JobWorkload, bounds_of
+from runner.language.job_file import JobFile, JobReader, effective, on_target, why_refused, with_values
 from runner.language.yaml_source import Place
 
 TOP = Place("m.yaml", 1, 1)
@@ -64,6 +65,15 @@ def test_comments_includes_and_variables_are_read_as_fio_reads_them() -> None:
 def test_an_error_has_its_line(text: str, line: int, words: str) -> None:
     found = messages(text, {"jobs/b.inc": "[b]\n"})
     assert any(number == line and words in message for _, number, message in found), found
+
+
+@pytest.mark.parametrize("line", ["include b\n", "# " + "x" * 3000 + "\ninclude b\n"])
+def test_files_that_include_each_other_many_times_are_refused(line: str) -> None:
+    files = {"a": "[a]\ninclude b\n", **{name: line.replace("b", chr(ord(name) + 1)) * 300 for name in "bcdefgh"}}
+    reader = JobReader(lambda path: files.get(path, ""), {})
+    reader.read("a", Place("m", 1, 1))
+    assert [why for _, why in reader.wrong if "20,000 lines or 1 MiB; each include counts" in why]
+    assert reader.lines < 21_000
 
 
 @pytest.mark.parametrize("value", ["4k\nexec_prerun=x", "4k;", "${OTHER}", "4k#", "\udcff"])

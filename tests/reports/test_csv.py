@@ -148,7 +148,7 @@ def test_columns_are_those_that_are_documented() -> None:
         assert all(column.meaning for column in documented)
 
 
-@pytest.mark.parametrize("documented", [csv_files.TRIALS, csv_files.SUMMARY])
+@pytest.mark.parametrize("documented", [csv_files.TRIALS, csv_files.SUMMARY, csv_files.FOUND])
 def test_the_readme_of_the_results_shows_these_tables(documented: tuple[csv_files.Column, ...]) -> None:
     assert csv_files.markdown(documented) in README.read_text()
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from runner.results.fio_output import Direction, Figures
+from runner.results.fio_output import Direction, Figures, Sync
 from runner.results.record import CellRow, Outcome, Reading, Trial
 from runner.statistics.percentile import Histogram
 
@@ -39,10 +39,12 @@ of_a_job = st.builds(
     Figures,
     read=st.none() | directions,
     write=st.none() | directions,
+    trim=st.none() | directions,
     runtime=numbers,
     cpu_usr=numbers,
     cpu_sys=numbers,
     errors=st.integers(0, 2**31 - 1),
+    sync=st.none() | st.builds(Sync, seconds=numbers, bw=numbers),
 )
 figures = st.builds(replace, of_a_job, jobs=st.just({}) | st.dictionaries(texts, of_a_job, min_size=2, max_size=2))
 readings = st.lists(st.builds(Reading, setting=texts, wanted=st.none() | texts, got=texts), max_size=3).map(tuple)

@@ -206,10 +206,13 @@ def test_lines_around_the_json_are_passed_over(before: str, after: str) -> None:
     assert parse(before + GROUPED + after) == parse(GROUPED)
 
 
-def test_trims_do_not_disturb() -> None:
+def test_trims_are_a_direction_of_their_own() -> None:
     changed = document()
     changed["jobs"][0]["trim"] = changed["jobs"][0]["write"]
-    assert parse(dumped(changed)) == parse(GROUPED)
+    found, before = parse(dumped(changed)), parse(GROUPED)
+    assert (found.read, found.write, found.trim) == (before.read, before.write, before.write)
+    assert found.write
+    assert found.total_bw == before.total_bw + found.write.bw
     del changed["jobs"][0]["trim"]
     assert parse(dumped(changed)) == parse(GROUPED)
 
@@ -266,7 +269,7 @@ def test_errors_that_fio_was_told_to_carry_on_after_are_counted() -> None:
 def test_no_request_at_all_is_a_failure() -> None:
     changed = document()
     changed["jobs"][0]["read"] = changed["jobs"][0]["write"] = changed["jobs"][0]["trim"]
-    with pytest.raises(FioFailed, match="without a single read or write") as caught:
+    with pytest.raises(FioFailed, match="without a single read, write or trim") as caught:
         parse(dumped(changed))
     assert caught.value.resolution
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from runner.base.errors import BadInput, HarnessBroken
 from runner.results.journal import Journal
-from runner.results.run_folder import RunFolder, _held, create, load, run_folders
+from runner.results.run_folder import RunFolder, _held, create, load, run_folders, runs
 from tests.support.begun_runs import manifest
 
 
@@ -68,6 +68,18 @@ def test_a_manifest_nobody_understands_is_named(tmp_path: Path, content: str) ->
         load(tmp_path)
     assert caught.value.details
     assert caught.value.resolution
+
+
+def test_a_manifest_that_is_too_large_or_not_ours_hides_no_other_run(tmp_path: Path) -> None:
+    run = create(tmp_path, manifest())
+    for name in ("large", "link"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "large/manifest.json").touch()
+    os.truncate(tmp_path / "large/manifest.json", 1 << 36)
+    (tmp_path / "link/manifest.json").symlink_to("manifest.json")
+    assert list(runs(tmp_path)) == [run]
+    with pytest.raises(BadInput, match="is not a manifest of this version"):
+        load(tmp_path / "large")
 
 
 def test_a_folder_that_is_no_run(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
+from runner.language.metrics import SIDES
 from runner.results import journal_tables as schema
 from runner.results.fio_output import Direction
 from runner.results.journal_tables import COLUMNS
@@ -31,4 +32,4 @@ def test_trials_can_be_read_from_postgresql() -> None:
 def test_every_field_of_a_direction_has_its_columns() -> None:
     fields = tuple(field.name for field in dataclasses.fields(Direction))
     assert fields == (*schema.DIRECTION, "latencies")
-    assert {f"{side}_{name}" for side in ("read", "write") for name in fields} <= set(schema.trials.c.keys())
+    assert {f"{side}_{name}" for side in SIDES for name in fields} <= set(schema.trials.c.keys())

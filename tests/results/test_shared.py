@@ -379,3 +379,22 @@ def test_conditions_on_more_values_than_a_database_takes(address: Address, tmp_p
     many: Collection[str] = [f"run{number}" for number in range(1, 100_000)]
     with SharedStore.existing(address) as store:
         assert len(store.trials(("cell",), runs=many)) == 3
+
+
+def test_an_older_store_that_may_not_be_written_is_migrated_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = Address(file=tmp_path / "store.db")
+    with SharedStore.open(address) as store:
+        store.add("run1", past.READ, past.measured("c1", 1, 2e8))
+    with closing(sqlite3.connect(tmp_path / "store.db")) as connection:
+        for name in ("sync_seconds", "sync_bw"):
+            connection.execute(f"ALTER TABLE trials DROP COLUMN {name}")
+        connection.execute("update store set value = '9' where key = 'schema'")
+        connection.commit()
+    before = (tmp_path / "store.db").read_bytes()
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with SharedStore.existing(address) as store:
+        assert store.fixed
+        assert [tuple(row) for row in store.trials(["read_bw", "sync_bw"])] == [(2e8, None)]
+    assert (tmp_path / "store.db").read_bytes() == before

@@ -14,8 +14,10 @@ from runner.base.errors import BadInput
 from runner.results.databases import Versioned
 from runner.results.journal import Journal
 from runner.results.observe import read_progress
-from runner.results.record import Outcome
+from runner.results.record import Outcome, Trial
 from runner.results.run_folder import create
+from runner.results.store import SharedStore
+from runner.results.store_tables import Address
 from tests.results import past
 
 #: The notes of the first trial of `journal-3.sql`, with the present names.
@@ -47,7 +49,7 @@ def test_a_journal_of_version_1_is_brought_up_to_date_with_its_data(tmp_path: Pa
         assert journal.retry_counts() == {}
         assert journal.troubles() == []
         assert [trial.round for trial in journal.take_back()] == [2]
-    assert version(path) == "9"
+    assert version(path) == "11"
 
 
 @pytest.mark.parametrize("name", ["journal-1.sql", "journal-2.sql", "journal-3.sql"])
@@ -106,7 +108,7 @@ def test_a_journal_of_version_2_has_no_histograms_and_no_tail_that_was_hardly_me
         again = past.measured("c1", 3, 1e8)
         journal.record(again)
         assert list(journal.trials())[-1] == again
-    assert version(path) == "9"
+    assert version(path) == "11"
 
 
 def test_a_journal_of_version_3_has_older_names(tmp_path: Path) -> None:
@@ -118,7 +120,7 @@ def test_a_journal_of_version_3_has_older_names(tmp_path: Path) -> None:
         assert journal.set_up_times() == [("single", 0.5)]
         assert [(one.round, one.attempt) for one in journal.unended_attempts()] == [(3, 1)]
     with closing(sqlite3.connect(path)) as connection:
-        assert dict(connection.execute("select * from meta")) == {"schema": "9", "synthetic": "true"}
+        assert dict(connection.execute("select * from meta")) == {"schema": "11", "synthetic": "true"}
 
 
 def test_the_progress_of_an_older_journal_is_read_and_the_file_stays_as_it_is(tmp_path: Path) -> None:
@@ -162,3 +164,33 @@ def test_a_step_that_fails_leaves_the_older_version_whole(tmp_path: Path) -> Non
     engine.dispose()
     with closing(sqlite3.connect(path)) as raw:
         assert raw.execute("select * from meta").fetchall() == [("schema", "1")]
+
+
+def without_trims(path: Path, tables: tuple[str, ...], meta: str, version_before: str) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        for table in tables:
+            names = [row[1] for row in connection.execute(f"pragma table_info({table})")]
+            for name in names:
+                if name.startswith("trim_"):
+                    connection.execute(f"alter table {table} drop column {name}")
+        connection.execute(f"update {meta} set value = ? where key = 'schema'", [version_before])  # noqa: S608 - ours
+        connection.commit()
+
+
+def test_older_journals_and_stores_get_the_columns_of_trims(tmp_path: Path) -> None:
+    before = past.measured("c1", 1, 2e8)
+    folder, file = past.recorded(tmp_path, [before], 1, [past.READ]), tmp_path / "store.db"
+    SharedStore.open(Address(file=file)).close()
+    without_trims(file, ("trials", "latencies", "jobs"), "store", "8")
+    without_trims(folder.journal, ("trials", "jobs"), "meta", "9")
+    with Journal.open(folder.journal) as journal, SharedStore.open(Address(file=file)) as store:
+        assert [trial.figures for trial in journal.trials()] == [before.figures]
+        store.catch_up(folder, journal)
+        assert store.trials(["read_bw", "total_bw", "trim_bw"]) == [(2e8, 2e8, None)]
+
+
+def test_wrong_data_stays_when_broken_trials_are_repeated(tmp_path: Path) -> None:
+    ended = [Trial("c1", at, outcome, "why") for at, outcome in enumerate(Outcome, start=1)]
+    with Journal.open(past.recorded(tmp_path, ended, 1, [past.READ]).journal) as journal:
+        journal.take_back()
+        assert {trial.outcome for trial in journal.trials()} == {Outcome.MEASURED, Outcome.CORRUPT}

@@ -45,14 +45,14 @@ def test_other_work_starts_a_new_run_and_says_why(tmp_path: Path) -> None:
     last = create(tmp_path, unfinished())
     found = chosen(tmp_path, fingerprint="other", text="name: sweep  # changed\n")
     assert found.new
-    assert found.message(0) == f"not continuing {last.path}/, which is unfinished: the matrix differs"
+    assert found.message(0) == f"not continuing {last.path}/, which is not finished: the matrix differs"
 
 
 def test_another_part_of_the_same_matrix_starts_a_new_run_and_says_why(tmp_path: Path) -> None:
     last = create(tmp_path, unfinished())
     options = "--only, --shard, --kernel or --templates differ"
     message = chosen(tmp_path, fingerprint="other").message(0)
-    assert message == f"not continuing {last.path}/, which is unfinished: {options}"
+    assert message == f"not continuing {last.path}/, which is not finished: {options}"
 
 
 def test_a_finished_run_is_not_continued(tmp_path: Path) -> None:

@@ -14,6 +14,9 @@ from shutil import which
 import pytest
 
 from runner.base.process import kill, run, spawn
+from runner.engine.trial_result import finding
+from runner.machines.base import StepResult
+from runner.results.record import Outcome
 from runner.simdisks import check
 from runner.simdisks.check import serve_disk
 from runner.simdisks.clib import Board, Report, build_library, load_library
@@ -78,6 +81,22 @@ def test_only_what_lies_on_bad_places_cannot_be_read() -> None:
     assert "Input/output error" in said
     assert done.failed == 1
     assert asked(IDEAL, "--rw=write", faults=bad)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("offset", "length", "outcome"),
+    [
+        (1 << 20, 4096, Outcome.CORRUPT),
+        ((1 << 20) + 100, 1, Outcome.CORRUPT),
+        (32 << 20, 4096, Outcome.MEASURED),  # fio does not read there
+    ],
+)
+def test_wrong_data_is_found_by_fio_only(offset: int, length: int, outcome: Outcome) -> None:
+    wrong = (Fault(0, "corrupt", at=0.0, where=(offset, offset + length)),)
+    work = ("--rw=write", "--verify=crc32c", "--verify_state_save=0", "--output-format=json+")
+    status, output, done = asked(IDEAL, *work, faults=wrong)
+    assert (done.failed, done.written_bytes) == (0, 4 << 20)
+    assert finding([StepResult("measure", status, output, 0.0)], verifies=True).outcome is outcome
 
 
 def test_a_bad_place_that_was_written_is_good_again() -> None:

@@ -66,3 +66,33 @@ def test_the_count_with_rules_is_that_of_the_cells() -> None:
     rules = "exclude: [{layout: parity, workload.bs: 4KiB}, {md.chunk: 64KiB, tune.ncq_depth: 1}]\nonly: [{layout: far}, {layout: parity}]\n"
     selection = select(parse("m.yaml", SWEEP + rules).space, only=["workload=oltp"])
     assert selection.count() == sum(1 for _ in selection.cells()) > 0
+
+
+LONG_JOB = "[a]\nrw=read\nsize=1m\n" + "nice=0\n" * 1000
+
+
+@pytest.mark.parametrize(
+    ("work", "said"),
+    [
+        ("{job: j.fio, set: {iodepth: [%s]}}", "all variants of the jobs have 1,203,600 lines"),
+        ("{jobs: {%s}, rw: read}", "all variants of the jobs have 1,794,000 lines"),
+    ],
+)
+def test_variants_of_long_jobs_are_counted_by_their_lines(work: str, said: str) -> None:
+    depths = ", ".join(map(str, range(1, 601)))
+    jobs = ", ".join(f"j{number}: {{bs: 4KiB, iodepth: 1}}" for number in range(99))
+    given = depths if "job:" in work else f"{jobs}, last: {{iodepth: [{depths}]}}"
+    text = SMALL[: SMALL.index("workloads:")] + f"workloads: {{w: {work % given}}}\n"
+    with pytest.raises(BadMatrix) as caught:
+        parse("m.yaml", text, lambda _: LONG_JOB)
+    assert said in caught.value.details
+
+
+def test_each_job_of_a_workload_is_a_check_of_its_size() -> None:
+    sections = "".join(f"[a{number}]\nrw=read\nsize=1m\n" for number in range(300))
+    chunks = ", ".join(f"{2**power}KiB" for power in range(2, 12))
+    stacks = ", ".join(f"l{number}: [md: {{level: 0, chunk: [{chunks}]}}]" for number in range(400))
+    text = f"name: m\ndisks: {{count: 2, size: 1GiB}}\nlayouts: {{{stacks}}}\nworkloads: {{w: {{job: j.fio}}}}\n"
+    with pytest.raises(BadMatrix) as caught:
+        parse("m.yaml", text, lambda _: sections)
+    assert "checks of sizes" in caught.value.details

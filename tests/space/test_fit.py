@@ -50,7 +50,7 @@ def test_a_matrix_may_leave_out_what_cannot_be() -> None:
         ("{level: 6, devices: 2}", "RAID 6 needs at least 4 devices"),
         ("{layout: files, type: ext4}", "ext4 uses one device"),
         ("{layout: parity, stripe_cache_size: 32768}", "too much for a machine with"),
-        ("{bs: 1000B}", "whole sectors of 512 bytes"),
+        ("{bs: 1000B}", "whole sectors of 512B"),
     ],
 )
 def test_what_is_not_left_out_must_be_possible(rule: str, told: str) -> None:

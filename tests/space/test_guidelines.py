@@ -101,7 +101,7 @@ def test_figures_are_named_in_one_place() -> None:
         ("direction: rises", "direction: rise", "'rise' is not one of rises or falls; did you mean rises?"),
         ("{layout: far, md.layout: f2}", "{layout: far, level: 0}", "17:44: no cell matches all of these values"),
         ("id: ratio,", "id: compare,", "several guidelines are called compare"),
-        ("of: {layout: parity}", "of: {}", "this list is empty; write at least one item"),
+        ("of: {layout: parity}", "of: {}", "this map is empty; write at least one item"),
         ("follows: [1, 2, 2.5]", "follows: [1]", "a shape has a number for each value of the axis"),
     ],
 )  # fmt: skip

@@ -137,3 +137,25 @@ def test_a_refused_option_shows_its_line_of_the_job_file() -> None:
         load("  db: {job: jobs/db.fio, set: {size: 1m}}\n", JOB + "exec_postrun=x\n")
     assert "dir/jobs/db.fio:15:1: `exec_postrun` is not allowed" in (error.value.details or "")
     assert "\n    exec_postrun=x\n" in (error.value.details or "")
+
+
+@pytest.mark.parametrize(
+    ("second", "said"),
+    [
+        ("{rw: write}", "[a] verifies data that [b] overwrites at the same time"),
+        ("{rw: write, offset: 32MiB}", "[a] verifies data that [b] overwrites at the same time"),
+        ("{rw: write, offset: 64MiB}", ""),
+        ("{rw: randtrim, size: 1MiB}", "that makes the figures meaningless"),
+        ("{rw: read}", ""),
+    ],
+)
+def test_a_job_verifies_only_data_of_its_own(second: str, said: str) -> None:
+    first = "{rw: write, fio: {verify: crc32c}}"
+    text = f"  m: {{jobs: {{a: {first}, b: {second}}}, size: 64MiB}}\n"
+    start = START.replace(", fs: [md: {level: 5}, fs: {type: ext4}]", "")
+    if said:
+        with pytest.raises(BadInput) as error:
+            load(text.replace(", size: 64MiB}", "}") if "size" in second else text, start=start)
+        assert said in error.value.details
+    else:
+        assert load(text, start=start).space.count() == 1

@@ -1,5 +1,6 @@
 import itertools
 import re
+from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -202,9 +203,14 @@ def test_rules_mean_the_same_as_looking_at_every_cell(data: st.DataObject) -> No
     only = data.draw(st.lists(st.sampled_from(values), max_size=3, unique_by=str))
     exclude = data.draw(st.lists(st.sampled_from(values), max_size=3, unique_by=str))
     lines = "".join(f"{key}: {rules}\n" for key, rules in (("only", only), ("exclude", exclude)) if rules)
-    found = {cell.id for cell in select(space(SWEEP + lines)).cells()}
+    selection = select(space(SWEEP + lines))
+    found = {cell.id for cell in selection.cells()}
     wanted = _brute_force(sweep, only) if only else {cell.id for cell in sweep.cells()}
     assert found == wanted - _brute_force(sweep, exclude)
+    assert selection.count() == len(found)
+    for stack in selection.space.stacks:
+        listed = Counter(cell.workload.digest for cell in selection.cells_of(stack))
+        assert {cell.workload.digest: count for cell, count in selection.groups_of(stack)} == listed
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,25 @@ def test_other_files_unreadable_as_yaml_are_told_with_their_place(tmp_path: Path
     assert f"{tmp_path}/layouts/raids.yaml:1:14: " in str(caught.value.details)
 
 
+def test_files_that_include_each_other_many_times_are_refused(tmp_path: Path) -> None:
+    levels = [f"  l{n}: [{', '.join([f'use: raids.yaml#l{n + 1}'] * 100)}]\n" for n in range(7)]
+    path = matrix(tmp_path, "[use: layouts/raids.yaml#l0]")
+    (tmp_path / "layouts/raids.yaml").write_text(f"layouts:\n{''.join(levels)}  l7: [disk]\n")
+    with pytest.raises(BadMatrix) as caught:
+        load(path)
+    assert "the included files have more than 50,000 values" in str(caught.value.details)
+
+
+def test_many_uses_of_large_files_are_refused(tmp_path: Path) -> None:
+    one = "- {{id: g{}, claim: a, best: {{metric: read.bw, along: md.chunk, is: 16KiB}}}}\n"
+    (tmp_path / "g.yaml").write_text("".join(one.format(number) for number in range(600)))
+    path = matrix(tmp_path, "[disk]")
+    path.write_text(f"{path.read_text()}guidelines: [{', '.join(['g.yaml'] * 9000)}]\n")
+    with pytest.raises(BadMatrix) as caught:
+        load(path)
+    assert "the included files have more than 50,000 values" in str(caught.value.details)
+
+
 def test_every_place_of_a_matrix_has_its_path_in_the_header() -> None:
     header = SHIPPED.read_text().partition("\nlayouts:")[0]
     root = SHIPPED.parents[2]

@@ -123,7 +123,11 @@ def test_what_was_synthetic_is_marked() -> None:
 
 
 def test_the_figures_that_are_asked_for_are_those_of_the_tables() -> None:
-    assert columns_of(published({"where": {"a": 1}, "value": 1}, metric="total.bw")) == ["read_bw", "write_bw"]
+    assert columns_of(published({"where": {"a": 1}, "value": 1}, metric="total.bw")) == [
+        "read_bw",
+        "write_bw",
+        "trim_bw",
+    ]
 
 
 @given(st.floats(0.05, 20), st.floats(-0.4, 0.4), st.integers(1, 1000))

@@ -9,6 +9,8 @@ import subprocess
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from io import BufferedReader, FileIO
@@ -117,3 +119,14 @@ def browser(program: str, profile: Path) -> Iterator[Browser]:
         finally:
             process.terminate()
             process.wait(30)
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    from docs.pictures import screenshots  # takes long to import, and few tests need it
+
+    program = screenshots.chromium()
+    if not program:
+        pytest.skip("no Chromium here: `apt-get install chromium` brings it")
+    with browser(program, tmp_path_factory.mktemp("profile")) as one:
+        yield one

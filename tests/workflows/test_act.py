@@ -124,7 +124,9 @@ def test_a_dry_night_in_two_parts(act: Act, temp: Path) -> None:
     assert sorted(str(run.manifest.part) for run in runs) == ["shard 1/2", "shard 2/2"]
     assert (temp / "store.db").exists()
     (folder,) = night.artifacts.values()  # act knows no index of a job, so both have the same name
-    assert {"junit.xml", "trials.csv", "report.html", "summary.md"} <= {path.name for path in folder.iterdir()}
+    assert {"junit.xml", "trials.csv", "report.html", "explore.html", "summary.md"} <= {
+        path.name for path in folder.iterdir()
+    }
     assert "There is no good earlier run of the same part on the same machine and host." in night.page
 
 

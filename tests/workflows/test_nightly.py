@@ -36,7 +36,7 @@ def test_a_night_and_the_next_one(checkout: Path, temp: Path) -> None:
         {"name": "night-0", "path": str(folder.path.relative_to(checkout)), "if-no-files-found": "error"}
     ]
     kept = {path.name for path in folder.path.iterdir()}
-    assert {"junit.xml", "trials.csv", "summary.csv", "report.html", "summary.md"} <= kept
+    assert {"junit.xml", "trials.csv", "summary.csv", "report.html", "explore.html", "summary.md"} <= kept
     again = night(checkout, temp, {"matrix": "small.yaml"})
     assert "B against A" in again.page
     assert len(list(runs(checkout / "results"))) == 2, "each night is a new run"

@@ -335,7 +335,7 @@ class Agent:
         return "forgotten"
 
     def answer_end(self) -> None:
-        """End once all scripts have ended. The end of its connection tells the client."""
+        """End once all scripts have ended. The client notices the end of its connection."""
         self.is_ending = True
 
     def serve(self, listener: socket.socket) -> None:
@@ -432,7 +432,7 @@ def remove_folder(folder: str) -> None:
 
 
 def begin(agent: Agent) -> None:
-    """Start the agent in a process of its own; it listens when this returns."""
+    """Start the agent in its own process; it listens when this returns."""
     above = os.path.dirname(agent.folder)
     os.makedirs(above, exist_ok=True)
     dismiss_predecessors(agent.folder)

@@ -1,4 +1,4 @@
-"""The command line of QEMU, as a pure function. It inherits all files as descriptors, so a crash leaves none behind."""
+"""The command line of QEMU, as a pure function. It inherits all files as descriptors; a crash leaves no file behind."""
 
 from __future__ import annotations
 
@@ -171,7 +171,8 @@ def block_node(number: int, descriptor: int, *, is_served: bool, is_physical: bo
         node += f",cache.direct=on,discard=unmap,file.driver=host_device,file.filename={path}"
         node += ",file.aio=native,file.cache.direct=on,file.discard=unmap"
     else:  # it ends with the machine
-        node += f",cache.no-flush=on,file.driver=file,file.filename={path},file.locking=off"
+        node += f",cache.no-flush=on,discard=unmap,file.driver=file,file.filename={path},file.locking=off"
+        node += ",file.discard=unmap"
     return ["-add-fd", f"set={number + 10},fd={descriptor}", "-blockdev", node]
 
 

@@ -10,7 +10,7 @@ from runner.base.files import IMAGE, read_input
 from runner.language.matrix import SUITES
 
 #: Raise it when the build changes and the other inputs of the key do not show it.
-BUILDER_VERSION = 2
+BUILDER_VERSION = 3
 
 DEFAULT_KERNEL = "debian-13"
 DEFAULT_MIRROR = "http://deb.debian.org/debian"

@@ -11,14 +11,14 @@
 #include "physics.h"
 
 enum { MOST_DISKS = 64, MOST_BUSES = 26, MOST_FAULTS = 64, MOST_TURNS = 256 };
-enum { FAULT_DIES, FAULT_SLOW, FAULT_STALLS, FAULT_MEDIUM };
+enum { FAULT_DIES, FAULT_SLOW, FAULT_STALLS, FAULT_MEDIUM, FAULT_CORRUPT };
 
 /* A fault of a disk. Times are seconds on the board's clock. */
 struct fault {
   double disk, kind;
   double from, until; /* until: infinite if it never ends */
   double factor;      /* slow: how many times slower */
-  double start, end;  /* medium: bytes that cannot be read until they are written */
+  double start, end;  /* medium: bytes that cannot be read until they are written; corrupt: bytes that are read wrong */
 };
 
 /* Counters of one disk since the board was made. */

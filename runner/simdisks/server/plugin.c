@@ -204,6 +204,20 @@ static int unreadable(int known, double now, int what, double start, double end)
   return met;
 }
 
+/* A read of a corrupt range succeeds, with all bits of its bytes turned. */
+static void corrupt(char *into, uint32_t count, uint64_t offset) {
+  pthread_mutex_lock(&lock);
+  int known = board_faults(board, disk, faults);
+  double now = board_clock(board);
+  for (int one = 0; one < known; one++) {
+    const struct fault *f = &faults[one];
+    if (f->kind != FAULT_CORRUPT || now < f->from || now >= f->until) continue;
+    for (uint32_t at = 0; at < count; at++)
+      if ((double)(offset + at) >= f->start && (double)(offset + at) < f->end) into[at] = (char)~into[at];
+  }
+  pthread_mutex_unlock(&lock);
+}
+
 /* ---- requests ---- */
 
 static struct request *taken(void) {
@@ -368,6 +382,7 @@ static int disk_pread(void *handle, void *into, uint32_t count, uint64_t offset,
   struct request *own = asked(PHYSICS_READ, offset, count, 0);
   if (!own) return -1;
   all_read(into, count, offset);
+  corrupt(into, count, offset);
   return answered(own, PHYSICS_READ, offset, count);
 }
 

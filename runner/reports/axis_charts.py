@@ -165,11 +165,10 @@ def _shades(low: float, high: float) -> Callable[[float], int]:
 def plots(group: Group) -> Iterator[Plot]:
     axes = group.axes
     ordered = [axis for axis in group.ordered(axes) if len(group.values(axis)) >= _LEAST_POINTS]
-    if ordered:
-        yield _lines(group, ordered[0])
+    for axis in dict.fromkeys((*ordered[:1], *(name for name in ordered if name == _DEPTH))):
+        if made := _lines(group, axis):
+            yield made
     if _DEPTH in ordered:
-        if ordered[0] != _DEPTH:
-            yield _lines(group, _DEPTH)
         for side in SIDES:
             if made := _knee(group, side):
                 yield made
@@ -194,9 +193,11 @@ def _lines_along(group: Group, axis: str) -> Mapping[str, list[CellSummary]]:
     return {label: lines[label] for label in order}
 
 
-def _lines(group: Group, axis: str) -> Plot:
+def _lines(group: Group, axis: str) -> Plot | None:
     name, unit, what = group.metric
     lines = _lines_along(group, axis)
+    if not lines:
+        return None
     shown = {label: lines[label] for label in [*lines][:MOST_SERIES]}
     values = group.values(axis)
     place = _places([_number(value) or 0.0 for value in values])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runner.results.record import HOST_LIMITED, UNSETTLED, Outcome, Trial
+from runner.results.record import HOST_LIMITED, UNSETTLED, Outcome, Trial, counted_trials
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,7 +40,7 @@ class Concerns:
     def doubt(self) -> str:
         """Return what changes the reading of the figures, in a sentence; empty if nothing does."""
         missing = sum(not one.measured for one in self.found)
-        if missing == len(self.found) or not self.always:
+        if not self.always:
             return f"{self.title}: {_cells(missing)} without figures." if missing else ""
         without = f", {missing:,} of them without figures" if missing else ""
         return f"{self.title}: {_cells(len(self.found))}{without}. {self.always}"
@@ -58,7 +58,7 @@ def concerns(recorded: RunData) -> Iterator[Concerns]:
             "Broken",
             "Set-up, read-back or fio failed. This is not a result about speed.",
             _ended(Outcome.BROKEN),
-            "Figures are from the other trials.",
+            "Figures are from other trials.",
         ),
         ("Skipped", "These trials did not run.", _ended(Outcome.SKIPPED), ""),
         (
@@ -85,7 +85,7 @@ def _concerned(recorded: RunData, why: _Why) -> Iterator[Concern]:
         if whys := [text for trial in trials if (text := why(trial)) is not None]:
             reasons = "; ".join(dict.fromkeys(filter(None, whys)))
             counts = f"{len(whys):,} of {len(trials):,}"
-            yield Concern(cell.name, counts, reasons, any(trial.counted for trial in trials))
+            yield Concern(cell.name, counts, reasons, bool(counted_trials(trials)))
 
 
 def _cells(count: int) -> str:

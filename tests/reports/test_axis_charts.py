@@ -95,6 +95,16 @@ def test_lines_go_along_an_ordered_axis_with_intervals() -> None:
     assert not [*plots(group_of(run_of(by_chunk, TWO)))], "two are no line"
 
 
+def test_axes_that_only_change_together_make_no_line() -> None:
+    run = run_of(by_chunk, {**LAYOUTS, "layout": ("raid5",)})
+    together = [
+        CellRow(c.id, c.name, {**c.axes, "workload.iodepth": str(FACTORS[c.axes["md.chunk"]])}) for c in run.cells
+    ]
+    whole = RunData("m", "qemu", False, together, run.trials)
+    assert not [*plots(group_of(whole))]
+    assert heat_map(group_of(whole)) is None
+
+
 def test_latency_against_rate_needs_a_queue_depth() -> None:
     run = run_of(
         lambda axes, _: 4e6 * int(axes["workload.iodepth"]), {"workload.iodepth": ("1", "16", "4")}, request=4096

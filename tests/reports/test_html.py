@@ -133,11 +133,16 @@ def test_broken_and_skipped_cells_are_listed_with_reasons() -> None:
 
 def test_doubts_follow_the_answer_only_if_they_change_the_reading() -> None:
     found = section(tree(RUN), "Doubts")
-    assert [words(one) for one in found.iter("li")] == ["Broken: 1 cell. Figures are from the other trials."]
+    assert [words(one) for one in found.iter("li")] == ["Broken: 1 cell. Figures are from other trials."]
     assert [one.get("href") for one in found.iter("a")] == ["#broken", "#skipped"]
     alone = [Trial("c1", 1, Outcome.SKIPPED, "no disk")]
     found = section(tree(RunData("m", "qemu", False, [SEQ], alone)), "Doubts")
     assert [words(one) for one in found.iter("li")] == ["Skipped: 1 cell without figures."]
+    wrong = (*RUN.trials[:2], Trial("c1", 3, Outcome.CORRUPT, "verify"))
+    found = section(tree(RunData("m", "qemu", False, [SEQ], wrong)), "Doubts")
+    assert [words(one) for one in found.iter("li")] == [
+        "Corrupt: 1 cell, 1 of them without figures. fio read other data than it had written."
+    ]
     assert not [one for one in tree(replace(RUN, trials=RUN.trials[:2])).iter("h2") if words(one) == "Doubts"]
 
 

@@ -49,6 +49,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.exhaustive
 def test_each_page_fits_and_its_blocks_are_copied(site: Path, chromium: Browser) -> None:
     faults = []
     for page in sorted(site.rglob("*.html")):

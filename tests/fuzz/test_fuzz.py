@@ -21,7 +21,7 @@ LONGEST = 50 * 5 * 420  # characters of all errors of a file together
 
 
 @pytest.mark.parametrize("name", PARSERS)
-@settings(max_examples=times(25), deadline=None)
+@settings(max_examples=times(10), deadline=None)
 @given(seed=st.integers(min_value=0))
 def test_a_mutated_input_ends_in_no_traceback(name: str, seed: int) -> None:
     found = fuzz.attack(name, PARSERS[name], seed)

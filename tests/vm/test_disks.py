@@ -144,6 +144,7 @@ repeat: 1
 """
 
 
+@pytest.mark.exhaustive
 def test_a_cell_whose_disks_are_killed_twice_is_broken_with_that_reason_and_the_next_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,6 +98,7 @@ async def state(rig: Rig) -> str:
     return (await done(rig, "cat /sys/block/md127/md/degraded")).strip()
 
 
+@pytest.mark.exhaustive
 def test_a_disk_that_returns_can_be_added_again_and_is_rebuilt(tmp_path: Path) -> None:
     failed, rebuilt, mismatches = asyncio.run(_returned(tmp_path))
     assert (failed, rebuilt, mismatches.strip()) == ("1", "0", "0")

@@ -192,6 +192,7 @@ async def _steady(scratch: Path) -> dict[str, Measured]:
         return {cell.workload.label: await built.measure(cell, 1) for cell in found.cells()}
 
 
+@pytest.mark.exhaustive
 def test_work_ends_once_it_is_steady_and_says_so_if_it_never_is(tmp_path: Path) -> None:
     found = asyncio.run(_steady(tmp_path))
     figures = {name: one.finding.figures for name, one in found.items()}

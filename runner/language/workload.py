@@ -1,4 +1,4 @@
-"""A fio workload on the top of a layout."""
+"""A fio workload on the top of a layout. Over 400 lines: one model has all keys, and the limits of each."""
 
 from __future__ import annotations
 

@@ -139,6 +139,7 @@ def test_the_same_cells_are_measured_and_belong_to_the_user(seat: Seat) -> None:
     assert set(calls) == {f"{INSTALLED} {word}" for word in ("ask", "begin")}
 
 
+@pytest.mark.exhaustive
 def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing(seat: Seat) -> None:
     seat.set_up()
     for lines in kill_moments(daily=(3,)):

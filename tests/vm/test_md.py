@@ -340,6 +340,7 @@ def test_ours_is_known_under_any_name_and_in_any_state(tmp_path: Path) -> None:
     bench(SABOTAGE, tmp_path, go)
 
 
+@pytest.mark.exhaustive
 def test_a_tear_down_that_cannot_end_loses_the_rig(tmp_path: Path) -> None:
     async def go(bench: Bench) -> None:
         built = await bench.build("five")

@@ -87,6 +87,8 @@ def test_another_behind_the_same_name_is_found_out(disks: Bay) -> None:
     assert (found, words) == ("other", f"{name} leads to another device than {disks.disk}")
 
 
+# Another test may take the loop device while it is free.
+@pytest.mark.flaky(reruns=2)
 @needs_loops
 def test_another_of_the_same_size_in_the_same_place_is_found_out(disks: Bay) -> None:
     """As a disk that is pulled out leaves its name and its numbers to the next."""
@@ -109,6 +111,8 @@ def test_one_that_is_gone_is_gone(disks: Bay, tmp_path: Path) -> None:
     assert said(disks.disk, replace(node, name="sdnone")) == ("gone", disks.disk)
 
 
+# Another test may take the loop device while it is free.
+@pytest.mark.flaky(reruns=2)
 @needs_loops
 def test_no_step_is_taken_on_another_disk(disks: Bay, tmp_path: Path) -> None:
     node, trace = node_of(disks, disks.disk), tmp_path / "trace"

@@ -88,7 +88,7 @@ def test_another_behind_the_same_name_is_found_out(disks: Bay) -> None:
 
 
 # Another test may take the loop device while it is free.
-@pytest.mark.flaky(reruns=2)
+@pytest.mark.flaky(reruns=2, only_rerun="losetup")
 @needs_loops
 def test_another_of_the_same_size_in_the_same_place_is_found_out(disks: Bay) -> None:
     """As a disk that is pulled out leaves its name and its numbers to the next."""
@@ -112,7 +112,7 @@ def test_one_that_is_gone_is_gone(disks: Bay, tmp_path: Path) -> None:
 
 
 # Another test may take the loop device while it is free.
-@pytest.mark.flaky(reruns=2)
+@pytest.mark.flaky(reruns=2, only_rerun="losetup")
 @needs_loops
 def test_no_step_is_taken_on_another_disk(disks: Bay, tmp_path: Path) -> None:
     node, trace = node_of(disks, disks.disk), tmp_path / "trace"

@@ -135,7 +135,7 @@ RACES = {
 
 
 # Another test may take the loop device while it is free.
-@pytest.mark.flaky(reruns=2)
+@pytest.mark.flaky(reruns=2, only_rerun="losetup")
 @on_loops
 @pytest.mark.parametrize("race", RACES.values(), ids=RACES)
 def test_what_happens_between_judging_and_using_is_seen(

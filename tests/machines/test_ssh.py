@@ -326,7 +326,7 @@ def test_a_disk_that_somebody_over_there_took_before_it_was_measured_is_not_writ
 
 
 # Another test may take the loop device while it is free.
-@pytest.mark.flaky(reruns=2)
+@pytest.mark.flaky(reruns=2, only_rerun="losetup")
 def test_a_disk_that_takes_the_place_of_one_that_was_lent_is_not_worked_on(desk: Desk) -> None:
     """Of the same size, under the same name and number, while it is built on and nobody holds it."""
     (desk.folder / "m.yaml").write_text(SMALL.replace("  fs: [disk, fs: {type: ext4}]\n", ""))

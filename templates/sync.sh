@@ -20,12 +20,12 @@ while [[ ! -e begun ]] && kill -0 "$work" 2>/dev/null; do pause 0.05; done
 began=${EPOCHREALTIME/,/.}
 begin
 left=100
-until goes_on; do
+until is_running; do
   ((left-- > 0)) || fail "the $sync_of did not begin, or was over at once"
   pause 0.05
 done
 limit=$((SECONDS + patience))
-while goes_on; do
+while is_running; do
   ((SECONDS < limit)) || fail "the $sync_of did not end within $patience s: is sync_speed_max too low?"
   pause 0.1
 done

@@ -64,11 +64,10 @@ def bisect(points: Sequence[Point], limit: float, usable: Sequence[int]) -> Step
     if untried := tuple(at for at in ends if not points[at].found):
         return Step(untried)
     low, high = 0, len(usable) - 1
-    if not _is_within(points[usable[high]], limit):
-        if not _is_within(points[usable[low]], limit):
-            return Step(beyond=usable[low])
-    else:
+    if _is_within(points[usable[high]], limit):
         return Step(within=usable[high])
+    if not _is_within(points[usable[low]], limit):
+        return Step(beyond=usable[low])
     while high - low > 1:
         middle = (low + high) // 2
         if not points[usable[middle]].found:

@@ -10,6 +10,7 @@ from typing import Any
 from runner.language.fio_options import SYNCHRONOUS
 from runner.language.fio_values import (
     DEFAULT_BS,
+    READS,
     Option,
     UnknownBound,
     block_sizes,
@@ -23,8 +24,6 @@ from runner.language.fio_values import (
 )
 
 _DEFAULT_ENGINE = "psync"
-READS = frozenset({"read", "randread"})
-TRIMS = frozenset({"trim", "randtrim"})
 
 
 @dataclass(frozen=True, slots=True)

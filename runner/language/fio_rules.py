@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from runner.base.quantities import format_size
-from runner.language.fio_bounds import READS
-from runner.language.fio_values import option_name
+from runner.language.fio_values import MIXED, READS, option_name
 from runner.layers import Problem
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def _why_not(name: str, names: dict[str, str], work: Workload) -> str:
         return f"a profile over positions is one pass with requests of one size; remove `{option}`"
     if name in _SIZES:
         return _why_not_these_sizes(name, names, work)
-    if name == "rwmixwrite" and work.rw not in {"rw", "randrw"}:
+    if name == "rwmixwrite" and work.rw not in MIXED:
         return f"`{option}` has no effect: rw={work.rw} does not mix reads and writes"
     if name == "rwmixwrite" and work.rwmixread not in {50, round(100 * (1 - work.write_share))}:
         return f"`rwmixread:` is {work.rwmixread}, and both do not add up to 100; write one of them"
@@ -64,7 +63,7 @@ def _verify_problems(work: Workload, option: str) -> Iterator[Problem]:
         yield Problem(field, f"{earlier}; write `rw: write` or `randwrite`: fio then reads back what it wrote")
     elif "write" not in work.rw:
         why = "the reads of the workload and those of the verification would be one figure"
-        what = f"`verify` with rw={work.rw}: {why if work.rw in {'rw', 'randrw'} else 'trims have no data'}"
+        what = f"`verify` with rw={work.rw}: {why if work.rw in MIXED else 'trims have no data'}"
         yield Problem(field, f"{what}; {_MEANINGLESS}; write `rw: write` or `randwrite`")
     elif work.runtime is not None and "verify_backlog" not in work.fio:
         never = "with `runtime:`, fio never begins to verify"

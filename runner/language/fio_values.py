@@ -37,7 +37,7 @@ class Option:
 
     @property
     def name(self) -> str:
-        return _ALIASES.get(self.key, self.key)
+        return option_name(self.key)
 
     @property
     def is_true(self) -> bool:
@@ -61,6 +61,9 @@ _SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*([kmgtp]?)i?b?", re.IGNORECASE)
 _SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "msec": 1e-3, "us": 1e-6, "usec": 1e-6}
 _TIME = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s*(d|h|m|s|ms|msec|us|usec)?", re.IGNORECASE)
 DEFAULT_BS = 4096
+READS = frozenset({"read", "randread"})
+TRIMS = frozenset({"trim", "randtrim"})
+MIXED = frozenset({"rw", "randrw"})
 
 
 class UnknownBound(ValueError):
@@ -111,9 +114,9 @@ def block_sizes(options: Mapping[str, Option]) -> list[int]:
 
 
 def write_share(kind: str, options: Mapping[str, Option]) -> float:
-    if kind in {"read", "randread", "trim", "randtrim"}:
+    if kind in READS | TRIMS:
         return 0.0
-    if kind not in {"rw", "readwrite", "randrw"}:
+    if kind not in MIXED | {"readwrite"}:
         return 1.0
     shares = []
     if "rwmixwrite" in options:

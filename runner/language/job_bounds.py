@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from runner.base.quantities import format_size
-from runner.language.fio_bounds import TRIMS, JobBound, Values, bound_of
+from runner.language.fio_bounds import JobBound, Values, bound_of
 from runner.language.fio_options import SYNCHRONOUS, FileSet
-from runner.language.fio_values import file_names
+from runner.language.fio_values import TRIMS, file_names
 from runner.language.job_file import Sections, effective, is_global, on_target, reported_names
 from runner.language.workload import Workload
 from runner.layers import Problem

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from runner.language.fio_options import DEFAULT_SIZE
-from runner.language.fio_values import Option, option_text
+from runner.language.fio_values import MIXED, Option, option_text
 from runner.language.job_file import Section, Sections
-from runner.language.workload import MIXED
 from runner.layers import Problem
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from runner.base.model import Extent, Length, Model, Size, Time
 from runner.base.quantities import format_in_unit, format_size, resolve_memory, resolve_share
 from runner.language import fio_rules
-from runner.language.fio_bounds import TRIMS, JobBound, Values, bound_of
+from runner.language.fio_bounds import JobBound, Values, bound_of
 from runner.language.fio_options import DEFAULT_SIZE, SYNCHRONOUS, FileSet, OpenValue, Steady, refused
-from runner.language.fio_values import Option, option_name, option_text
+from runner.language.fio_values import MIXED, TRIMS, Option, option_name, option_text
 from runner.layers import Problem
 
 DEFAULT_RUNTIME = 10.0
@@ -37,7 +37,6 @@ NOT_ENGINES = {
     "io_uring_cmd": "bypasses all layers and needs NVMe disks",
     "external": "runs unknown code",
 }
-MIXED = frozenset({"rw", "randrw"})
 
 
 def _aliases(value: object) -> object:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from runner.language.axes import written
-from runner.language.fio_bounds import TRIMS
+from runner.language.fio_values import TRIMS
 from runner.language.tune import split
 from runner.space.notes import Note, few
 

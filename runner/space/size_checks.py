@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from runner.base.quantities import format_size, format_time
 from runner.language.axes import written
-from runner.language.fio_bounds import TRIMS
+from runner.language.fio_values import TRIMS
 from runner.language.job_bounds import JobWorkload
 from runner.language.sync_workload import SyncWorkload
 from runner.language.tune import split

@@ -12,7 +12,7 @@ begin() {
 {% else %}
 begin() { dmsetup message "$mapped" 0 {{ sync.action }}; }
 {% endif %}
-goes_on() {
+is_running() {
   read_sync "$mapped"
   [[ ${volume[sync_action]} != idle ]]
 }

@@ -29,7 +29,7 @@ prepare() {
 prepare() { :; }
 {% endif %}
 begin() { echo "$action" >"$at/sync_action"; }
-goes_on() {
+is_running() {
   first_line "$at/sync_action"
   [[ $REPLY == "$action" ]]
 }

@@ -467,20 +467,19 @@ def test_a_journal_marks_synthetic_figures(matrix: Matrix, tmp_path: Path) -> No
         assert journal.execute("select value from meta where key = 'synthetic'").fetchall() == [("true",)]
 
 
+def in_bash(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a line of bash; `"$0"` in it is Python."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    arguments = ["bash", "-c", command, sys.executable]
+    return subprocess.run(arguments, cwd=folder, env=environment, capture_output=True, text=True)
+
+
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize("words", ["results latest", "run --on dry --fresh small.yaml", "validate none.yaml"])
 def test_closed_streams_are_no_error(matrix: Matrix, tmp_path: Path, closed: str, words: str) -> None:
     assert matrix("run", "--on", "dry", "--quiet", "small.yaml").returncode == 0
     command = f'"$0" -m runner.cli {words} {closed}'
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        ["bash", "-c", command, sys.executable],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = in_bash(command, tmp_path)
     assert done.returncode == (2 if words.startswith("validate") else 0)
     assert "Traceback" not in done.stderr + done.stdout
 
@@ -488,13 +487,5 @@ def test_closed_streams_are_no_error(matrix: Matrix, tmp_path: Path, closed: str
 def test_a_working_directory_that_is_gone_is_named(tmp_path: Path) -> None:
     (tmp_path / "gone").mkdir()
     command = 'cd gone && rmdir ../gone && "$0" -m runner.cli validate none.yaml'
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        ["bash", "-c", command, sys.executable],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = in_bash(command, tmp_path)
     assert (done.returncode, "does not exist any more" in done.stderr) == (2, True)

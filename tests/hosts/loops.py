@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from runner.hosts.inventory import Census
 
 SIZE = 64 << 20
+_CONTROL = Path("/dev/loop-control")
+_LOOP_CTL_ADD, _LOOP_CTL_REMOVE = 0x4C80, 0x4C81  # of linux/loop.h
 
 #: Stand in for addpart and delpart, where the host has none.
 PARTITION_TOOLS = Path(__file__).parents[1] / "support/partition_tools"
@@ -101,11 +105,33 @@ class Bay:
         assert done.returncode == 0, (text, done.stderr)
 
 
-def attached(file: Path) -> str:
-    done = subprocess.run(
-        ["losetup", "--partscan", "--find", "--show", str(file)], capture_output=True, text=True, check=True
-    )
-    return done.stdout.strip()
+def attach(file: Path) -> str:
+    """Attach `file` to a loop device of this process: other programs take the lowest free number, these are high."""
+    first = 1000 + os.getpid() % 4096 * 16
+    for number in range(first, first + 16):
+        with _CONTROL.open("rb") as control, suppress(FileExistsError):
+            fcntl.ioctl(control, _LOOP_CTL_ADD, number)
+        loop = f"/dev/loop{number}"
+        if subprocess.run(["losetup", "--partscan", loop, str(file)], capture_output=True).returncode == 0:
+            return loop
+    raise AssertionError(f"no loop device from {first} to {first + 15} is free")
+
+
+def exchange(loop: str, file: Path) -> None:
+    """Put `file` behind `loop`. A test beside this one that reads all devices delays the detaching a little."""
+    subprocess.run(["losetup", "--detach", loop], check=True)
+    command = ["losetup", loop, str(file)]
+    for _ in range(200):
+        if "busy" not in subprocess.run(command, capture_output=True, text=True).stderr:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{loop} is still in use")
+
+
+def detach(loop: str) -> None:
+    subprocess.run(["losetup", "--detach", loop], check=True)
+    with _CONTROL.open("rb") as control, suppress(OSError):  # a device in use stays, and is free later
+        fcntl.ioctl(control, _LOOP_CTL_REMOVE, int(loop.removeprefix("/dev/loop")))
 
 
 @contextmanager
@@ -117,9 +143,9 @@ def bay(folder: Path) -> Iterator[Bay]:
         for name in ("a", "b"):
             with (folder / name).open("wb") as file:
                 file.truncate(SIZE)
-            loops.append(attached(folder / name))
+            loops.append(attach(folder / name))
             (folder / "names" / f"disk-{name}").symlink_to(loops[-1])
         yield Bay(loops[0], loops[1], folder / "names", folder / "work", folder / "a")
     finally:
         for loop in loops:
-            subprocess.run(["losetup", "--detach", loop], check=True)
+            detach(loop)

@@ -14,7 +14,7 @@ from runner.hosts.identity import DiskSwapped, identity_check, parse_report, req
 from runner.hosts.inventory import Node
 from runner.machines.base import RigLost, Step
 from runner.machines.shell import ShellRig
-from tests.hosts.loops import Bay, bay, why_not
+from tests.hosts.loops import Bay, bay, exchange, why_not
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,21 +87,14 @@ def test_another_behind_the_same_name_is_found_out(disks: Bay) -> None:
     assert (found, words) == ("other", f"{name} leads to another device than {disks.disk}")
 
 
-# Another test may take the loop device while it is free.
-@pytest.mark.flaky(reruns=2, only_rerun="losetup")
 @needs_loops
 def test_another_of_the_same_size_in_the_same_place_is_found_out(disks: Bay) -> None:
     """As a disk that is pulled out leaves its name and its numbers to the next."""
     node = node_of(disks, disks.disk)
-    put_in(disks, disks.file.with_name("b"))
+    exchange(disks.disk, disks.file.with_name("b"))
     found, words = said(disks.disk, node)
     assert found == "other"
     assert words.startswith(f"{disks.disk}: its diskseq was {node.sequence}, and is ")
-
-
-def put_in(disks: Bay, file: Path) -> None:
-    subprocess.run(["losetup", "--detach", disks.disk], check=True)
-    subprocess.run(["losetup", disks.disk, str(file)], check=True)
 
 
 @needs_loops
@@ -111,8 +104,6 @@ def test_one_that_is_gone_is_gone(disks: Bay, tmp_path: Path) -> None:
     assert said(disks.disk, replace(node, name="sdnone")) == ("gone", disks.disk)
 
 
-# Another test may take the loop device while it is free.
-@pytest.mark.flaky(reruns=2, only_rerun="losetup")
 @needs_loops
 def test_no_step_is_taken_on_another_disk(disks: Bay, tmp_path: Path) -> None:
     node, trace = node_of(disks, disks.disk), tmp_path / "trace"
@@ -125,7 +116,7 @@ def test_no_step_is_taken_on_another_disk(disks: Bay, tmp_path: Path) -> None:
 
     assert run() == ["done\n"]
     trace.unlink()
-    put_in(disks, disks.file.with_name("b"))
+    exchange(disks.disk, disks.file.with_name("b"))
     with pytest.raises(DiskSwapped, match="a disk of this host was replaced by another disk") as caught:
         run()
     assert "diskseq" in caught.value.details

@@ -18,7 +18,7 @@ from runner.hosts.agent import agent
 from runner.hosts.checks import check_disk, check_undeclared
 from runner.hosts.exclusive import DisksRefused, acquire_disks
 from runner.hosts.reasons import Reason
-from tests.hosts.loops import SIZE, Bay, attached, bay, why_not
+from tests.hosts.loops import SIZE, Bay, attach, bay, detach, exchange, why_not
 from tests.hosts.traps import EXT4, PART, TRAPS, Trap, script
 
 if TYPE_CHECKING:
@@ -118,10 +118,9 @@ def _another_file(empty: Bay) -> Callable[[], object]:
     """Another disk behind the same name and number, as after pulling one out and putting one in."""
 
     def act() -> None:
-        subprocess.run(["losetup", "--detach", empty.disk], check=True)
         (empty.work / "third").touch()
         os.truncate(empty.work / "third", SIZE)
-        subprocess.run(["losetup", empty.disk, str(empty.work / "third")], check=True)
+        exchange(empty.disk, empty.work / "third")
 
     return act
 
@@ -134,8 +133,6 @@ RACES = {
 }
 
 
-# Another test may take the loop device while it is free.
-@pytest.mark.flaky(reruns=2, only_rerun="losetup")
 @on_loops
 @pytest.mark.parametrize("race", RACES.values(), ids=RACES)
 def test_what_happens_between_judging_and_using_is_seen(
@@ -320,12 +317,12 @@ def test_a_disk_that_nobody_named_is_refused(empty: Bay) -> None:
 @on_loops
 def test_a_device_without_a_medium_is_refused(empty: Bay, tmp_path: Path) -> None:
     (tmp_path / "nothing").touch()
-    loop = attached(tmp_path / "nothing")
+    loop = attach(tmp_path / "nothing")
     try:
         (empty.names / "disk-c").symlink_to(loop)
         one = check_disk(empty.ask(), replace(empty.declared, id="disk-c", serial=str(tmp_path / "nothing"), size=0))
     finally:
-        subprocess.run(["losetup", "--detach", loop], check=True)
+        detach(loop)
     assert [refused.reason for refused in one.refusals if refused.reason is Reason.NO_SIZE] == [Reason.NO_SIZE]
 
 

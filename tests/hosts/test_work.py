@@ -36,7 +36,7 @@ from runner.hosts.recovery import clean, unreturned_disks
 from runner.language.hosts import DeclaredDisk
 from runner.results.disk_health import Smart, parse
 from runner.scripts.jinja import census_script
-from tests.hosts.loops import Bay, attached, bay, why_not
+from tests.hosts.loops import Bay, attach, bay, detach, why_not
 from tests.hosts.traps import at
 
 if TYPE_CHECKING:
@@ -260,11 +260,11 @@ def test_what_could_not_be_read_is_not_taken_for_zeros(
 def test_a_disk_smaller_than_what_is_looked_at_is_looked_at_as_a_whole(tmp_path: Path) -> None:
     for size in (512, 65536 + 512, (1 << 20) - 512):
         (tmp_path / "small").write_bytes(bytes(size - 1) + b"x")
-        loop = attached(tmp_path / "small")
+        loop = attach(tmp_path / "small")
         try:
             (node,) = (node for node in take_census(None, census_script()).disks if node.path == loop)
         finally:
-            subprocess.run(["losetup", "--detach", loop], check=True)
+            detach(loop)
         assert node.unreadable == ""
         assert node.filled
 

@@ -18,7 +18,7 @@ from runner.results.record import Outcome
 from runner.results.run_folder import load
 from runner.session.host_facts import query_facts
 from tests.hosts.agent.far import NAME, Shelf, why_no_namespace
-from tests.hosts.loops import Bay, bay, why_not
+from tests.hosts.loops import Bay, bay, exchange, why_not
 from tests.support.amounts import kill_moments
 from tests.support.runners import killed_after
 
@@ -325,8 +325,6 @@ def test_a_disk_that_somebody_over_there_took_before_it_was_measured_is_not_writ
     assert desk.clean()
 
 
-# Another test may take the loop device while it is free.
-@pytest.mark.flaky(reruns=2, only_rerun="losetup")
 def test_a_disk_that_takes_the_place_of_one_that_was_lent_is_not_worked_on(desk: Desk) -> None:
     """Of the same size, under the same name and number, while it is built on and nobody holds it."""
     (desk.folder / "m.yaml").write_text(SMALL.replace("  fs: [disk, fs: {type: ext4}]\n", ""))
@@ -336,8 +334,7 @@ def test_a_disk_that_takes_the_place_of_one_that_was_lent_is_not_worked_on(desk:
     gate = Gate(desk, "disk/set-up.sh")
     with desk.start(*RUN, "--templates", "templates") as runner:
         gate.reached()
-        subprocess.run(["losetup", "--detach", desk.disks.disk], check=True)
-        subprocess.run(["losetup", desk.disks.disk, str(other)], check=True)
+        exchange(desk.disks.disk, other)
         gate.opened()
         output = runner.communicate()[0]
     assert runner.returncode == 3, output

@@ -17,7 +17,7 @@ from runner.results.fio_output import parse as parse_figures
 from runner.scripts.cell import Files, Place, workload_job
 from runner.space.load import parse
 from runner.space.starter import matrix_of_job
-from tests.hosts.loops import attached, why_not
+from tests.hosts.loops import attach, detach, why_not
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -160,11 +160,11 @@ def where(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Where]:
     disk = folder.with_name("disk")
     with disk.open("wb") as file:
         file.truncate(_SIZE)
-    device = attached(disk)
+    device = attach(disk)
     try:
         yield Where(device, folder)
     finally:
-        subprocess.run(["losetup", "--detach", device], check=True)
+        detach(device)
 
 
 def through_job(name: str, where: Where) -> str:

@@ -1,6 +1,8 @@
 """Templates with safe values: every value of a script is quoted, every value of a fio job is checked."""
 
+import resource
 import shlex
+import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, partial
@@ -9,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined, TemplateError, Undefined
+from jinja2.exceptions import SecurityError
 from jinja2.loaders import split_template_path
 from jinja2.meta import find_referenced_templates
+from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from runner.base.errors import BadInput
@@ -20,6 +24,8 @@ from runner.hosts import label
 
 SHIPPED = shipped("templates")
 MOST_FILES, MOST_BYTES = 1_000, 16 << 20
+MOST_SECONDS, MOST_MEMORY = 10, 256 << 20  # of a processor, and in addition: of one template of the user
+_MOST_POWER = 64
 
 
 def shell_words(value: object) -> str:
@@ -42,6 +48,16 @@ def fio_value(value: object) -> str:
     return text
 
 
+class _Sandbox(ImmutableSandboxedEnvironment):
+    # A large power is one step of the interpreter, which no signal ends.
+    intercepted_binops = frozenset({"**"})
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        if not abs(right) <= _MOST_POWER:
+            raise SecurityError(f"a power above {_MOST_POWER} is not allowed")
+        return super().call_binop(context, operator, left, right)
+
+
 def _environment(own: Path | None, finalize: Any) -> Environment:
     # A relative path means another folder once the working directory changes.
     return _cached_environment(own and own.absolute(), finalize)
@@ -49,7 +65,7 @@ def _environment(own: Path | None, finalize: Any) -> Environment:
 
 @cache
 def _cached_environment(own: Path | None, finalize: Any) -> Environment:
-    return ImmutableSandboxedEnvironment(
+    return _Sandbox(
         loader=FunctionLoader(partial(_find, (*([own] if own else []), SHIPPED))),
         undefined=StrictUndefined,
         finalize=finalize,
@@ -115,7 +131,10 @@ def unused_templates(own: Path) -> list[str]:
     return [] if None in included else [name for name in texts if name not in names and name not in included]
 
 
-_OF_USER = (TemplateError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+_OF_USER = (
+    *(TemplateError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError),
+    MemoryError,
+)
 
 
 def check_syntax(own: Path) -> None:
@@ -130,8 +149,36 @@ def render(template: str, own: Path | None, *, title: str, **values: Any) -> str
     environment = _environment(own, fio_value if template.endswith(".fio") else shell_words)
     values["title"] = "".join(char if char.isprintable() else "_" for char in title)
     # Other errors in a shipped template are defects of this program.
-    with _explain(template, (TemplateError,) if own is None else _OF_USER):
+    if own is None:
+        with _explain(template, (TemplateError,)):
+            return environment.get_template(template).render(values)
+    with _explain(template, _OF_USER), _bounded():
         return environment.get_template(template).render(values)
+
+
+@contextmanager
+def _bounded() -> Iterator[None]:
+    """Bound the time and the memory of a template that this program did not write. Signals need the main thread."""
+
+    def end(*_: object) -> None:
+        raise SecurityError(f"takes more than {MOST_SECONDS} s")
+
+    memory = resource.getrlimit(resource.RLIMIT_DATA)
+    used = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
+    handler = signal.getsignal(signal.SIGVTALRM)
+    try:
+        with suppress(ValueError):
+            signal.signal(signal.SIGVTALRM, end)
+            signal.setitimer(signal.ITIMER_VIRTUAL, MOST_SECONDS)
+        resource.setrlimit(resource.RLIMIT_DATA, (used + MOST_MEMORY, memory[1]))
+        yield
+    except MemoryError:
+        raise MemoryError(f"takes more than {MOST_MEMORY >> 20} MiB of memory") from None
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, memory)
+        with suppress(ValueError):
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+            signal.signal(signal.SIGVTALRM, handler)
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,10 +34,30 @@ def test_a_template_cannot_leave_its_sandbox(tmp_path: Path, text: str) -> None:
         render("mine.sh", tmp_path, title="t", disks=[])
 
 
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{{ 9 ** (9 ** 9) }}", "a power above 64 is not allowed"),
+        ("{{ 'x' * 10 ** 10 }}", "takes more than 256 MiB of memory"),
+        ("{{ 'x' * 10000000000 }}", "takes more than 256 MiB of memory"),
+        ("{{ '%09999999999d' % 1 }}", "takes more than 256 MiB of memory"),
+        ("{% for _ in range(99999) %}{% for _ in range(99999) %}{% endfor %}{% endfor %}", "takes more than 0.1 s"),
+    ],
+)
+def test_a_template_has_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, problem: str) -> None:
+    monkeypatch.setattr("runner.scripts.jinja.MOST_SECONDS", 0.1)
+    before = resource.getrlimit(resource.RLIMIT_DATA), signal.getsignal(signal.SIGVTALRM)
+    (tmp_path / "mine.sh").write_text(text)
+    with pytest.raises(BadInput, match=problem):
+        render("mine.sh", tmp_path, title="t")
+    assert (resource.getrlimit(resource.RLIMIT_DATA), signal.getsignal(signal.SIGVTALRM)) == before
+    assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0, 0)
+
+
 def test_validate_parses_templates_and_runs_nothing(matrix: object, call: Call, tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     own = tmp_path / "own" / "job.fio"
-    own.write_text("{{ 9 ** 9 ** 9 }}{% for _ in range(99999) %}{% for _ in range(99999) %}{% endfor %}{% endfor %}")
+    own.write_text("{{ 9 ** (9 ** 9) }}{% for _ in range(99999) %}{% for _ in range(99999) %}{% endfor %}{% endfor %}")
     assert call("validate", "--templates", "own", "small.yaml").status == 0
     own.write_text("\n{% if %}")
     said = call("validate", "--templates", "own", "small.yaml")

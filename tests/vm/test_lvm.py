@@ -41,12 +41,12 @@ repeat: 1
 
 HIERARCHICAL = """\
 name: hierarchical
-disks: {count: 4, size: 64MiB}
+disks: {count: 2, size: 64MiB}
 layouts:
   hierarchical:
-    - partition: {count: 4}
-    - lvm: {groups: 4, stripes: 4, stripe_size: 64KiB, extent_size: 1MiB}
-    - lvm: {order: "4 3 1 2", extent_size: 1MiB}
+    - partition: {count: 2}
+    - lvm: {groups: 2, stripes: 2, stripe_size: 64KiB, extent_size: 1MiB}
+    - lvm: {order: "2 1", extent_size: 1MiB}
     - partition: {count: 2}
     - crypt: {format: luks1}
 workloads: {work: {rw: write, bs: 64KiB, size: 1MiB}}
@@ -104,7 +104,7 @@ def test_every_type_is_built_read_back_written_through_and_taken_apart(tmp_path:
 
 def test_volumes_of_volumes_and_their_encrypted_partitions_are_found_again_after_a_reboot(tmp_path: Path) -> None:
     (readings,) = asyncio.run(_rebooted(space(HIERARCHICAL), tmp_path))
-    assert readings["lvm2.order"] == ("4 3 1 2", "4 3 1 2")
+    assert readings["lvm2.order"] == ("2 1", "2 1")
     assert readings["partition2[2].start"][0] == readings["partition2[2].start"][1]
 
 

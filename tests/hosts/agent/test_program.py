@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -198,7 +199,7 @@ def test_a_disk_stays_locked_as_long_as_a_script_of_a_killed_agent_works(tmp_pat
     assert lock() == ("taken", owner)
     on.write_text("on\n")
     while not isinstance(again := lock(), int):
-        pass
+        time.sleep(0.05)
     os.close(again)
 
 

@@ -68,13 +68,13 @@ def remaining_bytes(ledger: Ledger, declared: DeclaredDisk, disk: str, night: da
     return None if declared.wear is None else max(0, declared.wear - ledger.written_in(disk, night))
 
 
-def wear_refusal(ledger: Ledger, declared: DeclaredDisk, disk: str, night: date, ahead: int) -> str:
+def wear_refusal(ledger: Ledger, declared: DeclaredDisk, disk: str, night: date) -> str:
     left = remaining_bytes(ledger, declared, disk, night)
-    if left is None or max(ahead, 1) <= left:
+    if left is None or left > 0:
         return ""
     return (
         f"{declared.id}: {ledger.written_in(disk, night)} of {declared.wear} bytes were written in the night of "
-        f"{night.isoformat()}; {left} are left, and the run needs {max(ahead, 1)}"
+        f"{night.isoformat()}"
     )
 
 

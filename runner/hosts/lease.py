@@ -89,8 +89,6 @@ class Lease:
     state: Path
     #: Named with --destroy, or in `destroy:` of the host.
     destroy: frozenset[str]
-    #: The most bytes that the run writes to each disk, as far as known.
-    planned_bytes: int = 0
     #: Returns UUIDs of what the run makes on them.
     marks: Callable[[Sequence[LeasedDisk]], Iterable[str]] = lambda _: ()
     #: Names of the disks in the guest, in order; empty if scripts run on the host.
@@ -159,12 +157,12 @@ def lease_disks(
 
 def _check_wear(disks: Sequence[LeasedDisk], lease: Lease, now: datetime) -> None:
     known, night = read_ledger(lease.state), night_of(now)
-    refusals = [wear_refusal(known, one.declared, one.node.identity, night, lease.planned_bytes) for one in disks]
+    refusals = [wear_refusal(known, one.declared, one.node.identity, night) for one in disks]
     if any(refusals):
         raise WearExceeded(
-            "the write budget of a disk (`wear:`) is too small for tonight; nothing was written",
+            "the write budget of a disk (`wear:`) is used up for tonight; nothing was written",
             details="\n".join(f"  {one}" for one in refusals if one),
-            resolution="run less of it, run it after noon, or raise `wear:` of the disk in hosts.yaml",
+            resolution="run it after noon, or raise `wear:` of the disk in hosts.yaml",
         )
 
 

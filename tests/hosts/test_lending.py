@@ -103,14 +103,14 @@ def test_nothing_is_written_that_was_not_asked_for(empty: Bay) -> None:
 
 
 def test_nothing_is_written_that_is_more_than_the_night_has_left(empty: Bay) -> None:
-    desk, claim = Desk(empty), replace(empty.declared, wear=100 * MIB)
-    with desk.lend([claim], planned_bytes=100 * MIB) as (one,):
+    desk, claim = Desk(empty), replace(empty.declared, wear=1 * MIB)
+    with desk.lend([claim]) as (one,):
         one.release()
         scribble(empty.disk)
     before = empty.digest()
-    with pytest.raises(WearExceeded, match="too small") as caught, desk.lend([claim], planned_bytes=50 * MIB):
+    with pytest.raises(WearExceeded, match="used up") as caught, desk.lend([claim]):
         pass
-    assert "are left, and the run needs" in caught.value.details
+    assert "of 1048576 bytes were written in the night of" in caught.value.details
     assert empty.digest() == before
     assert lease_records(desk.lease.state) == ()
 

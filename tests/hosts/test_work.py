@@ -312,11 +312,12 @@ def test_a_budget_stops_before_it_is_exceeded() -> None:
     claim = DeclaredDisk("disk-a", 10**12, serial="S1", wear=1000)
     worn = Ledger().with_written("S1", NIGHT, 600).with_written("S1", NIGHT, 100).with_written("S2", NIGHT, 5000)
     assert remaining_bytes(worn, claim, "S1", NIGHT) == 300
-    assert wear_refusal(worn, claim, "S1", NIGHT, 300) == ""
-    assert wear_refusal(worn, claim, "S1", NIGHT, 301).endswith(
-        "in the night of 2026-01-31; 300 are left, and the run needs 301"
+    assert wear_refusal(worn, claim, "S1", NIGHT) == ""
+    used_up = worn.with_written("S1", NIGHT, 300)
+    assert wear_refusal(used_up, claim, "S1", NIGHT).endswith(
+        "1000 of 1000 bytes were written in the night of 2026-01-31"
     )
-    assert wear_refusal(worn, claim, "S1", date(2026, 2, 1), 1000) == ""
+    assert wear_refusal(used_up, claim, "S1", date(2026, 2, 1)) == ""
     assert remaining_bytes(worn, replace(claim, wear=None), "S1", NIGHT) is None
     assert worn.with_written("S1", date(2028, 1, 1), 1).written_in("S1", NIGHT) == 0
 

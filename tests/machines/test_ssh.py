@@ -288,7 +288,7 @@ def test_no_night_has_more_than_it_may_while_the_line_is_down(desk: Desk) -> Non
     assert "stopped for tonight, to limit the wear of disk-a: no bytes are left" in output
     gate.on.unlink()
     assert desk.trials() == []
-    assert "the write budget of a disk (`wear:`) is too small for tonight" in desk.said(
+    assert "the write budget of a disk (`wear:`) is used up for tonight" in desk.said(
         *RUN, "--templates", "templates", status=2
     )
     assert desk.clean()

@@ -11,7 +11,7 @@ import click
 from runner.base.errors import BadInput
 from runner.cli.options import only
 from runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
-from runner.language.metrics import split_column
+from runner.language.metrics import RATES, SIDES, TOTAL, split_column
 from runner.space.notes import few
 
 if TYPE_CHECKING:
@@ -97,10 +97,12 @@ def command(output: Output, source: Source, **options: Any) -> None:
     asked = ResultsRequest(**options)
     _check_options(asked)
     metrics = FAMILIAR[asked.familiar].metrics if asked.familiar else parse_metrics(asked.metrics) or USUAL_RATES
+    adds_jobs = metrics is USUAL_RATES and not output.is_text and not asked.pivot
     unread = 0
     with open_store(source) as shared:
         among = select_runs(shared, asked.runs)
         check_jobs(metrics, shared, among)
+        metrics = (*metrics, *_rates_of_jobs(shared, among)) if adds_jobs else metrics
         cells = select_cells(None, asked.only, shared.different_cells() if asked.only else ())
         if output.is_table and not (asked.pivot or asked.outcome or asked.by_trial or asked.familiar):
             found, unread = read_few_runs(shared, among, metrics, cells, asked.rows)
@@ -139,11 +141,22 @@ def _grid(asked: ResultsRequest, found: list[Samples], metrics: Sequence[str], o
     elif output.is_text:
         return display_table(found, metrics, most=asked.rows if output.is_table else None, unread=unread)
     else:
-        return cells_grid(found, metrics)
+        return cells_grid(
+            found, [one for one in metrics if asked.metrics or not split_column(one)[0] or _has(found, one)]
+        )
     left = len(grid.rows) - asked.rows
     if not output.is_table or left <= 0:
         return grid
     return replace(grid, rows=grid.rows[: asked.rows]).with_notes(f"{left:,} more lines; {HINT}")
+
+
+def _has(found: Sequence[Samples], metric: str) -> bool:
+    return any(one.rounds(metric) for one in found)
+
+
+def _rates_of_jobs(shared: SharedStore, runs: Collection[RunRow]) -> list[str]:
+    names = shared.job_names({run.id for run in runs})
+    return [f"{name}.{side}_{rate}" for name in names for side in (TOTAL, *SIDES) for rate in RATES]
 
 
 def _check_options(asked: ResultsRequest) -> None:

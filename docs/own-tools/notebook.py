@@ -56,7 +56,13 @@ def _(across, altair, down, figure, trials):
     chart = (
         altair.Chart(plain)
         .mark_point()
-        .encode(x=altair.X(f"{x}:N", title=across.value), y=f"{y}:Q", color=f"{colour}:N", tooltip="name:N")
+        .encode(
+            x=altair.X(f"{x}:N", title=across.value),
+            xOffset=f"{colour}:N",
+            y=altair.Y(f"{y}:Q", title=figure.value),
+            color=altair.Color(f"{colour}:N", title=down.value),
+            tooltip="name:N",
+        )
         .properties(width=500)
     )
     chart  # noqa: B018 - what a cell shows

@@ -90,8 +90,8 @@ class ResultsRequest:
 def command(output: Output, source: Source, **options: Any) -> None:
     """Show the results of RUNS, or of all runs."""
     from runner.analysis.legacy_columns import FAMILIAR
-    from runner.analysis.samples import USUAL_RATES, read_few_runs, read_samples
-    from runner.analysis.selectors import select_cells
+    from runner.analysis.samples import USUAL_RATES, read_few_runs
+    from runner.analysis.searches import Reader
     from runner.analysis.tables import describe_unfinished
 
     asked = ResultsRequest(**options)
@@ -103,11 +103,11 @@ def command(output: Output, source: Source, **options: Any) -> None:
         among = select_runs(shared, asked.runs)
         check_jobs(metrics, shared, among)
         metrics = (*metrics, *_rates_of_jobs(shared, among)) if adds_jobs else metrics
-        cells = select_cells(None, asked.only, shared.different_cells() if asked.only else ())
+        reader = Reader(shared, tuple(metrics), source.results, only=asked.only)
         if output.is_table and not (asked.pivot or asked.outcome or asked.by_trial or asked.familiar):
-            found, unread = read_few_runs(shared, among, metrics, cells, asked.rows)
+            found, unread = read_few_runs(reader.read, among, asked.rows)
         else:
-            found = read_samples(shared, among, metrics, cells)
+            found = reader.read(among)
             if asked.outcome:
                 found = [left for one in found if (left := one.of_outcome(asked.outcome)).rows]
         shown = [one.run for one in found]

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from runner.base.errors import BadInput
-from runner.results.databases import Versioned
+from runner.results.databases import Versioned, execute
 from runner.results.journal import Journal
 from runner.results.observe import read_progress
 from runner.results.record import Outcome, Trial
@@ -164,6 +164,22 @@ def test_a_step_that_fails_leaves_the_older_version_whole(tmp_path: Path) -> Non
     engine.dispose()
     with closing(sqlite3.connect(path)) as raw:
         assert raw.execute("select * from meta").fetchall() == [("schema", "1")]
+
+
+def test_a_step_may_rename_what_a_view_uses(tmp_path: Path) -> None:
+    tables = sa.MetaData()
+    meta = sa.Table("meta", tables, sa.Column("key", sa.String, primary_key=True), sa.Column("value", sa.Text))
+    engine = sa.create_engine(f"sqlite:///{tmp_path / 'some.sqlite'}")
+    rename = execute("ALTER TABLE meta RENAME COLUMN value TO text")
+    back = execute("ALTER TABLE meta RENAME COLUMN text TO value")
+    old = Versioned("thing", tables, meta, "", "", views={"v_meta": "SELECT value AS it FROM meta"})
+    new = Versioned("thing", tables, meta, "", "", steps=(rename, back), views={"v_meta": "SELECT value FROM meta"})
+    for versions in (old, new):
+        with engine.begin() as connection:
+            versions.prepare(connection, "some.sqlite")
+    with engine.begin() as connection:
+        assert connection.execute(sa.text("select value from v_meta")).scalars().all() == ["3"]
+    engine.dispose()
 
 
 def without_trims(path: Path, tables: tuple[str, ...], meta: str, version_before: str) -> None:

@@ -37,13 +37,17 @@ class Reader:
     only: Sequence[str] = ()
 
     def read(self, runs: Sequence[RunRow], *, histograms: bool = True) -> list[Samples]:
-        if {*self.metrics}.isdisjoint(_COLUMNS):
+        if not self.is_of_searches:
             return read_samples(self.store, runs, self.metrics, self._chosen, histograms=histograms)
         if others := [one for one in self.metrics if one not in _COLUMNS]:
             raise BadInput(
                 f"a search has no {others[0]}", resolution="name figures of searches alone: found_iops or found_bw"
             )
         return read_searches(runs, self.results, cell=self.cell, only=self.only)
+
+    @property
+    def is_of_searches(self) -> bool:
+        return not {*self.metrics}.isdisjoint(_COLUMNS)
 
     @cached_property
     def _chosen(self) -> CellSelection | None:
@@ -54,7 +58,7 @@ def read_searches(
     runs: Sequence[RunRow], results: Path, *, cell: str | None = None, only: Sequence[str] = ()
 ) -> list[Samples]:
     found = [one for run in runs for one in _searches_of(run, results / run.name)]
-    chosen = select_cells(cell, only, [one.cell for one in found])
+    chosen = select_cells(cell, only, [one.cell for one in found]) if found else None
     return [one for one in found if chosen is None or chosen.takes(one.cell)]
 
 

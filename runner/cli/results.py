@@ -112,6 +112,11 @@ def command(output: Output, source: Source, **options: Any) -> None:
                 found = [left for one in found if (left := one.of_outcome(asked.outcome)).rows]
         shown = [one.run for one in found]
         notes = describe_unfinished(shown, shared.trial_counts({run.id for run in shown if not run.finished}))
+    if not found and reader.is_of_searches:
+        raise BadInput(
+            f"no result of a search: {few(run.name for run in among)}",
+            resolution="`find:` in a workload makes one; this command reads it from the folders of the runs",
+        )
     if not found and not (asked.only or asked.outcome):
         raise BadInput(
             f"no results yet: {few(run.name for run in among)}",

@@ -82,3 +82,14 @@ def test_a_limit_beyond_the_axis_is_no_figure_in_the_store(call: Call, tmp_path:
     call("run", "--on", "dry", "m.yaml")
     said = call("guidelines", "check", "latest", "--format", "json")
     assert [one["verdict"] for one in json.loads(said.out)["rows"]] == ["not tested"]
+
+
+def test_runs_without_a_search_have_no_such_figure(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "m.yaml").write_text(
+        MATRIX.partition("guidelines:")[0].replace(', find: {max: iops, while: "read.p99 < 50ms"}', "")
+    )
+    assert call("run", "--on", "dry", "m.yaml").status == Exit.ALL_MEASURED
+    said = call("results", "latest", "--metric", "found.iops")
+    assert (said.status, "no result of a search: searched-dry-" in said.err) == (Exit.BAD_INPUT, True)
+    said = call("history", "--only", "layout=raid0", "--metric", "found.iops")
+    assert (said.status, "the selected cells have no such figures" in said.err) == (Exit.BAD_INPUT, True)

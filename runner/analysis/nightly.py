@@ -14,18 +14,23 @@ from runner.analysis.tables import display_table as results_shown
 from runner.base.errors import Exit
 from runner.guidelines.ranking import rank_stacks
 from runner.reports.answer import answer_as_markdown, summarize_rankings
+from runner.reports.squares import heat_map_of_squares
 from runner.reports.table import Grid, as_markdown, escape_markdown
 from runner.reports.terminal_text import figure, times
 from runner.reports.verdicts import explain_verdict, verdict_table, verdict_text
 from runner.results.record import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from runner.guidelines.verdicts import Judgement
     from runner.results.store import RunRow
 
 _ROWS, _ANNOTATIONS = 50, 10  # limits of GitHub: a page has 1 MiB, and a step 10 annotations of a kind
+_LINES = 58  # of the page, before the empty line and what is folded
+_LEAST_NOTES = 4  # the result of a comparison is one of the first four
+_STACKS = 8  # rows of the heat map
+_ROWS_TO_TRY = (24, 12, 8, 5, 3, 2, 1)  # of each table
 
 
 @dataclass(frozen=True)
@@ -93,26 +98,61 @@ class Night:
 
 
 def page(night: Night) -> str:
-    parts = [f"# {escape_markdown(night.title)}", *_answers(night), _table(_of_runs(night))]
+    """Return the page with as many rows as fit. What is folded below it has all."""
+    tries = (_joined(_visible(night, rows)) for rows in _ROWS_TO_TRY)
+    text = next((one for one in tries if one.count("\n") <= _LINES), None) or _joined(_visible(night, 1))
+    return f"{text}\n{_folded(night)}\n"
+
+
+def _visible(night: Night, rows: int) -> Iterator[str]:
+    yield f"# {escape_markdown(night.title)}"
+    yield from _answers(night, rows)
+    yield _table(_cut(_of_runs(night), rows))
     if night.judgements or night.unjudged:
-        judged = _table(verdict_table(night.judgements)) if night.judgements else escape_markdown(night.unjudged)
-        parts += ["## Guidelines", judged]
+        yield "## Guidelines"
+        yield (
+            _table(_cut(verdict_table(night.judgements), rows)) if night.judgements else escape_markdown(night.unjudged)
+        )
     if night.corrupt:
-        parts += ["## Wrong data", _table(_of_cells(night.corrupt, Outcome.CORRUPT))]
+        yield from ("## Wrong data", _table(_of_cells(night.corrupt, Outcome.CORRUPT, rows)))
     if night.broken:
-        parts += ["## What broke", _table(_of_cells(night.broken, Outcome.BROKEN))]
-    parts.append("## Against the last run that ended well")
-    if night.comparison:
-        shown = compared_shown(night.comparison, most=_ROWS, hint=f"`{_compare_command(night.comparison)}` shows more")
-        parts.append(_table(shown))
-    else:
-        parts.append(escape_markdown(night.alone))
+        yield from ("## What broke", _table(_of_cells(night.broken, Outcome.BROKEN, rows)))
+    yield "## Against the last run that ended well"
+    compared = _of_changes(night.comparison, rows) if night.comparison else None
+    yield _table(_cut(compared, rows)) if compared else escape_markdown(night.alone)
+
+
+def _folded(night: Night) -> str:
     names = shlex.join(run.name for run in night.runs)
-    figures = _table(
-        results_shown(night.found, USUAL_RATES, most=4 * _ROWS, hint=f"`matrix results {names}` shows more")
-    )
-    parts.append(f"<details><summary>All figures</summary>\n\n{figures}\n</details>")
+    hint = f"`matrix results {names}` shows more"
+    parts = [_table(results_shown(night.found, USUAL_RATES, most=4 * _ROWS, hint=hint))]
+    if night.judgements:
+        parts.insert(0, _table(verdict_table(night.judgements)))
+    if night.comparison:
+        parts.insert(0, _table(_of_comparison(night.comparison, _ROWS)))
+    return f"<details><summary>All figures</summary>\n\n{_joined(parts)}\n</details>"
+
+
+def _joined(parts: Iterable[str]) -> str:
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def _cut(grid: Grid, rows: int) -> Grid:
+    """Keep the first rows and notes."""
+    most = max(rows, _LEAST_NOTES)
+    counts = ((len(grid.rows) - rows, "more rows"), (len(grid.notes) - most, "more notes"))
+    left = [f"{count:,} {what}" for count, what in counts if count > 0]
+    notes = (*grid.notes[:most], *((f"{' and '.join(left)} are below, folded",) if left else ()))
+    return Grid(grid.columns, grid.rows[:rows], notes, grid.right)
+
+
+def _of_changes(done: Comparison, rows: int) -> Grid:
+    changed = sum(line.speed in (Speed.SLOWER, Speed.FASTER) for line in done.lines)
+    return _of_comparison(done, min(rows, changed))
+
+
+def _of_comparison(done: Comparison, most: int) -> Grid:
+    return compared_shown(done, most=most, hint=f"`{_compare_command(done)}` shows more")
 
 
 def _compare_command(done: Comparison) -> str:
@@ -153,17 +193,20 @@ def _command(kind: str, title: str, text: str) -> str:
     return f"::{kind} title={title.translate(property_escapes)}::{text.translate(escapes)}"
 
 
-def _answers(night: Night) -> Iterator[str]:
-    """Return the fastest stacks of each run. Skip parts of a matrix, because they lack stacks."""
+def _answers(night: Night, rows: int) -> Iterator[str]:
+    """Return the fastest stacks of each run, and a heat map. Skip parts of a matrix, because they lack stacks."""
     for run in night.runs:
         found = [one for one in night.found if one.run.id == run.id]
         rankings = rank_stacks(map(as_measured, found), run.confidence, share_of(found)) if not run.part else []
-        if words := summarize_rankings(rankings, synthetic=run.synthetic, over=run.finished):
+        if words := summarize_rankings(rankings, synthetic=run.synthetic, over=run.finished, most=min(12, rows)):
             yield (f"{escape_markdown(run.name)}:\n\n" if len(night.runs) > 1 else "") + answer_as_markdown(words)
+        if heat_map := heat_map_of_squares(rankings, min(_STACKS, rows)):
+            yield _table(heat_map)
 
 
 def _table(grid: Grid) -> str:
-    return as_markdown(grid).decode()
+    """Return a table of Markdown, or only its notes if it has no rows."""
+    return as_markdown(grid).decode() if grid.rows else "\n\n".join(map(escape_markdown, grid.notes))
 
 
 def _of_runs(night: Night) -> Grid:
@@ -179,10 +222,10 @@ def _of_runs(night: Night) -> Grid:
     return Grid(columns, rows)
 
 
-def _of_cells(cells: Sequence[Samples], outcome: Outcome) -> Grid:
+def _of_cells(cells: Sequence[Samples], outcome: Outcome, most: int = _ROWS) -> Grid:
     rows = [(one.cell.name, f"{one.counts[outcome]} of {len(one.rows)}", "; ".join(one.reasons)[:500]) for one in cells]
-    left = (f"{len(rows) - _ROWS:,} more cells",) if len(rows) > _ROWS else ()
-    return Grid(("cell", f"trials {outcome}", "why"), rows[:_ROWS], left)
+    left = (f"{len(rows) - most:,} more cells",) if len(rows) > most else ()
+    return Grid(("cell", f"trials {outcome}", "why"), rows[:most], left)
 
 
 def _of_slower(night: Night) -> Grid:

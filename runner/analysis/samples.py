@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from runner.analysis.axes import grouped, name_key
 from runner.language.metrics import (
     BESIDE,
+    FOUND,
     OF_DIRECTION,
     OF_SYNC,
     RATES,
@@ -43,13 +44,14 @@ METRICS: dict[str, str] = {
     **{f"{TOTAL}_{name}": OF_DIRECTION[name] for name in RATES},
     **dict.fromkeys(BESIDE.values(), "share"),
     **{f"{SYNC}_{name}": unit for name, unit in OF_SYNC.items()},
+    **{column: one.unit for one in FOUND.values() for column in one.columns},
 }
 _RATES = ("_bw", "_iops")  # rates: more is better
 #: Figures with a better direction. Amounts, durations and counters do not have one.
 COMPARED = tuple(name for name in METRICS if name.endswith(_RATES) or "_lat_" in name or name.startswith(("cpu", SYNC)))
 
 
-_NOT_OF_JOBS = frozenset((*BESIDE.values(), *(f"{SYNC}_{name}" for name in OF_SYNC)))
+_NOT_OF_JOBS = frozenset(name for name in METRICS if name in BESIDE.values() or name.startswith((SYNC, "found")))
 
 
 def figure_name(metric: str) -> str:
@@ -262,6 +264,22 @@ class Samples:
         return [Histogram(one) for one in kept if one] if all(kept) else []
 
 
+def samples_of(
+    run: RunRow,
+    cell: CellRow,
+    metrics: tuple[str, ...],
+    metric: str,
+    values: Mapping[int, float | None],
+    *,
+    host_limited: bool,
+) -> Samples:
+    """Return samples of a figure that is computed from several trials. It also decides when to stop."""
+    fixed = {"run": run.id, "cell": cell.id, "outcome": _MEASURED, "host_limited": "yes" * host_limited}
+    blank = dict.fromkeys(("reason", "kernel", "unsettled"), "") | fixed
+    by_round = (blank | {"round": at, metric: value, f"{SYNC}_bw": value} for at, value in values.items())
+    return Samples(run, cell, metrics, [tuple(map(row.get, _columns(metrics))) for row in by_round])
+
+
 @lru_cache
 def _columns(metrics: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*_HEAD, *metrics, *map(_base, metrics))))
@@ -333,11 +351,11 @@ def _latencies(
 
 
 def read_few_runs(
-    store: SharedStore, runs: Sequence[RunRow], metrics: Sequence[str], wanted: CellSelection | None, least: int
+    read: Callable[[Sequence[RunRow]], list[Samples]], runs: Sequence[RunRow], least: int
 ) -> tuple[list[Samples], int]:
     found: list[Samples] = []
     for number, run in enumerate(runs):
         if len(found) > least:
             return found, len(runs) - number
-        found += read_samples(store, [run], metrics, wanted)
+        found += read([run])
     return found, 0

@@ -6,6 +6,9 @@ import posixpath
 import re
 from typing import TYPE_CHECKING
 
+from runner.analysis.samples import read_samples
+from runner.analysis.searches import read_searches
+from runner.analysis.selectors import select_cells
 from runner.base.errors import BadInput
 from runner.guidelines.samples import Measured
 from runner.guidelines.verdicts import SHARE, UNWATCHED, Judgement, judge_guidelines
@@ -15,16 +18,28 @@ from runner.space.load import Declared, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from runner.analysis.samples import Samples
     from runner.language.guidelines import Guideline
     from runner.results.run_folder import Manifest
+    from runner.results.store import RunRow, SharedStore
 
 
 def columns_of(guidelines: Iterable[Guideline]) -> list[str]:
     """Return the columns of trials that they need. The result of a search is not such a column."""
     figures = (one.claimed.figure for one in guidelines if one.claimed.metric not in FOUND)
     return list(dict.fromkeys(column for figure in figures for column in figure.columns))
+
+
+def read_for(
+    guidelines: Sequence[Guideline], store: SharedStore, runs: Sequence[RunRow], results: Path, only: Sequence[str] = ()
+) -> list[Samples]:
+    """Read what guidelines need: cells, and searches if a guideline is about them."""
+    cells = select_cells(None, only, store.different_cells() if only else ())
+    found = read_samples(store, runs, columns_of(guidelines), cells)
+    searched = any(one.claimed.metric in FOUND for one in guidelines)
+    return [*found, *(read_searches(runs, results, only=only) if searched else ())]
 
 
 def judged_in_store(guidelines: Sequence[Guideline], found: Sequence[Samples]) -> list[Judgement]:

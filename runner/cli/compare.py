@@ -117,8 +117,9 @@ class ComparisonRequest:
 def compare_runs(asked: ComparisonRequest) -> Comparison:
     from runner.analysis.compare import compare_sides, describe_noise_floor
     from runner.analysis.pairs import BY_ID, Side, earlier_groups, parts, runs_of, side_of
-    from runner.analysis.samples import USUAL_RATES, read_samples
-    from runner.analysis.selectors import default_runs, explain_passed_over, select_cells, with_hint
+    from runner.analysis.samples import USUAL_RATES
+    from runner.analysis.searches import Reader
+    from runner.analysis.selectors import default_runs, explain_passed_over, with_hint
     from runner.cli.results import check_jobs
 
     kind = {"git": "revision"}.get(asked.by, asked.by)
@@ -134,9 +135,8 @@ def compare_runs(asked: ComparisonRequest) -> Comparison:
         every = list({run.id: run for runs in runs_by_side for run in runs}.values())
         check_jobs(asked.metrics, shared, every)
         recorded = shared.trial_counts([run.id for run in every if not run.finished])
-        chosen = select_cells(None, asked.only, shared.different_cells() if asked.only else ())
-        metrics = asked.metrics or USUAL_RATES
-        found = read_samples(shared, every, metrics, chosen)
+        reader = Reader(shared, asked.metrics or USUAL_RATES, asked.source.results, only=asked.only)
+        found = reader.read(every)
         with with_hint(left_out):
             ids = [{run.id for run in runs} for runs in runs_by_side]
             a, b = (
@@ -148,7 +148,7 @@ def compare_runs(asked: ComparisonRequest) -> Comparison:
             a, b = parts(asked.a, found)
         # Values of an axis have no earlier groups: ids do not identify them in earlier runs.
         groups = earlier_groups(a, b, shared.runs()) if kind in BY_ID else []
-        history = [Side("", read_samples(shared, group, metrics, chosen, histograms=False)) for group in groups]
+        history = [Side("", reader.read(group, histograms=False)) for group in groups]
     settings = {"within": asked.within, "confidence": asked.confidence}
     with with_hint(left_out):
         done = compare_sides(a, b, kind, asked.metrics, recorded=recorded, history=history, **settings)

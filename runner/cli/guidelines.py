@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.analysis.samples import read_samples
-from runner.analysis.selectors import runs_on, select_cells
-from runner.analysis.stored_guidelines import columns_of, declared_by, judged_in_store
+from runner.analysis.selectors import runs_on
+from runner.analysis.stored_guidelines import declared_by, judged_in_store, read_for
 from runner.base.errors import BadInput, Exit
 from runner.base.files import shipped
 from runner.cli.options import Words, only
@@ -84,8 +83,7 @@ def check(runs: Words, where: str | None, files: tuple[Path, ...], only: Words, 
                 f"{', '.join(run.name for run in among[:3])}: the matrix has no guidelines",
                 resolution=f"name a file with --guidelines; `matrix guidelines list` shows those in {_SHIPPED}/",
             )
-        cells = select_cells(None, only, shared.different_cells() if only else ())
-        found = read_samples(shared, among, columns_of(guidelines), cells)
+        found = read_for(guidelines, shared, among, source.results, only)
     judgements = judged_in_store(guidelines, found)
     write_grid(verdict_table(judgements) if output.is_text else verdict_rows(judgements), output)
     if any(one.failed for one in judgements):

@@ -39,8 +39,9 @@ def command(
     cell: str | None, only: Words, runs: Words, metrics: Words, rows: int, output: Output, source: Source
 ) -> None:
     """Follow CELL, by its name or id, through all runs: figures, intervals and changes of level."""
-    from runner.analysis.samples import USUAL_RATES, read_samples
-    from runner.analysis.selectors import default_runs, select_cells, with_hint
+    from runner.analysis.samples import USUAL_RATES
+    from runner.analysis.searches import Reader
+    from runner.analysis.selectors import default_runs, with_hint
     from runner.analysis.timeline import data_table, display_table, timelines
     from runner.cli.results import check_jobs, parse_metrics
 
@@ -51,7 +52,7 @@ def command(
         among = select_runs(shared, runs)
         among, left_out = (among, "") if runs else default_runs(among)
         check_jobs(asked, shared, among)
-        found = read_samples(shared, among, asked or USUAL_RATES, select_cells(cell, only, shared.different_cells()))
+        found = Reader(shared, asked or USUAL_RATES, source.results, cell, only).read(among)
     series = timelines(found, asked)
     if not series:
         with with_hint(left_out):

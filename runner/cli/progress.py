@@ -24,6 +24,7 @@ from runner.engine.recorder import (
     TrialHostLimited,
     TrialStarted,
 )
+from runner.language.metrics import RATES
 from runner.reports.answer import as_objects
 from runner.reports.jobs import job_sheet
 from runner.reports.knees import knee_values
@@ -38,6 +39,7 @@ from runner.studies.compare import tally
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from runner.results.fio_output import Figures
     from runner.session.finish import Ending
 
 
@@ -151,6 +153,10 @@ class QuietView(View):
         self.print_line(end.location)
 
 
+def _rates(figures: Figures) -> dict[str, float]:
+    return {f"{name}_{rate}": getattr(side, rate) for name, side in figures.sides.items() for rate in RATES}
+
+
 class JsonView(View):
     def start_run(self, folder: Path) -> None:
         self._print(event="run", folder=str(folder), planned=self.planned, done=self.done)
@@ -186,9 +192,15 @@ class JsonView(View):
         if isinstance(event, TrialDone):
             self._count()
             trial, figures = event.trial, event.trial.figures
-            row = {"cell": trial.cell, "round": trial.round, "outcome": trial.outcome.value, "reason": trial.reason}
-            for name, side in figures.sides.items() if figures else ():
-                row |= {f"{name}_bw": side.bw, f"{name}_iops": side.iops}
+            row: dict[str, Any] = {
+                "cell": trial.cell,
+                "round": trial.round,
+                "outcome": trial.outcome.value,
+                "reason": trial.reason,
+            }
+            row |= _rates(figures) if figures else {}
+            if figures and figures.jobs:
+                row["jobs"] = {name: _rates(one) for name, one in figures.jobs.items()}
             if sync := figures and figures.sync:
                 row |= {"sync_bw": sync.bw, "sync_seconds": sync.seconds}
             count = {"done": self.done, "planned": self.planned}

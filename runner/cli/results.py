@@ -11,7 +11,7 @@ import click
 from runner.base.errors import BadInput
 from runner.cli.options import only
 from runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
-from runner.language.metrics import split_column
+from runner.language.metrics import RATES, SIDES, TOTAL, split_column
 from runner.space.notes import few
 
 if TYPE_CHECKING:
@@ -90,26 +90,33 @@ class ResultsRequest:
 def command(output: Output, source: Source, **options: Any) -> None:
     """Show the results of RUNS, or of all runs."""
     from runner.analysis.legacy_columns import FAMILIAR
-    from runner.analysis.samples import USUAL_RATES, read_few_runs, read_samples
-    from runner.analysis.selectors import select_cells
+    from runner.analysis.samples import USUAL_RATES, read_few_runs
+    from runner.analysis.searches import Reader
     from runner.analysis.tables import describe_unfinished
 
     asked = ResultsRequest(**options)
     _check_options(asked)
     metrics = FAMILIAR[asked.familiar].metrics if asked.familiar else parse_metrics(asked.metrics) or USUAL_RATES
+    adds_jobs = metrics is USUAL_RATES and not output.is_text and not asked.pivot
     unread = 0
     with open_store(source) as shared:
         among = select_runs(shared, asked.runs)
         check_jobs(metrics, shared, among)
-        cells = select_cells(None, asked.only, shared.different_cells() if asked.only else ())
+        metrics = (*metrics, *_rates_of_jobs(shared, among)) if adds_jobs else metrics
+        reader = Reader(shared, tuple(metrics), source.results, only=asked.only)
         if output.is_table and not (asked.pivot or asked.outcome or asked.by_trial or asked.familiar):
-            found, unread = read_few_runs(shared, among, metrics, cells, asked.rows)
+            found, unread = read_few_runs(reader.read, among, asked.rows)
         else:
-            found = read_samples(shared, among, metrics, cells)
+            found = reader.read(among)
             if asked.outcome:
                 found = [left for one in found if (left := one.of_outcome(asked.outcome)).rows]
         shown = [one.run for one in found]
         notes = describe_unfinished(shown, shared.trial_counts({run.id for run in shown if not run.finished}))
+    if not found and reader.is_of_searches:
+        raise BadInput(
+            f"no result of a search: {few(run.name for run in among)}",
+            resolution="`find:` in a workload makes one; this command reads it from the folders of the runs",
+        )
     if not found and not (asked.only or asked.outcome):
         raise BadInput(
             f"no results yet: {few(run.name for run in among)}",
@@ -139,11 +146,22 @@ def _grid(asked: ResultsRequest, found: list[Samples], metrics: Sequence[str], o
     elif output.is_text:
         return display_table(found, metrics, most=asked.rows if output.is_table else None, unread=unread)
     else:
-        return cells_grid(found, metrics)
+        return cells_grid(
+            found, [one for one in metrics if asked.metrics or not split_column(one)[0] or _has(found, one)]
+        )
     left = len(grid.rows) - asked.rows
     if not output.is_table or left <= 0:
         return grid
     return replace(grid, rows=grid.rows[: asked.rows]).with_notes(f"{left:,} more lines; {HINT}")
+
+
+def _has(found: Sequence[Samples], metric: str) -> bool:
+    return any(one.rounds(metric) for one in found)
+
+
+def _rates_of_jobs(shared: SharedStore, runs: Collection[RunRow]) -> list[str]:
+    names = shared.job_names({run.id for run in runs})
+    return [f"{name}.{side}_{rate}" for name in names for side in (TOTAL, *SIDES) for rate in RATES]
 
 
 def _check_options(asked: ResultsRequest) -> None:

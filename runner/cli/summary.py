@@ -10,7 +10,7 @@ import click
 from runner.analysis.nightly import Night, annotated, issue, page
 from runner.analysis.samples import USUAL_RATES, read_samples
 from runner.analysis.selectors import good_before, runs_named
-from runner.analysis.stored_guidelines import columns_of, judged_in_store
+from runner.analysis.stored_guidelines import judged_in_store, read_for
 from runner.base.errors import BadInput, Exit
 from runner.base.files import write_atomically
 from runner.cli.compare import ComparisonRequest, compare_runs
@@ -93,7 +93,7 @@ def _judge(shared: SharedStore, runs: Sequence[RunRow], results: Path) -> tuple[
     """Judge the guidelines of runs; on an error return its text, so that the summary still has the rest."""
     try:
         guidelines = declared_guidelines(runs, results)
-        return judged_in_store(guidelines, read_samples(shared, runs, columns_of(guidelines))) if guidelines else [], ""
+        return judged_in_store(guidelines, read_for(guidelines, shared, runs, results)) if guidelines else [], ""
     except BadInput as problem:
         return [], f"not judged: {problem.brief}. {problem.details}"
 

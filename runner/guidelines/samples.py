@@ -7,7 +7,7 @@ from enum import StrEnum
 from itertools import combinations, product
 from typing import TYPE_CHECKING, NamedTuple
 
-from runner.language.metrics import BESIDE, FOUND, SIDES, SYNC, Metric, split_column
+from runner.language.metrics import BESIDE, FOUND, SIDES, SYNC, Metric, sides_of_kind, split_column
 from runner.results.record import HOST_LIMITED, CellRow, Trial, counted_trials
 from runner.simdisks.server import lost_share
 from runner.statistics.stopping import Rule, StopReason, stop_reason
@@ -27,8 +27,6 @@ class Verdict(StrEnum):
 
 _NOTED = frozenset(BESIDE.values())
 SEARCH = "workload.find"  # an axis of the result of a search: the figure that it found
-#: The only direction with I/O, by kind of workload; mixed work has two.
-_ONLY = {"read": "read", "randread": "read", "write": "write", "randwrite": "write", "trim": "trim", "randtrim": "trim"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +40,8 @@ class Measured:
     host_limited: int = 0  # trials that are host-limited
     #: The share of the time that host-limited trials lost to the host, as a mean over all trials.
     lost_share: float = 0.0
-    jobs: Collection[str] | None = None  # the jobs that its workload has; None: unknown
+    #: The directions that each job may have, and at "" those of all jobs; None: unknown
+    jobs: Mapping[str, Collection[str]] | None = None
 
     def has(self, metric: Metric) -> bool:
         """Return whether it has such a figure, or may have it after a measurement."""
@@ -51,17 +50,17 @@ class Measured:
             return False
         if self.trials:
             return any(self.columns.get(column) for column in metric.columns)
-        if metric.job and self.jobs is not None:
-            return metric.job in self.jobs
         is_sync = "workload.sync_action" in self.cell.axes
         if metric.is_sync:
             return is_sync
         if is_sync and "workload.under.rw" not in self.cell.axes:
             return not metric.is_of_requests
-        rw = self.cell.axes.get("workload.under.rw" if is_sync else "workload.rw", "")
-        only = "" if self.jobs else _ONLY.get(rw, "")
-        silent = tuple(f"{side}_" for side in SIDES if side != only) if only else ()
-        return not all(column.startswith(silent) for column in metric.columns)
+        return not metric.is_of_requests or any(_side(column) in self._sides(metric.job) for column in metric.columns)
+
+    def _sides(self, job: str) -> Collection[str]:
+        if self.jobs is not None:
+            return self.jobs.get(job, ())
+        return sides_of_kind(self.cell.axes.get("workload.under.rw") or self.cell.axes.get("workload.rw", ""))
 
     def rounds(self, metric: Metric) -> dict[int, float]:
         found: dict[int, float] = {}
@@ -70,6 +69,10 @@ class Measured:
                 found[round_number] = found.get(round_number, 0.0) + value
         floored = {round_number: max(value, metric.floor) for round_number, value in found.items()}
         return {round_number: value for round_number, value in floored.items() if value > 0}
+
+
+def _side(column: str) -> str:
+    return split_column(column)[1].partition("_")[0]
 
 
 def measured_cells(

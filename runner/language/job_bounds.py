@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from runner.base.quantities import format_size
@@ -10,6 +10,7 @@ from runner.language.fio_bounds import JobBound, Values, bound_of
 from runner.language.fio_options import SYNCHRONOUS, FileSet
 from runner.language.fio_values import TRIMS, file_names
 from runner.language.job_file import Sections, effective, is_global, on_target, reported_names
+from runner.language.metrics import sides_of_kind
 from runner.language.workload import Workload
 from runner.layers import Problem
 
@@ -77,6 +78,16 @@ class JobWorkload(Workload):
     @property
     def job_names(self) -> tuple[str, ...]:
         return self.reported if len(self.reported) > 1 else ()
+
+    @property
+    def directions(self) -> Mapping[str, Collection[str]]:
+        sides: dict[str, set[str]] = {}
+        for job in self.jobs:
+            sides.setdefault(job.name, set()).update(sides_of_kind(job.kind), ("read",) * job.verifies)
+        every = set().union(*sides.values())
+        # The figures of a group of jobs have the name of its first one.
+        is_grouped = set(self.job_names) != set(sides)
+        return {"": every, **{name: every if is_grouped else sides[name] for name in self.job_names}}
 
     @classmethod
     def of(cls, sections: Sections, jobs: tuple[JobBound, ...], *, in_files: bool) -> JobWorkload:

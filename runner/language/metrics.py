@@ -42,7 +42,7 @@ class Metric:
 
     @property
     def is_of_requests(self) -> bool:
-        return self.name.partition(".")[0] in {*SIDES, TOTAL}
+        return bool(self.job) or self.name.partition(".")[0] in {*SIDES, TOTAL}
 
     @property
     def floor(self) -> float:
@@ -68,6 +68,15 @@ def is_large(bw: float, iops: float) -> bool:
 def sides_of(figures: Collection[str]) -> tuple[str, ...]:
     found = tuple(side for side in SIDES if f"{side}_bw" in figures)
     return (TOTAL, *found) if len(found) > 1 else found
+
+
+_OF_KINDS = {"read": ("read",), "write": ("write",), "trim": ("trim",), "trimwrite": ("trim", "write")}
+_OF_KINDS |= dict.fromkeys(("rw", "readwrite"), ("read", "write"))
+
+
+def sides_of_kind(kind: str) -> tuple[str, ...]:
+    """Return the directions of a kind of work, as in `rw`; all for an unknown kind."""
+    return _OF_KINDS.get(kind.removeprefix("rand"), SIDES)
 
 
 def shown_sides(cells: Iterable[Collection[str]]) -> tuple[str, ...]:

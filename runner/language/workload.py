@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, floor
@@ -17,6 +17,7 @@ from runner.language import fio_rules
 from runner.language.fio_bounds import JobBound, Values, bound_of
 from runner.language.fio_options import DEFAULT_SIZE, SYNCHRONOUS, FileSet, OpenValue, Steady, refused
 from runner.language.fio_values import MIXED, TRIMS, Option, option_name, option_text
+from runner.language.metrics import sides_of_kind
 from runner.layers import Problem
 
 DEFAULT_RUNTIME = 10.0
@@ -300,6 +301,11 @@ class Workload(Model):
     def job_names(self) -> tuple[str, ...]:
         """Return the jobs that have their own figures; empty if there is only one."""
         return ()
+
+    @property
+    def directions(self) -> Mapping[str, Collection[str]]:
+        """Return the directions that each job may have, and at the empty name those of all jobs."""
+        return {"": sides_of_kind(self.rw)}
 
     @property
     def lays_out(self) -> bool:

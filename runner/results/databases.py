@@ -3,9 +3,9 @@
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 from urllib.parse import quote
@@ -286,6 +286,7 @@ class Versioned:
     older: str = ""  # remedy for a database that is older than `oldest`
     oldest: int = 1  # the version from which the steps lead to the present one
     steps: tuple[Step, ...] = ()
+    views: Mapping[str, str] = field(default_factory=dict)  # each with its SQL; a new step makes them again
 
     @property
     def version(self) -> int:
@@ -297,12 +298,22 @@ class Versioned:
         if not sa.inspect(connection).get_table_names():
             self.tables.create_all(connection)
             connection.execute(sa.insert(self.meta), {"key": "schema", "value": str(self.version)})
+            self._make_views(connection)
             return
         found = self.understood(connection, name)
-        for step in self.steps[found - self.oldest :]:
-            step(connection)
         if found < self.version:
+            self._drop_views(connection)  # a step cannot rename what a view uses
+            for step in self.steps[found - self.oldest :]:
+                step(connection)
+            self._make_views(connection)
             connection.execute(sa.update(self.meta).filter_by(key="schema").values(value=str(self.version)))
+
+    def _make_views(self, connection: sa.Connection) -> None:
+        self._drop_views(connection)  # SQLite keeps them if a user drops all tables
+        execute(*(f"CREATE VIEW {name} AS {query}" for name, query in self.views.items()))(connection)
+
+    def _drop_views(self, connection: sa.Connection) -> None:
+        execute(*(f"DROP VIEW IF EXISTS {name}" for name in reversed(tuple(self.views))))(connection)
 
     def understood(self, connection: sa.Connection, name: Path | str) -> int:
         """Return the version of a database. Raise if it is foreign, newer or too old."""
@@ -325,6 +336,10 @@ class Versioned:
                 resolution=self.older,
             )
         return version
+
+
+def no_change(_: sa.Connection) -> None:
+    """Migrate by making the views again."""
 
 
 def execute(*statements: str) -> Step:

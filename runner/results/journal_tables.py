@@ -26,9 +26,10 @@ from sqlalchemy import (
 )
 
 from runner.language.metrics import SIDES
-from runner.results.databases import Versioned, execute, keys, optional, required
+from runner.results.databases import Versioned, execute, keys, no_change, optional, required
 from runner.results.fio_output import PERCENTILES, Direction, Figures, Sync
 from runner.results.record import CellRow, Outcome, Reading, Trial
+from runner.results.views import views_of_journal
 from runner.statistics.percentile import Histogram, needs
 
 #: The columns of one direction, in the order of the fields of `Direction`.
@@ -178,7 +179,9 @@ JOURNAL = Versioned(
         lambda connection: jobs.create(connection, checkfirst=True),
         lambda connection: with_trims(connection, trials, jobs),
         lambda connection: with_syncs(connection, trials),
+        no_change,  # the first with views
     ),
+    views=views_of_journal(),
     stranger="name the folder of a run",
     newer="use the newer program, or start a new run with `--fresh`",
 )

@@ -10,7 +10,7 @@ from sqlalchemy import JSON, Boolean, Column, Float, Index, Integer, MetaData, S
 from sqlalchemy.exc import ArgumentError
 
 from runner.base.errors import BadInput
-from runner.results.databases import Versioned, keys, optional, required
+from runner.results.databases import Versioned, keys, no_change, optional, required
 from runner.results.journal_tables import (
     direction_columns,
     latency_columns,
@@ -18,6 +18,7 @@ from runner.results.journal_tables import (
     with_syncs,
     with_trims,
 )
+from runner.results.views import views_of_store
 
 VARIABLE = "MATRIX_STORE"  # the option `--store` takes precedence
 _FILE = "store.db"
@@ -165,7 +166,9 @@ SHARED = Versioned(
         lambda connection: jobs.create(connection, checkfirst=True),
         lambda connection: with_trims(connection, trials, latencies, jobs),
         lambda connection: with_syncs(connection, trials),
+        no_change,  # the first with views
     ),
+    views=views_of_store(),
     stranger="name another file or database with `--store`; an empty one becomes a store",
     older="name another file or database with `--store`, or move the file away; the next command fills a new store "
     "from the journals of the runs below `--results`",

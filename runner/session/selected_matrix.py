@@ -118,7 +118,7 @@ def _guideline_flaws(space: Space) -> Iterator[Flaw]:
     if count > MAX_CHECKED_CELLS or count * len(guidelines) > MAX_CHECKED_PAIRS:
         return
     found = [
-        Measured("", CellRow(cell.id, cell.name, cell.axes), jobs=cell.workload.value.job_names)
+        Measured("", CellRow(cell.id, cell.name, cell.axes), jobs=cell.workload.value.directions)
         for cell in (space.cells() if guidelines else ())
     ]
     found += [Measured("", one.row) for one in searches_of([each.cell for each in found], space.matrix.finds)]

@@ -51,3 +51,45 @@ def test_programs_get_the_result_at_the_end(call: Call, tmp_path: Path) -> None:
     last = json.loads(call("run", "--json", "--on", "dry", "m.yaml").out.splitlines()[-1])
     assert [(one["found"], one["within"], one["beyond"]) for one in last["found"]] == [("above", "256", "")] * 2
     assert last["guidelines"][0]["verdict"] == "not tested"
+
+
+def test_commands_over_many_runs_know_what_searches_found(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "m.yaml").write_text(MATRIX)
+    for _ in range(2):
+        assert call("run", "--fresh", "--on", "dry", "m.yaml").status == Exit.ALL_MEASURED
+    (folder, _) = sorted((tmp_path / "results").glob("searched-dry-*"))
+    written = (folder / "verdicts.csv").read_text()
+    assert ",holds," in written
+    assert call("guidelines", "check", folder.name, "--format", "csv").out == written
+    assert "| alike | synthetic: holds |" in call("summary", "latest").out
+    followed = call("history", "raid0/chunk=64KiB/oltp", "--metric", "found.iops", "--format", "csv").out.splitlines()
+    assert len(followed) == 3
+    assert ",found_iops," in followed[1]
+    done = json.loads(call("compare", "latest~1", "latest", "--metric", "found.iops", "--format", "json").out)["rows"]
+    assert [(one["name"], one["metric"], round(one["ratio"], 3)) for one in done] == [
+        (f"raid0/chunk={chunk}/oltp", "found_iops", 1) for chunk in ("64KiB", "128KiB")
+    ]
+    shown = call("results", "latest", "--metric", "found.iops", "--only", "chunk=64KiB").out
+    assert "raid0/chunk=64KiB/oltp" in shown
+    assert "725 IOPS" in shown
+    assert "iodepth" not in shown
+    mixed = call("history", "--only", "chunk=64KiB", "--metric", "found.iops", "--metric", "read_bw")
+    assert (mixed.status, "a search has no read_bw" in mixed.err) == (Exit.BAD_INPUT, True)
+
+
+def test_a_limit_beyond_the_axis_is_no_figure_in_the_store(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "m.yaml").write_text(MATRIX.replace("50ms", "10s"))
+    call("run", "--on", "dry", "m.yaml")
+    said = call("guidelines", "check", "latest", "--format", "json")
+    assert [one["verdict"] for one in json.loads(said.out)["rows"]] == ["not tested"]
+
+
+def test_runs_without_a_search_have_no_such_figure(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "m.yaml").write_text(
+        MATRIX.partition("guidelines:")[0].replace(', find: {max: iops, while: "read.p99 < 50ms"}', "")
+    )
+    assert call("run", "--on", "dry", "m.yaml").status == Exit.ALL_MEASURED
+    said = call("results", "latest", "--metric", "found.iops")
+    assert (said.status, "no result of a search: searched-dry-" in said.err) == (Exit.BAD_INPUT, True)
+    said = call("history", "--only", "layout=raid0", "--metric", "found.iops")
+    assert (said.status, "the selected cells have no such figures" in said.err) == (Exit.BAD_INPUT, True)

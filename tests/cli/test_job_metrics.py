@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,56 @@ def ran(call: Call, tmp_path: Path) -> Said:
 def folder(tmp_path: Path) -> Path:
     (found,) = (tmp_path / "results").glob("mixed-*")
     return found
+
+
+def test_programs_get_the_figures_of_each_job(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "mixed.yaml").write_text(MATRIX)
+    lines = [json.loads(line) for line in call("run", "--json", "--on", "dry", "mixed.yaml").out.splitlines()]
+    both, plain = (
+        next(one for one in lines if one["event"] == "trial" and one["name"].endswith(name))
+        for name in ("both", "plain")
+    )
+    assert "jobs" not in plain
+    assert {name: sorted(one) for name, one in both["jobs"].items()} == {
+        "reader": ["read_bw", "read_iops"],
+        "writer": ["read_bw", "read_iops", "write_bw", "write_iops"],
+    }
+    found = json.loads(call("results", "latest", "--format", "json").out)["rows"]
+    assert [one["reader.read_bw"] for one in found if one["workload"] == "plain"] == [None] * 3
+    of_both = [one for one in found if one["workload"] == "both"]
+    assert all(one["writer.write_iops"] > one["writer.write_iops_low"] > 0 for one in of_both)
+    assert not any("reader.write" in name for name in of_both[0])
+    (trial, *_) = json.loads(call("results", "latest", "--trials", "--format", "json", "--only", "workload=both").out)[
+        "rows"
+    ]
+    assert trial["reader.read_iops"] > 0
+    assert "reader" not in call("results", "latest").out
+
+
+@pytest.mark.parametrize(
+    ("metric", "amount"),
+    {"reader.write.bw": "1MB/s", "trim.iops": "1 IOPS", "writer.trim.lat_p99": "1ms"}.items(),
+)
+def test_a_guideline_about_a_direction_that_no_job_has_is_refused(
+    call: Call, tmp_path: Path, metric: str, amount: str
+) -> None:
+    claim = f"  - {{id: beyond, bound: {{metric: {metric}, where: {{workload: both}}, at_least: {amount}}}}}\n"
+    (tmp_path / "mixed.yaml").write_text(MATRIX + claim)
+    said = call("validate", "mixed.yaml")
+    assert said.status == 2
+    assert f"no cells of this matrix can decide it: its cells have no {metric}" in said.err
+
+
+def test_a_group_of_jobs_has_the_directions_of_all(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "db.fio").write_text(
+        "[global]\nruntime=1\ntime_based\nbs=4k\ngroup_reporting\n[reader]\nrw=read\n[writer]\nrw=write\n"
+        "[other]\nstonewall\nrw=randread\n"
+    )
+    matrix = MATRIX.partition("workloads:")[0] + "workloads: {db: {job: db.fio}}\nguidelines:\n"
+    for metric, status in (("reader.write.bw", 0), ("write.bw", 0), ("trim.bw", 2)):
+        claim = f"  - {{id: one, bound: {{metric: {metric}, at_least: 1MB/s}}}}\n"
+        (tmp_path / "db.yaml").write_text(matrix + claim)
+        assert call("validate", "db.yaml").status == status, metric
 
 
 def test_guidelines_judge_one_job(ran: Said, call: Call, tmp_path: Path) -> None:

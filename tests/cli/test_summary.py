@@ -71,6 +71,49 @@ def test_the_fastest_stack_comes_first(call: Call, results: Path) -> None:
     assert line.endswith("as fast as raid5/chunk=64KiB.")
 
 
+def visible(page: str) -> list[str]:
+    return page.partition("<details>")[0].splitlines()
+
+
+def test_a_heat_map_shows_how_far_the_stacks_are_apart(call: Call, results: Path) -> None:
+    two_stacks(results)
+    lines = visible(call("summary", "latest").out)
+    at = lines.index("| stack | seq |")
+    assert lines[at - 2].startswith("Share of the fastest stack of each workload: 🟨 90 % or more")
+    assert [line.split()[:5] for line in lines[at + 2 : at + 4]] == [
+        ["|", "stripe", "|", "🟨", "73,271"],
+        ["|", "raid5/chunk=64KiB", "|", "🟦", "48,848"],
+    ], lines
+
+
+def test_a_page_is_short_if_everything_goes_wrong(call: Call, tmp_path: Path) -> None:
+    cells = [CellRow(f"{at:08}", f"stripe-{at}/seq", {"layout": f"stripe-{at}", "workload": "seq"}) for at in range(80)]
+    guidelines = "".join(
+        f"  - {{id: g{at}, claim: it is fast, bound: {{metric: read.bw, at_least: 1GB/s}}}}\n" for at in range(40)
+    )
+    for number, rate in ((1, 3e8), (2, 2e8)):
+        measured = [past.measured(cell.id, at, rate * noise) for cell in cells for at, noise in enumerate(NOISE, 1)]
+        lost = [
+            Trial(cell.id, 9, outcome, "lost") for cell in cells[:60] for outcome in [Outcome.BROKEN] * (number - 1)
+        ]
+        text = ADVICE.partition("  - ")[0] + guidelines
+        past.recorded(tmp_path / "results", [*measured, *lost], number, cells, exit=0, planned=400, text=text)
+    page = call("summary", "latest", "--against", "run-1").out
+    assert len(visible(page)) < 60
+    assert "60 cells broken, 40 guidelines fail, 80 figures slower" in page.splitlines()[0]
+    for part in ("🟨", "## Guidelines", "| g0 | fails |", "## What broke", "B against A: 80 slower", "| slower |"):
+        assert part in "\n".join(visible(page)), part
+    folded = page.partition("<details>")[2]
+    assert sum("| fails |" in line for line in folded.splitlines()) == 40
+
+
+def test_what_stayed_the_same_is_folded(call: Call, results: Path) -> None:
+    night(results, 2)
+    page = call("summary", "latest").out
+    assert "| same |" not in "\n".join(visible(page))
+    assert "| same |" in page
+
+
 def test_parts_of_a_matrix_have_no_fastest_stack(call: Call, results: Path) -> None:
     two_stacks(results, part="1 of 2")
     assert "Fastest stack" not in call("summary", "latest").out

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from sqlite3 import Connection
 from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
 
 from runner.results.environment import Host
 from runner.results.fio_output import Direction, Figures
@@ -82,6 +85,13 @@ def recorded(
         for trial in trials:
             journal.record(trial)
     return folder
+
+
+def drop_views(connection: Connection | sa.Connection) -> None:
+    """As in databases of versions before 12, and 11 of the store: SQLite drops no column that a view uses."""
+    for name in ("v_cells", "v_trials"):
+        statement = f"drop view {name}"
+        connection.execute(statement) if isinstance(connection, Connection) else connection.execute(sa.text(statement))
 
 
 TRIALS = (measured("c1", 1, 2e8), measured("c2", 1, 4e5, 3e5), Trial("c1", 2, Outcome.BROKEN, "a NUL \0 said"))

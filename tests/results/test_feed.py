@@ -213,6 +213,8 @@ def test_what_no_run_of_ours_may_lose_is_taken_from_its_journal_alone(
     run = begun(address)
     run.trial()
     with SharedStore.open(address) as store, store._transaction(immediate=True) as connection:
+        if address.url:  # SQLite drops tables without their views
+            past.drop_views(connection)
         shared_tables.tables.drop_all(connection)
     run.trial()
     assert run.said

@@ -231,6 +231,7 @@ def test_a_store_of_an_older_version_is_refused_with_the_way_to_a_new_one(addres
 
 def test_a_database_of_something_else(address: Address, tmp_path: Path) -> None:
     with SharedStore.open(address) as store, store._transaction(immediate=True) as connection:
+        past.drop_views(connection)
         shared_tables.tables.drop_all(connection)
         connection.execute(sa.text("create table bookmarks (url text)"))
     with pytest.raises(BadInput, match="but not a shared store of matrix"):
@@ -388,6 +389,7 @@ def test_an_older_store_that_may_not_be_written_is_migrated_in_memory(
     with SharedStore.open(address) as store:
         store.add("run1", past.READ, past.measured("c1", 1, 2e8))
     with closing(sqlite3.connect(tmp_path / "store.db")) as connection:
+        past.drop_views(connection)
         for name in ("sync_seconds", "sync_bw"):
             connection.execute(f"ALTER TABLE trials DROP COLUMN {name}")
         connection.execute("update store set value = '9' where key = 'schema'")

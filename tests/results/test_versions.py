@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from runner.base.errors import BadInput
-from runner.results.databases import Versioned
+from runner.results.databases import Versioned, execute
 from runner.results.journal import Journal
 from runner.results.observe import read_progress
 from runner.results.record import Outcome, Trial
@@ -49,7 +49,7 @@ def test_a_journal_of_version_1_is_brought_up_to_date_with_its_data(tmp_path: Pa
         assert journal.retry_counts() == {}
         assert journal.troubles() == []
         assert [trial.round for trial in journal.take_back()] == [2]
-    assert version(path) == "11"
+    assert version(path) == "12"
 
 
 @pytest.mark.parametrize("name", ["journal-1.sql", "journal-2.sql", "journal-3.sql"])
@@ -108,7 +108,7 @@ def test_a_journal_of_version_2_has_no_histograms_and_no_tail_that_was_hardly_me
         again = past.measured("c1", 3, 1e8)
         journal.record(again)
         assert list(journal.trials())[-1] == again
-    assert version(path) == "11"
+    assert version(path) == "12"
 
 
 def test_a_journal_of_version_3_has_older_names(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_journal_of_version_3_has_older_names(tmp_path: Path) -> None:
         assert journal.set_up_times() == [("single", 0.5)]
         assert [(one.round, one.attempt) for one in journal.unended_attempts()] == [(3, 1)]
     with closing(sqlite3.connect(path)) as connection:
-        assert dict(connection.execute("select * from meta")) == {"schema": "11", "synthetic": "true"}
+        assert dict(connection.execute("select * from meta")) == {"schema": "12", "synthetic": "true"}
 
 
 def test_the_progress_of_an_older_journal_is_read_and_the_file_stays_as_it_is(tmp_path: Path) -> None:
@@ -166,8 +166,25 @@ def test_a_step_that_fails_leaves_the_older_version_whole(tmp_path: Path) -> Non
         assert raw.execute("select * from meta").fetchall() == [("schema", "1")]
 
 
+def test_a_step_may_rename_what_a_view_uses(tmp_path: Path) -> None:
+    tables = sa.MetaData()
+    meta = sa.Table("meta", tables, sa.Column("key", sa.String, primary_key=True), sa.Column("value", sa.Text))
+    engine = sa.create_engine(f"sqlite:///{tmp_path / 'some.sqlite'}")
+    rename = execute("ALTER TABLE meta RENAME COLUMN value TO text")
+    back = execute("ALTER TABLE meta RENAME COLUMN text TO value")
+    old = Versioned("thing", tables, meta, "", "", views={"v_meta": "SELECT value AS it FROM meta"})
+    new = Versioned("thing", tables, meta, "", "", steps=(rename, back), views={"v_meta": "SELECT value FROM meta"})
+    for versions in (old, new):
+        with engine.begin() as connection:
+            versions.prepare(connection, "some.sqlite")
+    with engine.begin() as connection:
+        assert connection.execute(sa.text("select value from v_meta")).scalars().all() == ["3"]
+    engine.dispose()
+
+
 def without_trims(path: Path, tables: tuple[str, ...], meta: str, version_before: str) -> None:
     with closing(sqlite3.connect(path)) as connection:
+        past.drop_views(connection)
         for table in tables:
             names = [row[1] for row in connection.execute(f"pragma table_info({table})")]
             for name in names:

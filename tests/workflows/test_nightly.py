@@ -39,6 +39,7 @@ def test_a_night_and_the_next_one(checkout: Path, temp: Path) -> None:
     assert {"junit.xml", "trials.csv", "summary.csv", "report.html", "explore.html", "summary.md"} <= kept
     again = night(checkout, temp, {"matrix": "small.yaml"})
     assert "B against A" in again.page
+    assert len(again.page.partition("<details>")[0].splitlines()) < 60
     assert len(list(runs(checkout / "results"))) == 2, "each night is a new run"
 
 

@@ -1,0 +1,77 @@
+"""Results of searches (`find:`) of several runs, as cells with one figure. They come from the folders of the runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from runner.analysis.samples import Samples, read_samples, samples_of
+from runner.analysis.selectors import select_cells
+from runner.base.errors import BadInput
+from runner.guidelines.knee import Found
+from runner.language.metrics import FOUND
+from runner.reports.write import load_run_data
+from runner.results.journal import Journal
+from runner.results.run_folder import load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from runner.analysis.selectors import CellSelection
+    from runner.guidelines.knee import Knee
+    from runner.results.store import RunRow, SharedStore
+
+_COLUMNS = tuple(column for one in FOUND.values() for column in one.columns)
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads samples of selected cells, or of searches if the metrics are theirs."""
+
+    store: SharedStore
+    metrics: tuple[str, ...]
+    results: Path
+    cell: str | None = None
+    only: Sequence[str] = ()
+
+    def read(self, runs: Sequence[RunRow], *, histograms: bool = True) -> list[Samples]:
+        if not self.is_of_searches:
+            return read_samples(self.store, runs, self.metrics, self._chosen, histograms=histograms)
+        if others := [one for one in self.metrics if one not in _COLUMNS]:
+            raise BadInput(
+                f"a search has no {others[0]}", resolution="name figures of searches alone: found_iops or found_bw"
+            )
+        return read_searches(runs, self.results, cell=self.cell, only=self.only)
+
+    @property
+    def is_of_searches(self) -> bool:
+        return not {*self.metrics}.isdisjoint(_COLUMNS)
+
+    @cached_property
+    def _chosen(self) -> CellSelection | None:
+        return select_cells(self.cell, self.only, self.store.different_cells() if self.cell or self.only else ())
+
+
+def read_searches(
+    runs: Sequence[RunRow], results: Path, *, cell: str | None = None, only: Sequence[str] = ()
+) -> list[Samples]:
+    found = [one for run in runs for one in _searches_of(run, results / run.name)]
+    chosen = select_cells(cell, only, [one.cell for one in found]) if found else None
+    return [one for one in found if chosen is None or chosen.takes(one.cell)]
+
+
+def _searches_of(run: RunRow, folder: Path) -> Iterator[Samples]:
+    if not (folder / "manifest.json").is_file() or not (loaded := load(folder)).manifest.finds:
+        return
+    with Journal.existing(loaded.journal) as journal:
+        knees = load_run_data(loaded, journal, over=run.finished).knees
+    yield from (_samples(run, one) for one in knees if one.found is not Found.UNKNOWN)
+
+
+def _samples(run: RunRow, knee: Knee) -> Samples:
+    """Return the work of a search by round. A limit that is above or below the axis is no figure."""
+    column = next(one for one in _COLUMNS if one.endswith(knee.search.find.metric.name.rpartition(".")[2]))
+    values = knee.values if knee.found is Found.BETWEEN else dict.fromkeys(knee.values)
+    return samples_of(run, knee.search.row, _COLUMNS, column, values, host_limited=bool(knee.host_limited))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import struct
 import tempfile
 from contextlib import closing
 from dataclasses import dataclass
@@ -11,12 +12,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.mutations import mutate_journal, mutate_json, mutate_text, mutate_tree
+from bench.mutations import flip_bytes, mutate_journal, mutate_json, mutate_text, mutate_tree
 from runner.analysis.fio_import import parse_groups
 from runner.base.errors import MatrixError
 from runner.engine.trial_result import mismatch, notes_of, readings_of, split_other_settings
 from runner.hosts.inventory import parse_census
 from runner.language.hosts import Needs
+from runner.language.replay import ReplayWorkload
 from runner.language.yaml_source import Source
 from runner.results import disk_health, fio_output, run_folder
 from runner.results.counters import observe_use, split_counters
@@ -24,6 +26,7 @@ from runner.results.fio_output import table_by_position, table_by_sample, table_
 from runner.results.journal import Journal
 from runner.results.record import Attempt, CellRow, Outcome, Reading, Trial
 from runner.results.salvage import salvage
+from runner.scripts.replay import trace_text
 from runner.space.declared_files import load_guidelines, matched, parse_lab
 from runner.space.load import check, parse
 from runner.space.select import select
@@ -76,6 +79,14 @@ def _declared(data: Any) -> None:
 def _job_file(text: str) -> None:
     whole = text.encode("utf-8", "replace").decode()  # as from a file of UTF-8
     select(parse("m.yaml", _WITH_JOBS, lambda _: whole).space).notes()
+
+
+def _trace(content: str | bytes) -> None:
+    whole = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
+    space = parse("m.yaml", _WITH_TRACE, bytes_of=lambda _: whole).space
+    for cell in space.cells():
+        if isinstance(cell.work, ReplayWorkload):
+            trace_text(cell.work, cell.span, 1)
 
 
 def _hosts(text: str) -> None:
@@ -191,6 +202,34 @@ filesize=1m
 io_size=5m
 loops=2
 """
+_WITH_TRACE = """\
+name: t
+disks: {count: 1, size: 64MiB}
+layouts: {a: [disk], f: [disk, fs: {type: ext4}]}
+workloads: {w: {replay: t.log, speed: [1, 0.5]}, s: {replay: t.log, runtime: 1s, size: 32MiB}}
+"""
+_IOLOG = """\
+fio version 3 iolog
+0 /dev/sda add
+0 /dev/sda open
+10 /dev/sda read 4096 4096
+900 /dev/sda write 100000000 65536
+900 /dev/sda sync 0 0
+1200 /dev/sda close
+"""
+_WAITING = """\
+fio version 2 iolog
+a open
+a wait 5 0
+a read 0 512
+a wait 9 0
+a trim 0 512
+b write 512 512
+"""
+_BLKTRACE = b"".join(
+    struct.pack("<IIQQIIIIIHH", 0x65617407, at, at * 1000000, at * 64, 4096, 1 | kind << 16, 7, 8 << 20, 0, 0, 0)
+    for at, kind in enumerate((1, 2, 1, 2 | 1 << 2, 2 | 1 << 13, 1))
+)
 _MATRICES = (
     "name: s\ndisks: {count: 2, size: 1GiB}\nlayouts: {a: [disk]}\nworkloads: {r: {rw: read}}\n",
     """\
@@ -299,6 +338,8 @@ def parsers() -> dict[str, Parser]:
         "matrix": Parser(_MATRICES, _matrix),
         "declared": Parser(tuple(trees), _declared, mutate_tree),
         "jobs": Parser((_JOBS,), _job_file),
+        "iolog": Parser((_IOLOG, _WAITING), _trace),
+        "blktrace": Parser((_BLKTRACE,), _trace, flip_bytes),
         "hosts": Parser((_HOSTS,), _hosts),
         "guidelines": Parser(guidelines, _guidelines),
         "published": Parser((_PUBLISHED,), lambda text: parse_published("published.yaml", text, _volumes())),

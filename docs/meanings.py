@@ -75,6 +75,8 @@ EXAMPLES: Mapping[str, str] = {
     "job": "jobs/db.fio",
     "set": "{bs: [4k, 16k], db.iodepth: [1, 32]}",
     "jobs": "{reader: {rw: randread}, writer: {rw: write}}",
+    "replay": "traces/web.log",
+    "speed": "[1, 2]",
     "jobs fio": "{norandommap: 1}",
     "under fio": "{rate: 1m}",
     "compare": "{metric: read.bw, of: {layout: far}, to: {layout: r0}, within: 10%}",

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Measures: {{ title }}
 # Run it in the folder of a trial: it
-{%- if not sync %} reads job.fio and writes fio.json there.
+{%- if replay %} reads job.fio, and trace.txt there or one folder up, and writes fio.json.
+{%- elif not sync %} reads job.fio and writes fio.json there.
 {%- elif sync.alone %} writes sync.json there.
 {%- else %} reads job.fio and writes fio.json and sync.json there.
 {%- endif %}
@@ -107,6 +108,8 @@ unasked &
 unasked=$!
 {% if sync %}
 {% include 'sync.sh' %}
+{% elif replay %}
+{% include 'replay.sh' %}
 {% else %}
 fio --output-format=json+ --output="$output" job.fio || status=$?
 {% endif %}
@@ -118,6 +121,10 @@ stop_sampling
 {% endif %}
 {% if sync %}
 printf 'sync\t%s\n' "$result"
+{% elif replay %}
+if ((status == 0)); then
+  {% include 'replay-late.sh' %}
+fi
 {% endif %}
 if [[ -e $output ]]; then
   mapfile -d '' -t text <"$output"

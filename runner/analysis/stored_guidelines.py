@@ -73,7 +73,10 @@ def as_measured(samples: Samples) -> Measured:
 
 
 def declared_by(manifest: Manifest) -> Declared:
-    return parse("matrix.yaml", manifest.text, lambda name: _used_file(name, manifest.used))
+    def used(name: str) -> str:
+        return _used_file(name, manifest.used)
+
+    return parse("matrix.yaml", manifest.text, used, bytes_of=lambda name: used(name).encode())
 
 
 def _used_file(name: str, files: Mapping[str, str]) -> str:

@@ -14,11 +14,13 @@ from runner.engine import costs
 from runner.engine.disk_samples import sample_disks
 from runner.engine.trial_result import Finding, evidence, finding, notes_of, split_outputs
 from runner.language.metrics import DECIMALS
+from runner.language.replay import ReplayWorkload
 from runner.language.sync_workload import SyncWorkload
 from runner.machines.base import Machine, Rig, RigLost, Step, StepResult
 from runner.results.counters import TrialUse, buses, count_cache_flushes, notes, observe_use
-from runner.results.record import HOST_LIMITED, SLOW, UNSETTLED, Outcome
+from runner.results.record import HOST_LIMITED, REPLAY, SATURATED, SLOW, UNSETTLED, Outcome
 from runner.scripts.cell import CellScripts, StackScripts, cell_scripts, files_of, job, stack_scripts, trial_seed
+from runner.scripts.replay import NAME as TRACE
 from runner.simdisks.server import overload_of
 from runner.space.size_checks import NO_MODEL_OF_TRIMS
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from runner.language.matrix import Matrix
     from runner.language.workload import Workload
     from runner.results.fio_output import Figures
+    from runner.results.replay_output import ReplayReport
     from runner.scripts.stack import StackView
     from runner.simdisks.clib import Report
     from runner.space.space import Cell, Stack
@@ -143,11 +146,14 @@ class StackOnRig:
             aftermath = (await _run_step(self._rig, "aftermath", self._scripts.aftermath)).output
         is_sync = isinstance(work, SyncWorkload)
         report, alone = (output.sync if is_sync else None), is_sync and not fio_job
-        found = finding(output.steps, work.phases, slow, report, alone=alone, verifies=work.verifies)
+        replay = output.replay if isinstance(work, ReplayWorkload) else None
+        found = finding(output.steps, work.phases, slow, report, alone=alone, verifies=work.verifies, replay=replay)
         done = service.since(sum(one.seconds for one in output.steps if one.name != "measure"))
         if work.trims and done:  # a matrix for physical disks, on simulated ones
             found = Finding(Outcome.BROKEN, NO_MODEL_OF_TRIMS, readings=found.readings)
         overload = host_limited(done, work, self._matrix.machine.strain)
+        if found.replay:
+            overload = {**overload, **late_replay(found.replay, work.runtime or 0.0, overload, simulated=bool(done))}
         timed = None if work.verifies else found.figures  # fio's run time lacks that of the verification
         beside = observe_use(output.before, output.after, found.readings, timed, work, slow)
         return Measured(
@@ -232,11 +238,21 @@ def host_limited(done: Sequence[Report], work: Workload, bound: float) -> dict[s
     return {**share, HOST_LIMITED: str(overload)} if overload.exceeds(bound) else share
 
 
+def late_replay(report: ReplayReport, length: float, overload: Mapping[str, str], *, simulated: bool) -> dict[str, str]:
+    """Return the notes of a replay of `length` seconds. One that fell behind is host-limited on simulated disks."""
+    found = {REPLAY: str(report)}
+    if not report.fell_behind:
+        return found
+    behind = f"{max(0.0, 1 - length / report.seconds):.1%} (the replay fell behind its trace: {report})"
+    return {**found, **({HOST_LIMITED: overload.get(HOST_LIMITED, behind)} if simulated else {SATURATED: behind})}
+
+
 def _steps(scripts: CellScripts, fio_job: str, *, shared_shell: bool) -> list[Step]:
+    files = {name: text for name, text in (("job.fio", fio_job), (TRACE, scripts.trace)) if text}
     return [
         Step("tune", scripts.tune),
         Step("verify", scripts.verify, continues_shell=shared_shell),
-        Step("measure", scripts.measure, {"job.fio": fio_job} if fio_job else {}, continues_shell=shared_shell),
+        Step("measure", scripts.measure, files, continues_shell=shared_shell),
         *([Step("samples", scripts.samples)] if scripts.samples else []),
         *([Step("profile", scripts.profile)] if scripts.profile else []),
     ]

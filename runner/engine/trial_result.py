@@ -27,6 +27,8 @@ from runner.results.fio_output import (
     table_by_time,
 )
 from runner.results.record import Outcome, Reading
+from runner.results.replay_output import NotReported as NoReplay
+from runner.results.replay_output import ReplayReport, parse_replay, split_replay, with_replay
 from runner.results.sync_output import NotReported, parse_sync, split_sync, with_sync
 
 if TYPE_CHECKING:
@@ -111,6 +113,7 @@ class Finding:
     verified: str = ""  # how much fio read back
     readings: tuple[Reading, ...] = ()
     notes: Mapping[str, str] = field(default_factory=dict)  # of a sync
+    replay: ReplayReport | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,7 @@ class TrialOutput:
     files: Mapping[str, str]  # files of the trial with details of the measurement
     notes: Mapping[str, str]
     sync: str = ""  # the report of a rebuild or another sync, as JSON
+    replay: str = ""  # the report of a replay, as JSON
 
 
 def split_outputs(
@@ -128,11 +132,12 @@ def split_outputs(
 ) -> TrialOutput:
     """Split the output of the steps; `invented`: the dry machine made it."""
     steps, files, notes, before, after = list[StepResult](), dict[str, str](), dict[str, str](), None, None
-    sync = ""
+    sync = replay = ""
     for result in results:
         if result.name == "measure":
             output, before, after = split_counters(result.output)
             output, sync = split_sync(output)
+            output, replay = split_replay(output)
             files |= {"sync.json": f"{sync}\n"} if sync else {}
             other_readings, output = split_other_settings(output)
             # The measurement reads more settings, which belong to the read-back.
@@ -147,7 +152,7 @@ def split_outputs(
                 files |= {"profile.csv": _profile(result.output, work, slow, invented=invented)}
         else:
             steps.append(result)
-    return TrialOutput(tuple(steps), before, after, files, notes, sync)
+    return TrialOutput(tuple(steps), before, after, files, notes, sync, replay)
 
 
 def _profile(table_text: str, work: Workload, slow: int, *, invented: bool) -> str:
@@ -248,8 +253,12 @@ def finding(
     *,
     alone: bool = False,
     verifies: bool = False,
+    replay: str | None = None,
 ) -> Finding:
-    """Return the outcome. `sync`: the report of a sync; None: the workload has no sync. `alone`: without fio."""
+    """Return the outcome. `sync`: the report of a sync; None: the workload has no sync. `alone`: without fio.
+
+    `replay`: the report of a replay; None: the workload replays no trace.
+    """
     readings = next((readings_of(result.output) for result in results if result.name == "verify"), ())
     broken = partial(Finding, Outcome.BROKEN, readings=readings)
     last = results[-1]
@@ -278,9 +287,10 @@ def finding(
         figures, verified = _without_verification(figures)
     try:
         report = None if sync is None else parse_sync(sync)
-    except NotReported as strange:
+        replayed = None if replay is None else parse_replay(replay)
+    except (NotReported, NoReplay) as strange:
         return broken(strange.brief)
-    figures = with_sync(figures, report) if report else figures
+    figures = with_sync(figures, report) if report else with_replay(figures, replayed)
     return Finding(
         Outcome.MEASURED,
         figures=figures and figures.in_real_units(slow),
@@ -288,4 +298,5 @@ def finding(
         verified=verified,
         readings=readings,
         notes=report.notes if report else {},
+        replay=replayed and replayed.in_real_units(slow),
     )

@@ -18,6 +18,7 @@ from runner.base.model import Model
 from runner.language.axes import axes_of, axis_type
 from runner.language.find import Searched
 from runner.language.job_axes import SeveralJobs
+from runner.language.replay import ReplayKeys
 from runner.language.sync_workload import SyncKeys
 from runner.language.workload import Workload
 from runner.layers import Problem
@@ -177,7 +178,7 @@ class Program(Model):
     )
 
 
-_INSTEAD_OF_RW = ("preset", "job", "jobs", "sync_action")
+_INSTEAD_OF_RW = ("preset", "job", "jobs", "sync_action", "replay")
 
 
 def _needed(value: Any, info: ValidationInfo) -> Any:
@@ -193,7 +194,14 @@ else:
     WorkloadAxes = create_model(
         "WorkloadAxes",
         # The fields of the last base come first, so `preset` and `job` are validated before `rw`.
-        __base__=(Searched, axes_of(Workload), axes_of(Program), axes_of(SyncKeys), SeveralJobs),
+        __base__=(
+            Searched,
+            axes_of(Workload),
+            axes_of(Program),
+            axes_of(SyncKeys),
+            ReplayKeys,
+            SeveralJobs,
+        ),
         __doc__=Workload.__doc__,
         rw=(
             Annotated[axis_type(Workload.model_fields["rw"]) | None, AfterValidator(_needed)],

@@ -1,11 +1,11 @@
-"""Cells to doubt (corrupt, broken, skipped, host-limited, unsettled); a sentence for those that change the reading."""
+"""Cells to doubt (broken, host-limited, unsettled and others); a sentence for those that change the reading."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runner.results.record import HOST_LIMITED, UNSETTLED, Outcome, Trial, counted_trials
+from runner.results.record import HOST_LIMITED, SATURATED, UNSETTLED, Outcome, Trial, counted_trials
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,6 +66,12 @@ def concerns(recorded: RunData) -> Iterator[Concerns]:
             "The host could not keep up with its simulated disks. The figures depend on both.",
             _noted(HOST_LIMITED),
             "The host could not keep up with its simulated disks, so the figures depend on both.",
+        ),
+        (
+            "Saturated",
+            "The disks could not keep up with the times of the trace.",
+            _noted(SATURATED),
+            "The disks could not keep up with the trace, so the figures are of a slower replay.",
         ),
         (
             "Unsettled",

@@ -177,6 +177,8 @@ def _cell_properties(recorded: RunData, summary: CellSummary) -> Iterator[tuple[
     if recorded.slow:
         yield "slow", recorded.slow
     yield "stopped", str(summary.stopped)
+    if summary.saturated:
+        yield "saturated", str(summary.saturated)
     if summary.unsettled:
         yield "unsettled", str(summary.unsettled)
     reached = summary.reaches(recorded.until)

@@ -16,6 +16,7 @@ from runner.language.metrics import OF_SYNC, RATES, SIDES, SYNC, TOTAL, headline
 from runner.results.fio_output import PERCENTILES, Direction, Figures
 from runner.results.record import (
     HOST_LIMITED,
+    SATURATED,
     SLOW,
     UNSETTLED,
     Attempt,
@@ -54,6 +55,7 @@ class CellSummary:
     figures: Mapping[str, Estimate]  # by METRICS; without the directions that did no I/O
     least_ios: int | None = None  # fewest requests of a direction in a trial; None without measurements
     host_limited: int = 0  # trials in which the host could not keep up with its simulated disks
+    saturated: int = 0  # replays that fell behind their trace on disks without a model
     unsettled: int = 0  # measured trials that did not reach the wanted steady state; the figures exclude them
     stopped: StopReason = StopReason.UNFINISHED  # why no more trials follow
     searched: bool = False  # a search chooses its trials
@@ -99,6 +101,7 @@ def summarize_cell(cell: CellRow, trials: Sequence[Trial], rule: Rule, *, search
         figures=_estimates(measured, values, rule, how),
         jobs={name: _estimates(several, _values(several), rule, how) for name, several in by_job.items()},
         host_limited=sum(HOST_LIMITED in trial.notes for trial in trials if trial.outcome is Outcome.MEASURED),
+        saturated=sum(SATURATED in trial.notes for trial in trials if trial.outcome is Outcome.MEASURED),
         unsettled=sum(UNSETTLED in trial.notes for trial in trials if trial.outcome is Outcome.MEASURED),
         stopped=how,
         searched=searched,

@@ -121,6 +121,7 @@ def outcome(summary: CellSummary) -> str:
     marks = (
         f" (!) on {ios} request{'s' if ios != 1 else ''} only" if ios is not None and ios < _FEW else "",
         f" (!) {limited} host-limited" if limited else "",
+        f" (!) {summary.saturated} saturated" if summary.saturated else "",
         unsettled,
         " (!) two states" if summary.states else "",
     )

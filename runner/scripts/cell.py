@@ -13,9 +13,12 @@ from runner.base.process import run
 from runner.language.job_bounds import JobWorkload
 from runner.language.matrix import OFF, interval
 from runner.language.messages import MOST_SHOWN
+from runner.language.replay import ReplayWorkload
 from runner.language.slow import slowed
 from runner.language.sync_workload import SyncWorkload
 from runner.scripts.jinja import render
+from runner.scripts.replay import NAME as TRACE
+from runner.scripts.replay import trace_text
 from runner.scripts.stack import StackView, view_stack
 from runner.scripts.tunables import (
     MEMORY,
@@ -99,6 +102,8 @@ class CellScripts:
     samples: str
     #: Prints the rate over the course of the trial; empty unless the workload asks for it.
     profile: str
+    #: The requests of a replay; else empty.
+    trace: str
 
 
 def stack_scripts(stack: Stack, disks: Sequence[str], *, zeroed: bool, own: Path | None = None) -> StackScripts:
@@ -126,6 +131,7 @@ def cell_scripts(cell: Cell, stack: StackView, own: Path | None = None, monitor:
         "governor": next((tunable.value for tunable in tunables if tunable.way == "governor"), None) or "-",
         "work": work,
         "sync": _sync_of(declared, slow),
+        "replay": isinstance(work, ReplayWorkload),
         "faults": cell.stack.faults,
         "samples": interval(monitor, declared) * slow,
         "files": place.files,
@@ -142,7 +148,8 @@ def cell_scripts(cell: Cell, stack: StackView, own: Path | None = None, monitor:
 
     samples = script("samples") if values["samples"] else ""
     course = script("profile") if work.profile else ""
-    return CellScripts(script("tune"), script("verify"), script("measure"), samples, course)
+    trace = trace_text(work, place.span, slow) if isinstance(work, ReplayWorkload) else ""
+    return CellScripts(script("tune"), script("verify"), script("measure"), samples, course, trace)
 
 
 def _sync_of(work: Workload, slow: int) -> Mapping[str, object] | None:
@@ -192,6 +199,8 @@ def _job(
         return render(
             "job-file.fio", own, title=workload.label, place=place, work=work, options=more, seed=seed, slow=slow
         )
+    if isinstance(work, ReplayWorkload):
+        template = template if place.files and template == "lay-out.fio" else "replay.fio"
     values = {"course": workload.value.course * slow, "slow": slow, "options": {**work.fio, **more}}
     return render(template, own, title=workload.label, place=place, work=work, seed=seed, **values)
 
@@ -213,6 +222,7 @@ def files_of(stack: StackScripts, cell: CellScripts) -> dict[str, str]:
         **({"aftermath.sh": stack.aftermath} if stack.aftermath else {}),
         **({"samples.sh": cell.samples} if cell.samples else {}),
         **({"profile.sh": cell.profile} if cell.profile else {}),
+        **({TRACE: cell.trace} if cell.trace else {}),
     }
 
 

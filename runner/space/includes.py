@@ -15,6 +15,7 @@ from runner.language.job_file import JobFile, JobReader
 from runner.language.matrix import Matrix
 from runner.language.messages import from_pydantic
 from runner.language.suggestions import did_you_mean
+from runner.language.trace import BadTraceError, Trace, parse_trace
 from runner.language.workload import misplaced
 from runner.language.yaml_source import (
     MAX_NODES,
@@ -33,6 +34,7 @@ DEEPEST = 8  # limit for layouts that use layouts that use layouts
 SHELF = shipped("matrix") / "models"  # the folder of the shipped disk models
 _ANY_MODEL = "{kind: ideal}"  # placeholder for a model that cannot be loaded, so that the rest is still checked
 _ANY_LAYER = "disk"
+_ANY_TRACE = parse_trace("any", b"fio version 3 iolog\n0 any read 0 512\n")
 
 
 @dataclass
@@ -181,7 +183,11 @@ def _layouts(root: Node | None) -> dict[str, list[Node]]:
 
 
 def read_with_uses(
-    name: str, text: str, text_of: Callable[[str], str], environment: Mapping[str, str]
+    name: str,
+    text: str,
+    text_of: Callable[[str], str],
+    bytes_of: Callable[[str], bytes],  # of a trace
+    environment: Mapping[str, str],
 ) -> tuple[Source, list[tuple[Place, str]]]:
     """Parse a matrix with all files that it includes, and list the wrong ones; the rest can still be checked."""
     root = compose(name, text)
@@ -199,25 +205,50 @@ def read_with_uses(
     jobs = JobReader(text_of, environment)
     _read_jobs(source, jobs)
     uses.texts.update(jobs.texts)
-    return source, [*uses.wrong, *jobs.wrong, *twice]
+    return source, [*uses.wrong, *jobs.wrong, *_read_traces(source, bytes_of, uses.texts), *twice]
 
 
 def _read_jobs(source: Source, reader: JobReader) -> None:
     """Replace the paths of job files by their content."""
     known: dict[str, JobFile] = {}
     folder = posixpath.dirname(source.name)
-    for name, work in _items(_items(source.data).get("workloads")).items():
-        job = _items(work).get("job")
-        files = job if isinstance(job, list) else [job]
-        for at, file in enumerate(files):
-            if not (isinstance(file, str) and file):
-                continue
+    for files, at, path in _files(source.data, "job"):
+        if (file := files[at]) not in known:
+            known[file] = reader.read(posixpath.join(folder, file), source.place(path))
+        files[at] = known[file]
+
+
+def _read_traces(
+    source: Source, bytes_of: Callable[[str], bytes], texts: dict[str, str]
+) -> Iterator[tuple[Place, str]]:
+    """Replace the paths of traces by their content, and yield what is wrong with them."""
+    known: dict[str, Trace] = {}
+    folder = posixpath.dirname(source.name)
+    for files, at, path in _files(source.data, "replay"):
+        file, user = files[at], source.place(path)
+        name, files[at] = posixpath.join(folder, file), _ANY_TRACE
+        try:
             if file not in known:
-                path: Path = ("workloads", str(name), "job", *((at,) if isinstance(job, list) else ()))
-                known[file] = reader.read(posixpath.join(folder, file), source.place(path))
+                known[file] = parse_trace(file, bytes_of(name))
+                texts[name] = known[file].summary
             files[at] = known[file]
-        if isinstance(work, dict) and isinstance(job, str) and job:
-            work["job"] = files[0]
+        except BadTraceError as error:
+            texts[name] = "\n" * (error.line - 1) + error.text
+            yield (Place(name, error.line, 1), error.message) if error.line else (user, f"{name}: {error.message}")
+        except FileNotFoundError:
+            yield user, f"there is no file {name}; paths are relative to the file that has them"
+        except (OSError, ValueError) as error:
+            yield user, f"{name if name.isprintable() else repr(name)} cannot be read: {error}"
+
+
+def _files(data: Any, key: str) -> Iterator[tuple[Any, Any, Path]]:
+    """Yield each file that a workload names under a key: the map or list with its name, the place there, the path."""
+    for name, work in _items(_items(data).get("workloads")).items():
+        value, path = _items(work).get(key), ("workloads", str(name), key)
+        if isinstance(value, list):
+            yield from ((value, at, (*path, at)) for at, one in enumerate(value) if isinstance(one, str) and one)
+        elif isinstance(value, str) and value:
+            yield work, key, path
 
 
 def _with_layers(layouts: MappingNode, uses: Uses) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import orjson
 
 from runner.base.errors import BadInput
-from runner.base.files import read_input
+from runner.base.files import RECORDED, read_input
 from runner.language.matrix import Matrix
 from runner.language.messages import MOST_SHOWN
 from runner.language.quotes import format_error
@@ -120,8 +120,10 @@ def parse(
     text: str,
     text_of: Callable[[str], str] = lambda file: read_input(Path(file)).decode(),
     ask: Ask = lambda _: (),
+    bytes_of: Callable[[str], bytes] = lambda file: read_input(Path(file), RECORDED),
 ) -> Declared:
-    source, misused = readable(name, text, partial(read_with_uses, text_of=text_of, environment=os.environ))
+    read = partial(read_with_uses, text_of=text_of, bytes_of=bytes_of, environment=os.environ)
+    source, misused = readable(name, text, read)
     if source.data is None:
         nothing = Place(name, 1, 1), "the file is empty; `matrix init` writes a matrix as a start"
         raise BadMatrix(source, misused or [nothing])

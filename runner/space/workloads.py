@@ -17,6 +17,7 @@ from runner.simdisks.disk import slow_of
 from runner.space.job_variants import JobVariants, has_jobs
 from runner.space.layouts import Findings, drop_idle, place_of, report_idle, top_of
 from runner.space.notes import Note
+from runner.space.replay_variants import ReplayVariants, is_replay
 from runner.space.sync_variants import SyncVariants, is_sync
 from runner.space.variants import Choice, Coords, Variant, choices, collapsed, digest, label_of, texts
 
@@ -68,6 +69,9 @@ class Workloads:
 
     def _variants(self, name: str, kind: bool) -> Iterator[Variant[Workload]]:
         axes = written_workload(self._matrix.workloads[name])
+        if is_replay(axes):
+            yield from ReplayVariants(name, axes, self._matrix.machine.memory, self._findings).variants()
+            return
         if has_jobs(axes):
             several = JobVariants(name, axes, self._matrix.machine.memory, self._findings, self._slow)
             yield from several.on(in_files=kind)
@@ -118,7 +122,7 @@ class Workloads:
 
     def _report(self, name: str) -> None:
         axes = written_workload(self._matrix.workloads[name])
-        if has_jobs(axes) or is_sync(axes):
+        if has_jobs(axes) or is_sync(axes) or is_replay(axes):
             return
         declared = [one for one in _written_workloads(axes) if not one.amiss]
         reasons = [one.meant(in_files=False)[1] for one in declared]

@@ -56,9 +56,9 @@ def test_the_examples_of_a_page_work(page: Path, call: Call, tmp_path: Path) -> 
         elif block.language == "console":
             for command in commands(block):
                 check_command(command, block, call, where)
-        elif block.language == "ini" and block.file_name:
-            (tmp_path / block.file_name).parent.mkdir(exist_ok=True)
-            (tmp_path / block.file_name).write_text(block.text)
+        elif name := block.file_name if block.language == "ini" else block.info if block.language == "text" else "":
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_text(block.text)
         else:
             assert block.language in {"bash", "text", "ini", "json", "python", "mermaid", ""}, (
                 f"{where}: {block.language}?"

@@ -1,4 +1,4 @@
-"""A run as one HTML page without scripts, fonts or network access. A second rendering gives the same bytes."""
+"""A run as one HTML page, complete without scripts and network access. A second rendering gives the same bytes."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from runner.reports import verdicts
 from runner.reports.answer import summarize_rankings
 from runner.reports.charts import curves
 from runner.reports.concerns import MOST_CONCERNS, concerns
+from runner.reports.explore import script_hash
 from runner.reports.junit import strip_illegal
 from runner.reports.knees import knee_table
 from runner.reports.sections import MOST_CHARTS, MOST_ROWS, sections
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from runner.reports.table import Grid
     from runner.results.run_folder import Manifest
 
+_PAGE = Path(__file__).with_name("page")
 MOST_GROUNDS = 50  # cells and answers to list for each guideline
 
 
@@ -67,14 +69,21 @@ def page(
         left=len(recorded.summaries) - sum(len(one.rows) for one in shown),
         is_cut=any(one.is_cut for one in shown),
         curves=list(islice(curves(recorded), charts)),
+        script=Markup(_script()),  # noqa: S704 - of this package
+        script_hash=script_hash(_script()),
     )
     return text.encode()
 
 
 @cache
+def _script() -> str:
+    return (_PAGE / "report.js").read_text(encoding="utf-8")
+
+
+@cache
 def _environment() -> Environment:
     return Environment(
-        loader=FileSystemLoader(Path(__file__).with_name("page")),
+        loader=FileSystemLoader(_PAGE),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_plain,

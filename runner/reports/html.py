@@ -22,6 +22,7 @@ from runner.reports.junit import strip_illegal
 from runner.reports.knees import knee_table
 from runner.reports.sections import MOST_CHARTS, MOST_ROWS, sections
 from runner.reports.terminal import drift_note, precision_note
+from runner.reports.use import uses
 from runner.results.record import Outcome
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def page(
 ) -> bytes:
     shown = list(sections(recorded, rows=rows, charts=charts))
     found = list(concerns(recorded))
+    used, more_used = uses(recorded)
     template = _environment().get_template("report.html.j2")
     text = template.render(
         run=recorded,
@@ -69,6 +71,8 @@ def page(
         left=len(recorded.summaries) - sum(len(one.rows) for one in shown),
         is_cut=any(one.is_cut for one in shown),
         curves=list(islice(curves(recorded), charts)),
+        uses=used,
+        more_uses=more_used,
         script=Markup(_script()),  # noqa: S704 - of this package
         script_hash=script_hash(_script()),
     )

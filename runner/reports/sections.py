@@ -8,7 +8,17 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from runner.language.metrics import OF_SYNC, SIDES, SYNC, TOTAL, sides_of
-from runner.reports.axis_charts import Group, HeatMap, Plot, determines, distribution, heat_map, plots
+from runner.reports.axis_charts import (
+    Group,
+    HeatMap,
+    Plot,
+    determines,
+    distribution,
+    free_axes,
+    heat_map,
+    plots,
+    waiting,
+)
 from runner.reports.charts import Chart, Line, chart, interval, overview
 from runner.reports.effects import Effects, effects
 from runner.reports.jobs import job_grid
@@ -105,7 +115,8 @@ def _section(recorded: RunData, title: str, summaries: Sequence[CellSummary], ro
         **{side: (side, f"{side} p99") for side in SIDES},
     }
     named = list(zip(labels, summaries, strict=True))
-    short = {**_short(differing), "layout": "layout"}
+    axes = free_axes([one.cell for one in summaries])
+    short = {**_short([*dict.fromkeys((*differing, *axes))]), "layout": "layout"}
     group = Group(title, tuple(one for one in named if "total_bw" in one[1].figures), short)
     found = effects(group, recorded.by_cell, recorded.confidence) if room > 0 and group.cells else None
     possible = _pictures(recorded, named, group, differing, found)
@@ -138,6 +149,8 @@ def _pictures(
     if made := heat_map(group):
         yield made
     yield from plots(group)
+    if waits := waiting(group, recorded.by_cell, recorded.rule):
+        yield waits
     if found:
         yield found.chart
     for side in SIDES:

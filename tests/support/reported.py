@@ -8,6 +8,7 @@ from itertools import product
 from runner.reports.run_data import RunData
 from runner.results.fio_output import table_by_position
 from runner.results.record import HOST_LIMITED, CellRow, Outcome, Trial
+from runner.results.usage import Usage
 from runner.studies.page import section
 from tests.reports.samples import direction, measured
 from tests.support.studies import MISSED
@@ -47,6 +48,12 @@ def _two_jobs(cell: CellRow, round_number: int) -> Trial:
     return replace(whole, figures=replace(whole.figures, jobs=jobs))
 
 
+def _usage() -> Usage:
+    rates = {f"disk{disk}": tuple((at / 2, 1e6 * at * disk) for at in range(20)) for disk in range(1, 5)}
+    busy = {disk: tuple((at, rate / 1e8) for at, rate in course) for disk, course in rates.items()}
+    return Usage(rates, busy, dict.fromkeys(("iowait", "kernel", "programs"), ((5.0, 0.4), (10.0, 0.2))))
+
+
 def run_data() -> RunData:
     random, mixed = _random(), _mixed()
     whole = CellRow("whole", "disk/whole", {"layout": "disk", "workload": "whole", "workload.profile": "position"})
@@ -71,5 +78,6 @@ def run_data() -> RunData:
         over=True,
         judgements=ALL,
         courses={whole.id: [zones]},
+        usage={f"{layout}-64KiB-8": _usage() for layout in LAYOUTS},
         added=(section("Somebody, 1999", MISSED, [], ""),),
     )

@@ -65,7 +65,7 @@
   }
 
   for (const region of document.querySelectorAll(".wide")) {
-    const table = region.querySelector("table:not(.heat)");
+    const table = region.querySelector("table:not(.heat):not(.facts)");
     const rows = table?.tBodies[0].rows.length ?? 0;
     if (rows >= SORTED) makeSortable(table);
     if (rows >= FILTERED) makeFilterable(table, region);

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from runner.language.find import Find
+    from runner.reports.history import Past
     from runner.reports.table import Grid
     from runner.results.usage import Usage
 
@@ -175,6 +176,7 @@ class RunData:
     #: By cell: the text of `profile.csv` of each trial.
     courses: Mapping[str, Sequence[str]] = field(default_factory=dict)
     usage: Mapping[str, Usage] = field(default_factory=dict)  # by cell: the use of disks and processors in one trial
+    history: Mapping[str, Sequence[Past]] = field(default_factory=dict)  # by cell: its headline in earlier runs
     added: Sequence[Section] = ()  # sections of other rooms, such as the figures of a published study
 
     @cached_property

@@ -21,11 +21,12 @@ from runner.reports.axis_charts import (
 )
 from runner.reports.charts import Chart, Line, chart, interval, overview
 from runner.reports.effects import Effects, effects
+from runner.reports.history import Sparkline, sparkline
 from runner.reports.jobs import job_grid
 from runner.reports.junit import split_name, strip_illegal
 from runner.reports.terminal import displayed_rate, outcome
 from runner.reports.terminal_text import figure
-from runner.results.record import CellRow, Outcome, Trial
+from runner.results.record import CellRow, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -52,6 +53,7 @@ class Row:
     folder: str  # folder of its scripts and raw outputs, or empty
     bottleneck: str
     broken: bool
+    history: Sparkline | None  # None without earlier runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,10 @@ class Section:
     is_cut: bool = False  # some charts are not drawn
     effects: Grid | None = None
     jobs: Grid | None = None  # None if no cell has several jobs
+
+    @property
+    def has_history(self) -> bool:
+        return any(row.history for row in self.rows)
 
     @property
     def has_bottlenecks(self) -> bool:
@@ -126,7 +132,7 @@ def _section(recorded: RunData, title: str, summaries: Sequence[CellSummary], ro
         title,
         same,
         tuple(heading for column in columns for heading in headings[column]),
-        tuple(_row(label, one, recorded.by_cell[one.cell.id], columns) for label, one in named[:rows]),
+        tuple(_row(recorded, label, one, columns) for label, one in named[:rows]),
         drawn,
         len(drawn),
         is_cut,
@@ -190,7 +196,8 @@ def _format_axes(cell: CellRow, axes: Sequence[str], short: Mapping[str, str]) -
     return ", ".join(value if name == "layout" else f"{short[name]}={value}" for name, value in found)
 
 
-def _row(label: str, summary: CellSummary, trials: Sequence[Trial], columns: Sequence[str]) -> Row:
+def _row(recorded: RunData, label: str, summary: CellSummary, columns: Sequence[str]) -> Row:
+    trials = recorded.by_cell[summary.cell.id]
     bottlenecks = Counter(note for trial in trials if (note := trial.notes.get("bottleneck")))
     return Row(
         label,
@@ -201,7 +208,15 @@ def _row(label: str, summary: CellSummary, trials: Sequence[Trial], columns: Seq
         f"cells/{strip_illegal(summary.cell.name)}/" if any(trial.folder for trial in trials) else "",
         bottlenecks.most_common(1)[0][0] if bottlenecks else "",
         summary.outcome in {Outcome.CORRUPT, Outcome.BROKEN},
+        _history(recorded, summary),
     )
+
+
+def _history(recorded: RunData, summary: CellSummary) -> Sparkline | None:
+    past, name = recorded.history.get(summary.cell.id), summary.headline
+    if not past or not name:
+        return None
+    return sparkline(past, summary.figures[name], "bytes/s" if name.endswith("_bw") else "1/s")
 
 
 def _texts(summary: CellSummary, column: str) -> tuple[tuple[str, str], ...]:

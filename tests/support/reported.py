@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 
+from runner.reports.history import Past
 from runner.reports.run_data import RunData
 from runner.results.fio_output import table_by_position
 from runner.results.record import HOST_LIMITED, CellRow, Outcome, Trial
@@ -79,5 +80,6 @@ def run_data() -> RunData:
         judgements=ALL,
         courses={whole.id: [zones]},
         usage={f"{layout}-64KiB-8": _usage() for layout in LAYOUTS},
+        history={cell.id: [Past("2026-03-01", 2e5), Past("2026-03-02", 3e5)] for cell in mixed},
         added=(section("Somebody, 1999", MISSED, [], ""),),
     )

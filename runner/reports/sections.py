@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 #: Limits of the page: rows of all tables, charts, rows of one chart. The CSV files have all.
 MOST_ROWS, MOST_CHARTS, CHART_ROWS = 1000, 60, 24
-_BEFORE_FOLD = 12  # charts that the page shows at once; details have the others
+BEFORE_FOLD = 12  # charts that the page shows at once; details have the others
 _LEAST_IN_SECTION = 2  # charts of a section that are shown, if there are many sections
 Picture = Chart | Plot | HeatMap
 _NONE = ("", "")
@@ -77,10 +77,12 @@ class Section:
         return any(row.bottleneck for row in self.rows)
 
 
-def sections(recorded: RunData, *, rows: int = MOST_ROWS, charts: int = MOST_CHARTS) -> Iterator[Section]:
+def sections(
+    recorded: RunData, *, rows: int = MOST_ROWS, charts: int = MOST_CHARTS, before: int = BEFORE_FOLD
+) -> Iterator[Section]:
+    """Make the sections, with `before` charts of all of them together before a fold."""
     groups = _groups(recorded.summaries)
-    shown = max(_LEAST_IN_SECTION, _BEFORE_FOLD // max(1, len(groups)))
-    before = _BEFORE_FOLD
+    shown = max(_LEAST_IN_SECTION, before // max(1, len(groups)))
     for title, summaries in groups.items():
         if not rows:
             return

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from runner.results.record import CellRow, Trial
     from runner.results.usage import Course, Usage
 
-MOST_USES, _BEFORE_FOLD = 12, 4  # trials that the page draws, and those that it shows at once
+MOST_USES = 12  # trials that the page draws
 _HEIGHT = 190
 _SHARES = tuple(Tick(share, f"{share} %" if share else "0") for share in (0, 50, 100))
 Courses = dict[str, "Course"]
@@ -51,15 +51,14 @@ def choose_trials(cells: Sequence[CellRow], trials: Sequence[Trial]) -> list[tup
     return [(cell, sorted(by_cell[cell.id], key=lambda one: one.round)) for cell in cells if cell.id in chosen]
 
 
-def uses(recorded: RunData) -> tuple[list[Use], list[Use]]:
-    """Return the charts that the page shows at once, and the others. Charts of a workload have the same scales."""
+def uses(recorded: RunData) -> list[Use]:
+    """Return the charts of the use in trials. Charts of a workload have the same scales."""
     by_workload: dict[str, list[tuple[CellRow, Usage]]] = {}
     for cell in recorded.cells:
         if found := recorded.usage.get(cell.id):
             _, work = split_name(cell.name, cell.axes)
             by_workload.setdefault(cell.axes.get("workload", work), []).append((cell, found))
-    made = [use for several in by_workload.values() for use in _of_workload(several)]
-    return made[:_BEFORE_FOLD], made[_BEFORE_FOLD:]
+    return [use for several in by_workload.values() for use in _of_workload(several)]
 
 
 def _of_workload(several: Sequence[tuple[CellRow, Usage]]) -> Iterator[Use]:

@@ -66,8 +66,7 @@ def of_two() -> RunData:
 
 
 def test_charts_of_a_workload_have_the_same_scales() -> None:
-    (one, two), more = uses(of_two())
-    assert not more
+    one, two = uses(of_two())
     assert [plot.title for plot in one.plots] == [
         "one/work/bs=4KiB: rate of each disk",
         "one/work/bs=4KiB: busy time of each disk",
@@ -83,7 +82,7 @@ def test_charts_of_a_workload_have_the_same_scales() -> None:
 def test_too_many_disks_have_their_extremes_and_median() -> None:
     rates = {f"disk{n}": course(1e6 * n) for n in range(1, 10)}
     content = replace(of_two(), usage={cell("one").id: Usage(rates)})
-    ((one,), _) = uses(content)
+    (one,) = uses(content)
     assert [(series.name, series.path) for series in one.plots[0].series] == [
         ("most", "100,0"),
         ("median", "100,44.44"),

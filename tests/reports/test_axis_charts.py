@@ -204,3 +204,22 @@ def test_waiting_is_drawn_along_an_ordered_axis() -> None:
 def test_little_waiting_and_few_points_have_no_chart(notes: Sequence[str]) -> None:
     run = striped(notes)
     assert waiting(group_of(run), run.by_cell, run.rule) is None
+
+
+def test_of_too_many_effects_each_axis_keeps_one() -> None:
+    def by_size(axes: Axes, round_number: int) -> float:
+        return 1e6 * int(axes["workload.bs"]) * (1 + round_number / 1000)
+
+    sizes = tuple(str(2**power) for power in range(12))
+    few = run_of(by_size, {"workload.bs": sizes, "workload.rw": ("read", "write")})
+    found = effects(group_of(few), few.by_cell, few.confidence)
+    assert found
+    assert len([row for row in found.table.rows if "×" not in str(row[0])]) == 12
+    many = run_of(by_size, {"workload.bs": sizes, "workload.iodepth": sizes[:8], "workload.rw": ("read", "write")})
+    found = effects(group_of(many), many.by_cell, many.confidence)
+    assert found
+    assert [row[0] for row in found.table.rows if "×" not in str(row[0])] == [
+        "bs: 2048 instead of 1",
+        "iodepth: 128 instead of 1",
+        "rw: write instead of read",
+    ]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from runner.results.usage import Course, Usage
 
 MOST_USES = 12  # trials that the page draws
+_LEAST_SAMPLES = 6  # shorter trials have no course worth a chart
 _HEIGHT = 190
 _SHARES = tuple(Tick(share, f"{share} %" if share else "0") for share in (0, 50, 100))
 Courses = dict[str, "Course"]
@@ -55,7 +56,8 @@ def uses(recorded: RunData) -> list[Use]:
     """Return the charts of the use in trials. Charts of a workload have the same scales."""
     by_workload: dict[str, list[tuple[CellRow, Usage]]] = {}
     for cell in recorded.cells:
-        if found := recorded.usage.get(cell.id):
+        found = recorded.usage.get(cell.id)
+        if found and max(map(len, (*found.rates.values(), *found.processors.values())), default=0) >= _LEAST_SAMPLES:
             _, work = split_name(cell.name, cell.axes)
             by_workload.setdefault(cell.axes.get("workload", work), []).append((cell, found))
     return [use for several in by_workload.values() for use in _of_workload(several)]

@@ -35,7 +35,7 @@ ACCESS = """axe.run(document, {resultTypes: ['violations']}).then(found => found
     .map(one => `${one.id}: ${one.nodes.map(node => node.target.join(' ')).join(', ')}`))"""
 #: Texts of tables and charts that overlap the next cell, or that nobody can see.
 HIDDEN = """[...document.querySelectorAll('th, td, figcaption, li, summary')]
-    .filter(one => !one.getClientRects().length || one.scrollWidth > one.clientWidth + 1)
+    .filter(one => !one.checkVisibility() || one.scrollWidth > one.clientWidth + 1)
     .map(one => `hidden: ${one.tagName} ${one.textContent.trim().slice(0, 40)}`)"""
 
 

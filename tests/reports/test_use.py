@@ -6,6 +6,9 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pytest
+
+from runner.reports import use
 from runner.reports.run_data import RunData
 from runner.reports.use import MOST_USES, choose_trials, uses
 from runner.reports.write import load_run_data
@@ -53,6 +56,16 @@ def test_of_many_stacks_the_fastest_of_each_workload_are_shown() -> None:
 
 def course(*values: float) -> tuple[tuple[float, float], ...]:
     return tuple((at, value) for at, value in enumerate(values, start=1))
+
+
+@pytest.fixture(autouse=True)
+def short_courses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(use, "_LEAST_SAMPLES", 1)
+
+
+def test_trials_with_few_samples_have_no_charts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(use, "_LEAST_SAMPLES", 2)
+    assert [one.title for one in uses(of_two())] == ["one/work/bs=4KiB"]
 
 
 SLOW_ONE = Usage({"disk0": course(5e7, 1e8)}, {"disk0": course(0.5, 1.0)}, {"iowait": course(0.4, 0.2)})

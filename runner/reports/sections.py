@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import islice
+from math import ceil
 from typing import TYPE_CHECKING
 
 from runner.language.metrics import OF_SYNC, SIDES, SYNC, TOTAL, sides_of
@@ -82,7 +83,7 @@ def sections(
 ) -> Iterator[Section]:
     """Make the sections, with `before` charts of all of them together before a fold."""
     groups = _groups(recorded.summaries)
-    shown = max(_LEAST_IN_SECTION, before // max(1, len(groups)))
+    shown = max(_LEAST_IN_SECTION, ceil(before / max(1, len(groups))))
     for title, summaries in groups.items():
         if not rows:
             return

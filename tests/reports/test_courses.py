@@ -108,4 +108,4 @@ def test_the_page_shows_at_most_a_dozen_charts_before_folds() -> None:
     ]
     trials = [measured(cell.id, 1, direction(1e8, 100)) for cell in cells]
     root = tree(RunData("m", "qemu", False, cells, trials, courses={cell.id: [ZONES] for cell in cells}))
-    assert len([one for one in root.iter("figure") if not [*one.iterancestors("details")]]) == 10
+    assert len([one for one in root.iter("figure") if not [*one.iterancestors("details")]]) == 12

@@ -56,7 +56,7 @@ ATTRIBUTES = set(
     re.findall(
         r"\S+",
         "lang charset name content http-equiv class role href scope tabindex aria-label aria-labelledby aria-hidden id width "
-        "height x y x1 x2 y1 y2 cx cy r text-anchor title dy overflow points preserveAspectRatio viewBox d",
+        "height x y x1 x2 y1 y2 cx cy r text-anchor title dx dy overflow points preserveAspectRatio viewBox d",
     )
 )
 SCRIPT = Path(__file__).parents[2] / "runner/reports/page/report.js"

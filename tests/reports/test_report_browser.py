@@ -26,6 +26,8 @@ FAULTS = """[
     ...[...document.querySelectorAll('body *')]
         .filter(one => one.getBoundingClientRect().right > innerWidth + 1 && (!one.closest('.wide') || matchMedia('print').matches))
         .map(one => `cut at ${innerWidth}: ${one.tagName} ${one.textContent.trim().slice(0, 40)}`),
+    ...[...document.querySelectorAll('svg text')].filter(one => one.getBoundingClientRect().left + 1 < 0)
+        .map(one => `cut at the left of ${innerWidth}: ${one.textContent}`),
     ...[...document.querySelectorAll('.wide')].filter(one => innerWidth >= 1400 && one.scrollWidth > one.clientWidth)
         .map(one => `must be scrolled at ${innerWidth}: ${one.ariaLabel}`),
 ]"""

@@ -35,7 +35,7 @@ class Usage:
 
 
 def usage(files: Mapping[str, str], readings: Sequence[Reading], slow: int = 1) -> Usage:
-    """Read the samples of a trial. Simulated disks have samples of their own. Figures are without slow motion."""
+    """Read the samples of a trial, of simulated disks those of their server. Figures are without slow motion."""
     found = _of_sysstat(files.get(SAMPLES, ""), readings, slow)
     own = _of_simulated(files.get(SIMULATED, ""))
     return Usage(own.rates or found.rates, own.busy or found.busy, found.processors)

@@ -111,6 +111,12 @@ def test_a_column_sorts_the_rows_and_again_in_their_own_order(report: Browser) -
     assert column(report, "#s1 > .wide", 0) == declared
 
 
+def test_times_of_several_units_sort_by_their_length(report: Browser) -> None:
+    report.run("document.querySelectorAll('#s1 > .wide thead th')[2].querySelector('button').click()")
+    figures = [" ".join(text.split()[:2]) for text in column(report, "#s1 > .wide", 2)]
+    assert [figures[0], *figures[-4:]] == ["8.10 ms", "1.20 ms", "900 µs", "600 µs", "300 µs"]
+
+
 def test_words_filter_the_rows(report: Browser) -> None:
     typed = "(() => {{ const one = document.querySelector('#s1 input'); one.value = '{}'; one.dispatchEvent(new Event('input')); }})()"
     report.run(typed.format("RAID5  64kib"))

@@ -10,6 +10,7 @@ from runner.reports.run_data import RunData
 from runner.results.fio_output import table_by_position
 from runner.results.record import HOST_LIMITED, CellRow, Outcome, Trial
 from runner.results.usage import Usage
+from runner.statistics.percentile import Histogram
 from runner.studies.page import section
 from tests.reports.samples import direction, measured
 from tests.support.studies import MISSED
@@ -60,7 +61,9 @@ def run_data() -> RunData:
     whole = CellRow("whole", "disk/whole", {"layout": "disk", "workload": "whole", "workload.profile": "position"})
     zones = table_by_position("".join(f"{at * GIB}\t{GIB}\t0\t{(at + 1) * 10_000}\n" for at in range(4)))
     trials = [
-        measured(cell.id, number, direction(4e5 * at * (1 + number / 100), 4096))
+        measured(
+            cell.id, number, direction(4e5 * at * (1 + number / 100), 4096, latencies=Histogram.of({300_000 * at: 100}))
+        )
         for at, cell in enumerate(random, start=1)
         for number in _ROUNDS
     ]

@@ -16,6 +16,7 @@ from runner.reports.junit import merge_documents
 from runner.results.journal import Journal
 from runner.results.observe import has_results, readable_runs
 from runner.results.run_folder import load
+from runner.results.store_tables import address_of
 from runner.session.finish import report
 from runner.space.studies import MATRIX, PUBLISHED, study_beside
 
@@ -81,6 +82,7 @@ def _report(run: Path) -> None:
     guidelines = space.matrix.guidelines if space else ()
     study = study_beside(folder.path / MATRIX, space) if space else None
     with folder.locked(), Journal.existing(folder.journal) as journal:
-        end = report(folder, journal, guidelines, study, interrupted=not folder.manifest.finished)
+        interrupted, store = not folder.manifest.finished, address_of(None, folder.path.parent)
+        end = report(folder, journal, guidelines, study, interrupted=interrupted, store=store)
     for line in end.lines(columns_of(sys.stdout) or WIDTH):
         echo(line)

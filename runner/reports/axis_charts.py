@@ -8,22 +8,25 @@ from math import isfinite, log
 from typing import TYPE_CHECKING, ClassVar
 
 from runner.guidelines.claims import number_of
-from runner.language.metrics import SIDES
+from runner.language.metrics import BESIDE, SIDES
 from runner.reports.charts import Tick, interval, log_ticks, ticks
 from runner.reports.terminal_text import figure
 from runner.statistics.percentile import merge
+from runner.statistics.stopping import estimate_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from runner.reports.run_data import CellSummary
     from runner.results.record import CellRow, Trial
-    from runner.statistics.stopping import Estimate
+    from runner.statistics.stopping import Estimate, Rule
 
 MOST_SERIES = 6  # lines of a chart; more could not be told apart
 _MOST_FIELDS = 24  # rows, and columns, of a heat map
 _LEAST_POINTS = 3  # of a line
 _DEPTH = "workload.iodepth"
+_NAMES = {"md.level"}  # axes whose numbers are names
+_WAITING = 0.05  # the least share of waiting (iowait) that has a chart
 _SHARES = (0.001, 0.01, *(number / 20 for number in range(1, 20)), 0.98, 0.99, 0.995, 0.998, 0.999, 1.0)
 _SHADES = 9
 _ALIKE = 1.25  # ratio of values that may have all shades between them
@@ -59,6 +62,7 @@ class Plot:
     up: tuple[Tick, ...]
     left: int = 0  # number of lines that are not drawn
     dots: bool = True
+    height: int = 270
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +93,11 @@ class Group:
         return free_axes([one.cell for _, one in self.cells])
 
     def ordered(self, axes: Sequence[str]) -> list[str]:
-        found = [axis for axis in axes if all(_number(value) is not None for value in self.values(axis))]
+        found = [
+            axis
+            for axis in axes
+            if axis not in _NAMES and all(_number(value) is not None for value in self.values(axis))
+        ]
         return sorted(found, key=lambda axis: -len(self.values(axis)))
 
     def values(self, axis: str) -> list[str]:
@@ -102,12 +110,21 @@ def in_order(values: Iterable[str]) -> list[str]:
 
 
 def free_axes(cells: Sequence[CellRow]) -> list[str]:
-    """Return the axes in which cells differ, the layout first, without those that it determines, such as the level."""
+    """Return the axes in which cells differ, the layout first, without those that it determines, such as the level.
+
+    A number that differs between all layouts, such as the stripes of `stripe-1` to `stripe-4`, replaces the layout.
+    """
     names = dict.fromkeys(["layout", *(axis for cell in cells for axis in cell.axes if axis != "workload")])
     differing = [name for name in names if len({cell.axes.get(name) for cell in cells}) > 1]
     if "layout" not in differing:
         return differing
-    return [name for name in differing if name == "layout" or not determines(cells, "layout", name)]
+    same = [name for name in differing if name != "layout" and determines(cells, "layout", name)]
+    number = next((name for name in same if _is_ordered(cells, name) and determines(cells, name, "layout")), "layout")
+    return [number, *(name for name in differing if name not in {"layout", *same})]
+
+
+def _is_ordered(cells: Sequence[CellRow], name: str) -> bool:
+    return name not in _NAMES and all(_number(cell.axes.get(name, "")) is not None for cell in cells)
 
 
 def determines(cells: Sequence[CellRow], by: str, name: str) -> bool:
@@ -166,7 +183,8 @@ def plots(group: Group) -> Iterator[Plot]:
     axes = group.axes
     ordered = [axis for axis in group.ordered(axes) if len(group.values(axis)) >= _LEAST_POINTS]
     for axis in dict.fromkeys((*ordered[:1], *(name for name in ordered if name == _DEPTH))):
-        if made := _lines(group, axis):
+        name, unit, what = group.metric
+        if made := _lines(group, axis, what, unit, {one.cell.id: one.figures[name] for _, one in group.cells}):
             yield made
     if _DEPTH in ordered:
         for side in SIDES:
@@ -193,30 +211,54 @@ def _lines_along(group: Group, axis: str) -> Mapping[str, list[CellSummary]]:
     return {label: lines[label] for label in order}
 
 
-def _lines(group: Group, axis: str) -> Plot | None:
-    name, unit, what = group.metric
-    lines = _lines_along(group, axis)
+def waiting(group: Group, trials: Mapping[str, Sequence[Trial]], rule: Rule) -> Plot | None:
+    """Draw the share of the time in which processors waited for requests, along the longest ordered axis."""
+    ordered = group.ordered(group.axes)
+    if not ordered or len(group.values(ordered[0])) < _LEAST_POINTS:
+        return None
+    shares = {
+        one.cell.id: estimate_mean(values, rule, one.stopped)
+        for _, one in group.cells
+        if (values := [float(note) for trial in trials[one.cell.id] if trial.counted and (note := _iowait(trial))])
+    }
+    if max((one.mean for one in shares.values()), default=0.0) < _WAITING:
+        return None
+    return _lines(group, ordered[0], "waiting of the processors (iowait)", "share", shares)
+
+
+def _iowait(trial: Trial) -> str:
+    note = trial.notes.get(BESIDE["cpu.iowait"], "")
+    return note if _number(note) is not None else ""
+
+
+def _lines(group: Group, axis: str, what: str, unit: str, values: Mapping[str, Estimate]) -> Plot | None:
+    lines = {
+        label: known
+        for label, several in _lines_along(group, axis).items()
+        if len(known := [one.cell for one in several if one.cell.id in values]) > 1
+    }
     if not lines:
         return None
     shown = {label: lines[label] for label in [*lines][:MOST_SERIES]}
-    values = group.values(axis)
-    place = _places([_number(value) or 0.0 for value in values])
-    end, up = _up([one.figures[name] for several in shown.values() for one in several], unit)
+    marks = group.values(axis)
+    place = _places([_number(value) or 0.0 for value in marks])
+    end, up = _up([values[cell.id] for several in shown.values() for cell in several], unit)
     made = [
         Series(
             label,
             tuple(
-                _point(place(_number(one.cell.axes[axis]) or 0.0), one.figures[name], unit, end, one.cell.axes[axis])
-                for one in several
+                _point(place(_number(cell.axes[axis]) or 0.0), values[cell.id], unit, end, cell.axes[axis])
+                for cell in several
             ),
         )
         for label, several in shown.items()
     ]
-    often = -(-len(values) // 8)
-    across = tuple(Tick(place(_number(value) or 0.0), value) for value in values[::often])
+    often = -(-len(marks) // 8)
+    across = tuple(Tick(place(_number(value) or 0.0), value) for value in marks[::often])
+    same = "trials.csv has the figures of each trial" if unit == "share" else "The table has the same figures"
     return Plot(
         f"{group.about}: {what} by {group.names[axis]}",
-        "Lines over an axis; vertical lines are intervals. The table has the same figures.",
+        f"Lines over an axis; vertical lines are intervals. {same}.",
         tuple(made), across, up, len(lines) - len(shown),
     )  # fmt: skip
 

@@ -74,10 +74,11 @@ def _has_interval(row: tuple[str, Ratio]) -> bool:
 
 
 def _main(group: Group, axes: Sequence[str], cells: Cells, confidence: float) -> Iterator[tuple[str, Ratio]]:
-    for at, axis in enumerate(axes):
+    several = [_values(cells, at) for at in range(len(axes))]
+    ordered = group.ordered(axes) if sum(len(values) - 1 for values in several) > _MOST_MAIN else []
+    for at, (axis, (first, *others)) in enumerate(zip(axes, several, strict=True)):
         sides = _sides(cells, (at,))
-        first, *others = _values(cells, at)
-        for value in others:
+        for value in others[-1:] if axis in ordered else others:  # of too many, the ends of numeric axes
             found = _matched([sides.get((one,), {}) for one in (first, value)])
             if found and (ratio := paired_ratio(found[0], found[1], confidence)):
                 yield f"{group.names[axis]}: {value} instead of {first}", ratio

@@ -107,7 +107,7 @@ def page(runs: Sequence[Explored], title: str, *, report: bool = False) -> bytes
             synthetic=f"{printable(which)} invented by the dry machine. Nothing was measured." if synthetic else "",
             report=report,
             same=", ".join(f"{name}={value}" for name, value in same.items()),
-            hashes=" ".join(map(_hash, (library, program))),
+            hashes=" ".join(map(script_hash, (library, program))),
             library=library,
             program=program,
             version=json.loads((_FOLDER / "echarts" / "lock.json").read_bytes())["version"],
@@ -130,7 +130,7 @@ def _scripts() -> tuple[str, str]:
     return library, f'"use strict";\n(() => {{\n{parts}}})();\n'
 
 
-def _hash(script: str) -> str:
+def script_hash(script: str) -> str:
     """Name a script in the security policy of the page, which runs no other."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 

@@ -1,4 +1,4 @@
-"""A run as one HTML page without scripts, fonts or network access. A second rendering gives the same bytes."""
+"""A run as one HTML page, complete without scripts and network access. A second rendering gives the same bytes."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ from runner.reports import verdicts
 from runner.reports.answer import summarize_rankings
 from runner.reports.charts import curves
 from runner.reports.concerns import MOST_CONCERNS, concerns
+from runner.reports.explore import script_hash
 from runner.reports.junit import strip_illegal
 from runner.reports.knees import knee_table
-from runner.reports.sections import MOST_CHARTS, MOST_ROWS, sections
+from runner.reports.sections import BEFORE_FOLD, MOST_CHARTS, MOST_ROWS, sections
 from runner.reports.terminal import drift_note, precision_note
+from runner.reports.use import uses
 from runner.results.record import Outcome
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from runner.reports.table import Grid
     from runner.results.run_folder import Manifest
 
+_PAGE = Path(__file__).with_name("page")
+SHOWN_CURVES, SHOWN_USES = 2, 4  # charts before a fold
 MOST_GROUNDS = 50  # cells and answers to list for each guideline
 
 
@@ -44,7 +48,9 @@ class Grounds:
 def page(
     recorded: RunData, manifest: Manifest, name: str, *, rows: int = MOST_ROWS, charts: int = MOST_CHARTS
 ) -> bytes:
-    shown = list(sections(recorded, rows=rows, charts=charts))
+    over_device, used = list(islice(curves(recorded), charts)), uses(recorded)
+    before = BEFORE_FOLD - len(over_device[:SHOWN_CURVES]) - len(used[:SHOWN_USES])
+    shown = list(sections(recorded, rows=rows, charts=charts, before=before))
     found = list(concerns(recorded))
     template = _environment().get_template("report.html.j2")
     text = template.render(
@@ -66,15 +72,25 @@ def page(
         sections=shown,
         left=len(recorded.summaries) - sum(len(one.rows) for one in shown),
         is_cut=any(one.is_cut for one in shown),
-        curves=list(islice(curves(recorded), charts)),
+        curves=over_device,
+        shown_curves=SHOWN_CURVES,
+        uses=used,
+        shown_uses=SHOWN_USES,
+        script=Markup(_script()),  # noqa: S704 - of this package
+        script_hash=script_hash(_script()),
     )
     return text.encode()
 
 
 @cache
+def _script() -> str:
+    return (_PAGE / "report.js").read_text(encoding="utf-8")
+
+
+@cache
 def _environment() -> Environment:
     return Environment(
-        loader=FileSystemLoader(Path(__file__).with_name("page")),
+        loader=FileSystemLoader(_PAGE),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_plain,

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from runner.language.find import Find
+    from runner.reports.history import Past
     from runner.reports.table import Grid
+    from runner.results.usage import Usage
 
 LATENCIES: tuple[str, ...] = ("lat_mean", *PERCENTILES, "lat_max")  # the latencies of a direction
 MEASURES: tuple[str, ...] = ("bw", "iops", "lat_mean")  # figures that are summarised by their mean over trials
@@ -176,6 +178,8 @@ class RunData:
     finds: Mapping[str, Find] = field(default_factory=dict)  # by workload
     #: By cell: the text of `profile.csv` of each trial.
     courses: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    usage: Mapping[str, Usage] = field(default_factory=dict)  # by cell: the use of disks and processors in one trial
+    history: Mapping[str, Sequence[Past]] = field(default_factory=dict)  # by cell: its headline in earlier runs
     added: Sequence[Section] = ()  # sections of other rooms, such as the figures of a published study
 
     @cached_property

@@ -5,17 +5,29 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import islice
+from math import ceil
 from typing import TYPE_CHECKING
 
 from runner.language.metrics import OF_SYNC, SIDES, SYNC, TOTAL, sides_of
-from runner.reports.axis_charts import Group, HeatMap, Plot, determines, distribution, heat_map, plots
+from runner.reports.axis_charts import (
+    Group,
+    HeatMap,
+    Plot,
+    determines,
+    distribution,
+    free_axes,
+    heat_map,
+    plots,
+    waiting,
+)
 from runner.reports.charts import Chart, Line, chart, interval, overview
 from runner.reports.effects import Effects, effects
+from runner.reports.history import Sparkline, sparkline
 from runner.reports.jobs import job_grid
 from runner.reports.junit import split_name, strip_illegal
 from runner.reports.terminal import displayed_rate, outcome
 from runner.reports.terminal_text import figure
-from runner.results.record import CellRow, Outcome, Trial
+from runner.results.record import CellRow, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +38,7 @@ if TYPE_CHECKING:
 
 #: Limits of the page: rows of all tables, charts, rows of one chart. The CSV files have all.
 MOST_ROWS, MOST_CHARTS, CHART_ROWS = 1000, 60, 24
-_BEFORE_FOLD = 12  # charts that the page shows at once; details have the others
+BEFORE_FOLD = 12  # charts that the page shows at once; details have the others
 _LEAST_IN_SECTION = 2  # charts of a section that are shown, if there are many sections
 Picture = Chart | Plot | HeatMap
 _NONE = ("", "")
@@ -42,6 +54,7 @@ class Row:
     folder: str  # folder of its scripts and raw outputs, or empty
     bottleneck: str
     broken: bool
+    history: Sparkline | None  # None without earlier runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +70,20 @@ class Section:
     jobs: Grid | None = None  # None if no cell has several jobs
 
     @property
+    def has_history(self) -> bool:
+        return any(row.history for row in self.rows)
+
+    @property
     def has_bottlenecks(self) -> bool:
         return any(row.bottleneck for row in self.rows)
 
 
-def sections(recorded: RunData, *, rows: int = MOST_ROWS, charts: int = MOST_CHARTS) -> Iterator[Section]:
+def sections(
+    recorded: RunData, *, rows: int = MOST_ROWS, charts: int = MOST_CHARTS, before: int = BEFORE_FOLD
+) -> Iterator[Section]:
+    """Make the sections, with `before` charts of all of them together before a fold."""
     groups = _groups(recorded.summaries)
-    shown = max(_LEAST_IN_SECTION, _BEFORE_FOLD // max(1, len(groups)))
-    before = _BEFORE_FOLD
+    shown = max(_LEAST_IN_SECTION, ceil(before / max(1, len(groups))))
     for title, summaries in groups.items():
         if not rows:
             return
@@ -105,7 +124,8 @@ def _section(recorded: RunData, title: str, summaries: Sequence[CellSummary], ro
         **{side: (side, f"{side} p99") for side in SIDES},
     }
     named = list(zip(labels, summaries, strict=True))
-    short = {**_short(differing), "layout": "layout"}
+    axes = free_axes([one.cell for one in summaries])
+    short = {**_short([*dict.fromkeys((*differing, *axes))]), "layout": "layout"}
     group = Group(title, tuple(one for one in named if "total_bw" in one[1].figures), short)
     found = effects(group, recorded.by_cell, recorded.confidence) if room > 0 and group.cells else None
     possible = _pictures(recorded, named, group, differing, found)
@@ -115,7 +135,7 @@ def _section(recorded: RunData, title: str, summaries: Sequence[CellSummary], ro
         title,
         same,
         tuple(heading for column in columns for heading in headings[column]),
-        tuple(_row(label, one, recorded.by_cell[one.cell.id], columns) for label, one in named[:rows]),
+        tuple(_row(recorded, label, one, columns) for label, one in named[:rows]),
         drawn,
         len(drawn),
         is_cut,
@@ -138,6 +158,8 @@ def _pictures(
     if made := heat_map(group):
         yield made
     yield from plots(group)
+    if waits := waiting(group, recorded.by_cell, recorded.rule):
+        yield waits
     if found:
         yield found.chart
     for side in SIDES:
@@ -177,7 +199,8 @@ def _format_axes(cell: CellRow, axes: Sequence[str], short: Mapping[str, str]) -
     return ", ".join(value if name == "layout" else f"{short[name]}={value}" for name, value in found)
 
 
-def _row(label: str, summary: CellSummary, trials: Sequence[Trial], columns: Sequence[str]) -> Row:
+def _row(recorded: RunData, label: str, summary: CellSummary, columns: Sequence[str]) -> Row:
+    trials = recorded.by_cell[summary.cell.id]
     bottlenecks = Counter(note for trial in trials if (note := trial.notes.get("bottleneck")))
     return Row(
         label,
@@ -188,7 +211,15 @@ def _row(label: str, summary: CellSummary, trials: Sequence[Trial], columns: Seq
         f"cells/{strip_illegal(summary.cell.name)}/" if any(trial.folder for trial in trials) else "",
         bottlenecks.most_common(1)[0][0] if bottlenecks else "",
         summary.outcome in {Outcome.CORRUPT, Outcome.BROKEN},
+        _history(recorded, summary),
     )
+
+
+def _history(recorded: RunData, summary: CellSummary) -> Sparkline | None:
+    past, name = recorded.history.get(summary.cell.id), summary.headline
+    if not past or not name:
+        return None
+    return sparkline(past, summary.figures[name], "bytes/s" if name.endswith("_bw") else "1/s")
 
 
 def _texts(summary: CellSummary, column: str) -> tuple[tuple[str, str], ...]:

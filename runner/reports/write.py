@@ -12,7 +12,10 @@ from runner.reports.junit import junit
 from runner.reports.run_data import RunData
 from runner.reports.speed import without_gc
 from runner.reports.table import as_csv
+from runner.reports.use import choose_trials
 from runner.reports.verdicts import verdict_rows
+from runner.results.record import SLOW
+from runner.results.usage import SAMPLES, SIMULATED, usage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from runner.results.journal import Journal
     from runner.results.record import CellRow, Trial
     from runner.results.run_folder import RunFolder
+    from runner.results.usage import Usage
 
 
 @without_gc()
@@ -30,7 +34,11 @@ def load_run_data(run: RunFolder, journal: Journal, *, over: bool) -> RunData:
     fields = ("matrix", "machine", "synthetic", "confidence", "until", "least", "most", "steered", "losses")
     from_manifest = {name: getattr(run.manifest, name) for name in fields}
     from_manifest["finds"] = {name: Find.model_validate(find) for name, find in run.manifest.finds.items()}
-    return RunData(**from_manifest, cells=cells, trials=trials, attempts=journal.attempts(), over=over, courses=courses)
+    used = _usage(run.path, cells, trials)
+    attempts = journal.attempts()
+    return RunData(
+        **from_manifest, cells=cells, trials=trials, attempts=attempts, over=over, courses=courses, usage=used
+    )
 
 
 def _courses(folder: Path, cells: Sequence[CellRow], trials: Sequence[Trial]) -> dict[str, list[str]]:
@@ -39,6 +47,17 @@ def _courses(folder: Path, cells: Sequence[CellRow], trials: Sequence[Trial]) ->
         path = folder / trial.folder / "profile.csv"
         if trial.cell in found and trial.counted and path.is_file():
             found[trial.cell].append(path.read_text(encoding="utf-8"))
+    return found
+
+
+def _usage(folder: Path, cells: Sequence[CellRow], trials: Sequence[Trial]) -> dict[str, Usage]:
+    found: dict[str, Usage] = {}
+    for cell, several in choose_trials(cells, trials):
+        trial = several[len(several) // 2]
+        paths = [folder / trial.folder / name for name in (SAMPLES, SIMULATED)] if trial.folder else []
+        files = {path.name: path.read_text(encoding="utf-8", errors="replace") for path in paths if path.is_file()}
+        if files:
+            found[cell.id] = usage(files, trial.readings, int(trial.notes.get(SLOW, 1)))
     return found
 
 

@@ -12,9 +12,11 @@ from runner.guidelines.samples import Measured, measured_cells
 from runner.guidelines.verdicts import SHARE, UNWATCHED, judge_guidelines
 from runner.reports.answer import answer_lines, summarize_rankings
 from runner.reports.knees import knee_lines
+from runner.reports.sections import MOST_ROWS
 from runner.reports.terminal import drift_note, precision_note
 from runner.reports.write import load_run_data, write_reports
 from runner.results.record import Outcome
+from runner.session.history import earlier_figures
 from runner.space.studies import PUBLISHED, Study
 from runner.studies.compare import ComparedFigure, columns_of, compare_published
 from runner.studies.page import section, summary_line
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from runner.reports.run_data import RunData
     from runner.results.journal import Journal
     from runner.results.run_folder import RunFolder
+    from runner.results.store_tables import Address
 
 
 @dataclass(frozen=True)
@@ -103,8 +106,12 @@ def report(
     *,
     interrupted: bool,
     short: int = 0,
+    store: Address | None = None,
 ) -> Ending:
-    """Write the reports of a run, finished or not. `short`: trials of the minimum that the budget did not cover."""
+    """Write the reports of a run, finished or not. `short`: trials of the minimum that the budget did not cover.
+
+    `store` has the history of its cells.
+    """
     over = not interrupted and not short
     content = load_run_data(folder, journal, over=over)
     steered, synthetic = folder.manifest.steered, content.synthetic
@@ -126,6 +133,8 @@ def report(
         comparisons = compare_published(study.published, figures, synthetic=synthetic, share=share)
         about = content.warning.capitalize()
         content = replace(content, added=(section(study.published.source, comparisons, content.judgements, about),))
+    headlines = {one.cell.id: one.headline for one in content.summaries[:MOST_ROWS] if one.headline}
+    content = replace(content, history=earlier_figures(store, folder, headlines))
     files = write_reports(folder, content)
     end = exit_code(content)
     if interrupted:

@@ -337,9 +337,10 @@ def _return_disks(this: _Run) -> bool:
 
 
 def _write_reports(this: _Run, feed: Feed, *, done: bool, short: int) -> Ending:
-    guidelines = this.order.selected.space.matrix.guidelines
+    guidelines, study = this.order.selected.space.matrix.guidelines, this.order.study
+    store = address_of(this.options.store, this.options.results)
     try:
-        return report(this.folder, this.journal, guidelines, this.order.study, interrupted=not done, short=short)
+        return report(this.folder, this.journal, guidelines, study, interrupted=not done, short=short, store=store)
     except (MatrixError, OSError):
         raise  # such as a full disk: the same command writes the reports again
     except Exception as mistake:

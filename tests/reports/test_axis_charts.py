@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.reports.axis_charts import Group, distribution, free_axes, heat_map, plots
+from runner.reports.axis_charts import Group, distribution, free_axes, heat_map, plots, waiting
 from runner.reports.effects import effects
 from runner.reports.run_data import RunData
 from runner.results.record import CellRow, Trial
@@ -159,3 +160,66 @@ def test_effects_need_equal_other_axes_and_two_rounds() -> None:
     found = effects(group_of(RunData("m", "qemu", False, together, run.trials)), run.by_cell, 0.95)
     assert found
     assert [row[0] for row in found.table.rows] == ["layout: raid0 instead of raid5"], "bs and chunk change together"
+
+
+def striped(waiting: Sequence[str]) -> RunData:
+    cells = [
+        CellRow(f"c{n}", f"stripe-{n}", {"layout": f"stripe-{n}", "lvm.stripes": str(n), "md.level": str(n)})
+        for n in range(1, len(waiting) + 1)
+    ]
+    trials = [
+        replace(measured(cell.id, r, direction(1e8, 1 << 20)), notes={"iowait": waiting[at]} if waiting[at] else {})
+        for at, cell in enumerate(cells)
+        for r in (1, 2, 3)
+    ]
+    return RunData("m", "qemu", False, cells, trials)
+
+
+def test_a_number_that_differs_between_all_layouts_replaces_the_layout() -> None:
+    run = striped(("0.1",) * 4)
+    assert free_axes(run.cells) == ["lvm.stripes"]
+    assert free_axes(
+        [replace(one, axes={"layout": one.name, "md.level": one.axes["md.level"]}) for one in run.cells]
+    ) == ["layout"], "a level is a name"
+    extra = CellRow("c9", "other", {"layout": "other", "lvm.stripes": "4"})
+    assert free_axes([*run.cells, extra]) == ["layout"]
+    (made,) = plots(group_of(run))
+    assert made.title == "work: bandwidth by stripes"
+    assert [tick.text for tick in made.across] == ["1", "2", "3", "4"]
+
+
+def test_waiting_is_drawn_along_an_ordered_axis() -> None:
+    run = striped(("0.4", "0.2", "", "0.1"))
+    made = waiting(group_of(run), run.by_cell, run.rule)
+    assert made
+    assert made.title == "work: waiting of the processors (iowait) by stripes"
+    assert [(one.x, one.y, one.text.partition(" (")[0]) for one in made.series[0].points] == [
+        (0, 0, "1: 40.0 %"),
+        (33.33, 50, "2: 20.0 %"),
+        (100, 75, "4: 10.0 %"),
+    ]
+
+
+@pytest.mark.parametrize("notes", [("0.4", "0.2"), ("0.04", "0.03", "0.01"), ("", "", ""), ("nan", "x", "inf")])
+def test_little_waiting_and_few_points_have_no_chart(notes: Sequence[str]) -> None:
+    run = striped(notes)
+    assert waiting(group_of(run), run.by_cell, run.rule) is None
+
+
+def test_of_too_many_effects_each_axis_keeps_one() -> None:
+    def by_size(axes: Axes, round_number: int) -> float:
+        return 1e6 * int(axes["workload.bs"]) * (1 + round_number / 1000)
+
+    sizes = tuple(str(2**power) for power in range(12))
+    few = run_of(by_size, {"workload.bs": sizes, "workload.rw": ("read", "write")})
+    found = effects(group_of(few), few.by_cell, few.confidence)
+    assert found
+    assert len([row for row in found.table.rows if "×" not in str(row[0])]) == 12
+    many = run_of(by_size, {"workload.bs": sizes, "workload.iodepth": sizes[:8], "workload.rw": ("read", "write")})
+    found = effects(group_of(many), many.by_cell, many.confidence)
+    assert found
+    assert [row[0] for row in found.table.rows if "×" not in str(row[0])] == [
+        "bs: 2048 instead of 1",
+        "iodepth: 128 instead of 1",
+        "rw: write instead of read",
+    ]

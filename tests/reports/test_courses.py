@@ -88,3 +88,24 @@ def test_it_is_read_from_the_folders_of_trials_that_count(tmp_path: Path) -> Non
         kept.parent.mkdir(parents=True)
         kept.write_text(ZONES)
         assert load_run_data(run, journal, over=True).courses == {"c1": [ZONES]}
+
+
+def test_more_curves_than_two_are_behind_a_fold() -> None:
+    cells = [replace(PLACES, id=f"c{n}", name=f"disk{n}/whole") for n in range(5)]
+    trials = [measured(cell.id, 1, direction(1e8, 100)) for cell in cells]
+    root = tree(RunData("m", "qemu", False, cells, trials, courses={cell.id: [ZONES] for cell in cells}))
+    (found,) = (one for one in root.iter("section") if one.findtext("h2") == "Rates over device or time")
+    assert len(found.findall("figure")) == 2
+    assert len(found.findall("details/figure")) == 3
+    assert found.findtext("details/summary") == "3 more charts"
+
+
+def test_the_page_shows_at_most_a_dozen_charts_before_folds() -> None:
+    cells = [
+        CellRow(f"c{n}-{w}", f"l{n}/w{w}", {"layout": f"l{n}", "workload": f"w{w}", "workload.profile": "position"})
+        for n in range(5)
+        for w in range(4)
+    ]
+    trials = [measured(cell.id, 1, direction(1e8, 100)) for cell in cells]
+    root = tree(RunData("m", "qemu", False, cells, trials, courses={cell.id: [ZONES] for cell in cells}))
+    assert len([one for one in root.iter("figure") if not [*one.iterancestors("details")]]) == 12

@@ -1,0 +1,112 @@
+"""The use of disks and processors over time: which trials the report shows, and their charts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import fmean, median_low
+from typing import TYPE_CHECKING
+
+from runner.reports.axis_charts import MOST_SERIES, Plot, Point, Series
+from runner.reports.charts import Tick, ticks
+from runner.reports.junit import split_name
+from runner.reports.terminal_text import figure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from runner.reports.run_data import RunData
+    from runner.results.record import CellRow, Trial
+    from runner.results.usage import Course, Usage
+
+MOST_USES = 12  # trials that the page draws
+_LEAST_SAMPLES = 6  # shorter trials have no course worth a chart
+_HEIGHT = 190
+_SHARES = tuple(Tick(share, f"{share} %" if share else "0") for share in (0, 50, 100))
+Courses = dict[str, "Course"]
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    title: str
+    plots: tuple[Plot, ...]
+
+
+def choose_trials(cells: Sequence[CellRow], trials: Sequence[Trial]) -> list[tuple[CellRow, list[Trial]]]:
+    """Return the fastest cell of each stack and workload, of some stacks if they are many, with its counted trials."""
+    by_cell: dict[str, list[Trial]] = {}
+    for trial in trials:
+        if trial.counted:
+            by_cell.setdefault(trial.cell, []).append(trial)
+    rates = {cell: fmean(one.counted.deciding_rate for one in of if one.counted) for cell, of in by_cell.items()}
+    best: dict[tuple[str, str], CellRow] = {}
+    for cell in sorted((cell for cell in cells if cell.id in rates), key=lambda cell: -rates[cell.id]):
+        stack, work = split_name(cell.name, cell.axes)
+        best.setdefault((cell.axes.get("workload", work), stack), cell)
+    workloads = {workload for workload, _ in best}
+    room = dict.fromkeys(workloads, max(1, MOST_USES // max(1, len(workloads))))
+    chosen = set[str]()
+    for (workload, _), cell in best.items():
+        if room[workload] and len(chosen) < MOST_USES:
+            room[workload] -= 1
+            chosen.add(cell.id)
+    return [(cell, sorted(by_cell[cell.id], key=lambda one: one.round)) for cell in cells if cell.id in chosen]
+
+
+def uses(recorded: RunData) -> list[Use]:
+    """Return the charts of the use in trials. Charts of a workload have the same scales."""
+    by_workload: dict[str, list[tuple[CellRow, Usage]]] = {}
+    for cell in recorded.cells:
+        found = recorded.usage.get(cell.id)
+        if found and max(map(len, (*found.rates.values(), *found.processors.values())), default=0) >= _LEAST_SAMPLES:
+            _, work = split_name(cell.name, cell.axes)
+            by_workload.setdefault(cell.axes.get("workload", work), []).append((cell, found))
+    return [use for several in by_workload.values() for use in _of_workload(several)]
+
+
+def _of_workload(several: Sequence[tuple[CellRow, Usage]]) -> Iterator[Use]:
+    shown = [(cell, _few(one.rates), _few(one.busy), dict(one.processors)) for cell, one in several]
+    every = [course for _, *panels in shown for courses in panels for course in courses.values()]
+    end = max((at for course in every for at, _ in course), default=0.0)
+    top = max((value for _, rates, *_ in shown for course in rates.values() for _, value in course), default=0.0)
+    for cell, rates, busy, processors in shown:
+        panels = (
+            _plot(f"{cell.name}: rate of each disk", rates, end, top, "bytes/s"),
+            _plot(f"{cell.name}: busy time of each disk", busy, end, 1.0, "share"),
+            _plot(f"{cell.name}: time of the processors", processors, end, 1.0, "share"),
+        )
+        if plots := tuple(filter(None, panels)):
+            yield Use(cell.name, plots)
+
+
+def _few(courses: Mapping[str, Course]) -> Courses:
+    """Return the lines of a chart: each disk, or the least, median and most at each moment if disks are too many."""
+    if len(courses) <= MOST_SERIES:
+        return dict(courses)
+    by_moment: dict[float, list[float]] = {}
+    for course in courses.values():
+        for at, value in course:
+            by_moment.setdefault(at, []).append(value)
+    ranks: dict[str, Callable[[Sequence[float]], float]] = {
+        "most": max,
+        "median": median_low,
+        "least": min,
+    }
+    return {name: tuple((at, of(values)) for at, values in by_moment.items()) for name, of in ranks.items()}
+
+
+def _plot(title: str, courses: Courses, end: float, top: float, unit: str) -> Plot | None:
+    if not (any(courses.values()) and end and top):
+        return None
+    made = tuple(
+        Series(
+            name,
+            tuple(
+                Point(round(100 * at / end, 2), round(100 - 100 * value / top, 2), None, None, figure(value, unit))
+                for at, value in course
+            ),
+        )
+        for name, course in courses.items()
+    )
+    about = "Lines over time, of one trial. samples.json and disks-over-time.csv in its folder have the figures."
+    up = _SHARES if unit == "share" else ticks(top, unit, 100)
+    return Plot(title, about, made, ticks(end, "s", 100), up, dots=False, height=_HEIGHT)

@@ -1,0 +1,112 @@
+"""The use of disks and processors over time in a trial, from the files of its samples. Pure."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import dataclass, field
+from itertools import accumulate
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from runner.results.counters import NODE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from runner.results.record import Reading
+
+SAMPLES, SIMULATED = "samples.json", "disks-over-time.csv"  # files of a trial
+_KIB = 1024
+#: Kinds of processor time that are shown, and their names in samples of sysstat.
+KINDS: dict[str, tuple[str, ...]] = {
+    "iowait": ("iowait",),
+    "kernel": ("sys", "irq", "soft"),
+    "programs": ("usr", "nice"),
+}
+Course = tuple[tuple[float, float], ...]  # seconds since the start, and the value until then
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    rates: Mapping[str, Course] = field(default_factory=dict)  # bytes/s by disk
+    busy: Mapping[str, Course] = field(default_factory=dict)  # shares of the time by disk
+    processors: Mapping[str, Course] = field(default_factory=dict)  # shares of all processors by KINDS
+
+
+def usage(files: Mapping[str, str], readings: Sequence[Reading], slow: int = 1) -> Usage:
+    """Read the samples of a trial, of simulated disks those of their server. Figures are without slow motion."""
+    found = _of_sysstat(files.get(SAMPLES, ""), readings, slow)
+    own = _of_simulated(files.get(SIMULATED, ""))
+    return Usage(own.rates or found.rates, own.busy or found.busy, found.processors)
+
+
+def _of_sysstat(text: str, readings: Sequence[Reading], slow: int) -> Usage:
+    disks = {one.got: one.setting.removesuffix(NODE) for one in readings if one.setting.endswith(NODE)}
+    disks = {node: name for node, name in disks.items() if name.startswith("disk")}
+    try:
+        samples = json.loads(text)["sysstat"]["hosts"][0]["statistics"]
+        ends = [at / slow for at in accumulate(_number(one["timestamp"]["interval"]) for one in samples)]
+        rates, busy, kinds = zip(*(_sample(one) for one in samples), strict=True)
+    except (ValueError, KeyError, TypeError, IndexError):
+        return Usage()  # none, cut short, or of another version
+    used = [node for node in disks if any(node in of for of in rates)]
+    return Usage(
+        {disks[node]: tuple((at, slow * rate) for at, rate in _course(ends, rates, node)) for node in used},
+        {disks[node]: _course(ends, busy, node) for node in used},
+        {kind: _course(ends, kinds, kind) for kind in KINDS},
+    )
+
+
+def _sample(sample: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
+    """Return the rate and the busy share of each disk, and the shares of the processors."""
+    all_of = {one["cpu"]: one for one in sample["cpu-load"]}["all"]
+    return (
+        {one["disk-device"]: _KIB * (_number(one["rkB"]) + _number(one["wkB"])) for one in sample["disk"]},
+        {one["disk-device"]: min(1.0, _number(one["util-percent"]) / 100) for one in sample["disk"]},
+        {kind: sum(_number(all_of[name]) for name in names) / 100 for kind, names in KINDS.items()},
+    )
+
+
+def _course(ends: Sequence[float], values: Iterable[Mapping[str, float]], name: str) -> Course:
+    return tuple((at, of[name]) for at, of in zip(ends, values, strict=True) if name in of)
+
+
+def _of_simulated(text: str) -> Usage:
+    rates: dict[str, list[tuple[float, float]]] = {}
+    busy: dict[str, list[tuple[float, float]]] = {}
+    before: dict[str, float] = {}
+    try:
+        for row in csv.DictReader(text.splitlines()):
+            disk, at = f"disk{int(row['disk'])}", _number(row["seconds"])
+            took = at - before.get(disk, 0.0)
+            before[disk] = at
+            if took > 0:
+                moved = _number(row["read_bytes"]) + _number(row["written_bytes"])
+                rates.setdefault(disk, []).append((at, moved / took))
+                busy.setdefault(disk, []).append((at, min(1.0, _number(row["busy"]) / took)))
+    except (ValueError, KeyError, TypeError):
+        return Usage()
+    start = _start(rates)
+    used = [disk for disk, course in rates.items() if any(rate for _, rate in course)]  # a stack may use only some
+    return Usage(
+        {disk: _since(start, rates[disk]) for disk in used}, {disk: _since(start, busy[disk]) for disk in used}
+    )
+
+
+def _start(courses: Mapping[str, Sequence[tuple[float, float]]]) -> float:
+    """Return the end of the time before the first request."""
+    samples = sorted(sample for course in courses.values() for sample in course)
+    first = next((at for at, rate in samples if rate), 0.0)
+    return max((at for at, _ in samples if at < first), default=0.0)
+
+
+def _since(start: float, course: Iterable[tuple[float, float]]) -> Course:
+    return tuple((at - start, value) for at, value in course if at > start)
+
+
+def _number(value: Any) -> float:
+    number = float(value)
+    if number < 0 or not isfinite(number):
+        raise ValueError("not a sample")
+    return number

@@ -1,0 +1,138 @@
+"""Chromium shows the report of a run: it fits on screens and on paper, without and with scripts."""
+
+from __future__ import annotations
+
+import base64
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.reports.html import page
+from tests.support.begun_runs import manifest
+from tests.support.reported import run_data
+from tests.support.top import TOP
+
+if TYPE_CHECKING:
+    from tests.support.chromium import Browser
+
+AXE = TOP / "tests/data/axe/axe.min.js"
+WIDTHS, MODES = (1400, 1100, 800, 400), ("light", "dark")
+_A4 = (210 / 25.4, 297 / 25.4)  # inches
+_MARGIN = 0.4
+#: Faults that a reader would see. On a screen, a wide table scrolls in its own region, with its first column fixed.
+FAULTS = """[
+    ...(document.documentElement.scrollWidth > innerWidth ? [`wider than ${innerWidth}`] : []),
+    ...[...document.querySelectorAll('body *')]
+        .filter(one => one.getBoundingClientRect().right > innerWidth + 1 && (!one.closest('.wide') || matchMedia('print').matches))
+        .map(one => `cut at ${innerWidth}: ${one.tagName} ${one.textContent.trim().slice(0, 40)}`),
+    ...[...document.querySelectorAll('svg text')].filter(one => one.getBoundingClientRect().left + 1 < 0)
+        .map(one => `cut at the left of ${innerWidth}: ${one.textContent}`),
+    ...[...document.querySelectorAll('.wide')].filter(one => innerWidth >= 1400 && one.scrollWidth > one.clientWidth)
+        .map(one => `must be scrolled at ${innerWidth}: ${one.ariaLabel}`),
+]"""
+#: Faults for those who use a keyboard or a screen reader.
+ACCESS = """axe.run(document, {resultTypes: ['violations']}).then(found => found.violations
+    .filter(one => ['serious', 'critical'].includes(one.impact))
+    .map(one => `${one.id}: ${one.nodes.map(node => node.target.join(' ')).join(', ')}`))"""
+#: Texts of tables and charts that overlap the next cell, or that nobody can see.
+HIDDEN = """[...document.querySelectorAll('th, td, figcaption, li, summary')]
+    .filter(one => !one.checkVisibility() || one.scrollWidth > one.clientWidth + 1)
+    .map(one => `hidden: ${one.tagName} ${one.textContent.trim().slice(0, 40)}`)"""
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("run") / "report.html"
+    path.write_bytes(page(run_data(), manifest(), "sweep-1"))
+    return path.as_uri()
+
+
+@pytest.fixture
+def report(chromium: Browser, address: str) -> Browser:
+    chromium.ask("Emulation.setEmulatedMedia", media="")
+    chromium.show_as(1400, "light")
+    chromium.open(address)
+    assert not chromium.problems
+    return chromium
+
+
+def test_it_fits_and_is_accessible(report: Browser) -> None:
+    report.run("document.querySelectorAll('details').forEach(one => { one.open = true })")
+    report.run(AXE.read_text())
+    faults = []
+    for mode in MODES:
+        for width in WIDTHS:
+            report.show_as(width, mode)
+            report.run("new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
+            faults += report.run(FAULTS)
+        faults += [f"{mode}: {fault}" for fault in report.run(ACCESS)]
+    assert not faults
+    assert not report.problems
+
+
+def test_paper_has_all_that_the_screen_has(report: Browser) -> None:
+    width, height = _A4
+    room = round((width - 2 * _MARGIN) * 96)
+    report.ask("Emulation.setDeviceMetricsOverride", width=room, height=900, deviceScaleFactor=1, mobile=False)
+    report.ask("Emulation.setEmulatedMedia", media="print")
+    assert not report.run(FAULTS)
+    assert not report.run(HIDDEN)
+    paper = report.ask("Page.printToPDF", paperWidth=width, paperHeight=height, marginLeft=_MARGIN, marginRight=_MARGIN)
+    sizes = {
+        tuple(map(float, one))
+        for one in re.findall(rb"/MediaBox \[0 0 (\S+) ([\d.]+)", base64.b64decode(paper["data"]))
+    }
+    assert sizes
+    assert all(size == pytest.approx((width * 72, height * 72), abs=1) for size in sizes)
+
+
+def column(report: Browser, table: str, number: int) -> list[str]:
+    rows = f"[...document.querySelectorAll('{table} tbody tr')].filter(row => row.getClientRects().length)"
+    texts: list[str] = report.run(f"{rows}.map(row => row.cells[{number}].textContent.trim())")
+    return texts
+
+
+def test_a_column_sorts_the_rows_and_again_in_their_own_order(report: Browser) -> None:
+    click = "document.querySelectorAll('#s1 > .wide thead th')[{}].querySelector('button').click()"
+    declared = column(report, "#s1 > .wide", 0)
+    assert len(declared) == 27
+    report.run(click.format(1))
+    rates = [float(text.split()[0].replace(",", "")) for text in column(report, "#s1 > .wide", 1)]
+    assert rates == sorted(rates, reverse=True)
+    assert report.run("document.querySelectorAll('#s1 th[aria-sort]').length") == 1
+    report.run(click.format(0))
+    first, *_ = labels = column(report, "#s1 > .wide", 0)
+    assert first == "raid0, chunk=64KiB, iodepth=1"
+    assert labels.index("raid0, chunk=512KiB, iodepth=1") < labels.index("raid0, chunk=1MiB, iodepth=1")
+    report.run(click.format(0))
+    assert column(report, "#s1 > .wide", 0) == labels[::-1]
+    report.run(click.format(0))
+    assert column(report, "#s1 > .wide", 0) == declared
+
+
+def test_times_of_several_units_sort_by_their_length(report: Browser) -> None:
+    report.run("document.querySelectorAll('#s1 > .wide thead th')[2].querySelector('button').click()")
+    figures = [" ".join(text.split()[:2]) for text in column(report, "#s1 > .wide", 2)]
+    assert [figures[0], *figures[-4:]] == ["8.10 ms", "1.20 ms", "900 µs", "600 µs", "300 µs"]
+
+
+def test_words_filter_the_rows(report: Browser) -> None:
+    typed = "(() => {{ const one = document.querySelector('#s1 input'); one.value = '{}'; one.dispatchEvent(new Event('input')); }})()"
+    report.run(typed.format("RAID5  64kib"))
+    left = column(report, "#s1 > .wide", 0)
+    assert left == [f"raid5, chunk=64KiB, iodepth={depth}" for depth in (1, 8, 64)]
+    assert report.run("document.querySelector('#s1 output').textContent") == "3 of 27 rows"
+    report.run(typed.format(""))
+    assert len(column(report, "#s1 > .wide", 0)) == 27
+
+
+def test_without_scripts_the_tables_are_complete_and_have_no_controls(report: Browser, address: str) -> None:
+    report.ask("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        report.open(address)
+        report.ask("Emulation.setScriptExecutionDisabled", value=False)  # of the page; `run` is not of it
+        assert len(column(report, "#s1 > .wide", 0)) == 27
+        assert report.run("document.querySelectorAll('button, input').length") == 0
+    finally:
+        report.ask("Emulation.setScriptExecutionDisabled", value=False)

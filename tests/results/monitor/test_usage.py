@@ -1,0 +1,105 @@
+"""Samples of a trial as courses over time."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.results.record import Reading
+from runner.results.usage import SAMPLES, SIMULATED, Usage, usage
+
+READINGS = (
+    Reading("disk0.node", None, "vdb"),
+    Reading("disk1.node", None, "vdc"),
+    Reading("md.node", None, "md0"),
+    Reading("disk0.rotational", None, "1"),
+)
+
+
+def disk(name: str, read: float, written: float, busy: float) -> dict[str, Any]:
+    return {"disk-device": name, "rkB": read, "wkB": written, "util-percent": busy}
+
+
+def sample(seconds: int, *disks: dict[str, Any], waiting: float = 0.0) -> dict[str, Any]:
+    shares = {"usr": 1.0, "nice": 1.0, "sys": 2.0, "irq": 1.0, "soft": 1.0, "iowait": waiting, "idle": 94.0 - waiting}
+    one = {"cpu": "0", **dict.fromkeys(shares, 100.0)}
+    return {"timestamp": {"interval": seconds}, "cpu-load": [one, {"cpu": "all", **shares}], "disk": list(disks)}
+
+
+def sysstat(*samples: dict[str, Any]) -> str:
+    return json.dumps({"sysstat": {"hosts": [{"statistics": samples}]}})
+
+
+TWO = sysstat(
+    sample(1, disk("vda", 9, 9, 9), disk("vdb", 1000, 0, 50), disk("vdc", 0, 500, 101), disk("md0", 1, 1, 1), waiting=40),
+    sample(1, disk("vdb", 2000, 1000, 100), disk("md0", 1, 1, 1), waiting=20),
+)  # fmt: skip
+
+
+def test_samples_of_sysstat_are_courses_of_the_disks_of_the_stack() -> None:
+    found = usage({SAMPLES: TWO}, READINGS)
+    assert found.rates == {"disk0": ((1.0, 1_024_000.0), (2.0, 3_072_000.0)), "disk1": ((1.0, 512_000.0),)}
+    assert found.busy == {"disk0": ((1.0, 0.5), (2.0, 1.0)), "disk1": ((1.0, 1.0),)}
+    assert found.processors == {
+        "iowait": ((1.0, 0.4), (2.0, 0.2)),
+        "kernel": ((1.0, 0.04), (2.0, 0.04)),
+        "programs": ((1.0, 0.02), (2.0, 0.02)),
+    }
+
+
+def test_slow_motion_does_not_change_the_figures() -> None:
+    slow = TWO.replace('"interval": 1', '"interval": 4').replace("1000", "250").replace("2000", "500")
+    found, plain = usage({SAMPLES: slow.replace("500, 101", "125")}, READINGS, slow=4), usage({SAMPLES: TWO}, READINGS)
+    assert found.processors == plain.processors
+    assert found.rates["disk0"] == plain.rates["disk0"]
+
+
+ROWS = """seconds,disk,read_bytes,written_bytes,busy
+0.5,0,0,0,0
+0.5,1,0,0,0
+0.5,2,0,0,0
+1.0,0,1000,500,0.25
+1.0,1,0,0,0
+1.0,2,0,0,0
+1.5,0,0,0,0
+1.5,1,2000,0,0.6
+1.5,2,0,0,0
+"""
+
+
+def test_simulated_disks_that_were_used_have_samples_of_their_own_from_the_first_request() -> None:
+    found = usage({SAMPLES: TWO, SIMULATED: ROWS}, READINGS)
+    assert found.rates == {"disk0": ((0.5, 3000.0), (1.0, 0.0)), "disk1": ((0.5, 0.0), (1.0, 4000.0))}
+    assert found.busy == {"disk0": ((0.5, 0.5), (1.0, 0.0)), "disk1": ((0.5, 0.0), (1.0, 1.0))}
+    assert "iowait" in found.processors
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (SAMPLES, ""),
+        (SAMPLES, TWO[:-3]),
+        (SAMPLES, "[]"),
+        (SAMPLES, sysstat()),
+        (SAMPLES, TWO.replace("2000", "NaN")),
+        (SAMPLES, TWO.replace('"all"', '"-"')),
+        (SIMULATED, "seconds,disk\n1,0\n"),
+        (SIMULATED, ROWS.replace("0.25", "-1")),
+        (SIMULATED, ROWS.replace("1000", "many")),
+    ],
+)
+def test_spoilt_samples_are_left_out(name: str, text: str) -> None:
+    assert usage({name: text}, READINGS) == Usage()
+
+
+@given(
+    st.text(),
+    st.recursive(st.none() | st.floats() | st.text(), lambda one: st.lists(one) | st.dictionaries(st.text(), one)),
+)
+def test_no_text_is_an_error(rows: str, value: object) -> None:
+    usage({SAMPLES: json.dumps(value), SIMULATED: rows}, READINGS)
+    usage({SAMPLES: json.dumps({"sysstat": {"hosts": [{"statistics": [value]}]}})}, READINGS)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from runner.statistics.stopping import Estimate, Rule
 
 MOST_SERIES = 6  # lines of a chart; more could not be told apart
-_MOST_FIELDS = 24  # rows, and columns, of a heat map
+_MOST_ROWS, _MOST_COLUMNS = 24, 12  # of a heat map; more columns do not fit on A4
 _LEAST_POINTS = 3  # of a line
 _DEPTH = "workload.iodepth"
 _NAMES = {"md.level"}  # axes whose numbers are names
@@ -73,6 +73,7 @@ class HeatMap:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, tuple[tuple[str, int], ...]], ...]  # label; text and shade (0 to 9) of each field
     most: int  # cells behind a field; the best one is shown
+    is_cut: bool  # an axis has more values
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,11 @@ def heat_map(group: Group) -> HeatMap | None:
     axes = group.axes
     ordered = group.ordered(axes)
     down, along = [*ordered, *(axis for axis in axes if axis not in ordered)][:2][::-1] if len(axes) > 1 else ("", "")
-    columns, rows = (group.values(axis)[:_MOST_FIELDS] if axis else [] for axis in (along, down))
+    columns, rows = (group.values(axis) if axis else [] for axis in (along, down))
+    if len(columns) > max(_MOST_COLUMNS, len(rows)):
+        along, down, columns, rows = down, along, rows, columns
+    is_cut = len(columns) > _MOST_COLUMNS or len(rows) > _MOST_ROWS
+    columns, rows = columns[:_MOST_COLUMNS], rows[:_MOST_ROWS]
     name, unit, what = group.metric
     fields: dict[tuple[str, str], list[float]] = {}
     for _, one in group.cells:
@@ -166,6 +171,7 @@ def heat_map(group: Group) -> HeatMap | None:
         tuple(columns),
         tuple((row, tuple(field(row, column) for column in columns)) for row in rows),
         most,
+        is_cut,
     )
 
 

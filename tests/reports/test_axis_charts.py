@@ -223,3 +223,16 @@ def test_of_too_many_effects_each_axis_keeps_one() -> None:
         "iodepth: 128 instead of 1",
         "rw: write instead of read",
     ]
+
+
+def test_a_heat_map_of_many_values_is_high_rather_than_wide_and_says_that_it_is_cut() -> None:
+    depths, chunks = ([str(2**power) for power in range(many)] for many in (14, 5))
+    run = run_of(lambda axes, _: 1e6 * int(axes["workload.iodepth"]), {"workload.iodepth": depths, "md.chunk": chunks})
+    made = heat_map(group_of(run))
+    assert made
+    assert (made.columns, [label for label, _ in made.rows]) == (tuple(chunks), depths)
+    assert (made.corner, made.is_cut) == ("iodepth \\ chunk", False)
+    run = run_of(lambda axes, _: 1e6 * int(axes["workload.iodepth"]), {"workload.iodepth": depths, "md.chunk": depths})
+    made = heat_map(group_of(run))
+    assert made
+    assert (len(made.columns), len(made.rows), made.is_cut) == (12, 14, True)

@@ -33,6 +33,18 @@ def _random() -> list[CellRow]:
     ]
 
 
+def _wide() -> list[CellRow]:
+    sizes = [f"{4 * 2**power}KiB" for power in range(14)]
+    return [
+        CellRow(
+            f"wide-{chunk}-{bs}",
+            f"raid0/wide/{chunk}/{bs}",
+            {"layout": "raid0", "workload": "wide", "x": chunk, "y": bs},
+        )
+        for chunk, bs in product(sizes, sizes)
+    ]
+
+
 def _mixed() -> list[CellRow]:
     axes = {"workload": "a-reader-beside-a-writer"}
     return [
@@ -57,7 +69,7 @@ def _usage() -> Usage:
 
 
 def run_data() -> RunData:
-    random, mixed = _random(), _mixed()
+    random, mixed, wide = _random(), _mixed(), _wide()
     whole = CellRow("whole", "disk/whole", {"layout": "disk", "workload": "whole", "workload.profile": "position"})
     zones = table_by_position("".join(f"{at * GIB}\t{GIB}\t0\t{(at + 1) * 10_000}\n" for at in range(4)))
     trials = [
@@ -68,6 +80,7 @@ def run_data() -> RunData:
         for number in _ROUNDS
     ]
     trials += [_two_jobs(cell, number) for cell in mixed for number in _ROUNDS]
+    trials += [measured(cell.id, 1, direction(4e8 + 2e7 * at, 4096)) for at, cell in enumerate(wide)]
     trials += [measured(whole.id, number, direction(1e8, 1 << 20)) for number in _ROUNDS]
     trials[0] = Trial(random[0].id, 1, Outcome.BROKEN, "set-up failed: mdadm: /dev/disk/by-id/" + "x" * 60)
     trials[1] = replace(
@@ -77,7 +90,7 @@ def run_data() -> RunData:
         "sweep",
         "qemu",
         False,
-        [*random, *mixed, whole],
+        [*random, *mixed, whole, *wide],
         trials,
         over=True,
         judgements=ALL,

@@ -143,6 +143,7 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.mark.exhaustive
+@pytest.mark.timeout(1200)
 def test_the_tools_read_the_views(store: Path, tools: dict[str, str]) -> None:
     folder = store.parents[1]
     for line in [*one_liners(), f"python3 {OWN / 'notebook.py'} --store results/store.db"]:
@@ -152,6 +153,7 @@ def test_the_tools_read_the_views(store: Path, tools: dict[str, str]) -> None:
 
 
 @pytest.mark.exhaustive
+@pytest.mark.timeout(1200)
 def test_datasette_shows_the_views(store: Path, tools: dict[str, str]) -> None:
     words = ["datasette", str(store), "--get", "/store/v_cells.json?_shape=array&_size=max"]
     done = subprocess.run(words, env=tools, capture_output=True, text=True, check=True)

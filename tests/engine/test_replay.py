@@ -103,6 +103,7 @@ def test_a_run_keeps_the_trace_once_and_the_reports_have_its_figures(bench: Benc
     recorded = RunData("replays", "dry", True, cells, trials)
     rates = [summary.figures["total_iops"].mean for summary in recorded.summaries]
     assert sorted(rates) == [pytest.approx(101), pytest.approx(202)]
+    assert len({trial.figures.read.lat_mean for trial in trials if trial.figures and trial.figures.read}) == 4
 
 
 def test_reports_show_saturated_replays() -> None:

@@ -52,7 +52,7 @@ def plausible(step: Step, slow: int = 1) -> StepResult:
         if sync := _SYNC.search(step.text):
             output += _sync_line(sync[1], step, slow)
         if "trace.txt" in step.files:
-            output += _replay(step.files["trace.txt"], slow)
+            output += _replay(step.files["trace.txt"], step.files["job.fio"], slow)
         elif "job.fio" in step.files:
             output += _fio_json(step.files["job.fio"], slow)
     if step.name == "profile":
@@ -67,9 +67,9 @@ def _sync_line(action: str, step: Step, slow: int) -> str:
     return f"sync\t{orjson.dumps({**report, 'sync_speed_max': 0}).decode()}\n"
 
 
-def _replay(trace: str, slow: int) -> str:
+def _replay(trace: str, job: str, slow: int) -> str:
     """Return the output of a replay on time, with synthetic latencies."""
-    draw = random.Random(hashlib.blake2b(trace.encode(), digest_size=8).digest())  # noqa: S311 - synthetic on purpose
+    draw = random.Random(hashlib.blake2b(f"{job}{trace}".encode(), digest_size=8).digest())  # noqa: S311 - synthetic on purpose
     words = [line.split() for line in trace.splitlines()]
     seconds = max(1, int(words[-1][0]) - int(words[0][0])) / 1000
     sides, requests = {}, 0
@@ -81,16 +81,9 @@ def _replay(trace: str, slow: int) -> str:
         if sizes:
             latency = round(5e6 * slow * draw.gauss(1, 0.02))
             sides[side]["lat_ns"] |= {"max": latency, "mean": float(latency), "bins": {str(latency): len(sizes)}}
-    job = {
-        "jobname": "trial",
-        "error": 0,
-        "usr_cpu": 1.0,
-        "sys_cpu": 2.0,
-        "job_runtime": round(seconds * 1000),
-        **sides,
-    }
+    figures = {"usr_cpu": 1.0, "sys_cpu": 2.0, "job_runtime": round(seconds * 1000), **sides}
     report = {"requests": requests, "late": 0, "worst": 0.0, "seconds": seconds}
-    found = {"fio version": SYNTHETIC, "jobs": [job]}
+    found = {"fio version": SYNTHETIC, "jobs": [{"jobname": "trial", "error": 0, **figures}]}
     return f"replay\t{orjson.dumps(report).decode()}\n{orjson.dumps(found).decode()}"
 
 

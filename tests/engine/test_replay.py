@@ -90,7 +90,12 @@ def test_behind_is_host_limited_on_simulated_disks_and_saturated_on_physical_one
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "web.log").write_text(STEADY)
-    return Bench(tmp_path, MATRIX.replace("LAYOUTS", "raw: [disk]").replace("WORK", "replay: web.log, speed: [1, 2]"))
+    return Bench(
+        tmp_path,
+        MATRIX.replace("DISK", "bus: sata")
+        .replace("LAYOUTS", "raw: [disk]")
+        .replace("WORK", "replay: web.log, speed: [1, 2]"),
+    )
 
 
 def test_a_run_keeps_the_trace_once_and_the_reports_have_its_figures(bench: Bench) -> None:
@@ -103,6 +108,7 @@ def test_a_run_keeps_the_trace_once_and_the_reports_have_its_figures(bench: Benc
     recorded = RunData("replays", "dry", True, cells, trials)
     rates = [summary.figures["total_iops"].mean for summary in recorded.summaries]
     assert sorted(rates) == [pytest.approx(101), pytest.approx(202)]
+    assert len({trial.figures.read.lat_mean for trial in trials if trial.figures and trial.figures.read}) == 4
 
 
 def test_reports_show_saturated_replays() -> None:

@@ -89,6 +89,15 @@ def test_only_the_target_of_the_layout_is_named() -> None:
     assert "size=67108864" in in_files["2-tune.sh"]
 
 
+def test_the_first_job_signals_the_start_to_disks_that_fail() -> None:
+    layouts = "raw: [disk]}\nfaults: [{disk: 0, at: 100ms, kind: slow, times: 2}]\n#"
+    (cell,) = declared(layouts=layouts, disk="model: nas-7200").space.cells()
+    made = job(cell, stack_scripts(cell.stack, ("/dev/a", "/dev/b", "/dev/c", "/dev/d"), zeroed=True).stack, 7)
+    first, _, others = made.partition("[trial]\nread_iolog=replay.1.log\n")
+    assert first.count("exec_prerun=") == 1
+    assert "exec_prerun" not in others
+
+
 def test_scripts_are_clean() -> None:
     assert complaints(text for name, text in rendered().items() if name.endswith(".sh")) == ""
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 MATRIX = """\
 name: replays
-disks: {count: 4, size: 256MiB}
+disks: {count: 4, size: 256MiB, DISK}
 layouts: {LAYOUTS}
 workloads:
   web: {WORK}
@@ -29,11 +29,13 @@ def iolog(requests: Iterable[tuple[int, str, int, int]]) -> str:
 STEADY = iolog((at * 10_000, "write" if at % 3 == 2 else "read", at * 65536, 4096) for at in range(101))
 
 
-def declared(work: str = "replay: web.log", trace: str | bytes = STEADY, layouts: str = "raw: [disk]") -> Declared:
+def declared(
+    work: str = "replay: web.log", trace: str | bytes = STEADY, layouts: str = "raw: [disk]", disk: str = "bus: sata"
+) -> Declared:
     def bytes_of(name: str) -> bytes:
         if name != "dir/web.log":
             raise FileNotFoundError
         return trace.encode() if isinstance(trace, str) else trace
 
-    text = MATRIX.replace("LAYOUTS", layouts).replace("WORK", work)
+    text = MATRIX.replace("LAYOUTS", layouts).replace("WORK", work).replace("DISK", disk)
     return parse("dir/m.yaml", text, bytes_of=bytes_of)

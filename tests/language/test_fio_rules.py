@@ -201,7 +201,7 @@ def test_fio_moves_as_many_bytes_as_estimated_at_most(work: str, tmp_path: Path)
     found = cell(f"{work}, direct: false")
     (tmp_path / "disk").write_bytes(bytes(4 * MIB))
     text = workload_job(found.workload, Place((str(tmp_path / "disk"),)), 1)
-    done = run(["fio", "--output-format=json", "-"], stdin=text)
+    done = run(["fio", "--output-format=json", f"--aux-path={tmp_path}", "-"], stdin=text)
     assert done.returncode == 0, done.stderr
     jobs = orjson.loads(done.stdout)["jobs"]
     read, written = (sum(job[side]["io_bytes"] for job in jobs) for side in ("read", "write"))

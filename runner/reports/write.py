@@ -9,6 +9,7 @@ from runner.language.find import Find
 from runner.reports.answer import full_answer
 from runner.reports.csv_files import found_csv, jobs_csv, summary_csv, trials_csv
 from runner.reports.junit import junit
+from runner.reports.junit_of_cells import MOST_CASES, junit_of_cells
 from runner.reports.run_data import RunData
 from runner.reports.speed import without_gc
 from runner.reports.table import as_csv
@@ -71,7 +72,7 @@ def render_reports(content: RunData) -> dict[str, bytes]:
 
 def _rendered(content: RunData) -> Iterator[tuple[str, bytes]]:
     """Make one report after the other: those of a large run together would need much memory."""
-    yield "junit.xml", junit(content)
+    yield "junit.xml", (junit_of_cells if len(content.trials) > MOST_CASES else junit)(content)
     yield "trials.csv", trials_csv(content).encode()
     yield "summary.csv", summary_csv(content).encode()
     if jobs := jobs_csv(content):

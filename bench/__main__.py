@@ -10,6 +10,7 @@ ALL = (
     "reports",
     "explore",
     "history",
+    "large",
     "coverage",
     "guidelines",
     "cells",

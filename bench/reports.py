@@ -30,7 +30,7 @@ from runner.results import journal_tables as schema
 from runner.results.environment import Host
 from runner.results.fio_output import Direction, Figures
 from runner.results.journal import Journal
-from runner.results.journal_tables import latencies_of, row_of
+from runner.results.journal_tables import latencies_of, readings_row, row_of
 from runner.results.record import CellRow, Outcome, Reading, Trial
 from runner.results.run_folder import Manifest, RunFolder
 from runner.statistics.percentile import Histogram
@@ -88,6 +88,7 @@ def fill(path: Path, trials: int, *, writes: bool) -> None:
     with engine.begin() as connection:
         rows = [rows_of(trial(number, chance, writes=writes)) for number in range(trials)]
         connection.execute(sa.insert(schema.trials), rows)
+        connection.execute(sa.insert(schema.readings), readings_row(trial(0, chance, writes=writes)))
     engine.dispose()
 
 

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from runner.analysis.samples import declared_order
 from runner.reports.explore import COLUMNS, Explored
+from runner.results.archive import ARCHIVE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +41,7 @@ def read_explored(store: SharedStore, runs: Sequence[RunRow], results: Path, bes
 
 
 def _link(folder: Path, beside: Path) -> str | None:
-    if not folder.is_dir():
+    if not folder.is_dir() or (folder / ARCHIVE).exists():  # an archive has no folders of cells
         return None
     path = os.path.relpath(folder.resolve(), beside.resolve())
     return "" if path == "." else f"{quote(path, errors='replace')}/"

@@ -26,6 +26,7 @@ _COMMANDS = {
     "plan": "Show what a run would do: cells, stacks, time, bytes written.",
     "render": "Write the scripts and fio jobs of cells without running them.",
     "run": "Run a matrix, or resume its interrupted run.",
+    "show": "Show the scripts that ran and the raw output of cells.",
     "report": "Write the reports of a run again from its journal.",
     "salvage": "Write what can be read of a damaged journal into a new run.",
     "runs": "List runs: state, start time, cells and verdicts.",

@@ -21,8 +21,9 @@ from runner.cli.screen import echo, first_notes
 from runner.results.databases import translate_errors
 from runner.results.environment import Host
 from runner.results.journal import Journal
+from runner.results.names import parts_of
 from runner.results.record import UNSETTLED, CellRow, Outcome, Trial
-from runner.results.run_folder import Manifest, RunFolder, create, parts_of, runs
+from runner.results.run_folder import Manifest, RunFolder, create, runs
 from runner.results.store_sync import Feed
 from runner.results.store_tables import address_of
 from runner.session.run_request import command_line

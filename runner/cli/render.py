@@ -14,7 +14,7 @@ from runner.cli.options import Words, matrix_file, on, only, templates
 from runner.cli.screen import echo
 from runner.machines import machine
 from runner.machines.base import MachineOptions
-from runner.results.run_folder import parts_of
+from runner.results.names import parts_of
 from runner.scripts.cell import cell_scripts, files_of, job, stack_scripts, trial_seed
 from runner.session.selected_matrix import check_names, load_selected
 from runner.space.select import MOST_LISTED, refuse_many

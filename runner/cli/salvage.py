@@ -14,6 +14,7 @@ from runner.base.errors import BadInput, HarnessBroken, MatrixError
 from runner.cli.options import results
 from runner.cli.report import folder_of
 from runner.cli.screen import echo
+from runner.results.archive import ARCHIVE
 from runner.results.journal import Journal
 from runner.results.observe import find_holder
 from runner.results.run_folder import RunFolder, create, load
@@ -59,6 +60,9 @@ def _write(damaged: RunFolder, found: Salvaged, results: Path) -> RunFolder:
     saved = create(results, damaged.manifest.model_copy(update=changes))
     for name in _KEPT:
         _copy_folder(damaged.path / name, saved.path / name)
+    for suffix in ("", "-wal"):
+        if (archive := damaged.path / f"{ARCHIVE}{suffix}").is_file():
+            shutil.copyfile(archive, saved.path / archive.name, follow_symlinks=False)
     with Journal.open(saved.journal, synthetic=saved.manifest.synthetic) as journal:
         journal.add_cells(found.cells)
         for trial in found.trials:

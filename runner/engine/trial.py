@@ -19,7 +19,16 @@ from runner.language.sync_workload import SyncWorkload
 from runner.machines.base import Machine, Rig, RigLost, Step, StepResult
 from runner.results.counters import TrialUse, buses, count_cache_flushes, notes, observe_use
 from runner.results.record import HOST_LIMITED, REPLAY, SATURATED, SLOW, UNSETTLED, Outcome
-from runner.scripts.cell import CellScripts, StackScripts, cell_scripts, files_of, job, stack_scripts, trial_seed
+from runner.scripts.cell import (
+    CellScripts,
+    Rendered,
+    StackScripts,
+    cell_scripts,
+    files_of,
+    job,
+    stack_scripts,
+    trial_seed,
+)
 from runner.scripts.replay import NAME as TRACE
 from runner.simdisks.server import overload_of
 from runner.space.size_checks import NO_MODEL_OF_TRIMS
@@ -65,6 +74,7 @@ class StackOnRig:
     ) -> None:
         self._matrix, self._stack, self._rig, self._scripts, self._own = matrix, stack, rig, scripts, own
         self._invented = invented  # the results of the rig are synthetic
+        self._rendered: Rendered = {}
         self.set_up_log = ""
 
     @property
@@ -113,7 +123,10 @@ class StackOnRig:
             raise SetUpFailed(f"set-up failed: {evidence(result.output)}", details=result.output[-4000:])
 
     def scripts_of(self, cell: Cell) -> dict[str, str]:
-        return files_of(self._scripts, cell_scripts(cell, self._scripts.stack, self._own, self._matrix.monitor))
+        return files_of(self._scripts, self._cell_scripts(cell))
+
+    def _cell_scripts(self, cell: Cell) -> CellScripts:
+        return cell_scripts(cell, self._scripts.stack, self._own, self._matrix.monitor, self._rendered)
 
     async def tear_down(self) -> None:
         """Take the stack apart on a rig that outlives it. After two failed tries, the rig is lost."""
@@ -125,7 +138,7 @@ class StackOnRig:
                 raise RigLost(f"tear-down failed: {evidence(result.output)}", tail=result.output[-4000:])
 
     async def measure(self, cell: Cell, round_number: int) -> Measured:
-        scripts = cell_scripts(cell, self._scripts.stack, self._own, self._matrix.monitor)
+        scripts = self._cell_scripts(cell)
         fio_job = job(cell, self._scripts.stack, trial_seed(self._matrix.seed, cell.id, round_number), self._own)
         work, slow = cell.work, self._stack.slow
         faults = self._stack.faults

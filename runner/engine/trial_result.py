@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -164,6 +164,7 @@ def _profile(table_text: str, work: Workload, slow: int, *, invented: bool) -> s
     return mark_synthetic(table) if invented else table
 
 
+@lru_cache(maxsize=256)
 def readings_of(output: str) -> tuple[Reading, ...]:
     found = []
     for line in output.splitlines():
@@ -176,7 +177,12 @@ def readings_of(output: str) -> tuple[Reading, ...]:
 def split_other_settings(output: str) -> tuple[str, str]:
     """Split into readings of undeclared settings (the first line `path:content` of each file) and the rest."""
     at = output.find("\n{") + 1 or len(output)
-    before, json = output[:at], output[at:]
+    readings, rest = _split_settings(output[:at])
+    return readings, rest + output[at:]
+
+
+@lru_cache(maxsize=64)
+def _split_settings(before: str) -> tuple[str, str]:
     of = {f"/sys/class/block/{one.got}/": one.setting for one in readings_of(before) if one.setting.endswith(NODE)}
     readings, rest, seen = [], [], set[str]()
     for line in before.splitlines(keepends=True):
@@ -190,7 +196,7 @@ def split_other_settings(output: str) -> tuple[str, str]:
             seen.add(path)
             name = of[folder].removesuffix(NODE) if folder in of else "vm"
             readings.append(f"reading\t{name}.{path.removeprefix(folder)}\t-\t{got}\n")
-    return "".join(readings), "".join((*rest, json))
+    return "".join(readings), "".join(rest)
 
 
 def notes_of(output: str) -> dict[str, str]:

@@ -67,7 +67,7 @@ class Explored:
 @without_gc()
 def explored(recorded: RunData, run: str) -> Explored:
     rows = [_row(trial) for trial in recorded.trials]
-    return Explored(run, recorded.synthetic, recorded.cells, rows, "")
+    return Explored(run, recorded.synthetic, recorded.cells, rows, None if recorded.archived else "")
 
 
 def _row(trial: Trial) -> Row:

@@ -37,13 +37,10 @@ Tails = dict[tuple[str, int], str]  # the last console output of lost rigs, by c
 def junit(recorded: RunData) -> bytes:
     tails = {(attempt.cell, attempt.round): attempt.tail for attempt in recorded.attempts}
     shown = [summary for summary in recorded.summaries if recorded.by_cell[summary.cell.id]]
-    root = JUnitXml(strip_illegal(_with_marks(recorded, f"{recorded.matrix} on {recorded.machine}")))
+    root = JUnitXml(strip_illegal(with_marks(recorded, f"{recorded.matrix} on {recorded.machine}")))
     # junitparser's own `add` is slow: it compares each suite with all earlier ones, and counts elements one by one.
-    _put(root, [_suite(recorded, summary, tails) for summary in shown])
-    if recorded.judgements:
-        _put(root, [_guideline_suite(recorded)])
-    if recorded.knees:
-        _put(root, [_search_suite(recorded)])
+    put_below(root, [_suite(recorded, summary, tails) for summary in shown])
+    put_below(root, more_suites(recorded))
     root.tests = len(recorded.trials) + len(recorded.judgements) + len(recorded.knees)
     root.failures = sum(one.failed for one in recorded.judgements) + _count(recorded.trials, Outcome.CORRUPT)
     root.errors = _count(recorded.trials, Outcome.BROKEN)
@@ -51,11 +48,17 @@ def junit(recorded: RunData) -> bytes:
     return _content(root)
 
 
+def more_suites(recorded: RunData) -> list[TestSuite]:
+    """Return the suites of guidelines and searches."""
+    guidelines = [_guideline_suite(recorded)] if recorded.judgements else []
+    return [*guidelines, *([_search_suite(recorded)] if recorded.knees else [])]
+
+
 def merge_documents(documents: Sequence[bytes]) -> bytes:
     several = [JUnitXml.fromstring(document) for document in documents]
     root = JUnitXml(", ".join(dict.fromkeys(one.name for one in several)))
     for one in several:
-        _put(root, list(one))
+        put_below(root, list(one))
     for name in ("tests", "failures", "errors", "time"):
         setattr(root, name, round(sum(getattr(one, name) for one in several), 3))
     return _content(root)
@@ -86,12 +89,12 @@ def _suite(recorded: RunData, summary: CellSummary, tails: Tails) -> TestSuite:
     cell, trials = summary.cell, recorded.by_cell[summary.cell.id]
     properties = Properties()  # type: ignore[no-untyped-call]
     pairs = _cell_properties(recorded, summary)
-    _put(properties, [Property(strip_illegal(name), strip_illegal(value)) for name, value in pairs])
+    put_below(properties, [Property(strip_illegal(name), strip_illegal(value)) for name, value in pairs])
     where, what = split_name(cell.name, cell.axes)
     # Dots separate packages, so a value such as 0.5 must not have one.
     classname = strip_illegal(".".join(part.replace(".", "_") for part in (recorded.matrix, *where.split("/"))))
     suite = _filled_suite(
-        _with_marks(recorded, f"{recorded.matrix} on {recorded.machine}: {cell.name}"),
+        with_marks(recorded, f"{recorded.matrix} on {recorded.machine}: {cell.name}"),
         [properties, *(_case(classname, what, trial, tails) for trial in trials)],
         tests=len(trials),
         failures=_count(trials, Outcome.CORRUPT),
@@ -109,7 +112,7 @@ def _guideline_suite(recorded: RunData) -> TestSuite:
     names = {cell.id: cell.name for cell in recorded.cells}
     judgements = recorded.judgements
     return _filled_suite(
-        _with_marks(recorded, f"{recorded.matrix} on {recorded.machine}: guidelines"),
+        with_marks(recorded, f"{recorded.matrix} on {recorded.machine}: guidelines"),
         [_guideline_case(classname, one, [names.get(cell, cell) for cell in one.cells]) for one in judgements],
         tests=len(judgements),
         failures=sum(one.failed for one in judgements),
@@ -122,7 +125,7 @@ def _guideline_suite(recorded: RunData) -> TestSuite:
 def _search_suite(recorded: RunData) -> TestSuite:
     classname = strip_illegal(f"{recorded.matrix.replace('.', '_')}.searches")
     return _filled_suite(
-        _with_marks(recorded, f"{recorded.matrix} on {recorded.machine}: searches"),
+        with_marks(recorded, f"{recorded.matrix} on {recorded.machine}: searches"),
         [_search_case(classname, one) for one in recorded.knees],
         tests=len(recorded.knees),
         failures=0,
@@ -135,15 +138,15 @@ def _search_suite(recorded: RunData) -> TestSuite:
 def _search_case(classname: str, knee: Knee) -> TestCase:
     case = TestCase(strip_illegal(knee.search.name), classname, 0.0)
     if knee.work is None:
-        _put(case, [Skipped("not found")])
+        put_below(case, [Skipped("not found")])
     lines = [_line(name, str(value)) for name, value in knee_values(knee).items() if value not in {None, ""}]
-    _put(case, [SystemOut(strip_illegal("\n".join(lines)))])
+    put_below(case, [SystemOut(strip_illegal("\n".join(lines)))])
     return case
 
 
 def _filled_suite(title: str, children: Sequence[Element], **counts: float) -> TestSuite:
     suite = TestSuite(strip_illegal(title))
-    _put(suite, children)
+    put_below(suite, children)
     for name, count in counts.items():
         setattr(suite, name, count)
     return suite
@@ -155,13 +158,13 @@ def _guideline_case(classname: str, judgement: Judgement, cells: Sequence[str]) 
     if judgement.failed:
         failure = Failure(why, "guideline")
         failure.text = strip_illegal(f"{judgement.guideline.claim}\n{judgement.guideline.source}\n{why}".strip())
-        _put(case, [failure])
+        put_below(case, [failure])
     elif _is_open(judgement):
-        _put(case, [Skipped(why)])
+        put_below(case, [Skipped(why)])
     guideline = judgement.guideline
     facts = {"verdict": verdict_text(judgement), "claim": guideline.claim, "source": guideline.source}
     lines = [_line(name, _one_line(value)) for name, value in facts.items() if value]
-    _put(case, [SystemOut(strip_illegal("\n".join((*lines, why, *(f"rests on {name}" for name in cells)))))])
+    put_below(case, [SystemOut(strip_illegal("\n".join((*lines, why, *(f"rests on {name}" for name in cells)))))])
     return case
 
 
@@ -196,8 +199,8 @@ def _cell_properties(recorded: RunData, summary: CellSummary) -> Iterator[tuple[
 def _case(classname: str, what: str, trial: Trial, tails: Tails) -> TestCase:
     case = TestCase(strip_illegal(f"{what} trial {trial.round}".strip()), classname, round(trial.seconds, 3))
     if result := _result(trial, tails):
-        _put(case, [result])
-    _put(case, [SystemOut("\n".join(_trial_lines(trial)))])
+        put_below(case, [result])
+    put_below(case, [SystemOut("\n".join(_trial_lines(trial)))])
     return case
 
 
@@ -252,11 +255,11 @@ def _line(name: str, value: str) -> str:
     return f"[[PROPERTY|{name}={value}]]"
 
 
-def _put(parent: Element, children: Sequence[Element]) -> None:
+def put_below(parent: Element, children: Sequence[Element]) -> None:
     parent.extend(children)  # type: ignore[no-untyped-call]
 
 
-def _with_marks(recorded: RunData, title: str) -> str:
+def with_marks(recorded: RunData, title: str) -> str:
     return f"{title} ({recorded.marks})" if recorded.marks else title
 
 

@@ -173,6 +173,7 @@ class RunData:
     #: By stack: how many disks may fail before data is lost; unknown stacks are left out.
     losses: Mapping[str, int] = field(default_factory=dict)
     over: bool = False  # the run is finished
+    archived: bool = False  # there are no folders of cells
     steered: bool = False  # open guidelines chose the cells of later trials
     judgements: Sequence[Judgement] = ()
     finds: Mapping[str, Find] = field(default_factory=dict)  # by workload

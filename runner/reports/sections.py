@@ -201,6 +201,7 @@ def _format_axes(cell: CellRow, axes: Sequence[str], short: Mapping[str, str]) -
 
 def _row(recorded: RunData, label: str, summary: CellSummary, columns: Sequence[str]) -> Row:
     trials = recorded.by_cell[summary.cell.id]
+    has_folder = not recorded.archived and any(trial.folder for trial in trials)
     bottlenecks = Counter(note for trial in trials if (note := trial.notes.get("bottleneck")))
     return Row(
         label,
@@ -208,7 +209,7 @@ def _row(recorded: RunData, label: str, summary: CellSummary, columns: Sequence[
         tuple(text for column in columns for text in _texts(summary, column)),
         summary.counts.get(Outcome.MEASURED, 0),
         outcome(summary),
-        f"cells/{strip_illegal(summary.cell.name)}/" if any(trial.folder for trial in trials) else "",
+        f"cells/{strip_illegal(summary.cell.name)}/" if has_folder else "",
         bottlenecks.most_common(1)[0][0] if bottlenecks else "",
         summary.outcome in {Outcome.CORRUPT, Outcome.BROKEN},
         _history(recorded, summary),

@@ -9,16 +9,18 @@ from runner.language.find import Find
 from runner.reports.answer import full_answer
 from runner.reports.csv_files import found_csv, jobs_csv, summary_csv, trials_csv
 from runner.reports.junit import junit
+from runner.reports.junit_of_cells import MOST_CASES, junit_of_cells
 from runner.reports.run_data import RunData
 from runner.reports.speed import without_gc
 from runner.reports.table import as_csv
 from runner.reports.use import choose_trials
 from runner.reports.verdicts import verdict_rows
+from runner.results.cell_files import existing_files
 from runner.results.record import SLOW
 from runner.results.usage import SAMPLES, SIMULATED, usage
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from runner.results.journal import Journal
@@ -30,60 +32,67 @@ if TYPE_CHECKING:
 @without_gc()
 def load_run_data(run: RunFolder, journal: Journal, *, over: bool) -> RunData:
     cells, trials = journal.cells(), list(journal.trials())
-    courses = _courses(run.path, cells, trials)
-    fields = ("matrix", "machine", "synthetic", "confidence", "until", "least", "most", "steered", "losses")
+    courses = _courses(run, cells, trials)
+    fields = ("matrix", "machine", "synthetic", "confidence", "until", "least", "most", "steered", "losses", "archived")
     from_manifest = {name: getattr(run.manifest, name) for name in fields}
     from_manifest["finds"] = {name: Find.model_validate(find) for name, find in run.manifest.finds.items()}
-    used = _usage(run.path, cells, trials)
+    used = _usage(run, cells, trials)
     attempts = journal.attempts()
     return RunData(
         **from_manifest, cells=cells, trials=trials, attempts=attempts, over=over, courses=courses, usage=used
     )
 
 
-def _courses(folder: Path, cells: Sequence[CellRow], trials: Sequence[Trial]) -> dict[str, list[str]]:
+def _courses(run: RunFolder, cells: Sequence[CellRow], trials: Sequence[Trial]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {cell.id: [] for cell in cells if "workload.profile" in cell.axes}
-    for trial in trials:
-        path = folder / trial.folder / "profile.csv"
-        if trial.cell in found and trial.counted and path.is_file():
-            found[trial.cell].append(path.read_text(encoding="utf-8"))
+    with existing_files(run) as files:
+        for trial in trials if found else ():
+            if trial.cell in found and trial.counted and (text := files.read(f"{trial.folder}/profile.csv")):
+                found[trial.cell].append(text.decode())
     return found
 
 
-def _usage(folder: Path, cells: Sequence[CellRow], trials: Sequence[Trial]) -> dict[str, Usage]:
+def _usage(run: RunFolder, cells: Sequence[CellRow], trials: Sequence[Trial]) -> dict[str, Usage]:
     found: dict[str, Usage] = {}
-    for cell, several in choose_trials(cells, trials):
-        trial = several[len(several) // 2]
-        paths = [folder / trial.folder / name for name in (SAMPLES, SIMULATED)] if trial.folder else []
-        files = {path.name: path.read_text(encoding="utf-8", errors="replace") for path in paths if path.is_file()}
-        if files:
-            found[cell.id] = usage(files, trial.readings, int(trial.notes.get(SLOW, 1)))
+    with existing_files(run) as files:
+        for cell, several in choose_trials(cells, trials):
+            trial = several[len(several) // 2]
+            names = (SAMPLES, SIMULATED) if trial.folder else ()
+            texts = {name: text for name in names if (text := files.read(f"{trial.folder}/{name}")) is not None}
+            if texts:
+                decoded = {name: text.decode(errors="replace") for name, text in texts.items()}
+                found[cell.id] = usage(decoded, trial.readings, int(trial.notes.get(SLOW, 1)))
     return found
 
 
 @without_gc()
 def render_reports(content: RunData) -> dict[str, bytes]:
-    verdicts = {"verdicts.csv": as_csv(verdict_rows(content.judgements))} if content.judgements else {}
-    answer = {}
+    return dict(_rendered(content))
+
+
+def _rendered(content: RunData) -> Iterator[tuple[str, bytes]]:
+    """Make one report after the other: those of a large run together would need much memory."""
+    yield "junit.xml", (junit_of_cells if len(content.trials) > MOST_CASES else junit)(content)
+    yield "trials.csv", trials_csv(content).encode()
+    yield "summary.csv", summary_csv(content).encode()
+    if jobs := jobs_csv(content):
+        yield "jobs.csv", jobs.encode()
+    if found := found_csv(content):
+        yield "found.csv", found.encode()
+    if content.judgements:
+        yield "verdicts.csv", as_csv(verdict_rows(content.judgements))
     if content.rankings:
         text = full_answer(content.rankings, content.losses, synthetic=content.synthetic, over=content.over)
-        answer = {"answer.txt": text.encode()}
-    return {
-        "junit.xml": junit(content),
-        "trials.csv": trials_csv(content).encode(),
-        "summary.csv": summary_csv(content).encode(),
-        **({"jobs.csv": jobs.encode()} if (jobs := jobs_csv(content)) else {}),
-        **({"found.csv": found.encode()} if (found := found_csv(content)) else {}),
-        **verdicts,
-        **answer,
-        **{name: text for one in content.added for name, text in one.files.items()},
-    }
+        yield "answer.txt", text.encode()
+    for one in content.added:
+        yield from one.files.items()
 
 
 def write_reports(run: RunFolder, content: RunData) -> list[Path]:
     from runner.reports import explore, html  # bring templates and tables along
 
-    paths = [_put(run.path / name, text) for name, text in render_reports(content).items()]
+    with without_gc():
+        paths = [_put(run.path / name, text) for name, text in _rendered(content)]
     # The pages are last, so that an error in them does not prevent the files for programs.
     paths.append(_put(run.path / "report.html", html.page(content, run.manifest, run.path.name)))
     title = f"{content.matrix} on {content.machine}"

@@ -34,15 +34,23 @@ from runner.results.journal_tables import (
     job_of,
     job_rows_of,
     latencies_of,
+    readings_of,
+    readings_row,
     row_of,
     trial_of,
     with_jobs,
 )
-from runner.results.record import SLOW, Attempt, CellRow, Outcome, Trial
+from runner.results.record import SLOW, Attempt, CellRow, Outcome, Reading, Trial
 
 State = tuple[Any, ...]  # outcome, attempts and start
 _BATCH = 1000
+_PART = 5000  # trials that are read at once
 _BUSY_MS = 30_000
+# Built once: that takes longer than to run them.
+_INSERT_TRIAL = sa.insert(schema.trials)
+_END_ATTEMPT = sa.delete(schema.begun).where(
+    schema.begun.c.cell == sa.bindparam("of"), schema.begun.c.round == sa.bindparam("at")
+)
 
 
 class AlreadyRecorded(HarnessBroken):
@@ -76,6 +84,8 @@ class Journal(Database):
         self._name = name
         with self._closed_on_error(), translate_errors(name):
             self._connection = engine.connect()
+        self._readings: dict[str, tuple[Reading, ...]] = {}
+        self._written = set[str]()  # digests of readings that are in the file
 
     @classmethod
     def open(cls, path: Path, *, synthetic: bool | None = None) -> Self:
@@ -136,11 +146,15 @@ class Journal(Database):
     def record(self, trial: Trial) -> None:
         """Record a trial durably. Raise AlreadyRecorded for a second trial of the same cell and round."""
         try:
+            row = row_of(trial) | latencies_of(trial)
             with self._transaction() as connection:
-                connection.execute(sa.insert(schema.trials), row_of(trial) | latencies_of(trial))
+                if row["readings"] not in self._written:
+                    connection.execute(upsert(self._engine, schema.readings, ()), readings_row(trial))
+                connection.execute(_INSERT_TRIAL, row)
                 if jobs := job_rows_of(trial):
                     connection.execute(sa.insert(schema.jobs), jobs)
-                connection.execute(sa.delete(schema.begun).filter_by(cell=trial.cell, round=trial.round))
+                connection.execute(_END_ATTEMPT, {"of": trial.cell, "at": trial.round})
+            self._written.add(row["readings"])
         except IntegrityError as problem:
             if (trial.cell, trial.round) in self.recorded_identities():
                 raise AlreadyRecorded(f"trial {trial.round} of cell {trial.cell} is recorded already") from problem
@@ -155,7 +169,9 @@ class Journal(Database):
         columns = (kept.cell, kept.round, kept.attempts, kept.outcome, kept.reason, kept.started)
         values = (table.c.cell, table.c.round, tries, table.c.outcome, table.c.reason, table.c.started)
         with self._transaction(immediate=True) as connection:
-            taken = [trial_of(row) for row in connection.execute(sa.select(*COLUMNS).where(unmeasured)).all()]
+            rows = connection.execute(sa.select(*COLUMNS).where(unmeasured)).all()
+            known = self._known_readings(connection, rows)
+            taken = [trial_of(row, known) for row in rows]
             chosen = sa.select(*values).where(unmeasured)
             connection.execute(sa.insert(schema.retried).from_select([one.name for one in columns], chosen))
             of_trial = (schema.jobs.c.cell == table.c.cell) & (schema.jobs.c.round == table.c.round)
@@ -198,21 +214,41 @@ class Journal(Database):
     def trials_of(self, identities: Collection[tuple[str, int]]) -> list[Trial]:
         table = schema.trials.c
         cells = sorted({cell for cell, _ in identities})
-        rows = self._rows(sa.select(*COLUMNS).where(table.cell.in_(cells)).order_by(table.id))
+        rows, known = self._trial_rows(sa.select(*COLUMNS).where(table.cell.in_(cells)).order_by(table.id))
         jobs = self._jobs(schema.jobs.c.cell.in_(cells))
         with self._understandable():
-            found = (trial_of(row) for row in rows if (row[0], row[1]) in identities)
+            found = (trial_of(row, known) for row in rows if (row[0], row[1]) in identities)
             return [with_jobs(trial, jobs.get((trial.cell, trial.round), {})) for trial in found]
 
     def trials(self) -> Iterator[Trial]:
-        return self._parsed(self._rows(sa.select(*COLUMNS).order_by(schema.trials.c.id)))
+        """Read trials in parts: the rows of a large run need as much memory as its trials."""
+        jobs, last, number = self._jobs(), 0, schema.trials.c.id
+        while True:
+            rows, known = self._trial_rows(
+                sa.select(*COLUMNS, number).where(number > last).order_by(number).limit(_PART)
+            )
+            with self._understandable():
+                for row in rows:
+                    trial = trial_of(row[:-1], known)
+                    yield with_jobs(trial, jobs.get((trial.cell, trial.round), {}))
+            if len(rows) < _PART:
+                return
+            last = rows[-1][-1]
 
-    def _parsed(self, rows: Iterable[Sequence[Any]]) -> Iterator[Trial]:
-        jobs = self._jobs()
-        with self._understandable():
-            for row in rows:
-                trial = trial_of(row)
-                yield with_jobs(trial, jobs.get((trial.cell, trial.round), {}))
+    def _trial_rows(self, query: sa.Executable) -> tuple[Sequence[Sequence[Any]], Mapping[str, tuple[Reading, ...]]]:
+        rows = self._rows(query)
+        with self._understandable(), self._transaction() as connection:
+            return rows, self._known_readings(connection, rows)
+
+    def _known_readings(
+        self, connection: sa.Connection, rows: Sequence[Sequence[Any]]
+    ) -> Mapping[str, tuple[Reading, ...]]:
+        """Read the readings of trials that are not known yet."""
+        if not {row[schema.READINGS] for row in rows} <= self._readings.keys():
+            table = schema.readings.c
+            query = sa.select(table.digest, sa.cast(table.content, sa.Text))
+            self._readings |= map(readings_of, connection.execute(query).all())
+        return self._readings
 
     def _jobs(self, *wanted: sa.ColumnElement[bool]) -> dict[tuple[str, int], dict[str, Figures]]:
         table = schema.jobs.c
@@ -237,10 +273,11 @@ class Journal(Database):
     def unended_attempts(self) -> list[UnendedAttempt]:
         return [UnendedAttempt(**row) for row in self._simple(schema.begun)]
 
-    def cell(self, id_: str) -> CellRow:
+    def cells_of(self, ids: Collection[str]) -> list[CellRow]:
         table = schema.cells.c
-        ((name, axes, position),) = self._rows(sa.select(table.name, table.axes, table.position).where(table.id == id_))
-        return CellRow(id_, name, axes, position)
+        query = sa.select(table.id, table.name, table.axes, table.position).where(table.id.in_(sorted(ids)))
+        with self._understandable():
+            return [cell_of(row) for row in self._rows(query)]
 
     def record_trouble(self, at: str, what: str) -> None:
         with self._transaction() as connection:

@@ -3,8 +3,10 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from hashlib import blake2b
 from itertools import chain
 from operator import attrgetter
+from sys import intern
 from typing import Any
 
 import orjson
@@ -91,9 +93,12 @@ trials = Table(
     *direction_columns(),
     *sync_columns(),
     *latency_columns(),
-    *required(readings=JSON, notes=JSON),
+    *required(readings=String, notes=JSON),  # the digest of the readings
     UniqueConstraint("cell", "round", name="one_trial_per_cell_and_round"),
 )
+
+#: Most trials of a stack have equal readings, which are larger than the rest of a trial.
+readings = Table("readings", tables, *keys(digest=String), *required(content=JSON))
 
 #: The figures of each job of a trial, if there are several.
 jobs = Table(
@@ -160,6 +165,22 @@ def _with_rounds(connection: Connection) -> None:
             execute(f"ALTER TABLE {table} RENAME COLUMN block TO round")(connection)
 
 
+def _with_readings_once(connection: Connection) -> None:
+    """Migrate to the version that keeps equal readings once."""
+    readings.create(connection, checkfirst=True)
+    lists = "SELECT DISTINCT CAST(readings AS TEXT) FROM trials WHERE readings LIKE '[%'"
+    for (text,) in connection.exec_driver_sql(lists).fetchall():
+        digest = _digest(text)
+        row = {"digest": digest, "text": text}
+        connection.execute(sa.text("INSERT OR IGNORE INTO readings (digest, content) VALUES (:digest, :text)"), row)
+        connection.execute(sa.text("UPDATE trials SET readings = :digest WHERE readings = :text"), row)
+
+
+def _digest(content: str) -> str:
+    # The letter: in a migrated journal, the column would turn digits into a number.
+    return f"r{blake2b(content.encode(), digest_size=8).hexdigest()}"
+
+
 JOURNAL = Versioned(
     "journal",
     tables,
@@ -180,6 +201,7 @@ JOURNAL = Versioned(
         lambda connection: with_trims(connection, trials, jobs),
         lambda connection: with_syncs(connection, trials),
         no_change,  # the first with views
+        _with_readings_once,
     ),
     views=views_of_journal(),
     stranger="name the folder of a run",
@@ -197,18 +219,34 @@ _PLAIN = ("cell", "round", "reason", "started", "seconds", "attempts", "folder")
 _WHOLE = ("runtime", "cpu_usr", "cpu_sys", "errors")  # the figures of both directions together
 _SYNC = ("sync_seconds", "sync_bw")
 TRIAL_COLUMNS: tuple[str, ...] = (*_PLAIN, "outcome", "readings", "notes", *_SYNC, *_WHOLE, *_DIRECTIONS, *LATENCIES)
-_AS_TEXT = {"readings", "notes"}  # JSON, decoded here once for each distinct text
 
 #: The columns that `trial_of` reads, in order.
 COLUMNS: tuple[sa.ColumnElement[Any], ...] = tuple(
-    sa.cast(trials.c[name], sa.Text) if name in _AS_TEXT else trials.c[name] for name in TRIAL_COLUMNS
+    # JSON, decoded here once for each distinct text.
+    sa.cast(trials.c[name], sa.Text) if name == "notes" else trials.c[name]
+    for name in TRIAL_COLUMNS
 )
+#: The position of the digest of the readings in `COLUMNS`.
+READINGS = TRIAL_COLUMNS.index("readings")
+
+
+def content_of(several: Iterable[Reading]) -> list[list[str | None]]:
+    return [[one.setting, one.wanted, one.got] for one in several]
+
+
+@lru_cache(maxsize=1024)
+def digest_of(several: tuple[Reading, ...]) -> str:
+    return _digest(orjson.dumps(content_of(several)).decode())
+
+
+def readings_row(trial: Trial) -> dict[str, Any]:
+    return {"digest": digest_of(trial.readings), "content": content_of(trial.readings)}
 
 
 def row_of(trial: Trial) -> dict[str, Any]:
     row = {name: getattr(trial, name) for name in _PLAIN} | {
         "outcome": trial.outcome.value,
-        "readings": [[reading.setting, reading.wanted, reading.got] for reading in trial.readings],
+        "readings": digest_of(trial.readings),
         "notes": dict(trial.notes),
     }
     if trial.figures is None:
@@ -301,10 +339,10 @@ _check_trial, _check_job = checker(trials, TRIAL_COLUMNS), checker(jobs, JOB_COL
 _COUNTED = DIRECTION.index("lat_mean")  # the figures of a direction that are always known
 
 
-def trial_of(row: Sequence[Any]) -> Trial:
-    """Build a trial from a row. Raise ValueError for a row that this program did not write."""
+def trial_of(row: Sequence[Any], known: Mapping[str, tuple[Reading, ...]]) -> Trial:
+    """Build a trial from a row and readings by digest. Raise ValueError for a row that this program did not write."""
     _check_trial(row)
-    cell, round_number, reason, started, seconds, attempts, folder, outcome, readings, notes, seconds_of_sync, bw = row[
+    cell, round_number, reason, started, seconds, attempts, folder, outcome, digest, notes, seconds_of_sync, bw = row[
         :12
     ]
     figures, sync = _figures(row[12:]), _sync(seconds_of_sync, bw)
@@ -312,8 +350,8 @@ def trial_of(row: Sequence[Any]) -> Trial:
         *(cell, round_number, Outcome(outcome), reason, started, seconds, attempts),
         *(
             replace(figures, sync=sync) if figures and sync else figures,
-            _readings(readings),
-            dict(_notes(notes)),
+            _known_readings(known, digest),
+            _notes(notes),
             folder,
         ),
     )
@@ -339,16 +377,23 @@ def cell_of(row: Sequence[Any]) -> CellRow:
         raise ValueError(f"a cell is {row!r:.60}")  # noqa: TRY004 - the kind that means damage
     if not isinstance(axes, dict) or not all(isinstance(one, str) for one in axes.values()):
         raise ValueError(f"the axes of cell {name!r:.60} are {axes!r:.60}")
-    return CellRow(id_, name, axes, position)
+    # Values repeat in many cells, so each is kept once.
+    return CellRow(id_, name, {axis: intern(value) for axis, value in axes.items()}, position)
 
 
-@lru_cache(maxsize=4096)
-def _readings(text: str) -> tuple[Reading, ...]:
-    """Cache the result: trials of a cell mostly have equal readings, and parsing takes most of the time of a reader."""
+def _known_readings(known: Mapping[str, tuple[Reading, ...]], digest: str) -> tuple[Reading, ...]:
+    try:
+        return known[digest]
+    except KeyError:
+        raise ValueError(f"the readings {digest!r:.60} of a trial are missing") from None
+
+
+def readings_of(row: Sequence[Any]) -> tuple[str, tuple[Reading, ...]]:
+    digest, text = row
     found = orjson.loads(text)
-    if not isinstance(found, list) or not all(map(_is_reading, found)):
+    if not isinstance(digest, str) or not isinstance(found, list) or not all(map(_is_reading, found)):
         raise ValueError(f"readings of a trial are {text:.60}")
-    return tuple(Reading(*reading) for reading in found)
+    return digest, tuple(Reading(*reading) for reading in found)
 
 
 def _is_reading(found: object) -> bool:

@@ -38,6 +38,7 @@ from runner.base.files import (
 from runner.results.databases import translate_errors
 from runner.results.disk_health import Health
 from runner.results.environment import Digests, DiskFacts, Host, Revision, flatten_environment
+from runner.results.names import CELLS, check_file_name, parts_of
 from runner.results.record import STEERED
 
 MANIFEST = "manifest.json"
@@ -71,7 +72,6 @@ _TRIES, _INSTANT = 20, 0.005  # retries: an observer may take the lock of a kill
 STANDING = "standing"  # the folder of tear-down scripts of stacks that may be up
 #: Errors of a rename to a name in use: a folder with content, or a file.
 _TAKEN = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR})
-_PART = re.compile(r"[A-Za-z0-9._=,+@%-]{1,255}")
 _FOREIGN = re.compile(r"[^A-Za-z0-9._=,+@%-]+")
 
 
@@ -117,6 +117,7 @@ class Manifest(BaseModel, frozen=True, extra="forbid"):
     )
     expected: float = Field(default=0.0, description="estimated seconds of the process that runs it, at its start")
     part: str = Field(default="", description="the selected part: --only, --shard; empty: all")
+    archived: bool = Field(default=False, description="scripts and outputs are in cells.sqlite, not below cells/")
     finished: bool = False
     exit: int | None = Field(default=None, description="exit code at the end")
 
@@ -151,7 +152,7 @@ class RunFolder:
 
     def cell(self, name: str) -> Path:
         """Return the folder of a cell by its hierarchical name. Refuse a name that leads elsewhere."""
-        return self.path.joinpath("cells", *parts_of(name))
+        return self.path.joinpath(CELLS, *parts_of(name))
 
     def put(self, cell: str, round_number: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str:
         """Save the scripts of a cell and the outputs of a trial. Return its folder, relative to the run."""
@@ -328,23 +329,9 @@ def _default_name(manifest: Manifest) -> str:
     return "-".join(_FOREIGN.sub("_", word).strip(".") for word in words)
 
 
-def parts_of(name: str) -> list[str]:
-    """Split a name into path parts. Refuse one that leads elsewhere or needs quotes in a shell."""
-    parts = name.split("/")
-    for part in parts:
-        if not _PART.fullmatch(part) or part in {".", ".."}:
-            raise BadInput(
-                f"{name!r} cannot name a folder or a file",
-                resolution="names are parts of letters, digits and ._=,+@%- (1 to 255 each), joined by /",
-            )
-    return parts
-
-
 def _write_texts(folder: Path, texts: Mapping[str, str]) -> None:
     for name, text in texts.items():
-        if "/" in name:
-            raise BadInput(f"{name!r} cannot name a file of a trial")
-        write_whole(folder.joinpath(*parts_of(name)), _encoded(text))
+        write_whole(folder / check_file_name(name), _encoded(text))
 
 
 def _encoded(text: str) -> bytes:

@@ -23,6 +23,7 @@ from runner.results.journal_tables import (
     cell_of,
     job_of,
     reader,
+    readings_of,
     trial_of,
     with_jobs,
 )
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Table
 
     from runner.results.fio_output import Figures
-    from runner.results.record import CellRow, Trial
+    from runner.results.record import CellRow, Reading, Trial
 
 _MAGIC = b"SQLite format 3\0"
 _MOST_QUERIES = 100_000
@@ -77,6 +78,18 @@ def salvage(journal: Path) -> Salvaged:
     return found
 
 
+class _Known(dict[str, "tuple[Reading, ...]"]):
+    """Readings by digest. A trial whose readings are lost keeps its figures."""
+
+    missing = False
+
+    def __missing__(self, digest: str) -> tuple[Reading, ...]:
+        if digest.startswith("["):  # an older journal, too damaged to be migrated
+            return readings_of(("", digest))[1]
+        self.missing = True
+        return ()
+
+
 class _Reader:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -91,11 +104,15 @@ class _Reader:
         self._names = {bytes(name).decode(errors="replace") for (name,) in found}
         cells = {cell.id: cell for cell in self._read("cells", _CELL, _cell)}
         trials: dict[tuple[str, int], Trial] = {}
-        for trial in self._read("trials", TRIAL_COLUMNS, trial_of):
+        has_readings = "readings" in self._names  # older journals have not
+        known = _Known(self._read("readings", ("digest", "content"), readings_of) if has_readings else ())
+        for trial in self._read("trials", TRIAL_COLUMNS, lambda row: trial_of(row, known)):
             if trial.cell in cells and (trial.cell, trial.round) not in trials:
                 trials[trial.cell, trial.round] = trial
             else:
                 self._dropped["trials"] += 1
+        if known.missing:
+            self._lost.add("readings")
         jobs: dict[tuple[str, int], dict[str, Figures]] = {}
         for identity, name, figures in self._read("jobs", JOB_COLUMNS, job_of):
             jobs.setdefault(identity, {})[name] = figures

@@ -26,7 +26,7 @@ from runner.results.databases import (
     translate_errors,
     upsert,
 )
-from runner.results.journal_tables import LATENCIES, job_rows_of, latencies_of, row_of
+from runner.results.journal_tables import LATENCIES, content_of, job_rows_of, latencies_of, row_of
 from runner.results.observe import Progress, progress_by_cell
 from runner.results.record import HOST_LIMITED, STEERED, UNSETTLED, CellRow, Outcome, Trial
 from runner.results.run_folder import RunFolder, state_of
@@ -142,9 +142,9 @@ class SharedStore(Database):
             tables.SHARED.prepare(connection, str(self.address))
         return self
 
-    def add(self, run: str, cell: CellRow, trial: Trial) -> None:
+    def add(self, run: str, cells: Sequence[CellRow], trials: Sequence[Trial]) -> None:
         with self._transaction(immediate=True) as connection:
-            self._put(connection, run, [cell], [trial])
+            self._put(connection, run, cells, trials)
 
     def catch_up(self, folder: RunFolder, journal: Journal) -> int:
         """Make the store equal to the journal of a run, under its `feeding` lock. Return the number of added trials."""
@@ -172,7 +172,7 @@ class SharedStore(Database):
         rows, readings, latencies, jobs = [], {}, [], list[dict[str, Any]]()
         for trial in trials:
             row = {**_BLANK, **row_of(trial)}
-            content = _clean(row["readings"])
+            content = _clean(content_of(trial.readings))
             digest = blake2b(orjson.dumps(content), digest_size=8).hexdigest()
             readings[digest] = content
             notes = {_clean(name): _clean(text) for name, text in trial.notes.items()}

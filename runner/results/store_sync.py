@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
+from functools import partial
 from queue import Empty, Full, Queue, SimpleQueue
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from runner.base.errors import HarnessBroken, MatrixError
 from runner.results.journal import Journal
+from runner.results.record import Trial
 from runner.results.run_folder import InUse, RunFolder, load, run_folders, state_of
 from runner.results.store import SharedStore
 
@@ -18,13 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from runner.results.record import Trial
     from runner.results.store_tables import Address
 
 _PATIENCE = 30.0  # seconds before another attempt at a failed store, so that trials do not wait for it each time
 #: Seconds that the end of a run waits: for a store without progress, and for one with progress.
 _SILENCE, _LAST = 10.0, 60.0
 _WAITING = 1000  # capacity of the queue of trials. Beyond it, the thread reads the journal again.
+_AT_ONCE = 200  # waiting trials that go into one transaction
 
 
 class Feed:
@@ -39,7 +41,7 @@ class Feed:
         self._address, self._folder = address, folder
         self._notice, self._clock = notice, clock
         self._notices: SimpleQueue[str] = SimpleQueue()  # the thread of the run prints them
-        self._work: Queue[Callable[[], object] | None] = Queue(_WAITING)
+        self._work: Queue[Trial | Callable[[], object] | None] = Queue(_WAITING)
         self._behind = False  # the queue was full, so a trial is missing
         self._over = False
         # Only the feeding thread uses these:
@@ -47,6 +49,7 @@ class Feed:
         self._journal: Journal | None = None
         self._store: SharedStore | None = None
         self._reported = False
+        self._postponed = list[Any]()  # work that waits for the trials before it
         self._next_attempt: float | None = None  # a time; None while the store works
         self._work.put(self._catch_up)
         # A daemon thread, so that the process can end while it waits for a silent server.
@@ -55,7 +58,7 @@ class Feed:
 
     def add(self, trial: Trial) -> None:
         """Queue a trial that is in the journal. This never waits."""
-        self._do(lambda: self._add_trial(trial))
+        self._do(trial)
         self._print_notices()
 
     def wait_until_caught_up(self, silence: float = _SILENCE, last: float = _LAST) -> bool:
@@ -93,7 +96,7 @@ class Feed:
             self._do(None, late=True)
             self._thread.join(_SILENCE)
 
-    def _do(self, work: Callable[[], object] | None, *, late: bool = False) -> bool:
+    def _do(self, work: Trial | Callable[[], object] | None, *, late: bool = False) -> bool:
         """Queue work. With `late`, it runs after queued trials; too many are dropped, because the journal has them."""
         while True:
             try:
@@ -118,7 +121,7 @@ class Feed:
 
     def _feed(self) -> None:
         with self._held:
-            while work := self._work.get():
+            while work := self._next():
                 try:
                     work()
                 except MatrixError as trouble:
@@ -127,13 +130,28 @@ class Feed:
                     self._fail(HarnessBroken(f"{type(trouble).__name__}: {trouble}"))
             self._close_store()
 
-    def _add_trial(self, trial: Trial) -> None:
+    def _next(self) -> Callable[[], object] | None:
+        """Wait for work. Trials that wait in a row are one piece of work."""
+        several = list[Trial]()
+        work = self._postponed.pop() if self._postponed else self._work.get()
+        while isinstance(work, Trial):
+            several.append(work)
+            if len(several) == _AT_ONCE or self._work.empty():
+                return partial(self._add_trials, several)
+            work = self._work.get()
+        if not several:
+            return work
+        self._postponed.append(work)
+        return partial(self._add_trials, several)
+
+    def _add_trials(self, trials: Sequence[Trial]) -> None:
         if self._next_attempt is not None and self._clock() < self._next_attempt:
             return
         if self._next_attempt is not None or self._behind or self._store is None or self._journal is None:
             self._catch_up()
         else:
-            self._store.add(self._folder.manifest.identity, self._journal.cell(trial.cell), trial)
+            cells = self._journal.cells_of({trial.cell for trial in trials})
+            self._store.add(self._folder.manifest.identity, cells, trials)
 
     def _catch_up(self, folder: RunFolder | None = None) -> None:
         self._folder = folder or self._folder

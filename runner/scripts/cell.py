@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any
 
 from runner.base.process import run
 from runner.language.job_bounds import JobWorkload
@@ -16,7 +17,7 @@ from runner.language.messages import MOST_SHOWN
 from runner.language.replay import ReplayWorkload
 from runner.language.slow import slowed
 from runner.language.sync_workload import SyncWorkload
-from runner.scripts.jinja import render
+from runner.scripts.jinja import one_line, render
 from runner.scripts.replay import NAME as TRACE
 from runner.scripts.replay import trace_text
 from runner.scripts.stack import StackView, view_stack
@@ -116,11 +117,45 @@ def stack_scripts(stack: Stack, disks: Sequence[str], *, zeroed: bool, own: Path
     return StackScripts(view, script("set-up"), script("tear-down"), script("activate"), aftermath)
 
 
-def cell_scripts(cell: Cell, stack: StackView, own: Path | None = None, monitor: int | str = OFF) -> CellScripts:
-    tunables, place = tunables_of(cell.tune.value, stack), place_of(cell, stack)
-    declared, slow = cell.work, stack.slow
+#: The name of the cell in texts that several cells share.
+_NAME = "@cell@"
+#: Rendered scripts of one stack, with `_NAME` for the name of the cell, by what they depend on.
+Rendered = MutableMapping[tuple[object, ...], str]
+
+
+def cell_scripts(
+    cell: Cell,
+    stack: StackView,
+    own: Path | None = None,
+    monitor: int | str = OFF,
+    rendered: Rendered | None = None,
+) -> CellScripts:
+    """Render the scripts of a cell. `rendered` keeps texts that its stack has in common with other cells."""
+    place, declared, slow = place_of(cell, stack), cell.work, stack.slow
+    work, sync, sampled = slowed(declared, slow), _sync_of(declared, slow), interval(monitor, declared) * slow
+    values = cache(lambda: _values(cell, stack, own, place, sampled))
+
+    def script(phase: str, *depends: object) -> str:
+        if own is not None or rendered is None or not depends:  # the user's templates may use any value
+            return render(f"{phase}.sh", own, title=cell.name, **values())
+        if (key := (phase, *depends)) not in rendered:
+            rendered[key] = render(f"{phase}.sh", own, title=_NAME, **values())
+        return rendered[key].replace(_NAME, one_line(cell.name))
+
+    # Equal for all cells of the stack that have these in common, without files and syncs.
+    is_plain = not (place.files or sync or isinstance(work, ReplayWorkload))
+    common = (cell.tune.digest, work.direct, work.trims, sampled) if is_plain else ()
+    samples = script("samples", *common) if sampled else ""
+    course = script("profile") if work.profile else ""
+    trace = trace_text(work, place.span, slow) if isinstance(work, ReplayWorkload) else ""
+    tune, verify, measure = (script(phase, *common) for phase in ("tune", "verify", "measure"))
+    return CellScripts(tune, verify, measure, samples, course, trace)
+
+
+def _values(cell: Cell, stack: StackView, own: Path | None, place: Place, sampled: int) -> dict[str, Any]:
+    tunables, declared, slow = tunables_of(cell.tune.value, stack), cell.work, stack.slow
     work = slowed(declared, slow)
-    values = {
+    return {
         "stack": stack,
         "tunables": tunables,
         "ways": sorted({tunable.way for tunable in tunables} - {""}),
@@ -133,7 +168,7 @@ def cell_scripts(cell: Cell, stack: StackView, own: Path | None = None, monitor:
         "sync": _sync_of(declared, slow),
         "replay": isinstance(work, ReplayWorkload),
         "faults": cell.stack.faults,
-        "samples": interval(monitor, declared) * slow,
+        "samples": sampled,
         "files": place.files,
         "window": work.window(place.span),
         "course": declared.course * slow,
@@ -142,14 +177,6 @@ def cell_scripts(cell: Cell, stack: StackView, own: Path | None = None, monitor:
         # The job that lays out files before the measurement; empty if no file is needed.
         "lay_out": _job("lay-out.fio", cell.workload, place, 1, own, {}, slow) if place.files and not work.new else "",
     }
-
-    def script(phase: str) -> str:
-        return render(f"{phase}.sh", own, title=cell.name, **values)
-
-    samples = script("samples") if values["samples"] else ""
-    course = script("profile") if work.profile else ""
-    trace = trace_text(work, place.span, slow) if isinstance(work, ReplayWorkload) else ""
-    return CellScripts(script("tune"), script("verify"), script("measure"), samples, course, trace)
 
 
 def _sync_of(work: Workload, slow: int) -> Mapping[str, object] | None:
@@ -162,11 +189,35 @@ def _sync_of(work: Workload, slow: int) -> Mapping[str, object] | None:
 def job(cell: Cell, stack: StackView, seed: int, own: Path | None = None) -> str:
     """Return the job of fio; empty if only the array is at work."""
     workload, place, more = cell.workload, place_of(cell, stack), BEGINS if cell.stack.faults else {}
+    if own is None and not more and not isinstance(cell.work, SyncWorkload | JobWorkload | ReplayWorkload):
+        return _plain_job(_PlainJob(workload.digest, workload.label, place, stack.slow, workload)).replace(
+            _SEED, str(seed)
+        )
     if isinstance(cell.work, SyncWorkload):
         if cell.work.alone:
             return ""
         workload, more = replace(workload, value=cell.work.beside()), BESIDE
     return _job("job.fio", workload, place, seed, own, more, stack.slow)
+
+
+_SEED = "@seed@"
+
+
+@dataclass(frozen=True, slots=True)
+class _PlainJob:
+    """What the job of a plain workload depends on, beside the seed."""
+
+    digest: bytes
+    label: str
+    place: Place
+    slow: int
+    workload: Variant[Workload] = field(compare=False)
+
+
+@lru_cache(maxsize=16_384)
+def _plain_job(one: _PlainJob) -> str:
+    """Stacks often have a job in common, and each round has it again."""
+    return _job("job.fio", one.workload, one.place, _SEED, None, {}, one.slow)
 
 
 def place_of(cell: Cell, stack: StackView) -> Place:
@@ -189,7 +240,7 @@ def _job(
     template: str,
     workload: Variant[Workload],
     place: Place,
-    seed: int,
+    seed: int | str,
     own: Path | None,
     more: Mapping[str, str],
     slow: int = 1,

@@ -144,10 +144,14 @@ def check_syntax(own: Path) -> None:
             _environment(own, shell_words).parse(text, name, str(own / name))
 
 
+def one_line(title: str) -> str:
+    return "".join(char if char.isprintable() else "_" for char in title)
+
+
 def render(template: str, own: Path | None, *, title: str, **values: Any) -> str:
     """Render a template. The title goes into comments, so it is made one line."""
     environment = _environment(own, fio_value if template.endswith(".fio") else shell_words)
-    values["title"] = "".join(char if char.isprintable() else "_" for char in title)
+    values["title"] = one_line(title)
     # Other errors in a shipped template are defects of this program.
     if own is None:
         with _explain(template, (TemplateError,)):

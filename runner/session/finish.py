@@ -15,6 +15,7 @@ from runner.reports.knees import knee_lines
 from runner.reports.sections import MOST_ROWS
 from runner.reports.terminal import drift_note, precision_note
 from runner.reports.write import load_run_data, write_reports
+from runner.results.archive import ARCHIVE
 from runner.results.record import Outcome
 from runner.session.history import earlier_figures
 from runner.space.studies import PUBLISHED, Study
@@ -82,7 +83,8 @@ class Ending:
         jobs = "jobs.csv, " if self.content.has_jobs else ""
         found = "found.csv, " if self.content.knees else ""
         files = f"{answer}trials.csv, summary.csv, {jobs}{found}{verdicts}{added}junit.xml"
-        return f"{self.path}/: report.html, explore.html, {files}, and every script and raw output under cells/"
+        cells = f"in {ARCHIVE} (`matrix show`)" if self.content.archived else "under cells/"
+        return f"{self.path}/: report.html, explore.html, {files}, and every script and raw output {cells}"
 
 
 def is_corrupt(content: RunData) -> bool:

@@ -20,6 +20,7 @@ from runner.engine.scheduler import Scheduler
 from runner.hosts.disk_ledger import run_within_budget
 from runner.machines import Where, machine, sweep
 from runner.machines.base import Machine, MachineOptions, RigSpec
+from runner.results.cell_files import CellFiles, open_files
 from runner.results.disk_health import describe_missing_health
 from runner.results.journal import Journal
 from runner.results.observe import find_holder
@@ -276,10 +277,11 @@ def _execute(this: _Run, spending: Spending, feed: Feed) -> Ending:
     scheduler = Scheduler(order.selected.plan, spending=spending, steering=order.steering())
     if order.until_decided:
         this.folder = this.folder.update_manifest(steered=True)
-    executor = Executor(scheduler, _context(this, feed), this.level)
     done, wear_stop = False, ""
     try:
-        done = this.stop.run(_work(executor, disks))
+        with open_files(this.folder) as files:
+            executor = Executor(scheduler, _context(this, feed, files), this.level)
+            done = this.stop.run(_work(executor, disks))
         wear_stop = disks.write_budget.stop_reason if disks.write_budget else ""
     finally:
         if wear_stop:
@@ -299,7 +301,7 @@ async def _work(executor: Executor, disks: RunDisks) -> None:
     await run_within_budget(executor.run(), disks.write_budget)
 
 
-def _context(this: _Run, feed: Feed) -> RunContext:
+def _context(this: _Run, feed: Feed, files: CellFiles) -> RunContext:
     order, disks, observer = this.order, this.disks, this.observer
 
     def listen(event: Event) -> None:
@@ -316,7 +318,7 @@ def _context(this: _Run, feed: Feed) -> RunContext:
     return RunContext(
         machine=this.machine,
         journal=this.journal,
-        shelf=this.folder,
+        shelf=files,
         scratch=this.folder.path,
         listen=listen,
         boot_id=disks.agent.boot_id if disks.agent else boot_id(),

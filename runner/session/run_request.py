@@ -15,6 +15,7 @@ from runner.guidelines.verdicts import Steering
 from runner.machines import PASSTHROUGH, machine
 from runner.machines.base import MachineOptions, RigSpec
 from runner.machines.qemu.recipe import kernel_key, recipe_for
+from runner.results.cell_files import MOST_IN_FOLDERS, open_files
 from runner.results.environment import Digests, DiskFacts
 from runner.results.record import CellRow
 from runner.results.run_folder import Manifest, RunFolder, create, latest, runs
@@ -94,6 +95,7 @@ class RunRequest:
             revision=revision(self.path.parent),
             started=datetime.now(UTC).isoformat(timespec="seconds"),
             planned=self.planned,
+            archived=self.planned > MOST_IN_FOLDERS,
             confidence=matrix.repeat.confidence,
             until=matrix.repeat.until,
             least=matrix.repeat.min,
@@ -204,8 +206,9 @@ class RunChoice:
             folder = folder.update_manifest(finished=False, **(self.repeats or {}))
         if self.retry:
             names = {cell.id: cell.name for cell in journal.cells()}
-            for trial in journal.take_back():
-                folder.set_aside(names[trial.cell], trial.round, trial.attempts)
+            with open_files(folder) as files:
+                for trial in journal.take_back():
+                    files.set_aside(names[trial.cell], trial.round, trial.attempts)
         return folder
 
 

@@ -58,8 +58,8 @@ main()
 LACKING = """\
 from runner.machines import dry
 made = dry.DryRig.__init__
-def lacking(self, *arguments):
-    made(self, *arguments)
+def lacking(self, *arguments, **options):
+    made(self, *arguments, **options)
     self.facts = {**self.facts, "without": "linear"}
 dry.DryRig.__init__ = lacking
 from runner.cli import main

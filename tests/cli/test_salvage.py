@@ -162,3 +162,24 @@ def test_only_files_of_the_run_are_copied(run: Path, call: Call, tmp_path: Path)
     assert {path.name for path in (saved / "cells").iterdir()} == {path.name for path in (run / "cells").iterdir()} - {
         "pipe"
     }
+
+
+def test_trials_without_their_readings_are_saved(run: Path, call: Call) -> None:
+    with closing(sqlite3.connect(run / "journal.sqlite")) as connection, connection:
+        connection.execute("DELETE FROM readings")
+    said = call("salvage", str(run))
+    assert said.status == 0, said.err
+    assert "an unknown number of rows of readings" in said.out
+    assert trials(other(run)) == trials(run)
+
+
+def test_the_archive_of_a_large_run_is_copied(
+    matrix: object, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runner.session.run_request.MOST_IN_FOLDERS", 1)
+    assert call("run", "--on", "dry", "--quiet", "small.yaml").status == 0
+    (run,) = (path for path in (tmp_path / "results").iterdir() if path.is_dir())
+    with closing(sqlite3.connect(run / "journal.sqlite")) as connection, connection:
+        connection.execute("UPDATE trials SET seconds = -1 WHERE id = 2")
+    assert call("salvage", str(run)).status == 0
+    assert call("show", "*", "--run", str(run)).out == call("show", "*", "--run", str(other(run))).out != ""

@@ -8,37 +8,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from junitparser import JUnitXml
-from junitparser import junitparser as library
 from lxml import etree
 
 from runner.reports.junit import junit, split_name, strip_illegal
 from runner.results.record import Outcome
 from tests.reports import samples
 from tests.reports.samples import RUN, SYNTHETIC
-from tests.support.report_files import SCHEMA
+from tests.support.junit import parsed, properties, tree
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from runner.reports.run_data import RunData
 
 
-@pytest.fixture(params=[etree, StandardTree], ids=["lxml", "standard library"], autouse=True)
-def tree(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """junitparser takes lxml where it is installed; users of the product do not have it."""
-    module: ModuleType = request.param
-    monkeypatch.setattr(library, "etree", module)
-    return module
-
-
-def parsed(document: bytes) -> etree._Element:
-    root = etree.fromstring(document)
-    SCHEMA.assertValid(root)
-    return root
-
-
-def properties(suite: etree._Element) -> dict[str, str]:
-    return {str(one.get("name")): str(one.get("value")) for one in suite.iterfind("properties/property")}
+__all__ = ["tree"]  # with lxml and without
 
 
 def test_the_document_is_valid_and_counts_all_cases() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from runner.base.errors import BadInput, HarnessBroken
 from runner.results.fio_output import Direction, Figures
 from runner.results.journal import AlreadyRecorded, Journal, MeanTimes, UnendedAttempt
-from runner.results.record import Attempt, CellRow, Outcome, Trial
+from runner.results.record import Attempt, CellRow, Outcome, Reading, Trial
 from tests.results import strategies
 
 if TYPE_CHECKING:
@@ -202,3 +202,23 @@ def test_whether_it_is_synthetic_is_noted_in_an_older_one_too_and_nowhere_where_
     for _ in range(2):
         Journal.open(path, synthetic=False).close()
         assert noted() == [("false",)]
+
+
+def test_equal_readings_are_stored_once(journal: Journal, tmp_path: Path) -> None:
+    readings = (Reading("md/chunk_size", "65536", "65536"), Reading("disk0/rotational", None, "1"))
+    recorded = [replace(measured(number), readings=readings if number < 3 else ()) for number in range(4)]
+    for trial in recorded:
+        journal.record(trial)
+    assert list(journal.trials()) == recorded
+    with Journal.existing(tmp_path / "journal.sqlite") as other:
+        assert other.trials_of({("c1", 1), ("c1", 3)}) == [recorded[1], recorded[3]]
+    with closing(sqlite3.connect(tmp_path / "journal.sqlite")) as connection:
+        assert connection.execute("SELECT count(*) FROM readings").fetchone() == (2,)
+
+
+def test_missing_readings_are_damage(journal: Journal, tmp_path: Path) -> None:
+    journal.record(measured())
+    with closing(sqlite3.connect(tmp_path / "journal.sqlite")) as connection, connection:
+        connection.execute("DELETE FROM readings")
+    with Journal.existing(tmp_path / "journal.sqlite") as other, pytest.raises(HarnessBroken, match="damaged"):
+        list(other.trials())

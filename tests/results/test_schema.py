@@ -26,7 +26,7 @@ def test_every_table_can_be_made_in_postgresql(table: sa.Table) -> None:
 
 def test_trials_can_be_read_from_postgresql() -> None:
     text = str(sa.select(*COLUMNS).compile(dialect=POSTGRESQL))
-    assert "CAST(trials.readings AS TEXT)" in text
+    assert "CAST(trials.notes AS TEXT)" in text
 
 
 def test_every_field_of_a_direction_has_its_columns() -> None:

@@ -99,7 +99,7 @@ def test_feeding_again_changes_nothing(address: Address, tmp_path: Path) -> None
     with SharedStore.open(address) as store, Journal.existing(folder.journal) as journal:
         assert store.catch_up(folder, journal) == 0
         for trial in journal.trials():
-            store.add("run1", journal.cell(trial.cell), trial)
+            store.add("run1", journal.cells_of({trial.cell}), [trial])
     assert content(address) == before
 
 
@@ -166,7 +166,7 @@ def test_any_trial_comes_back_as_it_was(address: Address, data: st.DataObject) -
     trial = dataclasses.replace(trial, outcome=Outcome.MEASURED)
     cell = CellRow(trial.cell, cell.name, cell.axes)
     with SharedStore.open(address) as store:
-        store.add("run", cell, trial)
+        store.add("run", [cell], [trial])
         names = [f"read_{name}" for name in ("bw", "ios", "lat_p9999")]
         (row,) = [
             row[2:] for row in store.trials(("cell", "round", *names), ["run"]) if row[:2] == (trial.cell, trial.round)
@@ -185,7 +185,7 @@ def _feed(url: str, results: str, number: int, trials: int) -> None:
         for round_number in range(trials):
             trial = past.measured("c1", round_number, 1e8 + round_number)
             journal.record(trial)
-            store.add(folder.manifest.identity, past.READ, trial)
+            store.add(folder.manifest.identity, [past.READ], [trial])
 
 
 def test_several_processes_at_once_on_one_store(address: Address, tmp_path: Path) -> None:
@@ -371,7 +371,7 @@ def test_a_user_who_may_only_read(postgresql: Server, tmp_path: Path) -> None:
     with SharedStore.existing(reader) as store:
         assert len(store.trials(("cell",))) == 3
         with pytest.raises(BadInput, match="refuses the login"):
-            store.add("run1", past.READ, Trial("c1", 9, Outcome.BROKEN))
+            store.add("run1", [past.READ], [Trial("c1", 9, Outcome.BROKEN)])
 
 
 def test_conditions_on_more_values_than_a_database_takes(address: Address, tmp_path: Path) -> None:
@@ -387,7 +387,7 @@ def test_an_older_store_that_may_not_be_written_is_migrated_in_memory(
 ) -> None:
     address = Address(file=tmp_path / "store.db")
     with SharedStore.open(address) as store:
-        store.add("run1", past.READ, past.measured("c1", 1, 2e8))
+        store.add("run1", [past.READ], [past.measured("c1", 1, 2e8)])
     with closing(sqlite3.connect(tmp_path / "store.db")) as connection:
         past.drop_views(connection)
         for name in ("sync_seconds", "sync_bw"):

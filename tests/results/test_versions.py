@@ -49,7 +49,7 @@ def test_a_journal_of_version_1_is_brought_up_to_date_with_its_data(tmp_path: Pa
         assert journal.retry_counts() == {}
         assert journal.troubles() == []
         assert [trial.round for trial in journal.take_back()] == [2]
-    assert version(path) == "12"
+    assert version(path) == "13"
 
 
 @pytest.mark.parametrize("name", ["journal-1.sql", "journal-2.sql", "journal-3.sql"])
@@ -108,7 +108,7 @@ def test_a_journal_of_version_2_has_no_histograms_and_no_tail_that_was_hardly_me
         again = past.measured("c1", 3, 1e8)
         journal.record(again)
         assert list(journal.trials())[-1] == again
-    assert version(path) == "12"
+    assert version(path) == "13"
 
 
 def test_a_journal_of_version_3_has_older_names(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_journal_of_version_3_has_older_names(tmp_path: Path) -> None:
         assert journal.set_up_times() == [("single", 0.5)]
         assert [(one.round, one.attempt) for one in journal.unended_attempts()] == [(3, 1)]
     with closing(sqlite3.connect(path)) as connection:
-        assert dict(connection.execute("select * from meta")) == {"schema": "12", "synthetic": "true"}
+        assert dict(connection.execute("select * from meta")) == {"schema": "13", "synthetic": "true"}
 
 
 def test_the_progress_of_an_older_journal_is_read_and_the_file_stays_as_it_is(tmp_path: Path) -> None:

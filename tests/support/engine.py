@@ -36,6 +36,12 @@ class Shelf:
         return f"cells/{cell}/trial-{round_number}"
 
 
+class Recorded(Dry):
+    """Its trials take time, so that the journal records their start."""
+
+    instant = False
+
+
 class Bench:
     """One run folder's worth of state, and any number of processes one after the other."""
 
@@ -45,7 +51,7 @@ class Bench:
         self.journal = Journal.open(folder / "journal.sqlite")
         self.shelf, self.folder = Shelf(), folder
         self.events: list[Event] = []
-        self.machine = Dry()
+        self.machine: Dry = Recorded()
 
     def run(
         self,
@@ -54,7 +60,7 @@ class Bench:
         machine: Dry | None = None,
         level: Level = ONE,
     ) -> None:
-        self.machine = machine or Dry(answer)
+        self.machine = machine or Recorded(answer)
         asyncio.run(self.execution(self.events.append, boot_id, level).run())
 
     def execution(self, listen: Listener, boot_id: str = "one", level: Level = ONE) -> Executor:

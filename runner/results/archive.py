@@ -1,0 +1,178 @@
+"""The archive of a large run: scripts and outputs of its cells in one SQLite file, each text once and compressed.
+
+The program `sqlite3` reads it without this one: `SELECT writefile(name, content) FROM contents WHERE name GLOB '…'`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from contextlib import contextmanager
+from functools import lru_cache
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Self
+
+from sqlalchemy.exc import DBAPIError
+
+from runner.results.databases import Database, sqlite_engine, sqlite_reader, translate_errors
+from runner.results.names import CELLS, check_file_name, parts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    import sqlalchemy as sa
+
+ARCHIVE = "cells.sqlite"
+_BUSY_MS = 30_000
+#: Pages of the log between two checkpoints. Each checkpoint waits for the disk.
+_CHECKPOINT = 8_000
+#: Texts whose numbers are remembered: the scripts of a stack, and read-backs that repeat.
+_REMEMBERED = 256
+#: Stands for the name of the cell in a script, so that equal scripts of different cells are one text.
+_NAME = b"\x01"
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS cells (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE IF NOT EXISTS texts (
+    id INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, named INTEGER NOT NULL, sz INTEGER NOT NULL, data BLOB NOT NULL
+);
+CREATE TABLE IF NOT EXISTS files (
+    cell INTEGER NOT NULL, folder TEXT NOT NULL, name TEXT NOT NULL, text INTEGER NOT NULL,
+    PRIMARY KEY (cell, folder, name)
+) WITHOUT ROWID;
+CREATE VIEW IF NOT EXISTS contents AS
+SELECT 'cells/' || cells.name || '/' || folder || files.name AS name,
+CASE named
+    WHEN 1 THEN CAST(replace(CAST(sqlar_uncompress(data, sz) AS TEXT), char(1), cells.name) AS BLOB)
+    ELSE sqlar_uncompress(data, sz)
+END AS content
+FROM files JOIN cells ON cells.id = files.cell JOIN texts ON texts.id = files.text;
+"""
+_READ = """
+SELECT cells.name, folder || files.name, named, sz, data
+FROM files JOIN cells ON cells.id = files.cell JOIN texts ON texts.id = files.text
+"""
+
+
+class Archive(Database):
+    """Create it with `open` or `existing`, then close it or use it as a context manager. For one thread at a time."""
+
+    def __init__(self, engine: sa.Engine, path: Path) -> None:
+        super().__init__(engine)
+        self._path = path
+        with self._closed_on_error(), translate_errors(path):
+            self._held = engine.connect()
+        self._driver: sqlite3.Connection = self._held.connection.driver_connection  # type: ignore[assignment]
+        self._number = lru_cache(_REMEMBERED)(self._find_or_add)
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        # Files of a trial are not forced to disk either: that would cost as much as a short trial.
+        archive = cls(sqlite_engine(path, busy_ms=_BUSY_MS, durable=False), path)
+        with archive._closed_on_error(), archive._explained():
+            archive._driver.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT}")
+            archive._driver.executescript(_SCHEMA)
+        return archive
+
+    @classmethod
+    def existing(cls, path: Path) -> Self:
+        return cls(sqlite_reader(path), path)
+
+    def close(self) -> None:
+        if held := getattr(self, "_held", None):
+            held.close()
+        super().close()
+
+    def put(self, cell: str, round_number: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str:
+        """Save the scripts of a cell and the outputs of a trial. Return its folder, relative to the run."""
+        trial = f"trial-{round_number}"
+        name, folder = cell.encode(), "/".join((CELLS, *parts_of(cell), trial))
+        with self._writing():
+            number = self._cell(cell)
+            wanted = {file: self._text(text, name) for file, text in scripts.items()}
+            known = self._files(number) if scripts else {}
+            rows = [(file, text) for file, text in wanted.items() if known.get(file) != text]
+            # A script that differs from that of earlier trials goes to the folder of the trial.
+            several = [(number, f"{trial}/" if file in known else "", file, text) for file, text in rows]
+            several += [(number, f"{trial}/", file, self._text(text)) for file, text in outputs.items()]
+            for _, _, file, _ in several:
+                check_file_name(file)
+            self._driver.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)", several)
+        return folder
+
+    def set_aside(self, cell: str, round_number: int, attempts: int) -> None:
+        trial = f"trial-{round_number}"
+        with self._writing():
+            self._driver.execute(
+                "UPDATE files SET folder = ? WHERE folder = ? AND cell = (SELECT id FROM cells WHERE name = ?)",
+                (f"{trial}-attempt-{attempts}/", f"{trial}/", cell),
+            )
+
+    def files(self, cell: str) -> dict[str, bytes]:
+        """Return the files of a cell by their paths in its folder."""
+        found = self._explained_rows(f"{_READ} WHERE cells.name = ? ORDER BY folder, files.name", cell)
+        return {path: _content(name, *rest) for name, path, *rest in found}
+
+    def read(self, path: str) -> bytes | None:
+        """Return a file by its path, relative to the run."""
+        cell, _, file = path.removeprefix(f"{CELLS}/").rpartition("/trial-")
+        return self.files(cell).get(f"trial-{file}")
+
+    def cells(self) -> list[str]:
+        return [name for (name,) in self._explained_rows("SELECT name FROM cells ORDER BY id")]
+
+    def _cell(self, cell: str) -> int:
+        found = self._driver.execute("SELECT id FROM cells WHERE name = ?", (cell,)).fetchone()
+        return int(found[0]) if found else self._inserted("INSERT INTO cells (name) VALUES (?)", cell)
+
+    def _files(self, cell: int) -> dict[str, int]:
+        return dict(self._driver.execute("SELECT name, text FROM files WHERE cell = ? AND folder = ''", (cell,)))
+
+    def _text(self, text: str, cell: bytes = b"") -> int:
+        content = text.encode("utf-8", "replace")
+        named = bool(cell) and cell in content and _NAME not in content
+        return self._number(content.replace(cell, _NAME) if named else content, named)
+
+    def _find_or_add(self, content: bytes, named: bool) -> int:
+        digest = blake2b(content, digest_size=16, salt=b"named" if named else b"").digest()
+        found = self._driver.execute("SELECT id FROM texts WHERE digest = ?", (digest,)).fetchone()
+        if found:
+            return int(found[0])
+        packed = zlib.compress(content)
+        data = packed if len(packed) < len(content) else content
+        return self._inserted(
+            "INSERT INTO texts (digest, named, sz, data) VALUES (?, ?, ?, ?)", digest, named, len(content), data
+        )
+
+    def _inserted(self, statement: str, *values: Any) -> int:
+        return self._driver.execute(statement, values).lastrowid or 0
+
+    def _explained_rows(self, query: str, *values: str) -> list[tuple[Any, ...]]:
+        with self._explained():
+            return self._driver.execute(query, values).fetchall()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        with self._explained():
+            self._driver.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._number.cache_clear()  # the numbers of this transaction are void
+                self._driver.rollback()
+                raise
+            self._driver.execute("COMMIT")
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        with translate_errors(self._path):
+            try:
+                yield
+            except sqlite3.Error as problem:
+                raise DBAPIError(None, None, problem) from problem
+
+
+def _content(cell: str, named: int, size: int, data: bytes) -> bytes:
+    text = data if len(data) == size else zlib.decompress(data)
+    return text.replace(_NAME, cell.encode()) if named else text

@@ -1,0 +1,26 @@
+"""Names of cells as paths in a run folder."""
+
+import re
+
+from runner.base.errors import BadInput
+
+CELLS = "cells"  # the folder of cells in a run
+_PART = re.compile(r"[A-Za-z0-9._=,+@%-]{1,255}")
+
+
+def parts_of(name: str) -> list[str]:
+    """Split a name into path parts. Refuse one that leads elsewhere or needs quotes in a shell."""
+    parts = name.split("/")
+    for part in parts:
+        if not _PART.fullmatch(part) or part in {".", ".."}:
+            raise BadInput(
+                f"{name!r} cannot name a folder or a file",
+                resolution="names are parts of letters, digits and ._=,+@%- (1 to 255 each), joined by /",
+            )
+    return parts
+
+
+def check_file_name(name: str) -> str:
+    if "/" in name:
+        raise BadInput(f"{name!r} cannot name a file of a trial")
+    return parts_of(name)[0]

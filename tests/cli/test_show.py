@@ -1,0 +1,68 @@
+"""`matrix show`, and runs whose cells are in an archive."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.results.run_folder import run_folders
+from runner.session import run_request
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.command import Matrix
+
+CELL = "raid5/chunk=16KiB/work/rw=read"
+
+
+def files_below(folder: Path) -> dict[str, str]:
+    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def archived(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_request, "MOST_IN_FOLDERS", 7)  # of 8 trials
+
+
+def test_the_files_of_an_archive_are_those_of_folders(
+    matrix: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    matrix("run", "--on", "dry", "small.yaml", "--results", "folders")
+    monkeypatch.setattr(run_request, "MOST_IN_FOLDERS", 7)
+    result = matrix("run", "--on", "dry", "small.yaml", "--results", "archive")
+    assert "every script and raw output in cells.sqlite (`matrix show`)" in result.stdout
+    (plain,), (large,) = run_folders(tmp_path / "folders"), run_folders(tmp_path / "archive")
+    assert not (large / "cells").exists()
+    shown = matrix("show", "*", "--results", "archive", "--to", "out")
+    assert shown.stdout == "4 cells written to out/\n", shown.stderr
+    assert files_below(tmp_path / "out") == files_below(plain / "cells")
+    matrix("show", "*", "--results", "folders", "--to", "same")
+    assert files_below(tmp_path / "same") == files_below(plain / "cells")
+    assert f'href="./cells/{CELL.split("=")[0]}' not in (large / "report.html").read_text()
+    assert matrix("report", "latest", "--results", "archive").returncode == 0
+
+
+@pytest.mark.usefixtures("archived")
+def test_a_file_and_the_list_of_files_are_shown(matrix: Matrix) -> None:
+    matrix("run", "--on", "dry", "small.yaml")
+    listed = matrix("show", CELL).stdout.splitlines()
+    assert [line.split("  ")[-1].removeprefix(f"{CELL}/") for line in listed][:3] == [
+        *("1-set-up.sh", "2-tune.sh", "3-verify.sh"),
+    ]
+    assert matrix("show", f"{CELL}/trial-2/job.fio").stdout.startswith("# work/rw=read\n[trial]\n")
+    nothing = matrix("show", "nonsense")
+    assert nothing.returncode == 2
+    assert "is called nonsense" in nothing.stderr
+
+
+@pytest.mark.usefixtures("archived")
+def test_an_archived_run_is_continued(matrix: Matrix, tmp_path: Path) -> None:
+    matrix("run", "--on", "dry", "small.yaml", "--budget", "1ms")
+    (folder,) = run_folders(tmp_path / "results")
+    assert matrix("run", "--on", "dry", "small.yaml").returncode == 0
+    assert run_folders(tmp_path / "results") == [folder]
+    assert len(matrix("show", "*").stdout.splitlines()) == 4 * (6 + 2 * 4)
+    (broken,) = run_folders(tmp_path / "results")
+    assert (broken / "cells.sqlite").is_file()

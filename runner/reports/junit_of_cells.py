@@ -39,7 +39,7 @@ def junit_of_cells(recorded: RunData) -> bytes:
     attributes = " ".join(f'{name}="{count}"' for name, count in counts.items())
     # One suite at a time: all test cases as objects would need gigabytes.
     suites = (_suite(recorded, stack, list(several)) for stack, several in groupby(cells, _stack_of))
-    parts = [one.tostring() for several in (suites, more_suites(recorded)) for one in several]
+    parts = [one.tostring() for several in (suites, more_suites(recorded)) for one in several]  # type: ignore[no-untyped-call]
     head = f"<?xml version='1.0' encoding='UTF-8'?>\n<testsuites name={quoteattr(title)} {attributes}>"
     return b"".join((head.encode(), *parts, b"</testsuites>"))
 

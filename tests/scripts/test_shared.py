@@ -7,11 +7,11 @@ import pytest
 from runner.scripts.cell import Rendered, cell_scripts, stack_scripts
 from runner.space.load import load
 
-SHIPPED = sorted(Path("matrix").glob("*.yaml"))
+SHIPPED = sorted((Path(__file__).parents[2] / "matrix").glob("*.yaml"))
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
-def test_shared_scripts_are_those_of_the_cell(path):
+def test_shared_scripts_are_those_of_the_cell(path: Path) -> None:
     space = load(path).space
     rendered: dict[object, Rendered] = {}
     for cell in list(space.cells())[:400:7]:

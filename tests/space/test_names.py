@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.base.errors import BadInput
-from runner.results.run_folder import parts_of
+from runner.results.names import parts_of
 from runner.space.load import parse
 from runner.space.select import select
 from tests.support.matrices import SMALL, space

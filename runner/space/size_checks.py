@@ -33,7 +33,9 @@ _GIB = 2**30
 _REST = 192 * 1024 * 1024
 
 
-NO_MODEL_OF_TRIMS = "models of disks know no trims, so the figures would be meaningless; remove `model:`"
+NO_MODEL_OF_TRIMS = (
+    "models of disks know no trims without `ageing:`, so the figures would be meaningless; remove `model:`"
+)
 
 
 def check_stripe_caches(space: Space, ruled: Ruled, findings: Findings) -> None:
@@ -109,7 +111,7 @@ def _trim_problem(work: Workload, stack: Stack, matrix: Matrix) -> Problem | Non
     if not work.trims:
         return None
     why = next((why for layer in stack.layers.value if (why := layer.why_no_trims)), "")
-    if not why and not matrix.needs and any(disk.physics for disk in matrix.every_disk()):
+    if not why and not matrix.needs and any(disk.physics and not disk.physics.ages for disk in matrix.every_disk()):
         why = NO_MODEL_OF_TRIMS
     field = "job" if isinstance(work, JobWorkload) else "rw" if work.rw in TRIMS else "fio.trim_percentage"
     return Problem(field, why) if why else None

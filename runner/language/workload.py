@@ -261,6 +261,10 @@ class Workload(Model):
         """Return the seconds that do not depend on the speed of the disks."""
         return self.ramp + self.bound.delay + self.bound.seconds(self.touched(span))
 
+    def time_limit(self, span: int) -> float:
+        """Return the same seconds, for work of an unknown length at most."""
+        return self.timed(span)
+
     @property
     def is_timed(self) -> bool:
         """Return whether time ends one of its jobs, so that a faster disk moves more bytes."""

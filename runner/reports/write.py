@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runner.base.files import write_atomically
 from runner.language.find import Find
+from runner.language.pts import TESTS
 from runner.reports.answer import full_answer
 from runner.reports.csv_files import found_csv, jobs_csv, summary_csv, trials_csv
 from runner.reports.junit import junit
+from runner.reports.pts import PRESET, rounds_csv
 from runner.reports.run_data import RunData
 from runner.reports.speed import without_gc
 from runner.reports.table import as_csv
 from runner.reports.use import choose_trials
 from runner.reports.verdicts import verdict_rows
-from runner.results.record import SLOW
+from runner.results.pts_output import ROUNDS
+from runner.results.record import SLOW, Outcome
 from runner.results.usage import SAMPLES, SIMULATED, usage
 
 if TYPE_CHECKING:
@@ -31,14 +35,14 @@ if TYPE_CHECKING:
 def load_run_data(run: RunFolder, journal: Journal, *, over: bool) -> RunData:
     cells, trials = journal.cells(), list(journal.trials())
     courses = _courses(run.path, cells, trials)
+    rounds = _rounds(run.path, cells, trials)
     fields = ("matrix", "machine", "synthetic", "confidence", "until", "least", "most", "steered", "losses")
     from_manifest = {name: getattr(run.manifest, name) for name in fields}
     from_manifest["finds"] = {name: Find.model_validate(find) for name, find in run.manifest.finds.items()}
     used = _usage(run.path, cells, trials)
     attempts = journal.attempts()
-    return RunData(
-        **from_manifest, cells=cells, trials=trials, attempts=attempts, over=over, courses=courses, usage=used
-    )
+    recorded = RunData(**from_manifest, cells=cells, trials=trials, attempts=attempts, over=over)
+    return replace(recorded, courses=courses, rounds=rounds, usage=used)
 
 
 def _courses(folder: Path, cells: Sequence[CellRow], trials: Sequence[Trial]) -> dict[str, list[str]]:
@@ -61,6 +65,15 @@ def _usage(folder: Path, cells: Sequence[CellRow], trials: Sequence[Trial]) -> d
     return found
 
 
+def _rounds(folder: Path, cells: Sequence[CellRow], trials: Sequence[Trial]) -> dict[str, dict[int, str]]:
+    found: dict[str, dict[int, str]] = {cell.id: {} for cell in cells if cell.axes.get(PRESET) in TESTS}
+    for trial in trials:
+        path = folder / trial.folder / ROUNDS
+        if trial.cell in found and trial.outcome is Outcome.MEASURED and path.is_file():
+            found[trial.cell][trial.round] = path.read_text(encoding="utf-8")
+    return found
+
+
 @without_gc()
 def render_reports(content: RunData) -> dict[str, bytes]:
     verdicts = {"verdicts.csv": as_csv(verdict_rows(content.judgements))} if content.judgements else {}
@@ -73,6 +86,7 @@ def render_reports(content: RunData) -> dict[str, bytes]:
         "trials.csv": trials_csv(content).encode(),
         "summary.csv": summary_csv(content).encode(),
         **({"jobs.csv": jobs.encode()} if (jobs := jobs_csv(content)) else {}),
+        **({ROUNDS: rounds.encode()} if (rounds := rounds_csv(content)) else {}),
         **({"found.csv": found.encode()} if (found := found_csv(content)) else {}),
         **verdicts,
         **answer,

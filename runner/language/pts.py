@@ -20,7 +20,8 @@ from runner.statistics.steady import WINDOW
 KIB = 1024
 RUNTIME = 60.0  # seconds of a point in a round
 FILL = 2  # times that the device is written before the rounds
-_OVERHEAD = 1.0  # seconds of fio beside each point, at most
+#: Seconds of fio in each round and beside each point: usual ones, and those of a busy host that emulates the processor.
+_START, _JOB, _SLOW_START, _SLOW_JOB = 0.3, 0.2, 20.0, 5.0
 _USUAL = 7  # rounds until the steady state, as an estimate
 
 
@@ -187,13 +188,15 @@ class PtsWorkload(JobWorkload):
         return float(self.moved(span))
 
     def timed(self, span: int) -> float:
-        return self._round(span) * min(self.rounds, 4 * self.test.apart + _USUAL)
+        each = super().timed(span) + _START + _JOB * len(self.jobs)
+        return each * min(self.rounds, 4 * self.test.apart + _USUAL)
 
     def time_limit(self, span: int) -> float:
-        return self._round(span) * self.rounds
+        return super().timed(span) * self.rounds
 
-    def _round(self, span: int) -> float:
-        return super().timed(span) + _OVERHEAD * len(self.jobs)
+    @property
+    def restarts(self) -> float:
+        return (_SLOW_START + _SLOW_JOB * len(self.jobs)) * self.rounds
 
     def files_misfit(self, capacity: int) -> Problem | None:  # noqa: ARG002
         return Problem("preset", "tests of SNIA purge and fill a device; use a layout without a file system")

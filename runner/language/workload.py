@@ -266,6 +266,11 @@ class Workload(Model):
         return self.timed(span)
 
     @property
+    def restarts(self) -> float:
+        """Return the seconds of later starts of fio and its jobs, on a host that is slow and busy."""
+        return 0.0
+
+    @property
     def is_timed(self) -> bool:
         """Return whether time ends one of its jobs, so that a faster disk moves more bytes."""
         return self.runtime is not None

@@ -169,6 +169,9 @@ def test_the_estimate_counts_the_fill_and_the_usual_rounds() -> None:
     assert bytes_of(cell, pace) > 2 * 2**30
     assert most_bytes_of(cell, pace) > bytes_of(cell, pace)
     assert deadline(cell.work, cell.span) > 25 * 56 * 10
+    wsat = cell_of("preset: snia-wsat, runtime: 1s, rounds: 40")
+    assert deadline(wsat.work, wsat.span) > 40 * 20  # fio takes seconds to start on a busy host
+    assert seconds_of(wsat, pace) < 40 * 3
 
 
 def _documents(rounds: list[float], names: tuple[str, ...]) -> str:

@@ -165,7 +165,7 @@ def test_the_estimate_of_a_plan_is_that_of_the_steady_state(code: Library) -> No
     assert PAGE / work.at_random(1) == pytest.approx(estimate, rel=0.3)
 
 
-_SERVED = Disk(4 * MIB, "virtio", _physics(block=16384.0))
+_SERVED = Disk(4 * MIB, "virtio", _physics())
 
 
 def test_fio_sees_the_disk_age_and_a_trim_make_it_new() -> None:
@@ -192,7 +192,7 @@ def test_fio_sees_the_disk_age_and_a_trim_make_it_new() -> None:
 
     found = asyncio.run(ask())
     assert found["again"] == pytest.approx(found["fresh"], rel=0.05)
-    assert found["steady"] > 2 * found["fresh"], found
+    assert found["steady"] > 1.5 * found["fresh"], found
 
 
 MATRIX = """

@@ -25,11 +25,15 @@ rounds={{ pts.rounds }} most_written={{ pts.most_written }}
 job=$(<job.fio)
 [[ $job =~ randseed=([0-9]+) ]] || fail "job.fio has no randseed"
 seed=${BASH_REMATCH[1]}
+: >"$output"
 for ((round = 1; round <= rounds; round++)); do
   printf '%s\n' "${job/randseed=$seed/randseed=$(((seed + round) % 2147483647))}" >round.fio
+  rm -f round.json
   fio --output-format=json --output=round.json round.fio || status=$?
-  text=$(<round.json)
-  printf '%s\n' "$text" >>"$output"
+  if [[ -e round.json ]]; then
+    text=$(<round.json)
+    printf '%s\n' "$text" >>"$output"
+  fi
   ((status == 0)) || break
   add_round "$round" <round.json
   if is_steady "$round"; then break; fi

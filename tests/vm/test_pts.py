@@ -39,7 +39,7 @@ disks:
     channels: 1
     bandwidth: 50MB/s
     write_bandwidth: 2MB/s
-    ageing: {spare: 28%, block: 16KiB}
+    ageing: {spare: 28%, block: 64KiB}
 layouts: {raw: [disk]}
 workloads: {test: {WORK}}
 repeat: REPEAT

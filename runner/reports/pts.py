@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 PRESET = "workload.preset"
 _POINT = re.compile(r"r(\d+)w(\d+)-(\d+)(k?)")
+_MOST_LINES = 6  # lines of a chart: the page has as many styles
 _MOST_ROUNDS = 50  # rows of a table of rounds; the CSV file has all
 _SHOWN: Mapping[str, tuple[tuple[str, str, str], ...]] = {  # title, measure and unit of the result tables
     "iops": (("IOPS", "iops", "1/s"),),
@@ -198,7 +199,9 @@ def _text(row: RoundRow | None, measure: str, unit: str) -> str:
 
 def _chart(name: str, test: PtsTest, rows: Sequence[RoundRow], tracked: Sequence[str]) -> Plot:
     measure, unit = _UNITS[test.figure]
-    jobs = list(dict.fromkeys(row.job for row in rows if _Place.of(row.job).mix == "0/100")) or list(tracked)
+    writes = dict.fromkeys(row.job for row in rows if _Place.of(row.job).mix == "0/100")
+    known = [*dict.fromkeys((*(job for job in tracked if job in writes), *writes))]
+    jobs = known[:_MOST_LINES]
     count = max((row.round for row in rows), default=1)
     top = max((row.measures[measure] or 0.0 for row in rows if row.job in jobs), default=0.0) or 1.0
     series = tuple(
@@ -220,7 +223,8 @@ def _chart(name: str, test: PtsTest, rows: Sequence[RoundRow], tracked: Sequence
     )
     across = tuple(replace(one, text=one.text.partition(".")[0]) for one in ticks(count, "", 100))
     about = f"A line for each request size, over the rounds of the last trial: the {test.title} of writes."
-    return Plot(f"{name}: writes by round", about, series, across, ticks(top, unit, 100), dots=count <= 30)
+    part = f" ({len(jobs)} of {len(known)} request sizes)" if len(known) > len(jobs) else ""
+    return Plot(f"{name}: writes by round{part}", about, series, across, ticks(top, unit, 100), dots=count <= 30)
 
 
 HEAD = ("cell", "trial", "machine", "synthetic")

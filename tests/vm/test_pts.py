@@ -76,7 +76,7 @@ def _seconds_of_a_write(files: dict[str, str]) -> tuple[float, float]:
 
 
 def test_figures_fall_from_fresh_to_steady_and_a_purge_makes_the_disk_new(tmp_path: Path) -> None:
-    work = "preset: snia-wsat, runtime: 2s, rounds: 1000, iodepth: 1, numjobs: 1"
+    work = "preset: snia-wsat, runtime: 10s, rounds: 1000, iodepth: 1, numjobs: 1"
     trials, shelf = _measured(work, tmp_path, repeat=2)
     times = [_seconds_of_a_write(_files(shelf, trial.round)) for trial in trials]
     assert times[1] == pytest.approx(times[0], rel=0.1)

@@ -97,6 +97,7 @@ EXAMPLES: Mapping[str, str] = {
     "options": "noatime",
     "where": "{layout: raid5}",
     "follows": "[72, 50, 35]",
+    "ageing": "{spare: 12%}",
     "cliff": "{after: 20GiB, bandwidth: 200MB/s}",
 }
 #: Meanings of keys that have none in their model, by the key above and the key, or by the key alone.

@@ -63,12 +63,17 @@ counted() {
 }
 
 {% if work.trims %}
-for device in {{ stack.devices }}; do
+devices=({{ stack.devices }})
+for device in "${devices[@]}"; do
   kernel_name "$device"
   limit=/sys/class/block/$REPLY/queue/discard_max_bytes
   if [[ ! -e $limit ]]; then limit=/sys/class/block/$REPLY/../queue/discard_max_bytes; fi  # of a partition
   first_line "$limit"
+{% if pts %}
+  [[ $REPLY != 0 ]] || fail "$device cannot discard, so it cannot be purged"
+{% else %}
   [[ $REPLY != 0 ]] || fail "$device cannot discard, so trims cannot be measured on it"
+{% endif %}
 done
 {% endif %}
 {% if samples %}
@@ -110,6 +115,8 @@ unasked=$!
 {% include 'sync.sh' %}
 {% elif replay %}
 {% include 'replay.sh' %}
+{% elif pts %}
+{% include 'pts.sh' %}
 {% else %}
 fio --output-format=json+ --output="$output" job.fio || status=$?
 {% endif %}

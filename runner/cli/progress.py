@@ -28,6 +28,7 @@ from runner.language.metrics import RATES
 from runner.reports.answer import as_objects
 from runner.reports.jobs import job_sheet
 from runner.reports.knees import knee_values
+from runner.reports.pts import has_tables, pts_sheets
 from runner.reports.table import as_sheet
 from runner.reports.terminal import caption, shown_cells, table
 from runner.reports.terminal_text import BAD, DOUBT, GOOD, about
@@ -108,8 +109,10 @@ class View(Observer):
     def end_run(self, end: Ending) -> None:
         print_sheet(table(end.content), self.stream)
         self.print_line(caption(end.content))
-        if jobs := job_sheet(shown_cells(end.content)):
+        if jobs := job_sheet(one for one in shown_cells(end.content) if not has_tables(one.cell)):
             print_sheet(jobs, self.stream)
+        for sheet in pts_sheets(end.content):
+            print_sheet(sheet, self.stream)
         if end.content.judgements:
             grid = verdict_table(end.content.judgements)
             print_sheet(as_sheet(grid), self.stream)

@@ -8,7 +8,9 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from runner.engine.estimate import Pace, building_of, laid_out, most_bytes_of, resync_of, seconds_of
+from runner.language.pts import PtsWorkload
 from runner.language.sync_workload import SyncWorkload
+from runner.results.pts_output import WRITTEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -107,7 +109,10 @@ class Spending:
         if trial.figures is None:
             self._written += 0.0 if taken else self.of_cell(cell).written
             return
-        cost = Cost(trial.seconds, _written(trial.figures, cell))
+        written = _written(trial.figures, cell)
+        if isinstance(cell.work, PtsWorkload):  # its figures are those of the last rounds
+            written = float(trial.notes.get(WRITTEN, 0)) + cell.work.moved(cell.span)
+        cost = Cost(trial.seconds, written)
         if self._write_budget:
             self._write_budget.end_trial(cost.written)
         self._cell_costs[cell.id] = cost

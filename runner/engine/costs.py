@@ -211,7 +211,7 @@ def deadline(workload: Workload, span: int, laid_out: int = 0, slowest: float = 
     before = laid_out / _CRAWL + GRACE
     drained = slowest * workload.iodepth * workload.numjobs if workload.runtime is not None else 0.0
     moving = workload.passed(span) / _CRAWL + workload.requests(span) * slowest
-    return workload.timed(span) + drained + moving + before
+    return workload.time_limit(span) + workload.restarts + drained + moving + before
 
 
 def flush_seconds(workload: Workload, memory: int, slowest: float = _SLOWEST_REQUEST) -> float:

@@ -128,7 +128,7 @@ def most_bytes_of(cell: Cell, pace: Pace) -> int:
         return int(work.synced + work.longest * most * work.write_share)
     if not work.is_timed:
         return bytes_of(cell, pace)
-    return int(work.timed(cell.span) * most * work.write_share + work.written(cell.span))
+    return int(work.time_limit(cell.span) * most * work.write_share + work.written(cell.span))
 
 
 def _written(cell: Cell, pace: Pace) -> float:

@@ -14,10 +14,12 @@ from runner.engine import costs
 from runner.engine.disk_samples import sample_disks
 from runner.engine.trial_result import Finding, evidence, finding, notes_of, split_outputs
 from runner.language.metrics import DECIMALS
+from runner.language.pts import PtsWorkload
 from runner.language.replay import ReplayWorkload
 from runner.language.sync_workload import SyncWorkload
 from runner.machines.base import Machine, Rig, RigLost, Step, StepResult
 from runner.results.counters import TrialUse, buses, count_cache_flushes, notes, observe_use
+from runner.results.fio_output import mark_synthetic
 from runner.results.record import HOST_LIMITED, REPLAY, SATURATED, SLOW, UNSETTLED, Outcome
 from runner.scripts.cell import (
     CellScripts,
@@ -160,14 +162,18 @@ class StackOnRig:
         is_sync = isinstance(work, SyncWorkload)
         report, alone = (output.sync if is_sync else None), is_sync and not fio_job
         replay = output.replay if isinstance(work, ReplayWorkload) else None
-        found = finding(output.steps, work.phases, slow, report, alone=alone, verifies=work.verifies, replay=replay)
+        pts = work if isinstance(work, PtsWorkload) else None
+        found = finding(
+            output.steps, work.phases, slow, report, alone=alone, verifies=work.verifies, replay=replay, pts=pts
+        )
         done = service.since(sum(one.seconds for one in output.steps if one.name != "measure"))
-        if work.trims and done:  # a matrix for physical disks, on simulated ones
+        ages = all(disk.physics and disk.physics.ages for disk in self._matrix.every_disk())
+        if work.trims and done and not ages:  # a matrix for physical disks, on simulated ones
             found = Finding(Outcome.BROKEN, NO_MODEL_OF_TRIMS, readings=found.readings)
         overload = host_limited(done, work, self._matrix.machine.strain)
         if found.replay:
             overload = {**overload, **late_replay(found.replay, work.runtime or 0.0, overload, simulated=bool(done))}
-        timed = None if work.verifies else found.figures  # fio's run time lacks that of the verification
+        timed = None if work.verifies or pts else found.figures  # fio's run time lacks that of the verification
         beside = observe_use(output.before, output.after, found.readings, timed, work, slow)
         return Measured(
             finding=found,
@@ -188,6 +194,7 @@ class StackOnRig:
             outputs={
                 **_outputs(output.steps, fio_job, self.set_up_log, aftermath),
                 **output.files,
+                **{name: mark_synthetic(text) if self._invented else text for name, text in found.files.items()},
                 **service.files(),
                 **(beside.files() if beside else {}),
             },

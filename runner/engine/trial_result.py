@@ -26,6 +26,7 @@ from runner.results.fio_output import (
     table_by_sample,
     table_by_time,
 )
+from runner.results.pts_output import ROUNDS, pts_result
 from runner.results.record import Outcome, Reading
 from runner.results.replay_output import NotReported as NoReplay
 from runner.results.replay_output import ReplayReport, parse_replay, split_replay, with_replay
@@ -34,6 +35,7 @@ from runner.results.sync_output import NotReported, parse_sync, split_sync, with
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from runner.language.pts import PtsWorkload
     from runner.language.workload import Workload
 
 _PREFIX = "matrix: "
@@ -112,7 +114,8 @@ class Finding:
     unsettled: str = ""  # the steady state that was not reached; else empty
     verified: str = ""  # how much fio read back
     readings: tuple[Reading, ...] = ()
-    notes: Mapping[str, str] = field(default_factory=dict)  # of a sync
+    notes: Mapping[str, str] = field(default_factory=dict)  # of a sync, or a test of SNIA
+    files: Mapping[str, str] = field(default_factory=dict)  # of the trial
     replay: ReplayReport | None = None
 
 
@@ -260,6 +263,7 @@ def finding(
     alone: bool = False,
     verifies: bool = False,
     replay: str | None = None,
+    pts: PtsWorkload | None = None,
 ) -> Finding:
     """Return the outcome. `sync`: the report of a sync; None: the workload has no sync. `alone`: without fio.
 
@@ -268,12 +272,10 @@ def finding(
     readings = next((readings_of(result.output) for result in results if result.name == "verify"), ())
     broken = partial(Finding, Outcome.BROKEN, readings=readings)
     last = results[-1]
-    if last.name == "measure" and (wrong := wrong_data(last.output)):
-        return Finding(Outcome.CORRUPT, wrong, readings=readings)
-    if wrong := mismatch(readings):
-        return broken(wrong)
-    if last.name != "measure":
-        return broken(f"{_WHAT[last.name]}: {evidence(last.output)}")
+    if failed_before := _failed_before(last, readings):
+        return failed_before
+    if pts:
+        return _of_test(last, pts, slow, readings)
     if sync is not None and last.status != 0 and (not sync or alone):
         return broken(evidence(_beside_json(last.output)))
     jobs: list[dict[str, Any]] = []
@@ -305,4 +307,33 @@ def finding(
         readings=readings,
         notes=report.notes if report else {},
         replay=replayed and replayed.in_real_units(slow),
+    )
+
+
+def _failed_before(last: StepResult, readings: tuple[Reading, ...]) -> Finding | None:
+    """Return the outcome of a trial without a measurement that counts; None if it has one."""
+    if last.name == "measure" and (wrong := wrong_data(last.output)):
+        return Finding(Outcome.CORRUPT, wrong, readings=readings)
+    if wrong := mismatch(readings):
+        return Finding(Outcome.BROKEN, wrong, readings=readings)
+    if last.name != "measure":
+        return Finding(Outcome.BROKEN, f"{_WHAT[last.name]}: {evidence(last.output)}", readings=readings)
+    return None
+
+
+def _of_test(measured: StepResult, work: PtsWorkload, slow: int, readings: tuple[Reading, ...]) -> Finding:
+    """Return the outcome of a test of SNIA, from the documents of its rounds."""
+    if measured.status != 0:
+        return Finding(Outcome.BROKEN, evidence(_beside_json(measured.output)), readings=readings)
+    try:
+        tested = pts_result(measured.output, work, slow)
+    except FioFailed as failed:
+        return Finding(Outcome.BROKEN, _fio_failed(failed, measured), readings=readings)
+    return Finding(
+        Outcome.MEASURED,
+        figures=tested.figures.in_real_units(slow),
+        unsettled=tested.unsettled,
+        readings=readings,
+        notes={**notes_of(measured.output), **tested.notes},
+        files={ROUNDS: tested.table},
     )

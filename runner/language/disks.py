@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
 
 from runner.base.model import ChangeSchema, Extent, Model, Percent, Size, Time
-from runner.base.quantities import format_rate, parse_rate, resolve_share
+from runner.base.quantities import format_rate, format_size, parse_rate, resolve_share
 from runner.simdisks.disk import Bus, Disk, Fault, Physics
 
 LARGEST_SPOT = 2**30  # the disk server keeps a list of bad regions
@@ -238,6 +238,40 @@ class Cliff(Model):
     bandwidth: Throughput
 
 
+MOST_PAGES = 2**24  # the disk server has a table of them
+LEAST_SPARE = 8  # blocks
+
+
+class Ageing(Model):
+    """Flash is written in pages and erased in blocks, so an SSD that is full has to copy pages before it can write."""
+
+    spare: Annotated[
+        Percent, Field(gt=0, le=10, description="flash beyond the size of the disk (overprovisioning), of this size")
+    ]
+    page: Annotated[Size, Field(ge=512, le=MIB, description="bytes that are written together")] = 4 * KIB
+    block: Annotated[Size, Field(ge=16 * KIB, le=1 << 30, description="bytes that are erased together")] = 256 * KIB
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.page & (self.page - 1) or self.block % self.page or self.block < 4 * self.page:
+            raise ValueError("`page` must be a power of two, and `block` a multiple of it, at least 4 pages")
+        return self
+
+    def misfit(self, size: int) -> str:
+        if size > self.page * MOST_PAGES:
+            page = 1 << (-(-size // MOST_PAGES) - 1).bit_length()
+            return (
+                f"{format_size(size)} are more than {MOST_PAGES:,} pages; write `ageing: {{page: {format_size(page)}}}`"
+            )
+        spare = int(size * self.spare)
+        if spare < LEAST_SPARE * self.block:
+            what = (
+                f"{format_size(spare)} of spare flash are less than {LEAST_SPARE} blocks of {format_size(self.block)}"
+            )
+            return f"{what}; write a smaller `block`, a larger `spare`, or a larger disk"
+        return ""
+
+
 class Ssd(_Model):
     """Flash channels that work in parallel behind one interface."""
 
@@ -248,6 +282,9 @@ class Ssd(_Model):
     bandwidth: Throughput
     write_bandwidth: Throughput | None = Field(None, description="the same as `bandwidth` if not given")
     cliff: Cliff | None = Field(None, description="writing becomes slower after this amount")
+    ageing: Ageing | None = Field(
+        None, description="a disk that was written at random becomes slower, until its content is discarded"
+    )
 
     def physics(self, seed: int) -> Physics:  # noqa: ARG002 - the model has no random part
         numbers = {
@@ -258,6 +295,7 @@ class Ssd(_Model):
             "read_rate": float(self.bandwidth),
             "write_rate": float(self.write_bandwidth or self.bandwidth),
             **({"cliff": float(self.cliff.after), "cliff_rate": float(self.cliff.bandwidth)} if self.cliff else {}),
+            **({name: float(value) for name, value in dict(self.ageing).items()} if self.ageing else {}),
         }
         return Physics("ssd", tuple(numbers.items()))
 
@@ -356,6 +394,9 @@ class Disks(Model):
     def _simulated(self) -> Self:
         if self.slow != 1 and self.model is None:
             raise ValueError("`slow` slows simulated disks down; add a `model`, or remove `slow`")
+        ageing = self.model.ageing if isinstance(self.model, Ssd) else None
+        if ageing and (why := ageing.misfit(self.size)):
+            raise ValueError(why)
         return self
 
     def each(self, seed: int) -> tuple[Disk, ...]:

@@ -18,6 +18,7 @@ from runner.base.model import Model
 from runner.language.axes import axes_of, axis_type
 from runner.language.find import Searched
 from runner.language.job_axes import SeveralJobs
+from runner.language.pts import PtsKeys
 from runner.language.replay import ReplayKeys
 from runner.language.sync_workload import SyncKeys
 from runner.language.workload import Workload
@@ -169,8 +170,13 @@ def no_phase(preset: str, phase: str) -> str:
 class Program(Model):
     """The program that fills in the fields of a workload."""
 
-    preset: Literal["dd-read", "dd-write", "iozone", "bonnie"] | None = Field(
-        None, description="the program to imitate: its I/O fills in the keys that are not given"
+    preset: (
+        Literal["dd-read", "dd-write", "iozone", "bonnie", "snia-iops", "snia-throughput", "snia-latency", "snia-wsat"]
+        | None
+    ) = Field(
+        None,
+        description="the program to imitate, whose I/O fills in the keys that are not given; or a test of SNIA's "
+        "Performance Test Specification",
     )
     phase: Literal["write", "rewrite", "read", "reread", "randread", "randwrite", "seeks"] | None = Field(
         None,
@@ -200,6 +206,7 @@ else:
             axes_of(Program),
             axes_of(SyncKeys),
             ReplayKeys,
+            axes_of(PtsKeys),
             SeveralJobs,
         ),
         __doc__=Workload.__doc__,

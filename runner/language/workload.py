@@ -261,6 +261,15 @@ class Workload(Model):
         """Return the seconds that do not depend on the speed of the disks."""
         return self.ramp + self.bound.delay + self.bound.seconds(self.touched(span))
 
+    def time_limit(self, span: int) -> float:
+        """Return the same seconds, for work of an unknown length at most."""
+        return self.timed(span)
+
+    @property
+    def restarts(self) -> float:
+        """Return the seconds of later starts of fio and its jobs, on a host that is slow and busy."""
+        return 0.0
+
     @property
     def is_timed(self) -> bool:
         """Return whether time ends one of its jobs, so that a faster disk moves more bytes."""

@@ -20,6 +20,7 @@ from runner.reports.concerns import MOST_CONCERNS, concerns
 from runner.reports.explore import script_hash
 from runner.reports.junit import strip_illegal
 from runner.reports.knees import knee_table
+from runner.reports.pts import pts_reports
 from runner.reports.sections import BEFORE_FOLD, MOST_CHARTS, MOST_ROWS, sections
 from runner.reports.terminal import drift_note, precision_note
 from runner.reports.use import uses
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 _PAGE = Path(__file__).with_name("page")
 SHOWN_CURVES, SHOWN_USES = 2, 4  # charts before a fold
+MOST_TESTS = 20  # tests of SNIA with tables
 MOST_GROUNDS = 50  # cells and answers to list for each guideline
 
 
@@ -64,6 +66,7 @@ def page(
         doubts=list(filter(None, (*(one.doubt for one in found), drift_note(recorded), precision_note(recorded)))),
         concerns=found,
         most_concerns=MOST_CONCERNS,
+        pts=list(islice(pts_reports(recorded), MOST_TESTS)),
         knees=knee_table(recorded.knees, over=recorded.over) if recorded.knees else None,
         verdicts=verdicts.verdict_table(recorded.judgements, claims=False) if recorded.judgements else None,
         claims={one.guideline.id: one.guideline.claim for one in recorded.judgements},

@@ -181,6 +181,8 @@ class RunData:
     courses: Mapping[str, Sequence[str]] = field(default_factory=dict)
     usage: Mapping[str, Usage] = field(default_factory=dict)  # by cell: the use of disks and processors in one trial
     history: Mapping[str, Sequence[Past]] = field(default_factory=dict)  # by cell: its headline in earlier runs
+    #: By cell and round: the text of `rounds.csv` of each test of SNIA.
+    rounds: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     added: Sequence[Section] = ()  # sections of other rooms, such as the figures of a published study
 
     @cached_property

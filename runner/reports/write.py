@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runner.base.files import write_atomically
 from runner.language.find import Find
+from runner.language.pts import TESTS
 from runner.reports.answer import full_answer
 from runner.reports.csv_files import found_csv, jobs_csv, summary_csv, trials_csv
 from runner.reports.junit import junit
 from runner.reports.junit_of_cells import MOST_CASES, junit_of_cells
+from runner.reports.pts import PRESET, rounds_csv
 from runner.reports.run_data import RunData
 from runner.reports.speed import without_gc
 from runner.reports.table import as_csv
 from runner.reports.use import choose_trials
 from runner.reports.verdicts import verdict_rows
 from runner.results.cell_files import existing_files
-from runner.results.record import SLOW
+from runner.results.pts_output import ROUNDS
+from runner.results.record import SLOW, Outcome
 from runner.results.usage import SAMPLES, SIMULATED, usage
 
 if TYPE_CHECKING:
@@ -33,14 +37,14 @@ if TYPE_CHECKING:
 def load_run_data(run: RunFolder, journal: Journal, *, over: bool) -> RunData:
     cells, trials = journal.cells(), list(journal.trials())
     courses = _courses(run, cells, trials)
+    rounds = _rounds(run, cells, trials)
     fields = ("matrix", "machine", "synthetic", "confidence", "until", "least", "most", "steered", "losses", "archived")
     from_manifest = {name: getattr(run.manifest, name) for name in fields}
     from_manifest["finds"] = {name: Find.model_validate(find) for name, find in run.manifest.finds.items()}
     used = _usage(run, cells, trials)
     attempts = journal.attempts()
-    return RunData(
-        **from_manifest, cells=cells, trials=trials, attempts=attempts, over=over, courses=courses, usage=used
-    )
+    recorded = RunData(**from_manifest, cells=cells, trials=trials, attempts=attempts, over=over)
+    return replace(recorded, courses=courses, rounds=rounds, usage=used)
 
 
 def _courses(run: RunFolder, cells: Sequence[CellRow], trials: Sequence[Trial]) -> dict[str, list[str]]:
@@ -65,6 +69,16 @@ def _usage(run: RunFolder, cells: Sequence[CellRow], trials: Sequence[Trial]) ->
     return found
 
 
+def _rounds(run: RunFolder, cells: Sequence[CellRow], trials: Sequence[Trial]) -> dict[str, dict[int, str]]:
+    found: dict[str, dict[int, str]] = {cell.id: {} for cell in cells if cell.axes.get(PRESET) in TESTS}
+    with existing_files(run) as files:
+        for trial in trials if found else ():
+            measured = trial.cell in found and trial.outcome is Outcome.MEASURED
+            if measured and (text := files.read(f"{trial.folder}/{ROUNDS}")):
+                found[trial.cell][trial.round] = text.decode()
+    return found
+
+
 @without_gc()
 def render_reports(content: RunData) -> dict[str, bytes]:
     return dict(_rendered(content))
@@ -77,6 +91,8 @@ def _rendered(content: RunData) -> Iterator[tuple[str, bytes]]:
     yield "summary.csv", summary_csv(content).encode()
     if jobs := jobs_csv(content):
         yield "jobs.csv", jobs.encode()
+    if rounds := rounds_csv(content):
+        yield ROUNDS, rounds.encode()
     if found := found_csv(content):
         yield "found.csv", found.encode()
     if content.judgements:

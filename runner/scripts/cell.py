@@ -14,6 +14,7 @@ from runner.base.process import run
 from runner.language.job_bounds import JobWorkload
 from runner.language.matrix import OFF, interval
 from runner.language.messages import MOST_SHOWN
+from runner.language.pts import FILL, PtsWorkload
 from runner.language.replay import ReplayWorkload
 from runner.language.slow import slowed
 from runner.language.sync_workload import SyncWorkload
@@ -167,6 +168,7 @@ def _values(cell: Cell, stack: StackView, own: Path | None, place: Place, sample
         "work": work,
         "sync": _sync_of(declared, slow),
         "replay": isinstance(work, ReplayWorkload),
+        "pts": _pts_of(declared, cell.span),
         "faults": cell.stack.faults,
         "samples": sampled,
         "files": place.files,
@@ -184,6 +186,24 @@ def _sync_of(work: Workload, slow: int) -> Mapping[str, object] | None:
     if not isinstance(work, SyncWorkload):
         return None
     return {"action": work.sync_action, "alone": work.alone, "patience": round(work.patience * slow)}
+
+
+def _pts_of(work: Workload, span: int) -> Mapping[str, object] | None:
+    """Return what the script of a test of SNIA repeats, and until when; None for another workload."""
+    if not isinstance(work, PtsWorkload):
+        return None
+    test = work.test
+    return {
+        "title": test.title,
+        "tracked": work.tracked,
+        "figure": test.figure,
+        "rounds": work.rounds,
+        "apart": test.apart,
+        "fill": work.fill,
+        "times": FILL,
+        "active": work.active,
+        "most_written": test.capacities * span,
+    }
 
 
 def job(cell: Cell, stack: StackView, seed: int, own: Path | None = None) -> str:

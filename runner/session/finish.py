@@ -81,8 +81,9 @@ class Ending:
         added = "".join(f"{name}, " for one in self.content.added for name in one.files)
         answer = "answer.txt, " if self.content.rankings else ""
         jobs = "jobs.csv, " if self.content.has_jobs else ""
+        rounds = "rounds.csv, " if any(self.content.rounds.values()) else ""
         found = "found.csv, " if self.content.knees else ""
-        files = f"{answer}trials.csv, summary.csv, {jobs}{found}{verdicts}{added}junit.xml"
+        files = f"{answer}trials.csv, summary.csv, {jobs}{rounds}{found}{verdicts}{added}junit.xml"
         cells = f"in {ARCHIVE} (`matrix show`)" if self.content.archived else "under cells/"
         return f"{self.path}/: report.html, explore.html, {files}, and every script and raw output {cells}"
 

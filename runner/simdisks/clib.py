@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 SOURCES = Path(__file__).parent / "server"
 PLUGIN, LIBRARY = "disk.so", "physics.so"
 MOST_ZONES = 64
-What = Literal["read", "write", "flush"]
-_WHAT_CODES: dict[What, int] = {"read": 0, "write": 1, "flush": 2}
+What = Literal["read", "write", "flush", "trim"]
+_WHAT_CODES: dict[What, int] = {"read": 0, "write": 1, "flush": 2, "trim": 3}
+_PHYSICS = ("physics.c", "ftl.c", "board.c")
 
 
 async def build_library(notice: Callable[[str], None] = lambda _: None) -> Path:
@@ -40,7 +41,7 @@ async def build_library(notice: Callable[[str], None] = lambda _: None) -> Path:
 
 
 async def _compile(folder: Path) -> None:
-    for target, names in ((LIBRARY, ("physics.c", "board.c")), (PLUGIN, ("physics.c", "board.c", "plugin.c"))):
+    for target, names in ((LIBRARY, _PHYSICS), (PLUGIN, (*_PHYSICS, "plugin.c"))):
         sources = [str(SOURCES / name) for name in names]
         done = run(["gcc", "-O2", "-fPIC", "-shared", "-o", str(folder / target), *sources, "-lm", "-lpthread"])
         if done.returncode:
@@ -58,7 +59,7 @@ class _Zone(ctypes.Structure):
 class _Done(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_uint64) for name in ("reads", "writes", "flushes", "read_bytes", "written_bytes")),
-        *((name, ctypes.c_uint64) for name in ("seeks", "hits")),
+        *((name, ctypes.c_uint64) for name in ("seeks", "hits", "copied_bytes")),
         ("busy", ctypes.c_double),
     )
 
@@ -83,6 +84,8 @@ class Report:
     written_bytes: int
     seeks: int
     hits: int
+    #: Moved by an ageing SSD to make room for writes.
+    copied_bytes: int
     #: Time in which the medium worked for the host.
     busy: float
     occupied: float

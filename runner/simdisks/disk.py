@@ -17,6 +17,9 @@ _MEAN_SEEK = 8 / 15
 #: So a queue shortens the way: measured, 16 requests make it less than half.
 _QUEUED = 0.3
 
+#: Of the spare flash: three blocks are open or clean, and there are at least eight.
+_USABLE = 5 / 8
+
 
 @dataclass(frozen=True, slots=True)
 class Physics:
@@ -39,6 +42,11 @@ class Physics:
             return round(60 / numbers["revolution"])
         return 1 if self.kind == "ssd" else 0
 
+    @property
+    def ages(self) -> bool:
+        """Return whether earlier writes slow later ones down, until they are trimmed."""
+        return dict(self.numbers).get("spare", 0.0) > 0
+
     def slowest(self, length: int) -> float:
         """Return the longest time of a request of this length, in seconds, once caches and credits are used up."""
         numbers = dict(self.numbers)
@@ -53,7 +61,8 @@ class Physics:
             return counted / numbers["iops"] + numbers["latency"] + _seconds(length, numbers["bandwidth"]) + moving
         if self.kind == "ssd":
             rate = min(filter(None, (numbers["read_rate"], numbers["write_rate"], numbers.get("cliff_rate"))))
-            return max(numbers["read_latency"], numbers["write_latency"]) + length / rate + moving
+            copied = self._copied(length) * (1 / numbers["read_rate"] + 1 / numbers["write_rate"])
+            return max(numbers["read_latency"], numbers["write_latency"]) + length / rate + copied + moving
         return moving
 
     def rate(self, length: int, *, random: bool, write: bool, depth: float = 1.0) -> float:
@@ -72,6 +81,8 @@ class Physics:
             side = "write" if write else "read"
             bandwidth = numbers.get("cliff_rate", 0.0) if write else 0.0
             moving = length / (bandwidth or numbers[f"{side}_rate"])
+            if write and random and self.ages:
+                moving += length / (2 * numbers["spare"]) * (1 / numbers["read_rate"] + 1 / numbers["write_rate"])
             busy = numbers[f"{side}_latency"] / min(depth, numbers["channels"])
             return length / max(command, moving, busy)
         return length / command if command else inf
@@ -86,6 +97,13 @@ class Physics:
         seek = numbers["seek_track"] + (numbers["seek_full"] - numbers["seek_track"]) * _MEAN_SEEK
         nearness: float = min(max(depth, 1.0), numbers["window"]) ** _QUEUED
         return moving + (seek + numbers["revolution"] / 2) / nearness
+
+    def _copied(self, length: int) -> float:
+        """Return the most bytes that an ageing SSD copies for a write, at the moment when it needs a clean block."""
+        numbers = dict(self.numbers)
+        if not self.ages:
+            return 0.0
+        return numbers["block"] + (numbers["block"] + length + 2 * numbers["page"]) / (_USABLE * numbers["spare"])
 
     def content(self) -> dict[str, object]:
         return {"kind": self.kind, **dict(self.numbers), **({"zones": self.zones} if self.zones else {})}

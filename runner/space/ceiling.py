@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from runner.language.axes import written
 from runner.language.find import written_workload
 from runner.language.presets import PRESETS
+from runner.language.pts import TESTS
 from runner.language.yaml_source import Flaw, Path
 from runner.space.job_variants import steps
 from runner.space.layouts import axis_names
@@ -88,6 +89,9 @@ def _layout(matrix: Matrix, name: str) -> Part:
 def _workload(name: str, axes: Mapping[str, tuple[Any, ...]]) -> Part:
     base: Path = ("workloads", name)
     found = list(_axes("workload.", base, axes))
+    if tests := [TESTS[preset] for preset in axes.get("preset", ()) if preset in TESTS]:
+        points = max(len(test.mixes) * len(test.sizes) for test in tests)
+        return Part((*found, Axis("workload.bs", base, max(len(test.sizes) for test in tests))), 12 * points, points)
     if presets := [str(preset) for preset in axes.get("preset", ())]:
         phases = max(len(PRESETS[preset].meant) for preset in presets)
         found += [] if "phase" in axes else [Axis("workload.phase", (*base, "preset"), phases)]

@@ -11,6 +11,7 @@ from runner.base.quantities import format_size, format_time
 from runner.language.axes import written
 from runner.language.fio_values import TRIMS
 from runner.language.job_bounds import JobWorkload
+from runner.language.pts import PtsWorkload
 from runner.language.sync_workload import SyncWorkload
 from runner.language.tune import split
 from runner.layers import Md, Problem
@@ -33,7 +34,12 @@ _GIB = 2**30
 _REST = 192 * 1024 * 1024
 
 
-NO_MODEL_OF_TRIMS = "models of disks know no trims, so the figures would be meaningless; remove `model:`"
+NO_AGEING = "the model of the disk has no `ageing:`; use `model: ageing-ssd`, add `ageing:`, or remove `model:`"
+NO_MODEL_OF_TRIMS = (
+    "models of disks know no trims without `ageing:`, so the figures would be meaningless; remove `model:`"
+)
+
+_NO_PURGE = "a test of SNIA begins with a purge, which discards the device"
 
 
 def check_stripe_caches(space: Space, ruled: Ruled, findings: Findings) -> None:
@@ -109,8 +115,10 @@ def _trim_problem(work: Workload, stack: Stack, matrix: Matrix) -> Problem | Non
     if not work.trims:
         return None
     why = next((why for layer in stack.layers.value if (why := layer.why_no_trims)), "")
-    if not why and not matrix.needs and any(disk.physics for disk in matrix.every_disk()):
-        why = NO_MODEL_OF_TRIMS
+    if not why and not matrix.needs and any(disk.physics and not disk.physics.ages for disk in matrix.every_disk()):
+        why = NO_AGEING if isinstance(work, PtsWorkload) else NO_MODEL_OF_TRIMS
+    if isinstance(work, PtsWorkload):
+        return Problem("preset", f"{_NO_PURGE}: {why}") if why else None
     field = "job" if isinstance(work, JobWorkload) else "rw" if work.rw in TRIMS else "fio.trim_percentage"
     return Problem(field, why) if why else None
 

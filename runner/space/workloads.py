@@ -17,6 +17,7 @@ from runner.simdisks.disk import slow_of
 from runner.space.job_variants import JobVariants, has_jobs
 from runner.space.layouts import Findings, drop_idle, place_of, report_idle, top_of
 from runner.space.notes import Note
+from runner.space.pts_variants import PtsVariants, is_pts
 from runner.space.replay_variants import ReplayVariants, is_replay
 from runner.space.sync_variants import SyncVariants, is_sync
 from runner.space.variants import Choice, Coords, Variant, choices, collapsed, digest, label_of, texts
@@ -80,6 +81,14 @@ class Workloads:
             slow = slow_of(self._matrix.every_disk())
             yield from SyncVariants(name, axes, self._matrix.machine.memory, self._findings, slow).on(in_files=kind)
             return
+        if is_pts(axes):
+            yield from PtsVariants(name, axes, self._findings, self._slow).on()
+            return
+        if "rounds" in axes:
+            self._findings.flaw(
+                ("workloads", name, "rounds"), "'rounds' has no effect: it ends tests of SNIA (`preset`)"
+            )
+            return
         for declared in _written_workloads(axes):
             if declared.amiss:
                 place = place_of(("workloads", name), declared.choice, "phase")
@@ -122,7 +131,7 @@ class Workloads:
 
     def _report(self, name: str) -> None:
         axes = written_workload(self._matrix.workloads[name])
-        if has_jobs(axes) or is_sync(axes) or is_replay(axes):
+        if has_jobs(axes) or is_sync(axes) or is_replay(axes) or is_pts(axes) or "rounds" in axes:
             return
         declared = [one for one in _written_workloads(axes) if not one.amiss]
         reasons = [one.meant(in_files=False)[1] for one in declared]

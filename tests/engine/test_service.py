@@ -14,7 +14,7 @@ from runner.machines.dry import Dry
 from runner.simdisks.clib import Report
 
 IDLE = Report(
-    reads=0, writes=0, flushes=0, read_bytes=0, written_bytes=0, seeks=0, hits=0,
+    reads=0, writes=0, flushes=0, read_bytes=0, written_bytes=0, seeks=0, hits=0, copied_bytes=0,
     busy=0.0, occupied=0.0, late=0.0, owed=0.0, failed=0, idle=0.0, starved=0.0,
 )  # fmt: skip
 

@@ -14,6 +14,7 @@ from runner.base.quantities import format_size
 from runner.engine.estimate import Pace, bytes_of, laid_out
 from runner.language.fio_options import OWNED
 from runner.language.presets import PRESETS, Program, problems_of, values_of
+from runner.language.pts import TESTS
 from runner.language.workload import Workload
 from runner.scripts.cell import find_rejected, job, stack_scripts
 from runner.space.load import BadMatrix, parse
@@ -65,7 +66,7 @@ def errors(work: str, layouts: str = BOTH) -> list[str]:
 
 def test_the_table_and_the_language_know_the_same() -> None:
     preset, phase = (get_args(get_args(Program.model_fields[name].annotation)[0]) for name in ("preset", "phase"))
-    assert set(preset) == set(PRESETS)
+    assert set(preset) == {*PRESETS, *TESTS}
     assert set(phase) == {part for _, part in PARTS if part}
     for one in PRESETS.values():
         assert set(one.meant) <= set(one.phases)
@@ -202,7 +203,12 @@ def test_so_few_requests_are_not_taken_for_the_whole_file() -> None:
 @pytest.mark.parametrize(
     ("work", "said"),
     [
-        ("preset: ddread", ["8: 'ddread' is not one of dd-read, dd-write, iozone or bonnie; did you mean dd-read?"]),
+        (
+            "preset: ddread",
+            [
+                "8: 'ddread' is not one of dd-read, dd-write, iozone, bonnie, snia-iops, snia-throughput, snia-latency or snia-wsat; did you mean dd-read?"
+            ],
+        ),
         (
             "presets: bonnie",
             ["-5: 'rw' is missing; add `rw: randread`", "0: unknown key 'presets'; did you mean set or preset?"],

@@ -298,7 +298,7 @@ def test_faults_of_one_disk_at_once_make_it_as_slow_as_the_worst_of_them() -> No
 
 
 QUIET = Report(
-    reads=0, writes=0, flushes=0, read_bytes=0, written_bytes=0, seeks=0, hits=0,
+    reads=0, writes=0, flushes=0, read_bytes=0, written_bytes=0, seeks=0, hits=0, copied_bytes=0,
     busy=0.0, occupied=0.0, late=0.0, owed=0.0, failed=0, idle=5.0, starved=0.5,
 )  # fmt: skip
 

@@ -153,7 +153,8 @@ def disks(vm: Vm, channels: Channels) -> list[str]:
             words += ["-device", f"vfio-pci,host={passed.address},addr={slot_of(vm, number):#x}"]
             continue
         is_served, is_physical = bool(disk.physics), bool(channels.locks)
-        words += block_node(number, next(descriptors), is_served=is_served, is_physical=is_physical)
+        ages = disk.physics is not None and disk.physics.ages
+        words += block_node(number, next(descriptors), is_served=is_served, is_physical=is_physical, discards=ages)
         words += device(vm.disks, number, disk, passed)
     return words
 
@@ -162,10 +163,13 @@ def slot_of(vm: Vm, number: int) -> int:
     return LAST_SLOT - sum(isinstance(one, PassedController) for one in vm.passed[:number])
 
 
-def block_node(number: int, descriptor: int, *, is_served: bool, is_physical: bool) -> list[str]:
+def block_node(
+    number: int, descriptor: int, *, is_served: bool, is_physical: bool, discards: bool = False
+) -> list[str]:
     """Return the node of a disk: a server's, a physical disk past the host's cache, or a temporary file."""
     node, path = f"driver=raw,node-name=disk{number}", f"/dev/fdset/{number + 10}"
     if is_served:
+        node += ",discard=unmap" if discards else ""
         return ["-blockdev", f"{node},file.driver=nbd,file.server.type=fd,file.server.str={descriptor}"]
     if is_physical:  # with flushes, and locked against other QEMUs
         node += f",cache.direct=on,discard=unmap,file.driver=host_device,file.filename={path}"

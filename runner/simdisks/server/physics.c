@@ -1,5 +1,7 @@
 #include "physics.h"
 
+#include "ftl.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,6 +70,7 @@ struct physics {
   double channel_free[MOST_CHANNELS];
   double medium_free;
   double cliff_used;
+  struct ftl *flash; /* null if it does not age */
 
   /* volume */
   double io_free, credits, credits_at;
@@ -490,8 +493,30 @@ static double ssd_written(struct physics *p, double idle, double length) {
   return fits / m->write_rate + (length - fits) / m->cliff_rate;
 }
 
+/* Seconds for which the flash copies pages before a write, and the bytes that the write takes: whole pages. */
+static double ssd_copying(struct physics *p, const struct command *c, double *length) {
+  const struct disk_model *m = &p->model;
+  double first = floor(c->offset / m->page), end = ceil((c->offset + c->length) / m->page);
+  double copied = (double)ftl_write(p->flash, (uint32_t)first, (uint32_t)(end - first)) * m->page;
+  double others = (end - first) * m->page - c->length; /* the rest of the first and last page is read first */
+  p->done.copied_bytes += (uint64_t)copied;
+  *length += others;
+  return copied / m->read_rate + copied / m->write_rate + others / m->read_rate;
+}
+
+/* Pages that are trimmed completely have no data any more. */
+static void ssd_trim(struct physics *p, const struct command *c) {
+  double first = ceil(c->offset / p->model.page), end = floor((c->offset + c->length) / p->model.page);
+  if (p->flash && end > first) ftl_trim(p->flash, (uint32_t)first, (uint32_t)(end - first));
+  ends(p, c->tag, transferred(p, c->arrival, 0, c->arrival), 0);
+}
+
 static void ssd(struct physics *p, const struct command *c) {
   const struct disk_model *m = &p->model;
+  if (c->what == PHYSICS_TRIM) {
+    ssd_trim(p, c);
+    return;
+  }
   if (c->what == PHYSICS_FLUSH) {
     ends(p, c->tag, most(c->arrival, p->medium_free) + m->write_latency, p->medium_free > c->arrival);
     return;
@@ -504,7 +529,13 @@ static void ssd(struct physics *p, const struct command *c) {
   p->channel_free[best] = start + latency;
   double begun = most(start + latency, p->medium_free);
   int held_up = start > c->arrival || begun > start + latency;
-  p->medium_free = begun + (c->what == PHYSICS_READ ? c->length / m->read_rate : ssd_written(p, begun - p->medium_free, c->length));
+  if (c->what == PHYSICS_READ) {
+    p->medium_free = begun + c->length / m->read_rate;
+  } else {
+    double idle = begun - p->medium_free, length = c->length;
+    double copying = p->flash ? ssd_copying(p, c, &length) : 0;
+    p->medium_free = begun + copying + ssd_written(p, idle, length);
+  }
   p->done.busy += p->medium_free - most(start, least(begun, p->medium_free));
   ends(p, c->tag, transferred(p, p->medium_free, c->length, c->arrival), held_up);
 }
@@ -547,6 +578,10 @@ struct physics *physics_new(const struct disk_model *model) {
     p->astray = calloc((size_t)p->bands, sizeof *p->astray);
     if (!p->astray) return free(p), (struct physics *)0;
   }
+  if (model->spare > 0) {
+    p->flash = ftl_new(model->size, model->page, model->block, model->spare);
+    if (!p->flash) return physics_free(p), (struct physics *)0;
+  }
   p->segment_start = model->size;
   p->stream = -1;
   p->credits = model->burst_credits;
@@ -560,7 +595,9 @@ struct physics *physics_new(const struct disk_model *model) {
 }
 
 void physics_free(struct physics *p) {
-  if (p) free(p->astray);
+  if (!p) return;
+  free(p->astray);
+  ftl_free(p->flash);
   free(p);
 }
 
@@ -573,7 +610,7 @@ void physics_shares(struct physics *p, double (*shared)(void *, double, double, 
 static const char *const names[] = {
   "kind", "size", "overhead", "interface", "revolution", "seek_track", "seek_full", "phase", "read_ahead", "segments",
   "write_cache", "write_extents", "window", "band", "landing", "read_latency", "write_latency",
-  "channels", "read_rate", "write_rate", "cliff", "cliff_rate", "iops", "burst_iops", "burst_credits", "io_size",
+  "channels", "read_rate", "write_rate", "cliff", "cliff_rate", "spare", "page", "block", "iops", "burst_iops", "burst_credits", "io_size",
   "bandwidth", "latency",
 };
 enum { NAMES = sizeof names / sizeof names[0] };
@@ -592,7 +629,7 @@ static void count(struct physics *p, int what, double length) {
   } else if (what == PHYSICS_WRITE) {
     p->done.writes++;
     p->done.written_bytes += (uint64_t)length;
-  } else {
+  } else if (what == PHYSICS_FLUSH) {
     p->done.flushes++;
   }
 }

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-enum { PHYSICS_READ, PHYSICS_WRITE, PHYSICS_FLUSH };
+enum { PHYSICS_READ, PHYSICS_WRITE, PHYSICS_FLUSH, PHYSICS_TRIM };
 enum { PHYSICS_IDEAL, PHYSICS_HDD, PHYSICS_SSD, PHYSICS_VOLUME };
 enum { MOST_ZONES = 64, MOST_CHANNELS = 256 };
 
@@ -46,6 +46,9 @@ struct disk_model {
   double write_rate;
   double cliff;          /* bytes that can be written at write_rate before it falls */
   double cliff_rate;     /* bytes per second after that; it recovers at this rate while idle */
+  double spare;          /* flash beyond the size, as a share of it; 0: it does not age */
+  double page;           /* bytes that are written together */
+  double block;          /* bytes that are erased together */
 
   /* volume */
   double iops;
@@ -65,6 +68,7 @@ struct disk_done {
   uint64_t read_bytes, written_bytes;
   uint64_t seeks;     /* accesses that moved the arm */
   uint64_t hits;      /* reads from the read cache */
+  uint64_t copied_bytes; /* moved by an ageing SSD to make room for writes */
   double busy;        /* seconds in which the medium worked for the host */
 };
 

@@ -6,6 +6,7 @@
 #include <nbdkit-plugin.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
@@ -189,7 +190,7 @@ static unsigned char *mended[MOST_FAULTS];
 /* Whether a read touches a bad sector; a write repairs the sectors that it covers. */
 static int unreadable(int known, double now, int what, double start, double end) {
   int met = 0;
-  if (what == PHYSICS_FLUSH) return 0;
+  if (what == PHYSICS_FLUSH || what == PHYSICS_TRIM) return 0;
   for (int one = 0; one < known; one++) {
     const struct fault *f = &faults[one];
     if (f->kind != FAULT_MEDIUM || now < f->from || start >= f->end || end <= f->start) continue;
@@ -401,6 +402,21 @@ static int disk_flush(void *handle, uint32_t flags) {
   return own ? answered(own, PHYSICS_FLUSH, 0, 0) : -1;
 }
 
+/* The space of the file becomes free, and reads return zeros. */
+static int disk_trim(void *handle, uint32_t count, uint64_t offset, uint32_t flags) {
+  (void)handle, (void)flags;
+  struct request *own = asked(PHYSICS_TRIM, offset, count, 0);
+  if (!own) return -1;
+  if (fallocate(image, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)count) && errno != EOPNOTSUPP)
+    host_failed(errno);
+  return answered(own, PHYSICS_TRIM, offset, count);
+}
+
+static int disk_can_trim(void *handle) {
+  (void)handle;
+  return model.spare > 0;
+}
+
 static void *disk_open(int readonly) {
   (void)readonly;
   return NBDKIT_HANDLE_NOT_NEEDED;
@@ -430,10 +446,12 @@ static struct nbdkit_plugin plugin = {
   .open = disk_open,
   .get_size = disk_size,
   .can_fua = disk_can_fua,
+  .can_trim = disk_can_trim,
   .is_rotational = disk_rotates,
   .pread = disk_pread,
   .pwrite = disk_pwrite,
   .flush = disk_flush,
+  .trim = disk_trim,
   .errno_is_preserved = 1,
 };
 

@@ -1,0 +1,48 @@
+"""A trial as JSON, for a message from the process that measured it. The columns and their checks are the journal's."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from runner.results.journal_tables import (
+    JOB_COLUMNS,
+    LATENCIES,
+    TRIAL_COLUMNS,
+    job_of,
+    job_rows_of,
+    latencies_of,
+    row_of,
+    trial_of,
+    with_jobs,
+)
+
+if TYPE_CHECKING:
+    from runner.results.record import Trial
+
+_TEXTS = ("readings", "notes")  # the journal reads these as JSON text
+
+
+def encode_trial(trial: Trial) -> dict[str, Any]:
+    row = row_of(trial) | latencies_of(trial)
+    texts = {name: orjson.dumps(row[name]).decode() for name in _TEXTS}
+    jobs = [[_plain(job[name]) for name in JOB_COLUMNS] for job in job_rows_of(trial)]
+    return {name: _plain((row | texts).get(name)) for name in TRIAL_COLUMNS} | {"jobs": jobs}
+
+
+def decode_trial(message: dict[str, Any]) -> Trial:
+    """Raise ValueError or KeyError for a message that `encode_trial` did not write."""
+    trial = trial_of(_row(TRIAL_COLUMNS, [message[name] for name in TRIAL_COLUMNS]))
+    jobs = (job_of(_row(JOB_COLUMNS, values)) for values in message["jobs"])
+    return with_jobs(trial, {name: figures for _, name, figures in jobs})
+
+
+def _plain(value: object) -> object:
+    return b64encode(value).decode() if isinstance(value, bytes) else value
+
+
+def _row(columns: tuple[str, ...], values: list[Any]) -> list[Any]:
+    pairs = zip(columns, values, strict=True)
+    return [b64decode(value) if name in LATENCIES and value is not None else value for name, value in pairs]

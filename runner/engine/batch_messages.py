@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from pydantic import BaseModel, ConfigDict
@@ -11,6 +11,9 @@ from pydantic import BaseModel, ConfigDict
 from runner.engine.recorder import Event, RigUp, RigWasLost, TrialStarted
 from runner.results.record import Attempt, Trial
 from runner.results.trial_message import decode_trial, encode_trial
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class _Message(BaseModel):
@@ -35,7 +38,7 @@ class Order(_Message):
 class BatchRequest(_Message):
     """One batch to measure. With no cells, only check whether this host can run the stacks of the order."""
 
-    token: str
+    token: str  # unique
     order: Order
     round: int = 0
     stack: str = ""
@@ -45,45 +48,58 @@ class BatchRequest(_Message):
     seconds: float | None = None  # what is left of the budget
 
 
-ALIVE, END, FILES, TRIAL, LOST, REFUSED, NOTICE, CHECKED = (
-    *("alive", "end", "files", "trial", "attempt", "refused", "notice", "checked"),
+END, FILES, TRIAL, LOST, REFUSED, NOTICE, CHECKED = (
+    *("end", "files", "trial", "attempt", "refused", "notice", "checked"),
 )
 RIG_UP, RIG_LOST, STARTED = "rig-up", "rig-lost", "started"
 Message = dict[str, Any]
 
 
-def line_of(kind: str, **content: object) -> bytes:
-    return orjson.dumps({"event": kind, **content}, default=dict) + b"\n"
+class Outbox:
+    """Writes messages as lines, each with the token of its request and its number, so that none can be taken twice."""
+
+    def __init__(self, write: Callable[[bytes], None]) -> None:
+        self._write, self._token, self._line = write, "", 0
+
+    def begin(self, token: str) -> None:
+        self._token, self._line = token, 0
+
+    def send(self, event: str, **content: object) -> None:
+        self._write(orjson.dumps({"event": event, "token": self._token, "line": self._line, **content}, default=dict))
+        self._line += 1
+
+    def send_event(self, event: Event) -> None:
+        """Send an event that the coordinator cannot derive from a record."""
+        if kind := _KINDS.get(type(event)):
+            self.send(kind, **{one.name: getattr(event, one.name) for one in fields(event)})
+
+    def send_trial(self, trial: Trial) -> None:
+        self.send(TRIAL, **encode_trial(trial))
+
+    def send_attempt(self, attempt: Attempt) -> None:
+        self.send(LOST, **asdict(attempt))
 
 
-def event_line(event: Event) -> bytes:
-    """Return the line of an event that the coordinator cannot derive from a record; empty for others."""
-    kinds: dict[type[object], str] = {RigUp: RIG_UP, RigWasLost: RIG_LOST, TrialStarted: STARTED}
-    kind = kinds.get(type(event))
-    return line_of(kind, **{one.name: getattr(event, one.name) for one in fields(event)}) if kind else b""
+_KINDS: dict[type[object], str] = {RigUp: RIG_UP, RigWasLost: RIG_LOST, TrialStarted: STARTED}
+_EVENTS: dict[str, type[RigUp | RigWasLost | TrialStarted]] = {
+    RIG_UP: RigUp,
+    RIG_LOST: RigWasLost,
+    STARTED: TrialStarted,
+}
+_ENVELOPE = frozenset({"event", "token", "line"})
 
 
-def event_of(message: Message) -> Event | None:
-    kinds: dict[str, type[RigUp | RigWasLost | TrialStarted]] = {
-        RIG_UP: RigUp,
-        RIG_LOST: RigWasLost,
-        STARTED: TrialStarted,
-    }
-    kind = kinds.get(message["event"])
-    return kind(**{name: value for name, value in message.items() if name != "event"}) if kind else None
+def content_of(message: Message) -> dict[str, Any]:
+    return {name: value for name, value in message.items() if name not in _ENVELOPE}
 
 
-def trial_line(trial: Trial) -> bytes:
-    return line_of(TRIAL, **encode_trial(trial))
+def event_of(message: Message) -> Event:
+    return _EVENTS[message["event"]](**content_of(message))
 
 
 def trial_from(message: Message) -> Trial:
     return decode_trial(message)
 
 
-def attempt_line(attempt: Attempt) -> bytes:
-    return line_of(LOST, **asdict(attempt))
-
-
 def attempt_from(message: Message) -> Attempt:
-    return Attempt(**{name: value for name, value in message.items() if name != "event"})
+    return Attempt(**content_of(message))

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.engine.batch_messages import FILES, attempt_line, line_of, trial_line
+from runner.engine.batch_messages import FILES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from runner.engine.batch_messages import BatchRequest
+    from runner.engine.batch_messages import BatchRequest, Outbox
     from runner.results.journal import UnendedAttempt
     from runner.results.record import Attempt, CellRow, Trial
 
 
 class RecordStream:
-    def __init__(self, request: BatchRequest, write: Callable[[bytes], None]) -> None:
-        self._request, self._write = request, write
+    def __init__(self, request: BatchRequest, outbox: Outbox) -> None:
+        self._request, self._outbox = request, outbox
 
     # --- the journal ---
 
@@ -26,10 +26,10 @@ class RecordStream:
     def record_set_up(self, round_number: int, stack: str, seconds: float) -> None: ...
 
     def record(self, trial: Trial) -> None:
-        self._write(trial_line(trial))
+        self._outbox.send_trial(trial)
 
     def record_lost(self, attempt: Attempt) -> None:
-        self._write(attempt_line(attempt))
+        self._outbox.send_attempt(attempt)
 
     def trials(self) -> Iterator[Trial]:
         return iter(())
@@ -49,7 +49,7 @@ class RecordStream:
     # --- the shelf ---
 
     def put(self, cell: str, round_number: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str:
-        self._write(line_of(FILES, cell=cell, round=round_number, scripts=dict(scripts), outputs=dict(outputs)))
+        self._outbox.send(FILES, cell=cell, round=round_number, scripts=dict(scripts), outputs=dict(outputs))
         return f"cells/{cell}/trial-{round_number}"
 
     def keep_tear_down(self, stack: str, tear_down: str) -> None: ...

@@ -16,6 +16,7 @@ HOST_LIMITED = "host_limited"  # the note of a trial whose host could not keep u
 REPLAY = "replay"  # the note of a replay: how late its requests began
 SATURATED = "saturated"  # the note of a replay that fell behind its trace on disks without a model: by how much
 SLOW = "slow"  # the note of a trial in slow motion: how many times slower its disks worked
+HOST = "host"  # the note of a trial of a cluster: the host that measured it
 STEERED = "until-decided"  # the environment key of a run that chose its trials by open guidelines
 
 

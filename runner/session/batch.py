@@ -14,22 +14,13 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, BinaryIO
 
+import orjson
 from pydantic import ValidationError
 
 from runner import __version__
 from runner.base.errors import BadInput, MatrixError, UnfitFile
 from runner.base.files import read_input
-from runner.engine.batch_messages import (
-    ALIVE,
-    CHECKED,
-    END,
-    NOTICE,
-    REFUSED,
-    BatchRequest,
-    Order,
-    event_line,
-    line_of,
-)
+from runner.engine.batch_messages import CHECKED, END, NOTICE, REFUSED, BatchRequest, Order, Outbox
 from runner.engine.budget import Cost, Spending
 from runner.engine.executor import Executor
 from runner.engine.plan import Batch, OneBatch
@@ -39,18 +30,18 @@ from runner.engine.rigs import rig_spec
 from runner.engine.scheduler import Scheduler
 from runner.machines import machine
 from runner.machines.base import MachineOptions
-from runner.session.host_facts import boot_id, query_facts
+from runner.session.host_facts import boot_id
 from runner.space.includes import SHELF
 from runner.space.load import parse
 from runner.space.select import Picked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from runner.machines.base import Machine
     from runner.space.space import Space, Stack
 
-HEARTBEAT = 10.0  # seconds between two lines of a process that works
+HEARTBEAT = 10.0  # seconds between two empty lines, which show that the process is not stuck
 _SCRATCH = f"matrix-batch-{os.getuid()}-"
 _LOCK = ".lock"
 
@@ -59,7 +50,7 @@ _LOCK = ".lock"
 class Batches:
     """Executes requests one after the other, and remembers the last matrix."""
 
-    write: Callable[[bytes], None]
+    outbox: Outbox
     scratch: Path
     _order: Order | None = None
     _space: Space | None = None
@@ -67,6 +58,7 @@ class Batches:
 
     async def execute(self, line: bytes) -> None:
         try:
+            self.outbox.begin(_token_of(line))
             request = BatchRequest.model_validate_json(line)
             self._expand(request.order)
             if request.cells:
@@ -74,10 +66,10 @@ class Batches:
             else:
                 self._check(request)
         except MatrixError as error:
-            self.write(line_of(REFUSED, brief=error.brief, details=error.details, resolution=error.resolution))
+            self.outbox.send(REFUSED, brief=error.brief, details=error.details, resolution=error.resolution)
         except ValidationError as error:  # such as a field that this version does not know
-            self.write(line_of(REFUSED, brief=_skew("?"), details=str(error), resolution=_SAME))
-        self.write(line_of(END))
+            self.outbox.send(REFUSED, brief=_skew("another version"), details=str(error), resolution=_SAME)
+        self.outbox.send(END)
 
     def _expand(self, order: Order) -> None:
         if order.version != __version__:
@@ -98,10 +90,10 @@ class Batches:
         return machine(order.machine, MachineOptions(cold=order.cold, notice=self._notice))
 
     def _notice(self, text: str) -> None:
-        self.write(line_of(NOTICE, text=text))
+        self.outbox.send(NOTICE, text=text)
 
     def _check(self, request: BatchRequest) -> None:
-        """Write why this host cannot run stacks, and its facts."""
+        """Write why this host cannot run stacks, and the id of its boot."""
         order, place = request.order, self._machine(request.order)
         refusals = dict[str, str]()
         known = dict[object, str]()
@@ -111,8 +103,7 @@ class Batches:
                 known[spec] = "; ".join(refusal.message for refusal in place.refusals(spec))
             if known[spec]:
                 refusals[key] = known[spec]
-        facts = query_facts("").model_dump(mode="json")
-        self.write(line_of(CHECKED, refusals=refusals, boot_id=boot_id(), facts=facts, pid=os.getpid()))
+        self.outbox.send(CHECKED, refusals=refusals, boot_id=boot_id())
 
     async def _measure(self, request: BatchRequest) -> None:
         stack = self._stacks.get(request.stack)
@@ -131,13 +122,13 @@ class Batches:
             await Executor(Scheduler(plan, spending=spending), context).run()
 
     def _context(self, request: BatchRequest, folder: Path) -> RunContext:
-        stream = RecordStream(request, self.write)
+        stream = RecordStream(request, self.outbox)
         return RunContext(
             machine=self._machine(request.order),
             journal=stream,
             shelf=stream,
             scratch=folder,
-            listen=lambda event: self.write(event_line(event)),
+            listen=self.outbox.send_event,
             boot_id=boot_id(),
             own_templates=_write_templates(request.order.templates, folder / "templates"),
             kernel=request.order.kernel,
@@ -145,6 +136,13 @@ class Batches:
 
 
 _SAME = "install the same version on all hosts of the cluster"
+
+
+def _token_of(line: bytes) -> str:
+    try:
+        return str(orjson.loads(line)["token"])
+    except (ValueError, KeyError, TypeError):
+        return ""
 
 
 def _skew(version: str) -> str:
@@ -173,23 +171,23 @@ def _write_templates(texts: dict[str, str] | None, folder: Path) -> Path | None:
 
 
 def serve(requests: BinaryIO, records: BinaryIO) -> None:
-    """Execute requests until they end. Their end also cancels the batch that runs: the coordinator is gone."""
+    """Execute requests until they end. Their end also cancels the batch that runs: the worker is gone."""
     turn, over = Lock(), Event()
 
     def write(line: bytes) -> None:
         with turn:
-            records.write(line)
+            records.write(line + b"\n")
             records.flush()
 
     def stay_alive() -> None:
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError):  # the worker is gone
             while not over.wait(HEARTBEAT):
-                write(line_of(ALIVE))
+                write(b"")
 
     Thread(target=stay_alive, daemon=True).start()
     try:
         with _scratch_folder() as folder, suppress(asyncio.CancelledError):
-            asyncio.run(_serve(requests, Batches(write, folder)))
+            asyncio.run(_serve(requests, Batches(Outbox(write), folder)))
     finally:
         over.set()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from runner import __version__
-from runner.engine.batch_messages import BatchRequest, Message, Order
+from runner.engine.batch_messages import BatchRequest, Message, Order, Outbox
 from runner.session.batch import Batches
 from tests.support.matrices import SMALL
 
@@ -28,11 +28,11 @@ def request_of(batch: Batch, order: Order = ORDER, **more: object) -> BatchReque
 
 def messages_of(scratch: Path, *requests: BatchRequest) -> list[Message]:
     lines: list[bytes] = []
-    batches = Batches(lines.append, scratch)
+    batches = Batches(Outbox(lines.append), scratch)
 
     async def execute() -> None:
         for request in requests:
             await batches.execute(request.model_dump_json().encode())
 
     asyncio.run(execute())
-    return [orjson.loads(line) for line in lines if line]
+    return [orjson.loads(line) for line in lines]

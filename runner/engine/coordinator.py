@@ -1,0 +1,387 @@
+"""Execution of a plan on a cluster. The scheduler decides, workers carry out, and only this process writes records.
+
+Each batch that goes out has a token. Records with another token, or of a trial that is recorded, are refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter, deque
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import isfinite
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from runner.base.errors import BadInput, HarnessBroken
+from runner.engine import batch_messages as messages
+from runner.engine.batch_messages import BatchRequest, Message, Order
+from runner.engine.cluster import Cluster, Worker, WorkerLost
+from runner.engine.placement import OpenRound, Refusals, Work, impossible
+from runner.engine.recorder import BatchDone, BatchStarted, Recorder, RigWasLost, RunContext, now
+from runner.machines.base import RigLost
+from runner.results.record import HOST
+from runner.space.space import Cell
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping
+
+    from runner.engine.plan import Batch
+    from runner.engine.scheduler import Scheduler
+
+#: How often the process of a trial may die before this counts as a lost attempt. Operators kill processes, too.
+DEATHS = 5
+PATIENCE = 60.0  # seconds after which the work of an absent host goes to another one
+
+
+@dataclass
+class Flight:
+    """A batch on its way: its worker, and its cells without a record."""
+
+    token: str
+    worker: Worker
+    round: OpenRound
+    batch: Batch
+    left: dict[str, Cell]
+    names: dict[str, str]  # cells by name
+    begun: str = ""  # the cell of the trial that is under way
+    began: str = ""
+    lines: int = 0
+    ended: bool = False
+    refused: Message | None = None
+
+
+@dataclass
+class HostState:
+    """What the coordinator knows of a host."""
+
+    refusals: Refusals = field(default_factory=dict)
+    boot_id: str = ""
+    seen: float = 0.0
+
+
+class Coordinator:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        context: RunContext,
+        cluster: Cluster,
+        order: Order,
+        notice: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.scheduler, self._context, self._cluster, self._order = scheduler, context, cluster, order
+        self._notice, self._clock = notice, clock
+        self._recorder = Recorder(scheduler, context)
+        self._rounds = scheduler.rounds()
+        self._opened = 0
+        self._open: list[OpenRound] = []
+        self._flights: dict[str, Flight] = {}
+        self._tasks = set[asyncio.Task[None]]()
+        self._changed = asyncio.Event()
+        self._hosts: dict[str, HostState] = {}
+        self._workers: dict[str, Worker] = {}  # those in use, by address
+        self._asked = set[str]()  # addresses of workers that are being checked
+        self._unused: dict[str, Message] = {}  # why others are not used
+        self._deaths = Counter[tuple[str, int]]()
+        self._crashed: dict[str, list[tuple[str, int, str]]] = {}  # trials under way when a host was lost
+        self.refused = 0  # records with an unknown token, or of a trial that was recorded
+
+    async def run(self) -> None:
+        """Measure all trials that are not recorded yet. A cancellation or a kill may stop it at any point."""
+        self._recorder.start()
+        async with self._cluster.open(self._changed.set):
+            try:
+                await self._work()
+            finally:
+                for task in self._tasks:
+                    task.cancel()
+                if self._tasks:
+                    await asyncio.wait(self._tasks)
+
+    async def _work(self) -> None:
+        waited = False
+        while True:
+            self._changed.clear()
+            self._meet_workers()
+            self._give_out()
+            if not self._tasks and self._finished():
+                return
+            if not self._workers and not waited:
+                waited = True
+                self._notice("waiting for workers: `matrix worker --cluster ADDRESS` on a host joins it")
+            await self._wait()
+            for task in [one for one in self._tasks if one.done()]:
+                self._tasks.discard(task)
+                task.result()
+
+    async def _wait(self) -> None:
+        """Wait for a change; while work waits for an absent host, not longer than the patience."""
+        held = any(one.waiting for one in self._open)
+        try:
+            async with asyncio.timeout(PATIENCE if held else None):
+                await self._changed.wait()
+        except TimeoutError:
+            pass
+
+    def _finished(self) -> bool:
+        self._open = [one for one in self._open if not one.over]
+        return not self._open and self._open_round() is None
+
+    # --- hosts ---
+
+    def _meet_workers(self) -> None:
+        present = {one.address: one for one in self._cluster.workers}
+        for address in self._workers.keys() - present.keys():
+            self._hosts[self._workers.pop(address).host].seen = self._clock()
+        for address in self._unused.keys() - present.keys():
+            del self._unused[address]
+        known = {*self._workers, *self._unused, *self._asked}
+        for address in (one for one in present if one not in known):
+            self._asked.add(address)
+            self._start(self._check(present[address]))
+        hosts = {one.host for one in self._workers.values()}
+        absent = {host for host, state in self._hosts.items() if self._clock() - state.seen < PATIENCE}
+        for one in self._open:
+            one.release(hosts | absent)
+
+    async def _check(self, worker: Worker) -> None:
+        """Ask a worker's host what it can run, and refuse another version of this program."""
+        found: list[Message] = []
+        request = BatchRequest(token=token_hex(8), order=self._order)
+        try:
+            await self._cluster.carry_out(worker, request, lambda line: found.append(orjson.loads(line)))
+        except WorkerLost as lost:
+            self._notice(f"{worker.host}: {lost.brief}")  # if it is still there, it is asked again
+        finally:
+            self._asked.discard(worker.address)
+        for message in found:
+            if message["event"] == messages.CHECKED:
+                self._accept(worker, message)
+            elif message["event"] == messages.REFUSED:
+                self._refuse(worker, message)
+        if not self._asked and not self._opened:
+            self._check_cluster()
+
+    def _refuse(self, worker: Worker, why: Message) -> None:
+        self._workers.pop(worker.address, None)
+        self._unused[worker.address] = why
+        self._notice(f"a worker on {worker.host} is not used: {why['brief']}")
+
+    def _accept(self, worker: Worker, checked: Message) -> None:
+        state = HostState(checked["refusals"], checked["boot_id"], self._clock())
+        before = self._hosts.get(worker.host)
+        for cell, round_number, started in self._crashed.pop(worker.host, []):
+            if before and before.boot_id != state.boot_id and (cell, round_number) not in self._finished_trials:
+                self._recorder.lose(cell, round_number, started, RigLost(f"{worker.host} went down during the trial"))
+        self._hosts[worker.host] = state
+        self._workers[worker.address] = worker
+
+    @property
+    def _finished_trials(self) -> set[tuple[str, int]]:
+        return self.scheduler.records.finished
+
+    def _check_cluster(self) -> None:
+        """Raise BadInput before the first trial if no worker can be used, or none can run some stacks."""
+        if not self._workers:
+            for why in self._unused.values():
+                raise BadInput(why["brief"], details=why["details"], resolution=why["resolution"])
+            return
+        selection = self.scheduler.plan.selection
+        stacks = {one.key: one.label for one in selection.space.stacks if selection.count_of(one)}
+        if lines := list(impossible(stacks, self._refusals)):
+            raise BadInput(
+                f"no host of the cluster can run {len(lines):,} of {len(stacks):,} stacks",
+                details="\n".join(f"- {line}" for line in lines[:20]),
+                resolution="start a worker on a host that can, or leave these stacks out with --only",
+            )
+
+    @property
+    def _refusals(self) -> dict[str, Refusals]:
+        return {host: state.refusals for host, state in self._hosts.items()}
+
+    # --- work ---
+
+    def _give_out(self) -> None:
+        if self._asked and not self._opened:
+            return  # the first hosts are still being checked
+        busy = Counter(one.worker.address for one in self._flights.values())
+        for worker in self._workers.values():
+            while busy[worker.address] < worker.slots and (found := self._next_work(worker)):
+                busy[worker.address] += self._dispatch(worker, *found)
+
+    def _next_work(self, worker: Worker) -> tuple[OpenRound, Work] | None:
+        refused = self._hosts[worker.host].refusals
+        self._open = [one for one in self._open if not one.over]
+        for one in self._open:
+            if work := one.take(worker.host, refused):
+                return one, work
+        while opened := self._open_round():
+            if work := opened.take(worker.host, refused):
+                return opened, work
+        return None
+
+    def _open_round(self) -> OpenRound | None:
+        """Open the next round. Rounds beyond the minimum depend on the results of all before."""
+        if self._opened >= self.scheduler.plan.repeat.min and self._open:
+            return None
+        for number in self._rounds:
+            self._opened = number
+            opened = OpenRound(number, bound=not self._context.machine.synthetic)
+            cells = (cell for batch in self.scheduler.plan.batches(number) for cell in batch.cells)
+            self._recorder.conclude(cells, number)
+            for batch, wanted in self.scheduler.batches(number):
+                opened.add(Work(batch, tuple(wanted)), self._refusals)
+            if opened.waiting:
+                self._open.append(opened)
+                return opened
+        return None
+
+    def _dispatch(self, worker: Worker, opened: OpenRound, work: Work) -> bool:
+        """Return whether a cell of the work is wanted and affordable, so that the batch is on its way."""
+        cells = self._affordable(work)
+        if not cells:
+            return False
+        batch = replace(work.batch, cells=cells)
+        flight = Flight(
+            token_hex(8), worker, opened, batch, {one.id: one for one in cells}, {one.name: one.id for one in cells}
+        )
+        self._flights[flight.token] = flight
+        opened.running += 1
+        self._context.listen(BatchStarted(batch.round, batch.stack.label, len(cells)))
+        self._start(self._carry_out(flight))
+        return True
+
+    def _affordable(self, work: Work) -> tuple[Cell, ...]:
+        """Return the cells that are still wanted and within the budget, and charge it."""
+        number, scheduler = work.batch.round, self.scheduler
+        self._recorder.conclude(work.cells, number)
+        cells, chosen = deque(one for one in work.cells if scheduler.is_wanted(one, number)), list[Cell]()
+        if scheduler.affordable(work.batch.stack, cells, number):
+            while scheduler.affordable(None, cells, number):
+                chosen.append(cells.popleft())
+        return tuple(chosen)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        task.add_done_callback(lambda _: self._changed.set())
+        self._tasks.add(task)
+
+    def _request(self, flight: Flight) -> BatchRequest:
+        records, number = self.scheduler.records, flight.round.number
+        seconds = self.scheduler.spending.left.seconds
+        return BatchRequest(
+            token=flight.token,
+            order=self._order,
+            round=number,
+            stack=flight.batch.stack.key,
+            cells=tuple(flight.left),
+            attempts=tuple(one for cell in flight.left for one in records.attempts(cell, number)),
+            retried={cell: count for cell in flight.left if (count := records.retried.get((cell, number), 0))},
+            seconds=seconds if isfinite(seconds) else None,
+        )
+
+    async def _carry_out(self, flight: Flight) -> None:
+        lost = ""
+        try:
+            await self._cluster.carry_out(flight.worker, self._request(flight), self._receive)
+        except WorkerLost as error:
+            lost = error.brief
+        finally:
+            del self._flights[flight.token]
+            flight.round.running -= 1
+        self._finish(flight, lost)
+
+    def _finish(self, flight: Flight, lost: str) -> None:
+        """Put what has no record back into its round."""
+        if flight.refused:
+            self._refuse(flight.worker, flight.refused)
+        elif flight.ended:
+            self.scheduler.left_out += len(flight.left)  # the budget ended
+            self.scheduler.short += len(flight.left) * (flight.round.number <= self.scheduler.plan.repeat.min)
+            flight.left = {}
+        else:
+            self._lose(flight, lost or "its worker sent no end")
+        if flight.left:
+            cells = tuple(flight.left.values())
+            flight.round.give_back(Work(replace(flight.batch, cells=cells), cells), self._refusals)
+        self._context.listen(BatchDone(flight.round.number, flight.batch.stack.label))
+
+    def _lose(self, flight: Flight, reason: str) -> None:
+        number, host = flight.round.number, flight.worker.host
+        name = flight.left[flight.begun].name if flight.begun in flight.left else flight.batch.stack.label
+        again = "another process continues the batch"
+        self._context.listen(RigWasLost(name, f"{host}: {reason}", again, flight.batch.stack.label))
+        if flight.begun not in flight.left:
+            return
+        self._crashed.setdefault(host, []).append((flight.begun, number, flight.began))
+        self._deaths[flight.begun, number] += 1
+        if self._deaths[flight.begun, number] % DEATHS == 0:
+            brief = f"the process that measured it ended {DEATHS} times: {reason}"
+            self._recorder.lose(flight.begun, number, flight.began, RigLost(brief))
+
+    # --- records ---
+
+    def _receive(self, line: bytes) -> None:
+        message: Message = orjson.loads(line)
+        flight = self._flights.get(message.get("token", ""))
+        if flight is None or message.get("line") != flight.lines:
+            self.refused += 1
+            return
+        flight.lines += 1
+        self._takers[message["event"]](flight, message)
+
+    @cached_property
+    def _takers(self) -> Mapping[str, Callable[[Flight, Message], None]]:
+        return {
+            messages.STARTED: self._begin,
+            messages.FILES: self._keep,
+            messages.TRIAL: self._record,
+            messages.LOST: self._lose_attempt,
+            messages.RIG_UP: self._set_up,
+            messages.RIG_LOST: lambda _, message: self._context.listen(messages.event_of(message)),
+            messages.NOTICE: lambda flight, message: self._notice(f"{flight.worker.host}: {message['text']}"),
+            messages.REFUSED: self._end_refused,
+            messages.END: self._end,
+        }
+
+    def _end_refused(self, flight: Flight, message: Message) -> None:
+        flight.refused = message
+
+    def _end(self, flight: Flight, _message: Message) -> None:
+        flight.ended = flight.refused is None
+
+    def _begin(self, flight: Flight, message: Message) -> None:
+        flight.begun, flight.began = flight.names.get(message["name"], ""), now()
+        self._context.listen(messages.event_of(message))
+
+    def _keep(self, flight: Flight, message: Message) -> None:
+        if message["cell"] not in flight.names or message["round"] != flight.round.number:
+            raise HarnessBroken(f"worker {flight.worker.address} sent files of a trial that it was not given")
+        self._context.shelf.put(message["cell"], message["round"], message["scripts"], message["outputs"])
+
+    def _record(self, flight: Flight, message: Message) -> None:
+        trial = messages.trial_from(message)
+        cell = flight.left.pop(trial.cell, None)
+        if cell is None or trial.round != flight.round.number:
+            self.refused += 1
+            return
+        self._recorder.record(cell, replace(trial, notes={**trial.notes, HOST: flight.worker.host}))
+        if following := self.scheduler.following(cell, trial.round, list(flight.left.values())):
+            cells = tuple(following)
+            flight.round.add(Work(replace(flight.batch, cells=cells), cells), self._refusals)
+
+    def _lose_attempt(self, flight: Flight, message: Message) -> None:
+        attempt = messages.attempt_from(message)
+        if attempt.cell in flight.left and attempt.round == flight.round.number:
+            self.scheduler.lose(attempt)
+            self._context.journal.record_lost(attempt)
+
+    def _set_up(self, flight: Flight, message: Message) -> None:
+        stack = flight.batch.stack
+        self._context.journal.record_set_up(flight.round.number, stack.key, message["seconds"])
+        self.scheduler.spending.record_set_up(stack, message["seconds"])
+        self._context.listen(messages.event_of(message))

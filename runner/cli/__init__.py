@@ -42,6 +42,8 @@ _COMMANDS = {
     "schema": "Print the JSON Schema of the matrix language.",
     "disks": "Show the disks of a host and why each may not be used; show and check disk models.",
     "clean": "Remove what a killed run left on physical disks.",
+    "worker": "Join this host to a cluster.",
+    "cluster": "Start the scheduler of a cluster, show its hosts, make its certificates.",
     "doctor": "Show what this host can run, and what is missing for the rest.",
     "help": "Show the page on a topic.",
     "completion": "Print the completion script of a shell.",

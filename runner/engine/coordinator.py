@@ -110,7 +110,7 @@ class Coordinator:
             self._give_out()
             if not self._tasks and self._finished():
                 return
-            if not self._workers and not waited:
+            if not (self._workers or self._asked or waited):
                 waited = True
                 self._notice("waiting for workers: `matrix worker --cluster ADDRESS` on a host joins it")
             await self._wait()

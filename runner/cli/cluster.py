@@ -41,7 +41,8 @@ def scheduler(cluster: ClusterOptions | None, dashboard: str | None) -> None:
             echo(f"the scheduler listens at {address}", err=True)
             await asyncio.get_running_loop().create_future()
 
-    until_stopped(serve())
+    with members.configured():
+        until_stopped(serve())
 
 
 @command.command("status")

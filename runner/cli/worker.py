@@ -72,9 +72,10 @@ def command(cluster: ClusterOptions | None, resources: dict[str, float], tags: s
     if cluster is None or cluster.address.slots:
         raise BadInput("matrix worker needs --cluster with the address of a scheduler")
     require_dask()
-    from runner.lab.members import Membership, stay_member
+    from runner.lab.members import Membership, configured, stay_member
 
     security = cluster.address.security(cluster.certificates, insecure=cluster.insecure)
     words = tuple(word for word in tags.split(",") if word)
     member = Membership(host, resources, words)
-    until_stopped(stay_member(cluster.address.text, member, security, lambda text: echo(text, err=True)))
+    with configured():
+        until_stopped(stay_member(cluster.address.text, member, security, lambda text: echo(text, err=True)))

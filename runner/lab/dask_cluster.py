@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from distributed import Client
 
 from runner.engine.cluster import ClusterLost, Worker, WorkerLost
-from runner.lab.members import FACTS, RIG, Membership, configure, scheduler, worker
+from runner.lab.members import FACTS, RIG, Membership, configured, scheduler, worker
 from runner.lab.tasks import carry_out, key_of, unpacked
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ class DaskCluster:
 
     @asynccontextmanager
     async def open(self, changed: Callable[[], None]) -> AsyncIterator[None]:
-        configure()
         async with AsyncExitStack() as stack:
+            stack.enter_context(configured())
             address = self._address
             if self._slots:
                 address = await stack.enter_async_context(scheduler("inproc://"))

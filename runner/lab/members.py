@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import tempfile
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +13,11 @@ from distributed import Scheduler
 from distributed import Worker as DaskWorker
 
 from runner import __version__
+from runner.base.scratch import scratch_folder
 from runner.lab.tasks import stop_idle
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
     from distributed.security import Security
 
@@ -51,14 +51,16 @@ class Membership:
         return {"host": self.host, "slots": self.slots, "version": __version__, "tags": list(self.tags)}
 
 
-def configure() -> None:
-    dask.config.set(_SETTINGS)
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+@contextmanager
+def configured() -> Iterator[None]:
+    """Apply the settings, and give Dask a temporary folder of its own."""
+    with scratch_folder("matrix-cluster") as folder, dask.config.set({**_SETTINGS, "temporary-directory": str(folder)}):
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        yield
 
 
 @asynccontextmanager
 async def scheduler(listen: str, security: Security | None = None, dashboard: str | None = None) -> AsyncIterator[str]:
-    configure()
     protocol, _, place = listen.partition("://")
     host, _, port = place.rpartition(":")
     where = {"protocol": f"{protocol}://", "host": host or None, "port": int(port or 0)}
@@ -69,22 +71,19 @@ async def scheduler(listen: str, security: Security | None = None, dashboard: st
 
 @asynccontextmanager
 async def worker(address: str, member: Membership, security: Security | None = None) -> AsyncIterator[DaskWorker]:
-    configure()
-    with tempfile.TemporaryDirectory(prefix="matrix-worker-") as folder:
-        made = DaskWorker(
-            address,
-            nthreads=member.slots + 1,  # checks of a host need no rig
-            resources={RIG: member.slots, **member.resources},
-            security=security,
-            memory_limit=0,
-            local_directory=folder,
-            startup_information={FACTS: lambda _: member.facts()},
-        )
-        try:
-            async with made:
-                yield made
-        finally:
-            await stop_idle(made)
+    made = DaskWorker(
+        address,
+        nthreads=member.slots + 1,  # checks of a host need no rig
+        resources={RIG: member.slots, **member.resources},
+        security=security,
+        memory_limit=0,
+        startup_information={FACTS: lambda _: member.facts()},
+    )
+    try:
+        async with made:
+            yield made
+    finally:
+        await stop_idle(made)
 
 
 async def stay_member(

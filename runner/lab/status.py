@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.lab.dask_cluster import connect_client, worker_of
-from runner.lab.members import configure
+from runner.lab.members import configured
 
 if TYPE_CHECKING:
     from distributed.security import Security
@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
 async def query(address: str, security: Security | None) -> list[tuple[str, ...]]:
     """Return a row for each worker: host, slots, batches that it has, version, tags, address."""
-    configure()
+    with configured():
+        return await _query(address, security)
+
+
+async def _query(address: str, security: Security | None) -> list[tuple[str, ...]]:
     async with connect_client(address, security) as client:
         identity = await client.scheduler.identity()
         processing = await client.processing()

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import os
-import shutil
 import tempfile
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
@@ -20,6 +17,7 @@ from pydantic import ValidationError
 from runner import __version__
 from runner.base.errors import BadInput, MatrixError, UnfitFile
 from runner.base.files import read_input
+from runner.base.scratch import scratch_folder
 from runner.engine.batch_messages import CHECKED, END, NOTICE, REFUSED, BatchRequest, Order, Outbox
 from runner.engine.budget import Cost, Spending
 from runner.engine.executor import Executor
@@ -36,14 +34,10 @@ from runner.space.load import parse
 from runner.space.select import Picked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from runner.machines.base import Machine
     from runner.space.space import Space, Stack
 
 HEARTBEAT = 10.0  # seconds between two empty lines, which show that the process is not stuck
-_SCRATCH = f"matrix-batch-{os.getuid()}-"
-_LOCK = ".lock"
 
 
 @dataclass
@@ -186,7 +180,7 @@ def serve(requests: BinaryIO, records: BinaryIO) -> None:
 
     Thread(target=stay_alive, daemon=True).start()
     try:
-        with _scratch_folder() as folder, suppress(asyncio.CancelledError):
+        with scratch_folder("matrix-batch") as folder, suppress(asyncio.CancelledError):
             asyncio.run(_serve(requests, Batches(Outbox(write), folder)))
     finally:
         over.set()
@@ -205,22 +199,3 @@ async def _serve(requests: BinaryIO, batches: Batches) -> None:
     Thread(target=read, daemon=True).start()
     while True:
         await batches.execute(await lines.get())
-
-
-@contextmanager
-def _scratch_folder() -> Iterator[Path]:
-    """Yield a temporary folder, after removing those that killed processes left. A lock marks one in use."""
-    top = Path(tempfile.gettempdir())
-    for old in top.glob(f"{_SCRATCH}*"):
-        with suppress(OSError), (old / _LOCK).open() as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(old, ignore_errors=True)
-    young = Path(tempfile.mkdtemp(prefix=f".{_SCRATCH}"))  # renamed once it is locked, so that no other removes it
-    folder = young.with_name(young.name[1:])
-    try:
-        with (young / _LOCK).open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            young.rename(folder)
-            yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

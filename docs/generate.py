@@ -341,6 +341,7 @@ SUBJECTS: Mapping[str, tuple[str, ...]] = {
     "The matrix": ("language", "layers", "space", "guidelines"),
     "The command line": ("cli", "base", "pytest_plugin.py"),
     "Start and end of a run": ("session", "engine", "scripts"),
+    "Clusters": ("lab",),
     "Machines": ("machines", "simdisks"),
     "Physical disks": ("hosts",),
     "Run folders and stores": ("results",),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -67,6 +68,12 @@ class Trial:
     readings: tuple[Reading, ...] = ()
     notes: Mapping[str, str] = field(default_factory=dict)  # e.g. {"sync": "assume-clean", "resync": "idle"}
     folder: str = ""  # the folder of its raw output, relative to the run
+
+    @property
+    def block(self) -> int:
+        """Return the block by which comparisons pair trials: the round, and on a cluster the host as well."""
+        host = self.notes.get(HOST)
+        return self.round if host is None else self.round << 32 | crc32(host.encode())
 
     @property
     def counted(self) -> Figures | None:

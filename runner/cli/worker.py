@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+import runner
 from runner.base.errors import BadInput
 from runner.cli import options
-from runner.cli.screen import echo
+from runner.cli.screen import echo, echo_whole
 from runner.session.cluster import require_dask
 
 if TYPE_CHECKING:
@@ -20,13 +23,14 @@ if TYPE_CHECKING:
 
     from runner.session.cluster import ClusterOptions
 
+UNIT = Path(runner.__path__[0]) / "lab" / "matrix-worker.service"
 _EPILOG = """\b
 Examples:
   matrix worker --cluster tcp://127.0.0.1:8786                        a worker beside its scheduler
   matrix worker --cluster tls://lab:8786 --certificates lab           join another host
   matrix worker --cluster tls://lab:8786 --resources rig=2 --host r7  two batches at a time, as the host r7
 
-Whoever may submit to the cluster runs code on this host as this user. Use a user with no other rights.
+Whoever reaches the scheduler can run programs on this host as this user. Use a user without other rights.
 """
 
 
@@ -67,8 +71,13 @@ def until_stopped(work: Coroutine[Any, Any, None]) -> None:
 )
 @click.option("--tags", default="", metavar="TAG,…", help="Words about this host, which `matrix cluster status` shows.")
 @click.option("--host", default=socket.gethostname, help="The name of this host in results.  [default: its host name]")
-def command(cluster: ClusterOptions | None, resources: dict[str, float], tags: str, host: str) -> None:
+@click.option("--unit", is_flag=True, help="Print a systemd unit that starts a worker at each boot.")
+def command(*, cluster: ClusterOptions | None, resources: dict[str, float], tags: str, host: str, unit: bool) -> None:
     """Join this host to a cluster, as a worker that measures batches until it is stopped."""
+    if unit:
+        program = Path(sys.argv[0]).resolve()
+        echo_whole(UNIT.read_text().replace("ExecStart=matrix ", f"ExecStart={program} "))
+        return
     if cluster is None or cluster.address.slots:
         raise BadInput("matrix worker needs --cluster with the address of a scheduler")
     require_dask()

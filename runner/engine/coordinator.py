@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, deque
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isfinite
 from secrets import token_hex
@@ -16,11 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from runner.base.errors import BadInput, HarnessBroken
+from runner.base.errors import HarnessBroken
 from runner.engine import batch_messages as messages
+from runner.engine import members
 from runner.engine.batch_messages import BatchRequest, Message, Order
 from runner.engine.cluster import Cluster, Worker, WorkerLost
-from runner.engine.placement import OpenRound, Refusals, Work, impossible
+from runner.engine.members import Members
+from runner.engine.placement import OpenRound, Work
 from runner.engine.recorder import BatchDone, BatchStarted, Recorder, RigWasLost, RunContext, now
 from runner.machines.base import RigLost
 from runner.results.record import HOST
@@ -34,7 +37,6 @@ if TYPE_CHECKING:
 
 #: How often the process of a trial may die before this counts as a lost attempt. Operators kill processes, too.
 DEATHS = 5
-PATIENCE = 60.0  # seconds after which the work of an absent host goes to another one
 
 
 @dataclass
@@ -54,15 +56,6 @@ class Flight:
     refused: Message | None = None
 
 
-@dataclass
-class HostState:
-    """What the coordinator knows of a host."""
-
-    refusals: Refusals = field(default_factory=dict)
-    boot_id: str = ""
-    seen: float = 0.0
-
-
 class Coordinator:
     def __init__(
         self,
@@ -74,18 +67,17 @@ class Coordinator:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.scheduler, self._context, self._cluster, self._order = scheduler, context, cluster, order
-        self._notice, self._clock = notice, clock
+        self._notice = notice
+        self._members = Members(cluster, order, notice, clock)
         self._recorder = Recorder(scheduler, context)
         self._rounds = scheduler.rounds()
         self._opened = 0
         self._open: list[OpenRound] = []
         self._flights: dict[str, Flight] = {}
         self._tasks = set[asyncio.Task[None]]()
+        self._ended: list[asyncio.Task[None]] = []
         self._changed = asyncio.Event()
-        self._hosts: dict[str, HostState] = {}
-        self._workers: dict[str, Worker] = {}  # those in use, by address
-        self._asked = set[str]()  # addresses of workers that are being checked
-        self._unused: dict[str, Message] = {}  # why others are not used
+        self._members_changed = True
         self._deaths = Counter[tuple[str, int]]()
         self._crashed: dict[str, list[tuple[str, int, str]]] = {}  # trials under way when a host was lost
         self.refused = 0  # records with an unknown token, or of a trial that was recorded
@@ -93,7 +85,7 @@ class Coordinator:
     async def run(self) -> None:
         """Measure all trials that are not recorded yet. A cancellation or a kill may stop it at any point."""
         self._recorder.start()
-        async with self._cluster.open(self._changed.set):
+        async with self._cluster.open(self._note_members):
             try:
                 await self._work()
             finally:
@@ -102,120 +94,62 @@ class Coordinator:
                 if self._tasks:
                     await asyncio.wait(self._tasks)
 
+    def _note_members(self) -> None:
+        self._members_changed = True
+        self._changed.set()
+
     async def _work(self) -> None:
+        selection = self.scheduler.plan.selection
+        stacks = {one.key: one.label for one in selection.space.stacks if selection.count_of(one)}
         waited = False
         while True:
             self._changed.clear()
-            self._meet_workers()
-            self._give_out()
-            if not self._tasks and self._finished():
-                return
-            if not (self._workers or self._asked or waited):
+            if self._members_changed:
+                self._members_changed = False
+                for worker in self._members.newcomers():
+                    self._start(self._check(worker))
+            if self._opened or self._members.can_run(stacks):
+                self._give_out()
+                if not self._tasks and self._finished():
+                    return
+            if self._members.is_empty and not waited:
                 waited = True
                 self._notice("waiting for workers: `matrix worker --cluster ADDRESS` on a host joins it")
             await self._wait()
-            for task in [one for one in self._tasks if one.done()]:
-                self._tasks.discard(task)
-                task.result()
 
     async def _wait(self) -> None:
         """Wait for a change; while work waits for an absent host, not longer than the patience."""
-        held = any(one.waiting for one in self._open)
-        try:
-            async with asyncio.timeout(PATIENCE if held else None):
+        held = bool(self._members.free) and any(one.waiting for one in self._open)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(members.PATIENCE if held else None):
                 await self._changed.wait()
-        except TimeoutError:
-            pass
+        if held:
+            awaited = self._members.awaited()
+            for one in self._open:
+                one.release(awaited)
+        ended, self._ended = self._ended, []
+        for task in ended:
+            task.result()
 
     def _finished(self) -> bool:
-        self._open = [one for one in self._open if not one.over]
-        return not self._open and self._open_round() is None
-
-    # --- hosts ---
-
-    def _meet_workers(self) -> None:
-        present = {one.address: one for one in self._cluster.workers}
-        for address in self._workers.keys() - present.keys():
-            self._hosts[self._workers.pop(address).host].seen = self._clock()
-        for address in self._unused.keys() - present.keys():
-            del self._unused[address]
-        known = {*self._workers, *self._unused, *self._asked}
-        for address in (one for one in present if one not in known):
-            self._asked.add(address)
-            self._start(self._check(present[address]))
-        hosts = {one.host for one in self._workers.values()}
-        absent = {host for host, state in self._hosts.items() if self._clock() - state.seen < PATIENCE}
-        for one in self._open:
-            one.release(hosts | absent)
+        return self._open_round() is None and not self._open
 
     async def _check(self, worker: Worker) -> None:
-        """Ask a worker's host what it can run, and refuse another version of this program."""
-        found: list[Message] = []
-        request = BatchRequest(token=token_hex(8), order=self._order)
-        try:
-            await self._cluster.carry_out(worker, request, lambda line: found.append(orjson.loads(line)))
-        except WorkerLost as lost:
-            self._notice(f"{worker.host}: {lost.brief}")  # if it is still there, it is asked again
-        finally:
-            self._asked.discard(worker.address)
-        for message in found:
-            if message["event"] == messages.CHECKED:
-                self._accept(worker, message)
-            elif message["event"] == messages.REFUSED:
-                self._refuse(worker, message)
-        if not self._asked and not self._opened:
-            self._check_cluster()
-
-    def _refuse(self, worker: Worker, why: Message) -> None:
-        self._workers.pop(worker.address, None)
-        self._unused[worker.address] = why
-        self._notice(f"a worker on {worker.host} is not used: {why['brief']}")
-
-    def _accept(self, worker: Worker, checked: Message) -> None:
-        state = HostState(checked["refusals"], checked["boot_id"], self._clock())
-        before = self._hosts.get(worker.host)
+        rebooted = await self._members.check(worker)
+        self._members_changed = True  # a worker that was lost is asked again
         for cell, round_number, started in self._crashed.pop(worker.host, []):
-            if before and before.boot_id != state.boot_id and (cell, round_number) not in self._finished_trials:
+            if rebooted and (cell, round_number) not in self.scheduler.records.finished:
                 self._recorder.lose(cell, round_number, started, RigLost(f"{worker.host} went down during the trial"))
-        self._hosts[worker.host] = state
-        self._workers[worker.address] = worker
-
-    @property
-    def _finished_trials(self) -> set[tuple[str, int]]:
-        return self.scheduler.records.finished
-
-    def _check_cluster(self) -> None:
-        """Raise BadInput before the first trial if no worker can be used, or none can run some stacks."""
-        if not self._workers:
-            for why in self._unused.values():
-                raise BadInput(why["brief"], details=why["details"], resolution=why["resolution"])
-            return
-        selection = self.scheduler.plan.selection
-        stacks = {one.key: one.label for one in selection.space.stacks if selection.count_of(one)}
-        if lines := list(impossible(stacks, self._refusals)):
-            raise BadInput(
-                f"no host of the cluster can run {len(lines):,} of {len(stacks):,} stacks",
-                details="\n".join(f"- {line}" for line in lines[:20]),
-                resolution="start a worker on a host that can, or leave these stacks out with --only",
-            )
-
-    @property
-    def _refusals(self) -> dict[str, Refusals]:
-        return {host: state.refusals for host, state in self._hosts.items()}
 
     # --- work ---
 
     def _give_out(self) -> None:
-        if self._asked and not self._opened:
-            return  # the first hosts are still being checked
-        busy = Counter(one.worker.address for one in self._flights.values())
-        for worker in self._workers.values():
-            while busy[worker.address] < worker.slots and (found := self._next_work(worker)):
-                busy[worker.address] += self._dispatch(worker, *found)
+        for worker in list(self._members.free.values()):
+            while worker.address in self._members.free and (found := self._next_work(worker)):
+                self._dispatch(worker, *found)
 
     def _next_work(self, worker: Worker) -> tuple[OpenRound, Work] | None:
-        refused = self._hosts[worker.host].refusals
-        self._open = [one for one in self._open if not one.over]
+        refused = self._members.refusals.get(worker.host, {})
         for one in self._open:
             if work := one.take(worker.host, refused):
                 return one, work
@@ -226,6 +160,7 @@ class Coordinator:
 
     def _open_round(self) -> OpenRound | None:
         """Open the next round. Rounds beyond the minimum depend on the results of all before."""
+        self._open = [one for one in self._open if not one.over]
         if self._opened >= self.scheduler.plan.repeat.min and self._open:
             return None
         for number in self._rounds:
@@ -234,26 +169,25 @@ class Coordinator:
             cells = (cell for batch in self.scheduler.plan.batches(number) for cell in batch.cells)
             self._recorder.conclude(cells, number)
             for batch, wanted in self.scheduler.batches(number):
-                opened.add(Work(batch, tuple(wanted)), self._refusals)
+                opened.add(Work(batch, tuple(wanted)), self._members.refusals)
             if opened.waiting:
                 self._open.append(opened)
                 return opened
         return None
 
-    def _dispatch(self, worker: Worker, opened: OpenRound, work: Work) -> bool:
-        """Return whether a cell of the work is wanted and affordable, so that the batch is on its way."""
+    def _dispatch(self, worker: Worker, opened: OpenRound, work: Work) -> None:
         cells = self._affordable(work)
         if not cells:
-            return False
+            return
         batch = replace(work.batch, cells=cells)
         flight = Flight(
             token_hex(8), worker, opened, batch, {one.id: one for one in cells}, {one.name: one.id for one in cells}
         )
         self._flights[flight.token] = flight
         opened.running += 1
+        self._members.begin(worker)
         self._context.listen(BatchStarted(batch.round, batch.stack.label, len(cells)))
         self._start(self._carry_out(flight))
-        return True
 
     def _affordable(self, work: Work) -> tuple[Cell, ...]:
         """Return the cells that are still wanted and within the budget, and charge it."""
@@ -267,8 +201,13 @@ class Coordinator:
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
-        task.add_done_callback(lambda _: self._changed.set())
+        task.add_done_callback(self._end_task)
         self._tasks.add(task)
+
+    def _end_task(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._ended.append(task)
+        self._changed.set()
 
     def _request(self, flight: Flight) -> BatchRequest:
         records, number = self.scheduler.records, flight.round.number
@@ -293,12 +232,13 @@ class Coordinator:
         finally:
             del self._flights[flight.token]
             flight.round.running -= 1
+            self._members.end(flight.worker)
         self._finish(flight, lost)
 
     def _finish(self, flight: Flight, lost: str) -> None:
         """Put what has no record back into its round."""
         if flight.refused:
-            self._refuse(flight.worker, flight.refused)
+            self._members.refuse(flight.worker, flight.refused)
         elif flight.ended:
             self.scheduler.left_out += len(flight.left)  # the budget ended
             self.scheduler.short += len(flight.left) * (flight.round.number <= self.scheduler.plan.repeat.min)
@@ -307,7 +247,7 @@ class Coordinator:
             self._lose(flight, lost or "its worker sent no end")
         if flight.left:
             cells = tuple(flight.left.values())
-            flight.round.give_back(Work(replace(flight.batch, cells=cells), cells), self._refusals)
+            flight.round.give_back(Work(replace(flight.batch, cells=cells), cells), self._members.refusals)
         self._context.listen(BatchDone(flight.round.number, flight.batch.stack.label))
 
     def _lose(self, flight: Flight, reason: str) -> None:
@@ -372,7 +312,7 @@ class Coordinator:
         self._recorder.record(cell, replace(trial, notes={**trial.notes, HOST: flight.worker.host}))
         if following := self.scheduler.following(cell, trial.round, list(flight.left.values())):
             cells = tuple(following)
-            flight.round.add(Work(replace(flight.batch, cells=cells), cells), self._refusals)
+            flight.round.add(Work(replace(flight.batch, cells=cells), cells), self._members.refusals)
 
     def _lose_attempt(self, flight: Flight, message: Message) -> None:
         attempt = messages.attempt_from(message)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from runner.engine.batch_messages import BatchRequest
 
+RECONNECT = "30s"  # how long a lost scheduler may take to come back
 _INTERVAL = 1.0  # seconds between two looks at the workers
 _GRACE = 5.0  # seconds that the last message of a finished task may take
 
@@ -51,6 +52,11 @@ class DaskCluster:
 
     @property
     def workers(self) -> Collection[Worker]:
+        if self._client and self._client.status == "closed":
+            raise ClusterLost(
+                "the scheduler of the cluster is gone",
+                resolution="start it again; the same command continues",
+            )
         return self._workers.values()
 
     @asynccontextmanager
@@ -63,7 +69,7 @@ class DaskCluster:
                 member = Membership(socket.gethostname(), {RIG: self._slots})
                 await stack.enter_async_context(worker(address, member))
             self._client = client = await stack.enter_async_context(connect_client(address, self._security))
-            client.subscribe_topic(self._topic, self._receive)
+            client.subscribe_topic(self._topic, self._receive)  # also with a scheduler that comes later
             await self._look(changed)
             watcher = asyncio.create_task(self._watch(changed))
             try:
@@ -125,16 +131,16 @@ class DaskCluster:
             await asyncio.sleep(_INTERVAL)
             try:
                 await self._look(changed)
-            except (OSError, ClusterLost) as error:
-                for flight in self._flights.values():
-                    flight.fail(ClusterLost(f"the scheduler of the cluster is gone: {error}"))
+            except OSError:  # the client tries to connect again, and gives up after a while
                 self._workers = {}
+                for flight in self._flights.values():
+                    flight.fail(WorkerLost("the scheduler of the cluster is gone"))
                 changed()
 
     async def _look(self, changed: Callable[[], None]) -> None:
         assert self._client  # noqa: S101 - for the type checker: it is open
         if self._client.status != "running":
-            raise ClusterLost(f"the connection is {self._client.status}")
+            raise ConnectionError(self._client.status)
         identity = await self._client.scheduler.identity()
         found = {address: one for address, facts in identity["workers"].items() if (one := worker_of(address, facts))}
         for flight in self._flights.values():
@@ -157,7 +163,7 @@ def worker_of(address: str, known: dict[str, Any]) -> Worker | None:
 @asynccontextmanager
 async def connect_client(address: str, security: Security | None) -> AsyncIterator[Client]:
     try:
-        client = await Client(address, asynchronous=True, security=security, set_as_default=False, timeout="10s")
+        client = await Client(address, asynchronous=True, security=security, set_as_default=False, timeout=RECONNECT)
     except (OSError, TimeoutError) as error:
         raise ClusterLost(
             f"no scheduler answers at {address}",

@@ -64,7 +64,8 @@ async def scheduler(listen: str, security: Security | None = None, dashboard: st
     protocol, _, place = listen.partition("://")
     host, _, port = place.rpartition(":")
     where = {"protocol": f"{protocol}://", "host": host or None, "port": int(port or 0)}
-    more = {"dashboard": bool(dashboard), "dashboard_address": dashboard}
+    # Without a dashboard, Dask still has a page about its health; that stays within this host.
+    more = {"dashboard": bool(dashboard), "dashboard_address": dashboard or "127.0.0.1:0"}
     async with Scheduler(security=security, **where, **more) as made:
         yield made.address
 

@@ -12,6 +12,7 @@ import pytest
 from runner import __version__
 from runner.base.errors import BadInput
 from runner.engine import coordinator as engine
+from runner.engine import members
 from runner.engine.budget import Cost, Spending
 from runner.engine.cluster import Worker
 from runner.engine.coordinator import Coordinator
@@ -194,6 +195,18 @@ def test_stacks_that_no_host_can_run_are_refused_before_the_first_trial(bench: B
     assert bench.trials == []
 
 
+def test_a_worker_that_does_not_survive_its_check_is_not_used(bench: Bench, tmp_path: Path) -> None:
+    cluster = FakeCluster(tmp_path, ONE, TWO)
+    cluster.lost_at = lambda worker, request, _: worker == ONE and not request.cells
+    coordinate(bench, cluster)
+    assert notices == ["a worker on one is not used: the worker is gone"]
+    assert {trial.notes[HOST] for trial in bench.trials} == {"two"}
+    cluster.lost_at = lambda _, request, __: not request.cells
+    bench.journal.take_back()
+    with pytest.raises(BadInput, match="the worker is gone"):
+        coordinate(Bench(tmp_path), cluster)
+
+
 class Coming(FakeCluster):
     """Its only worker goes after the first batch, and another host joins."""
 
@@ -207,7 +220,7 @@ class Coming(FakeCluster):
 def test_another_host_measures_the_rest_of_a_round_whose_host_stays_away(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "PATIENCE", 0.01)
+    monkeypatch.setattr(members, "PATIENCE", 0.01)
     coordinate(bench, Coming(tmp_path, ONE))
     assert Counter(trial.notes[HOST] for trial in bench.trials) == {"one": 2, "two": 6}
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import csv
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -44,8 +44,8 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     made.journal.close()
 
 
-async def coordinate(bench: Bench, cluster: Cluster, listen: Callable[[Event], object]) -> None:
-    context = RunContext(Dry(), bench.journal, bench.shelf, bench.folder, lambda event: None or listen(event), "here")
+async def coordinate(bench: Bench, cluster: Cluster, listen: Callable[[Event], None]) -> None:
+    context = RunContext(Dry(), bench.journal, bench.shelf, bench.folder, listen, "here")
     await Coordinator(Scheduler(bench.plan), context, cluster, ORDER, lambda _: None).run()
 
 
@@ -74,11 +74,12 @@ def _batch_processes() -> list[int]:
 
 
 @asynccontextmanager
-async def members(*hosts: str, folder: Path | None = None) -> AsyncIterator[str]:
+async def members(*hosts: str, folder: Path | None = None, address: str = "") -> AsyncIterator[str]:
     """Start a scheduler and a worker for each host, in this process; yield the address."""
     security = load_certificates(folder) if folder else None
     with configured():
-        async with scheduler(f"{'tls' if folder else 'tcp'}://127.0.0.1:0", security) as address:
+        listen = address or f"{'tls' if folder else 'tcp'}://127.0.0.1:0"
+        async with scheduler(listen, security) as address:
             made = [worker(address, Membership(host, {"rig": 1}), security) for host in hosts]
             for one in made:
                 await one.__aenter__()
@@ -126,17 +127,51 @@ def test_a_cancelled_run_stops_its_batches_on_the_workers(bench: Bench) -> None:
     assert planned_once(bench)
 
 
+def test_a_run_goes_on_when_its_scheduler_comes_back(bench: Bench) -> None:
+    """And ends with what to do, when it stays away."""
+    started = asyncio.Event()
+
+    def note(event: Event) -> None:
+        if isinstance(event, BatchStarted):
+            started.set()
+
+    async def run() -> None:
+        async with members("one") as address:
+            task = asyncio.create_task(coordinate(bench, DaskCluster(address), note))
+            await started.wait()
+        async with members("one", address=address):
+            await task
+
+    asyncio.run(run())
+    assert planned_once(bench)
+
+
+def test_a_run_ends_when_its_scheduler_stays_away(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runner.lab.dask_cluster.RECONNECT", "1s")
+
+    async def run() -> None:
+        async with members() as address:  # without a worker, so that it waits
+            task = asyncio.create_task(coordinate(bench, DaskCluster(address), lambda _: None))
+            await asyncio.sleep(1)
+        with pytest.raises(ClusterLost, match="the scheduler of the cluster is gone") as lost:
+            await task
+        assert lost.value.resolution == "start it again; the same command continues"
+
+    asyncio.run(run())
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    """Return the trials without what differs from run to run."""
+    varying = {"seconds", "started", "host", "notes"}
+    with path.open(newline="") as lines:
+        return [{name: text for name, text in row.items() if name not in varying} for row in csv.DictReader(lines)]
+
+
 def test_a_run_on_local_gives_the_same_results(call: Call, tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(SMALL)
     assert call("run", "--on", "dry", "--cluster", "local:2", "small.yaml").status == 0
     assert call("run", "--on", "dry", "--fresh", "small.yaml").status == 0
-    cluster, plain = (
-        sorted(
-            re.sub(r"; host: [^,;]*", "", re.sub(r"[0-9.]+,1,2[0-9T:.+-]+,", "", line))
-            for line in path.read_text().splitlines()
-        )
-        for path in sorted(tmp_path.glob("results/*/trials.csv"))
-    )
+    cluster, plain = (rows_of(path) for path in sorted(tmp_path.glob("results/*/trials.csv")))
     assert cluster == plain
 
 

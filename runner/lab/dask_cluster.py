@@ -49,6 +49,7 @@ class DaskCluster:
         self._topic = f"matrix-{token_hex(8)}"
         self._flights: dict[str, _Flight] = {}
         self._workers: dict[str, Worker] = {}
+        self._scheduler = ""  # the id of the process that answered last
 
     @property
     def workers(self) -> Collection[Worker]:
@@ -68,8 +69,7 @@ class DaskCluster:
                 address = await stack.enter_async_context(scheduler("inproc://"))
                 member = Membership(socket.gethostname(), {RIG: self._slots})
                 await stack.enter_async_context(worker(address, member))
-            self._client = client = await stack.enter_async_context(connect_client(address, self._security))
-            client.subscribe_topic(self._topic, self._receive)  # also with a scheduler that comes later
+            self._client = await stack.enter_async_context(connect_client(address, self._security))
             await self._look(changed)
             watcher = asyncio.create_task(self._watch(changed))
             try:
@@ -142,6 +142,9 @@ class DaskCluster:
         if self._client.status != "running":
             raise ConnectionError(self._client.status)
         identity = await self._client.scheduler.identity()
+        if identity["id"] != self._scheduler:  # a new one knows no topics; before it gets tasks
+            self._client.subscribe_topic(self._topic, self._receive)
+            self._scheduler = identity["id"]
         found = {address: one for address, facts in identity["workers"].items() if (one := worker_of(address, facts))}
         for flight in self._flights.values():
             if flight.address not in found:

@@ -23,10 +23,10 @@ from runner.engine import members
 from runner.engine.batch_messages import BatchRequest, Message, Order
 from runner.engine.cluster import Cluster, Worker, WorkerLost
 from runner.engine.members import Members
-from runner.engine.placement import OpenRound, Work
-from runner.engine.recorder import BatchDone, BatchStarted, Recorder, RigWasLost, RunContext, now
+from runner.engine.placement import Lonely, OpenRound, Work
+from runner.engine.recorder import BatchDone, BatchStarted, Recorder, RigWasLost, RunContext, TrialHostLimited, now
 from runner.machines.base import RigLost
-from runner.results.record import HOST
+from runner.results.record import HOST, HOST_LIMITED
 from runner.space.space import Cell
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ class Flight:
     begun: str = ""  # the cell of the trial that is under way
     began: str = ""
     lines: int = 0
+    alone: bool = False
+    beside: int = 0  # the most others on its host at a time
     ended: bool = False
     refused: Message | None = None
 
@@ -78,6 +80,8 @@ class Coordinator:
         self._ended: list[asyncio.Task[None]] = []
         self._changed = asyncio.Event()
         self._members_changed = True
+        self._lonely = Lonely()
+        self._disturbed: dict[tuple[str, int], str] = {}  # trials to repeat alone, with the reason
         self._deaths = Counter[tuple[str, int]]()
         self._crashed: dict[str, list[tuple[str, int, str]]] = {}  # trials under way when a host was lost
         self.refused = 0  # records with an unknown token, or of a trial that was recorded
@@ -119,7 +123,7 @@ class Coordinator:
 
     async def _wait(self) -> None:
         """Wait for a change; while work waits for an absent host, not longer than the patience."""
-        held = bool(self._members.free) and any(one.waiting for one in self._open)
+        held = bool(self._members.free) and any(one.waiting or one.held for one in self._open)
         with suppress(TimeoutError):
             async with asyncio.timeout(members.PATIENCE if held else None):
                 await self._changed.wait()
@@ -127,6 +131,8 @@ class Coordinator:
             awaited = self._members.awaited()
             for one in self._open:
                 one.release(awaited)
+            for opened, work in self._lonely.release(awaited):
+                opened.give_back(work, self._members.refusals)
         ended, self._ended = self._ended, []
         for task in ended:
             task.result()
@@ -145,7 +151,11 @@ class Coordinator:
 
     def _give_out(self) -> None:
         for worker in list(self._members.free.values()):
-            while worker.address in self._members.free and (found := self._next_work(worker)):
+            if found := self._lonely.take(worker.host):
+                self._dispatch(worker, *found, alone=True)
+            while worker.address in self._members.free and not self._lonely.forbids(worker.host):
+                if not (found := self._next_work(worker)):
+                    break
                 self._dispatch(worker, *found)
 
     def _next_work(self, worker: Worker) -> tuple[OpenRound, Work] | None:
@@ -175,14 +185,17 @@ class Coordinator:
                 return opened
         return None
 
-    def _dispatch(self, worker: Worker, opened: OpenRound, work: Work) -> None:
+    def _dispatch(self, worker: Worker, opened: OpenRound, work: Work, *, alone: bool = False) -> None:
         cells = self._affordable(work)
         if not cells:
             return
         batch = replace(work.batch, cells=cells)
-        flight = Flight(
-            token_hex(8), worker, opened, batch, {one.id: one for one in cells}, {one.name: one.id for one in cells}
-        )
+        left, names = {one.id: one for one in cells}, {one.name: one.id for one in cells}
+        flight = Flight(token_hex(8), worker, opened, batch, left, names, alone=alone)
+        flight.beside = self._lonely.begin(worker.host, alone=alone)
+        for other in self._flights.values() if flight.beside else ():
+            if other.worker.host == worker.host:
+                other.beside = max(other.beside, flight.beside)
         self._flights[flight.token] = flight
         opened.running += 1
         self._members.begin(worker)
@@ -233,13 +246,14 @@ class Coordinator:
             del self._flights[flight.token]
             flight.round.running -= 1
             self._members.end(flight.worker)
+            self._lonely.end(flight.worker.host, alone=flight.alone)
         self._finish(flight, lost)
 
     def _finish(self, flight: Flight, lost: str) -> None:
         """Put what has no record back into its round."""
         if flight.refused:
             self._members.refuse(flight.worker, flight.refused)
-        elif flight.ended:
+        elif flight.ended and (not flight.left or self.scheduler.spending.is_limited):
             self.scheduler.left_out += len(flight.left)  # the budget ended
             self.scheduler.short += len(flight.left) * (flight.round.number <= self.scheduler.plan.repeat.min)
             flight.left = {}
@@ -247,7 +261,11 @@ class Coordinator:
             self._lose(flight, lost or "its worker sent no end")
         if flight.left:
             cells = tuple(flight.left.values())
-            flight.round.give_back(Work(replace(flight.batch, cells=cells), cells), self._members.refusals)
+            work = Work(replace(flight.batch, cells=cells), cells)
+            if flight.alone:
+                self._lonely.add(flight.worker.host, flight.round, work)
+            else:
+                flight.round.give_back(work, self._members.refusals)
         self._context.listen(BatchDone(flight.round.number, flight.batch.stack.label))
 
     def _lose(self, flight: Flight, reason: str) -> None:
@@ -309,10 +327,23 @@ class Coordinator:
         if cell is None or trial.round != flight.round.number:
             self.refused += 1
             return
-        self._recorder.record(cell, replace(trial, notes={**trial.notes, HOST: flight.worker.host}))
+        notes = {HOST: flight.worker.host, **({"beside": str(flight.beside)} if flight.beside else {})}
+        if (overload := trial.notes.get(HOST_LIMITED)) and flight.beside:
+            self._repeat_alone(flight, cell, overload)
+            return
+        if why := self._disturbed.pop((cell.id, trial.round), ""):
+            notes["repeated"] = why
+        self._recorder.record(cell, replace(trial, notes={**trial.notes, **notes}))
         if following := self.scheduler.following(cell, trial.round, list(flight.left.values())):
             cells = tuple(following)
             flight.round.add(Work(replace(flight.batch, cells=cells), cells), self._members.refusals)
+
+    def _repeat_alone(self, flight: Flight, cell: Cell, overload: str) -> None:
+        number = flight.round.number
+        self._disturbed[cell.id, number] = f"alone; host-limited {overload} with {flight.beside} beside it"
+        self._lonely.add(flight.worker.host, flight.round, Work(replace(flight.batch, cells=(cell,)), (cell,)))
+        stack = flight.batch.stack.label
+        self._context.listen(TrialHostLimited(cell.name, number, stack, overload, flight.beside))
 
     def _lose_attempt(self, flight: Flight, message: Message) -> None:
         attempt = messages.attempt_from(message)

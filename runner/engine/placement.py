@@ -7,7 +7,7 @@ host, so their rounds are spread over all hosts.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,7 @@ class OpenRound:
     waiting: dict[Unit, deque[Work]] = field(default_factory=dict)
     hosts: dict[Unit, str] = field(default_factory=dict)
     running: int = 0
+    held: int = 0  # trials that wait to be repeated alone
 
     def add(self, work: Work, refusals: Mapping[str, Refusals]) -> None:
         self._queue(work, refusals).append(work)
@@ -66,7 +67,51 @@ class OpenRound:
 
     @property
     def over(self) -> bool:
-        return not self.waiting and not self.running
+        return not (self.waiting or self.running or self.held)
+
+
+class Lonely:
+    """Trials to repeat alone on their host, because it could not keep up with several; and who is on a host now."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, deque[tuple[OpenRound, Work]]] = {}
+        self._on_host = Counter[str]()
+        self._alone = set[str]()  # hosts with a trial that must be alone
+
+    def add(self, host: str, opened: OpenRound, work: Work) -> None:
+        opened.held += 1
+        self._waiting.setdefault(host, deque()).append((opened, work))
+
+    def take(self, host: str) -> tuple[OpenRound, Work] | None:
+        """Return work if the host is idle now."""
+        if self._on_host[host] or not self._waiting.get(host):
+            return None
+        opened, work = self._waiting[host].popleft()
+        opened.held -= 1
+        return opened, work
+
+    def forbids(self, host: str) -> bool:
+        """Return whether other work must not begin on the host."""
+        return host in self._alone or bool(self._waiting.get(host))
+
+    def begin(self, host: str, *, alone: bool) -> int:
+        """Return how many others are on the host."""
+        self._on_host[host] += 1
+        if alone:
+            self._alone.add(host)
+        return self._on_host[host] - 1
+
+    def end(self, host: str, *, alone: bool) -> None:
+        self._on_host[host] -= 1
+        if alone:
+            self._alone.discard(host)
+
+    def release(self, present: Collection[str]) -> Iterator[tuple[OpenRound, Work]]:
+        """Give up what waits for absent hosts."""
+        for host in self._waiting.keys() - present:
+            for opened, work in self._waiting.pop(host):
+                opened.held -= 1
+                yield opened, work
 
 
 def impossible(stacks: Mapping[str, str], refusals: Mapping[str, Refusals]) -> Iterator[str]:

@@ -7,6 +7,7 @@ import random
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
+import orjson
 import pytest
 
 from runner import __version__
@@ -205,6 +206,30 @@ def test_a_worker_that_does_not_survive_its_check_is_not_used(bench: Bench, tmp_
     bench.journal.take_back()
     with pytest.raises(BadInput, match="the worker is gone"):
         coordinate(Bench(tmp_path), cluster)
+
+
+class Slow(FakeCluster):
+    """A host that cannot keep up with two batches at a time."""
+
+    async def carry_out(self, worker: Worker, request: BatchRequest, receive: Callable[[bytes], None]) -> None:
+        def limited(line: bytes) -> None:
+            message = orjson.loads(line)
+            if message["event"] == "trial" and sum(self.busy.values()) > 1:
+                notes = orjson.loads(message["notes"]) | {"host_limited": "12 %"}
+                message["notes"] = orjson.dumps(notes).decode()
+            receive(orjson.dumps(message))
+
+        await super().carry_out(worker, request, limited)
+
+
+def test_a_trial_that_others_disturbed_is_repeated_alone(bench: Bench, tmp_path: Path) -> None:
+    coordinate(bench, Slow(tmp_path, Worker("a", "one", slots=2)))
+    assert Counter((one.cell, one.round) for one in bench.trials) == Counter(bench.planned())
+    assert all("host_limited" not in trial.notes for trial in bench.trials)
+    repeated = [trial.notes["repeated"] for trial in bench.trials if "repeated" in trial.notes]
+    assert repeated
+    assert set(repeated) == {"alone; host-limited 12 % with 1 beside it"}
+    assert all("beside" not in trial.notes for trial in bench.trials if "repeated" in trial.notes)
 
 
 class Coming(FakeCluster):

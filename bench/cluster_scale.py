@@ -11,8 +11,10 @@ import argparse
 import asyncio
 import json
 import multiprocessing
+import os
 import resource
 import tempfile
+import threading
 import time
 import zlib
 from contextlib import AsyncExitStack
@@ -85,7 +87,17 @@ TRIAL: dict[str, Any] = {
 }  # fmt: skip
 
 
+def end_with_parent() -> None:
+    def wait() -> None:
+        if parent := multiprocessing.parent_process():
+            parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
 def be_workers(address: str, first: int, count: int) -> None:
+    end_with_parent()
     tasks._execute = answer  # type: ignore[assignment]
 
     async def run() -> None:
@@ -99,6 +111,8 @@ def be_workers(address: str, first: int, count: int) -> None:
 
 
 def be_scheduler(queue: Any) -> None:
+    end_with_parent()
+
     async def run() -> None:
         async with scheduler("tcp://127.0.0.1:0") as address:
             queue.put(address)

@@ -32,7 +32,7 @@ from runner.reports.table import as_sheet
 from runner.reports.terminal import caption, shown_cells, table
 from runner.reports.terminal_text import BAD, DOUBT, GOOD, about
 from runner.reports.verdicts import explain_verdict, verdict_table
-from runner.results.record import Outcome, Trial
+from runner.results.record import HOST, Outcome, Trial
 from runner.session.run import Observer
 from runner.studies.compare import tally
 
@@ -130,7 +130,11 @@ def format_trial(trial: Trial) -> str:
     found = [f"sync {sync.bw / 1e6:,.1f} MB/s in {sync.seconds:,.1f} s"] if sync else []
     sides = trial.figures.sides.items()
     found += [f"{name} {side.bw / 1e6:,.1f} MB/s {side.iops:,.0f} IOPS" for name, side in sides]
-    return ", ".join(found)
+    return ", ".join((*found, *_host_of(trial)))
+
+
+def _host_of(trial: Trial) -> list[str]:
+    return [f"on {trial.notes[HOST]}"] if HOST in trial.notes else []
 
 
 def format_loss(event: RigWasLost) -> str:
@@ -203,6 +207,7 @@ class JsonView(View):
                 row["jobs"] = {name: _rates(one) for name, one in figures.jobs.items()}
             if sync := figures and figures.sync:
                 row |= {"sync_bw": sync.bw, "sync_seconds": sync.seconds}
+            row |= {"host": trial.notes[HOST]} if HOST in trial.notes else {}
             count = {"done": self.done, "planned": self.planned}
             self._print(event="trial", name=event.name, stack=event.stack, **count, **row)
         elif isinstance(event, RigWasLost):

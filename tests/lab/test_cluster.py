@@ -6,6 +6,7 @@ import asyncio
 import csv
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections import Counter
@@ -169,7 +170,9 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 def test_a_run_on_local_gives_the_same_results(call: Call, tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(SMALL)
-    assert call("run", "--on", "dry", "--cluster", "local:2", "small.yaml").status == 0
+    said = call("run", "--on", "dry", "--cluster", "local:2", "small.yaml")
+    assert said.status == 0
+    assert said.out.count(f", on {socket.gethostname()}\n") == 8
     assert call("run", "--on", "dry", "--fresh", "small.yaml").status == 0
     cluster, plain = (rows_of(path) for path in sorted(tmp_path.glob("results/*/trials.csv")))
     assert cluster == plain

@@ -50,6 +50,7 @@ workloads:
 repeat: {rounds}
 """
 STACKS = 40
+SECONDS = 0.0
 
 
 class NoShelf:
@@ -61,8 +62,9 @@ class NoShelf:
 
 
 async def answer(_worker: object, content: bytes, lines: list[bytes]) -> str:
-    """Stand for a batch process: the last trial that it answered with, under other names."""
+    """Stand for a batch process, which takes as long as wanted and always has the same figures."""
     request = orjson.loads(content)
+    await asyncio.sleep(SECONDS if request["cells"] else 0)
     sent: list[dict[str, Any]] = []
     if request["cells"]:
         trial = dict(TRIAL) | {"cell": request["cells"][0], "round": request["round"]}
@@ -96,7 +98,9 @@ def end_with_parent() -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-def be_workers(address: str, first: int, count: int) -> None:
+def be_workers(address: str, first: int, count: int, seconds: float) -> None:
+    global SECONDS  # noqa: PLW0603
+    SECONDS = seconds
     end_with_parent()
     tasks._execute = answer  # type: ignore[assignment]
 
@@ -127,6 +131,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1000)
     parser.add_argument("--batches", type=int, default=100_000)
     parser.add_argument("--processes", type=int, default=4)
+    parser.add_argument("--seconds", type=float, default=0.0, help="how long a batch takes")
     wanted = parser.parse_args()
     spawn = multiprocessing.get_context("spawn")
     queue = spawn.Queue()
@@ -135,7 +140,8 @@ def main() -> None:
     address = queue.get()
     each = wanted.workers // wanted.processes
     members += [
-        spawn.Process(target=be_workers, args=(address, at * each, each), daemon=True) for at in range(wanted.processes)
+        spawn.Process(target=be_workers, args=(address, at * each, each, wanted.seconds), daemon=True)
+        for at in range(wanted.processes)
     ]
     for one in members[1:]:
         one.start()
@@ -158,7 +164,7 @@ def main() -> None:
         asyncio.run(made.run())
         used = time.process_time() - used
     print(json.dumps({
-        "batches": len(times), "refused": made.refused, "first result, s": round(times[0] - began, 2),
+        "batches": len(times), "seconds": round(times[-1] - began, 2), "refused": made.refused, "first result, s": round(times[0] - began, 2),
         "batches a second": round(len(times) / (times[-1] - times[0])),
         "CPU ms a batch": round(used / len(times) * 1000, 2),
         "memory before, MB": before,

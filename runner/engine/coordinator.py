@@ -199,7 +199,7 @@ class Coordinator:
         self._flights[flight.token] = flight
         opened.running += 1
         self._members.begin(worker)
-        self._context.listen(BatchStarted(batch.round, batch.stack.label, len(cells)))
+        self._context.listen(BatchStarted(batch.round, batch.stack.label, len(cells), worker.host))
         self._start(self._carry_out(flight))
 
     def _affordable(self, work: Work) -> tuple[Cell, ...]:
@@ -266,7 +266,7 @@ class Coordinator:
                 self._lonely.add(flight.worker.host, flight.round, work)
             else:
                 flight.round.give_back(work, self._members.refusals)
-        self._context.listen(BatchDone(flight.round.number, flight.batch.stack.label))
+        self._context.listen(BatchDone(flight.round.number, flight.batch.stack.label, flight.worker.host))
 
     def _lose(self, flight: Flight, reason: str) -> None:
         number, host = flight.round.number, flight.worker.host
@@ -314,7 +314,7 @@ class Coordinator:
 
     def _begin(self, flight: Flight, message: Message) -> None:
         flight.begun, flight.began = flight.names.get(message["name"], ""), now()
-        self._context.listen(messages.event_of(message))
+        self._context.listen(messages.event_of({**message, "host": flight.worker.host}))
 
     def _keep(self, flight: Flight, message: Message) -> None:
         if message["cell"] not in flight.names or message["round"] != flight.round.number:

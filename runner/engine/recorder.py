@@ -26,12 +26,14 @@ class BatchStarted:
     round: int
     stack: str
     cells: int
+    host: str = ""  # of a cluster
 
 
 @dataclass(frozen=True, slots=True)
 class BatchDone:
     round: int
     stack: str
+    host: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class TrialStarted:
     name: str
     round: int
     stack: str
+    host: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,10 +139,8 @@ def main() -> None:
     members[0].start()
     address = queue.get()
     each = wanted.workers // wanted.processes
-    members += [
-        spawn.Process(target=be_workers, args=(address, at * each, each, wanted.seconds), daemon=True)
-        for at in range(wanted.processes)
-    ]
+    shares = ((address, at * each, each, wanted.seconds) for at in range(wanted.processes))
+    members += [spawn.Process(target=be_workers, args=share, daemon=True) for share in shares]
     for one in members[1:]:
         one.start()
     chunks = ", ".join(f"{4 << number}KiB" for number in range(STACKS // 4))
@@ -164,7 +162,8 @@ def main() -> None:
         asyncio.run(made.run())
         used = time.process_time() - used
     print(json.dumps({
-        "batches": len(times), "seconds": round(times[-1] - began, 2), "refused": made.refused, "first result, s": round(times[0] - began, 2),
+        "batches": len(times), "seconds": round(times[-1] - began, 2), "refused": made.refused,
+        "first result, s": round(times[0] - began, 2),
         "batches a second": round(len(times) / (times[-1] - times[0])),
         "CPU ms a batch": round(used / len(times) * 1000, 2),
         "memory before, MB": before,

@@ -292,7 +292,7 @@ def models() -> str:
 
 def hosts() -> str:
     schema = json.loads(schema_text("hosts"))
-    names = {"LabHost": "A host", "LabDisk": "A disk"}
+    names = {"LabHost": "A host", "LabDisk": "A disk", "LabCluster": "A cluster"}
     return "\n".join(
         _keys(f"## {names[name]}", part, schema) for name, part in schema["$defs"].items() if "properties" in part
     )

@@ -136,8 +136,8 @@ cluster_address = click.option(
     "address",
     metavar="ADDRESS",
     type=Parsed("address", _parse_cluster),
-    help="Run on a cluster: tls://HOST:PORT or tcp://HOST:PORT of its scheduler, or local:N for N batches at a time on "
-    "this host.",
+    help="Run on a cluster: tls://HOST:PORT or tcp://HOST:PORT of its scheduler, local:N for N batches at a time on "
+    "this host, or a hosts.yaml with `cluster:`.",
 )
 certificates = click.option(
     "--certificates",

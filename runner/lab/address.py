@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
 
 from runner.base.errors import BadInput, HarnessBroken
 from runner.base.process import run
+from runner.space.declared_files import load_lab
 
 if TYPE_CHECKING:
     from distributed.security import Security
@@ -26,10 +27,13 @@ class Address:
 
     text: str
     slots: int = 0
+    certificates: Path | None = None
 
     @classmethod
     def parsed(cls, text: str) -> Self:
-        """Raise ValueError if it is no address."""
+        """Read the address, or the `cluster:` of a hosts.yaml. Raise ValueError if it is neither."""
+        if text.endswith((".yaml", ".yml")):
+            return cls.declared(Path(text))
         kind, _, number = text.partition(":")
         if kind == "local":
             if not number.isdecimal() or not 1 <= int(number) <= 1024:
@@ -39,6 +43,16 @@ class Address:
         if parts.scheme not in _SCHEMES or not parts.hostname or not parts.port or parts.path:
             raise ValueError(f"{text!r} is not an address; write tls://HOST:PORT, tcp://HOST:PORT or local:N")
         return cls(text)
+
+    @classmethod
+    def declared(cls, file: Path) -> Self:
+        cluster = load_lab(file).cluster
+        if cluster is None:
+            raise BadInput(
+                f"{file} has no `cluster:`", resolution="add it: cluster: {address: tls://HOST:PORT, certificates: DIR}"
+            )
+        folder = file.parent / cluster.certificates if cluster.certificates else None
+        return replace(cls.parsed(cluster.address), certificates=folder)
 
     @property
     def is_encrypted(self) -> bool:
@@ -63,6 +77,7 @@ class Address:
                     resolution="make certificates with `matrix cluster certificates DIR` and use tls://, or --insecure",
                 )
             return None
+        certificates = certificates or self.certificates
         if certificates is None:
             raise BadInput(
                 f"{self.text} needs certificates",

@@ -56,3 +56,15 @@ def test_certificates_are_private_and_their_authority_signs_no_more(tmp_path: Pa
     assert load_certificates(folder).require_encryption
     with pytest.raises(BadInput, match="has certificates already"):
         make_certificates(folder)
+
+
+def test_hosts_yaml_names_a_cluster(tmp_path: Path) -> None:
+    file = tmp_path / "hosts.yaml"
+    file.write_text("cluster: {address: 'tls://lab:8786', certificates: cluster}\n")
+    assert Address.parsed(str(file)) == Address("tls://lab:8786", certificates=tmp_path / "cluster")
+    file.write_text("hosts: {shelf: {reach: 'ssh:shelf'}}\n")
+    with pytest.raises(BadInput, match="has no `cluster:`"):
+        Address.parsed(str(file))
+    file.write_text("cluster: {address: lab}\n")
+    with pytest.raises(BadInput, match="1 error"):
+        Address.parsed(str(file))

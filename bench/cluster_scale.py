@@ -98,9 +98,15 @@ def end_with_parent() -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
+def raise_limit() -> None:
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 def be_workers(address: str, first: int, count: int, seconds: float) -> None:
     global SECONDS  # noqa: PLW0603
     SECONDS = seconds
+    raise_limit()
     end_with_parent()
     tasks._execute = answer  # type: ignore[assignment]
 
@@ -133,6 +139,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=0.0, help="how long a batch takes")
     wanted = parser.parse_args()
+    raise_limit()
     spawn = multiprocessing.get_context("spawn")
     queue = spawn.Queue()
     members = [spawn.Process(target=be_scheduler, args=(queue,), daemon=True)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,10 @@ _SETTINGS = {
     "distributed.admin.low-level-log-length": 20,
     "distributed.comm.timeouts.connect": "10s",
     "distributed.worker.profile.enabled": False,
+    # An idle worker must not disturb measurements of its host.
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.tick.cycle": "10s",
+    "distributed.admin.system-monitor.interval": "10s",
 }
 
 
@@ -61,6 +66,8 @@ def configured() -> Iterator[None]:
 
 @asynccontextmanager
 async def scheduler(listen: str, security: Security | None = None, dashboard: str | None = None) -> AsyncIterator[str]:
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # each worker takes a few
     protocol, _, place = listen.partition("://")
     host, _, port = place.rpartition(":")
     where = {"protocol": f"{protocol}://", "host": host or None, "port": int(port or 0)}

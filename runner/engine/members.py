@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 PATIENCE = 60.0  # seconds after which the work of an absent host goes to another one
 
 
+MOST_ASKED = 32  # workers that are checked at a time
 CHECKS = 3  # how often a worker is asked before it is not used
 _RESTART = "correct this on its host, and start the worker again"
 
@@ -46,7 +47,7 @@ class Members:
         self.refusals: dict[str, Refusals] = {}  # of hosts that cannot run all stacks
 
     def newcomers(self) -> list[Worker]:
-        """Compare with the cluster. Return workers to check, once each."""
+        """Compare with the cluster. Return workers to check, once each, and a few at a time: trials need not wait."""
         present = {one.address: one for one in self._cluster.workers}
         for address in self._workers.keys() - present.keys():
             self._hosts[self._workers.pop(address).host].seen = self._clock()
@@ -54,7 +55,7 @@ class Members:
         for address in self._unused.keys() - present.keys():
             del self._unused[address]
         known = {*self._workers, *self._unused, *self._asked}
-        found = [one for address, one in present.items() if address not in known]
+        found = [one for address, one in present.items() if address not in known][: MOST_ASKED - len(self._asked)]
         self._asked.update(one.address for one in found)
         return found
 

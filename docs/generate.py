@@ -292,7 +292,7 @@ def models() -> str:
 
 def hosts() -> str:
     schema = json.loads(schema_text("hosts"))
-    names = {"LabHost": "A host", "LabDisk": "A disk"}
+    names = {"LabHost": "A host", "LabDisk": "A disk", "LabCluster": "A cluster"}
     return "\n".join(
         _keys(f"## {names[name]}", part, schema) for name, part in schema["$defs"].items() if "properties" in part
     )
@@ -341,6 +341,7 @@ SUBJECTS: Mapping[str, tuple[str, ...]] = {
     "The matrix": ("language", "layers", "space", "guidelines"),
     "The command line": ("cli", "base", "pytest_plugin.py"),
     "Start and end of a run": ("session", "engine", "scripts"),
+    "Clusters": ("lab",),
     "Machines": ("machines", "simdisks"),
     "Physical disks": ("hosts",),
     "Run folders and stores": ("results",),

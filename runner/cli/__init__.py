@@ -43,10 +43,13 @@ _COMMANDS = {
     "schema": "Print the JSON Schema of the matrix language.",
     "disks": "Show the disks of a host and why each may not be used; show and check disk models.",
     "clean": "Remove what a killed run left on physical disks.",
+    "worker": "Join this host to a cluster.",
+    "cluster": "Start the scheduler of a cluster, show its hosts, make its certificates.",
     "doctor": "Show what this host can run, and what is missing for the rest.",
     "help": "Show the page on a topic.",
     "completion": "Print the completion script of a shell.",
 }
+_HIDDEN = frozenset({"batch"})  # commands for other programs
 _MODULES = {"import": "import_fio"}  # modules whose command name is a Python keyword
 
 
@@ -78,7 +81,7 @@ class _LazyGroup(click.Group):
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        if cmd_name not in _COMMANDS:
+        if cmd_name not in _COMMANDS and cmd_name not in _HIDDEN:
             return None
         command: click.Command = importlib.import_module(f"runner.cli.{_MODULES.get(cmd_name, cmd_name)}").command
         return with_fitting_help(command)
@@ -86,7 +89,7 @@ class _LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
+        if args and args[0] not in _COMMANDS.keys() | _HIDDEN and not args[0].startswith("-"):
             near = get_close_matches(args[0], _COMMANDS, n=1)
             ctx.fail(f"no command '{args[0]}'" + (f"; did you mean {near[0]}?" if near else ""))
         return super().resolve_command(ctx, args)

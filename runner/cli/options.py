@@ -19,6 +19,8 @@ from runner.machines import MACHINES, WITH_HOSTS, Where
 
 if TYPE_CHECKING:
     from runner.engine.budget import Cost
+    from runner.lab.address import Address
+    from runner.session.cluster import ClusterOptions
     from runner.session.run import Jobs
     from runner.space.select import Shard
 
@@ -115,6 +117,38 @@ class _Place(click.ParamType[Where]):
 
 
 PLACE = _Place()
+
+
+def _parse_cluster(text: str) -> Address:
+    from runner.lab.address import Address
+
+    return Address.parsed(text)
+
+
+def _cluster_options(address: Address | None, certificates: Path | None, insecure: bool) -> ClusterOptions | None:
+    from runner.session.cluster import ClusterOptions
+
+    return ClusterOptions(address, certificates, insecure) if address else None
+
+
+cluster_address = click.option(
+    "--cluster",
+    "address",
+    metavar="ADDRESS",
+    type=Parsed("address", _parse_cluster),
+    help="Run on a cluster: tls://HOST:PORT or tcp://HOST:PORT of its scheduler, local:N for N batches at a time on "
+    "this host, or a hosts.yaml with `cluster:`.",
+)
+certificates = click.option(
+    "--certificates",
+    type=_Folder(path_type=Path, exists=True, file_okay=False),
+    envvar="MATRIX_CERTIFICATES",
+    help="The folder that `matrix cluster certificates` wrote, for tls://. [env: MATRIX_CERTIFICATES]",
+)
+insecure = click.option(
+    "--insecure", is_flag=True, help="Allow tcp:// to other hosts: anyone in the network can then run code on workers."
+)
+cluster = combined("cluster", _cluster_options, address=cluster_address, certificates=certificates, insecure=insecure)
 _ON_HELP = "The machine to run on. HOST: a host of hosts.yaml; without it the first host that meets the needs."
 _on = partial(click.option, "--on", "place", type=PLACE, default="qemu", show_default=True)
 on_host = _on(help=_ON_HELP)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Self, TextIO, cast
 
@@ -33,7 +34,7 @@ from runner.reports.table import as_sheet
 from runner.reports.terminal import caption, shown_cells, table
 from runner.reports.terminal_text import BAD, DOUBT, GOOD, about
 from runner.reports.verdicts import explain_verdict, verdict_table
-from runner.results.record import Outcome, Trial
+from runner.results.record import HOST, Outcome, Trial
 from runner.session.run import Observer
 from runner.studies.compare import tally
 
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 _FOR_BAR, _FOR_FIGURES = 80, 140  # the terminal widths from which the bar, and the figures of the last trial, have room
 _BAR = 16
 _SPINNER = 2  # the spinner and the space after it
+_Rig = tuple[str, str]  # host and stack
 _THEME = Theme({"progress.spinner": GOOD})
 
 
@@ -133,7 +135,11 @@ def format_trial(trial: Trial) -> str:
     found = [f"sync {sync.bw / 1e6:,.1f} MB/s in {sync.seconds:,.1f} s"] if sync else []
     sides = trial.figures.sides.items()
     found += [f"{name} {side.bw / 1e6:,.1f} MB/s {side.iops:,.0f} IOPS" for name, side in sides]
-    return ", ".join(found)
+    return ", ".join((*found, *_host_of(trial)))
+
+
+def _host_of(trial: Trial) -> list[str]:
+    return [f"on {trial.notes[HOST]}"] if HOST in trial.notes else []
 
 
 def format_loss(event: RigWasLost) -> str:
@@ -206,6 +212,7 @@ class JsonView(View):
                 row["jobs"] = {name: _rates(one) for name, one in figures.jobs.items()}
             if sync := figures and figures.sync:
                 row |= {"sync_bw": sync.bw, "sync_seconds": sync.seconds}
+            row |= {"host": trial.notes[HOST]} if HOST in trial.notes else {}
             count = {"done": self.done, "planned": self.planned}
             self._print(event="trial", name=event.name, stack=event.stack, **count, **row)
         elif isinstance(event, RigWasLost):
@@ -214,7 +221,8 @@ class JsonView(View):
             beside = {"host_limited": event.overload, "beside": event.beside}
             self._print(event="host-limited", name=event.name, stack=event.stack, round=event.round, **beside)
         elif kind := {RigUp: "rig-up", BatchStarted: "batch", BatchDone: "batch-done"}.get(type(event)):
-            self._print(event=kind, **asdict(event))
+            found = asdict(event)
+            self._print(event=kind, **{name: value for name, value in found.items() if (name, value) != ("host", "")})
 
     def notice(self, text: str) -> None:
         self._print(event="notice", text=text)
@@ -257,8 +265,10 @@ class LiveView(View):
         self._started, self._before = time.monotonic(), done
         self._trials: TaskID = self._bar.add_task("trials", total=planned, completed=done, left="", last="")
         self._long: TaskID | None = None
-        self._rigs: dict[str, TaskID] = {}  # the line of every stack under measurement
-        self._activities: dict[str, str] = {}  # the activity of every stack under measurement
+        #: By host and stack under measurement: its line, the number of its batches, and its activity.
+        self._rigs: dict[_Rig, TaskID] = {}
+        self._batches = Counter[_Rig]()
+        self._activities: dict[_Rig, str] = {}
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -269,29 +279,42 @@ class LiveView(View):
 
     def event(self, event: Event) -> None:
         if isinstance(event, TrialStarted):
-            self._now(event.stack, f"{event.name} round {event.round}")
+            self._now((event.host, event.stack), f"{event.name} round {event.round}")
         elif isinstance(event, TrialHostLimited):
-            self._now(event.stack, f"{event.name} round {event.round}, again alone")
+            rig = next((one for one in self._rigs if one[1] == event.stack), ("", event.stack))
+            self._now(rig, f"{event.name} round {event.round}, again alone")
         elif isinstance(event, TrialDone):
             self._count()
             last = f"last: {format_trial(event.trial)}"
             self._bar.update(self._trials, completed=self.done, total=self.planned, left=self._left(), last=last)
-            if event.stack in self._rigs:
-                self._bar.advance(self._rigs[event.stack])
+            rig = event.trial.notes.get(HOST, ""), event.stack
+            if rig in self._rigs:
+                self._bar.advance(self._rigs[rig])
             if event.trial.outcome is not Outcome.MEASURED:
                 self._print(f"{event.name}: {format_trial(event.trial)}", BAD)
         elif isinstance(event, RigWasLost):
             self._print(format_loss(event), DOUBT)
         elif isinstance(event, BatchStarted):
-            self._rigs[event.stack] = self._bar.add_task("", total=event.cells, visible=False, left="", last="")
-            self._now(event.stack, f"building {event.stack}")
+            self._begin((event.host, event.stack), event.cells)
         elif isinstance(event, BatchDone):
-            self._bar.remove_task(self._rigs.pop(event.stack))
-            del self._activities[event.stack]
-            self._show()
+            self._end((event.host, event.stack))
 
-    def _now(self, stack: str, doing: str) -> None:
-        self._activities[stack] = doing
+    def _begin(self, rig: _Rig, cells: int) -> None:
+        self._batches[rig] += 1
+        if rig not in self._rigs:
+            self._rigs[rig] = self._bar.add_task("", total=cells, visible=False, left="", last="")
+        self._now(rig, f"building {rig[1]}")
+
+    def _end(self, rig: _Rig) -> None:
+        self._batches[rig] -= 1
+        if not self._batches[rig]:
+            self._bar.remove_task(self._rigs.pop(rig))
+            del self._activities[rig]
+        self._show()
+
+    def _now(self, rig: _Rig, doing: str) -> None:
+        host, _ = rig
+        self._activities[rig] = f"{host}: {doing}" if host else doing
         self._show()
 
     def _show(self) -> None:
@@ -299,8 +322,8 @@ class LiveView(View):
         if self._activities:
             one = next(iter(self._activities.values()))
             self._bar.update(self._trials, description=f"{len(self._activities)} rigs" if several else one)
-        for stack, line in self._rigs.items():
-            self._bar.update(line, description=self._activities[stack], visible=several)
+        for rig, line in self._rigs.items():
+            self._bar.update(line, description=self._activities[rig], visible=several)
 
     def notice(self, text: str) -> None:
         self._print(text)

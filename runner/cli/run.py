@@ -87,6 +87,7 @@ Examples:
   matrix run --shard 2/5 my.yaml                        the second of five parts, for five hosts
   matrix run --kernel debian-13 my.yaml                 under another kernel
   matrix run --jobs auto my.yaml                        several rigs in parallel, if all disks are simulated
+  matrix run --cluster tls://lab:8786 --certificates lab my.yaml  on the hosts of a cluster
   matrix run --budget 2h my.yaml                        the narrowest intervals within two hours
   matrix run --on local --destroy wwn-0x5000c5 my.yaml  on disks of this host that hosts.yaml allows
   matrix run --on ssh:shelf my.yaml                     on disks of another host, over ssh
@@ -106,6 +107,7 @@ Examples:
 @options.results
 @options.store
 @options.jobs
+@options.cluster
 @options.budget
 @options.passthrough
 @options.hosts

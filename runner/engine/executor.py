@@ -170,8 +170,7 @@ class Executor:
         alone = identity in self._repeat_alone or bool(records.attempts(*identity))
         async with self._turns.turn(alone=alone) as turn:
             attempt, started, clock = records.next_attempt(*identity), now(), time.monotonic()
-            if not self._context.machine.instant:
-                journal.begin(cell.id, round_number, attempt, self._context.boot_id, started)
+            journal.begin(cell.id, round_number, attempt, self._context.boot_id, started)
             self._context.listen(TrialStarted(cell.name, round_number, cell.stack.label))
             try:
                 measured = await built.measure(cell, round_number)

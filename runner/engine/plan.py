@@ -85,6 +85,24 @@ class Plan:
         return shuffled
 
 
+@dataclass(frozen=True)
+class OneBatch(Plan):
+    """The plan of a process that measures one batch in the given order. Its coordinator follows searches."""
+
+    batch: Batch
+
+    @property
+    def rounds(self) -> range:
+        return range(self.batch.round, self.batch.round + 1)
+
+    @cached_property
+    def finds(self) -> Mapping[str, Find]:
+        return {}
+
+    def batches(self, round_number: int) -> Iterator[Batch]:  # noqa: ARG002
+        return iter((self.batch,))
+
+
 def _search_of(cell: Cell, finds: Mapping[str, Find]) -> Coords:
     """Return what all cells of its search have in common; empty without a search."""
     find = finds.get(dict(cell.workload.coords)["workload"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from runner.base.errors import HarnessBroken
     from runner.hosts.exclusive import LeasedDisk
-    from runner.results.journal import Journal
+    from runner.results.journal import UnendedAttempt
     from runner.space.space import Cell
 
 
@@ -26,12 +26,14 @@ class BatchStarted:
     round: int
     stack: str
     cells: int
+    host: str = ""  # of a cluster
 
 
 @dataclass(frozen=True, slots=True)
 class BatchDone:
     round: int
     stack: str
+    host: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class TrialStarted:
     name: str
     round: int
     stack: str
+    host: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,22 @@ Event = BatchStarted | BatchDone | RigUp | TrialStarted | TrialHostLimited | Tri
 Listener = Callable[[Event], None]
 
 
+class TrialLog(Protocol):
+    """The part of a journal that the engine uses."""
+
+    def add_cells(self, cells: Iterable[CellRow]) -> None: ...
+    def begin(self, cell: str, round_number: int, attempt: int, boot_id: str, started: str = "") -> None: ...
+    def withdraw(self, cell: str, round_number: int) -> None: ...
+    def record(self, trial: Trial) -> None: ...
+    def record_lost(self, attempt: Attempt) -> None: ...
+    def record_set_up(self, round_number: int, stack: str, seconds: float) -> None: ...
+    def trials(self) -> Iterable[Trial]: ...
+    def attempts(self) -> Sequence[Attempt]: ...
+    def retry_counts(self) -> dict[tuple[str, int], int]: ...
+    def unended_attempts(self) -> Sequence[UnendedAttempt]: ...
+    def set_up_times(self) -> Sequence[tuple[str, float]]: ...
+
+
 class Shelf(Protocol):
     def put(self, cell: str, round_number: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str: ...
     def keep_tear_down(self, stack: str, tear_down: str) -> None: ...
@@ -89,7 +108,7 @@ class Shelf(Protocol):
 @dataclass(frozen=True)
 class RunContext:
     machine: Machine
-    journal: Journal
+    journal: TrialLog
     shelf: Shelf
     scratch: Path
     listen: Listener

@@ -90,7 +90,7 @@ def measured_cell(run: str, cell: CellRow, trials: Sequence[Trial], rule: Rule, 
             note = trial.notes.get(column) if column in _NOTED else None
             value = (float(note) if note else None) if column in _NOTED else figure_of(figures, column)
             if value is not None:
-                values.setdefault(column, {})[trial.round] = value
+                values.setdefault(column, {})[trial.block] = value
     rates = [figures.deciding_rate for _, figures in found]
     lost = [lost_share(note) for one, _ in found if (note := one.notes.get(HOST_LIMITED))]
     stopped = stop_reason(rates, len(trials), rule)

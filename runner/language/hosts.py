@@ -147,10 +147,24 @@ class LabHost(Model):
         return tuple(disk.claim for disk in self.disks)
 
 
-class Lab(Model):
-    """All hosts by name."""
+class LabCluster(Model):
+    """The cluster that `--cluster hosts.yaml` uses."""
 
-    hosts: dict[Name, LabHost] = Field(min_length=1)
+    address: str = Field(pattern=r"^(tls|tcp)://\S+:\d+$", description="address of its scheduler: tls://HOST:PORT")
+    certificates: str | None = Field(None, min_length=1, description="the folder of its certificates")
+
+
+class Lab(Model):
+    """All hosts by name, and a cluster."""
+
+    hosts: dict[Name, LabHost] = Field(default_factory=dict)
+    cluster: LabCluster | None = None
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> Self:
+        if not (self.hosts or self.cluster):
+            raise ValueError("`hosts` is missing; `matrix help physical-disks` has an example")
+        return self
 
     def called(self, name: str) -> LabHost | None:
         return self.hosts.get(name)

@@ -130,8 +130,6 @@ class Machine(Protocol):
     brings_disks: ClassVar[bool] = False
     #: The results are synthetic, and every report must show that.
     synthetic: ClassVar[bool] = False
-    #: A trial takes no time, so it cannot crash the host and needs no record of its start.
-    instant: ClassVar[bool] = False
 
     options: MachineOptions
     #: Messages that the user has seen. Those about the host are the same for every rig.

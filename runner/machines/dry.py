@@ -197,7 +197,6 @@ class Dry(Machine):
     zeroed: ClassVar[bool] = True
     brings_disks: ClassVar[bool] = True
     synthetic: ClassVar[bool] = True
-    instant: ClassVar[bool] = True
 
     def __init__(self, answer: Callable[[Step], StepResult] | None = None, *, remembers: bool = True) -> None:
         super().__init__()

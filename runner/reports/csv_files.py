@@ -107,6 +107,7 @@ TRIAL_TAIL = (
         "if `steady:` was not reached: by how much; the figures of the cell exclude this trial; else empty",
     ),
     Column("slow", "", "factor of slow motion; figures are as without it; empty without slow motion"),
+    Column("host", "", "host of a cluster that measured it; empty if the run used no cluster"),
     Column("seconds", "s", "time from start to end of the trial, with all attempts, without building the stack"),
     Column("attempts", "", "number of attempts; 2 or more if a rig was lost or `--retry-broken` was used"),
     Column("started", "ISO 8601, UTC", "start of the trial"),
@@ -222,7 +223,7 @@ def markdown(columns: Iterable[Column]) -> str:
 
 _direction_values = attrgetter("bw", "iops", *LATENCIES, "ios", "bytes")
 _NO_DIRECTION = (None,) * (len(LATENCIES) + 4)
-_NOTES = ("evenness", "iowait", "bottleneck", "host_limited_share", "host_limited", "unsettled", "slow")
+_NOTES = ("evenness", "iowait", "bottleneck", "host_limited_share", "host_limited", "unsettled", "slow", "host")
 _NO_FIGURES = (None,) * len(TRIAL_FIGURES)
 
 

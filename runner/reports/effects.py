@@ -40,7 +40,7 @@ def effects(group: Group, trials: Mapping[str, Sequence[Trial]], confidence: flo
         return None
     cells: dict[Key, Rates] = {}
     for _, one in group.cells:
-        rates = {trial.round: float(getattr(found, name)) for trial in trials[one.cell.id] if (found := trial.counted)}
+        rates = {trial.block: float(getattr(found, name)) for trial in trials[one.cell.id] if (found := trial.counted)}
         cells[tuple(one.cell.axes.get(axis) for axis in axes)] = rates
     possible = (
         (_main(group, axes, cells, confidence), _MOST_MAIN),

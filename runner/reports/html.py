@@ -22,7 +22,7 @@ from runner.reports.junit import strip_illegal
 from runner.reports.knees import knee_table
 from runner.reports.pts import pts_reports
 from runner.reports.sections import BEFORE_FOLD, MOST_CHARTS, MOST_ROWS, sections
-from runner.reports.terminal import drift_note, precision_note
+from runner.reports.terminal import drift_note, host_note, precision_note
 from runner.reports.use import uses
 from runner.results.record import Outcome
 
@@ -54,6 +54,7 @@ def page(
     before = BEFORE_FOLD - len(over_device[:SHOWN_CURVES]) - len(used[:SHOWN_USES])
     shown = list(sections(recorded, rows=rows, charts=charts, before=before))
     found = list(concerns(recorded))
+    notes = (drift_note(recorded), host_note(recorded), precision_note(recorded))
     template = _environment().get_template("report.html.j2")
     text = template.render(
         run=recorded,
@@ -63,7 +64,7 @@ def page(
         standing=list(_standing(recorded, manifest)),
         environment=dict(_environment_of(manifest)),
         answer=summarize_rankings(recorded.rankings, recorded.losses, synthetic=False, over=recorded.over),
-        doubts=list(filter(None, (*(one.doubt for one in found), drift_note(recorded), precision_note(recorded)))),
+        doubts=list(filter(None, (*(one.doubt for one in found), *notes))),
         concerns=found,
         most_concerns=MOST_CONCERNS,
         pts=list(islice(pts_reports(recorded), MOST_TESTS)),

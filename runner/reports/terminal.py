@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 from runner.language.metrics import LARGE, OF_SYNC, SIDES, SYNC, TOTAL, is_large, shown_sides, sides_of
 from runner.reports.table import Sheet
 from runner.reports.terminal_text import BAD, DOUBT, GOOD, digits, figure
-from runner.results.record import CellRow, Outcome
+from runner.results.record import HOST, CellRow, Outcome
+from runner.statistics.hosts import host_ratios
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from runner.reports.run_data import CellSummary, RunData
+    from runner.results.record import Trial
     from runner.statistics.stopping import Estimate
 
 _WORST = (Outcome.CORRUPT, Outcome.BROKEN)
@@ -163,6 +165,32 @@ def drift_note(recorded: RunData) -> str:
         f"from the first round to the last, rates {'rose' if drift.change > 1 else 'fell'} by "
         f"{percent(abs(drift.change - 1))} ({percent(bounds[0])} to {percent(bounds[1])}): {effect}"
     )
+
+
+def host_note(recorded: RunData) -> str:
+    """Return how the hosts of a cluster differ; empty with one host or synthetic figures."""
+    if recorded.synthetic:
+        return ""
+    notes = []
+    for one in host_ratios(map(_rates_by_host, recorded.by_cell.values()), recorded.confidence):
+        if one.ratio is None:
+            notes.append(f"{one.host} and {one.other} have no cell in common, so their cells are not compared")
+            continue
+        bounds = f" ({one.ratio.low:.2f} to {one.ratio.high:.2f})" if one.cells > 1 else ""
+        notes.append(
+            f"{one.host} does {one.ratio.ratio:.2f} times the work of {one.other}{bounds}, in {one.cells} cells"
+        )
+    return (
+        f"hosts: {'; '.join(notes)}; comparisons of cells stay valid, as they pair trials of one host" if notes else ""
+    )
+
+
+def _rates_by_host(trials: Sequence[Trial]) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {}
+    for trial in trials:
+        if (figures := trial.counted) and (host := trial.notes.get(HOST)):
+            found.setdefault(host, []).append(figures.deciding_rate)
+    return found
 
 
 def _narrowest(recorded: RunData) -> float:

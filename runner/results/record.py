@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,6 +17,7 @@ HOST_LIMITED = "host_limited"  # the note of a trial whose host could not keep u
 REPLAY = "replay"  # the note of a replay: how late its requests began
 SATURATED = "saturated"  # the note of a replay that fell behind its trace on disks without a model: by how much
 SLOW = "slow"  # the note of a trial in slow motion: how many times slower its disks worked
+HOST = "host"  # the note of a trial of a cluster: the host that measured it
 STEERED = "until-decided"  # the environment key of a run that chose its trials by open guidelines
 
 
@@ -66,6 +68,12 @@ class Trial:
     readings: tuple[Reading, ...] = ()
     notes: Mapping[str, str] = field(default_factory=dict)  # e.g. {"sync": "assume-clean", "resync": "idle"}
     folder: str = ""  # the folder of its raw output, relative to the run
+
+    @property
+    def block(self) -> int:
+        """Return the block by which comparisons pair trials: the round, and on a cluster the host as well."""
+        host = self.notes.get(HOST)
+        return self.round if host is None else self.round << 32 | crc32(host.encode())
 
     @property
     def counted(self) -> Figures | None:

@@ -97,6 +97,10 @@ def effective_templates(own: Path | None) -> dict[str, str]:
     return _texts(SHIPPED) | (_texts(own) if own else {})
 
 
+def user_templates(own: Path) -> dict[str, str]:
+    return _texts(own)
+
+
 def _texts(folder: Path) -> dict[str, str]:
     """Read all files of a folder. It may be a wrong one, such as a home folder."""
     paths = list(islice((path for path in folder.rglob("*") if not path.is_dir()), MOST_FILES + 1))

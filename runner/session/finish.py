@@ -13,7 +13,7 @@ from runner.guidelines.verdicts import SHARE, UNWATCHED, judge_guidelines
 from runner.reports.answer import answer_lines, summarize_rankings
 from runner.reports.knees import knee_lines
 from runner.reports.sections import MOST_ROWS
-from runner.reports.terminal import drift_note, precision_note
+from runner.reports.terminal import drift_note, host_note, precision_note
 from runner.reports.write import load_run_data, write_reports
 from runner.results.archive import ARCHIVE
 from runner.results.record import Outcome
@@ -67,7 +67,11 @@ class Ending:
         done = f"{self.trials} done" if self.exit is Exit.INTERRUPTED else ""
         published = f"published: {summary_line(self.comparisons)} (published.md)" if self.comparisons else ""
         lines = [*knee_lines(content.knees, over=content.over, synthetic=content.synthetic)]
-        lines += [*filter(None, (done, self.failure, precision_note(content), drift_note(content), published))]
+        lines += [
+            *filter(
+                None, (done, self.failure, precision_note(content), drift_note(content), host_note(content), published)
+            )
+        ]
         answer = summarize_rankings(content.rankings, content.losses, synthetic=content.synthetic, over=content.over)
         if answer:
             lines += answer_lines(answer, width)

@@ -13,6 +13,7 @@ from runner.base.errors import BadInput, Exit, MatrixError
 from runner.base.files import write_atomically
 from runner.engine.budget import ENDLESS, Cost, Spending
 from runner.engine.concurrency import Level, why_one_at_a_time
+from runner.engine.coordinator import Coordinator
 from runner.engine.estimate import QUIET, Load, Pace, estimate, pace_of
 from runner.engine.executor import Executor
 from runner.engine.recorder import Event, RigUp, RunContext, TrialDone
@@ -29,6 +30,7 @@ from runner.results.store_sync import Feed
 from runner.results.store_tables import address_of, is_named
 from runner.scripts.cell import explain_missing_fio
 from runner.session import disk_lease
+from runner.session.cluster import ClusterOptions, check_cluster, connect, order_for_batches
 from runner.session.disk_lease import RunDisks
 from runner.session.finish import Ending, report
 from runner.session.host_facts import boot_id, kernel_release
@@ -70,6 +72,7 @@ class RunOptions:
     fresh: bool = False
     retry_broken: bool = False
     cold: bool = False
+    cluster: ClusterOptions | None = None
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,7 @@ class _Run:
     observer: Observer
     stop: Stop
     disks: RunDisks = field(default_factory=RunDisks)
+    slow: int = 0  # the chosen factor of `slow: auto`
 
     @cached_property
     def machine(self) -> Machine:
@@ -180,7 +184,12 @@ def prepare(options: RunOptions, notice: Callable[[str], None]) -> PreparedRun:
     )
     order.check()
     here, specs = machine(place.machine, MachineOptions()), order.specs()
-    check_machine(here, specs)
+    if options.cluster:
+        check_cluster(options.cluster, here, order)
+        if options.jobs != 1:
+            raise BadInput("--jobs does not work with --cluster", resolution="each worker has its number of rigs")
+    if not options.cluster or options.cluster.address.slots:  # else the hosts of the workers are checked
+        check_machine(here, specs)
     disk_lease.check_zeroed(selected, here)
     for leftover in sweep(place.machine):
         notice(leftover.message)
@@ -234,7 +243,7 @@ def _choose_slow(this: _Run) -> None:
         (slow,) = found
         this.folder = this.folder.update_manifest(slow=slow)
     this.observer.notice(f"`slow: auto`: the factor of this run is {slow}")
-    this.order = replace(this.order, selected=selected.in_slow_motion(slow))
+    this.order, this.slow = replace(this.order, selected=selected.in_slow_motion(slow)), slow
 
 
 def _lease_and_execute(this: _Run) -> Ending:
@@ -280,7 +289,7 @@ def _execute(this: _Run, spending: Spending, feed: Feed) -> Ending:
     done, wear_stop = False, ""
     try:
         with open_files(this.folder) as files:
-            executor = Executor(scheduler, _context(this, feed, files), this.level)
+            executor = _executor(this, scheduler, _context(this, feed, files))
             done = this.stop.run(_work(executor, disks))
         wear_stop = disks.write_budget.stop_reason if disks.write_budget else ""
     finally:
@@ -296,7 +305,14 @@ def _execute(this: _Run, spending: Spending, feed: Feed) -> Ending:
     return end
 
 
-async def _work(executor: Executor, disks: RunDisks) -> None:
+def _executor(this: _Run, scheduler: Scheduler, context: RunContext) -> Executor | Coordinator:
+    if wanted := this.options.cluster:
+        order = order_for_batches(this.order, this.slow)
+        return Coordinator(scheduler, context, connect(wanted), order, this.observer.notice)
+    return Executor(scheduler, context, this.level)
+
+
+async def _work(executor: Executor | Coordinator, disks: RunDisks) -> None:
     # A stop before the start closes only this coroutine, so the inner ones must not exist yet.
     await run_within_budget(executor.run(), disks.write_budget)
 

@@ -21,7 +21,7 @@ from runner.engine.recorder import (
     TrialHostLimited,
     TrialStarted,
 )
-from runner.results.record import Outcome, Trial
+from runner.results.record import HOST, Outcome, Trial
 from tests.reports.samples import direction, measured
 
 if TYPE_CHECKING:
@@ -178,3 +178,33 @@ def test_a_step_that_is_done_has_no_ellipsis(capsys: pytest.CaptureFixture[str])
     view.progress("appliance: packing the kernel", 0.8)
     view.progress("appliance: done", 1.0)
     assert capsys.readouterr().out == "appliance: packing the kernel …\nappliance: done\n"
+
+
+def test_rounds_of_one_stack_on_a_cluster_have_lines_by_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = io.StringIO()
+    console = Console(file=terminal, force_terminal=True, width=200, color_system=None)
+    monkeypatch.setattr("runner.cli.progress.Console", lambda **_: console)
+
+    def seen(view: LiveView, *events: Event) -> str:
+        for event in events:
+            view.event(event)
+        terminal.seek(0)
+        terminal.truncate()
+        view._bar.refresh()
+        return terminal.getvalue()
+
+    with LiveView(planned=10, done=0) as view:
+        started = (
+            BatchStarted(1, "raid5", 2, "one"),
+            BatchStarted(2, "raid5", 2, "two"),
+            BatchStarted(3, "raid5", 2, "two"),
+        )
+        seen(view, *started)
+        assert "two: raid5/work round 3" in seen(view, TrialStarted("raid5/work", 3, "raid5", "two"))
+        on_two = replace(measured("c1", 2, direction(2e8, 1 << 20)), notes={HOST: "two"})
+        assert "1/2" in seen(view, TrialDone("raid5/work", on_two, "raid5"))
+        assert "two: raid5/work" in seen(view, BatchDone(2, "raid5", "two")), "another batch is under way there"
+        rest = seen(view, BatchDone(3, "raid5", "two"))
+        assert "one: building raid5" in rest
+        assert "two:" not in rest
+        seen(view, BatchDone(1, "raid5", "one"))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: Programs that pages name and these tests do not run.
 OTHER_PROGRAMS = {
     "apt", "bash", "cat", "cd", "export", "git", "gh", "kill", "less", "ls", "mkdir", "nproc", "pip", "pipx", "podman", "psql", "pytest",
-    "python3", "source", "ssh", "ssh-copy-id", "sudo", "systemctl", "tmux", "uv", "vagrant", "xdg-open",
+    "python3", "sbatch", "source", "ssh", "ssh-copy-id", "sudo", "systemctl", "tmux", "uv", "vagrant", "xdg-open",
 }  # fmt: skip
 #: What a fragment is put over.
 SMALL = {
@@ -146,6 +146,9 @@ def check_command(command: Command, block: Block, call: Call, where: str) -> Non
         return
     if words in (["test"], ["docs"], ["docs", "--pictures"]):  # commands of bootstrap
         return
+    if words[0] == "worker" or words[:2] in (["cluster", "scheduler"], ["cluster", "status"]) or _has_scheduler(words):
+        parse_only(words, where)
+        return
     if words[:1] == ["run"] and "--on" not in words:
         words[1:1] = ["--on", "dry"]
     if "--on" in words and words[words.index("--on") + 1] != "dry":
@@ -155,6 +158,11 @@ def check_command(command: Command, block: Block, call: Call, where: str) -> Non
     assert said.status == command.status, f"{where}: matrix {' '.join(words)}\n{said.err}{said.out}"
     if command.output.strip() and "real" not in block.info:
         assert shows(command.output, said), f"{where}: matrix {' '.join(words)} prints\n{said.err}{said.out}"
+
+
+def _has_scheduler(words: list[str]) -> bool:
+    """Return whether a run needs a scheduler, which these tests do not start."""
+    return any(word.startswith(("tls://", "tcp://")) for word in words)
 
 
 def shows(expected: str, said: Said) -> bool:

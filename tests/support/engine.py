@@ -39,8 +39,6 @@ class Shelf:
 class Recorded(Dry):
     """Its trials take time, so that the journal records their start."""
 
-    instant = False
-
 
 class Bench:
     """One run folder's worth of state, and any number of processes one after the other."""

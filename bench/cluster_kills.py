@@ -1,0 +1,194 @@
+"""Kill members of a cluster at random while a run goes on, and check that each trial is recorded once.
+
+    python -m bench.cluster_kills --kills 200
+
+It starts a scheduler and three workers (one behind a link that breaks), starts each again when it dies, and repeats
+`matrix run` until it succeeds. At the end no trial may be lost, doubled or broken, and no process or folder left.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+MATRIX = """\
+name: kills
+disks: {{count: 4, size: 64MiB}}
+layouts:
+  raid5: [md: {{level: [0, 5, 10], chunk: [16KiB, 32KiB, 64KiB, 128KiB, 256KiB]}}]
+workloads:
+  work: {{rw: [read, randwrite], bs: [4KiB, 16KiB], runtime: 1s}}
+repeat: {rounds}
+"""
+VICTIMS = ("worker", "batch", "scheduler", "coordinator", "link")
+MATRIX_COMMAND = (sys.executable, "-m", "runner.cli")
+
+
+class Link:
+    """Passes connections to the scheduler on, until it breaks them."""
+
+    def __init__(self, port: int) -> None:
+        self._to, self._pairs = port, list[socket.socket]()
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.port = self._server.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            near, _ = self._server.accept()
+            try:
+                far = socket.create_connection(("127.0.0.1", self._to))
+            except OSError:
+                near.close()
+                continue
+            self._pairs += [near, far]
+            for source, sink in ((near, far), (far, near)):
+                threading.Thread(target=_pump, args=(source, sink), daemon=True).start()
+
+    def cut(self) -> None:
+        pairs, self._pairs = self._pairs, []
+        for one in pairs:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+
+
+def _pump(source: socket.socket, sink: socket.socket) -> None:
+    with suppress(OSError):
+        while content := source.recv(1 << 16):
+            sink.sendall(content)
+    for one in (source, sink):
+        with suppress(OSError):
+            one.shutdown(socket.SHUT_RDWR)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        port: int = one.getsockname()[1]
+        return port
+
+
+class Lab:
+    def __init__(self, folder: Path, rounds: int) -> None:
+        self.folder, self.port = folder, free_port()
+        self.link = Link(self.port)
+        (folder / "tmp").mkdir()
+        (folder / "kills.yaml").write_text(MATRIX.format(rounds=rounds))
+        self.members: dict[str, subprocess.Popen[bytes]] = {}
+        self.exits = Counter[int]()
+        for name in ("scheduler", "worker-a", "worker-b", "worker-c"):
+            self.start(name)
+
+    def start(self, name: str) -> None:
+        direct, linked = (f"tcp://127.0.0.1:{port}" for port in (self.port, self.link.port))
+        words = {
+            "scheduler": ("cluster", "scheduler", "--cluster", direct),
+            "worker-a": ("worker", "--cluster", direct, "--host", "a"),
+            "worker-b": ("worker", "--cluster", direct, "--host", "b"),
+            "worker-c": ("worker", "--cluster", linked, "--host", "c"),
+            "coordinator": ("run", "--on", "dry", "--quiet", "--cluster", direct, "kills.yaml"),
+        }[name]
+        with (self.folder / f"{name}.log").open("ab") as log:
+            environment = os.environ | {"TMPDIR": str(self.folder / "tmp")}
+            self.members[name] = subprocess.Popen(
+                (*MATRIX_COMMAND, *words), cwd=self.folder, env=environment, stdout=log, stderr=log
+            )
+
+    def keep_up(self) -> bool:
+        """Start again what ended. Return whether the run succeeded."""
+        for name, member in list(self.members.items()):
+            if (status := member.poll()) is not None:
+                if name == "coordinator":
+                    self.exits[status] += 1
+                    if status == 0:
+                        return True
+                self.start(name)
+        return False
+
+    def kill(self, victim: str, draw: random.Random) -> bool:
+        """Return whether there was one to kill."""
+        if victim == "link":
+            self.link.cut()
+            return True
+        names = [name for name in self.members if name.startswith("worker" if victim == "batch" else victim)]
+        pid = self.members[draw.choice(names)].pid
+        if victim == "batch":
+            children = batch_processes(pid)
+            if not children:
+                return False
+            pid = draw.choice(children)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        return True
+
+    def stop(self) -> None:
+        for member in self.members.values():
+            if member.poll() is None:
+                member.terminate()
+        for member in self.members.values():
+            member.wait(60)
+
+
+def batch_processes(parent: int) -> list[int]:
+    found = subprocess.run(["pgrep", "-P", str(parent), "-f", "runner.cli batch"], capture_output=True, text=True)  # noqa: S607, PLW1510
+    return [int(pid) for pid in found.stdout.split()]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--every", type=float, default=2.0, help="seconds between two kills")
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=1)
+    wanted = parser.parse_args()
+    draw, kills = random.Random(wanted.seed), Counter[str]()  # noqa: S311
+    with tempfile.TemporaryDirectory(prefix="cluster-kills-") as name:
+        lab = Lab(Path(name), wanted.rounds)
+        began = time.monotonic()
+        lab.start("coordinator")
+        late = False
+        while not lab.keep_up():
+            time.sleep(draw.uniform(0, 2 * wanted.every) if kills.total() < wanted.kills else 1)
+            if kills.total() < wanted.kills and lab.kill(victim := draw.choice(VICTIMS), draw):
+                kills[victim] += 1
+            late = kills.total() >= wanted.kills
+        seconds = time.monotonic() - began
+        lab.stop()
+        print(json.dumps(verdict(Path(name), wanted.rounds) | {
+            "kills": kills, "all_kills_during_the_run": late, "exits": lab.exits, "seconds": round(seconds),
+        }))  # fmt: skip
+
+
+def verdict(folder: Path, rounds: int) -> dict[str, object]:
+    runs = list((folder / "results").glob("kills-*"))
+    with sqlite3.connect(runs[0] / "journal.sqlite") as journal:
+        trials = journal.execute("SELECT cell, round, outcome, notes FROM trials").fetchall()
+        cells = journal.execute("SELECT count(*) FROM cells").fetchone()[0]
+    counts = Counter(trial[:2] for trial in trials)
+    left = subprocess.run(["pgrep", "-f", str(folder)], capture_output=True, text=True).stdout.split()  # noqa: S607, PLW1510
+    return {
+        "runs": len(runs),
+        "lost": cells * rounds - len(counts),
+        "doubled": len(trials) - len(counts),
+        "outcomes": Counter(trial[2] for trial in trials),
+        "hosts": Counter(json.loads(trial[3])["host"] for trial in trials),
+        "processes_left": len([pid for pid in left if int(pid) != os.getpid()]),
+        "folders_left": sorted(str(path.name) for path in (folder / "tmp").iterdir()),
+    }
+
+
+if __name__ == "__main__":
+    main()

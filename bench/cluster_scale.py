@@ -1,0 +1,195 @@
+"""Does the coordinator keep up with many workers? They answer at once, with records as those of the dry machine.
+
+    python -m bench.cluster_scale --workers 1000 --batches 100000
+
+Real schedulers, connections and journal; the workers share a few processes, and no batch process is started.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import multiprocessing
+import os
+import resource
+import tempfile
+import threading
+import time
+import zlib
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from runner import __version__
+from runner.engine.batch_messages import Order
+from runner.engine.coordinator import Coordinator
+from runner.engine.plan import Plan
+from runner.engine.recorder import Event, RunContext, TrialDone
+from runner.engine.scheduler import Scheduler
+from runner.lab import tasks
+from runner.lab.dask_cluster import DaskCluster
+from runner.lab.members import Membership, configured, scheduler, worker
+from runner.machines.dry import Dry
+from runner.results.journal import Journal
+from runner.space.load import parse
+from runner.space.select import select
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MATRIX = """\
+name: scale
+disks: {{count: 4, size: 64GiB}}
+layouts:
+  raid: [md: {{level: [0, 5, 6, 10], chunk: [{chunks}]}}]
+workloads:
+  work: {{rw: read, bs: 4KiB, runtime: 1s}}
+repeat: {rounds}
+"""
+STACKS = 40
+SECONDS = 0.0
+
+
+class NoShelf:
+    def put(self, cell: str, round_number: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str:  # noqa: ARG002
+        return f"cells/{cell}/trial-{round_number}"
+
+    def keep_tear_down(self, stack: str, tear_down: str) -> None: ...
+    def forget_tear_down(self, stack: str) -> None: ...
+
+
+async def answer(_worker: object, content: bytes, lines: list[bytes]) -> str:
+    """Stand for a batch process, which takes as long as wanted and always has the same figures."""
+    request = orjson.loads(content)
+    await asyncio.sleep(SECONDS if request["cells"] else 0)
+    sent: list[dict[str, Any]] = []
+    if request["cells"]:
+        trial = dict(TRIAL) | {"cell": request["cells"][0], "round": request["round"]}
+        sent += [{"event": "rig-up", "stack": "", "seconds": 0.1, "facts": {"kernel": "synthetic"}}]
+        sent += [{"event": "trial", **trial}]
+    else:
+        sent += [{"event": "checked", "refusals": {}, "boot_id": "one"}]
+    for number, one in enumerate([*sent, {"event": "end"}]):
+        lines.append(orjson.dumps({"token": request["token"], "line": number, **one}))
+    return ""
+
+
+TRIAL: dict[str, Any] = {
+    "outcome": "measured", "reason": "", "started": "2026-01-01T00:00:00.000+00:00", "seconds": 1.0, "attempts": 1,
+    "folder": "", "readings": "[]", "notes": '{"kernel":"synthetic"}', "sync_seconds": None, "sync_bw": None,
+    "runtime": 1.0, "cpu_usr": 1.0, "cpu_sys": 2.0, "errors": 0, "jobs": [],
+    **{f"{side}_{name}": None for side in ("read", "write", "trim")
+       for name in ("bw", "iops", "bytes", "ios", "lat_mean", "lat_p50", "lat_p90", "lat_p95", "lat_p99", "lat_p999",
+                    "lat_p9999", "lat_max", "latencies")},
+    "read_bw": 1e8, "read_iops": 25e3, "read_bytes": 100000000, "read_ios": 25000, "read_lat_mean": 4e4,
+    "read_lat_max": 4e5,
+}  # fmt: skip
+
+
+def end_with_parent() -> None:
+    def wait() -> None:
+        if parent := multiprocessing.parent_process():
+            parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def raise_limit() -> None:
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def be_workers(address: str, first: int, count: int, seconds: float) -> None:
+    global SECONDS  # noqa: PLW0603
+    SECONDS = seconds
+    raise_limit()
+    end_with_parent()
+    tasks._execute = answer  # type: ignore[assignment]
+
+    async def run() -> None:
+        async with AsyncExitStack() as stack:
+            for number in range(first, first + count):
+                await stack.enter_async_context(worker(address, Membership(f"host-{number}", {"rig": 1})))
+            await asyncio.get_running_loop().create_future()
+
+    with configured():
+        asyncio.run(run())
+
+
+def be_scheduler(queue: Any) -> None:
+    end_with_parent()
+
+    async def run() -> None:
+        async with scheduler("tcp://127.0.0.1:0") as address:
+            queue.put(address)
+            await asyncio.get_running_loop().create_future()
+
+    with configured():
+        asyncio.run(run())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--workers", type=int, default=1000)
+    parser.add_argument("--batches", type=int, default=100_000)
+    parser.add_argument("--processes", type=int, default=4)
+    parser.add_argument("--seconds", type=float, default=0.0, help="how long a batch takes")
+    wanted = parser.parse_args()
+    raise_limit()
+    spawn = multiprocessing.get_context("spawn")
+    queue = spawn.Queue()
+    members = [spawn.Process(target=be_scheduler, args=(queue,), daemon=True)]
+    members[0].start()
+    address = queue.get()
+    each = wanted.workers // wanted.processes
+    shares = ((address, at * each, each, wanted.seconds) for at in range(wanted.processes))
+    members += [spawn.Process(target=be_workers, args=share, daemon=True) for share in shares]
+    for one in members[1:]:
+        one.start()
+    chunks = ", ".join(f"{4 << number}KiB" for number in range(STACKS // 4))
+    text = MATRIX.format(chunks=chunks, rounds=max(1, wanted.batches // STACKS))
+    space = parse("scale.yaml", text).space
+    plan = Plan(select(space), space.matrix.repeat, space.matrix.seed)
+    asyncio.run(wait_for(address, each * wanted.processes))
+    times: list[float] = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, TrialDone):
+            times.append(time.monotonic())
+
+    with tempfile.TemporaryDirectory() as folder, Journal.open(Path(folder) / "journal.sqlite") as journal:
+        context = RunContext(Dry(), journal, NoShelf(), Path(folder), listen, "here")
+        order = Order(digest="scale", version=__version__, name="scale.yaml", text=text, machine="dry")
+        made = Coordinator(Scheduler(plan), context, DaskCluster(address), order, print)
+        before, began, used = memory(), time.monotonic(), time.process_time()
+        asyncio.run(made.run())
+        used = time.process_time() - used
+    print(json.dumps({
+        "batches": len(times), "seconds": round(times[-1] - began, 2), "refused": made.refused,
+        "first result, s": round(times[0] - began, 2),
+        "batches a second": round(len(times) / (times[-1] - times[0])),
+        "CPU ms a batch": round(used / len(times) * 1000, 2),
+        "memory before, MB": before,
+        "most memory, MB": memory(), "request, bytes": len(zlib.compress(text.encode(), 1)),
+    }))  # fmt: skip
+    for one in members:
+        one.kill()
+
+
+async def wait_for(address: str, count: int) -> None:
+    cluster = DaskCluster(address)
+    async with cluster.open(lambda: None):
+        while len(cluster.workers) < count:  # noqa: ASYNC110
+            await asyncio.sleep(1)
+
+
+def memory() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,19 @@
+"""`matrix batch`, which workers of a cluster start: requests on standard input, records on standard output."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from runner.session.batch import serve
+
+
+@click.command("batch", hidden=True)
+def command() -> None:
+    """Measure batches: read requests as JSON lines, write records as JSON lines."""
+    records = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # other output must not get among the records
+    with records:
+        serve(sys.stdin.buffer, records)

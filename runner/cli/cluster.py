@@ -1,0 +1,77 @@
+"""`matrix cluster`: its scheduler, its certificates, and what its hosts do."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from runner.base.errors import BadInput
+from runner.cli import options
+from runner.cli.screen import echo
+from runner.cli.worker import until_stopped
+from runner.session.cluster import require_dask
+
+if TYPE_CHECKING:
+    from runner.session.cluster import ClusterOptions
+
+
+@click.group("cluster")
+def command() -> None:
+    """Start the scheduler of a cluster, show its hosts, make its certificates."""
+
+
+@command.command("scheduler")
+@options.cluster
+@click.option("--dashboard", metavar="HOST:PORT", help="Serve Dask's dashboard there, if bokeh is installed.")
+def scheduler(cluster: ClusterOptions | None, dashboard: str | None) -> None:
+    """Start the scheduler, which connects coordinators and workers. --cluster is the address to listen at.
+
+    Whoever reaches it can run programs on all workers: use tls:// beyond one host.
+    """
+    wanted = _remote(cluster)
+    from runner.lab import members
+
+    security = wanted.address.security(wanted.certificates, insecure=wanted.insecure)
+
+    async def serve() -> None:
+        async with members.scheduler(wanted.address.text, security, dashboard) as address:
+            echo(f"the scheduler listens at {address}", err=True)
+            await asyncio.get_running_loop().create_future()
+
+    with members.configured():
+        until_stopped(serve())
+
+
+@command.command("status")
+@options.cluster
+def status(cluster: ClusterOptions | None) -> None:
+    """Show the workers of a cluster: host, version, batches at a time, and how many batches they have now."""
+    wanted = _remote(cluster)
+    from runner.lab.status import query
+
+    security = wanted.address.security(wanted.certificates, insecure=wanted.insecure)
+    rows = asyncio.run(query(wanted.address.text, security))
+    table = [("host", "rigs", "busy", "version", "tags", "address"), *rows]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for row in table:
+        echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+
+
+@command.command("certificates")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+def certificates(folder: Path) -> None:
+    """Make certificates for one cluster. Copy the folder to its scheduler, its workers and its users."""
+    from runner.lab.address import make_certificates
+
+    make_certificates(folder)
+    echo(f"wrote {folder}/; copy it to all hosts of the cluster. Whoever has it can run programs on all workers.")
+
+
+def _remote(cluster: ClusterOptions | None) -> ClusterOptions:
+    if cluster is None or cluster.address.slots:
+        raise BadInput("--cluster is missing", resolution="name the address of a scheduler: --cluster tls://HOST:8786")
+    require_dask()
+    return cluster

@@ -1,0 +1,90 @@
+"""`matrix worker`: join this host to a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+import runner
+from runner.base.errors import BadInput
+from runner.cli import options
+from runner.cli.screen import echo, echo_whole
+from runner.session.cluster import require_dask
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from typing import Any
+
+    from runner.session.cluster import ClusterOptions
+
+UNIT = Path(runner.__path__[0]) / "lab" / "matrix-worker.service"
+_EPILOG = """\b
+Examples:
+  matrix worker --cluster tcp://127.0.0.1:8786                        a worker beside its scheduler
+  matrix worker --cluster tls://lab:8786 --certificates lab           join another host
+  matrix worker --cluster tls://lab:8786 --resources rig=2 --host r7  two batches at a time, as the host r7
+
+Whoever reaches the scheduler can run programs on this host as this user. Use a user without other rights.
+"""
+
+
+def _parse_resources(text: str) -> dict[str, float]:
+    found = {}
+    for part in filter(None, text.split(",")):
+        name, equals, number = part.partition("=")
+        if not (name.isidentifier() and equals and number.isdecimal()):
+            raise ValueError(f"{part!r}: write NAME=NUMBER, for example rig=2")
+        found[name] = float(number)
+    return found
+
+
+def until_stopped(work: Coroutine[Any, Any, None]) -> None:
+    """Run until SIGINT or SIGTERM, which end it in order."""
+
+    async def run() -> None:
+        task = asyncio.ensure_future(work)
+        for one in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(one, task.cancel)
+        try:
+            await task
+        except asyncio.CancelledError:
+            echo("stopped", err=True)
+
+    asyncio.run(run())
+
+
+@click.command("worker", epilog=_EPILOG)
+@options.cluster
+@click.option(
+    "--resources",
+    type=options.Parsed("resources", _parse_resources),
+    default="rig=1",
+    show_default=True,
+    metavar="NAME=NUMBER,…",
+    help="What this host has: `rig` is the number of batches at a time.",
+)
+@click.option("--tags", default="", metavar="TAG,…", help="Words about this host, which `matrix cluster status` shows.")
+@click.option("--host", default=socket.gethostname, help="The name of this host in results.  [default: its host name]")
+@click.option("--unit", is_flag=True, help="Print a systemd unit that starts a worker at each boot.")
+def command(*, cluster: ClusterOptions | None, resources: dict[str, float], tags: str, host: str, unit: bool) -> None:
+    """Join this host to a cluster, as a worker that measures batches until it is stopped."""
+    if unit:
+        program = Path(sys.argv[0]).resolve()
+        echo_whole(UNIT.read_text().replace("ExecStart=matrix ", f"ExecStart={program} "))
+        return
+    if cluster is None or cluster.address.slots:
+        raise BadInput("matrix worker needs --cluster with the address of a scheduler")
+    require_dask()
+    from runner.lab.members import Membership, configured, stay_member
+
+    security = cluster.address.security(cluster.certificates, insecure=cluster.insecure)
+    words = tuple(word for word in tags.split(",") if word)
+    member = Membership(host, resources, words)
+    with configured():
+        until_stopped(stay_member(cluster.address.text, member, security, lambda text: echo(text, err=True)))

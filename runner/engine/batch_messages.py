@@ -1,0 +1,105 @@
+"""What a batch process reads and writes, one JSON object a line: the request of a batch, and events with records."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from pydantic import BaseModel, ConfigDict
+
+from runner.engine.recorder import Event, RigUp, RigWasLost, TrialStarted
+from runner.results.record import Attempt, Trial
+from runner.results.trial_message import decode_trial, encode_trial
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Order(_Message):
+    """What all batches of a run have in common. `digest` names it, so that a process expands a matrix once."""
+
+    digest: str
+    version: str
+    name: str
+    text: str
+    used: dict[str, str] = {}
+    templates: dict[str, str] | None = None  # the user's own
+    machine: str
+    kernel: str | None = None
+    slow: int = 0  # the factor of `slow: auto`; 0: the matrix has it
+    cold: bool = False
+
+
+class BatchRequest(_Message):
+    """One batch to measure. With no cells, only check whether this host can run the stacks of the order."""
+
+    token: str  # unique
+    order: Order
+    round: int = 0
+    stack: str = ""
+    cells: tuple[str, ...] = ()
+    attempts: tuple[Attempt, ...] = ()  # attempts at these cells in this round that lost their rig
+    retried: dict[str, int] = {}  # attempts of these cells before the last `--retry-broken`
+    seconds: float | None = None  # what is left of the budget
+
+
+END, FILES, TRIAL, LOST, REFUSED, NOTICE, CHECKED = (
+    *("end", "files", "trial", "attempt", "refused", "notice", "checked"),
+)
+RIG_UP, RIG_LOST, STARTED = "rig-up", "rig-lost", "started"
+Message = dict[str, Any]
+
+
+class Outbox:
+    """Writes messages as lines, each with the token of its request and its number, so that none can be taken twice."""
+
+    def __init__(self, write: Callable[[bytes], None]) -> None:
+        self._write, self._token, self._line = write, "", 0
+
+    def begin(self, token: str) -> None:
+        self._token, self._line = token, 0
+
+    def send(self, event: str, **content: object) -> None:
+        self._write(orjson.dumps({"event": event, "token": self._token, "line": self._line, **content}, default=dict))
+        self._line += 1
+
+    def send_event(self, event: Event) -> None:
+        """Send an event that the coordinator cannot derive from a record."""
+        if kind := _KINDS.get(type(event)):
+            self.send(kind, **{one.name: getattr(event, one.name) for one in fields(event)})
+
+    def send_trial(self, trial: Trial) -> None:
+        self.send(TRIAL, **encode_trial(trial))
+
+    def send_attempt(self, attempt: Attempt) -> None:
+        self.send(LOST, **asdict(attempt))
+
+
+_KINDS: dict[type[object], str] = {RigUp: RIG_UP, RigWasLost: RIG_LOST, TrialStarted: STARTED}
+_EVENTS: dict[str, type[RigUp | RigWasLost | TrialStarted]] = {
+    RIG_UP: RigUp,
+    RIG_LOST: RigWasLost,
+    STARTED: TrialStarted,
+}
+_ENVELOPE = frozenset({"event", "token", "line"})
+
+
+def content_of(message: Message) -> dict[str, Any]:
+    return {name: value for name, value in message.items() if name not in _ENVELOPE}
+
+
+def event_of(message: Message) -> Event:
+    return _EVENTS[message["event"]](**content_of(message))
+
+
+def trial_from(message: Message) -> Trial:
+    return decode_trial(message)
+
+
+def attempt_from(message: Message) -> Attempt:
+    return Attempt(**content_of(message))

@@ -1,0 +1,46 @@
+"""The interface of a cluster: hosts with workers, which carry out batches that a coordinator gives them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from runner.base.errors import HarnessBroken
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+    from contextlib import AbstractAsyncContextManager
+
+    from runner.engine.batch_messages import BatchRequest
+
+
+class WorkerLost(HarnessBroken):
+    """The worker, or the process of its batch, ended before its batch did."""
+
+
+class ClusterLost(HarnessBroken):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A process on a host that starts batches."""
+
+    address: str
+    host: str
+    slots: int = 1
+    version: str = ""
+    resources: Mapping[str, float] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+
+
+class Cluster(Protocol):
+    """Carries out and decides nothing. `open` connects, and calls `changed` when workers come or go."""
+
+    def open(self, changed: Callable[[], None]) -> AbstractAsyncContextManager[None]: ...
+
+    @property
+    def workers(self) -> Collection[Worker]: ...
+
+    async def carry_out(self, worker: Worker, request: BatchRequest, receive: Callable[[bytes], None]) -> None:
+        """Execute one request, and give all lines to `receive`. Raise WorkerLost; a cancellation stops the batch."""

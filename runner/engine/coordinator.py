@@ -1,0 +1,358 @@
+"""Execution of a plan on a cluster. The scheduler decides, workers carry out, and only this process writes records.
+
+Each batch that goes out has a token. Records with another token, or of a trial that is recorded, are refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter, deque
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import isfinite
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from runner.base.errors import HarnessBroken
+from runner.engine import batch_messages as messages
+from runner.engine import members
+from runner.engine.batch_messages import BatchRequest, Message, Order
+from runner.engine.cluster import Cluster, Worker, WorkerLost
+from runner.engine.members import Members
+from runner.engine.placement import Lonely, OpenRound, Work
+from runner.engine.recorder import BatchDone, BatchStarted, Recorder, RigWasLost, RunContext, TrialHostLimited, now
+from runner.machines.base import RigLost
+from runner.results.record import HOST, HOST_LIMITED
+from runner.space.space import Cell
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping
+
+    from runner.engine.plan import Batch
+    from runner.engine.scheduler import Scheduler
+
+#: How often the process of a trial may die before this counts as a lost attempt. Operators kill processes, too.
+DEATHS = 5
+
+
+@dataclass
+class Flight:
+    """A batch on its way: its worker, and its cells without a record."""
+
+    token: str
+    worker: Worker
+    round: OpenRound
+    batch: Batch
+    left: dict[str, Cell]
+    names: dict[str, str]  # cells by name
+    begun: str = ""  # the cell of the trial that is under way
+    began: str = ""
+    lines: int = 0
+    alone: bool = False
+    beside: int = 0  # the most others on its host at a time
+    ended: bool = False
+    refused: Message | None = None
+
+
+class Coordinator:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        context: RunContext,
+        cluster: Cluster,
+        order: Order,
+        notice: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.scheduler, self._context, self._cluster, self._order = scheduler, context, cluster, order
+        self._notice = notice
+        self._members = Members(cluster, order, notice, clock)
+        self._recorder = Recorder(scheduler, context)
+        self._rounds = scheduler.rounds()
+        self._opened = 0
+        self._open: list[OpenRound] = []
+        self._flights: dict[str, Flight] = {}
+        self._tasks = set[asyncio.Task[None]]()
+        self._ended: list[asyncio.Task[None]] = []
+        self._changed = asyncio.Event()
+        self._members_changed = True
+        self._lonely = Lonely()
+        self._disturbed: dict[tuple[str, int], str] = {}  # trials to repeat alone, with the reason
+        self._deaths = Counter[tuple[str, int]]()
+        self._crashed: dict[str, list[tuple[str, int, str]]] = {}  # trials under way when a host was lost
+        self.refused = 0  # records with an unknown token, or of a trial that was recorded
+
+    async def run(self) -> None:
+        """Measure all trials that are not recorded yet. A cancellation or a kill may stop it at any point."""
+        self._recorder.start()
+        async with self._cluster.open(self._note_members):
+            try:
+                await self._work()
+            finally:
+                for task in self._tasks:
+                    task.cancel()
+                if self._tasks:
+                    await asyncio.wait(self._tasks)
+
+    def _note_members(self) -> None:
+        self._members_changed = True
+        self._changed.set()
+
+    async def _work(self) -> None:
+        selection = self.scheduler.plan.selection
+        stacks = {one.key: one.label for one in selection.space.stacks if selection.count_of(one)}
+        waited = False
+        while True:
+            self._changed.clear()
+            if self._members_changed:
+                self._members_changed = False
+                for worker in self._members.newcomers():
+                    self._start(self._check(worker))
+            if self._opened or self._members.can_run(stacks):
+                self._give_out()
+                if not self._tasks and self._finished():
+                    return
+            if self._members.is_empty and not waited:
+                waited = True
+                self._notice("waiting for workers: `matrix worker --cluster ADDRESS` on a host joins it")
+            await self._wait()
+
+    async def _wait(self) -> None:
+        """Wait for a change; while work waits for an absent host, not longer than the patience."""
+        held = bool(self._members.free) and any(one.waiting or one.held for one in self._open)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(members.PATIENCE if held else None):
+                await self._changed.wait()
+        if held:
+            awaited = self._members.awaited()
+            for one in self._open:
+                one.release(awaited)
+            for opened, work in self._lonely.release(awaited):
+                opened.give_back(work, self._members.refusals)
+        ended, self._ended = self._ended, []
+        for task in ended:
+            task.result()
+
+    def _finished(self) -> bool:
+        return self._open_round() is None and not self._open
+
+    async def _check(self, worker: Worker) -> None:
+        rebooted = await self._members.check(worker)
+        self._members_changed = True  # a worker that was lost is asked again
+        for cell, round_number, started in self._crashed.pop(worker.host, []):
+            if rebooted and (cell, round_number) not in self.scheduler.records.finished:
+                self._recorder.lose(cell, round_number, started, RigLost(f"{worker.host} went down during the trial"))
+
+    # --- work ---
+
+    def _give_out(self) -> None:
+        for worker in list(self._members.free.values()):
+            if found := self._lonely.take(worker.host):
+                self._dispatch(worker, *found, alone=True)
+            while worker.address in self._members.free and not self._lonely.forbids(worker.host):
+                if not (found := self._next_work(worker)):
+                    break
+                self._dispatch(worker, *found)
+
+    def _next_work(self, worker: Worker) -> tuple[OpenRound, Work] | None:
+        refused = self._members.refusals.get(worker.host, {})
+        for one in self._open:
+            if work := one.take(worker.host, refused):
+                return one, work
+        while opened := self._open_round():
+            if work := opened.take(worker.host, refused):
+                return opened, work
+        return None
+
+    def _open_round(self) -> OpenRound | None:
+        """Open the next round. Rounds beyond the minimum depend on the results of all before."""
+        self._open = [one for one in self._open if not one.over]
+        if self._opened >= self.scheduler.plan.repeat.min and self._open:
+            return None
+        for number in self._rounds:
+            self._opened = number
+            opened = OpenRound(number, bound=not self._context.machine.synthetic)
+            cells = (cell for batch in self.scheduler.plan.batches(number) for cell in batch.cells)
+            self._recorder.conclude(cells, number)
+            for batch, wanted in self.scheduler.batches(number):
+                opened.add(Work(batch, tuple(wanted)), self._members.refusals)
+            if opened.waiting:
+                self._open.append(opened)
+                return opened
+        return None
+
+    def _dispatch(self, worker: Worker, opened: OpenRound, work: Work, *, alone: bool = False) -> None:
+        cells = self._affordable(work)
+        if not cells:
+            return
+        batch = replace(work.batch, cells=cells)
+        left, names = {one.id: one for one in cells}, {one.name: one.id for one in cells}
+        flight = Flight(token_hex(8), worker, opened, batch, left, names, alone=alone)
+        flight.beside = self._lonely.begin(worker.host, alone=alone)
+        for other in self._flights.values() if flight.beside else ():
+            if other.worker.host == worker.host:
+                other.beside = max(other.beside, flight.beside)
+        self._flights[flight.token] = flight
+        opened.running += 1
+        self._members.begin(worker)
+        self._context.listen(BatchStarted(batch.round, batch.stack.label, len(cells), worker.host))
+        self._start(self._carry_out(flight))
+
+    def _affordable(self, work: Work) -> tuple[Cell, ...]:
+        """Return the cells that are still wanted and within the budget, and charge it."""
+        number, scheduler = work.batch.round, self.scheduler
+        self._recorder.conclude(work.cells, number)
+        cells, chosen = deque(one for one in work.cells if scheduler.is_wanted(one, number)), list[Cell]()
+        if scheduler.affordable(work.batch.stack, cells, number):
+            while scheduler.affordable(None, cells, number):
+                chosen.append(cells.popleft())
+        return tuple(chosen)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        task.add_done_callback(self._end_task)
+        self._tasks.add(task)
+
+    def _end_task(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._ended.append(task)
+        self._changed.set()
+
+    def _request(self, flight: Flight) -> BatchRequest:
+        records, number = self.scheduler.records, flight.round.number
+        seconds = self.scheduler.spending.left.seconds
+        return BatchRequest(
+            token=flight.token,
+            order=self._order,
+            round=number,
+            stack=flight.batch.stack.key,
+            cells=tuple(flight.left),
+            attempts=tuple(one for cell in flight.left for one in records.attempts(cell, number)),
+            retried={cell: count for cell in flight.left if (count := records.retried.get((cell, number), 0))},
+            seconds=seconds if isfinite(seconds) else None,
+        )
+
+    async def _carry_out(self, flight: Flight) -> None:
+        lost = ""
+        try:
+            await self._cluster.carry_out(flight.worker, self._request(flight), self._receive)
+        except WorkerLost as error:
+            lost = error.brief
+        finally:
+            del self._flights[flight.token]
+            flight.round.running -= 1
+            self._members.end(flight.worker)
+            self._lonely.end(flight.worker.host, alone=flight.alone)
+        self._finish(flight, lost)
+
+    def _finish(self, flight: Flight, lost: str) -> None:
+        """Put what has no record back into its round."""
+        if flight.refused:
+            self._members.refuse(flight.worker, flight.refused)
+        elif flight.ended and (not flight.left or self.scheduler.spending.is_limited):
+            self.scheduler.left_out += len(flight.left)  # the budget ended
+            self.scheduler.short += len(flight.left) * (flight.round.number <= self.scheduler.plan.repeat.min)
+            flight.left = {}
+        else:
+            self._lose(flight, lost or "its worker sent no end")
+        if flight.left:
+            cells = tuple(flight.left.values())
+            work = Work(replace(flight.batch, cells=cells), cells)
+            if flight.alone:
+                self._lonely.add(flight.worker.host, flight.round, work)
+            else:
+                flight.round.give_back(work, self._members.refusals)
+        self._context.listen(BatchDone(flight.round.number, flight.batch.stack.label, flight.worker.host))
+
+    def _lose(self, flight: Flight, reason: str) -> None:
+        number, host = flight.round.number, flight.worker.host
+        name = flight.left[flight.begun].name if flight.begun in flight.left else flight.batch.stack.label
+        again = "another process continues the batch"
+        self._context.listen(RigWasLost(name, f"{host}: {reason}", again, flight.batch.stack.label))
+        if flight.begun not in flight.left:
+            return
+        self._crashed.setdefault(host, []).append((flight.begun, number, flight.began))
+        self._deaths[flight.begun, number] += 1
+        if self._deaths[flight.begun, number] % DEATHS == 0:
+            brief = f"the process that measured it ended {DEATHS} times: {reason}"
+            self._recorder.lose(flight.begun, number, flight.began, RigLost(brief))
+
+    # --- records ---
+
+    def _receive(self, line: bytes) -> None:
+        message: Message = orjson.loads(line)
+        flight = self._flights.get(message.get("token", ""))
+        if flight is None or message.get("line") != flight.lines:
+            self.refused += 1
+            return
+        flight.lines += 1
+        self._takers[message["event"]](flight, message)
+
+    @cached_property
+    def _takers(self) -> Mapping[str, Callable[[Flight, Message], None]]:
+        return {
+            messages.STARTED: self._begin,
+            messages.FILES: self._keep,
+            messages.TRIAL: self._record,
+            messages.LOST: self._lose_attempt,
+            messages.RIG_UP: self._set_up,
+            messages.RIG_LOST: lambda _, message: self._context.listen(messages.event_of(message)),
+            messages.NOTICE: lambda flight, message: self._notice(f"{flight.worker.host}: {message['text']}"),
+            messages.REFUSED: self._end_refused,
+            messages.END: self._end,
+        }
+
+    def _end_refused(self, flight: Flight, message: Message) -> None:
+        flight.refused = message
+
+    def _end(self, flight: Flight, _message: Message) -> None:
+        flight.ended = flight.refused is None
+
+    def _begin(self, flight: Flight, message: Message) -> None:
+        flight.begun, flight.began = flight.names.get(message["name"], ""), now()
+        self._context.listen(messages.event_of({**message, "host": flight.worker.host}))
+
+    def _keep(self, flight: Flight, message: Message) -> None:
+        if message["cell"] not in flight.names or message["round"] != flight.round.number:
+            raise HarnessBroken(f"worker {flight.worker.address} sent files of a trial that it was not given")
+        self._context.shelf.put(message["cell"], message["round"], message["scripts"], message["outputs"])
+
+    def _record(self, flight: Flight, message: Message) -> None:
+        trial = messages.trial_from(message)
+        cell = flight.left.pop(trial.cell, None)
+        if cell is None or trial.round != flight.round.number:
+            self.refused += 1
+            return
+        notes = {HOST: flight.worker.host, **({"beside": str(flight.beside)} if flight.beside else {})}
+        if (overload := trial.notes.get(HOST_LIMITED)) and flight.beside:
+            self._repeat_alone(flight, cell, overload)
+            return
+        if why := self._disturbed.pop((cell.id, trial.round), ""):
+            notes["repeated"] = why
+        self._recorder.record(cell, replace(trial, notes={**trial.notes, **notes}))
+        if following := self.scheduler.following(cell, trial.round, list(flight.left.values())):
+            cells = tuple(following)
+            flight.round.add(Work(replace(flight.batch, cells=cells), cells), self._members.refusals)
+
+    def _repeat_alone(self, flight: Flight, cell: Cell, overload: str) -> None:
+        number = flight.round.number
+        self._disturbed[cell.id, number] = f"alone; host-limited {overload} with {flight.beside} beside it"
+        self._lonely.add(flight.worker.host, flight.round, Work(replace(flight.batch, cells=(cell,)), (cell,)))
+        stack = flight.batch.stack.label
+        self._context.listen(TrialHostLimited(cell.name, number, stack, overload, flight.beside))
+
+    def _lose_attempt(self, flight: Flight, message: Message) -> None:
+        attempt = messages.attempt_from(message)
+        if attempt.cell in flight.left and attempt.round == flight.round.number:
+            self.scheduler.lose(attempt)
+            self._context.journal.record_lost(attempt)
+
+    def _set_up(self, flight: Flight, message: Message) -> None:
+        stack = flight.batch.stack
+        self._context.journal.record_set_up(flight.round.number, stack.key, message["seconds"])
+        self.scheduler.spending.record_set_up(stack, message["seconds"])
+        self._context.listen(messages.event_of(message))

@@ -1,0 +1,135 @@
+"""The workers of a cluster as the coordinator knows them: checked or refused, present or absent, free or busy."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from secrets import token_hex
+from typing import TYPE_CHECKING
+
+import orjson
+
+from runner.base.errors import BadInput
+from runner.engine.batch_messages import CHECKED, REFUSED, BatchRequest, Message, Order
+from runner.engine.cluster import Cluster, Worker, WorkerLost
+from runner.engine.placement import Refusals, impossible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+PATIENCE = 60.0  # seconds after which the work of an absent host goes to another one
+
+
+MOST_ASKED = 32  # workers that are checked at a time
+CHECKS = 3  # how often a worker is asked before it is not used
+_RESTART = "correct this on its host, and start the worker again"
+
+
+@dataclass
+class HostState:
+    refusals: Refusals = field(default_factory=dict)
+    boot_id: str = ""
+    seen: float = 0.0  # when its last worker left
+
+
+class Members:
+    def __init__(
+        self, cluster: Cluster, order: Order, notice: Callable[[str], None], clock: Callable[[], float]
+    ) -> None:
+        self._cluster, self._order, self._notice, self._clock = cluster, order, notice, clock
+        self._hosts: dict[str, HostState] = {}
+        self._workers: dict[str, Worker] = {}  # those in use, by address
+        self._asked = set[str]()  # addresses of workers that are being checked
+        self._unused: dict[str, Message] = {}  # why others are not used
+        self._failed = Counter[str]()  # checks of a worker that it did not survive
+        self._busy = Counter[str]()  # batches of a worker
+        self.free: dict[str, Worker] = {}  # workers in use with a free slot
+        self.refusals: dict[str, Refusals] = {}  # of hosts that cannot run all stacks
+
+    def newcomers(self) -> list[Worker]:
+        """Compare with the cluster. Return workers to check, once each, and a few at a time: trials need not wait."""
+        present = {one.address: one for one in self._cluster.workers}
+        for address in self._workers.keys() - present.keys():
+            self._hosts[self._workers.pop(address).host].seen = self._clock()
+            self.free.pop(address, None)
+        for address in self._unused.keys() - present.keys():
+            del self._unused[address]
+        known = {*self._workers, *self._unused, *self._asked}
+        found = [one for address, one in present.items() if address not in known][: MOST_ASKED - len(self._asked)]
+        self._asked.update(one.address for one in found)
+        return found
+
+    async def check(self, worker: Worker) -> bool:
+        """Ask a host what it can run. Return whether it was restarted since it was asked before."""
+        found: list[Message] = []
+        request = BatchRequest(token=token_hex(8), order=self._order)
+        try:
+            await self._cluster.carry_out(worker, request, lambda line: found.append(orjson.loads(line)))
+        except WorkerLost as lost:
+            self._failed[worker.address] += 1
+            if self._failed[worker.address] >= CHECKS:
+                self.refuse(worker, {"brief": lost.brief, "details": lost.details, "resolution": _RESTART})
+        finally:
+            self._asked.discard(worker.address)
+        for message in found:
+            if message["event"] == CHECKED:
+                return self._accept(worker, message)
+            if message["event"] == REFUSED:
+                self.refuse(worker, message)
+        return False
+
+    def _accept(self, worker: Worker, checked: Message) -> bool:
+        before = self._hosts.get(worker.host)
+        self._hosts[worker.host] = state = HostState(checked["refusals"], checked["boot_id"])
+        self.refusals = {host: one.refusals for host, one in self._hosts.items() if one.refusals}
+        self._workers[worker.address] = worker
+        self._update(worker)
+        return before is not None and before.boot_id != state.boot_id
+
+    def refuse(self, worker: Worker, why: Message) -> None:
+        self._workers.pop(worker.address, None)
+        self.free.pop(worker.address, None)
+        self._unused[worker.address] = why
+        self._notice(f"a worker on {worker.host} is not used: {why['brief']}")
+
+    def begin(self, worker: Worker) -> None:
+        self._busy[worker.address] += 1
+        self._update(worker)
+
+    def end(self, worker: Worker) -> None:
+        self._busy[worker.address] -= 1
+        self._update(worker)
+
+    def _update(self, worker: Worker) -> None:
+        free = worker.address in self._workers and self._busy[worker.address] < worker.slots
+        if free:
+            self.free[worker.address] = worker
+        else:
+            self.free.pop(worker.address, None)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self._workers or self._asked)
+
+    def awaited(self) -> set[str]:
+        """Return the hosts that are present or may come back soon."""
+        absent = {host for host, state in self._hosts.items() if self._clock() - state.seen < PATIENCE}
+        return absent | {one.host for one in self._workers.values()}
+
+    def can_run(self, stacks: Mapping[str, str]) -> bool:
+        """Return whether each stack (label by key) has a host. Raise BadInput if no worker is left to ask."""
+        known = {one.host: self._hosts[one.host].refusals for one in self._workers.values()}
+        lines = list(impossible(stacks, known)) if known else []
+        if known and not lines:
+            return True
+        if self._asked:
+            return False
+        for why in self._unused.values() if not known else ():
+            raise BadInput(why["brief"], details=why["details"], resolution=why["resolution"])
+        if lines:
+            raise BadInput(
+                f"no host of the cluster can run {len(lines):,} of {len(stacks):,} stacks",
+                details="\n".join(f"- {line}" for line in lines[:20]),
+                resolution="start a worker on a host that can, or leave these stacks out with --only",
+            )
+        return False

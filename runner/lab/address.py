@@ -1,0 +1,121 @@
+"""The address of a cluster as a user writes it, and the certificates for its connections."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+from urllib.parse import urlsplit
+
+from runner.base.errors import BadInput, HarnessBroken
+from runner.base.process import run
+from runner.space.declared_files import load_lab
+
+if TYPE_CHECKING:
+    from distributed.security import Security
+
+ROLES = ("scheduler", "worker", "client")
+_CA, _CA_KEY = "ca.pem", "ca-key.pem"
+_DAYS = 3650
+_SCHEMES = ("tcp", "tls")
+
+
+@dataclass(frozen=True)
+class Address:
+    """`slots`: a cluster in this process, `local:N`."""
+
+    text: str
+    slots: int = 0
+    certificates: Path | None = None
+
+    @classmethod
+    def parsed(cls, text: str) -> Self:
+        """Read the address, or the `cluster:` of a hosts.yaml. Raise ValueError if it is neither."""
+        if text.endswith((".yaml", ".yml")):
+            return cls.declared(Path(text))
+        kind, _, number = text.partition(":")
+        if kind == "local":
+            if not number.isdecimal() or not 1 <= int(number) <= 1024:
+                raise ValueError(f"{text!r}: write `local:4` for four batches at a time on this host")
+            return cls(text, int(number))
+        parts = urlsplit(text)
+        if parts.scheme not in _SCHEMES or not parts.hostname or not parts.port or parts.path:
+            raise ValueError(f"{text!r} is not an address; write tls://HOST:PORT, tcp://HOST:PORT or local:N")
+        return cls(text)
+
+    @classmethod
+    def declared(cls, file: Path) -> Self:
+        cluster = load_lab(file).cluster
+        if cluster is None:
+            raise BadInput(
+                f"{file} has no `cluster:`", resolution="add it: cluster: {address: tls://HOST:PORT, certificates: DIR}"
+            )
+        folder = file.parent / cluster.certificates if cluster.certificates else None
+        return replace(cls.parsed(cluster.address), certificates=folder)
+
+    @property
+    def is_encrypted(self) -> bool:
+        return self.text.startswith("tls:")
+
+    @property
+    def is_loopback(self) -> bool:
+        host = urlsplit(self.text).hostname or ""
+        try:
+            return ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            return host == "localhost"
+
+    def security(self, certificates: Path | None, *, insecure: bool) -> Security | None:
+        """Return the certificates to use. Refuse a connection that others could read and use."""
+        if self.slots:
+            return None
+        if not self.is_encrypted:
+            if not (self.is_loopback or insecure):
+                raise BadInput(
+                    f"{self.text}: not encrypted, and anyone who reaches it can run code on all workers",
+                    resolution="make certificates with `matrix cluster certificates DIR` and use tls://, or --insecure",
+                )
+            return None
+        certificates = certificates or self.certificates
+        if certificates is None:
+            raise BadInput(
+                f"{self.text} needs certificates",
+                resolution="`matrix cluster certificates DIR` makes them; name their folder with --certificates DIR",
+            )
+        return load_certificates(certificates)
+
+
+def load_certificates(folder: Path) -> Security:
+    from distributed.security import Security
+
+    files = {"tls_ca_file": str(folder / _CA)}
+    for role in ROLES:
+        files |= {f"tls_{role}_cert": str(folder / "lab.pem"), f"tls_{role}_key": str(folder / "lab-key.pem")}
+    for path in map(Path, files.values()):
+        if not path.is_file():
+            raise BadInput(f"{path} is missing", resolution="copy the folder that `matrix cluster certificates` wrote")
+    return Security(require_encryption=True, **files)
+
+
+def make_certificates(folder: Path) -> None:
+    """Make an authority, and the certificate that all members of one cluster use. Destroy the authority's key."""
+    if (folder / _CA).exists():
+        raise BadInput(f"{folder} has certificates already", resolution="name another folder, or remove it")
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-noenc")
+    authority = ("-x509", *key, "-days", str(_DAYS), "-subj", "/CN=matrix cluster authority")
+    _openssl("req", *authority, "-keyout", str(folder / _CA_KEY), "-out", str(folder / _CA))
+    request = folder / "lab.csr"
+    _openssl("req", *key, "-subj", "/CN=matrix cluster", "-keyout", str(folder / "lab-key.pem"), "-out", str(request))
+    signed = ("-CA", str(folder / _CA), "-CAkey", str(folder / _CA_KEY), "-CAcreateserial", "-days", str(_DAYS))
+    _openssl("x509", "-req", "-in", str(request), *signed, "-out", str(folder / "lab.pem"))
+    for name in (_CA_KEY, "lab.csr", "ca.srl"):
+        (folder / name).unlink(missing_ok=True)
+    (folder / "lab-key.pem").chmod(0o600)
+
+
+def _openssl(*words: str) -> None:
+    result = run(["openssl", *words])
+    if result.returncode:
+        raise HarnessBroken(f"openssl {words[0]} failed", details=result.stderr.strip())

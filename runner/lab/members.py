@@ -1,0 +1,112 @@
+"""The scheduler and the workers of a cluster, with the settings of Dask that they need."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import dask
+from distributed import Scheduler
+from distributed import Worker as DaskWorker
+
+from runner import __version__
+from runner.base.scratch import scratch_folder
+from runner.lab.tasks import stop_idle
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+
+    from distributed.security import Security
+
+RIG = "rig"  # the resource of Dask of which a batch takes one
+FACTS = "matrix"  # the key of a worker's facts in what the scheduler knows of it
+_PAUSE = 2.0  # seconds before a worker tries again to reach its scheduler
+#: Dask carries out: it repeats no task, moves none to another worker, and keeps few events.
+_SETTINGS = {
+    "distributed.scheduler.allowed-failures": 0,
+    "distributed.scheduler.work-stealing": False,
+    "distributed.scheduler.worker-ttl": "60 seconds",
+    "distributed.admin.low-level-log-length": 20,
+    "distributed.comm.timeouts.connect": "10s",
+    "distributed.worker.profile.enabled": False,
+    # An idle worker must not disturb measurements of its host.
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.tick.cycle": "10s",
+    "distributed.admin.system-monitor.interval": "10s",
+}
+
+
+@dataclass(frozen=True)
+class Membership:
+    """What a worker says of itself."""
+
+    host: str
+    resources: Mapping[str, float]
+    tags: tuple[str, ...] = ()
+
+    @property
+    def slots(self) -> int:
+        return int(self.resources.get(RIG, 1))
+
+    def facts(self) -> dict[str, Any]:
+        return {"host": self.host, "slots": self.slots, "version": __version__, "tags": list(self.tags)}
+
+
+@contextmanager
+def configured() -> Iterator[None]:
+    """Apply the settings, and give Dask a temporary folder of its own."""
+    with scratch_folder("matrix-cluster") as folder, dask.config.set({**_SETTINGS, "temporary-directory": str(folder)}):
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        yield
+
+
+@asynccontextmanager
+async def scheduler(listen: str, security: Security | None = None, dashboard: str | None = None) -> AsyncIterator[str]:
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # each worker takes a few
+    protocol, _, place = listen.partition("://")
+    host, _, port = place.rpartition(":")
+    where = {"protocol": f"{protocol}://", "host": host or None, "port": int(port or 0)}
+    # Without a dashboard, Dask still has a page about its health; that stays within this host.
+    more = {"dashboard": bool(dashboard), "dashboard_address": dashboard or "127.0.0.1:0"}
+    async with Scheduler(security=security, **where, **more) as made:
+        yield made.address
+
+
+@asynccontextmanager
+async def worker(address: str, member: Membership, security: Security | None = None) -> AsyncIterator[DaskWorker]:
+    made = DaskWorker(
+        address,
+        nthreads=member.slots + 1,  # checks of a host need no rig
+        resources={RIG: member.slots, **member.resources},
+        security=security,
+        memory_limit=0,
+        startup_information={FACTS: lambda _: member.facts()},
+    )
+    try:
+        async with made:
+            yield made
+    finally:
+        await stop_idle(made)
+
+
+async def stay_member(
+    address: str, member: Membership, security: Security | None, report: Callable[[str], None]
+) -> None:
+    """Be a worker until cancelled, and join again whenever the scheduler is back."""
+    last = ""
+    while True:
+        try:
+            async with worker(address, member, security) as made:
+                report(last := f"joined {address} as {member.host}, for {member.slots} batches at a time")
+                await made.finished()
+            text = f"lost {address}; trying again"
+        except (OSError, TimeoutError, RuntimeError) as error:
+            text = f"no connection to {address}: {error}; trying again"
+        if text != last:
+            report(last := text)
+        await asyncio.sleep(_PAUSE)

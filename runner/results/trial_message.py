@@ -1,0 +1,50 @@
+"""A trial as JSON, for a message from the process that measured it. The columns and their checks are the journal's."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from runner.results.journal_tables import (
+    JOB_COLUMNS,
+    LATENCIES,
+    TRIAL_COLUMNS,
+    job_of,
+    job_rows_of,
+    latencies_of,
+    readings_of,
+    readings_row,
+    row_of,
+    trial_of,
+    with_jobs,
+)
+
+if TYPE_CHECKING:
+    from runner.results.record import Trial
+
+
+def encode_trial(trial: Trial) -> dict[str, Any]:
+    row = row_of(trial) | latencies_of(trial)
+    texts = {"notes": orjson.dumps(row["notes"]).decode()}  # the journal reads it as JSON text
+    jobs = [[_plain(job[name]) for name in JOB_COLUMNS] for job in job_rows_of(trial)]
+    content = orjson.dumps(readings_row(trial)["content"]).decode()
+    return {name: _plain((row | texts).get(name)) for name in TRIAL_COLUMNS} | {"content": content, "jobs": jobs}
+
+
+def decode_trial(message: dict[str, Any]) -> Trial:
+    """Raise ValueError or KeyError for a message that `encode_trial` did not write."""
+    known = dict([readings_of((message["readings"], message["content"]))])
+    trial = trial_of(_row(TRIAL_COLUMNS, [message[name] for name in TRIAL_COLUMNS]), known)
+    jobs = (job_of(_row(JOB_COLUMNS, values)) for values in message["jobs"])
+    return with_jobs(trial, {name: figures for _, name, figures in jobs})
+
+
+def _plain(value: object) -> object:
+    return b64encode(value).decode() if isinstance(value, bytes) else value
+
+
+def _row(columns: tuple[str, ...], values: list[Any]) -> list[Any]:
+    pairs = zip(columns, values, strict=True)
+    return [b64decode(value) if name in LATENCIES and value is not None else value for name, value in pairs]

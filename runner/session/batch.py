@@ -1,0 +1,201 @@
+"""Execution of batches for a coordinator elsewhere: requests in, records out. It writes to temporary folders only."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from math import inf
+from pathlib import Path
+from threading import Event, Lock, Thread
+from typing import TYPE_CHECKING, BinaryIO
+
+import orjson
+from pydantic import ValidationError
+
+from runner import __version__
+from runner.base.errors import BadInput, MatrixError, UnfitFile
+from runner.base.files import read_input
+from runner.base.scratch import scratch_folder
+from runner.engine.batch_messages import CHECKED, END, NOTICE, REFUSED, BatchRequest, Order, Outbox
+from runner.engine.budget import Cost, Spending
+from runner.engine.executor import Executor
+from runner.engine.plan import Batch, OneBatch
+from runner.engine.record_stream import RecordStream
+from runner.engine.recorder import RunContext
+from runner.engine.rigs import rig_spec
+from runner.engine.scheduler import Scheduler
+from runner.machines import machine
+from runner.machines.base import MachineOptions
+from runner.session.host_facts import boot_id
+from runner.space.includes import SHELF
+from runner.space.load import parse
+from runner.space.select import Picked
+
+if TYPE_CHECKING:
+    from runner.machines.base import Machine
+    from runner.space.space import Space, Stack
+
+HEARTBEAT = 10.0  # seconds between two empty lines, which show that the process is not stuck
+
+
+@dataclass
+class Batches:
+    """Executes requests one after the other, and remembers the last matrix."""
+
+    outbox: Outbox
+    scratch: Path
+    _order: Order | None = None
+    _space: Space | None = None
+    _stacks: dict[str, Stack] = field(default_factory=dict)
+
+    async def execute(self, line: bytes) -> None:
+        try:
+            self.outbox.begin(_token_of(line))
+            request = BatchRequest.model_validate_json(line)
+            self._expand(request.order)
+            if request.cells:
+                await self._measure(request)
+            else:
+                self._check(request)
+        except MatrixError as error:
+            self.outbox.send(REFUSED, brief=error.brief, details=error.details, resolution=error.resolution)
+        except ValidationError as error:  # such as a field that this version does not know
+            self.outbox.send(REFUSED, brief=_skew("another version"), details=str(error), resolution=_SAME)
+        self.outbox.send(END)
+
+    def _expand(self, order: Order) -> None:
+        if order.version != __version__:
+            raise BadInput(_skew(order.version), resolution=_SAME)
+        if self._order and self._order.digest == order.digest:
+            return
+        space = parse(order.name, order.text, lambda name: _text_of(name, order.used)).space
+        self._space = space.in_slow_motion(order.slow) if order.slow else space
+        self._stacks = {stack.key: stack for stack in self._space.stacks}
+        self._order = order
+
+    @property
+    def space(self) -> Space:
+        assert self._space  # noqa: S101 - for the type checker: `_expand` comes first
+        return self._space
+
+    def _machine(self, order: Order) -> Machine:
+        return machine(order.machine, MachineOptions(cold=order.cold, notice=self._notice))
+
+    def _notice(self, text: str) -> None:
+        self.outbox.send(NOTICE, text=text)
+
+    def _check(self, request: BatchRequest) -> None:
+        """Write why this host cannot run stacks, and the id of its boot."""
+        order, place = request.order, self._machine(request.order)
+        refusals = dict[str, str]()
+        known = dict[object, str]()
+        for key, stack in self._stacks.items():
+            spec = rig_spec(self.space.matrix, stack, order.kernel)
+            if spec not in known:
+                known[spec] = "; ".join(refusal.message for refusal in place.refusals(spec))
+            if known[spec]:
+                refusals[key] = known[spec]
+        self.outbox.send(CHECKED, refusals=refusals, boot_id=boot_id())
+
+    async def _measure(self, request: BatchRequest) -> None:
+        stack = self._stacks.get(request.stack)
+        selection = Picked(replace(self.space, stacks=(stack,) if stack else ()), ids=frozenset(request.cells))
+        cells = {cell.id: cell for cell in selection.cells()}
+        if stack is None or cells.keys() != set(request.cells):
+            raise BadInput(
+                "this host makes other cells of the same matrix",
+                resolution="compare the installation and the environment of both hosts",
+            )
+        batch = Batch(request.round, stack, tuple(cells[one] for one in request.cells))
+        plan = OneBatch(selection, self.space.matrix.repeat, self.space.matrix.seed, batch)
+        spending = None if request.seconds is None else Spending(Cost(request.seconds, inf))
+        with tempfile.TemporaryDirectory(dir=self.scratch) as folder:
+            context = self._context(request, Path(folder))
+            await Executor(Scheduler(plan, spending=spending), context).run()
+
+    def _context(self, request: BatchRequest, folder: Path) -> RunContext:
+        stream = RecordStream(request, self.outbox)
+        return RunContext(
+            machine=self._machine(request.order),
+            journal=stream,
+            shelf=stream,
+            scratch=folder,
+            listen=self.outbox.send_event,
+            boot_id=boot_id(),
+            own_templates=_write_templates(request.order.templates, folder / "templates"),
+            kernel=request.order.kernel,
+        )
+
+
+_SAME = "install the same version on all hosts of the cluster"
+
+
+def _token_of(line: bytes) -> str:
+    try:
+        return str(orjson.loads(line)["token"])
+    except (ValueError, KeyError, TypeError):
+        return ""
+
+
+def _skew(version: str) -> str:
+    return f"this host has matrix {__version__}, and the coordinator has {version}"
+
+
+def _text_of(name: str, used: dict[str, str]) -> str:
+    if name in used:
+        return used[name]
+    path = Path(name)
+    if path.parent != SHELF:  # a file of this host must not become a part of another's matrix
+        raise UnfitFile(path, "the coordinator did not send it")
+    return read_input(path).decode()
+
+
+def _write_templates(texts: dict[str, str] | None, folder: Path) -> Path | None:
+    if texts is None:
+        return None
+    for name, text in texts.items():
+        path = folder / name
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise BadInput(f"{name!r} cannot name a template")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+def serve(requests: BinaryIO, records: BinaryIO) -> None:
+    """Execute requests until they end. Their end also cancels the batch that runs: the worker is gone."""
+    turn, over = Lock(), Event()
+
+    def write(line: bytes) -> None:
+        with turn:
+            records.write(line + b"\n")
+            records.flush()
+
+    def stay_alive() -> None:
+        with suppress(OSError, ValueError):  # the worker is gone
+            while not over.wait(HEARTBEAT):
+                write(b"")
+
+    Thread(target=stay_alive, daemon=True).start()
+    try:
+        with scratch_folder("matrix-batch") as folder, suppress(asyncio.CancelledError):
+            asyncio.run(_serve(requests, Batches(Outbox(write), folder)))
+    finally:
+        over.set()
+
+
+async def _serve(requests: BinaryIO, batches: Batches) -> None:
+    lines, loop, task = asyncio.Queue[bytes](), asyncio.get_running_loop(), asyncio.current_task()
+    assert task  # noqa: S101 - for the type checker
+
+    def read() -> None:
+        with suppress(RuntimeError):  # the loop ended first
+            for line in requests:
+                loop.call_soon_threadsafe(lines.put_nowait, line)
+            loop.call_soon_threadsafe(task.cancel)
+
+    Thread(target=read, daemon=True).start()
+    while True:
+        await batches.execute(await lines.get())

@@ -1,0 +1,76 @@
+"""A run on a cluster: the order for its batches, and the connection. Only such a run imports Dask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner import __version__
+from runner.base.errors import BadInput
+from runner.engine.batch_messages import Order
+from runner.scripts.jinja import user_templates
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from runner.engine.cluster import Cluster
+    from runner.lab.address import Address
+    from runner.machines.base import Machine
+    from runner.session.run_request import RunRequest
+
+
+@dataclass(frozen=True)
+class ClusterOptions:
+    address: Address
+    certificates: Path | None = None
+    insecure: bool = False
+
+
+def require_dask() -> None:
+    try:
+        import distributed  # noqa: F401
+    except ImportError as error:
+        raise BadInput(
+            "a cluster needs the package `distributed`",
+            details=str(error),
+            resolution="install it: pip install 'matrix-runner[lab]'",
+        ) from error
+
+
+def check_cluster(wanted: ClusterOptions, place: Machine, order: RunRequest) -> None:
+    """Refuse what a cluster cannot do, before the run exists."""
+    require_dask()
+    wanted.address.security(wanted.certificates, insecure=wanted.insecure)
+    if not place.brings_disks:
+        raise BadInput(
+            f"--cluster does not work with {place.name}, which uses physical disks",
+            resolution="run it without --cluster on the host of the disks, or over ssh with --on ssh:HOST",
+        )
+    if order.selected.space.matrix.chooses_slow and not wanted.address.slots:
+        raise BadInput(
+            "--cluster does not work with `slow: auto`: each host would need another factor",
+            resolution="write the factor, for example `slow: 4`",
+        )
+
+
+def connect(wanted: ClusterOptions) -> Cluster:
+    from runner.lab.dask_cluster import DaskCluster
+
+    security = wanted.address.security(wanted.certificates, insecure=wanted.insecure)
+    return DaskCluster("" if wanted.address.slots else wanted.address.text, wanted.address.slots, security)
+
+
+def order_for_batches(request: RunRequest, slow: int) -> Order:
+    source = request.selected.declared.source
+    return Order(
+        digest=request.fingerprint(),
+        version=__version__,
+        name=source.name,
+        text=source.text,
+        used=dict(source.used),
+        templates=user_templates(request.templates) if request.templates else None,
+        machine=request.machine,
+        kernel=request.kernel,
+        slow=slow,
+        cold=request.cold,
+    )

@@ -1,0 +1,38 @@
+"""`matrix worker` and `matrix cluster`: what they refuse, and the systemd unit."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.command import Call
+
+
+def test_the_unit_starts_the_program_that_printed_it(call: Call, tmp_path: Path) -> None:
+    unit = call("worker", "--unit").out
+    assert f"ExecStart={tmp_path / 'matrix'} worker --cluster tls://" in unit
+    if shutil.which("systemd-analyze"):
+        path = tmp_path / "matrix-worker.service"
+        path.write_text(unit.replace(str(tmp_path / "matrix"), "/bin/true"))
+        checked = subprocess.run(["systemd-analyze", "verify", path], capture_output=True, text=True)
+        assert checked.stderr == ""
+
+
+@pytest.mark.parametrize("words", [("worker",), ("cluster", "status"), ("cluster", "scheduler")])
+@pytest.mark.parametrize("address", [(), ("--cluster", "local:2")])
+def test_members_need_the_address_of_a_scheduler(call: Call, words: tuple[str, ...], address: tuple[str, ...]) -> None:
+    refused = call(*words, *address)
+    assert refused.status == 2
+    assert "--cluster" in refused.err
+
+
+def test_resources_are_numbers(call: Call) -> None:
+    refused = call("worker", "--cluster", "tcp://localhost:1", "--resources", "rig=many")
+    assert refused.status == 2
+    assert "'rig=many': write NAME=NUMBER, for example rig=2" in refused.err

@@ -1,0 +1,272 @@
+"""The coordinator of a cluster: each trial once, whatever is lost; a round on one host; refusals before the first trial."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+import orjson
+import pytest
+
+from runner import __version__
+from runner.base.errors import BadInput
+from runner.engine import coordinator as engine
+from runner.engine import members
+from runner.engine.budget import Cost, Spending
+from runner.engine.cluster import Worker
+from runner.engine.coordinator import Coordinator
+from runner.engine.recorder import RunContext
+from runner.engine.scheduler import Scheduler
+from runner.machines.dry import Dry
+from runner.results.record import HOST, Outcome
+from runner.session import batch as session
+from tests.support.batches import ORDER
+from tests.support.cluster import FakeCluster
+from tests.support.engine import Bench, Dying
+from tests.support.matrices import SMALL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from runner.engine.batch_messages import BatchRequest, Order
+    from runner.engine.cluster import Cluster
+
+ONE, TWO = Worker("tcp://one:1", "one"), Worker("tcp://two:1", "two")
+
+
+class Unsynthetic(Dry):
+    """A machine whose figures depend on the host, as far as the coordinator knows."""
+
+    synthetic = False
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path)
+    yield made
+    made.journal.close()
+
+
+def coordinate(
+    bench: Bench, cluster: Cluster, *, order: Order = ORDER, spending: Spending | None = None, measured: bool = True
+) -> Coordinator:
+    machine = Unsynthetic() if measured else Dry()
+    context = RunContext(machine, bench.journal, bench.shelf, bench.folder, bench.events.append, "here")
+    scheduler = Scheduler(bench.plan, spending=spending)
+    made = Coordinator(scheduler, context, cluster, order, notices.append)
+    notices.clear()
+    asyncio.run(made.run())
+    return made
+
+
+notices: list[str] = []
+
+
+def test_a_cluster_measures_what_one_process_measures(bench: Bench, tmp_path: Path) -> None:
+    coordinate(bench, FakeCluster(tmp_path, ONE))
+    found = {(one.cell, one.round): (one.figures, one.readings, one.folder) for one in bench.trials}
+    files = {**bench.shelf.kept}
+    (tmp_path / "other").mkdir()
+    other = Bench(tmp_path / "other")
+    other.run()
+    assert found == {(one.cell, one.round): (one.figures, one.readings, one.folder) for one in other.trials}
+    assert files.keys() == other.shelf.kept.keys()
+    assert all(files[trial] == other.shelf.kept[trial] for trial in files)
+    other.journal.close()
+
+
+def test_a_round_is_measured_on_one_host_and_every_trial_names_it(bench: Bench, tmp_path: Path) -> None:
+    coordinate(bench, FakeCluster(tmp_path, ONE, TWO))
+    hosts = defaultdict[int, set[str]](set)
+    for trial in bench.trials:
+        hosts[trial.round].add(trial.notes[HOST])
+    assert sorted(map(sorted, hosts.values())) == [["one"], ["two"]]
+
+
+def test_synthetic_rounds_are_spread_over_all_hosts(bench: Bench, tmp_path: Path) -> None:
+    coordinate(bench, FakeCluster(tmp_path, ONE, TWO), measured=False)
+    hosts = Counter((trial.round, trial.notes[HOST]) for trial in bench.trials)
+    assert hosts == {(1, "one"): 2, (1, "two"): 2, (2, "one"): 2, (2, "two"): 2}
+
+
+def test_a_worker_never_has_more_batches_than_slots(bench: Bench, tmp_path: Path) -> None:
+    cluster = FakeCluster(tmp_path, Worker("a", "one", slots=1), Worker("b", "one", slots=2))
+    coordinate(bench, cluster)
+    assert cluster.most == {"a": 1, "b": 2}
+
+
+def test_a_finished_run_gives_out_no_batch(bench: Bench, tmp_path: Path) -> None:
+    coordinate(bench, FakeCluster(tmp_path, ONE))
+    cluster = FakeCluster(tmp_path, ONE)
+    coordinate(bench, cluster)
+    assert cluster.requests == []
+    assert len(bench.trials) == 8
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_each_trial_is_recorded_once_however_often_workers_are_lost(tmp_path: Path, seed: int) -> None:
+    bench = Bench(tmp_path, SMALL.replace("repeat: 2", "repeat: 3"))
+    draw = random.Random(seed)  # noqa: S311
+    cluster = FakeCluster(tmp_path, ONE, TWO)
+
+    def lost(worker: Worker, request: BatchRequest, line: int) -> bool:
+        return bool(request.cells) and draw.random() < 0.1
+
+    cluster.lost_at = lost
+    order = ORDER.model_copy(update={"text": SMALL.replace("repeat: 2", "repeat: 3")})
+    coordinate(bench, cluster, order=order)
+    assert Counter((one.cell, one.round) for one in bench.trials) == Counter(bench.planned())
+    bench.journal.close()
+
+
+def test_the_records_before_a_loss_are_kept(bench: Bench, tmp_path: Path) -> None:
+    cluster = FakeCluster(tmp_path, ONE)
+    once = iter([True])
+    # rig-up, started, files, trial: the worker is lost when its second trial begins
+    cluster.lost_at = lambda _, request, line: len(request.cells) == 2 and line == 5 and next(once, False)
+    coordinate(bench, cluster)
+    sizes = [len(request.cells) for _, request in cluster.requests]
+    assert sorted(sizes) == [1, 2, 2, 2, 2]
+    assert Counter((one.cell, one.round) for one in bench.trials) == Counter(bench.planned())
+
+
+def test_a_trial_whose_process_dies_again_and_again_is_broken(bench: Bench, tmp_path: Path) -> None:
+    cluster = FakeCluster(tmp_path, ONE)
+    victim = next(bench.plan.selection.cells())
+    cluster.lost_at = lambda _, request, line: bool(request.cells) and request.cells[0] == victim.id and line == 2
+    coordinate(bench, cluster)
+    broken = {one.cell: one for one in bench.trials if one.outcome is Outcome.BROKEN}
+    assert broken.keys() == {victim.id}
+    assert broken[victim.id].reason == f"the process that measured it ended {engine.DEATHS} times: the worker is gone"
+    assert Counter((one.cell, one.round) for one in bench.trials) == Counter(bench.planned())
+
+
+def test_lost_rigs_break_a_trial_as_in_one_process(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dying = Dying(99, lambda job: "rw=read\n" in job)
+    monkeypatch.setattr(session, "machine", lambda *_: Dry(dying))
+    coordinate(bench, FakeCluster(tmp_path, ONE))
+    assert bench.outcomes() == {Outcome.MEASURED: 4, Outcome.BROKEN: 2, Outcome.SKIPPED: 2}
+    assert len(bench.journal.attempts()) == 4
+    assert "BUG: unable" in bench.shelf.kept["raid5/chunk=16KiB/work/rw=read", 1]["lost-1.log"]
+
+
+class Repeating(FakeCluster):
+    """Delivers every line twice, and at the end those of the first batch again."""
+
+    first: list[bytes]
+
+    async def carry_out(self, worker: Worker, request: BatchRequest, receive: Callable[[bytes], None]) -> None:
+        kept: list[bytes] = []
+
+        def twice(line: bytes) -> None:
+            kept.append(line)
+            receive(line)
+            receive(line)
+
+        await super().carry_out(worker, request, twice if request.cells else receive)
+        self.first = getattr(self, "first", kept)
+        for line in self.first if request.cells and self.first is not kept else ():
+            receive(line)
+
+
+def test_repeated_and_late_records_are_refused(bench: Bench, tmp_path: Path) -> None:
+    made = coordinate(bench, Repeating(tmp_path, ONE))
+    assert Counter((one.cell, one.round) for one in bench.trials) == Counter(bench.planned())
+    assert made.refused > 8
+
+
+def test_workers_of_another_version_are_not_used_and_named(bench: Bench, tmp_path: Path) -> None:
+    newer = ORDER.model_copy(update={"version": "9.9"})
+    with pytest.raises(BadInput, match=f"this host has matrix {__version__}, and the coordinator has 9.9"):
+        coordinate(bench, FakeCluster(tmp_path, ONE, TWO), order=newer)
+    assert bench.trials == []
+
+
+def test_stacks_that_no_host_can_run_are_refused_before_the_first_trial(bench: Bench, tmp_path: Path) -> None:
+    order = ORDER.model_copy(update={"kernel": "no such kernel"})
+    with pytest.raises(BadInput) as refused:
+        coordinate(bench, FakeCluster(tmp_path, ONE, TWO), order=order)
+    assert refused.value.brief == "no host of the cluster can run 2 of 2 stacks"
+    assert "raid5/chunk=16KiB: one: --kernel no such kernel" in refused.value.details
+    assert bench.trials == []
+
+
+def test_a_worker_that_does_not_survive_its_check_is_not_used(bench: Bench, tmp_path: Path) -> None:
+    cluster = FakeCluster(tmp_path, ONE, TWO)
+    cluster.lost_at = lambda worker, request, _: worker == ONE and not request.cells
+    coordinate(bench, cluster)
+    assert notices == ["a worker on one is not used: the worker is gone"]
+    assert {trial.notes[HOST] for trial in bench.trials} == {"two"}
+    cluster.lost_at = lambda _, request, __: not request.cells
+    bench.journal.take_back()
+    with pytest.raises(BadInput, match="the worker is gone"):
+        coordinate(Bench(tmp_path), cluster)
+
+
+class Slow(FakeCluster):
+    """A host that cannot keep up with two batches at a time."""
+
+    async def carry_out(self, worker: Worker, request: BatchRequest, receive: Callable[[bytes], None]) -> None:
+        def limited(line: bytes) -> None:
+            message = orjson.loads(line)
+            if message["event"] == "trial" and sum(self.busy.values()) > 1:
+                notes = orjson.loads(message["notes"]) | {"host_limited": "12 %"}
+                message["notes"] = orjson.dumps(notes).decode()
+            receive(orjson.dumps(message))
+
+        await super().carry_out(worker, request, limited)
+
+
+def test_a_trial_that_others_disturbed_is_repeated_alone(bench: Bench, tmp_path: Path) -> None:
+    coordinate(bench, Slow(tmp_path, Worker("a", "one", slots=2)))
+    assert Counter((one.cell, one.round) for one in bench.trials) == Counter(bench.planned())
+    assert all("host_limited" not in trial.notes for trial in bench.trials)
+    repeated = [trial.notes["repeated"] for trial in bench.trials if "repeated" in trial.notes]
+    assert repeated
+    assert set(repeated) == {"alone; host-limited 12 % with 1 beside it"}
+    assert all("beside" not in trial.notes for trial in bench.trials if "repeated" in trial.notes)
+
+
+class Coming(FakeCluster):
+    """Its only worker goes after the first batch, and another host joins."""
+
+    async def carry_out(self, worker: Worker, request: BatchRequest, receive: Callable[[bytes], None]) -> None:
+        await super().carry_out(worker, request, receive)
+        if request.cells and worker == ONE:
+            self.workers[:] = [TWO]
+            self.changed()
+
+
+def test_another_host_measures_the_rest_of_a_round_whose_host_stays_away(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(members, "PATIENCE", 0.01)
+    coordinate(bench, Coming(tmp_path, ONE))
+    assert Counter(trial.notes[HOST] for trial in bench.trials) == {"one": 2, "two": 6}
+
+
+def test_a_budget_of_time_ends_batches_and_counts_what_is_left(bench: Bench, tmp_path: Path) -> None:
+    made = coordinate(bench, FakeCluster(tmp_path, ONE), spending=Spending(Cost(0.0)))
+    assert bench.trials == []
+    assert made.scheduler.short == 8
+
+
+def test_a_search_is_followed_by_the_coordinator(tmp_path: Path) -> None:
+    text = SMALL.replace(
+        "work: {rw: [read, randwrite], bs: 4KiB, runtime: 1s}",
+        "work: {rw: read, bs: 4KiB, runtime: 1s, find: {max: iops, while: 'read.p99 < 4ms'}}",
+    )
+    bench = Bench(tmp_path, text)
+    coordinate(bench, FakeCluster(tmp_path, ONE), order=ORDER.model_copy(update={"text": text}))
+    found = {(one.cell, one.round) for one in bench.trials}
+    (tmp_path / "other").mkdir()
+    other = Bench(tmp_path / "other", text)
+    other.run()
+    assert found == {(one.cell, one.round) for one in other.trials}
+    other.journal.close()
+    bench.journal.close()

@@ -1,0 +1,206 @@
+"""A cluster of Dask: real schedulers and workers, whose batches are killed, and members that must not join."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections import Counter
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.engine.coordinator import Coordinator
+from runner.engine.recorder import BatchDone, BatchStarted, Event, RunContext
+from runner.engine.scheduler import Scheduler
+from runner.machines.dry import Dry
+from tests.support.batches import ORDER
+from tests.support.engine import Bench
+from tests.support.matrices import SMALL
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from pathlib import Path
+
+    from runner.engine.cluster import Cluster
+    from tests.support.command import Call
+
+pytest.importorskip("distributed")
+
+from runner.engine.cluster import ClusterLost
+from runner.lab.address import load_certificates, make_certificates
+from runner.lab.dask_cluster import DaskCluster
+from runner.lab.members import Membership, configured, scheduler, worker
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path)
+    yield made
+    made.journal.close()
+
+
+async def coordinate(bench: Bench, cluster: Cluster, listen: Callable[[Event], None]) -> None:
+    context = RunContext(Dry(), bench.journal, bench.shelf, bench.folder, listen, "here")
+    await Coordinator(Scheduler(bench.plan), context, cluster, ORDER, lambda _: None).run()
+
+
+def planned_once(bench: Bench) -> bool:
+    return Counter((one.cell, one.round) for one in bench.trials) == Counter(bench.planned())
+
+
+def test_a_batch_process_that_is_killed_costs_no_trial(bench: Bench) -> None:
+    killed: list[int] = []
+
+    def kill_one(event: Event) -> None:
+        if isinstance(event, BatchDone) and len(killed) < 3:
+            for pid in _batch_processes()[:1]:
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
+
+    asyncio.run(coordinate(bench, DaskCluster(slots=2), kill_one))
+    assert killed
+    assert planned_once(bench)
+    assert _batch_processes() == []
+
+
+def _batch_processes() -> list[int]:
+    listed = subprocess.run(["pgrep", "-P", str(os.getpid()), "-f", "runner.cli batch"], capture_output=True, text=True)
+    return [int(pid) for pid in listed.stdout.split()]
+
+
+@asynccontextmanager
+async def members(*hosts: str, folder: Path | None = None, address: str = "") -> AsyncIterator[str]:
+    """Start a scheduler and a worker for each host, in this process; yield the address."""
+    security = load_certificates(folder) if folder else None
+    with configured():
+        listen = address or f"{'tls' if folder else 'tcp'}://127.0.0.1:0"
+        async with scheduler(listen, security) as address:
+            made = [worker(address, Membership(host, {"rig": 1}), security) for host in hosts]
+            for one in made:
+                await one.__aenter__()
+            try:
+                yield address
+            finally:
+                for one in made:
+                    await one.__aexit__(None, None, None)
+
+
+def test_hosts_join_over_tls_and_others_cannot(bench: Bench, tmp_path: Path) -> None:
+    make_certificates(tmp_path / "ours")
+    make_certificates(tmp_path / "others")
+
+    async def run() -> None:
+        async with members("one", folder=tmp_path / "ours") as address:
+            stranger = DaskCluster(address, security=load_certificates(tmp_path / "others"))
+            with pytest.raises(ClusterLost, match="no scheduler answers"):
+                await coordinate(bench, stranger, lambda _: None)
+            ours = DaskCluster(address, security=load_certificates(tmp_path / "ours"))
+            await coordinate(bench, ours, lambda _: None)
+
+    asyncio.run(run())
+    assert planned_once(bench)
+
+
+def test_a_cancelled_run_stops_its_batches_on_the_workers(bench: Bench) -> None:
+    """As when its process is killed: Dask forgets the tasks, and the worker sees that."""
+    started = asyncio.Event()
+
+    def note(event: Event) -> None:
+        if isinstance(event, BatchStarted):
+            started.set()
+
+    async def run() -> None:
+        async with members("one") as address:
+            task = asyncio.create_task(coordinate(bench, DaskCluster(address), note))
+            await started.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await coordinate(bench, DaskCluster(address), lambda _: None)
+
+    asyncio.run(run())
+    assert planned_once(bench)
+
+
+def test_a_run_goes_on_when_its_scheduler_comes_back(bench: Bench) -> None:
+    """And ends with what to do, when it stays away."""
+    started = asyncio.Event()
+
+    def note(event: Event) -> None:
+        if isinstance(event, BatchStarted):
+            started.set()
+
+    async def run() -> None:
+        async with members("one") as address:
+            task = asyncio.create_task(coordinate(bench, DaskCluster(address), note))
+            await started.wait()
+        async with members("one", address=address):
+            await task
+
+    asyncio.run(run())
+    assert planned_once(bench)
+
+
+def test_a_run_ends_when_its_scheduler_stays_away(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runner.lab.dask_cluster.RECONNECT", "1s")
+
+    async def run() -> None:
+        async with members() as address:  # without a worker, so that it waits
+            task = asyncio.create_task(coordinate(bench, DaskCluster(address), lambda _: None))
+            await asyncio.sleep(1)
+        with pytest.raises(ClusterLost, match="the scheduler of the cluster is gone") as lost:
+            await task
+        assert lost.value.resolution == "start it again; the same command continues"
+
+    asyncio.run(run())
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    """Return the trials without what differs from run to run."""
+    varying = {"seconds", "started", "host", "notes"}
+    with path.open(newline="") as lines:
+        return [{name: text for name, text in row.items() if name not in varying} for row in csv.DictReader(lines)]
+
+
+def test_a_run_on_local_gives_the_same_results(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(SMALL)
+    said = call("run", "--on", "dry", "--cluster", "local:2", "small.yaml")
+    assert said.status == 0
+    assert said.out.count(f", on {socket.gethostname()}\n") == 8
+    assert call("run", "--on", "dry", "--fresh", "small.yaml").status == 0
+    cluster, plain = (rows_of(path) for path in sorted(tmp_path.glob("results/*/trials.csv")))
+    assert cluster == plain
+
+
+def test_other_commands_do_not_import_dask() -> None:
+    code = (
+        "import sys; sys.argv = ['matrix', 'run', '--help']; from runner.cli import main\n"
+        "try: main()\nexcept SystemExit: print('distributed' in sys.modules or 'dask' in sys.modules)"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown.endswith("False\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "brief"),
+    [
+        (["--cluster", "tcp://10.0.0.1:1"], "tcp://10.0.0.1:1: not encrypted"),
+        (["--cluster", "tls://10.0.0.1:1"], "tls://10.0.0.1:1 needs certificates"),
+        (["--cluster", "local:2", "--jobs", "2"], "--jobs does not work with --cluster"),
+        (["--cluster", "somewhere"], "'somewhere' is not an address"),
+    ],
+)
+def test_a_cluster_that_cannot_be_used_is_refused_before_the_run(
+    call: Call, tmp_path: Path, words: list[str], brief: str
+) -> None:
+    (tmp_path / "small.yaml").write_text(SMALL)
+    refused = call("run", "--on", "dry", *words, "small.yaml")
+    assert refused.status == 2
+    assert brief in refused.err
+    assert not (tmp_path / "results").exists()

@@ -1,0 +1,42 @@
+"""The note on the hosts of a cluster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from runner.reports.run_data import RunData
+from runner.reports.terminal import host_note
+from runner.results.record import HOST, Trial
+from tests.reports.samples import RAND, RUN, SEQ, direction, measured
+
+
+def trial(cell: str, round_number: int, bw: float, host: str) -> Trial:
+    return replace(measured(cell, round_number, direction(bw, 4096)), notes={HOST: host})
+
+
+def note_of(*trials: Trial, synthetic: bool = False) -> str:
+    return host_note(RunData("sweep", "qemu", synthetic, (SEQ, RAND), trials))
+
+
+def test_hosts_are_compared_over_their_common_cells() -> None:
+    both = (
+        trial("c1", 1, 1e6, "one"),
+        trial("c1", 2, 2e6, "two"),
+        trial("c2", 1, 1e8, "one"),
+        trial("c2", 2, 2e8, "two"),
+    )
+    assert note_of(*both) == (
+        "hosts: two does 2.00 times the work of one (2.00 to 2.00), in 2 cells; "
+        "comparisons of cells stay valid, as they pair trials of one host"
+    )
+    assert note_of(*both, synthetic=True) == "", "invented figures have no host"
+
+
+def test_hosts_without_a_common_cell_are_named() -> None:
+    assert "two and one have no cell in common, so their cells are not compared" in note_of(
+        trial("c1", 1, 1e6, "one"), trial("c2", 1, 1e8, "two")
+    )
+
+
+def test_a_run_on_one_host_has_no_note() -> None:
+    assert host_note(RUN) == ""

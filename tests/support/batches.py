@@ -1,0 +1,38 @@
+"""Requests of batches, and the messages of a process that executes them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import orjson
+
+from runner import __version__
+from runner.engine.batch_messages import BatchRequest, Message, Order, Outbox
+from runner.session.batch import Batches
+from tests.support.matrices import SMALL
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from runner.engine.plan import Batch
+
+ORDER = Order(digest="small", version=__version__, name="sweep.yaml", text=SMALL, machine="dry")
+
+
+def request_of(batch: Batch, order: Order = ORDER, **more: object) -> BatchRequest:
+    cells = tuple(cell.id for cell in batch.cells)
+    values = {"token": "one", "order": order, "round": batch.round, "stack": batch.stack.key, "cells": cells}
+    return BatchRequest.model_validate(values | more)
+
+
+def messages_of(scratch: Path, *requests: BatchRequest) -> list[Message]:
+    lines: list[bytes] = []
+    batches = Batches(Outbox(lines.append), scratch)
+
+    async def execute() -> None:
+        for request in requests:
+            await batches.execute(request.model_dump_json().encode())
+
+    asyncio.run(execute())
+    return [orjson.loads(line) for line in lines]

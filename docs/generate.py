@@ -17,6 +17,7 @@ from docs.meanings import EXAMPLES, FORMS, MEANINGS
 from runner.cli import cli
 from runner.cli.schema import schema_text
 from runner.language.fio_options import Steady
+from runner.language.sync_workload import ENDS
 from runner.language.workload import Workload
 from runner.layers import LAYERS
 from runner.machines.qemu.kernel_config import OPTIONS
@@ -117,6 +118,7 @@ def _keys(title: str, part: Schema, schema: Schema) -> str:
             f"`{example(key, value, parent)}`",
         )
         for key, value in part["properties"].items()
+        if not (path == "workloads: under" and key in ENDS)  # the end of the rebuild ends this workload
     )
     text = part.get("description", "")
     return (

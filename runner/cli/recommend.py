@@ -57,7 +57,7 @@ SYNTHETIC = "# SYNTHETIC, no recommendation: the figures come from the dry machi
 )
 @click.option(
     "--metric",
-    help="The figure to rank by, JOB.read.iops for one job; for latencies the lowest is best.  [default: total.bw for "
+    help="The figure to rank by, JOB.read_iops for one job; for latencies the lowest is best.  [default: total.bw for "
     "large requests, total.iops for small ones]",
 )
 @click.option(

@@ -79,8 +79,8 @@ def recommend_settings(
     ordered = sort_by_figure(complete, metric, Level(confidence, share=share).yes)
     if not ordered:
         raise BadInput(
-            f"no setting has {metric.name} of all these workloads in the same rounds",
-            details=f"work: {'; '.join(sorted(map(_describe, works)))}",
+            f"no setting was measured with all selected workloads in the same rounds ({metric.name})",
+            details=f"workloads: {'; '.join(sorted(map(_describe, works)))}",
             resolution="narrow it with --for",
         )
     names = tuple(sorted(set(map(_name, having))))

@@ -185,7 +185,9 @@ class Hdd(_Model):
     )
     seek: Seek = Seek.model_validate({"track": "0.8ms", "full": "18ms"})
     cache: Annotated[Size, Field(ge=0, le=1 << 32)] = 16 * MIB
-    write_cache: bool = Field(True, description="half of the cache holds writes until a flush")
+    write_cache: bool = Field(
+        True, description="half of the cache holds writes, which are answered at once and written later"
+    )
     read_ahead: Size | None = Field(
         None, ge=0, description="bytes to read beyond a request; if not given: a quarter of the cache, at most 4MiB"
     )
@@ -372,7 +374,7 @@ SlowMotion = Annotated[
     Field(
         description="slow motion: simulated disks, times of workloads and timers of the guest take this many times as "
         "long, so that a slow host keeps up; figures are reported as without it. `auto`: a run tries its most "
-        "demanding workloads with 1, 2, 4 and 8, and takes the first factor at which the host keeps up"
+        "demanding workloads with 1, 2 and 4, and takes the first factor at which the host keeps up, else 8"
     ),
 ]
 

@@ -19,7 +19,7 @@ MOST_RATE = 200_000 * 1024
 _GRACE = 60.0  # seconds beyond the longest sync after which the script gives up
 _SHARED = 0.5  # of its rate that a sync keeps beside other work, as an estimate
 #: Keys that set an end, which is that of the sync.
-_ENDS = ("runtime", "ramp", "profile", "each", "steady")
+ENDS = ("runtime", "ramp", "profile", "each", "steady")
 _ENDING_OPTIONS = frozenset({"number_ios", "io_size", "loops", "runtime", "time_based", "exitall", "exitall_on_error"})
 
 
@@ -59,7 +59,7 @@ class SyncWorkload(Workload):
     def problems(self) -> Iterator[Problem]:
         if self.alone:
             return
-        for key in _ENDS:
+        for key in ENDS:
             if key in self.model_fields_set and getattr(self, key):
                 yield Problem(f"under.{key}", f"the workload runs as long as the {self.sync_action}; remove `{key}`")
         for option in sorted(_ENDING_OPTIONS & self.fio.keys()):

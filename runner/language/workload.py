@@ -96,7 +96,8 @@ class Workload(Model):
     skip: Size = Field(0, description="sequential work: bytes to skip after each request (fio's rw=read:64k)")
     runtime: Annotated[Time, Field(ge=0.001)] | None = Field(
         None,
-        description="time of the measurement; 10s if this and `size` are missing; with `size` alone, one pass over it",
+        description="time of the measurement. If not given: one pass over `size` or `file_size`, or 10s without them. "
+        "`io_size`, `loops` and `verify` below `fio:` also end a workload",
     )
     ramp: Time = Field(0.0, description="time at the start that does not count")
     ioengine: Annotated[Engine, BeforeValidator(_engine), WithJsonSchema({"enum": [*get_args(Engine)]})] = Field(

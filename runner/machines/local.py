@@ -73,7 +73,7 @@ def disk_model_refusals(spec: RigSpec) -> list[Refusal]:
             Refusal("physical disks have no model", "remove `model:` from `disks:`, or run this matrix on qemu")
         )
     if any(disk.link for disk in spec.disks):
-        found.append(Refusal("physical disks have no simulated bus limit", "remove `bus_limit:` from `disks:`"))
+        found.append(Refusal("physical disks have no simulated bus limit", "remove `bus_limit:` from the matrix"))
     return found
 
 

@@ -34,7 +34,7 @@ _PLACE = (
 AXES = Column("AXIS", "", "one column per axis, by its full name (`md.chunk`); empty if the cell has no such axis")
 
 _LATENCIES = (
-    "mean latency of a read or write, from its submission to its completion",
+    "mean latency of a {side}, from its submission to its completion",
     "median of the same latency",
     "its 90th percentile",
     "its 95th percentile",
@@ -46,7 +46,10 @@ _LATENCIES = (
 
 
 def _latencies(side: str) -> Iterable[Column]:
-    return (Column(f"{side}_{name}", "ns", meaning) for name, meaning in zip(LATENCIES, _LATENCIES, strict=True))
+    return (
+        Column(f"{side}_{name}", "ns", meaning.format(side=side))
+        for name, meaning in zip(LATENCIES, _LATENCIES, strict=True)
+    )
 
 
 TRIAL_HEAD = (
@@ -150,8 +153,8 @@ SUMMARY_HEAD = (
         "stopped",
         "",
         "why the cell gets no more trials: `fixed` (`repeat:` is one number), `precise` (`until:` is reached), "
-        "`max` (`max:` trials are done, and `until:` is not reached for sure), "
-        "`budget` (the budget is used up, and `until:` is not reached for sure), "
+        "`max` (`max:` trials are done, and it is not certain that `until:` is reached), "
+        "`budget` (the budget is used up, and it is not certain that `until:` is reached), "
         "`decided` (all guidelines are decided: `--until-decided`, or the search of `find:` needs no more); "
         "or `unfinished` (it gets more trials)",
     ),
@@ -175,7 +178,7 @@ _SUMMARISED = {
 }
 
 
-_OF = {TOTAL: "reading and writing together", SYNC: "rebuild, resync, check or repair"}
+_OF = {TOTAL: "reads, writes and trims together", SYNC: "rebuild, resync, check or repair"}
 
 
 def _estimate_columns(metric: str) -> Iterable[Column]:
@@ -202,10 +205,14 @@ FOUND_HEAD = (
     Column(
         "found",
         "",
-        "where the limit lies: `between` two values; `above` the largest or `below` the smallest one, and then the "
-        "work is that of this value; or `unknown`: its trials have too few figures",
+        "where the limit lies: `between` two values; `above` the largest or `below` the smallest one; or `unknown`: "
+        "the search did not end, or its trials have too few figures",
     ),
-    Column("work", "unit", "the most work within the limit, interpolated between the two values"),
+    Column(
+        "work",
+        "unit",
+        "the work at the limit, interpolated between the two values; if `above` or `below`, the work at that value",
+    ),
     Column("work_low", "unit", "lower bound of its confidence interval; empty for a single trial"),
     Column("work_high", "unit", "upper bound of its confidence interval; empty for a single trial"),
     Column("work_rel", "", "half width of the interval, relative to the figure (0.05: ± 5 %)"),

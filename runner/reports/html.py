@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from runner.reports import verdicts
 from runner.reports.answer import summarize_rankings
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 _PAGE = Path(__file__).with_name("page")
 SHOWN_CURVES, SHOWN_USES = 2, 4  # charts before a fold
 MOST_TESTS = 20  # tests of SNIA with tables
+_IN_BACKTICKS = re.compile("`([^`]+)`")
 MOST_GROUNDS = 50  # cells and answers to list for each guideline
 
 
@@ -93,7 +95,7 @@ def _script() -> str:
 
 @cache
 def _environment() -> Environment:
-    return Environment(
+    environment = Environment(
         loader=FileSystemLoader(_PAGE),
         autoescape=True,
         undefined=StrictUndefined,
@@ -101,12 +103,20 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["code"] = _code
+    return environment
 
 
 def _plain(value: object) -> object:
     if value is None:
         raise TypeError("a value of the page is None")
     return value if isinstance(value, Markup) else strip_illegal(str(value))
+
+
+def _code(text: object) -> Markup:
+    """Show parts in backticks as code."""
+    plain = str(escape(strip_illegal(str(text))))
+    return Markup(_IN_BACKTICKS.sub(r"<code>\1</code>", plain))  # noqa: S704 - escaped
 
 
 def _facts(recorded: RunData, manifest: Manifest) -> Iterator[tuple[str, str]]:

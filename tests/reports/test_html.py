@@ -16,7 +16,8 @@ from lxml import etree
 from runner.reports.concerns import MOST_CONCERNS
 from runner.reports.explore import script_hash
 from runner.reports.html import MOST_GROUNDS, page
-from runner.reports.run_data import RunData
+from runner.reports.run_data import RunData, Section
+from runner.reports.table import Grid
 from runner.results.disk_health import Health, Smart
 from runner.results.record import UNSETTLED, CellRow, Outcome, Trial
 from runner.studies.page import section as study_section
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
     from runner.guidelines.samples import Measured
     from runner.guidelines.verdicts import Judgement
-    from runner.reports.run_data import Section
     from runner.studies.compare import ComparedFigure
 
 
@@ -365,6 +365,15 @@ def test_published_figures_of_a_study_are_shown() -> None:
     found = section(tree(replace(RUN, added=(of_study(MISSED, "Somebody <1999>"),))), "Published")
     assert "Source: Somebody <1999>" in words(found)
     assert "2.00\u00d7" in rows(found)[1]
+
+
+def test_parts_of_texts_in_backticks_are_code() -> None:
+    judgement = replace(ALL[1], guideline=ALL[1].guideline.model_copy(update={"claim": "`bs: 4KiB` is <slow>"}))
+    table = Grid(("what",), [("a `chunk`",)], ("raise `repeat:`",))
+    root = tree(replace(RUN, judgements=[judgement], added=(Section("Published", "a study", table, {}),)))
+    assert {"bs: 4KiB", "chunk", "repeat:"} <= {words(one) for one in root.iter("code")}
+    assert "bs: 4KiB is <slow>" in words(root)
+    assert not [one for one in root.iter("section") if "`" in words(one)]
 
 
 def test_the_environment_is_there_in_full_at_the_end() -> None:

@@ -125,7 +125,7 @@ class AgentClient:
                     f"{self.connection.name} did not answer within {SLOW_AFTER + patience:g} s, though the connection "
                     "to it is up",
                     details=f"unanswered request: {what}",
-                    resolution="`dmesg` and `ps` there show what blocks it; it releases the run's disks by itself",
+                    resolution="`dmesg` and `ps` there show what blocks it; the disk agent releases the disks",
                 )
                 session.close()  # other threads need not wait as long
                 raise self.lost from None

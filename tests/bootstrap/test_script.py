@@ -88,5 +88,5 @@ def test_every_check_is_run_and_every_failure_named(place: Place) -> None:
 def test_checks_that_pass(place: Place) -> None:
     checked = place.bootstrap("test")
     assert checked.returncode == 0
-    assert place.calls()[-1] == "pytest -n 3 --dist loadfile --no-loadscope-reorder"
+    assert place.calls()[-1] == "pytest -n 4 --dist loadfile --no-loadscope-reorder"
     assert checked.stderr.endswith("every check passed\n")

@@ -139,7 +139,7 @@ def test_checks_have_the_terminal(user: Place) -> None:
     with terminal(user, "test") as shown:
         assert shown.wait() == 1
         assert "pytest has a terminal" in shown.transcript
-        assert shown.transcript.endswith("failed:\n  pytest -n 3 --dist loadfile --no-loadscope-reorder")
+        assert shown.transcript.endswith("failed:\n  pytest -n 4 --dist loadfile --no-loadscope-reorder")
 
 
 def readme_command() -> list[str]:

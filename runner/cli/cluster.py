@@ -29,7 +29,7 @@ def command() -> None:
 def scheduler(cluster: ClusterOptions | None, dashboard: str | None) -> None:
     """Start the scheduler, which connects coordinators and workers. --cluster is the address to listen at.
 
-    Whoever reaches it can run programs on all workers: use tls:// beyond one host.
+    A user who reaches it can run programs on all workers: use tls:// beyond one host.
     """
     wanted = _remote(cluster)
     from runner.lab import members
@@ -67,7 +67,7 @@ def certificates(folder: Path) -> None:
     from runner.lab.address import make_certificates
 
     make_certificates(folder)
-    echo(f"wrote {folder}/; copy it to all hosts of the cluster. Whoever has it can run programs on all workers.")
+    echo(f"wrote {folder}/; copy it to all hosts of the cluster. A user who has it can run programs on all workers.")
 
 
 def _remote(cluster: ClusterOptions | None) -> ClusterOptions:

@@ -30,7 +30,7 @@ Examples:
   matrix worker --cluster tls://lab:8786 --certificates lab           join another host
   matrix worker --cluster tls://lab:8786 --resources rig=2 --host r7  two batches at a time, as the host r7
 
-Whoever reaches the scheduler can run programs on this host as this user. Use a user without other rights.
+A user who reaches the scheduler can run programs on this host as this user. Use a user without other rights.
 """
 
 

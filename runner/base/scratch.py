@@ -10,6 +10,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runner.base.errors import HarnessBroken
+from runner.base.files import open_lock_file, try_lock
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -21,13 +24,16 @@ def scratch_folder(kind: str) -> Iterator[Path]:
     """Yield a new folder, after removing those of killed processes. A lock marks one in use."""
     prefix = f"{kind}-{os.getuid()}-"
     for old in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
-        with suppress(OSError), (old / _LOCK).open() as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(old, ignore_errors=True)
+        # Others may make a folder of this name.
+        with suppress(OSError, HarnessBroken):
+            if old.lstat().st_uid == os.getuid():
+                with open_lock_file(old / _LOCK, os.O_RDWR) as lock:
+                    if try_lock(lock, fcntl.LOCK_EX):
+                        shutil.rmtree(old, ignore_errors=True)
     young = Path(tempfile.mkdtemp(prefix=f".{prefix}"))  # renamed once it is locked, so that no other removes it
     folder = young.with_name(young.name[1:])
     try:
-        with (young / _LOCK).open("w") as lock:
+        with open_lock_file(young / _LOCK) as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             young.rename(folder)
             yield folder

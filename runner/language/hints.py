@@ -28,6 +28,7 @@ PATTERNS = {
     r"^[a-z][a-z0-9_]*$": "an option has small letters, digits and _, like read_expire",
     r"^(0x|naa\.|eui\.|nvme\.|t10\.)?\S+$": "a World Wide Name has no spaces",
     r"^(local|ssh:[A-Za-z0-9@_][A-Za-z0-9@_.:-]*)$": "write local or ssh:HOST",
+    r"^(tls|tcp)://\S+:\d+$": "write the address of a scheduler, like tls://lab:8786",
     r"^[a-z0-9_]+(,[a-z0-9_]+)?(-[a-z0-9_:]+)+$": "write a cipher as cryptsetup does, like aes-xts-plain64",
 }
 _GERMAN = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ß": "ss"})

@@ -33,7 +33,7 @@ def require_dask() -> None:
         raise BadInput(
             "a cluster needs the package `distributed`",
             details=str(error),
-            resolution="install it: pip install 'matrix-runner[lab]'",
+            resolution="`.venv/bin/pip install distributed`, or `pipx inject matrix-runner distributed`",
         ) from error
 
 

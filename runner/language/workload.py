@@ -82,7 +82,8 @@ class Workload(Model):
     size: Length | None = Field(
         None,
         description="on a device: the region to use, all if not given. In a file system: all files of one job "
-        "together, 1GiB or half of the file system if not given. `4x memory`: a multiple of the memory of the rig",
+        "together; if not given, 1GiB, or half of the file system if that is smaller. `4x memory`: a multiple of the "
+        "memory of the rig",
     )
     files: int | None = Field(
         None, ge=1, le=100_000, description="in a file system: number of files of each job; 1 if not given"

@@ -35,7 +35,7 @@ class Worker:
 
 
 class Cluster(Protocol):
-    """Carries out and decides nothing. `open` connects, and calls `changed` when workers come or go."""
+    """Transports batches, and decides nothing. `open` connects, and calls `changed` when workers come or go."""
 
     def open(self, changed: Callable[[], None]) -> AbstractAsyncContextManager[None]: ...
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 RIG = "rig"  # the resource of Dask of which a batch takes one
 FACTS = "matrix"  # the key of a worker's facts in what the scheduler knows of it
 _PAUSE = 2.0  # seconds before a worker tries again to reach its scheduler
-#: Dask carries out: it repeats no task, moves none to another worker, and keeps few events.
+#: Dask only transports: it repeats no task, moves none to another worker, and keeps few events.
 _SETTINGS = {
     "distributed.scheduler.allowed-failures": 0,
     "distributed.scheduler.work-stealing": False,

@@ -26,7 +26,7 @@ from runner.engine.members import Members
 from runner.engine.placement import Lonely, OpenRound, Work
 from runner.engine.recorder import BatchDone, BatchStarted, Recorder, RigWasLost, RunContext, TrialHostLimited, now
 from runner.machines.base import RigLost
-from runner.results.record import HOST, HOST_LIMITED
+from runner.results.record import HOST, HOST_LIMITED, SPREAD
 from runner.space.space import Cell
 
 if TYPE_CHECKING:
@@ -328,6 +328,7 @@ class Coordinator:
             self.refused += 1
             return
         notes = {HOST: flight.worker.host, **({"beside": str(flight.beside)} if flight.beside else {})}
+        notes |= {} if flight.round.bound else {SPREAD: "yes"}
         if (overload := trial.notes.get(HOST_LIMITED)) and flight.beside:
             self._repeat_alone(flight, cell, overload)
             return

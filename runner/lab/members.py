@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import resource
+import warnings
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -61,6 +62,8 @@ def configured() -> Iterator[None]:
     """Apply the settings, and give Dask a temporary folder of its own."""
     with scratch_folder("matrix-cluster") as folder, dask.config.set({**_SETTINGS, "temporary-directory": str(folder)}):
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        # Dask looks for the way to the Internet. A lab may have none.
+        warnings.filterwarnings("ignore", "Couldn't detect a suitable IP address", RuntimeWarning)
         yield
 
 
@@ -102,7 +105,7 @@ async def stay_member(
     while True:
         try:
             async with worker(address, member, security) as made:
-                report(last := f"joined {address} as {member.host}, for {member.slots} batches at a time")
+                report(last := f"joined {address} as {member.host}, with rig={member.slots}")
                 await made.finished()
             text = f"lost {address}; trying again"
         except (OSError, TimeoutError, RuntimeError) as error:

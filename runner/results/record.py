@@ -18,6 +18,7 @@ REPLAY = "replay"  # the note of a replay: how late its requests began
 SATURATED = "saturated"  # the note of a replay that fell behind its trace on disks without a model: by how much
 SLOW = "slow"  # the note of a trial in slow motion: how many times slower its disks worked
 HOST = "host"  # the note of a trial of a cluster: the host that measured it
+SPREAD = "spread"  # the note of a trial of a cluster whose figures do not depend on the host, such as synthetic ones
 STEERED = "until-decided"  # the environment key of a run that chose its trials by open guidelines
 
 
@@ -73,7 +74,7 @@ class Trial:
     def block(self) -> int:
         """Return the block by which comparisons pair trials: the round, and on a cluster the host as well."""
         host = self.notes.get(HOST)
-        return self.round if host is None else self.round << 32 | crc32(host.encode())
+        return self.round if host is None or SPREAD in self.notes else self.round << 32 | crc32(host.encode())
 
     @property
     def counted(self) -> Figures | None:

@@ -17,7 +17,7 @@ from runner.engine import members
 from runner.engine.budget import Cost, Spending
 from runner.engine.cluster import Worker
 from runner.engine.coordinator import Coordinator
-from runner.engine.recorder import RunContext
+from runner.engine.recorder import BatchStarted, RunContext
 from runner.engine.scheduler import Scheduler
 from runner.machines.dry import Dry
 from runner.results.record import HOST, Outcome
@@ -86,10 +86,11 @@ def test_a_round_is_measured_on_one_host_and_every_trial_names_it(bench: Bench, 
     assert sorted(map(sorted, hosts.values())) == [["one"], ["two"]]
 
 
-def test_synthetic_rounds_are_spread_over_all_hosts(bench: Bench, tmp_path: Path) -> None:
+def test_synthetic_rounds_are_spread_over_all_hosts_and_their_cells_are_compared(bench: Bench, tmp_path: Path) -> None:
     coordinate(bench, FakeCluster(tmp_path, ONE, TWO), measured=False)
-    hosts = Counter((trial.round, trial.notes[HOST]) for trial in bench.trials)
-    assert hosts == {(1, "one"): 2, (1, "two"): 2, (2, "one"): 2, (2, "two"): 2}
+    hosts = Counter((one.round, one.host) for one in bench.events if isinstance(one, BatchStarted))
+    assert hosts == {(1, "one"): 1, (1, "two"): 1, (2, "one"): 1, (2, "two"): 1}
+    assert Counter(one.block for one in bench.trials) == {1: 4, 2: 4}
 
 
 def test_a_worker_never_has_more_batches_than_slots(bench: Bench, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: Programs that pages name and these tests do not run.
 OTHER_PROGRAMS = {
     "apt", "bash", "cat", "cd", "export", "git", "gh", "kill", "less", "ls", "mkdir", "nproc", "pip", "pipx", "podman", "psql", "pytest",
-    "python3", "sbatch", "source", "ssh", "ssh-copy-id", "sudo", "systemctl", "tmux", "uv", "vagrant", "xdg-open",
+    "python3", "sbatch", "scp", "source", "ssh", "ssh-copy-id", "sudo", "systemctl", "tmux", "uv", "vagrant", "xdg-open",
 }  # fmt: skip
 #: What a fragment is put over.
 SMALL = {

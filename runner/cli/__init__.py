@@ -28,6 +28,7 @@ _COMMANDS = {
     "run": "Run a matrix, or resume its interrupted run.",
     "show": "Show the scripts that ran and the raw output of cells.",
     "report": "Write the reports of a run again from its journal.",
+    "merge": "Join the runs of all shards of a matrix into one run.",
     "salvage": "Write what can be read of a damaged journal into a new run.",
     "runs": "List runs: state, start time, cells and verdicts.",
     "status": "Show the progress of a running run, from another terminal.",

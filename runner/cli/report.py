@@ -17,7 +17,7 @@ from runner.results.journal import Journal
 from runner.results.observe import has_results, readable_runs
 from runner.results.run_folder import load
 from runner.results.store_tables import address_of
-from runner.session.finish import report
+from runner.session.finish import Ending, report
 from runner.space.studies import MATRIX, PUBLISHED, study_beside
 
 _EPILOG = """\b
@@ -45,7 +45,7 @@ def command(runs: tuple[Path, ...], junit: Path | None, opens: bool, results: Pa
     """
     folders = [folder_of(run, results) for run in runs]
     for folder in folders:
-        _report(folder)
+        write_report(folder)
     if junit:
         write_atomically(junit, merge_documents([(folder / "junit.xml").read_bytes() for folder in folders]))
         echo(f"written to {junit}", err=True)
@@ -74,7 +74,7 @@ def _latest(results: Path) -> Path:
     return found.path
 
 
-def _report(run: Path) -> None:
+def write_report(run: Path) -> Ending:
     folder = load(run)
     # An old matrix may be invalid today, so it is only parsed for guidelines or a study.
     needs_matrix = "guidelines" in folder.manifest.text or (folder.path / PUBLISHED).is_file()
@@ -86,3 +86,4 @@ def _report(run: Path) -> None:
         end = report(folder, journal, guidelines, study, interrupted=interrupted, store=store)
     for line in end.lines(columns_of(sys.stdout) or WIDTH):
         echo(line)
+    return end

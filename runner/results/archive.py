@@ -90,16 +90,28 @@ class Archive(Database):
         name, folder = cell.encode(), "/".join((CELLS, *parts_of(cell), trial))
         with self._writing():
             number = self._cell(cell)
-            wanted = {file: self._text(text, name) for file, text in scripts.items()}
+            wanted = {file: self._text(_encoded(text), name) for file, text in scripts.items()}
             known = self._files(number) if scripts else {}
             rows = [(file, text) for file, text in wanted.items() if known.get(file) != text]
             # A script that differs from that of earlier trials goes to the folder of the trial.
             several = [(number, f"{trial}/" if file in known else "", file, text) for file, text in rows]
-            several += [(number, f"{trial}/", file, self._text(text)) for file, text in outputs.items()]
+            several += [(number, f"{trial}/", file, self._text(_encoded(text))) for file, text in outputs.items()]
             for _, _, file, _ in several:
                 check_file_name(file)
             self._driver.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)", several)
         return folder
+
+    def add(self, cell: str, files: Mapping[str, bytes]) -> None:
+        """Save files of a cell by their paths in its folder."""
+        name = cell.encode()
+        with self._writing():
+            number = self._cell(cell)
+            rows = []
+            for path, content in files.items():
+                folder, slash, file = path.rpartition("/")
+                text = self._text(content, b"" if folder else name)
+                rows.append((number, f"{folder}{slash}", check_file_name(file), text))
+            self._driver.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)", rows)
 
     def set_aside(self, cell: str, round_number: int, attempts: int) -> None:
         trial = f"trial-{round_number}"
@@ -129,8 +141,7 @@ class Archive(Database):
     def _files(self, cell: int) -> dict[str, int]:
         return dict(self._driver.execute("SELECT name, text FROM files WHERE cell = ? AND folder = ''", (cell,)))
 
-    def _text(self, text: str, cell: bytes = b"") -> int:
-        content = text.encode("utf-8", "replace")
+    def _text(self, content: bytes, cell: bytes = b"") -> int:
         named = bool(cell) and cell in content and _NAME not in content
         return self._number(content.replace(cell, _NAME) if named else content, named)
 
@@ -171,6 +182,10 @@ class Archive(Database):
                 yield
             except sqlite3.Error as problem:
                 raise DBAPIError(None, None, problem) from problem
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
 
 
 def _content(cell: str, named: int, size: int, data: bytes) -> bytes:

@@ -28,6 +28,10 @@ class CellFiles:
         """Save the scripts of a cell and the outputs of a trial. Return its folder, relative to the run."""
         return (self.archive or self.run).put(cell, round_number, scripts, outputs)
 
+    def add(self, cell: str, files: Mapping[str, bytes]) -> None:
+        """Save files as `of_cell` returned them from another run."""
+        (self.archive or self.run).add(cell, files)
+
     def set_aside(self, cell: str, round_number: int, attempts: int) -> None:
         (self.archive or self.run).set_aside(cell, round_number, attempts)
 

@@ -31,6 +31,7 @@ from runner.results.journal_tables import (
     COLUMNS,
     JOB_COLUMNS,
     cell_of,
+    digest_of,
     job_of,
     job_rows_of,
     latencies_of,
@@ -146,19 +147,30 @@ class Journal(Database):
     def record(self, trial: Trial) -> None:
         """Record a trial durably. Raise AlreadyRecorded for a second trial of the same cell and round."""
         try:
-            row = row_of(trial) | latencies_of(trial)
             with self._transaction() as connection:
-                if row["readings"] not in self._written:
-                    connection.execute(upsert(self._engine, schema.readings, ()), readings_row(trial))
-                connection.execute(_INSERT_TRIAL, row)
-                if jobs := job_rows_of(trial):
-                    connection.execute(sa.insert(schema.jobs), jobs)
-                connection.execute(_END_ATTEMPT, {"of": trial.cell, "at": trial.round})
-            self._written.add(row["readings"])
+                self._insert(connection, trial)
+            self._written.add(digest_of(trial.readings))
         except IntegrityError as problem:
             if (trial.cell, trial.round) in self.recorded_identities():
                 raise AlreadyRecorded(f"trial {trial.round} of cell {trial.cell} is recorded already") from problem
             raise HarnessBroken(f"cell {trial.cell} is not in the journal") from problem
+
+    def _insert(self, connection: sa.Connection, trial: Trial) -> None:
+        row = row_of(trial) | latencies_of(trial)
+        if row["readings"] not in self._written:
+            connection.execute(upsert(self._engine, schema.readings, ()), readings_row(trial))
+        connection.execute(_INSERT_TRIAL, row)
+        if jobs := job_rows_of(trial):
+            connection.execute(sa.insert(schema.jobs), jobs)
+        connection.execute(_END_ATTEMPT, {"of": trial.cell, "at": trial.round})
+
+    def record_many(self, trials: Iterable[Trial]) -> None:
+        """Record trials of other journals, many in each transaction."""
+        several = iter(trials)
+        while batch := list(islice(several, _BATCH)):
+            with self._transaction() as connection:
+                for trial in batch:
+                    self._insert(connection, trial)
 
     def take_back(self) -> list[Trial]:
         """Remove broken and skipped trials, so that the run repeats them. Keep their outcomes beside."""
@@ -181,7 +193,7 @@ class Journal(Database):
 
     def retry_counts(self) -> dict[tuple[str, int], int]:
         found: dict[tuple[str, int], int] = {}
-        for row in self._simple(schema.retried):
+        for row in self.rows_of(schema.retried):
             identity = row["cell"], row["round"]
             found[identity] = max(found.get(identity, 0), row["attempts"])
         return found
@@ -201,7 +213,7 @@ class Journal(Database):
             connection.execute(sa.insert(schema.batches), {"round": round_number, "stack": stack, "seconds": seconds})
 
     def set_up_times(self) -> list[tuple[str, float]]:
-        return [(row["stack"], row["seconds"]) for row in self._simple(schema.batches)]
+        return [(row["stack"], row["seconds"]) for row in self.rows_of(schema.batches)]
 
     def recorded_identities(self) -> set[tuple[str, int]]:
         return set(self._rows(sa.select(schema.trials.c.cell, schema.trials.c.round)))
@@ -268,10 +280,10 @@ class Journal(Database):
             return [cell_of(row) for row in self._rows(query)]
 
     def attempts(self) -> list[Attempt]:
-        return [Attempt(**row) for row in self._simple(schema.attempts)]
+        return [Attempt(**row) for row in self.rows_of(schema.attempts)]
 
     def unended_attempts(self) -> list[UnendedAttempt]:
-        return [UnendedAttempt(**row) for row in self._simple(schema.begun)]
+        return [UnendedAttempt(**row) for row in self.rows_of(schema.begun)]
 
     def cells_of(self, ids: Collection[str]) -> list[CellRow]:
         table = schema.cells.c
@@ -284,7 +296,7 @@ class Journal(Database):
             connection.execute(sa.insert(schema.troubles), {"at": at, "what": what})
 
     def troubles(self) -> list[str]:
-        return [row["what"] for row in self._simple(schema.troubles)]
+        return [row["what"] for row in self.rows_of(schema.troubles)]
 
     def add_rows(self, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
         """Add rows that were read from another journal."""
@@ -292,7 +304,7 @@ class Journal(Database):
             with self._transaction() as connection:
                 connection.execute(sa.insert(table), rows)
 
-    def _simple(self, table: sa.Table) -> list[dict[str, Any]]:
+    def rows_of(self, table: sa.Table) -> list[dict[str, Any]]:
         columns = (table.c[name] for name in schema.SIMPLE[table])
         with self._understandable():
             return list(map(schema.reader(table), self._rows(sa.select(*columns).order_by(*table.primary_key.columns))))

@@ -172,6 +172,15 @@ class RunFolder:
             _write_texts(trial, {**other, **outputs})
         return str(trial.relative_to(self.path))
 
+    def add(self, cell: str, files: Mapping[str, bytes]) -> None:
+        """Save files of a cell by their paths in its folder."""
+        folder = self.cell(cell)
+        with translate_errors(folder):
+            for path, content in files.items():
+                file = folder.joinpath(*parts_of(path))
+                file.parent.mkdir(parents=True, exist_ok=True)
+                write_whole(file, content)
+
     def keep_tear_down(self, stack: str, tear_down: str) -> None:
         """Save the tear-down script of a stack before it is built, because it may outlive its process."""
         with translate_errors(self.standing):

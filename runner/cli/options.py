@@ -149,6 +149,15 @@ insecure = click.option(
     "--insecure", is_flag=True, help="Allow tcp:// to other hosts: anyone in the network can then run code on workers."
 )
 cluster = combined("cluster", _cluster_options, address=cluster_address, certificates=certificates, insecure=insecure)
+
+
+def _parse_tags(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(filter(None, map(str.strip, text.split(",")))))
+
+
+_tags = partial(click.option, "--tags", metavar="TAG,…", type=Parsed("tags", _parse_tags), default="")
+own_tags = _tags(help="Properties of this host, for `matrix run --tags`. A host with KVM has the tag kvm already.")
+wanted_tags = _tags(help="With --cluster: use only workers that have all of these tags.")
 _ON_HELP = "The machine to run on. HOST: a host of hosts.yaml; without it the first host that meets the needs."
 _on = partial(click.option, "--on", "place", type=PLACE, default="qemu", show_default=True)
 on_host = _on(help=_ON_HELP)

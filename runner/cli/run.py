@@ -108,6 +108,7 @@ Examples:
 @options.store
 @options.jobs
 @options.cluster
+@options.wanted_tags
 @options.budget
 @options.passthrough
 @options.hosts

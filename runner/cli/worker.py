@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from runner.session.cluster import ClusterOptions
 
 UNIT = Path(runner.__path__[0]) / "lab" / "matrix-worker.service"
+RIG = "rig"
 _EPILOG = """\b
 Examples:
   matrix worker --cluster tcp://127.0.0.1:8786                        a worker beside its scheduler
@@ -40,8 +41,17 @@ def _parse_resources(text: str) -> dict[str, float]:
         name, equals, number = part.partition("=")
         if not (name.isidentifier() and equals and number.isdecimal()):
             raise ValueError(f"{part!r}: write NAME=NUMBER, for example rig=2")
+        if name != RIG:
+            raise ValueError(f"{part!r}: `{RIG}` is the only resource; --tags names other properties of this host")
         found[name] = float(number)
     return found
+
+
+def _found_tags() -> tuple[str, ...]:
+    from runner.machines.qemu.host import expected_accelerator
+
+    accelerator = expected_accelerator()
+    return (accelerator,) if accelerator == "kvm" else ()
 
 
 def until_stopped(work: Coroutine[Any, Any, None]) -> None:
@@ -69,10 +79,12 @@ def until_stopped(work: Coroutine[Any, Any, None]) -> None:
     metavar="NAME=NUMBER,…",
     help="What this host has: `rig` is the number of batches at a time.",
 )
-@click.option("--tags", default="", metavar="TAG,…", help="Words about this host, which `matrix cluster status` shows.")
+@options.own_tags
 @click.option("--host", default=socket.gethostname, help="The name of this host in results.  [default: its host name]")
 @click.option("--unit", is_flag=True, help="Print a systemd unit that starts a worker at each boot.")
-def command(*, cluster: ClusterOptions | None, resources: dict[str, float], tags: str, host: str, unit: bool) -> None:
+def command(
+    *, cluster: ClusterOptions | None, resources: dict[str, float], tags: tuple[str, ...], host: str, unit: bool
+) -> None:
     """Join this host to a cluster, as a worker that measures batches until it is stopped."""
     if unit:
         program = Path(sys.argv[0]).resolve()
@@ -84,7 +96,6 @@ def command(*, cluster: ClusterOptions | None, resources: dict[str, float], tags
     from runner.lab.members import Membership, configured, stay_member
 
     security = cluster.address.security(cluster.certificates, insecure=cluster.insecure)
-    words = tuple(word for word in tags.split(",") if word)
-    member = Membership(host, resources, words)
+    member = Membership(host, resources, tuple(dict.fromkeys([*tags, *_found_tags()])))
     with configured():
         until_stopped(stay_member(cluster.address.text, member, security, lambda text: echo(text, err=True)))

@@ -67,10 +67,11 @@ class Coordinator:
         order: Order,
         notice: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
+        tags: frozenset[str] = frozenset(),
     ) -> None:
         self.scheduler, self._context, self._cluster, self._order = scheduler, context, cluster, order
         self._notice = notice
-        self._members = Members(cluster, order, notice, clock)
+        self._members = Members(cluster, order, notice, clock, tags)
         self._recorder = Recorder(scheduler, context)
         self._rounds = scheduler.rounds()
         self._opened = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ PATIENCE = 60.0  # seconds after which the work of an absent host goes to anothe
 
 MOST_ASKED = 32  # workers that are checked at a time
 CHECKS = 3  # how often a worker is asked before it is not used
+_TAG = "start it with --tags, or name other tags"
 _RESTART = "correct this on its host, and start the worker again"
 
 
@@ -34,9 +35,15 @@ class HostState:
 
 class Members:
     def __init__(
-        self, cluster: Cluster, order: Order, notice: Callable[[str], None], clock: Callable[[], float]
+        self,
+        cluster: Cluster,
+        order: Order,
+        notice: Callable[[str], None],
+        clock: Callable[[], float],
+        tags: frozenset[str] = frozenset(),
     ) -> None:
         self._cluster, self._order, self._notice, self._clock = cluster, order, notice, clock
+        self._tags = tags  # that a worker must have
         self._hosts: dict[str, HostState] = {}
         self._workers: dict[str, Worker] = {}  # those in use, by address
         self._asked = set[str]()  # addresses of workers that are being checked
@@ -54,6 +61,9 @@ class Members:
             self.free.pop(address, None)
         for address in self._unused.keys() - present.keys():
             del self._unused[address]
+        for address, one in present.items():
+            if address not in self._unused and (missing := self._tags.difference(one.tags)):
+                self.refuse(one, {"brief": f"it has no tag {', '.join(sorted(missing))}", "resolution": _TAG})
         known = {*self._workers, *self._unused, *self._asked}
         found = [one for address, one in present.items() if address not in known][: MOST_ASKED - len(self._asked)]
         self._asked.update(one.address for one in found)
@@ -82,6 +92,9 @@ class Members:
         before = self._hosts.get(worker.host)
         self._hosts[worker.host] = state = HostState(checked["refusals"], checked["boot_id"])
         self.refusals = {host: one.refusals for host, one in self._hosts.items() if one.refusals}
+        if worker.slots > checked["rigs"]:
+            self._notice(f"{worker.host} has room for {checked['rigs']} of {worker.slots} rigs of this matrix")
+            worker = replace(worker, slots=checked["rigs"])
         self._workers[worker.address] = worker
         self._update(worker)
         return before is not None and before.boot_id != state.boot_id
@@ -89,7 +102,7 @@ class Members:
     def refuse(self, worker: Worker, why: Message) -> None:
         self._workers.pop(worker.address, None)
         self.free.pop(worker.address, None)
-        self._unused[worker.address] = why
+        self._unused[worker.address] = {"host": worker.host, "details": "", **why}
         self._notice(f"a worker on {worker.host} is not used: {why['brief']}")
 
     def begin(self, worker: Worker) -> None:
@@ -124,8 +137,8 @@ class Members:
             return True
         if self._asked:
             return False
-        for why in self._unused.values() if not known else ():
-            raise BadInput(why["brief"], details=why["details"], resolution=why["resolution"])
+        if self._unused and not known:
+            raise _unusable(list(self._unused.values()))
         if lines:
             raise BadInput(
                 f"no host of the cluster can run {len(lines):,} of {len(stacks):,} stacks",
@@ -133,3 +146,16 @@ class Members:
                 resolution="start a worker on a host that can, or leave these stacks out with --only",
             )
         return False
+
+
+def _unusable(reasons: list[Message]) -> BadInput:
+    first, *others = reasons
+    if not others:
+        return BadInput(f"{first['host']}: {first['brief']}", details=first["details"], resolution=first["resolution"])
+    return BadInput(
+        "no worker of the cluster can be used",
+        details="\n".join(
+            f"- {host}: {brief}" for host, brief in dict.fromkeys((a["host"], a["brief"]) for a in reasons)
+        ),
+        resolution=first["resolution"],
+    )

@@ -27,7 +27,7 @@ from runner.engine.recorder import RunContext
 from runner.engine.rigs import rig_spec
 from runner.engine.scheduler import Scheduler
 from runner.machines import machine
-from runner.machines.base import MachineOptions
+from runner.machines.base import MachineOptions, RigSpec
 from runner.session.host_facts import boot_id
 from runner.space.includes import SHELF
 from runner.space.load import parse
@@ -87,17 +87,18 @@ class Batches:
         self.outbox.send(NOTICE, text=text)
 
     def _check(self, request: BatchRequest) -> None:
-        """Write why this host cannot run stacks, and the id of its boot."""
+        """Write why this host cannot run stacks, for how many rigs it has room, and the id of its boot."""
         order, place = request.order, self._machine(request.order)
         refusals = dict[str, str]()
-        known = dict[object, str]()
+        known = dict[RigSpec, str]()
         for key, stack in self._stacks.items():
             spec = rig_spec(self.space.matrix, stack, order.kernel)
             if spec not in known:
                 known[spec] = "; ".join(refusal.message for refusal in place.refusals(spec))
             if known[spec]:
                 refusals[key] = known[spec]
-        self.outbox.send(CHECKED, refusals=refusals, boot_id=boot_id())
+        rigs = min((place.max_rigs(spec) for spec, refusal in known.items() if not refusal), default=1)
+        self.outbox.send(CHECKED, refusals=refusals, rigs=rigs, boot_id=boot_id())
 
     async def _measure(self, request: BatchRequest) -> None:
         stack = self._stacks.get(request.stack)

@@ -73,6 +73,7 @@ class RunOptions:
     retry_broken: bool = False
     cold: bool = False
     cluster: ClusterOptions | None = None
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -188,6 +189,9 @@ def prepare(options: RunOptions, notice: Callable[[str], None]) -> PreparedRun:
         check_cluster(options.cluster, here, order)
         if options.jobs != 1:
             raise BadInput("--jobs does not work with --cluster", resolution="each worker has its number of rigs")
+    if options.tags and (not options.cluster or options.cluster.address.slots):
+        resolution = "name a scheduler with --cluster, or leave --tags out"
+        raise BadInput("--tags chooses workers of a scheduler", resolution=resolution)
     if not options.cluster or options.cluster.address.slots:  # else the hosts of the workers are checked
         check_machine(here, specs)
     disk_lease.check_zeroed(selected, here)
@@ -308,7 +312,8 @@ def _execute(this: _Run, spending: Spending, feed: Feed) -> Ending:
 def _executor(this: _Run, scheduler: Scheduler, context: RunContext) -> Executor | Coordinator:
     if wanted := this.options.cluster:
         order = order_for_batches(this.order, this.slow)
-        return Coordinator(scheduler, context, connect(wanted), order, this.observer.notice)
+        tags = frozenset(this.options.tags)
+        return Coordinator(scheduler, context, connect(wanted), order, this.observer.notice, tags=tags)
     return Executor(scheduler, context, this.level)
 
 

@@ -32,6 +32,18 @@ def test_members_need_the_address_of_a_scheduler(call: Call, words: tuple[str, .
     assert "--cluster" in refused.err
 
 
+def test_rigs_are_the_only_resource(call: Call) -> None:
+    refused = call("worker", "--cluster", "tcp://localhost:1", "--resources", "rig=1,kvm=1")
+    assert refused.status == 2
+    assert "`rig` is the only resource; --tags names other properties" in refused.err
+
+
+@pytest.mark.parametrize("cluster", [(), ("--cluster", "local:2")])
+def test_tags_choose_workers_of_a_scheduler_only(call: Call, matrix: object, cluster: tuple[str, ...]) -> None:
+    refused = call("run", "--on", "dry", "--tags", "nvme", *cluster, "small.yaml")
+    assert (refused.status, "--tags chooses workers of a scheduler" in refused.err) == (2, True)
+
+
 def test_resources_are_numbers(call: Call) -> None:
     refused = call("worker", "--cluster", "tcp://localhost:1", "--resources", "rig=many")
     assert refused.status == 2

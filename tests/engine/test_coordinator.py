@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter, defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import orjson
@@ -51,12 +52,18 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 
 def coordinate(
-    bench: Bench, cluster: Cluster, *, order: Order = ORDER, spending: Spending | None = None, measured: bool = True
+    bench: Bench,
+    cluster: Cluster,
+    *,
+    order: Order = ORDER,
+    spending: Spending | None = None,
+    measured: bool = True,
+    tags: frozenset[str] = frozenset(),
 ) -> Coordinator:
     machine = Unsynthetic() if measured else Dry()
     context = RunContext(machine, bench.journal, bench.shelf, bench.folder, bench.events.append, "here")
     scheduler = Scheduler(bench.plan, spending=spending)
-    made = Coordinator(scheduler, context, cluster, order, notices.append)
+    made = Coordinator(scheduler, context, cluster, order, notices.append, tags=tags)
     notices.clear()
     asyncio.run(made.run())
     return made
@@ -195,6 +202,37 @@ def test_stacks_that_no_host_can_run_are_refused_before_the_first_trial(bench: B
     assert refused.value.brief == "no host of the cluster can run 2 of 2 stacks"
     assert "raid5/chunk=16KiB: one: --kernel no such kernel" in refused.value.details
     assert bench.trials == []
+
+
+def test_only_workers_with_all_tags_are_used(bench: Bench, tmp_path: Path) -> None:
+    fast = Worker("tcp://three:1", "three", tags=("kvm", "nvme"))
+    cluster = FakeCluster(tmp_path, replace(ONE, tags=("nvme",)), TWO, fast)
+    coordinate(bench, cluster, tags=frozenset({"kvm", "nvme"}))
+    assert {trial.notes[HOST] for trial in bench.trials} == {"three"}
+    assert notices == [
+        "a worker on one is not used: it has no tag kvm",
+        "a worker on two is not used: it has no tag kvm, nvme",
+    ]
+
+
+def test_a_cluster_without_a_worker_with_the_tags_is_refused_with_the_list(bench: Bench, tmp_path: Path) -> None:
+    with pytest.raises(BadInput) as refused:
+        coordinate(bench, FakeCluster(tmp_path, ONE, TWO), tags=frozenset({"nvme"}))
+    assert refused.value.brief == "no worker of the cluster can be used"
+    assert refused.value.details == "- one: it has no tag nvme\n- two: it has no tag nvme"
+    with pytest.raises(BadInput, match="one: it has no tag nvme"):
+        coordinate(bench, FakeCluster(tmp_path, ONE), tags=frozenset({"nvme"}))
+    assert bench.trials == []
+
+
+def test_a_host_gets_no_more_rigs_than_it_has_room_for(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Dry, "max_rigs", lambda *_: 1)
+    cluster = FakeCluster(tmp_path, replace(ONE, slots=2))
+    coordinate(bench, cluster)
+    assert cluster.most == {ONE.address: 1}
+    assert notices == ["one has room for 1 of 2 rigs of this matrix"]
 
 
 def test_a_worker_that_does_not_survive_its_check_is_not_used(bench: Bench, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,13 +26,15 @@ def command() -> None:
 
 @command.command("scheduler")
 @options.cluster
-@click.option("--dashboard", metavar="HOST:PORT", help="Serve Dask's dashboard there, if bokeh is installed.")
+@click.option("--dashboard", metavar="HOST:PORT", help="Serve Dask's dashboard there. It needs the package bokeh.")
 def scheduler(cluster: ClusterOptions | None, dashboard: str | None) -> None:
     """Start the scheduler, which connects coordinators and workers. --cluster is the address to listen at.
 
     A user who reaches it can run programs on all workers: use tls:// beyond one host.
     """
     wanted = _remote(cluster)
+    if dashboard and find_spec("bokeh") is None:
+        raise BadInput("--dashboard needs the package `bokeh`", resolution="install it: pip install bokeh")
     from runner.lab import members
 
     security = wanted.address.security(wanted.certificates, insecure=wanted.insecure)
@@ -53,11 +56,13 @@ def status(cluster: ClusterOptions | None) -> None:
     from runner.lab.status import query
 
     security = wanted.address.security(wanted.certificates, insecure=wanted.insecure)
-    rows = asyncio.run(query(wanted.address.text, security))
-    table = [("host", "rigs", "busy", "version", "tags", "address"), *rows]
+    found = asyncio.run(query(wanted.address.text, security))
+    table = [("host", "rigs", "busy", "version", "tags", "address"), *found.rows()]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for row in table:
         echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+    if found.dashboard:
+        echo(f"Dask's dashboard: {found.dashboard}")
 
 
 @command.command("certificates")

@@ -10,7 +10,7 @@ import click
 from runner.cli.options import budget, jobs, kernel, matrix_file, on, only, results, shard
 from runner.cli.screen import echo, echo_whole, first_notes, json_text
 from runner.engine.budget import ENDLESS, Cost, repeats
-from runner.engine.estimate import QUIET, Estimate, Load, Pace, estimate, pace_of
+from runner.engine.estimate import QUIET, Estimate, Load, Pace, Slots, estimate, pace_of
 from runner.engine.rigs import specs_of
 from runner.machines import machine
 from runner.machines.base import MachineOptions
@@ -102,7 +102,7 @@ def _prepare(options: PlanOptions, *, each: bool) -> RunPlan:
     notes = selected.selection.notes(simulated=where.brings_disks)
     notes += filter(None, [alone, "" if pace.runs else load.note])
     notes += [f"`matrix run --on {place}` would be refused here: {reason}" for reason in refused]
-    return RunPlan(options, selected, pace, level, estimate(selected.plan, pace, level.now), notes)
+    return RunPlan(options, selected, pace, level, estimate(selected.plan, pace, Slots.of(level.now)), notes)
 
 
 def _rows(plan: RunPlan) -> Iterator[tuple[str, str]]:

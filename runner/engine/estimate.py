@@ -6,7 +6,7 @@ import os
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from statistics import fmean, median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from runner.base.errors import MatrixError
 from runner.engine.costs import COSTS, EMULATED, Costs, flushed_write, mkfs_writes, rate, sequential
@@ -209,7 +209,35 @@ def _groups(selection: Selection, stack: Stack, pace: Pace) -> Groups:
     return [(cell, 1) for cell in selection.cells_of(stack)] if pace.cells else list(selection.groups_of(stack))
 
 
-def estimate(plan: Plan, pace: Pace, jobs: int = 1) -> Estimate:
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """How many batches run at a time: `minimum` in the rounds that every cell gets, `beyond` in later ones."""
+
+    minimum: int = 1
+    rounds: int = 1  # of the minimum, at a time
+    beyond: int = 1
+
+    @classmethod
+    def of(cls, jobs: int) -> Self:
+        return cls(jobs, 1, jobs)
+
+    @classmethod
+    def of_cluster(cls, hosts: Iterable[int], least: int, *, bound: bool) -> Self:
+        """`hosts`: the slots of each host; `bound`: a host measures whole rounds. Later rounds run one at a time."""
+        ordered = sorted(hosts, reverse=True) or [1]
+        used = ordered[:least] if bound else ordered
+        return cls(sum(used), least, used[0] if bound else sum(used))
+
+    def seconds(self, rounds: int, least: int, each: float, longest: float) -> float:
+        """Return the time of so many rounds, if a round takes `each` seconds and its longest stack `longest`."""
+        first, later = min(rounds, least), max(0, rounds - least)
+        return max(each / self.minimum, longest / self.rounds) * first + max(each / self.beyond, longest) * later
+
+
+ONE_SLOT = Slots()
+
+
+def estimate(plan: Plan, pace: Pace, slots: Slots = ONE_SLOT) -> Estimate:
     cells = stacks = built = written_least = written_most = 0
     least, most = plan.repeat.min, plan.repeat.max
     total_least = total_most = longest_least = longest_most = 0.0
@@ -241,8 +269,8 @@ def estimate(plan: Plan, pace: Pace, jobs: int = 1) -> Estimate:
         rigs=len(rigs),
         trials_least=plan.trials(least),
         trials_most=plan.trials(most),
-        seconds_least=once + max(total_least / jobs, longest_least) * least,
-        seconds_most=once + max(total_most / jobs, longest_most) * most,
+        seconds_least=once + slots.seconds(least, least, total_least, longest_least),
+        seconds_most=once + slots.seconds(most, least, total_most, longest_most),
         bytes_least=written_least * least,
         bytes_most=written_most * most,
     )

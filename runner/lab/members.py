@@ -9,6 +9,7 @@ import warnings
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import dask
 from distributed import Scheduler
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 RIG = "rig"  # the resource of Dask of which a batch takes one
 FACTS = "matrix"  # the key of a worker's facts in what the scheduler knows of it
+DASHBOARD = "matrix-dashboard"  # the key of the address of Dask's dashboard in the metadata of a scheduler
+_EVERYWHERE = frozenset({"", "0.0.0.0", "[::]"})  # noqa: S104 - addresses that listen on all networks
 _PAUSE = 2.0  # seconds before a worker tries again to reach its scheduler
 #: Dask only transports: it repeats no task, moves none to another worker, and keeps few events.
 _SETTINGS = {
@@ -77,7 +80,15 @@ async def scheduler(listen: str, security: Security | None = None, dashboard: st
     # Without a dashboard, Dask still has a page about its health; that stays within this host.
     more = {"dashboard": bool(dashboard), "dashboard_address": dashboard or "127.0.0.1:0"}
     async with Scheduler(security=security, **where, **more) as made:
+        if dashboard:
+            made.set_metadata([DASHBOARD], _address_of(dashboard, made))
         yield made.address
+
+
+def _address_of(dashboard: str, made: Scheduler) -> str:
+    host = dashboard.rpartition(":")[0]
+    reached = urlsplit(made.address).hostname if host in _EVERYWHERE else host
+    return f"http://{reached}:{made.identity()['services']['dashboard']}/status"
 
 
 @asynccontextmanager

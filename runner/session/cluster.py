@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +13,7 @@ from runner.engine.batch_messages import Order
 from runner.scripts.jinja import user_templates
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from runner.engine.cluster import Cluster
@@ -58,6 +61,20 @@ def connect(wanted: ClusterOptions) -> Cluster:
 
     security = wanted.address.security(wanted.certificates, insecure=wanted.insecure)
     return DaskCluster("" if wanted.address.slots else wanted.address.text, wanted.address.slots, security)
+
+
+def slots_of_hosts(wanted: ClusterOptions, tags: Collection[str]) -> list[int]:
+    """Return the batches at a time of each host that is a member now and has all tags."""
+    if slots := wanted.address.slots:
+        return [slots]
+    from runner.lab.status import query
+
+    security = wanted.address.security(wanted.certificates, insecure=wanted.insecure)
+    found = Counter[str]()
+    for one in asyncio.run(query(wanted.address.text, security)).workers:
+        if one.version == __version__ and set(tags) <= set(one.tags):
+            found[one.host] += one.slots
+    return list(found.values())
 
 
 def order_for_batches(request: RunRequest, slow: int) -> Order:

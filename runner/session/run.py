@@ -14,7 +14,7 @@ from runner.base.files import write_atomically
 from runner.engine.budget import ENDLESS, Cost, Spending
 from runner.engine.concurrency import Level, why_one_at_a_time
 from runner.engine.coordinator import Coordinator
-from runner.engine.estimate import QUIET, Load, Pace, estimate, pace_of
+from runner.engine.estimate import QUIET, Load, Pace, Slots, estimate, pace_of
 from runner.engine.executor import Executor
 from runner.engine.recorder import Event, RigUp, RunContext, TrialDone
 from runner.engine.scheduler import Scheduler
@@ -30,7 +30,7 @@ from runner.results.store_sync import Feed
 from runner.results.store_tables import address_of, is_named
 from runner.scripts.cell import explain_missing_fio
 from runner.session import disk_lease
-from runner.session.cluster import ClusterOptions, check_cluster, connect, order_for_batches
+from runner.session.cluster import ClusterOptions, check_cluster, connect, order_for_batches, slots_of_hosts
 from runner.session.disk_lease import RunDisks
 from runner.session.finish import Ending, report
 from runner.session.host_facts import boot_id, kernel_release
@@ -278,11 +278,18 @@ def _show_estimate(this: _Run) -> Pace:
     pace = pace_of(this.options.results, here, order.machine, selected.space.matrix, order.specs(), load)
     if load.note and not pace.runs:
         observer.notice(f"note: {load.note}")
-    found = estimate(selected.plan, pace, this.level.now)
+    found = estimate(selected.plan, pace, _slots(this, synthetic=here.synthetic))
     left = max(0.0, 1 - observer.done / max(1, observer.planned))
     observer.show_estimate(found.seconds_least * left, found.seconds_most * left)
     this.folder = this.folder.update_manifest(expected=found.seconds_most * left)
     return pace
+
+
+def _slots(this: _Run, *, synthetic: bool) -> Slots:
+    if wanted := this.options.cluster:
+        hosts = slots_of_hosts(wanted, this.options.tags)
+        return Slots.of_cluster(hosts, this.order.selected.plan.repeat.min, bound=not synthetic)
+    return Slots.of(this.level.now)
 
 
 def _execute(this: _Run, spending: Spending, feed: Feed) -> Ending:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.engine.costs import EMULATED
-from runner.engine.estimate import Pace, estimate
+from runner.engine.estimate import Pace, Slots, estimate
 from runner.engine.plan import Plan
 from runner.language.matrix import Repeat
 from runner.space.select import select
@@ -70,10 +70,30 @@ def test_the_estimate_adds_up() -> None:
 @given(SHARED, st.integers(1, 20))
 def test_side_by_side_nothing_takes_longer_and_no_round_less_than_its_longest_batch(chosen: str, jobs: int) -> None:
     planned, pace = Plan(select(space(), [chosen]), Repeat(min=2, max=2), 1), Pace(replace(EMULATED, program=0.0))
-    one, several = estimate(planned, pace), estimate(planned, pace, jobs)
+    one, several = estimate(planned, pace), estimate(planned, pace, Slots.of(jobs))
     assert one.seconds_least / jobs <= several.seconds_least <= one.seconds_least
     assert several.seconds_least >= max(one.seconds_least / jobs, one.seconds_least / one.stacks * 0.999)
     assert several.bytes_most == one.bytes_most
+
+
+@pytest.mark.parametrize(
+    ("hosts", "bound", "least", "most"),
+    [
+        ([], True, 20, 50),
+        ([1], True, 20, 50),
+        ([1, 1], True, 10, 40),  # the three rounds beyond the minimum are measured one by one
+        ([1, 1, 1, 1], True, 10, 40),  # with two rounds, two hosts work
+        ([2, 1], True, 20 / 3, 20 / 3 + 15),
+        ([1, 1, 1, 1], False, 5, 20),
+        ([8], True, 5, 20),  # a round takes at least as long as its longest stack
+    ],
+)
+def test_the_estimate_of_a_cluster_takes_its_slots_into_account(
+    hosts: list[int], bound: bool, least: float, most: float
+) -> None:
+    planned = plan(SMALL.replace("repeat: 2", "repeat: {min: 2, max: 5, until: 5%}"))
+    found = estimate(planned, Pace(free(trial=0.5, set_up=2.0)), Slots.of_cluster(hosts, 2, bound=bound))
+    assert (found.seconds_least, found.seconds_most) == pytest.approx((least, most), rel=0.001)
 
 
 def test_the_estimate_of_a_workload_that_ends_with_its_size() -> None:

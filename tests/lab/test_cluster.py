@@ -32,10 +32,15 @@ if TYPE_CHECKING:
 
 pytest.importorskip("distributed")
 
-from runner.engine.cluster import ClusterLost
-from runner.lab.address import load_certificates, make_certificates
+from runner import __version__
+from runner.cli import cluster as cluster_command
+from runner.engine.cluster import ClusterLost, Worker
+from runner.lab import status
+from runner.lab.address import Address, load_certificates, make_certificates
 from runner.lab.dask_cluster import DaskCluster
 from runner.lab.members import Membership, configured, scheduler, worker
+from runner.lab.status import Status, query
+from runner.session.cluster import ClusterOptions, slots_of_hosts
 
 
 @pytest.fixture
@@ -176,6 +181,44 @@ def test_a_run_on_local_gives_the_same_results(call: Call, tmp_path: Path) -> No
     assert call("run", "--on", "dry", "--fresh", "small.yaml").status == 0
     cluster, plain = (rows_of(path) for path in sorted(tmp_path.glob("results/*/trials.csv")))
     assert cluster == plain
+
+
+@pytest.mark.parametrize(("listen", "shown"), [("127.0.0.1:0", "http://127.0.0.1:"), (":0", "http://127.0.0.1:")])
+def test_the_status_of_a_cluster_has_its_workers_and_its_dashboard(listen: str, shown: str) -> None:
+    async def ask(dashboard: str | None) -> Status:
+        with configured():
+            async with (
+                scheduler("tcp://127.0.0.1:0", None, dashboard) as address,
+                worker(address, Membership("one", {"rig": 2}, ("nvme",))),
+            ):
+                return await query(address, None)
+
+    found = asyncio.run(ask(listen))
+    assert [row[:5] for row in found.rows()] == [("one", "2", "0", __version__, "nvme")]
+    assert found.dashboard.startswith(shown)
+    assert found.dashboard.endswith("/status")
+    assert asyncio.run(ask(None)).dashboard == ""
+
+
+def test_the_estimate_of_a_run_asks_the_scheduler_for_slots(monkeypatch: pytest.MonkeyPatch) -> None:
+    workers = [Worker("a", "one", 2, __version__, tags=("nvme",)), Worker("b", "one", 1, __version__, tags=("nvme",))]
+    workers += [Worker("c", "two", 4, __version__), Worker("d", "three", 8, "9.9", tags=("nvme",))]
+
+    async def known(*_: object) -> Status:
+        return Status(workers, {})
+
+    monkeypatch.setattr(status, "query", known)
+    cluster = ClusterOptions(Address.parsed("tcp://127.0.0.1:1"))
+    assert slots_of_hosts(cluster, ()) == [3, 4]
+    assert slots_of_hosts(cluster, ("nvme",)) == [3]
+    assert slots_of_hosts(ClusterOptions(Address.parsed("local:3")), ()) == [3]
+
+
+def test_a_dashboard_without_bokeh_is_refused(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_command, "find_spec", lambda _: None)
+    refused = call("cluster", "scheduler", "--cluster", "tcp://127.0.0.1:8786", "--dashboard", ":8787")
+    assert refused.status == 2
+    assert "--dashboard needs the package `bokeh`" in refused.err
 
 
 def test_other_commands_do_not_import_dask() -> None:

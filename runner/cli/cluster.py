@@ -34,7 +34,10 @@ def scheduler(cluster: ClusterOptions | None, dashboard: str | None) -> None:
     """
     wanted = _remote(cluster)
     if dashboard and find_spec("bokeh") is None:
-        raise BadInput("--dashboard needs the package `bokeh`", resolution="install it: pip install bokeh")
+        raise BadInput(
+            "--dashboard needs the package `bokeh`",
+            resolution="`.venv/bin/pip install bokeh`, or `pipx inject matrix-runner bokeh`",
+        )
     from runner.lab import members
 
     security = wanted.address.security(wanted.certificates, insecure=wanted.insecure)

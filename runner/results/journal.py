@@ -89,8 +89,11 @@ class Journal(Database):
 
     @classmethod
     def open(cls, path: Path, *, synthetic: bool | None = None) -> Self:
-        """Open a journal for recording, and create it if it is missing. `synthetic` marks its figures."""
-        journal = cls(_engine(path), path)
+        """Open a journal for recording, and create it if it is missing. `synthetic` marks its figures.
+
+        Invented trials are not forced to disk one by one: after a power loss, the same command invents them again.
+        """
+        journal = cls(_engine(path, durable=not synthetic), path)
         with journal._closed_on_error():
             journal._prepare(synthetic)
         return journal
@@ -357,5 +360,5 @@ class Journal(Database):
             raise damage_error(self._name, str(problem)) from problem
 
 
-def _engine(path: Path) -> sa.Engine:
-    return sqlite_engine(path, busy_ms=_BUSY_MS, durable=True)
+def _engine(path: Path, *, durable: bool = True) -> sa.Engine:
+    return sqlite_engine(path, busy_ms=_BUSY_MS, durable=durable)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 from urllib.parse import quote
@@ -213,7 +214,12 @@ def postgresql_engine(url: sa.URL) -> sa.Engine:
 
 def upsert(engine: sa.Engine, table: sa.Table, columns: Collection[str]) -> Any:
     """Return an insert that replaces only the named columns of an existing row. Without columns, it keeps the row."""
-    if engine.dialect.name == "sqlite":
+    return _upsert(engine.dialect.name, table, tuple(columns))
+
+
+@lru_cache  # to build one takes longer than to run it
+def _upsert(dialect: str, table: sa.Table, columns: tuple[str, ...]) -> Any:
+    if dialect == "sqlite":
         from sqlalchemy.dialects.sqlite import insert
     else:  # slow to import, and rarely needed
         from sqlalchemy.dialects.postgresql import insert  # type: ignore[assignment]

@@ -1,15 +1,16 @@
 """The journal of a run: trials, durable before the next one begins. It belongs to one thread at a time."""
 
 import os
+import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from functools import reduce
+from functools import cache, reduce
 from itertools import islice
 from math import sqrt
 from operator import add
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, NamedTuple, Self, cast
 
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
@@ -20,23 +21,26 @@ from runner.results import journal_tables as schema
 from runner.results.databases import (
     Database,
     damage_error,
+    driver_sql,
+    driver_transaction,
     memory_engine,
     sqlite_engine,
     sqlite_reader,
     translate_errors,
     upsert,
+    upsert_of,
 )
 from runner.results.fio_output import Figures
 from runner.results.journal_tables import (
     COLUMNS,
     JOB_COLUMNS,
+    TRIAL_COLUMNS,
     cell_of,
+    driver_row_of,
     job_of,
     job_rows_of,
-    latencies_of,
     readings_of,
     readings_row,
-    row_of,
     trial_of,
     with_jobs,
 )
@@ -46,11 +50,30 @@ State = tuple[Any, ...]  # outcome, attempts and start
 _BATCH = 1000
 _PART = 5000  # trials that are read at once
 _BUSY_MS = 30_000
-# Built once: that takes longer than to run them.
-_INSERT_TRIAL = sa.insert(schema.trials)
-_END_ATTEMPT = sa.delete(schema.begun).where(
-    schema.begun.c.cell == sa.bindparam("of"), schema.begun.c.round == sa.bindparam("at")
-)
+_BEGUN = ("cell", "round", "attempt", "boot_id", "started")
+
+
+class _Statements(NamedTuple):
+    """The statements of each trial, as texts for the driver. To build one takes longer than to run it."""
+
+    begin: str
+    end: str
+    trial: str
+    job: str
+    readings: str
+
+
+@cache
+def _statements() -> _Statements:
+    begun = schema.begun
+    end = sa.delete(begun).where(begun.c.cell == sa.bindparam("cell"), begun.c.round == sa.bindparam("round"))
+    return _Statements(
+        driver_sql(upsert_of("sqlite", begun, _BEGUN[3:]), _BEGUN),
+        driver_sql(end),
+        driver_sql(sa.insert(schema.trials), TRIAL_COLUMNS),
+        driver_sql(sa.insert(schema.jobs), ("position", *schema.JOB_COLUMNS)),
+        driver_sql(upsert_of("sqlite", schema.readings, ()), ("digest", "content")),
+    )
 
 
 class AlreadyRecorded(HarnessBroken):
@@ -121,6 +144,10 @@ class Journal(Database):
         self.close()
         self._engine, self._connection = engine, connection
 
+    @property
+    def _driver(self) -> sqlite3.Connection:
+        return cast("sqlite3.Connection", self._connection.connection.driver_connection)
+
     def close(self) -> None:
         if connection := getattr(self, "_connection", None):
             connection.close()
@@ -137,9 +164,9 @@ class Journal(Database):
 
     def begin(self, cell: str, round_number: int, attempt: int, boot_id: str, started: str = "") -> None:
         """Record the start of an attempt durably. If it crashes the host, the next run can see that."""
-        row = {"cell": cell, "round": round_number, "attempt": attempt, "boot_id": boot_id, "started": started}
-        with self._transaction() as connection:
-            connection.execute(upsert(self._engine, schema.begun, ["boot_id", "started"]), row)
+        row = dict(zip(_BEGUN, (cell, round_number, attempt, boot_id, started), strict=True))
+        with driver_transaction(self._driver, self._name):
+            self._driver.execute(_statements().begin, row)
 
     def withdraw(self, cell: str, round_number: int) -> None:
         """Remove a started attempt that the user interrupted. That is no failure of the cell."""
@@ -149,14 +176,14 @@ class Journal(Database):
     def record(self, trial: Trial) -> None:
         """Record a trial durably. Raise AlreadyRecorded for a second trial of the same cell and round."""
         try:
-            row = row_of(trial) | latencies_of(trial)
-            with self._transaction() as connection:
+            row = driver_row_of(trial)
+            with driver_transaction(self._driver, self._name):
                 if row["readings"] not in self._written:
-                    connection.execute(upsert(self._engine, schema.readings, ()), readings_row(trial))
-                connection.execute(_INSERT_TRIAL, row)
+                    self._driver.execute(_statements().readings, readings_row(trial))
+                self._driver.execute(_statements().trial, row)
                 if jobs := job_rows_of(trial):
-                    connection.execute(sa.insert(schema.jobs), jobs)
-                connection.execute(_END_ATTEMPT, {"of": trial.cell, "at": trial.round})
+                    self._driver.executemany(_statements().job, jobs)
+                self._driver.execute(_statements().end, {"cell": trial.cell, "round": trial.round})
             self._written.add(row["readings"])
         except IntegrityError as problem:
             if (trial.cell, trial.round) in self.recorded_identities():

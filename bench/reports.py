@@ -88,7 +88,9 @@ def fill(path: Path, trials: int, *, writes: bool) -> None:
     with engine.begin() as connection:
         rows = [rows_of(trial(number, chance, writes=writes)) for number in range(trials)]
         connection.execute(sa.insert(schema.trials), rows)
-        connection.execute(sa.insert(schema.readings), readings_row(trial(0, chance, writes=writes)))
+        connection.execute(
+            sa.text("INSERT INTO readings VALUES (:digest, :content)"), readings_row(trial(0, chance, writes=writes))
+        )
     engine.dispose()
 
 

@@ -128,7 +128,8 @@ def may_lack(axis: str) -> bool:
 
 
 def names_of(cells: Iterable[Axes]) -> list[str]:
-    return list(dict.fromkeys(name for axes in cells for name in axes))
+    kinds = dict.fromkeys(map(tuple, cells))  # many cells have the same axes
+    return list(dict.fromkeys(name for kind in kinds for name in kind))
 
 
 def varying_axes(cells: Sequence[Axes], but: Collection[str] = ()) -> list[str]:

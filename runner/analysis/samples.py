@@ -335,7 +335,9 @@ def read_samples(
 
 
 def declared_order(cell: CellRow) -> tuple[Any, ...]:
-    return (inf if cell.position is None else cell.position, name_key(cell.name), cell.id)
+    if cell.position is None:
+        return inf, name_key(cell.name), cell.id
+    return cell.position, (), cell.id  # to split 100,000 names takes a second
 
 
 def _latencies(

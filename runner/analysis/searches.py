@@ -11,8 +11,6 @@ from runner.analysis.selectors import select_cells
 from runner.base.errors import BadInput
 from runner.guidelines.knee import Found
 from runner.language.metrics import FOUND
-from runner.reports.write import load_run_data
-from runner.results.journal import Journal
 from runner.results.run_folder import load
 
 if TYPE_CHECKING:
@@ -65,6 +63,9 @@ def read_searches(
 def _searches_of(run: RunRow, folder: Path) -> Iterator[Samples]:
     if not (folder / "manifest.json").is_file() or not (loaded := load(folder)).manifest.finds:
         return
+    from runner.reports.write import load_run_data  # slow to import, and most results are not of searches
+    from runner.results.journal import Journal
+
     with Journal.existing(loaded.journal) as journal:
         knees = load_run_data(loaded, journal, over=run.finished).knees
     yield from (_samples(run, one) for one in knees if one.found is not Found.UNKNOWN)

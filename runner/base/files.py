@@ -7,7 +7,7 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
@@ -52,8 +52,8 @@ _KINDS = (
 )
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Replace a file durably: after a kill it has the old content or the new one."""
+def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
+    """Replace a file durably: after a kill it has the old content or the new one. Content may come in parts."""
     temporary = path.parent / f".{path.name}.{os.getpid()}.new"
     with file_errors(path):
         try:
@@ -64,10 +64,10 @@ def write_atomically(path: Path, content: bytes) -> None:
         sync_folder(path.parent)
 
 
-def write_durably(path: Path, content: bytes) -> None:
+def write_durably(path: Path, content: bytes | Iterable[bytes]) -> None:
     """Write a new file that no reader uses yet; its content is on disk afterwards."""
     with path.open("wb") as file:
-        file.write(content)
+        file.writelines([content] if isinstance(content, bytes) else content)
         file.flush()
         os.fsync(file.fileno())
 

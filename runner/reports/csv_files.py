@@ -1,7 +1,7 @@
 """`trials.csv`, `jobs.csv` (a row for each job), `summary.csv` and `found.csv`, with the meaning of each column."""
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from operator import attrgetter
@@ -234,7 +234,7 @@ _NOTES = ("evenness", "iowait", "bottleneck", "host_limited_share", "host_limite
 _NO_FIGURES = (None,) * len(TRIAL_FIGURES)
 
 
-def trials_csv(recorded: RunData) -> str:
+def trials_csv(recorded: RunData) -> Iterator[str]:
     axes = axis_names(recorded.cells)
     shared = (recorded.machine, BOOLS[recorded.synthetic])
     rows = (
@@ -256,10 +256,10 @@ def jobs_csv(recorded: RunData) -> str:
         for trial in recorded.by_cell[cell.id]
         for name, figures in (trial.figures.jobs if trial.figures else {}).items()
     ]
-    return _table(_header((JOB, *TRIAL_HEAD), axes, (*TRIAL_FIGURES, *TRIAL_TAIL), JOBS), rows) if rows else ""
+    return "".join(_table(_header((JOB, *TRIAL_HEAD), axes, (*TRIAL_FIGURES, *TRIAL_TAIL), JOBS), rows)) if rows else ""
 
 
-def summary_csv(recorded: RunData) -> str:
+def summary_csv(recorded: RunData) -> Iterator[str]:
     axes = axis_names(recorded.cells)
     shared = (recorded.machine, BOOLS[recorded.synthetic])
     rows = (_summary_row(one, shared, axes, recorded.confidence, recorded.until) for one in recorded.summaries)
@@ -275,7 +275,7 @@ def found_csv(recorded: RunData) -> str:
         for one in recorded.knees
         for name, *values in (knee_values(one).values(),)
     ]
-    return _table(_header(FOUND_HEAD, axes, (), FOUND), rows) if rows else ""
+    return "".join(_table(_header(FOUND_HEAD, axes, (), FOUND), rows)) if rows else ""
 
 
 def axis_names(cells: Iterable[CellRow]) -> list[str]:
@@ -331,16 +331,14 @@ def _summary_row(
     ]
 
 
-class _Lines(list[str]):
-    """Collects rows. The writer ends them with CR LF, because only then it quotes a lone CR inside a field."""
+class _Line:
+    """Makes a line of a row. The writer ends it with CR LF, because only then it quotes a lone CR inside a field."""
 
-    def write(self, row: str) -> None:
-        self.append(row[:-2])
+    def write(self, row: str) -> str:
+        return row[:-2] + "\n"
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    lines = _Lines()
-    writer = csv.writer(lines, lineterminator="\r\n")
-    writer.writerow(head)
-    writer.writerows(rows)
-    return "\n".join(lines) + "\n"
+def _table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+    """Yield lines: the whole text of a large run would need much memory."""
+    writer = csv.writer(_Line(), lineterminator="\r\n")
+    return map(writer.writerow, chain([head], rows))

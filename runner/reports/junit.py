@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 from io import BytesIO
+from itertools import chain
 from typing import TYPE_CHECKING
+from xml.sax.saxutils import quoteattr
 
 from junitparser import Error, Failure, JUnitXml, Properties, Property, Skipped, SystemOut, TestCase, TestSuite
 
@@ -36,19 +38,26 @@ Tails = dict[tuple[str, int], str]  # the last console output of lost rigs, by c
 
 def junit(recorded: RunData) -> bytes:
     tails = {(attempt.cell, attempt.round): attempt.tail for attempt in recorded.attempts}
-    shown = [summary for summary in recorded.summaries if recorded.by_cell[summary.cell.id]]
-    root = JUnitXml(strip_illegal(with_marks(recorded, f"{recorded.matrix} on {recorded.machine}")))
-    # junitparser's own `add` is slow: it compares each suite with all earlier ones, and counts elements one by one.
-    put_below(root, [_suite(recorded, summary, tails) for summary in shown])
-    put_below(root, more_suites(recorded))
-    root.tests = len(recorded.trials) + len(recorded.judgements) + len(recorded.knees)
-    root.failures = sum(one.failed for one in recorded.judgements) + _count(recorded.trials, Outcome.CORRUPT)
-    root.errors = _count(recorded.trials, Outcome.BROKEN)
-    root.time = _seconds(recorded.trials)
-    return _content(root)
+    counts = {
+        "tests": len(recorded.trials) + len(recorded.judgements) + len(recorded.knees),
+        "failures": sum(one.failed for one in recorded.judgements) + _count(recorded.trials, Outcome.CORRUPT),
+        "errors": _count(recorded.trials, Outcome.BROKEN),
+        "time": _seconds(recorded.trials),
+    }
+    shown = (summary for summary in recorded.summaries if recorded.by_cell[summary.cell.id])
+    return document(recorded, counts, (_suite(recorded, summary, tails) for summary in shown))
 
 
-def more_suites(recorded: RunData) -> list[TestSuite]:
+def document(recorded: RunData, counts: Mapping[str, float], suites: Iterable[TestSuite]) -> bytes:
+    """Write one suite after the other: all test cases as objects would need gigabytes."""
+    title = strip_illegal(with_marks(recorded, f"{recorded.matrix} on {recorded.machine}"))
+    attributes = " ".join(f'{name}="{count}"' for name, count in counts.items())
+    head = f"<?xml version='1.0' encoding='UTF-8'?>\n<testsuites name={quoteattr(title)} {attributes}>"
+    parts = (one.tostring() for one in chain(suites, _more_suites(recorded)))  # type: ignore[no-untyped-call]
+    return b"".join((head.encode(), *parts, b"</testsuites>"))
+
+
+def _more_suites(recorded: RunData) -> list[TestSuite]:
     """Return the suites of guidelines and searches."""
     guidelines = [_guideline_suite(recorded)] if recorded.judgements else []
     return [*guidelines, *([_search_suite(recorded)] if recorded.knees else [])]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from itertools import groupby
 from typing import TYPE_CHECKING
-from xml.sax.saxutils import quoteattr
 
 from junitparser import Error, Failure, Properties, Property, Skipped, TestCase, TestSuite
 
-from runner.reports.junit import more_suites, put_below, split_name, strip_illegal, with_marks
+from runner.reports.junit import document, put_below, split_name, strip_illegal, with_marks
 from runner.results.record import Outcome
 
 if TYPE_CHECKING:
@@ -35,13 +34,8 @@ def junit_of_cells(recorded: RunData) -> bytes:
         "errors": len({one.cell for one in trials if one.outcome is Outcome.BROKEN}),
         "time": round(sum(one.seconds for one in trials), 3),
     }
-    title = strip_illegal(with_marks(recorded, f"{recorded.matrix} on {recorded.machine}"))
-    attributes = " ".join(f'{name}="{count}"' for name, count in counts.items())
-    # One suite at a time: all test cases as objects would need gigabytes.
     suites = (_suite(recorded, stack, list(several)) for stack, several in groupby(cells, _stack_of))
-    parts = [one.tostring() for several in (suites, more_suites(recorded)) for one in several]  # type: ignore[no-untyped-call]
-    head = f"<?xml version='1.0' encoding='UTF-8'?>\n<testsuites name={quoteattr(title)} {attributes}>"
-    return b"".join((head.encode(), *parts, b"</testsuites>"))
+    return document(recorded, counts, suites)
 
 
 def _stack_of(cell: CellRow) -> str:

@@ -140,13 +140,14 @@ def _percentiles(measured: Sequence[Figures], rule: Rule, how: StopReason) -> di
     found: dict[str, Estimate | None] = {}
     for side in SIDES:
         directions: list[Direction] = list(filter(None, (getattr(figures, side) for figures in measured)))
+        if len(directions) == 1:  # its figures are the percentiles of its own histogram
+            own = ((name, getattr(directions[0], name)) for name in PERCENTILES)
+            found |= {f"{side}_{name}": Estimate(value, 1, None) for name, value in own if value is not None}
+            continue
         histograms = [one.latencies for one in directions if one.latencies]
         if histograms and len(histograms) == len(directions):
             estimates = estimated_percentiles(histograms, [*PERCENTILES.values()], rule, how)
             found |= {f"{side}_{name}": one for name, one in zip(PERCENTILES, estimates, strict=True)}
-        elif len(directions) == 1:
-            own = ((name, getattr(directions[0], name)) for name in PERCENTILES)
-            found |= {f"{side}_{name}": Estimate(value, 1, None) for name, value in own if value is not None}
     return {name: one for name, one in found.items() if one}
 
 
@@ -187,8 +188,10 @@ class RunData:
 
     @cached_property
     def summaries(self) -> Sequence[CellSummary]:
-        by_cell, rule, searched = self.by_cell, self.rule, self._searched
-        return [summarize_cell(cell, by_cell[cell.id], rule, searched=cell.id in searched) for cell in self.cells]
+        return [self.summary_of(cell) for cell in self.cells]
+
+    def summary_of(self, cell: CellRow) -> CellSummary:
+        return summarize_cell(cell, self.by_cell[cell.id], self.rule, searched=cell.id in self._searched)
 
     @cached_property
     def knees(self) -> Sequence[Knee]:

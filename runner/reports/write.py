@@ -24,7 +24,7 @@ from runner.results.record import SLOW, Outcome
 from runner.results.usage import SAMPLES, SIMULATED, usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from runner.results.journal import Journal
@@ -81,14 +81,19 @@ def _rounds(run: RunFolder, cells: Sequence[CellRow], trials: Sequence[Trial]) -
 
 @without_gc()
 def render_reports(content: RunData) -> dict[str, bytes]:
-    return dict(_rendered(content))
+    return {name: b"".join(parts) for name, parts in _rendered(content)}
 
 
-def _rendered(content: RunData) -> Iterator[tuple[str, bytes]]:
-    """Make one report after the other: those of a large run together would need much memory."""
+def _rendered(content: RunData) -> Iterator[tuple[str, Iterable[bytes]]]:
+    """Make one report after the other, the largest by lines: those of a large run would need much memory."""
+    for name, lines in (("trials.csv", trials_csv(content)), ("summary.csv", summary_csv(content))):
+        yield name, (line.encode() for line in lines)
+    for name, whole in _short(content):
+        yield name, [whole]
+
+
+def _short(content: RunData) -> Iterator[tuple[str, bytes]]:
     yield "junit.xml", (junit_of_cells if len(content.trials) > MOST_CASES else junit)(content)
-    yield "trials.csv", trials_csv(content).encode()
-    yield "summary.csv", summary_csv(content).encode()
     if jobs := jobs_csv(content):
         yield "jobs.csv", jobs.encode()
     if rounds := rounds_csv(content):
@@ -108,14 +113,14 @@ def write_reports(run: RunFolder, content: RunData) -> list[Path]:
     from runner.reports import explore, html  # bring templates and tables along
 
     with without_gc():
-        paths = [_put(run.path / name, text) for name, text in _rendered(content)]
+        paths = [_put(run.path / name, parts) for name, parts in _rendered(content)]
     # The pages are last, so that an error in them does not prevent the files for programs.
-    paths.append(_put(run.path / "report.html", html.page(content, run.manifest, run.path.name)))
+    paths.append(_put(run.path / "report.html", [html.page(content, run.manifest, run.path.name)]))
     title = f"{content.matrix} on {content.machine}"
     page = explore.page([explore.explored(content, run.path.name)], title, report=True)
-    return [*paths, _put(run.path / "explore.html", page)]
+    return [*paths, _put(run.path / "explore.html", [page])]
 
 
-def _put(path: Path, content: bytes) -> Path:
-    write_atomically(path, content)
+def _put(path: Path, parts: Iterable[bytes]) -> Path:
+    write_atomically(path, parts)
     return path

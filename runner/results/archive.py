@@ -5,19 +5,24 @@ The program `sqlite3` reads it without this one: `SELECT writefile(name, content
 
 from __future__ import annotations
 
-import sqlite3
 import zlib
 from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Self
 
-from sqlalchemy.exc import DBAPIError
-
-from runner.results.databases import Database, sqlite_engine, sqlite_reader, translate_errors
+from runner.results.databases import (
+    Database,
+    driver_errors,
+    driver_transaction,
+    sqlite_engine,
+    sqlite_reader,
+    translate_errors,
+)
 from runner.results.names import CELLS, check_file_name, parts_of
 
 if TYPE_CHECKING:
+    import sqlite3
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
@@ -165,23 +170,17 @@ class Archive(Database):
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        with self._explained():
-            self._driver.execute("BEGIN IMMEDIATE")
-            try:
+        try:
+            with driver_transaction(self._driver, self._path, immediate=True):
                 yield
-            except BaseException:
-                self._number.cache_clear()  # the numbers of this transaction are void
-                self._driver.rollback()
-                raise
-            self._driver.execute("COMMIT")
+        except BaseException:
+            self._number.cache_clear()  # the numbers of this transaction are void
+            raise
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        with translate_errors(self._path):
-            try:
-                yield
-            except sqlite3.Error as problem:
-                raise DBAPIError(None, None, problem) from problem
+        with translate_errors(self._path), driver_errors():
+            yield
 
 
 def _encoded(text: str) -> bytes:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 from urllib.parse import quote
@@ -90,6 +91,34 @@ _POSTGRESQL = {
 
 
 _CONSTRAINT = "SQLITE_CONSTRAINT"
+
+
+@contextmanager
+def driver_transaction(driver: sqlite3.Connection, path: Path | str, *, immediate: bool = False) -> Iterator[None]:
+    """Write without SQLAlchemy, which takes longer than SQLite to write one row. Errors are those of SQLAlchemy."""
+    with translate_errors(path), driver_errors():
+        driver.execute("BEGIN IMMEDIATE" if immediate else "BEGIN")
+        try:
+            yield
+            driver.execute("COMMIT")
+        except BaseException:
+            driver.rollback()
+            raise
+
+
+@contextmanager
+def driver_errors() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as problem:
+        raise DBAPIError.instance(None, None, problem, sqlite3.Error) from problem
+
+
+def driver_sql(statement: Any, columns: Collection[str] | None = None) -> str:
+    """Return the text of a statement for the driver of SQLite, with a named parameter for each column."""
+    from sqlalchemy.dialects import sqlite
+
+    return str(statement.compile(dialect=sqlite.dialect(paramstyle="named"), column_keys=columns))
 
 
 def damage_error(path: Path | str, details: str) -> MatrixError:
@@ -213,7 +242,12 @@ def postgresql_engine(url: sa.URL) -> sa.Engine:
 
 def upsert(engine: sa.Engine, table: sa.Table, columns: Collection[str]) -> Any:
     """Return an insert that replaces only the named columns of an existing row. Without columns, it keeps the row."""
-    if engine.dialect.name == "sqlite":
+    return upsert_of(engine.dialect.name, table, tuple(columns))
+
+
+@lru_cache  # to build one takes longer than to run it
+def upsert_of(dialect: str, table: sa.Table, columns: tuple[str, ...]) -> Any:
+    if dialect == "sqlite":
         from sqlalchemy.dialects.sqlite import insert
     else:  # slow to import, and rarely needed
         from sqlalchemy.dialects.postgresql import insert  # type: ignore[assignment]

@@ -1,15 +1,16 @@
 """The journal of a run: trials, durable before the next one begins. It belongs to one thread at a time."""
 
 import os
+import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from functools import reduce
+from functools import cache, reduce
 from itertools import islice
 from math import sqrt
 from operator import add
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, NamedTuple, Self, cast
 
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
@@ -20,24 +21,27 @@ from runner.results import journal_tables as schema
 from runner.results.databases import (
     Database,
     damage_error,
+    driver_sql,
+    driver_transaction,
     memory_engine,
     sqlite_engine,
     sqlite_reader,
     translate_errors,
     upsert,
+    upsert_of,
 )
 from runner.results.fio_output import Figures
 from runner.results.journal_tables import (
     COLUMNS,
     JOB_COLUMNS,
+    TRIAL_COLUMNS,
     cell_of,
     digest_of,
+    driver_row_of,
     job_of,
     job_rows_of,
-    latencies_of,
     readings_of,
     readings_row,
-    row_of,
     trial_of,
     with_jobs,
 )
@@ -47,11 +51,30 @@ State = tuple[Any, ...]  # outcome, attempts and start
 _BATCH = 1000
 _PART = 5000  # trials that are read at once
 _BUSY_MS = 30_000
-# Built once: that takes longer than to run them.
-_INSERT_TRIAL = sa.insert(schema.trials)
-_END_ATTEMPT = sa.delete(schema.begun).where(
-    schema.begun.c.cell == sa.bindparam("of"), schema.begun.c.round == sa.bindparam("at")
-)
+_BEGUN = ("cell", "round", "attempt", "boot_id", "started")
+
+
+class _Statements(NamedTuple):
+    """The statements of each trial, as texts for the driver. To build one takes longer than to run it."""
+
+    begin: str
+    end: str
+    trial: str
+    job: str
+    readings: str
+
+
+@cache
+def _statements() -> _Statements:
+    begun = schema.begun
+    end = sa.delete(begun).where(begun.c.cell == sa.bindparam("cell"), begun.c.round == sa.bindparam("round"))
+    return _Statements(
+        driver_sql(upsert_of("sqlite", begun, _BEGUN[3:]), _BEGUN),
+        driver_sql(end),
+        driver_sql(sa.insert(schema.trials), TRIAL_COLUMNS),
+        driver_sql(sa.insert(schema.jobs), ("position", *schema.JOB_COLUMNS)),
+        driver_sql(upsert_of("sqlite", schema.readings, ()), ("digest", "content")),
+    )
 
 
 class AlreadyRecorded(HarnessBroken):
@@ -90,8 +113,11 @@ class Journal(Database):
 
     @classmethod
     def open(cls, path: Path, *, synthetic: bool | None = None) -> Self:
-        """Open a journal for recording, and create it if it is missing. `synthetic` marks its figures."""
-        journal = cls(_engine(path), path)
+        """Open a journal for recording, and create it if it is missing. `synthetic` marks its figures.
+
+        Invented trials are not forced to disk one by one: after a power loss, the same command invents them again.
+        """
+        journal = cls(_engine(path, durable=not synthetic), path)
         with journal._closed_on_error():
             journal._prepare(synthetic)
         return journal
@@ -119,6 +145,10 @@ class Journal(Database):
         self.close()
         self._engine, self._connection = engine, connection
 
+    @property
+    def _driver(self) -> sqlite3.Connection:
+        return cast("sqlite3.Connection", self._connection.connection.driver_connection)
+
     def close(self) -> None:
         if connection := getattr(self, "_connection", None):
             connection.close()
@@ -135,9 +165,9 @@ class Journal(Database):
 
     def begin(self, cell: str, round_number: int, attempt: int, boot_id: str, started: str = "") -> None:
         """Record the start of an attempt durably. If it crashes the host, the next run can see that."""
-        row = {"cell": cell, "round": round_number, "attempt": attempt, "boot_id": boot_id, "started": started}
-        with self._transaction() as connection:
-            connection.execute(upsert(self._engine, schema.begun, ["boot_id", "started"]), row)
+        row = dict(zip(_BEGUN, (cell, round_number, attempt, boot_id, started), strict=True))
+        with driver_transaction(self._driver, self._name):
+            self._driver.execute(_statements().begin, row)
 
     def withdraw(self, cell: str, round_number: int) -> None:
         """Remove a started attempt that the user interrupted. That is no failure of the cell."""
@@ -147,30 +177,30 @@ class Journal(Database):
     def record(self, trial: Trial) -> None:
         """Record a trial durably. Raise AlreadyRecorded for a second trial of the same cell and round."""
         try:
-            with self._transaction() as connection:
-                self._insert(connection, trial)
+            with driver_transaction(self._driver, self._name):
+                self._insert(trial)
             self._written.add(digest_of(trial.readings))
         except IntegrityError as problem:
             if (trial.cell, trial.round) in self.recorded_identities():
                 raise AlreadyRecorded(f"trial {trial.round} of cell {trial.cell} is recorded already") from problem
             raise HarnessBroken(f"cell {trial.cell} is not in the journal") from problem
 
-    def _insert(self, connection: sa.Connection, trial: Trial) -> None:
-        row = row_of(trial) | latencies_of(trial)
+    def _insert(self, trial: Trial) -> None:
+        row = driver_row_of(trial)
         if row["readings"] not in self._written:
-            connection.execute(upsert(self._engine, schema.readings, ()), readings_row(trial))
-        connection.execute(_INSERT_TRIAL, row)
+            self._driver.execute(_statements().readings, readings_row(trial))
+        self._driver.execute(_statements().trial, row)
         if jobs := job_rows_of(trial):
-            connection.execute(sa.insert(schema.jobs), jobs)
-        connection.execute(_END_ATTEMPT, {"of": trial.cell, "at": trial.round})
+            self._driver.executemany(_statements().job, jobs)
+        self._driver.execute(_statements().end, {"cell": trial.cell, "round": trial.round})
 
     def record_many(self, trials: Iterable[Trial]) -> None:
         """Record trials of other journals, many in each transaction."""
         several = iter(trials)
         while batch := list(islice(several, _BATCH)):
-            with self._transaction() as connection:
+            with driver_transaction(self._driver, self._name):
                 for trial in batch:
-                    self._insert(connection, trial)
+                    self._insert(trial)
 
     def take_back(self) -> list[Trial]:
         """Remove broken and skipped trials, so that the run repeats them. Keep their outcomes beside."""
@@ -369,5 +399,5 @@ class Journal(Database):
             raise damage_error(self._name, str(problem)) from problem
 
 
-def _engine(path: Path) -> sa.Engine:
-    return sqlite_engine(path, busy_ms=_BUSY_MS, durable=True)
+def _engine(path: Path, *, durable: bool = True) -> sa.Engine:
+    return sqlite_engine(path, busy_ms=_BUSY_MS, durable=durable)

@@ -239,10 +239,6 @@ def digest_of(several: tuple[Reading, ...]) -> str:
     return _digest(orjson.dumps(content_of(several)).decode())
 
 
-def readings_row(trial: Trial) -> dict[str, Any]:
-    return {"digest": digest_of(trial.readings), "content": content_of(trial.readings)}
-
-
 def row_of(trial: Trial) -> dict[str, Any]:
     row = {name: getattr(trial, name) for name in _PLAIN} | {
         "outcome": trial.outcome.value,
@@ -254,6 +250,20 @@ def row_of(trial: Trial) -> dict[str, Any]:
     sync = trial.figures.sync
     row |= dict(zip(_SYNC, (sync.seconds, sync.bw) if sync else (None, None), strict=True))
     return row | _row_of_figures(trial.figures)
+
+
+_BLANK = dict.fromkeys(TRIAL_COLUMNS)
+
+
+def driver_row_of(trial: Trial) -> dict[str, Any]:
+    """Return all columns of a trial as the driver of SQLite writes them."""
+    row = {**_BLANK, **row_of(trial), **latencies_of(trial)}
+    return row | {"notes": orjson.dumps(row["notes"]).decode()}
+
+
+def readings_row(trial: Trial) -> dict[str, str]:
+    content = orjson.dumps(content_of(trial.readings)).decode()
+    return {"digest": digest_of(trial.readings), "content": content}
 
 
 def _row_of_figures(figures: Figures) -> dict[str, Any]:

@@ -5,18 +5,15 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from runner.results.journal_tables import (
     JOB_COLUMNS,
     LATENCIES,
     TRIAL_COLUMNS,
+    driver_row_of,
     job_of,
     job_rows_of,
-    latencies_of,
     readings_of,
     readings_row,
-    row_of,
     trial_of,
     with_jobs,
 )
@@ -26,11 +23,10 @@ if TYPE_CHECKING:
 
 
 def encode_trial(trial: Trial) -> dict[str, Any]:
-    row = row_of(trial) | latencies_of(trial)
-    texts = {"notes": orjson.dumps(row["notes"]).decode()}  # the journal reads it as JSON text
+    row = driver_row_of(trial)
     jobs = [[_plain(job[name]) for name in JOB_COLUMNS] for job in job_rows_of(trial)]
-    content = orjson.dumps(readings_row(trial)["content"]).decode()
-    return {name: _plain((row | texts).get(name)) for name in TRIAL_COLUMNS} | {"content": content, "jobs": jobs}
+    content = readings_row(trial)["content"]
+    return {name: _plain(row[name]) for name in TRIAL_COLUMNS} | {"content": content, "jobs": jobs}
 
 
 def decode_trial(message: dict[str, Any]) -> Trial:

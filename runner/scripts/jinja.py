@@ -149,6 +149,8 @@ def check_syntax(own: Path) -> None:
 
 
 def one_line(title: str) -> str:
+    if title.isprintable():  # true for most, and much faster
+        return title
     return "".join(char if char.isprintable() else "_" for char in title)
 
 

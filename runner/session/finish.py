@@ -140,7 +140,8 @@ def report(
         comparisons = compare_published(study.published, figures, synthetic=synthetic, share=share)
         about = content.warning.capitalize()
         content = replace(content, added=(section(study.published.source, comparisons, content.judgements, about),))
-    headlines = {one.cell.id: one.headline for one in content.summaries[:MOST_ROWS] if one.headline}
+    summaries = map(content.summary_of, content.cells[:MOST_ROWS])  # not all: `replace` would discard them
+    headlines = {one.cell.id: one.headline for one in summaries if one.headline}
     content = replace(content, history=earlier_figures(store, folder, headlines))
     files = write_reports(folder, content)
     end = exit_code(content)

@@ -304,7 +304,7 @@ def test_a_run_records_and_reports_it(preset: str, tmp_path: Path) -> None:
     points = len(TESTS[preset].mixes) * len(TESTS[preset].sizes)
     assert len(rows) == 5 * points
     assert {(row["machine"], row["synthetic"]) for row in rows} == {("dry", "true")}
-    assert trials_csv(recorded)
+    assert list(trials_csv(recorded))
     assert junit(recorded)
     if points > 2:
         jobs = list(csv.DictReader(StringIO(jobs_csv(recorded))))

@@ -104,7 +104,7 @@ def test_figures_are_as_without_slow_motion_and_marked(tmp_path: Path) -> None:
     cell = next(bench.plan.selection.cells())
     recorded = RunData("slow", "dry", True, (CellRow(cell.id, cell.name, cell.axes),), bench.trials)
     assert recorded.marks == "synthetic, from the dry machine; disks 4 times slower, figures as without it"
-    assert [row["slow"] for row in csv.DictReader(StringIO(trials_csv(recorded)))] == ["4", "4"]
+    assert [row["slow"] for row in csv.DictReader(trials_csv(recorded))] == ["4", "4"]
     assert '<property name="slow" value="4"' in junit(recorded).decode()
     (profile, _) = (files["profile.csv"] for files in bench.shelf.kept.values())
     assert {row["write_bw"] for row in csv.DictReader(StringIO(profile))} == {str(150_000 * 1024)}

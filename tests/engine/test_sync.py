@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from io import StringIO
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -259,9 +258,9 @@ def test_journal_and_reports_have_its_figures(tmp_path: Path) -> None:
     recorded = RunData("rebuilds", "dry", True, [CellRow(cell.id, cell.name, cell.axes)], trials)
     (summary,) = recorded.summaries
     assert summary.headline == "sync_bw"
-    rows = list(csv.DictReader(StringIO(trials_csv(recorded))))
+    rows = list(csv.DictReader(trials_csv(recorded)))
     assert [float(row["sync_bw"]) for row in rows] == [one.bw for one in syncs if one]
-    (row,) = csv.DictReader(StringIO(summary_csv(recorded)))
+    (row,) = csv.DictReader(summary_csv(recorded))
     assert float(row["sync_seconds"]) == pytest.approx(summary.figures["sync_seconds"].mean)
     assert b"[[PROPERTY|sync_seconds=" in junit(recorded)
     assert table(recorded).columns[1] == "sync"

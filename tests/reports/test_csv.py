@@ -4,6 +4,7 @@ import csv
 import io
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -15,11 +16,14 @@ from runner.results.record import CellRow, Outcome, Trial
 from tests.reports import samples
 from tests.reports.samples import RUN, SYNTHETIC, direction, measured
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 README = Path(__file__).parents[2] / "docs" / "reference" / "files.md"
 
 
-def read(text: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
+def read(lines: Iterable[str]) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO("".join(lines), newline=""), strict=True))
 
 
 def test_one_row_per_trial_by_cell_and_round() -> None:
@@ -141,10 +145,10 @@ def test_synthetic_numbers_say_so_in_every_row(table: object) -> None:
 
 
 def test_columns_are_those_that_are_documented() -> None:
-    for text, documented in ((trials_csv(RUN), csv_files.TRIALS), (summary_csv(RUN), csv_files.SUMMARY)):
+    for lines, documented in ((trials_csv(RUN), csv_files.TRIALS), (summary_csv(RUN), csv_files.SUMMARY)):
         axes = axis_names(RUN.cells)
         names = [name for column in documented for name in (axes if column is csv_files.AXES else [column.name])]
-        assert text.splitlines()[0].split(",") == names
+        assert next(lines).rstrip("\n").split(",") == names
         assert all(column.meaning for column in documented)
 
 

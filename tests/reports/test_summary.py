@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import csv
-import io
 from dataclasses import replace
 
 import pytest
@@ -69,7 +68,7 @@ def test_the_wanted_interval_may_be_reached_before_the_rule_stops(most: int, how
 def test_a_cell_that_guidelines_took_more_trials_of_than_were_asked_for_says_so() -> None:
     trials = [measured("c1", round_number, direction(200e6 + round_number, 1 << 20)) for round_number in range(5)]
     run = RunData("m", "qemu", False, [SEQ], trials, least=3, most=3, over=True, steered=True)
-    (row,) = csv.DictReader(io.StringIO(summary_csv(run)))
+    (row,) = csv.DictReader(summary_csv(run))
     assert (row["stopped"], row["reached"]) == ("decided", "")
     assert run.summaries[0].figures["read_bw"].interval == student_interval(
         [200e6 + round_number for round_number in range(5)]
@@ -97,7 +96,7 @@ def test_mixed_work_is_known_by_its_total() -> None:
         relative = found.figures[f"{side}_bw"].relative
         assert relative is not None
         assert relative > 0.2, "the split is as uncertain as before, and shown so"
-    (row,) = csv.DictReader(io.StringIO(summary_csv(run)))
+    (row,) = csv.DictReader(summary_csv(run))
     assert (row["reached"], row["stopped"]) == ("true", "precise")
     assert float(row["total_bw"]) == pytest.approx(float(row["read_bw"]) + float(row["write_bw"]))
     (suite,) = etree.fromstring(junit(run))
@@ -137,9 +136,9 @@ def test_trials_that_never_settled_are_counted_and_not_averaged_in() -> None:
     (found,) = run.summaries
     assert (found.figures["read_bw"].mean, found.figures["read_bw"].n) == (210e6, 2)
     assert (found.unsettled, found.counts[Outcome.MEASURED]) == (1, 3)
-    (row,) = csv.DictReader(io.StringIO(summary_csv(run)))
+    (row,) = csv.DictReader(summary_csv(run))
     assert (row["measured"], row["unsettled"], row["read_bw"]) == ("3", "1", "210000000.0")
-    assert [one["unsettled"] for one in csv.DictReader(io.StringIO(trials_csv(run)))] == ["", "", "iops:1% missed"]
+    assert [one["unsettled"] for one in csv.DictReader(trials_csv(run))] == ["", "", "iops:1% missed"]
     (suite,) = etree.fromstring(junit(run))
     told = {one.get("name"): one.get("value") for one in suite.iterfind("properties/property")}
     assert told["unsettled"] == "1"
@@ -177,7 +176,7 @@ def test_percentiles_of_trials_without_histograms_are_not_averaged(count: int, t
 @given(samples.runs())
 def test_every_report_tells_the_same_means(run: RunData) -> None:
     """Three formats, one truth: whoever reads any of them gets the very same float."""
-    by_csv = {row["cell"]: row for row in csv.DictReader(io.StringIO(summary_csv(run), newline=""))}
+    by_csv = {row["cell"]: row for row in csv.DictReader(summary_csv(run))}
     suites = iter(etree.fromstring(junit(run)))
     for summary in run.summaries:
         if not run.by_cell[summary.cell.id]:

@@ -172,6 +172,14 @@ def test_what_is_written_survives_a_power_cut(journal: Journal) -> None:
     assert settings_ == PRAGMAS
 
 
+def test_only_synthetic_trials_may_be_lost_at_a_power_cut(tmp_path: Path) -> None:
+    with Journal.open(tmp_path / "journal.sqlite", synthetic=True) as journal:
+        settings_ = {name: journal._connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in PRAGMAS}
+    assert settings_ == PRAGMAS | {"synchronous": 1}
+    with Journal.open(tmp_path / "journal.sqlite", synthetic=False) as journal:
+        assert journal._connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
+
+
 PRAGMAS = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_timeout": 30_000}
 
 

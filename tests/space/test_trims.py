@@ -109,7 +109,7 @@ def test_trims_are_in_the_journal_and_all_reports(tmp_path: Path) -> None:
     run = RunData("m", "qemu", False, (SEQ,), (again,))
     (row,) = table(run).rows
     assert dict(zip(table(run).columns, row, strict=True))["trim"] == "300 MB/s"
-    (line,) = csv.DictReader(trials_csv(run).splitlines())
+    (line,) = csv.DictReader(trials_csv(run))
     assert (line["trim_bw"], line["trim_lat_p99"], line["read_bw"]) == ("300000000.0", "9000000.0", "")
     assert "[[PROPERTY|trim_bw=300000000 bytes/s]]" in junit(run).decode()
     assert "trim" not in table(RunData("m", "qemu", False, (SEQ,), (measured("c1", 1, trim),))).columns

@@ -140,14 +140,13 @@ def _percentiles(measured: Sequence[Figures], rule: Rule, how: StopReason) -> di
     found: dict[str, Estimate | None] = {}
     for side in SIDES:
         directions: list[Direction] = list(filter(None, (getattr(figures, side) for figures in measured)))
-        if len(directions) == 1:  # its figures are the percentiles of its own histogram
-            own = ((name, getattr(directions[0], name)) for name in PERCENTILES)
-            found |= {f"{side}_{name}": Estimate(value, 1, None) for name, value in own if value is not None}
-            continue
         histograms = [one.latencies for one in directions if one.latencies]
         if histograms and len(histograms) == len(directions):
             estimates = estimated_percentiles(histograms, [*PERCENTILES.values()], rule, how)
             found |= {f"{side}_{name}": one for name, one in zip(PERCENTILES, estimates, strict=True)}
+        elif len(directions) == 1:
+            own = ((name, getattr(directions[0], name)) for name in PERCENTILES)
+            found |= {f"{side}_{name}": Estimate(value, 1, None) for name, value in own if value is not None}
     return {name: one for name, one in found.items() if one}
 
 

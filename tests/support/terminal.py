@@ -104,7 +104,14 @@ class Terminal:
 
     @property
     def left_behind(self) -> list[str]:
-        """Command lines of processes that still run of those that the program started."""
+        """Command lines of processes that the program started and that do not end soon after it."""
+        tries = 60
+        while (found := self._running()) and tries:
+            time.sleep(0.05)
+            tries -= 1
+        return found
+
+    def _running(self) -> list[str]:
         found = []
         for process in Path("/proc").glob("[0-9]*"):
             try:

@@ -71,6 +71,7 @@ class Coordinator:
     ) -> None:
         self.scheduler, self._context, self._cluster, self._order = scheduler, context, cluster, order
         self._notice = notice
+        self._noticed: set[str] = set()
         self._members = Members(cluster, order, notice, clock, tags)
         self._recorder = Recorder(scheduler, context)
         self._rounds = scheduler.rounds()
@@ -302,10 +303,17 @@ class Coordinator:
             messages.LOST: self._lose_attempt,
             messages.RIG_UP: self._set_up,
             messages.RIG_LOST: lambda _, message: self._context.listen(messages.event_of(message)),
-            messages.NOTICE: lambda flight, message: self._notice(f"{flight.worker.host}: {message['text']}"),
+            messages.NOTICE: self._show_notice,
             messages.REFUSED: self._end_refused,
             messages.END: self._end,
         }
+
+    def _show_notice(self, flight: Flight, message: Message) -> None:
+        """Show a notice of a host once: each batch process has the same ones."""
+        text = f"{flight.worker.host}: {message['text']}"
+        if text not in self._noticed:
+            self._noticed.add(text)
+            self._notice(text)
 
     def _end_refused(self, flight: Flight, message: Message) -> None:
         flight.refused = message

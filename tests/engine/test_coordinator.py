@@ -188,6 +188,18 @@ def test_repeated_and_late_records_are_refused(bench: Bench, tmp_path: Path) -> 
     assert made.refused > 8
 
 
+def test_a_notice_of_a_host_is_shown_once(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measure = session.Batches._measure
+
+    async def noisy(batches: session.Batches, request: BatchRequest) -> None:
+        batches._notice("no KVM")
+        await measure(batches, request)
+
+    monkeypatch.setattr(session.Batches, "_measure", noisy)
+    coordinate(bench, FakeCluster(tmp_path, ONE, TWO))
+    assert sorted(notices) == ["one: no KVM", "two: no KVM"]
+
+
 def test_workers_of_another_version_are_not_used_and_named(bench: Bench, tmp_path: Path) -> None:
     newer = ORDER.model_copy(update={"version": "9.9"})
     with pytest.raises(BadInput, match=f"this host has matrix {__version__}, and the coordinator has 9.9"):

@@ -48,15 +48,21 @@ def command(cells: Words, run: Path, to: Path | None, results: Path) -> None:
         chosen = [cell.name for cell in known if _matches(cell, cells)]
         if not chosen:
             _print_file(files, cells, known, folder.path)
+        shown = 0
         for name in chosen:
             found = files.of_cell(name)
+            shown += bool(found)
             if to:
                 _write(found, to.joinpath(*parts_of(name)))
             else:
                 for path, content in found.items():
                     echo(f"{len(content):>9,}  {name}/{path}")
+    if chosen and not shown:
+        raise BadInput(
+            f"{folder.path} has no files of these cells", details="they have no trial yet, or their files were removed"
+        )
     if to:
-        echo(f"{len(chosen):,} cell{'s' if len(chosen) != 1 else ''} written to {to}/")
+        echo(f"{shown:,} cell{'s' if shown != 1 else ''} written to {to}/")
 
 
 def _matches(cell: CellRow, patterns: Words) -> bool:

@@ -23,7 +23,7 @@ from runner.engine import members
 from runner.engine.batch_messages import BatchRequest, Message, Order
 from runner.engine.cluster import Cluster, Worker, WorkerLost
 from runner.engine.members import Members
-from runner.engine.placement import Lonely, OpenRound, Work
+from runner.engine.placement import OpenRound, RepeatsAlone, Work
 from runner.engine.recorder import BatchDone, BatchStarted, Recorder, RigWasLost, RunContext, TrialHostLimited, now
 from runner.machines.base import RigLost
 from runner.results.record import HOST, HOST_LIMITED, SPREAD
@@ -82,8 +82,8 @@ class Coordinator:
         self._ended: list[asyncio.Task[None]] = []
         self._changed = asyncio.Event()
         self._members_changed = True
-        self._lonely = Lonely()
-        self._disturbed: dict[tuple[str, int], str] = {}  # trials to repeat alone, with the reason
+        self._repeats = RepeatsAlone()
+        self._reasons_alone: dict[tuple[str, int], str] = {}  # trials to repeat alone, with the reason
         self._deaths = Counter[tuple[str, int]]()
         self._crashed: dict[str, list[tuple[str, int, str]]] = {}  # trials under way when a host was lost
         self.refused = 0  # records with an unknown token, or of a trial that was recorded
@@ -133,7 +133,7 @@ class Coordinator:
             awaited = self._members.awaited()
             for one in self._open:
                 one.release(awaited)
-            for opened, work in self._lonely.release(awaited):
+            for opened, work in self._repeats.release(awaited):
                 opened.give_back(work, self._members.refusals)
         ended, self._ended = self._ended, []
         for task in ended:
@@ -153,9 +153,9 @@ class Coordinator:
 
     def _give_out(self) -> None:
         for worker in list(self._members.free.values()):
-            if found := self._lonely.take(worker.host):
+            if found := self._repeats.take(worker.host):
                 self._dispatch(worker, *found, alone=True)
-            while worker.address in self._members.free and not self._lonely.forbids(worker.host):
+            while worker.address in self._members.free and not self._repeats.forbids(worker.host):
                 if not (found := self._next_work(worker)):
                     break
                 self._dispatch(worker, *found)
@@ -194,7 +194,7 @@ class Coordinator:
         batch = replace(work.batch, cells=cells)
         left, names = {one.id: one for one in cells}, {one.name: one.id for one in cells}
         flight = Flight(token_hex(8), worker, opened, batch, left, names, alone=alone)
-        flight.beside = self._lonely.begin(worker.host, alone=alone)
+        flight.beside = self._repeats.begin(worker.host, alone=alone)
         for other in self._flights.values() if flight.beside else ():
             if other.worker.host == worker.host:
                 other.beside = max(other.beside, flight.beside)
@@ -248,7 +248,7 @@ class Coordinator:
             del self._flights[flight.token]
             flight.round.running -= 1
             self._members.end(flight.worker)
-            self._lonely.end(flight.worker.host, alone=flight.alone)
+            self._repeats.end(flight.worker.host, alone=flight.alone)
         self._finish(flight, lost)
 
     def _finish(self, flight: Flight, lost: str) -> None:
@@ -265,7 +265,7 @@ class Coordinator:
             cells = tuple(flight.left.values())
             work = Work(replace(flight.batch, cells=cells), cells)
             if flight.alone:
-                self._lonely.add(flight.worker.host, flight.round, work)
+                self._repeats.add(flight.worker.host, flight.round, work)
             else:
                 flight.round.give_back(work, self._members.refusals)
         self._context.listen(BatchDone(flight.round.number, flight.batch.stack.label, flight.worker.host))
@@ -341,7 +341,7 @@ class Coordinator:
         if (overload := trial.notes.get(HOST_LIMITED)) and flight.beside:
             self._repeat_alone(flight, cell, overload)
             return
-        if why := self._disturbed.pop((cell.id, trial.round), ""):
+        if why := self._reasons_alone.pop((cell.id, trial.round), ""):
             notes["repeated"] = why
         self._recorder.record(cell, replace(trial, notes={**trial.notes, **notes}))
         if following := self.scheduler.following(cell, trial.round, list(flight.left.values())):
@@ -350,8 +350,8 @@ class Coordinator:
 
     def _repeat_alone(self, flight: Flight, cell: Cell, overload: str) -> None:
         number = flight.round.number
-        self._disturbed[cell.id, number] = f"alone; host-limited {overload} with {flight.beside} beside it"
-        self._lonely.add(flight.worker.host, flight.round, Work(replace(flight.batch, cells=(cell,)), (cell,)))
+        self._reasons_alone[cell.id, number] = f"alone; host-limited {overload} with {flight.beside} beside it"
+        self._repeats.add(flight.worker.host, flight.round, Work(replace(flight.batch, cells=(cell,)), (cell,)))
         stack = flight.batch.stack.label
         self._context.listen(TrialHostLimited(cell.name, number, stack, overload, flight.beside))
 

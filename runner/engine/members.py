@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 PATIENCE = 60.0  # seconds after which the work of an absent host goes to another one
-
-
 MOST_ASKED = 32  # workers that are checked at a time
 CHECKS = 3  # how often a worker is asked before it is not used
 _TAG = "start it with --tags, or name other tags"

@@ -70,7 +70,7 @@ class OpenRound:
         return not (self.waiting or self.running or self.held)
 
 
-class Lonely:
+class RepeatsAlone:
     """Trials to repeat alone on their host, because it could not keep up with several; and who is on a host now."""
 
     def __init__(self) -> None:

@@ -58,6 +58,17 @@ def test_a_file_and_the_list_of_files_are_shown(matrix: Matrix) -> None:
 
 
 @pytest.mark.usefixtures("archived")
+def test_cells_without_files_are_an_error(matrix: Matrix, tmp_path: Path) -> None:
+    matrix("run", "--on", "dry", "small.yaml")
+    (folder,) = run_folders(tmp_path / "results")
+    (folder / "cells.sqlite").unlink()
+    for options in ((), ("--to", "out")):
+        shown = matrix("show", "*", *options)
+        assert (shown.returncode, shown.stdout) == (2, "")
+        assert "has no files of these cells" in shown.stderr
+
+
+@pytest.mark.usefixtures("archived")
 def test_an_archived_run_is_continued(matrix: Matrix, tmp_path: Path) -> None:
     matrix("run", "--on", "dry", "small.yaml", "--budget", "1ms")
     (folder,) = run_folders(tmp_path / "results")

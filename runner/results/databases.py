@@ -34,9 +34,7 @@ _DAMAGED = Cause(
     "`matrix salvage RUN` writes what can be read into a new run; `matrix run --fresh` starts again",
 )
 
-_STRANGE = Cause(
-    BadInput, "{path} is not a journal of matrix", "move it away, or name the folder of a run that has one"
-)
+_STRANGE = Cause(BadInput, "{path} is not a file that matrix wrote", "move it away, or name the folder of another run")
 _AGAIN = (
     "delete it, or move it away: the next command rebuilds it from the journals of the runs below `--results`; "
     "runs without a folder are lost then"

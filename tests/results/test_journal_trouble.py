@@ -43,7 +43,7 @@ def complete(problem: MatrixError, path: Path) -> bool:
 def test_a_file_that_is_no_database(tmp_path: Path) -> None:
     path = tmp_path / "journal.sqlite"
     path.write_bytes(b"this is not a database, but it is long enough to look at" * 50)
-    with pytest.raises(BadInput, match="not a journal") as caught:
+    with pytest.raises(BadInput, match="not a file that matrix wrote") as caught:
         Journal.open(path)
     assert complete(caught.value, path)
     assert path.read_bytes().startswith(b"this is not")

@@ -18,7 +18,9 @@ from runner.cli.schema import schema_text
 from runner.engine.costs import SYNTHETIC
 from runner.reports.terminal_text import duration
 from runner.results.run_folder import run_folders
+from tests.support import forked
 from tests.support.command import Call, Matrix
+from tests.support.forked import Forked
 from tests.support.matrices import SMALL, SWEEP
 
 ROOT = Path(__file__).parents[2]
@@ -345,15 +347,15 @@ def test_a_finished_run_stays_and_a_new_one_starts(matrix: Matrix, tmp_path: Pat
 def test_a_run_killed_at_many_moments_ends_with_exactly_the_planned_trials(tmp_path: Path) -> None:
     """The very process, killed for real, each time a little further on."""
     (tmp_path / "small.yaml").write_text(SMALL.replace("repeat: 2", "repeat: 5"))
-    command = [sys.executable, "-m", "runner.cli", "run", "--on", "dry", "small.yaml"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    arguments = ["run", "--on", "dry", "small.yaml"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     for trials in range(0, 20, 4):
-        with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        with Forked(arguments, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             for _, line in zip(range(trials // 4 + 2), process.stdout, strict=False):
                 assert line
             process.send_signal(signal.SIGKILL)
-    result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    result = forked.run(arguments, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     (folder,) = run_folders(tmp_path / "results")
     trials_found = rows(folder / "trials.csv")
@@ -371,8 +373,8 @@ def test_a_second_process_on_a_run_is_refused_with_the_first(matrix: Matrix, tmp
         "with load(pathlib.Path(sys.argv[1])).locked():\n"
         "    print('held', flush=True); sys.stdin.read()\n"
     )
-    command = [sys.executable, "-c", holder, str(folder)]
-    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with Forked([str(folder)], code=holder, text=True, **pipes) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
         result = matrix("run", "--on", "dry", "small.yaml")

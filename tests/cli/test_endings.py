@@ -9,15 +9,17 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from runner.results.run_folder import run_folders
+from tests.support import forked
 from tests.support.command import Matrix
+from tests.support.forked import Forked
 from tests.support.matrices import SMALL
 
 ROOT = Path(__file__).parents[2]
-COMMAND = [sys.executable, "-m", "runner.cli"]
 
 #: The dry machine under which the first trial breaks, as long as there is a file `broken`.
 BREAKING = """\
@@ -89,14 +91,11 @@ def matrix(matrix: Matrix, tmp_path: Path) -> Matrix:
     def call(*arguments: str, code: str = "", **how: object) -> subprocess.CompletedProcess[str]:
         if not code and not how:
             return matrix(*arguments)
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        command = [sys.executable, "-c", code, *arguments] if code else [*COMMAND, *arguments]
-        return subprocess.run(command, cwd=tmp_path, env=environment, text=True, **{**PIPES, **how})  # type: ignore[call-overload,no-any-return]
+        return forked.run(arguments, code=code, cwd=tmp_path, **how)
 
     return call
 
 
-PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 RUN = ("run", "--on", "dry", "small.yaml")
 SYNTHETIC = "note: figures are synthetic, from the dry machine: no figure was measured\n"
 #: The commands that print much, each by another way: text, tables, and bytes.
@@ -115,9 +114,8 @@ def small_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def start(place: Path, words: str, **how: int) -> subprocess.Popen[bytes]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen([*COMMAND, *words.split()], cwd=place, env=environment, **how)  # type: ignore[call-overload,no-any-return]
+def start(place: Path, words: str, **how: Any) -> subprocess.Popen[bytes]:
+    return Forked(words.split(), cwd=place, **how)
 
 
 def folder_of(place: Path) -> Path:

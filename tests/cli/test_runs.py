@@ -16,6 +16,7 @@ import pytest
 from runner.results.record import Outcome, Trial
 from runner.results.run_folder import InUse, load, run_folders
 from tests.results import past
+from tests.support.forked import Forked
 from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:
@@ -23,6 +24,20 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 Call = Callable[..., "Said"]
+#: Says so and reads a line, once the trial after so many is begun.
+PAUSED = """\
+import sys
+from runner.cli import main
+from runner.results.journal import Journal
+begin = Journal.begin
+def begun(journal, *words):
+    begin(journal, *words)
+    if len(journal.recorded_identities()) == {trials}:
+        print("stopped", file=sys.stderr, flush=True)
+        sys.stdin.readline()
+Journal.begin = begun
+main()
+"""
 BROKEN = Trial("c1", 1, Outcome.BROKEN, "the guest panicked", started="2026-03-04T05:06:01.000+00:00")
 
 
@@ -30,11 +45,11 @@ BROKEN = Trial("c1", 1, Outcome.BROKEN, "the guest panicked", started="2026-03-0
 def at_work(place: Path, trials: int, *words: str) -> Iterator[subprocess.Popen[str]]:
     """A `matrix run` on the dry machine that has recorded so many trials, and has begun the next one."""
     (place / "small.yaml").write_text(SMALL.replace("repeat: 2", "repeat: 5"))
-    argv = [sys.executable, "-m", "tests.support.paused_run", str(trials), "run", "--on", "dry", *words, "small.yaml"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(argv, cwd=place, env=environment, text=True, **pipes) as process:  # type: ignore[call-overload]
+    arguments = ["run", "--on", "dry", *words, "small.yaml"]
+    with Forked(arguments, code=PAUSED.format(trials=trials), cwd=place, text=True, **pipes) as process:
         try:
+            assert process.stderr is not None
             assert any(line == "stopped\n" for line in process.stderr)
             yield process
         finally:
@@ -156,7 +171,7 @@ def test_the_list_fits_the_terminal(columns: int, tmp_path: Path) -> None:
 
     of_this_kind(tmp_path / "results")
     for words in (("runs",), ("status",)):
-        with Terminal([sys.executable, "-m", "runner.cli", *words], columns=columns, cwd=tmp_path, env=PATH) as screen:
+        with Terminal(["matrix", *words], columns=columns, cwd=tmp_path) as screen:
             assert screen.wait() in {0, 1}
             assert "interrupted" in screen.transcript
             assert "run-4" in screen.transcript

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
+from subprocess import PIPE
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,6 +19,7 @@ from runner.results.store import SharedStore
 from runner.results.store_sync import bring_up_to_date
 from runner.results.store_tables import address_of
 from tests.results import past, server
+from tests.support.forked import Forked
 from tests.support.matrices import SMALL
 from tests.support.small_disk import small_disk
 
@@ -121,17 +122,6 @@ def test_a_damaged_store_is_reported_and_can_be_rebuilt(call: Call, tmp_path: Pa
     assert call("results").status == 0
 
 
-_RUN = "import sys; sys.argv = ['matrix', *sys.argv[1:]]; from runner.cli import main; main()"
-
-
-def _started(place: Path, *arguments: str) -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", _RUN, *arguments]
-    return subprocess.Popen(
-        command, cwd=place, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-
-
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_two_runs_at_once_on_one_store(tmp_path: Path, kind: str, request: pytest.FixtureRequest) -> None:
     url = str(tmp_path / "store.db")
@@ -143,7 +133,8 @@ def test_two_runs_at_once_on_one_store(tmp_path: Path, kind: str, request: pytes
         (tmp_path / f"{name}.yaml").write_text(
             SMALL.replace("name: small", f"name: {name}").replace("repeat: 2", "repeat: 8")
         )
-    running = [_started(tmp_path, "run", "--on", "dry", "--store", url, f"{name}.yaml") for name in ("one", "two")]
+    words = [["run", "--on", "dry", "--store", url, f"{name}.yaml"] for name in ("one", "two")]
+    running = [Forked(one, cwd=tmp_path, stdout=PIPE, stderr=PIPE, text=True) for one in words]
     said = [one.communicate() for one in running]
     assert [one.returncode for one in running] == [0, 0], said
     assert all("store" not in err for _, err in said)

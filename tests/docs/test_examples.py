@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -120,8 +119,7 @@ def check_real_command(command: Command, folder: Path, where: str) -> None:
     words = words_of_matrix(command, where)
     if words is None or words == ["test"]:
         return
-    program = [sys.executable, "-m", "runner.cli", *words]
-    with Terminal(program, columns=100, cwd=folder, env={"PYTHONPATH": str(ROOT), "MATRIX_STORE": ""}) as terminal:
+    with Terminal(["matrix", *words], columns=100, cwd=folder, env={"MATRIX_STORE": ""}) as terminal:
         status = terminal.wait(patience=1200)
         printed = terminal.transcript
     # A guideline that fails is a result, too.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
-import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -285,8 +284,9 @@ class Around(Place):
         self.told = told
         super().__init__(disks, folder)
 
-    def command(self, *words: str) -> list[str]:
-        return super().command(*(f"{name}={text}" for name, text in self.told.items()), *words)
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**super().environment, **self.told}
 
 
 @pytest.fixture
@@ -327,7 +327,7 @@ def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing(
         trials = list(journal.trials())
     assert len({(trial.cell, trial.round) for trial in trials}) == len(trials) == len(list(space(text).cells()))
     assert {trial.outcome for trial in trials} == {Outcome.MEASURED}
-    assert "disk-a" not in place.said(sys.executable, "-m", "runner.cli", "clean", "--dry-run")
+    assert "disk-a" not in place.start("clean", "--dry-run").communicate()[0]
     assert place.said(*engine.argv("ps", "--all", "--format={{.Names}}")).split() == ["foreign"]
     place.said(*engine.argv("rm", "--force", "foreign"))
     assert not disks.mounted(place.said("cat", "/proc/self/mounts"))

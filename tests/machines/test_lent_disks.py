@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +11,7 @@ import pytest
 from runner.results.journal import Journal
 from runner.results.run_folder import load
 from tests.hosts.loops import SIZE, Bay, bay, why_not
-from tests.support.local_place import ENVIRONMENT, Place
+from tests.support.local_place import Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,11 +46,12 @@ def disks(tmp_path: Path) -> Iterator[Bay]:
 
 
 @pytest.fixture
-def place(disks: Bay, tmp_path: Path) -> Iterator[Place]:
+def place(disks: Bay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     folder = tmp_path / "place"
     folder.mkdir()
     (folder / "m.yaml").write_text(MATRIX)
     allow(folder, disks, "")
+    monkeypatch.setenv("PATH", f"{folder}/bin:{os.environ['PATH']}")
     made = Place(disks, folder)
     yield made
     made.holder.kill()
@@ -65,10 +64,9 @@ def allow(folder: Path, disks: Bay, more: str) -> None:
 
 
 def ended(place: Place, *words: str) -> tuple[int, str]:
-    line = place.command(sys.executable, "-m", "runner.cli", *words)
-    environment = {**ENVIRONMENT, "PATH": f"{place.folder}/bin:{os.environ['PATH']}"}
-    done = subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
-    return done.returncode, done.stdout
+    runner = place.start(*words)
+    output, _ = runner.communicate()
+    return runner.returncode, output
 
 
 def trials(place: Place) -> int:

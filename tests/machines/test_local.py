@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -93,7 +92,7 @@ def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing(disks: Bay, place: 
         trials = list(journal.trials())
     assert len({(trial.cell, trial.round) for trial in trials}) == len(trials) == 4
     assert {trial.outcome for trial in trials} == {Outcome.MEASURED}
-    assert "disk-" not in place.said(sys.executable, "-m", "runner.cli", "clean", "--dry-run")
+    assert "disk-" not in place.start("clean", "--dry-run").communicate()[0]
     assert not disks.mounted(place.said("cat", "/proc/self/mounts"))
     assert not list((run / "standing").iterdir())
     assert check_disk(disks.ask(), disks.declared).usable

@@ -6,9 +6,9 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
+from subprocess import PIPE, STDOUT
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,6 +21,7 @@ from runner.session.host_facts import query_facts
 from tests.hosts.agent.far import NAME, Shelf, why_no_namespace
 from tests.hosts.loops import Bay, bay, exchange, why_not
 from tests.support.amounts import kill_moments
+from tests.support.forked import Forked
 from tests.support.runners import killed_after
 
 if TYPE_CHECKING:
@@ -67,15 +68,9 @@ class Desk:
         )
 
     def start(self, *words: str) -> subprocess.Popen[str]:
-        settings = {"PYTHONPATH": str(ROOT), "PATH": self.shelf.path, "MATRIX_STATE": str(self.folder / "state")}
-        return subprocess.Popen(
-            [sys.executable, "-m", "runner.cli", *words],
-            cwd=self.folder,
-            env={**os.environ, **settings},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        settings = {"PATH": self.shelf.path, "MATRIX_STATE": str(self.folder / "state")}
+        environment = {**os.environ, **settings}
+        return Forked(words, cwd=self.folder, env=environment, stdout=PIPE, stderr=STDOUT, text=True)
 
     def said(self, *words: str, status: int = 0) -> str:
         runner = self.start(*words)

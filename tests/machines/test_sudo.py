@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from subprocess import PIPE, STDOUT
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,7 +20,7 @@ from runner.results.journal import Journal
 from runner.results.record import Outcome
 from tests.hosts.loops import Bay, bay, why_not
 from tests.support.amounts import kill_moments
-from tests.support.local_place import ENVIRONMENT, RUN, SMALL, Place, placed
+from tests.support.local_place import ROOT, RUN, SMALL, Place, placed
 from tests.support.runners import killed_after
 
 if TYPE_CHECKING:
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
 
 USER = "nobody"
 INSTALLED = "/usr/local/libexec/matrix-agent"
-ROOT = Path(__file__).parents[2]
+
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
 def as_user(*words: str) -> list[str]:
@@ -81,9 +84,10 @@ class Seat(Place):
         enter = ["nsenter", "--mount", f"--target={self.holder.pid}", "bash", "-c", script, "bash", *words]
         return subprocess.run(enter, capture_output=True, text=True, check=True).stdout
 
-    def command(self, *words: str) -> list[str]:
+    def start(self, *words: str) -> subprocess.Popen[str]:
         enter = ["nsenter", "--mount", f"--target={self.holder.pid}", "--wdns=/mnt"]
-        return [*enter, *as_user("env", "HOME=/mnt", "MATRIX_STATE=/mnt/state", *words)]
+        matrix = as_user("env", "HOME=/mnt", "MATRIX_STATE=/mnt/state", sys.executable, "-m", "runner.cli", *words)
+        return subprocess.Popen([*enter, *matrix], env=ENVIRONMENT, stdout=PIPE, stderr=STDOUT, text=True)
 
     def told(self, *words: str, status: int = 0) -> str:
         runner = self.start(*words)

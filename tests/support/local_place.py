@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+
+from tests.support.forked import Forked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,22 +53,29 @@ class Place:
         assert self.holder.stdout is not None
         assert self.holder.stdout.readline() == "up\n"
 
-    def command(self, *words: str) -> list[str]:
-        enter = ["nsenter", "--mount", f"--target={self.holder.pid}", f"--wdns={self.folder}"]
-        return [*enter, "env", f"MATRIX_STATE={self.folder}/state", f"MATRIX_MEMORY={self.folder}/memory", *words]
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, "MATRIX_STATE": f"{self.folder}/state", "MATRIX_MEMORY": f"{self.folder}/memory"}
 
     def start(self, *words: str) -> subprocess.Popen[str]:
-        line = self.command(sys.executable, "-m", "runner.cli", *words)
-        return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=ENVIRONMENT)
+        """Start `matrix` there."""
+        return Forked(
+            words,
+            mounts=self.holder.pid,
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
 
     def said(self, *words: str) -> str:
-        return subprocess.run(self.command(*words), capture_output=True, text=True, check=True, env=ENVIRONMENT).stdout
+        """Run another program there, and return its output."""
+        line = ["nsenter", "--mount", f"--target={self.holder.pid}", f"--wdns={self.folder}", *words]
+        return subprocess.run(line, capture_output=True, text=True, check=True, env=self.environment).stdout
 
 
 ROOT = Path(__file__).parents[2]
-
-
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
 RUN = ("run", "--on", "local", "--json", "--destroy", "disk-a", "--destroy", "disk-b", "m.yaml")

@@ -13,6 +13,8 @@ from uuid import uuid4
 import pexpect
 import pyte
 
+from tests.support.forked import ForkedOnTerminal
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -32,7 +34,10 @@ def _heed_signals() -> None:
 
 
 class Terminal:
-    """`with Terminal([...]) as terminal: terminal.wait_for("done")`; the program dies with the block."""
+    """`with Terminal([...]) as terminal: terminal.wait_for("done")`; the program dies with the block.
+
+    `matrix` is forked from the tests; all other programs are executed.
+    """
 
     def __init__(
         self,
@@ -50,7 +55,8 @@ class Terminal:
         unwanted = {"COLUMNS", "LINES", "CI", "NO_COLOR", "FORCE_COLOR"}
         inherited = {name: value for name, value in os.environ.items() if name not in unwanted}
         self._mark = uuid4().hex
-        self._child: pexpect.spawn[bytes] = pexpect.spawn(
+        spawn = ForkedOnTerminal if argv[0] == "matrix" else pexpect.spawn
+        self._child: pexpect.spawn[bytes] = spawn(
             argv[0],
             list(argv[1:]),
             dimensions=(rows, columns),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import textwrap
 from pathlib import Path
 
@@ -18,8 +17,8 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize("columns", [60, 110])
 def test_the_answer_is_the_last_text_above_the_files(columns: int, tmp_path: Path) -> None:
     (tmp_path / "three.yaml").write_text(MATRIX)
-    argv = [sys.executable, "-m", "runner.cli", "run", "--on", "dry", "--results", str(tmp_path / "r"), "three.yaml"]
-    with Terminal(argv, columns=columns, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}) as terminal:
+    argv = ["matrix", "run", "--on", "dry", "--results", str(tmp_path / "r"), "three.yaml"]
+    with Terminal(argv, columns=columns, cwd=tmp_path) as terminal:
         assert terminal.wait() == 0
         answer = terminal.transcript[terminal.transcript.rindex("Fastest stack by workload (95 % confidence):") :]
     note = "\n".join(textwrap.wrap(SYNTHETIC, columns, subsequent_indent="  "))

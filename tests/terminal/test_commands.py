@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import click
@@ -12,10 +10,10 @@ from click.testing import CliRunner
 from rich.cells import cell_len
 
 from runner.cli import cli
+from tests.support import forked
 from tests.support.screen import READABLE, ROOT, SHIPPED, too_long
 from tests.support.terminal import Terminal
 
-MATRIX = [sys.executable, "-m", "runner.cli"]
 BAD = """
 name: bad
 disks: {count: 4, size: 64MiB}
@@ -57,8 +55,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of the shipped matrix, synthetic."""
     folder = tmp_path_factory.mktemp("results")
     (folder / "bad.yaml").write_text(BAD)
-    argv = [*MATRIX, "run", "--on", "dry", "--quiet", "--results", str(folder), str(SHIPPED)]
-    assert subprocess.run(argv, cwd=ROOT, capture_output=True).returncode in {0, 1}
+    argv = ["run", "--on", "dry", "--quiet", "--results", str(folder), str(SHIPPED)]
+    assert forked.run(argv, cwd=ROOT).returncode in {0, 1}
     return folder
 
 
@@ -66,7 +64,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_output_fits_a_narrow_terminal(command: str, results: Path) -> None:
     names = {"RESULTS": str(results), "MATRIX": str(SHIPPED), "BAD": str(results / "bad.yaml")}
     words = [names.get(word, word.replace("RESULTS", str(results))) for word in command.split()]
-    with Terminal([*MATRIX, *words], columns=60, cwd=ROOT) as terminal:
+    with Terminal(["matrix", *words], columns=60, cwd=ROOT) as terminal:
         assert terminal.wait() in {0, 1, 2, 3}
         assert terminal.transcript
         assert too_long(terminal.written, 60) == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -38,7 +37,7 @@ repeat: 2
 
 
 def run(matrix: Path, results: Path, *words: str) -> list[str]:
-    return [sys.executable, "-m", "runner.cli", "run", "--results", str(results), *words, str(matrix)]
+    return ["matrix", "run", "--results", str(results), *words, str(matrix)]
 
 
 @pytest.fixture

@@ -1,0 +1,147 @@
+"""`matrix` in a process of its own, forked from the tests: to start Python and import all costs half a second."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import gc
+import io
+import os
+import pty
+import signal
+import subprocess
+import sys
+import traceback
+import warnings
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pexpect
+from ptyprocess import PtyProcess  # type: ignore[import-untyped]
+
+from runner.cli import main
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+class Forked(subprocess.Popen[Any]):
+    """`Forked(["run", "small.yaml"], stdout=PIPE)`: `matrix run small.yaml`, or Python `code` with these arguments.
+
+    With `mounts`, it has the mounts of that process.
+    """
+
+    def __init__(self, arguments: Sequence[str], *, code: str = "", mounts: int | None = None, **how: Any) -> None:
+        self._code, self._mounts = code, mounts
+        super().__init__(["matrix", *arguments], **how)
+
+    def _execute_child(self, args: Sequence[str], *rest: Any) -> None:
+        """Fork where `Popen` would execute a program as well. The order of parameters is that of Python 3.3 to 3.14."""
+        cwd, env, streams = rest[4], rest[5], rest[9:15]
+        self.pid = os.fork()
+        if self.pid == 0:
+            for number, stream in enumerate((streams[0], streams[3], streams[5])):
+                if stream != -1:
+                    os.dup2(stream, number)
+            _become(args, cwd, env, code=self._code, mounts=self._mounts)
+        self._child_created = True
+        self._close_pipe_fds(*streams)  # type: ignore[attr-defined]
+
+
+class ForkedOnTerminal(pexpect.spawn):  # type: ignore[type-arg]
+    """`pexpect.spawn` of `matrix`, without executing a program."""
+
+    def _spawnpty(self, args: Sequence[bytes], **how: Any) -> PtyProcess:
+        pid, master = pty.fork()
+        if pid == 0:
+            how["preexec_fn"]()
+            _become([os.fsdecode(word) for word in args], how["cwd"], how["env"])
+        process = PtyProcess(pid, master)
+        process.setwinsize(*how["dimensions"])
+        return process
+
+
+def run(arguments: Sequence[str], *, code: str = "", **how: Any) -> subprocess.CompletedProcess[str]:
+    """`subprocess.run` of `Forked`, with its output as text."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with Forked(arguments, code=code, text=True, **{**pipes, **how}) as child:
+        out, err = child.communicate()
+    return subprocess.CompletedProcess(arguments, child.returncode, out, err)
+
+
+def _become(
+    argv: Sequence[str],
+    cwd: str | None,
+    env: Mapping[str, str] | None,
+    *,
+    code: str = "",
+    mounts: int | None = None,
+) -> NoReturn:
+    status = 1
+    try:
+        _forget_tests()
+        if mounts is not None:
+            _enter_mounts(mounts)
+        if env is not None:
+            os.environ.clear()
+            os.environ.update(env)
+        if cwd is not None:
+            os.chdir(cwd)
+        _open_streams()
+        sys.argv = list(argv)
+        status = _status_of(code)
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+    finally:
+        os._exit(status)
+
+
+def _forget_tests() -> None:
+    """Close the files of the tests, and undo what they changed in this process."""
+    gc.freeze()
+    gc.enable()
+    atexit._clear()
+    warnings.simplefilter("ignore")
+    for path in list(Path("/proc/self/fd").iterdir()):
+        with suppress(OSError):  # the one that listed them is closed already
+            if int(path.name) > 2:
+                os.close(int(path.name))
+    for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        if signal.getsignal(one) is not signal.SIG_IGN:
+            signal.signal(one, signal.default_int_handler if one == signal.SIGINT else signal.SIG_DFL)
+
+
+def _enter_mounts(process: int) -> None:
+    namespace = os.open(f"/proc/{process}/ns/mnt", os.O_RDONLY)
+    if ctypes.CDLL(None, use_errno=True).setns(namespace, 0):
+        raise OSError(ctypes.get_errno(), "setns")
+    os.close(namespace)
+
+
+def _open_streams() -> None:
+    """Open the standard streams as Python does at its start: pytest has put its own in their place."""
+    at_once = bool(os.environ.get("PYTHONUNBUFFERED"))
+
+    def writer(number: int, errors: str) -> io.TextIOWrapper:
+        file = io.BufferedWriter(io.FileIO(number, "w"))
+        lines = os.isatty(number) or number == 2
+        return io.TextIOWrapper(file, "utf-8", errors, line_buffering=lines, write_through=at_once)
+
+    sys.stdin = open(0, encoding="utf-8", errors="surrogateescape")  # noqa: SIM115 - to the end
+    sys.stdout = writer(1, "surrogateescape")
+    sys.stderr = writer(2, "backslashreplace")
+
+
+def _status_of(code: str) -> int:
+    try:
+        if code:
+            exec(compile(code, "<string>", "exec"), {"__name__": "__main__"})  # noqa: S102 - the test's own
+        else:
+            main()
+    except SystemExit as end:
+        return int(end.code or 0)
+    except BaseException:  # noqa: BLE001 - as Python does at its end
+        traceback.print_exc()
+        return 1
+    return 0

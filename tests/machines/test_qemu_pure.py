@@ -100,6 +100,19 @@ def test_slots(disks: tuple[Disk, ...], slots: int) -> None:
     assert argv.slots(disks) == slots
 
 
+@pytest.mark.parametrize(
+    ("accel", "start", "wanted"),
+    [
+        ("tcg", argv.Start(Path("memory")), "-accel tcg,thread=single"),
+        ("tcg", argv.Start(Path("memory"), is_clone=True), "-accel tcg -cpu"),
+        ("tcg", argv.BOOT, "-accel tcg -cpu"),
+        ("kvm", argv.Start(Path("memory")), "-accel kvm -cpu"),
+    ],
+)
+def test_only_the_emulated_boot_of_a_template_has_one_thread(accel: str, start: argv.Start, wanted: str) -> None:
+    assert wanted in " ".join(argv.machine(vm(accel=accel), start))
+
+
 def test_impossible_wishes_are_refused() -> None:
     many = RigSpec(disks=(Disk(2**20),) * 40, kernel="debian-99", memory=2**20)
     briefs = " / ".join(refusal.brief for refusal in Qemu().refusals(many))

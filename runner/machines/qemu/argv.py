@@ -68,6 +68,10 @@ class Start:
     is_clone: bool = False
 
     @property
+    def is_template(self) -> bool:
+        return self.memory is not None and not self.is_clone
+
+    @property
     def ram(self) -> str:
         if self.memory is None:
             return "memory-backend-ram,id=ram"
@@ -110,10 +114,15 @@ def command(vm: Vm, channels: Channels, start: Start) -> list[str]:
 
 
 def machine(vm: Vm, start: Start) -> list[str]:
-    """Return board, processors and memory. Each processor has its own socket, because MP tables list one for each."""
+    """Return board, processors and memory. Each processor has its own socket, because MP tables list one for each.
+
+    The emulated boot of a template has one thread for all processors: it needs a quarter less of the host's processors,
+    and two threads can make QEMU before 8.1 run outdated code.
+    """
     size = f"{vm.memory // 2**20}M"
     return [
-        *("-machine", f"pc,accel={vm.accel},memory-backend=ram,usb=off,vmport=off,hpet=off"),
+        *("-machine", "pc,memory-backend=ram,usb=off,vmport=off,hpet=off"),
+        *("-accel", "tcg,thread=single" if start.is_template and vm.accel == "tcg" else vm.accel),
         *("-cpu", "host" if vm.accel == "kvm" else EMULATED_CPU),
         *("-smp", f"{vm.cpus},sockets={vm.cpus}"),
         *("-m", size, "-object", f"{start.ram},size={size}"),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from runner.analysis.selectors import explain_later_run
+from runner.analysis.selectors import LATEST, explain_later_run
 from runner.analysis.stored_guidelines import declared_by
 from runner.base.errors import BadInput
 from runner.base.files import write_atomically
@@ -41,7 +41,7 @@ Examples:
 def command(runs: tuple[Path, ...], junit: Path | None, opens: bool, results: Path) -> None:
     """Write report.html, explore.html, junit.xml and the CSV files of each RUN again from its journal.
 
-    RUN is a folder below results/.
+    RUN is a folder below results/, the name of a matrix for its last run with results, or `latest`.
     """
     folders = [folder_of(run, results) for run in runs]
     for folder in folders:
@@ -55,21 +55,26 @@ def command(runs: tuple[Path, ...], junit: Path | None, opens: bool, results: Pa
 
 
 def folder_of(run: Path, results: Path) -> Path:
-    if run.exists():
-        return run
-    return _latest(results) if str(run) == "latest" else next(filter(Path.exists, [results / run]), run)
+    """Return the folder of a run by its path or name, by `latest`, or by the name of its matrix."""
+    if found := next(filter(Path.exists, (run, results / run)), None):
+        return found
+    return _latest(results, str(run)) or run
 
 
-def _latest(results: Path) -> Path:
+def _latest(results: Path, name: str) -> Path | None:
     every, _ = readable_runs(results)
-    if not every:
-        raise BadInput(
-            f"{results}: there is no run", resolution="name the folder of a run, or the folder of all runs by --results"
-        )
-    ordered = sorted(every, key=lambda run: run.manifest.synthetic)
+    among = [one for one in every if name in {LATEST, one.manifest.matrix}]
+    if not among:
+        if name == LATEST:
+            raise BadInput(
+                f"{results}: there is no run",
+                resolution="name the folder of a run, or the folder of all runs by --results",
+            )
+        return None
+    ordered = sorted(among, key=lambda run: run.manifest.synthetic)
     found = next(filter(has_results, ordered), ordered[0])
-    if found is not every[0]:
-        why = explain_later_run(every[0].path.name, measured=has_results(every[0]))
+    if found is not among[0]:
+        why = explain_later_run(among[0].path.name, measured=has_results(among[0]))
         echo(f"note: {why}", err=True)
     return found.path
 

@@ -32,7 +32,12 @@ Examples:
 
 @click.command("show", epilog=_EPILOG)
 @click.argument("cells", nargs=-1, required=True, metavar="CELL...")
-@click.option("--run", type=click.Path(path_type=Path), default="latest", help="The run.  [default: latest]")
+@click.option(
+    "--run",
+    type=click.Path(path_type=Path),
+    default="latest",
+    help="A folder below results/, or a matrix.  [default: latest]",
+)
 @click.option("--to", type=click.Path(path_type=Path, file_okay=False), help="Write the files to this folder.")
 @results
 def command(cells: Words, run: Path, to: Path | None, results: Path) -> None:

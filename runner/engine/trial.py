@@ -18,7 +18,7 @@ from runner.language.pts import PtsWorkload
 from runner.language.replay import ReplayWorkload
 from runner.language.sync_workload import SyncWorkload
 from runner.machines.base import Machine, Rig, RigLost, Step, StepResult
-from runner.results.counters import TrialUse, buses, count_cache_flushes, notes, observe_use
+from runner.results.counters import FULL, TrialUse, buses, count_cache_flushes, notes, observe_use
 from runner.results.fio_output import mark_synthetic
 from runner.results.record import HOST_LIMITED, REPLAY, SATURATED, SLOW, UNSETTLED, Outcome
 from runner.scripts.cell import (
@@ -172,7 +172,8 @@ class StackOnRig:
             found = Finding(Outcome.BROKEN, NO_MODEL_OF_TRIMS, readings=found.readings)
         overload = host_limited(done, work, self._matrix.machine.strain)
         if found.replay:
-            overload = {**overload, **late_replay(found.replay, work.runtime or 0.0, overload, simulated=bool(done))}
+            kept_up = kept_pace(done, self._matrix.machine.strain, found.replay.seconds)
+            overload = {**overload, **late_replay(found.replay, work.runtime or 0.0, overload, kept_up=kept_up)}
         timed = None if work.verifies or pts else found.figures  # fio's run time lacks that of the verification
         beside = observe_use(output.before, output.after, found.readings, timed, work, slow)
         return Measured(
@@ -258,13 +259,23 @@ def host_limited(done: Sequence[Report], work: Workload, bound: float) -> dict[s
     return {**share, HOST_LIMITED: str(overload)} if overload.exceeds(bound) else share
 
 
-def late_replay(report: ReplayReport, length: float, overload: Mapping[str, str], *, simulated: bool) -> dict[str, str]:
-    """Return the notes of a replay of `length` seconds. One that fell behind is host-limited on simulated disks."""
+def kept_pace(done: Sequence[Report], bound: float, seconds: float) -> bool:
+    """Return whether disks delayed a late replay, not the host: disks without a model, or a full one that lost no time.
+
+    If the disks were often idle, a slow guest may be the reason, so the answer is no.
+    """
+    overload = overload_of(done)
+    is_full = max((one.occupied for one in done), default=0.0) >= FULL * seconds
+    return not done or bool(overload and not overload.exceeds(bound) and is_full)
+
+
+def late_replay(report: ReplayReport, length: float, overload: Mapping[str, str], *, kept_up: bool) -> dict[str, str]:
+    """Return the notes of a replay of `length` seconds. One that fell behind is saturated if the host kept up."""
     found = {REPLAY: str(report)}
     if not report.fell_behind:
         return found
     behind = f"{max(0.0, 1 - length / report.seconds):.1%} (the replay fell behind its trace: {report})"
-    return {**found, **({HOST_LIMITED: overload.get(HOST_LIMITED, behind)} if simulated else {SATURATED: behind})}
+    return {**found, **({SATURATED: behind} if kept_up else {HOST_LIMITED: overload.get(HOST_LIMITED, behind)})}
 
 
 def _steps(scripts: CellScripts, fio_job: str, *, shared_shell: bool) -> list[Step]:

@@ -57,7 +57,7 @@ class CellSummary:
     figures: Mapping[str, Estimate]  # by METRICS; without the directions that did no I/O
     least_ios: int | None = None  # fewest requests of a direction in a trial; None without measurements
     host_limited: int = 0  # trials in which the host could not keep up with its simulated disks
-    saturated: int = 0  # replays that fell behind their trace on disks without a model
+    saturated: int = 0  # replays that fell behind their trace because of their disks
     unsettled: int = 0  # measured trials that did not reach the wanted steady state; the figures exclude them
     stopped: StopReason = StopReason.UNFINISHED  # why no more trials follow
     searched: bool = False  # a search chooses its trials

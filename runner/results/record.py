@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 UNSETTLED = "unsettled"  # the note of a trial that did not reach its steady state
 HOST_LIMITED = "host_limited"  # the note of a trial whose host could not keep up with its simulated disks: by how much
 REPLAY = "replay"  # the note of a replay: how late its requests began
-SATURATED = "saturated"  # the note of a replay that fell behind its trace on disks without a model: by how much
+SATURATED = "saturated"  # the note of a replay that fell behind its trace, not because of the host: by how much
 SLOW = "slow"  # the note of a trial in slow motion: how many times slower its disks worked
 HOST = "host"  # the note of a trial of a cluster: the host that measured it
 SPREAD = "spread"  # the note of a trial of a cluster whose figures do not depend on the host, such as synthetic ones

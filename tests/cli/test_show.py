@@ -57,6 +57,17 @@ def test_a_file_and_the_list_of_files_are_shown(matrix: Matrix) -> None:
     assert "is called nonsense" in nothing.stderr
 
 
+def test_a_run_can_be_named_by_its_matrix(matrix: Matrix, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.yaml").write_text(
+            (tmp_path / "small.yaml").read_text().replace("name: small", f"name: {name}")
+        )
+        assert matrix("run", "--on", "dry", f"{name}.yaml").returncode == 0
+    shown = matrix("show", "--run", "one", "nonsense")
+    assert "no cell of results/one-dry-" in shown.stderr
+    assert "--results names their folder" in matrix("show", "--run", "three", "*").stderr
+
+
 @pytest.mark.usefixtures("archived")
 def test_cells_without_files_are_an_error(matrix: Matrix, tmp_path: Path) -> None:
     matrix("run", "--on", "dry", "small.yaml")

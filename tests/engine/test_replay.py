@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.engine.trial import late_replay
+from runner.engine.trial import kept_pace, late_replay
 from runner.engine.trial_result import Finding, finding, split_outputs
 from runner.machines.base import StepResult
 from runner.reports.concerns import concerns
@@ -16,8 +18,12 @@ from runner.reports.run_data import RunData
 from runner.reports.terminal import table
 from runner.results.record import HOST_LIMITED, REPLAY, SATURATED, CellRow, Outcome, Trial
 from runner.results.replay_output import ReplayReport
+from tests.support.bearing import NOTHING
 from tests.support.engine import Bench
 from tests.support.traces import MATRIX, STEADY, declared
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 FIO = (Path(__file__).parents[1] / "data" / "fio-psync-grouped.json").read_text()
 REPORT = {"requests": 1000, "late": 10, "worst": 0.05, "seconds": 4.0}
@@ -72,18 +78,33 @@ def test_without_a_report_a_trial_is_broken(line: str, why: str) -> None:
 def test_more_than_a_hundredth_of_late_requests_is_behind() -> None:
     assert not ON_TIME.fell_behind
     assert BEHIND.fell_behind
-    assert late_replay(ON_TIME, 4.0, {}, simulated=True) == {
+    assert late_replay(ON_TIME, 4.0, {}, kept_up=False) == {
         REPLAY: "1.0% of 1,000 requests began over 10 ms late, at most 50 ms"
     }
 
 
-def test_behind_is_host_limited_on_simulated_disks_and_saturated_on_physical_ones() -> None:
+def test_behind_is_saturated_if_the_host_kept_up_and_else_host_limited() -> None:
     why = "20.0% (the replay fell behind its trace: 1.1% of 1,000 requests began over 10 ms late, at most 1,500 ms)"
-    assert late_replay(BEHIND, 4.0, {}, simulated=True)[HOST_LIMITED] == why
-    assert late_replay(BEHIND, 4.0, {}, simulated=False)[SATURATED] == why
-    assert HOST_LIMITED not in late_replay(BEHIND, 4.0, {}, simulated=False)
+    assert late_replay(BEHIND, 4.0, {}, kept_up=False)[HOST_LIMITED] == why
+    assert late_replay(BEHIND, 4.0, {}, kept_up=True)[SATURATED] == why
+    assert HOST_LIMITED not in late_replay(BEHIND, 4.0, {}, kept_up=True)
     known = {HOST_LIMITED: "9.0% (answers late)"}
-    assert late_replay(BEHIND, 4.0, known, simulated=True)[HOST_LIMITED] == "9.0% (answers late)"
+    assert late_replay(BEHIND, 4.0, known, kept_up=False)[HOST_LIMITED] == "9.0% (answers late)"
+
+
+@pytest.mark.parametrize(
+    ("lost", "kept_up"),
+    [({}, True), ({"late": 0.3}, True), ({"late": 2.0}, False), ({"starved": 2.0}, False), ({"occupied": 8.0}, False)],
+    ids=["no loss", "little loss", "late answers", "late requests", "idle disks"],
+)
+def test_the_host_kept_up_if_a_full_disk_lost_hardly_any_time(lost: Mapping[str, float], kept_up: bool) -> None:
+    done = replace(NOTHING, **{"owed": 10.0, "occupied": 10.0, **lost})
+    assert kept_pace([done], 0.05, seconds=10.0) is kept_up
+
+
+def test_the_host_cannot_delay_disks_without_a_model() -> None:
+    assert kept_pace([], 0.05, seconds=10.0)
+    assert not kept_pace([NOTHING], 0.05, seconds=10.0)  # disks with a model that answered no request
 
 
 @pytest.fixture

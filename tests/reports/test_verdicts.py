@@ -70,7 +70,7 @@ def test_the_remaining_effort_has_the_unit_of_the_deciding_answer() -> None:
     (many, few) = verdict(OPEN.guideline, nights([1.5, 1.9, 1.6], 1.6)).answers
     both = replace(OPEN, answers=(replace(many, enough=30), replace(few, enough=31)))
     assert both.telling is both.answers[1]
-    assert explain_verdict(both).endswith("; 9 trials of 4 cells, 2 answers; some 27 more runs of each cell")
+    assert explain_verdict(both).endswith("; 9 trials of 4 cells, 2 answers; about 27 more runs of each cell")
 
 
 def test_cells_without_figures_are_not_counted() -> None:

@@ -20,7 +20,7 @@ from runner.language.fio_options import Steady
 from runner.language.sync_workload import ENDS
 from runner.language.workload import Workload
 from runner.layers import LAYERS
-from runner.machines.qemu.kernel_config import OPTIONS
+from runner.machines.qemu.kernel_config import OPTIONS, Option
 from runner.reports import csv_files
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _keys(title: str, part: Schema, schema: Schema) -> str:
     rows = (
         (
             f"`{key}`",
-            FORMS.get(f"{parent} {key}".strip()) or _values(value),
+            FORMS.get(_full(parent, key)) or _values(value),
             _default({**value, "default": defaults.get(key, value.get("default"))}, needed=key in needed),
             _meaning(key, value, schema, parent),
             f"`{example(key, value, parent)}`",
@@ -135,6 +135,10 @@ def parent_of(path: str) -> str:
 
 def _references(value: Schema, path: str) -> list[tuple[str, str]]:
     found = re.findall(r'"\$ref": "#/\$defs/(\w+)"', json.dumps(value))
+def _full(parent: str, key: str) -> str:
+    return f"{parent.strip()} {key}".strip()
+
+
     return [
         (name, path if len(set(found)) == 1 else f"{path}: {name.removesuffix('Axes').lower()}")
         for name in dict.fromkeys(found)
@@ -197,6 +201,8 @@ def _default(value: Schema, *, needed: bool) -> str:
     given = value.get("default")
     if given in (None, "", [], {}) or isinstance(given, dict):
         return ""
+    if isinstance(given, dict) and given and None not in given.values():
+        return f"`{_flow(given)}`"
     return f"`{_shown(given, value)}`"
 
 
@@ -216,7 +222,7 @@ def _shown(given: object, value: Schema) -> str:
 
 
 def _meaning(key: str, value: Schema, schema: Schema, parent: str) -> str:
-    own = str(value.get("description") or MEANINGS.get(f"{parent} {key}".strip()) or MEANINGS.get(key, ""))
+    own = str(value.get("description") or MEANINGS.get(_full(parent, key)) or MEANINGS.get(key, ""))
     if own or "$ref" not in json.dumps(value):
         return own
     name = re.findall(r"#/\$defs/(\w+)", json.dumps(value))[0]
@@ -258,7 +264,7 @@ def _shipped_examples() -> Mapping[tuple[str, str], str]:
 
 
 def example(key: str, value: Schema, parent: str) -> str:
-    if given := EXAMPLES.get(f"{parent} {key}".strip()) or EXAMPLES.get(key):
+    if given := EXAMPLES.get(_full(parent, key)) or EXAMPLES.get(key):
         return f"{key}: {given}"
     if shipped := _shipped_examples().get((parent, key)):
         return shipped
@@ -378,11 +384,18 @@ def _plain(text: str) -> str:
 
 
 def kernel_options() -> str:
-    needs = {"boot": "`y`", "module": "`y` or `m`", "work": "`y` or `m`, for this work only"}
-    return table(("option", "value", "use"), ((f"`{one.text}`", needs[one.need], one.use) for one in OPTIONS))
+    def value(one: Option) -> str:
+        built_in = one.need == "boot" or one.name in NO_MODULES
+        return ("`y`" if built_in else "`y` or `m`") + ("" if one.boots else ", for this work only")
+
+    return table(("option", "value", "use"), ((f"`{one.text}`", value(one), one.use) for one in OPTIONS))
 
 
 PARTS: Mapping[str, Callable[[], str]] = {
+#: Options that the kernel cannot have as a module.
+NO_MODULES = frozenset({"AIO", "IO_URING", "EFI_PARTITION"})
+
+
     "language": language,
     "models": models,
     "hosts": hosts,

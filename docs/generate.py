@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 Schema = dict[str, Any]
 DOCS = Path(__file__).parent
 _PART = re.compile(r"(<!-- begin (?P<name>[\w.-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
+#: Two letters in a row: a text has more than values.
+_TELLING = re.compile("[a-z]{2}")
 #: Longer lists of choices are shown as a link.
 _MOST_CHOICES = 20
 #: Longer values are no examples.
@@ -133,12 +135,12 @@ def parent_of(path: str) -> str:
     return {"The top level": "", "workloads": "workload "}.get(path, path.rpartition(" ")[2])
 
 
-def _references(value: Schema, path: str) -> list[tuple[str, str]]:
-    found = re.findall(r'"\$ref": "#/\$defs/(\w+)"', json.dumps(value))
 def _full(parent: str, key: str) -> str:
     return f"{parent.strip()} {key}".strip()
 
 
+def _references(value: Schema, path: str) -> list[tuple[str, str]]:
+    found = re.findall(r'"\$ref": "#/\$defs/(\w+)"', json.dumps(value))
     return [
         (name, path if len(set(found)) == 1 else f"{path}: {name.removesuffix('Axes').lower()}")
         for name in dict.fromkeys(found)
@@ -199,10 +201,10 @@ def _default(value: Schema, *, needed: bool) -> str:
     if needed:
         return "required"
     given = value.get("default")
-    if given in (None, "", [], {}) or isinstance(given, dict):
-        return ""
     if isinstance(given, dict) and given and None not in given.values():
         return f"`{_flow(given)}`"
+    if given in (None, "", [], {}) or isinstance(given, dict):
+        return ""
     return f"`{_shown(given, value)}`"
 
 
@@ -366,7 +368,11 @@ def messages() -> str:
         found[module.partition("/")[0]] += [text for text in texts if "\n→ " in text]
     parts = []
     for subject, rooms in SUBJECTS.items():
-        rows = sorted(row for row in {_cause_and_cure(text) for room in rooms for text in found[room]} if row[0])
+        rows = sorted(
+            row
+            for row in {_cause_and_cure(text) for room in rooms for text in found[room]}
+            if all(map(_TELLING.search, row))
+        )
         parts.append(f"## {subject}\n\n{table(('message', 'what to do'), iter(rows))}")
     return "\n".join(parts)
 
@@ -383,6 +389,10 @@ def _plain(text: str) -> str:
     return re.sub(r"…+(?:\s*…+)*", "…", text).replace("<", "&lt;")
 
 
+#: Options that the kernel cannot have as a module.
+NO_MODULES = frozenset({"AIO", "IO_URING", "EFI_PARTITION"})
+
+
 def kernel_options() -> str:
     def value(one: Option) -> str:
         built_in = one.need == "boot" or one.name in NO_MODULES
@@ -392,10 +402,6 @@ def kernel_options() -> str:
 
 
 PARTS: Mapping[str, Callable[[], str]] = {
-#: Options that the kernel cannot have as a module.
-NO_MODULES = frozenset({"AIO", "IO_URING", "EFI_PARTITION"})
-
-
     "language": language,
     "models": models,
     "hosts": hosts,

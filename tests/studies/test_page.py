@@ -94,7 +94,7 @@ def test_a_page_has_the_run_the_tables_the_reasons_and_the_guidelines() -> None:
         "Measured by the run `study-qemu-1` (qemu, Linux 6.1.0), begun 2026-03-04: 10 trials of 2 cells."
     )
     assert "### Sequential read\n\nTable 1, `read.bw`; 0 of 2 met." in text
-    assert "measured:\n\n- layout=raid0: it was <long> ago\n\n- 240: a card that nobody has\n\n" in text
+    assert "not met:\n\n- layout=raid0: it was <long> ago\n- 240: a card that nobody has\n\n" in text
     assert "| good | holds |" in text
     assert "| one run |" in text
 
@@ -146,4 +146,4 @@ def test_what_nobody_has_and_nobody_told_is_named_and_no_ratio() -> None:
     assert display_table(held).rows[2][1:] == ("a card that nobody has", *[""] * 6)
     assert "| a card that nobody has |" in page("somebody", held, [], str(ABOUT))
     *_, card = csv.DictReader(io.StringIO(as_csv(data_table("somebody", held)).decode()))
-    assert (card["said"], card["why"]) == ("", "a card that nobody has")
+    assert (card["verdict"], card["why"]) == ("", "a card that nobody has")

@@ -20,7 +20,7 @@ from runner.language.fio_options import Steady
 from runner.language.sync_workload import ENDS
 from runner.language.workload import Workload
 from runner.layers import LAYERS
-from runner.machines.qemu.kernel_config import OPTIONS
+from runner.machines.qemu.kernel_config import OPTIONS, Option
 from runner.reports import csv_files
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 Schema = dict[str, Any]
 DOCS = Path(__file__).parent
 _PART = re.compile(r"(<!-- begin (?P<name>[\w.-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
+#: Two letters in a row: a text has more than values.
+_TELLING = re.compile("[a-z]{2}")
 #: Longer lists of choices are shown as a link.
 _MOST_CHOICES = 20
 #: Longer values are no examples.
@@ -112,7 +114,7 @@ def _keys(title: str, part: Schema, schema: Schema) -> str:
     rows = (
         (
             f"`{key}`",
-            FORMS.get(f"{parent} {key}".strip()) or _values(value),
+            FORMS.get(_full(parent, key)) or _values(value),
             _default({**value, "default": defaults.get(key, value.get("default"))}, needed=key in needed),
             _meaning(key, value, schema, parent),
             f"`{example(key, value, parent)}`",
@@ -131,6 +133,10 @@ def _keys(title: str, part: Schema, schema: Schema) -> str:
 def parent_of(path: str) -> str:
     """Return the key above those of a part, as in the table of examples."""
     return {"The top level": "", "workloads": "workload "}.get(path, path.rpartition(" ")[2])
+
+
+def _full(parent: str, key: str) -> str:
+    return f"{parent.strip()} {key}".strip()
 
 
 def _references(value: Schema, path: str) -> list[tuple[str, str]]:
@@ -195,6 +201,8 @@ def _default(value: Schema, *, needed: bool) -> str:
     if needed:
         return "required"
     given = value.get("default")
+    if isinstance(given, dict) and given and None not in given.values():
+        return f"`{_flow(given)}`"
     if given in (None, "", [], {}) or isinstance(given, dict):
         return ""
     return f"`{_shown(given, value)}`"
@@ -216,7 +224,7 @@ def _shown(given: object, value: Schema) -> str:
 
 
 def _meaning(key: str, value: Schema, schema: Schema, parent: str) -> str:
-    own = str(value.get("description") or MEANINGS.get(f"{parent} {key}".strip()) or MEANINGS.get(key, ""))
+    own = str(value.get("description") or MEANINGS.get(_full(parent, key)) or MEANINGS.get(key, ""))
     if own or "$ref" not in json.dumps(value):
         return own
     name = re.findall(r"#/\$defs/(\w+)", json.dumps(value))[0]
@@ -258,7 +266,7 @@ def _shipped_examples() -> Mapping[tuple[str, str], str]:
 
 
 def example(key: str, value: Schema, parent: str) -> str:
-    if given := EXAMPLES.get(f"{parent} {key}".strip()) or EXAMPLES.get(key):
+    if given := EXAMPLES.get(_full(parent, key)) or EXAMPLES.get(key):
         return f"{key}: {given}"
     if shipped := _shipped_examples().get((parent, key)):
         return shipped
@@ -360,7 +368,11 @@ def messages() -> str:
         found[module.partition("/")[0]] += [text for text in texts if "\n→ " in text]
     parts = []
     for subject, rooms in SUBJECTS.items():
-        rows = sorted(row for row in {_cause_and_cure(text) for room in rooms for text in found[room]} if row[0])
+        rows = sorted(
+            row
+            for row in {_cause_and_cure(text) for room in rooms for text in found[room]}
+            if all(map(_TELLING.search, row))
+        )
         parts.append(f"## {subject}\n\n{table(('message', 'what to do'), iter(rows))}")
     return "\n".join(parts)
 
@@ -377,9 +389,16 @@ def _plain(text: str) -> str:
     return re.sub(r"…+(?:\s*…+)*", "…", text).replace("<", "&lt;")
 
 
+#: Options that the kernel cannot have as a module.
+NO_MODULES = frozenset({"AIO", "IO_URING", "EFI_PARTITION"})
+
+
 def kernel_options() -> str:
-    needs = {"boot": "`y`", "module": "`y` or `m`", "work": "`y` or `m`, for this work only"}
-    return table(("option", "value", "use"), ((f"`{one.text}`", needs[one.need], one.use) for one in OPTIONS))
+    def value(one: Option) -> str:
+        built_in = one.need == "boot" or one.name in NO_MODULES
+        return ("`y`" if built_in else "`y` or `m`") + ("" if one.boots else ", for this work only")
+
+    return table(("option", "value", "use"), ((f"`{one.text}`", value(one), one.use) for one in OPTIONS))
 
 
 PARTS: Mapping[str, Callable[[], str]] = {

@@ -66,8 +66,8 @@ def _good(run: RunRow, runs: Sequence[RunRow]) -> RunRow:
         part = f", {run.part}" if run.part else ""
         raise BadInput(
             f"no run before {run.name} ended well",
-            details=f"wanted: {run.matrix}{part}, on {run.machine} of the host {run.host or 'without a name'}, "
-            "finished, without broken trials or failed guidelines",
+            details=f"searched: a finished run of {run.matrix}{part} on the same machine and host, "
+            "without broken trials or failed guidelines",
             resolution="compare with a run that you name; `matrix results` shows which there are",
         )
     return found

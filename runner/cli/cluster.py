@@ -25,10 +25,10 @@ def command() -> None:
 
 
 @command.command("scheduler")
-@options.cluster
+@options.listening
 @click.option("--dashboard", metavar="HOST:PORT", help="Serve Dask's dashboard there. It needs the package bokeh.")
 def scheduler(cluster: ClusterOptions | None, dashboard: str | None) -> None:
-    """Start the scheduler, which connects coordinators and workers. --cluster is the address to listen at.
+    """Start the scheduler, which connects coordinators and workers.
 
     A user who reaches it can run programs on all workers: use tls:// beyond one host.
     """
@@ -52,7 +52,7 @@ def scheduler(cluster: ClusterOptions | None, dashboard: str | None) -> None:
 
 
 @command.command("status")
-@options.cluster
+@options.scheduler
 def status(cluster: ClusterOptions | None) -> None:
     """Show the workers of a cluster: host, version, batches at a time, and how many batches they have now."""
     wanted = _remote(cluster)

@@ -131,14 +131,6 @@ def _cluster_options(address: Address | None, certificates: Path | None, insecur
     return ClusterOptions(address, certificates, insecure) if address else None
 
 
-cluster_address = click.option(
-    "--cluster",
-    "address",
-    metavar="ADDRESS",
-    type=Parsed("address", _parse_cluster),
-    help="Run on a cluster: tls://HOST:PORT or tcp://HOST:PORT of its scheduler, local:N for N batches at a time on "
-    "this host, or a hosts.yaml with `cluster:`.",
-)
 certificates = click.option(
     "--certificates",
     type=_Folder(path_type=Path, exists=True, file_okay=False),
@@ -148,7 +140,21 @@ certificates = click.option(
 insecure = click.option(
     "--insecure", is_flag=True, help="Allow tcp:// to other hosts: anyone in the network can then run code on workers."
 )
-cluster = combined("cluster", _cluster_options, address=cluster_address, certificates=certificates, insecure=insecure)
+
+
+def _cluster(about: str) -> Decorator:
+    address = click.option(
+        "--cluster", "address", metavar="ADDRESS", type=Parsed("address", _parse_cluster), help=about
+    )
+    return combined("cluster", _cluster_options, address=address, certificates=certificates, insecure=insecure)
+
+
+cluster = _cluster(
+    "Run on a cluster: tls://HOST:PORT or tcp://HOST:PORT of its scheduler, local:N for N batches at a time on this "
+    "host, or a hosts.yaml with `cluster:`."
+)
+scheduler = _cluster("The scheduler: tls://HOST:PORT, tcp://HOST:PORT, or a hosts.yaml with `cluster:`.")
+listening = _cluster("The address to listen at: tls://HOST:PORT, tcp://HOST:PORT, or a hosts.yaml with `cluster:`.")
 
 
 def _parse_tags(text: str) -> tuple[str, ...]:

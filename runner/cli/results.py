@@ -67,7 +67,11 @@ class ResultsRequest:
 @click.option(
     "--pivot", metavar="AXIS", help="A column for each value of this axis, a row for each combination of the others."
 )
-@click.option("--scale", is_flag=True, help="With --pivot: multiples of the first value in each row, and the slope.")
+@click.option(
+    "--scale",
+    is_flag=True,
+    help="With --pivot: multiples of the first value in each row, and the power (1: grows in proportion to the axis).",
+)
 @click.option(
     "--metric",
     "metrics",

@@ -131,7 +131,10 @@ Examples:
 @click.option("--quiet", is_flag=True, help="Show only errors and the location of the reports.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line on standard output.")
 def command(*, quiet: bool, as_json: bool, **values: Any) -> None:
-    """Run a matrix, or resume its interrupted run. Recorded trials are not repeated."""
+    """Run a matrix, or resume its interrupted run. Recorded trials are not repeated.
+
+    MATRIX is a file, or a folder with a matrix.yaml.
+    """
     wanted = RunOptions(**values)
     views: list[View] = []
 

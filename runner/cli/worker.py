@@ -31,7 +31,8 @@ Examples:
   matrix worker --cluster tls://lab:8786 --certificates lab           join another host
   matrix worker --cluster tls://lab:8786 --resources rig=2 --host r7  two batches at a time, as the host r7
 
-A user who reaches the scheduler can run programs on this host as this user. Use a user without other rights.
+Anyone who reaches the scheduler can run programs here, with the rights of the user of this worker. Use a user without
+other rights.
 """
 
 
@@ -70,7 +71,7 @@ def until_stopped(work: Coroutine[Any, Any, None]) -> None:
 
 
 @click.command("worker", epilog=_EPILOG)
-@options.cluster
+@options.scheduler
 @click.option(
     "--resources",
     type=options.Parsed("resources", _parse_resources),

@@ -125,7 +125,7 @@ def mean_question(contexts: Sequence[Question]) -> Question:
     if len(contexts) == 1:
         return first
     terms = tuple(Term(term.power * share, term.cells) for one in contexts for term in one.terms)
-    return Question(f"mean over {len(contexts)} contexts", terms, first.low, first.high)
+    return Question(f"mean over {len(contexts)} settings", terms, first.low, first.high)
 
 
 @questions_of.register

@@ -198,8 +198,8 @@ def _notes(verdict: Verdict, answers: Sequence[Answer], contexts: Sequence[Answe
     decided = {Verdict.HOLDS, Verdict.FAILS} - {verdict}
     against = [one for one in contexts if one.verdict in decided]
     if against and (verdict is not Verdict.INCONCLUSIVE or {one.verdict for one in against} == decided):
-        texts = [f"{one.question.label} ({one.value:.2f}\u00d7 {one.verdict})" for one in against]
-        yield f"separately, another verdict at {_few(texts, 4)}"
+        texts = [f"{one.question.label or 'one setting'} ({one.value:.2f}\u00d7 {one.verdict})" for one in against]
+        yield f"alone, these have another verdict: {_few(texts, 4)}"
     if verdict is not Verdict.NOT_TESTED and any(one.host_limited for one in answers):
         yield "uses host-limited trials: the host was too slow for its simulated disks"
 

@@ -305,7 +305,7 @@ class WriteBudget:
         declared = self.disks[disk]
         return (
             f"stopped for tonight, to limit the wear of {declared.id}: {what}, of {declared.wear} a night; "
-            "the same command continues after noon"
+            "the same command continues after 12:00 UTC"
         )
 
 

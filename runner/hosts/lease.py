@@ -162,7 +162,7 @@ def _check_wear(disks: Sequence[LeasedDisk], lease: Lease, now: datetime) -> Non
         raise WearExceeded(
             "the write budget of a disk (`wear:`) is used up for tonight; nothing was written",
             details="\n".join(f"  {one}" for one in refusals if one),
-            resolution="run it after noon, or raise `wear:` of the disk in hosts.yaml",
+            resolution="run it after 12:00 UTC, or raise `wear:` of the disk in hosts.yaml",
         )
 
 

@@ -248,7 +248,7 @@ class Ageing(Model):
     """Flash is written in pages and erased in blocks, so an SSD that is full has to copy pages before it can write."""
 
     spare: Annotated[
-        Percent, Field(gt=0, le=10, description="flash beyond the size of the disk (overprovisioning), of this size")
+        Percent, Field(gt=0, le=10, description="extra flash (overprovisioning), as a share of the size of the disk")
     ]
     page: Annotated[Size, Field(ge=512, le=MIB, description="bytes that are written together")] = 4 * KIB
     block: Annotated[Size, Field(ge=16 * KIB, le=1 << 30, description="bytes that are erased together")] = 256 * KIB

@@ -67,11 +67,11 @@ class Find(Model):
     """The most work within a limit of latency. The values of one axis are tried by bisection."""
 
     max: Annotated[str, AfterValidator(_work), WithJsonSchema({"enum": list(_WORK)})] = Field(
-        description="the figure of the work: iops, bw (both: reads and writes together), or that of one direction"
+        description="the figure of the work: iops or bw of reads and writes together, or a figure of one direction"
     )
     limit: Annotated[
         str, AfterValidator(_limit), WithJsonSchema({"type": "string", "examples": ["read.p99 < 5ms"]})
-    ] = Field(alias="while", description="a latency and its limit, like read.p99 < 5ms")
+    ] = Field(alias="while", description="a latency and its limit, like read.p99 < 5ms; read.lat_p99 is the same")
     over: Literal["iodepth", "numjobs", "rate_iops"] | None = Field(
         None, description="the axis to search over, if several have a list; `rate_iops` is that below `fio:`"
     )

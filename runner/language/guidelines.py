@@ -155,7 +155,7 @@ class RatioOf(_Bounded):
 
 
 class Effect(_Bounded):
-    """The figure with one value of an axis, divided by that with another value; a mean over all other axes."""
+    """The figure of some cells, divided by that of others; a mean over all axes that are not named."""
 
     of: SomeCells
     over: SomeCells

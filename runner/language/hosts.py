@@ -22,7 +22,7 @@ class DiskNeeds(Model):
         tuple[Name, ...],
         BeforeValidator(as_tuple),
         WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
-    ] = Field((), description="each disk has all of these tags")
+    ] = Field((), description="each disk has all of these `tags` of hosts.yaml")
     size: Size | None = Field(None, gt=0, description="smallest size")
 
 
@@ -102,7 +102,7 @@ class LabDisk(Model):
         description="with --passthrough and `bus: nvme`, the virtual machine gets the whole NVMe controller (VFIO)",
     )
     wear: Size | None = Field(
-        None, gt=0, description="bytes that may be written to it in one night, from noon to noon; no limit if not given"
+        None, gt=0, description="bytes that may be written to it from noon to noon (UTC); no limit if not given"
     )
 
     @model_validator(mode="after")
@@ -148,7 +148,7 @@ class LabHost(Model):
 
 
 class LabCluster(Model):
-    """The cluster that `--cluster hosts.yaml` uses."""
+    """The keys below `cluster:`, for `--cluster hosts.yaml`."""
 
     address: str = Field(pattern=r"^(tls|tcp)://\S+:\d+$", description="address of its scheduler: tls://HOST:PORT")
     certificates: str | None = Field(None, min_length=1, description="the folder of its certificates")

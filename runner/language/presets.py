@@ -175,7 +175,7 @@ class Program(Model):
         | None
     ) = Field(
         None,
-        description="the program to imitate, whose I/O fills in the keys that are not given; or a test of SNIA's "
+        description="a program to imitate: its I/O gives the keys that you leave out. Or a test of SNIA's "
         "Performance Test Specification",
     )
     phase: Literal["write", "rewrite", "read", "reread", "randread", "randwrite", "seeks"] | None = Field(

@@ -136,7 +136,7 @@ class Md(Grouped):
         None, description="size of a chunk: a power of two, with RAID 0 any multiple of 4KiB; 512KiB if not given"
     )
     devices: int | None = Field(
-        None, ge=1, description="number of active devices; all without spares and journal, if not given"
+        None, ge=1, description="number of active devices; if not given: all except spares and journal"
     )
     layout: Annotated[str, BeforeValidator(_layout), WithJsonSchema({"type": "string", "pattern": _LAYOUT})] | None = (
         Field(
@@ -154,7 +154,7 @@ class Md(Grouped):
         False, description="RAID 5: partial parity log, against the write hole (damage by a crash while degraded)"
     )
     journal: Annotated[int, _only(int, "write the number of journal devices, from the last: 0 or 1")] = Field(
-        0, ge=0, le=1, description="RAID 4, 5, 6: number of devices, the last ones, that hold a write journal"
+        0, ge=0, le=1, description="RAID 4, 5, 6: number of devices that hold a write journal: the last one"
     )
     spare: int = Field(0, ge=0)
     write_mostly: int = Field(

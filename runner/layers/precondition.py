@@ -24,7 +24,7 @@ class Precondition(Layer):
     """Writes over every device below once in each set-up, and passes the devices on."""
 
     kind: ClassVar[str] = "precondition"
-    noun: ClassVar[str] = "devices"
+    noun: ClassVar[str] = "preconditioned devices"
     keeps_zeros: ClassVar[bool] = False  # a precondition without effect is no layer at all (see `is_absent`)
     how: Literal["none", "fill", "random-fill", "until-steady"] = Field(
         "none",

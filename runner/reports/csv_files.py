@@ -178,6 +178,7 @@ _SUMMARISED = {
 }
 
 
+_UNKNOWN = "; also empty, and `_rel` too, if it may lie above the longest measured latency"
 _OF = {TOTAL: "reads, writes and trims together", SYNC: "rebuild, resync, check or repair"}
 
 
@@ -186,7 +187,7 @@ def _estimate_columns(metric: str) -> Iterable[Column]:
     unit, what = _SUMMARISED[measure]
     yield Column(metric, unit, f"{_OF.get(side, side)}: {what}")
     yield Column(f"{metric}_low", unit, "lower bound of its confidence interval, at least 0; empty for a single trial")
-    unknown = "; empty, as `_rel`, if it may lie above the longest measured latency" if measure in PERCENTILES else ""
+    unknown = _UNKNOWN if measure in PERCENTILES else ""
     yield Column(f"{metric}_high", unit, f"upper bound of its confidence interval; empty for a single trial{unknown}")
     yield Column(f"{metric}_rel", "", "half width of the interval, relative to the figure (0.05: ± 5 %)")
 

@@ -76,7 +76,7 @@ def remaining_effort(judgement: Judgement) -> str:
             return "missing figures"
         least = min((one.n for one in judgement.answers), default=0)
         return "unknown: too few trials" if least < 2 else "unlikely: the value is close to the limit"
-    return f"some {judgement.more:,} more {_unit(deciding, judgement.more)} of each cell"
+    return f"about {judgement.more:,} more {_unit(deciding, judgement.more)} of each cell"
 
 
 def _measured(judgement: Judgement) -> tuple[str, str, str]:

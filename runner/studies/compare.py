@@ -27,17 +27,17 @@ MARGIN = 0.15
 
 
 class RatioVerdict(StrEnum):
-    WITHIN = "within 15 %"
-    BEYOND = "not within"
-    UNKNOWN = "cannot tell"
-    MISSING = "not measured"
+    MET = "met"
+    NOT_MET = "not met"
+    UNDECIDED = "undecided"
+    NOT_MEASURED = "not measured"
 
 
 _BY_VERDICT = {
-    Verdict.HOLDS: RatioVerdict.WITHIN,
-    Verdict.FAILS: RatioVerdict.BEYOND,
-    Verdict.INCONCLUSIVE: RatioVerdict.UNKNOWN,
-    Verdict.NOT_TESTED: RatioVerdict.MISSING,
+    Verdict.HOLDS: RatioVerdict.MET,
+    Verdict.FAILS: RatioVerdict.NOT_MET,
+    Verdict.INCONCLUSIVE: RatioVerdict.UNDECIDED,
+    Verdict.NOT_TESTED: RatioVerdict.NOT_MEASURED,
 }
 
 
@@ -47,7 +47,7 @@ class ComparedFigure:
     row: Row
     #: The published ratio to the base; None for the base itself.
     ratio: float | None
-    said: RatioVerdict | None
+    verdict: RatioVerdict | None
     #: The measured ratio, and the measured figure.
     answer: Answer | None
     level: Answer | None
@@ -66,7 +66,7 @@ def columns_of(published: Published) -> list[str]:
 
 
 def tally(held: Iterable[ComparedFigure]) -> Counter[RatioVerdict]:
-    return Counter(one.said for one in held if one.said is not None)
+    return Counter(one.verdict for one in held if one.verdict is not None)
 
 
 def compare_published(
@@ -112,11 +112,11 @@ def _held(
     ratio = table.ratio(row, base)
     if judgement is None:
         # A row without a value is only listed: its ratio was not published.
-        said = None if ratio is None else RatioVerdict.MISSING
-        return ComparedFigure(table, row, ratio, said, None, level, row.unmeasured or base.unmeasured, synthetic)
-    said = None if ratio is None else _BY_VERDICT[judgement.verdict]
-    why = table.why(row) if said in {RatioVerdict.BEYOND, RatioVerdict.UNKNOWN} else judgement.why
-    return ComparedFigure(table, row, ratio, said, next(iter(judgement.answers), None), level, why, synthetic)
+        verdict = None if ratio is None else RatioVerdict.NOT_MEASURED
+        return ComparedFigure(table, row, ratio, verdict, None, level, row.unmeasured or base.unmeasured, synthetic)
+    verdict = None if ratio is None else _BY_VERDICT[judgement.verdict]
+    why = table.why(row) if verdict in {RatioVerdict.NOT_MET, RatioVerdict.UNDECIDED} else judgement.why
+    return ComparedFigure(table, row, ratio, verdict, next(iter(judgement.answers), None), level, why, synthetic)
 
 
 def _level(table: Table, row: Row, runs: Sequence[Mapping[str, Measured]]) -> Answer | None:

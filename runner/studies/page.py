@@ -24,17 +24,18 @@ if TYPE_CHECKING:
 BEGIN, END = "<!-- measured: made by `matrix study`, do not edit -->", "<!-- end of measured -->"
 _COLUMNS = (
     *("source", "table", "at", "metric", "where", "published", "unit", "measured", "measured_unit"),
-    *("published_ratio", "ratio", "low", "high", "said", "synthetic", "rounds", "host_limited", "cells"),
+    *("published_ratio", "ratio", "low", "high", "verdict", "synthetic", "rounds", "host_limited", "cells"),
     *("remark", "why"),
 )
 _SHOWN = ("where", "published", "measured", "ratio published", "ratio measured", "interval", "verdict")
 _RIGHT = frozenset(_SHOWN[1:6])
+_REASONS = "Probable reasons. That of an undecided ratio counts only if the ratio is not met:"
 
 
 def describe_run(
     run: str, started: str, machine: str, kernels: Sequence[str], trials: int, cells: int, host_limited: int
 ) -> str:
-    doubt = f"; {host_limited} of them are host-limited" if host_limited else ""
+    doubt = f"; {host_limited} of them {'is' if host_limited == 1 else 'are'} host-limited" if host_limited else ""
     place = f"{machine}, Linux {' and '.join(kernels)}" if kernels else machine
     return f"Measured by the run `{run}` ({place}), begun {started}: {trials:,} trials of {cells:,} cells{doubt}."
 
@@ -44,13 +45,13 @@ def summary_line(held: Sequence[ComparedFigure]) -> str:
     ratios = sum(counts.values())
     if not ratios:
         return "no published ratio"
-    order = (RatioVerdict.BEYOND, RatioVerdict.MISSING, RatioVerdict.UNKNOWN)
-    others = ", ".join(f"{counts[said]} {said}" for said in order if counts[said])
-    if near := sum(one.near for one in held if one.said is RatioVerdict.UNKNOWN):
-        others += f", figures of {near} within"
+    order = (RatioVerdict.NOT_MET, RatioVerdict.NOT_MEASURED, RatioVerdict.UNDECIDED)
+    others = ", ".join(f"{counts[verdict]} {verdict}" for verdict in order if counts[verdict])
+    if near := sum(one.near for one in held if one.verdict is RatioVerdict.UNDECIDED):
+        others += f", estimates of {near} within"
     rest = f" ({others})" if others else ""
     synthetic = "; the figures are synthetic, so this is no result" if any(one.synthetic for one in held) else ""
-    return f"{counts[RatioVerdict.WITHIN]} of {ratios} published ratios met within 15 %{rest}{synthetic}"
+    return f"{counts[RatioVerdict.MET]} of {ratios} published ratios met within 15 %{rest}{synthetic}"
 
 
 def display_table(held: Sequence[ComparedFigure]) -> Grid:
@@ -59,7 +60,7 @@ def display_table(held: Sequence[ComparedFigure]) -> Grid:
 
 
 def _host_limited(held: Sequence[ComparedFigure]) -> list[str]:
-    marked = any(one.said and one.answer and one.answer.host_limited for one in held)
+    marked = any(one.verdict and one.answer and one.answer.host_limited for one in held)
     return ["(!): uses host-limited trials: the host was too slow for its simulated disks"] if marked else []
 
 
@@ -103,10 +104,10 @@ def _of_table(table: Table, held: Sequence[ComparedFigure]) -> list[str]:
     counts = tally(held)
     grid = Grid((*_SHOWN, *(("remark",) if remarks else ())), rows, right=_RIGHT)
     about = ", ".join(filter(None, (table.at, f"`{table.metric}`", cells_text(table.where))))
-    met = f"; {counts[RatioVerdict.WITHIN]} of {counts.total()} within 15 %" if counts else ""
+    met = f"; {counts[RatioVerdict.MET]} of {counts.total()} met" if counts else ""
     parts = [f"### {table.title or table.id}", f"{about}{met}.", _markdown(grid)]
     if reasons := [f"- {'; '.join(names)}: {why}" for (_, why), names in _rows_by_reason(held).items()]:
-        parts += ["Not within 15 %, undecided, or not measured:", *reasons]
+        parts += [_REASONS, "\n".join(reasons)]
     return parts
 
 
@@ -121,9 +122,10 @@ def _reasons(held: Iterable[ComparedFigure]) -> list[str]:
 def _rows_by_reason(held: Iterable[ComparedFigure]) -> dict[tuple[str, str], list[str]]:
     rows: dict[tuple[str, str], list[str]] = {}
     for one in held:
-        if one.said in {RatioVerdict.BEYOND, RatioVerdict.MISSING} or (one.said is RatioVerdict.UNKNOWN and one.why):
+        is_undecided = one.verdict is RatioVerdict.UNDECIDED
+        if one.verdict in {RatioVerdict.NOT_MET, RatioVerdict.NOT_MEASURED} or (is_undecided and one.why):
             name = cells_text(one.row.where) or f"{one.row.value:.10g}"
-            undecided = " (undecided)" if one.said is RatioVerdict.UNKNOWN else ""
+            undecided = " (undecided)" if is_undecided else ""
             rows.setdefault((one.table.id, one.why or "no reason is known"), []).append(f"{name}{undecided}")
     return rows
 
@@ -149,13 +151,13 @@ def _shown_row(held: ComparedFigure) -> tuple[Value, ...]:
 
 
 def _verdict_text(held: ComparedFigure) -> str:
-    if held.said is None:
+    if held.verdict is None:
         return ""
     host_limited = " (!)" if held.answer and held.answer.host_limited else ""
-    figure_alone = ""
-    if held.said is RatioVerdict.UNKNOWN and held.answer and held.answer.value is not None:
-        figure_alone = f", figure {'within' if held.near else 'not within'}"
-    return f"{'synthetic: ' if held.synthetic else ''}{held.said}{figure_alone}{host_limited}"
+    estimate = ""
+    if held.verdict is RatioVerdict.UNDECIDED and held.answer and held.answer.value is not None:
+        estimate = f", estimate {'within' if held.near else 'not within'}"
+    return f"{'synthetic: ' if held.synthetic else ''}{held.verdict}{estimate}{host_limited}"
 
 
 def _tidy_row(source: str, held: ComparedFigure) -> tuple[Value, ...]:
@@ -166,7 +168,7 @@ def _tidy_row(source: str, held: ComparedFigure) -> tuple[Value, ...]:
         *(row.value, table.unit, held.level.value if held.level else None, table.figure.unit),
         held.ratio,
         *((known.value, known.low or None, None if known.high == inf else known.high) if known else (None,) * 3),
-        *(str(held.said) if held.said else None, held.synthetic),
+        *(str(held.verdict) if held.verdict else None, held.synthetic),
         *((known.n, known.host_limited, " ".join(known.question.cells)) if known else (None,) * 3),
         *(row.remark, held.why),
     )

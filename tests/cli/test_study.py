@@ -70,7 +70,7 @@ def ran(tmp_path: Path) -> Path:
 def test_a_run_of_a_study_ends_with_the_number_of_met_figures(call: Call, study: Path, tmp_path: Path) -> None:
     said = call("run", "--on", "dry", str(study))
     assert said.status == 0
-    assert "published: 0 of 1 published ratios met within 15 % (1 not within); the figures are synthetic" in said.out
+    assert "published: 0 of 1 published ratios met within 15 % (1 not met); the figures are synthetic" in said.out
     folder = ran(tmp_path)
     assert (folder / "published.yaml").read_text() == PUBLISHED
     assert (folder / "published.md").read_text().startswith("Synthetic, from the dry machine")
@@ -81,7 +81,7 @@ def test_a_run_of_a_study_ends_with_the_number_of_met_figures(call: Call, study:
 def test_json_has_it_in_the_last_event(call: Call, study: Path) -> None:
     said = call("run", "--on", "dry", "--json", str(study))
     (end,) = [row for row in map(json.loads, said.out.splitlines()) if row["event"] == "end"]
-    assert end["published"] == {"not within": 1}
+    assert end["published"] == {"not met": 1}
 
 
 def test_other_matrices_have_no_published_figures(call: Call, tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_study_is_compared_with_its_latest_finished_run(call: Call, study: Pat
     measured(tmp_path, 2.0, 4, synthetic=True, machine="dry")
     said = call("study", str(study))
     assert said.status == 0
-    assert "0 of 1 published ratios met within 15 % (1 not within)" in said.out
+    assert "0 of 1 published ratios met within 15 % (1 not met)" in said.out
     assert "chunks: chunk=64KiB: a kernel of 2007" in said.out
     assert "1 of 1 published ratios met" in call("study", str(study), "--run", "run-1").out
 
@@ -170,7 +170,7 @@ def test_several_studies_are_counted_together(call: Call, study: Path, tmp_path:
     said = call("study", str(study), str(study / "matrix.yaml"))
     assert "all of them: 2 of 2 published ratios met within 15 %" in said.out
     rows = json.loads(call("study", str(study), str(study), "--format", "json").out)["rows"]
-    assert [row["said"] for row in rows] == [None, "within 15 %"] * 2
+    assert [row["verdict"] for row in rows] == [None, "met"] * 2
 
 
 def test_an_unmeasured_study_does_not_stop_the_others(call: Call, study: Path, tmp_path: Path) -> None:

@@ -179,10 +179,10 @@ def test_an_effect_is_averaged_and_says_where_it_is_another() -> None:
     said = verdict(CASES["effect"][0], run(FIELD, mixed))
     (answer,) = said.answers
     assert said.verdict is Verdict.HOLDS
-    assert answer.question.label == "mean over 6 contexts"
+    assert answer.question.label == "mean over 6 settings"
     assert answer.value == pytest.approx((3 * 3 * 0.8) ** (1 / 3), rel=0.02)
     (note,) = said.notes
-    assert note.startswith("separately, another verdict at md.chunk=1MiB, workload=seq (0.80\u00d7 fails)")
+    assert note.startswith("alone, these have another verdict: md.chunk=1MiB, workload=seq (0.80\u00d7 fails)")
 
 
 def test_an_effect_of_which_a_part_broke_is_that_of_the_rest() -> None:
@@ -192,7 +192,7 @@ def test_an_effect_of_which_a_part_broke_is_that_of_the_rest() -> None:
     ]
     said = verdict(CASES["effect"][0], found)
     assert said.verdict is Verdict.HOLDS
-    assert said.answers[0].question.label == "mean over 4 contexts"
+    assert said.answers[0].question.label == "mean over 4 settings"
     assert said.notes == ("no figures: md.chunk=1MiB, workload=seq; md.chunk=1MiB, workload=rnd",)
 
 
@@ -464,7 +464,7 @@ def test_an_effect_of_which_every_run_has_a_part_is_put_together(bound: str, sai
     both = verdict(effect(at_least=bound), [*first, *second])
     assert [one.verdict for one in (*alone, both)] == [said] * 3
     (answer,) = both.answers
-    assert (answer.n, answer.question.label) == (5, "mean over 2 contexts")
+    assert (answer.n, answer.question.label) == (5, "mean over 2 settings")
     values = [one.answers[0].value or 0.0 for one in alone]
     assert answer.value == pytest.approx((values[0] * values[1]) ** 0.5)
     assert both.notes == ("no run has all cells: combined from 2 parts, whose half-widths add up",)
@@ -474,7 +474,7 @@ def test_what_is_put_together_is_the_mean_and_names_the_run_where_it_is_another(
     said = verdict(effect(at_least="1.5x"), parts(4.0, 1.0))
     assert said.verdict is Verdict.HOLDS
     assert said.answers[0].value == pytest.approx(2.0, rel=0.02)
-    assert said.notes[1].startswith("separately, another verdict at run 10123456 (1.0")
+    assert said.notes[1].startswith("alone, these have another verdict: run 10123456 (1.0")
 
 
 def test_nights_in_which_another_cell_broke_each_are_put_together() -> None:

@@ -154,7 +154,7 @@ class Module:
                 self._open.add(name)  # a text may extend itself
                 shown = "|".join(map(self._text, texts))
                 self._open.remove(name)
-                return shown
+                return shown if len(texts) == 1 else f"({shown})"
             case ast.Call(func=ast.Attribute(attr="join"), args=[inner]):
                 return self._text(inner)
             case ast.GeneratorExp(elt=inner) | ast.ListComp(elt=inner):

@@ -5,15 +5,15 @@ from pathlib import Path
 
 STUDIES = Path(__file__).parents[2] / "matrix" / "studies"
 _RATIOS = re.compile(r"\*\*(\d+) of (\d+) published ratios met within 15 %(?: \(([^)]*)\))?\.\*\*")
-_NEAR = re.compile(r"figures of (\d+) within")
-_COUNT = re.compile(r"(\d+) (not within|cannot tell|not measured)")
+_NEAR = re.compile(r"estimates of (\d+) within")
+_COUNT = re.compile(r"(\d+) (not met|undecided|not measured)")
 
 
 def told_by(page: str) -> tuple[int, ...]:
     """Published ratios that were met, not met, and still open; and of how many of these the figure is within."""
     (met, of, rest) = next(iter(_RATIOS.findall(page)))
     others = {said: int(count) for count, said in _COUNT.findall(rest)}
-    found = int(met), others.get("not within", 0), others.get("cannot tell", 0) + others.get("not measured", 0)
+    found = int(met), others.get("not met", 0), others.get("undecided", 0) + others.get("not measured", 0)
     assert sum(found) == int(of)
     return (*found, sum(map(int, _NEAR.findall(rest))))
 

@@ -34,15 +34,15 @@ ABOUT = describe_run("study-qemu-1", "2026-03-04", "qemu", ("6.1.0",), 10, 2, 0)
 
 def test_how_many_were_met_stands_in_one_line() -> None:
     assert summary_line(MET) == "1 of 2 published ratios met within 15 % (1 not measured)"
-    assert summary_line(MISSED) == "0 of 2 published ratios met within 15 % (1 not within, 1 not measured)"
+    assert summary_line(MISSED) == "0 of 2 published ratios met within 15 % (1 not met, 1 not measured)"
     assert summary_line([]) == "no published ratio"
 
 
 @pytest.mark.parametrize(
     ("factor", "line_of_it", "said"),
     [
-        (2.0, "1 cannot tell, figures of 1 within", "cannot tell, figure within"),
-        (2.5, "1 cannot tell", "cannot tell, figure not within"),
+        (2.0, "1 undecided, estimates of 1 within", "undecided, estimate within"),
+        (2.5, "1 undecided", "undecided, estimate not within"),
     ],
 )
 def test_where_nobody_can_tell_the_figure_itself_is_said(factor: float, line_of_it: str, said: str) -> None:
@@ -56,7 +56,7 @@ def test_people_see_both_side_by_side_and_why_they_differ() -> None:
     table, where, published, measured, ratio, *_ = grid.rows[0]
     assert (table, where, published, measured, ratio) == ("one", "layout=single", "80 MB/s", "75.2 MB/s", "")
     assert grid.rows[1][4] == "2.00\u00d7"
-    assert grid.rows[1][-1] == "not within"
+    assert grid.rows[1][-1] == "not met"
     assert grid.notes == (
         summary_line(MISSED),
         "one: layout=raid0: it was <long> ago",
@@ -66,15 +66,15 @@ def test_people_see_both_side_by_side_and_why_they_differ() -> None:
 
 def test_programs_get_plain_numbers() -> None:
     base, row, card = csv.DictReader(io.StringIO(as_csv(data_table("somebody", MET)).decode()))
-    assert (row["published"], row["published_ratio"], row["said"], row["synthetic"]) == (
+    assert (row["published"], row["published_ratio"], row["verdict"], row["synthetic"]) == (
         "160.0",
         "2.0",
-        "within 15 %",
+        "met",
         "false",
     )
     assert float(row["low"]) < float(row["ratio"]) < float(row["high"])
     assert float(row["measured"]) == pytest.approx(150e6, rel=0.05)
-    assert (base["said"], base["published_ratio"], card["measured"], card["why"]) == (
+    assert (base["verdict"], base["published_ratio"], card["measured"], card["why"]) == (
         "",
         "",
         "",
@@ -84,8 +84,8 @@ def test_programs_get_plain_numbers() -> None:
 
 def test_what_was_synthetic_says_so_wherever_it_is_shown() -> None:
     assert summary_line(INVENTED).endswith("the figures are synthetic, so this is no result")
-    assert display_table(INVENTED).rows[1][-1] == "synthetic: within 15 %"
-    assert "synthetic: within 15 %" in page("somebody", INVENTED, [], "")
+    assert display_table(INVENTED).rows[1][-1] == "synthetic: met"
+    assert "synthetic: met" in page("somebody", INVENTED, [], "")
 
 
 def test_a_page_has_the_run_the_tables_the_reasons_and_the_guidelines() -> None:
@@ -93,8 +93,8 @@ def test_a_page_has_the_run_the_tables_the_reasons_and_the_guidelines() -> None:
     assert text.startswith(
         "Measured by the run `study-qemu-1` (qemu, Linux 6.1.0), begun 2026-03-04: 10 trials of 2 cells."
     )
-    assert "### Sequential read\n\nTable 1, `read.bw`; 0 of 2 within 15 %." in text
-    assert "measured:\n\n- layout=raid0: it was <long> ago\n\n- 240: a card that nobody has\n\n" in text
+    assert "### Sequential read\n\nTable 1, `read.bw`; 0 of 2 met." in text
+    assert "not met:\n\n- layout=raid0: it was <long> ago\n- 240: a card that nobody has\n\n" in text
     assert "| good | holds |" in text
     assert "| one run |" in text
 
@@ -105,7 +105,7 @@ def test_that_the_host_could_not_keep_up_is_said() -> None:
 
 def test_what_rests_on_a_host_that_could_not_keep_up_is_marked() -> None:
     host_limited = compare_published(STUDY, [replace(one, host_limited=1) for one in run(PAIR, times(2.0))])
-    assert display_table(host_limited).rows[1][-1] == "within 15 % (!)"
+    assert display_table(host_limited).rows[1][-1] == "met (!)"
     assert display_table(host_limited).notes[-1].startswith("(!): uses host-limited trials")
     assert "(!): uses host-limited" in page("somebody", host_limited, [], "")
     assert "(!)" not in page("somebody", MET, [], "")
@@ -146,4 +146,4 @@ def test_what_nobody_has_and_nobody_told_is_named_and_no_ratio() -> None:
     assert display_table(held).rows[2][1:] == ("a card that nobody has", *[""] * 6)
     assert "| a card that nobody has |" in page("somebody", held, [], str(ABOUT))
     *_, card = csv.DictReader(io.StringIO(as_csv(data_table("somebody", held)).decode()))
-    assert (card["said"], card["why"]) == ("", "a card that nobody has")
+    assert (card["verdict"], card["why"]) == ("", "a card that nobody has")

@@ -236,7 +236,7 @@ def capacity_refusals(spec: RigSpec, host: Host) -> list[Refusal]:
         refused.append(
             Refusal(
                 f"a virtual machine with {spec.cpus} processors is too large for this host, which has {host.cpus}",
-                f"machine: {{cpus: {host.cpus}}} has one for each; the maximum is {MAX_CROWDING * host.cpus}",
+                f"lower `cpus:` of `machine:` to {host.cpus}; the maximum is {MAX_CROWDING * host.cpus}",
             )
         )
     return refused

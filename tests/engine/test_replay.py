@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -97,8 +97,8 @@ def test_behind_is_saturated_if_the_host_kept_up_and_else_host_limited() -> None
     [({}, True), ({"late": 0.3}, True), ({"late": 2.0}, False), ({"starved": 2.0}, False), ({"occupied": 8.0}, False)],
     ids=["no loss", "little loss", "late answers", "late requests", "idle disks"],
 )
-def test_the_host_kept_up_if_a_full_disk_lost_hardly_any_time(lost: Mapping[str, float], kept_up: bool) -> None:
-    done = replace(NOTHING, **{"owed": 10.0, "occupied": 10.0, **lost})
+def test_the_host_kept_up_if_a_full_disk_lost_hardly_any_time(lost: Mapping[str, Any], kept_up: bool) -> None:
+    done = replace(NOTHING, **{"owed": 10.0, "occupied": 10.0} | lost)
     assert kept_pace([done], 0.05, seconds=10.0) is kept_up
 
 

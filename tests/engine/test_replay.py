@@ -98,7 +98,7 @@ def test_behind_is_saturated_if_the_host_kept_up_and_else_host_limited() -> None
     ids=["no loss", "little loss", "late answers", "late requests", "idle disks"],
 )
 def test_the_host_kept_up_if_a_full_disk_lost_hardly_any_time(lost: Mapping[str, Any], kept_up: bool) -> None:
-    done = replace(NOTHING, **{"owed": 10.0, "occupied": 10.0} | lost)
+    done = replace(replace(NOTHING, owed=10.0, occupied=10.0), **lost)
     assert kept_pace([done], 0.05, seconds=10.0) is kept_up
 
 

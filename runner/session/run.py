@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
@@ -16,7 +16,7 @@ from runner.engine.concurrency import Level, why_one_at_a_time
 from runner.engine.coordinator import Coordinator
 from runner.engine.estimate import QUIET, Load, Pace, Slots, estimate, pace_of
 from runner.engine.executor import Executor
-from runner.engine.recorder import Event, RigUp, RunContext, TrialDone
+from runner.engine.recorder import Event, RigUp, RunContext, TimeLeft, TrialDone
 from runner.engine.scheduler import Scheduler
 from runner.hosts.disk_ledger import run_within_budget
 from runner.machines import Where, machine, sweep
@@ -281,7 +281,7 @@ def _show_estimate(this: _Run) -> Pace:
     found = estimate(selected.plan, pace, _slots(this, synthetic=here.synthetic))
     left = max(0.0, 1 - observer.done / max(1, observer.planned))
     observer.show_estimate(found.seconds_least * left, found.seconds_most * left)
-    this.folder = this.folder.update_manifest(expected=found.seconds_most * left)
+    this.folder = this.folder.update_manifest(expected=found.seconds_most * left, ends=None)
     return pace
 
 
@@ -341,6 +341,9 @@ def _context(this: _Run, feed: Feed, files: CellFiles) -> RunContext:
                 this.folder = this.folder.update_manifest(versions=versions | found)
         elif isinstance(event, TrialDone):
             feed.add(event.trial)
+        elif isinstance(event, TimeLeft):
+            end = datetime.now(UTC) + timedelta(seconds=event.seconds)
+            this.folder = this.folder.update_manifest(ends=end)
         observer.event(event)
 
     return RunContext(

@@ -30,7 +30,14 @@ from runner.results.store_sync import Feed
 from runner.results.store_tables import address_of, is_named
 from runner.scripts.cell import explain_missing_fio
 from runner.session import disk_lease
-from runner.session.cluster import ClusterOptions, check_cluster, connect, order_for_batches, slots_of_hosts
+from runner.session.cluster import (
+    ClusterOptions,
+    check_cluster,
+    check_hosts,
+    connect,
+    order_for_batches,
+    slots_of_hosts,
+)
 from runner.session.disk_lease import RunDisks
 from runner.session.finish import Ending, report
 from runner.session.host_facts import boot_id, kernel_release
@@ -206,6 +213,8 @@ def prepare(options: RunOptions, notice: Callable[[str], None]) -> PreparedRun:
     if match and not run_to_continue(options.results, order.manifest(), **choice):
         # A run that continues may have left stacks on its disks that only it may remove.
         disk_lease.precheck(match, matrix, place.machine, options.destroy)
+    if options.cluster:
+        check_hosts(options.cluster, order, options.tags)
     return PreparedRun(options, order, *choose_level(options.jobs, here, specs, selected.stacks()))
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from distributed.batched import BatchedSend
 from distributed.comm import CommClosedError, connect
 
-from runner.base.errors import BadInput
+from runner.base.errors import BadInput, MatrixError
 from runner.engine.cluster import ClusterLost, Worker, WorkerLost
 from runner.lab.members import FACTS, RIG, Membership, configured, scheduler, worker
 from runner.lab.relay import CANCEL, COORDINATE, INTERVAL, LEFT, LINES, MEMBERS, REQUEST
@@ -116,6 +116,13 @@ class DaskCluster:
     # --- messages ---
 
     async def _listen(self) -> None:
+        try:
+            await self._stay_connected()
+        finally:  # also after an error of ours: a run must not wait for ever
+            self._lost = True
+            self._changed()
+
+    async def _stay_connected(self) -> None:
         assert self._comm  # noqa: S101 - for the type checker: it is connected
         while True:
             try:
@@ -127,11 +134,9 @@ class DaskCluster:
                 self._changed()
             try:
                 await self._connect()
-            except (ClusterLost, OSError):
-                self._lost = True
+            except (MatrixError, OSError):
                 return
-            finally:
-                self._changed()
+            self._changed()
 
     def _take(self, sent: list[dict[str, Any]]) -> None:
         takers: Mapping[str, Callable[..., None]] = {

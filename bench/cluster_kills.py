@@ -21,8 +21,10 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
+
+from bench.waiting import COMMAND, SECONDS
 
 MATRIX = """\
 name: kills
@@ -33,7 +35,8 @@ workloads:
   work: {{rw: [read, randwrite], bs: [4KiB, 16KiB], runtime: 1s}}
 repeat: {rounds}
 """
-VICTIMS = ("worker", "batch", "scheduler", "coordinator", "link")
+#: How often each is killed, relative to the others.
+VICTIMS = {"batch": 4, "worker": 1, "scheduler": 1, "coordinator": 1, "link": 1}
 MATRIX_COMMAND = (sys.executable, "-m", "runner.cli")
 
 
@@ -82,8 +85,8 @@ def free_port() -> int:
 
 
 class Lab:
-    def __init__(self, folder: Path, rounds: int) -> None:
-        self.folder, self.port = folder, free_port()
+    def __init__(self, folder: Path, rounds: int, seconds: float) -> None:
+        self.folder, self.seconds, self.port = folder, seconds, free_port()
         self.link = Link(self.port)
         (folder / "tmp").mkdir()
         (folder / "kills.yaml").write_text(MATRIX.format(rounds=rounds))
@@ -102,9 +105,10 @@ class Lab:
             "coordinator": ("run", "--on", "dry", "--quiet", "--cluster", direct, "kills.yaml"),
         }[name]
         with (self.folder / f"{name}.log").open("ab") as log:
-            environment = os.environ | {"TMPDIR": str(self.folder / "tmp")}
+            environment = os.environ | {"TMPDIR": str(self.folder / "tmp"), SECONDS: str(self.seconds)}
+            program = COMMAND if name.startswith("worker") else MATRIX_COMMAND
             self.members[name] = subprocess.Popen(
-                (*MATRIX_COMMAND, *words), cwd=self.folder, env=environment, stdout=log, stderr=log
+                (*program, *words), cwd=self.folder, env=environment, stdout=log, stderr=log
             )
 
     def keep_up(self) -> bool:
@@ -143,33 +147,58 @@ class Lab:
 
 
 def batch_processes(parent: int) -> list[int]:
-    found = subprocess.run(["pgrep", "-P", str(parent), "-f", "runner.cli batch"], capture_output=True, text=True)  # noqa: S607, PLW1510
+    found = subprocess.run(["pgrep", "-P", str(parent), "-f", "bench.waiting batch"], capture_output=True, text=True)  # noqa: S607, PLW1510
     return [int(pid) for pid in found.stdout.split()]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--every", type=float, default=2.0, help="seconds between two kills")
-    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--every", type=int, default=3, help="trials between two kills, on average")
+    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--minutes", type=float, default=60.0, help="after these, the run ends without more kills")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of a trial")
     parser.add_argument("--seed", type=int, default=1)
     wanted = parser.parse_args()
     draw, kills = random.Random(wanted.seed), Counter[str]()  # noqa: S311
     with tempfile.TemporaryDirectory(prefix="cluster-kills-") as name:
-        lab = Lab(Path(name), wanted.rounds)
+        lab = Lab(Path(name), wanted.rounds, wanted.seconds)
         began = time.monotonic()
         lab.start("coordinator")
-        late = False
+        following = 1
         while not lab.keep_up():
-            time.sleep(draw.uniform(0, 2 * wanted.every) if kills.total() < wanted.kills else 1)
-            if kills.total() < wanted.kills and lab.kill(victim := draw.choice(VICTIMS), draw):
+            time.sleep(0.2)
+            minutes = (time.monotonic() - began) / 60
+            if kills.total() == wanted.kills or minutes > wanted.minutes or recorded(Path(name)) < following:
+                continue
+            (victim,) = draw.choices(list(VICTIMS), list(VICTIMS.values()))
+            time.sleep(draw.uniform(0, wanted.seconds))
+            if lab.kill(victim, draw):
                 kills[victim] += 1
-            late = kills.total() >= wanted.kills
+                following = recorded(Path(name)) + draw.randint(1, 2 * wanted.every - 1)
         seconds = time.monotonic() - began
         lab.stop()
         print(json.dumps(verdict(Path(name), wanted.rounds) | {
-            "kills": kills, "all_kills_during_the_run": late, "exits": lab.exits, "seconds": round(seconds),
+            "kills": kills, "exits": lab.exits, "seconds": round(seconds),
         }))  # fmt: skip
+
+
+def recorded(folder: Path) -> int:
+    """Return the number of recorded trials. A kill is due when the run has gone on since the last one."""
+    for found in (folder / "results").glob("kills-*/journal.sqlite"):
+        with suppress(sqlite3.OperationalError), closing(sqlite3.connect(found)) as journal:
+            return int(journal.execute("SELECT count(*) FROM trials").fetchone()[0])
+    return 0
+
+
+def processes_with(variable: str) -> list[int]:
+    """Return the processes with this in their environment, which all members of a run inherit."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if variable.encode() in (process / "environ").read_bytes():
+                found.append(int(process.name))
+    return found
 
 
 def verdict(folder: Path, rounds: int) -> dict[str, object]:
@@ -178,14 +207,13 @@ def verdict(folder: Path, rounds: int) -> dict[str, object]:
         trials = journal.execute("SELECT cell, round, outcome, notes FROM trials").fetchall()
         cells = journal.execute("SELECT count(*) FROM cells").fetchone()[0]
     counts = Counter(trial[:2] for trial in trials)
-    left = subprocess.run(["pgrep", "-f", str(folder)], capture_output=True, text=True).stdout.split()  # noqa: S607, PLW1510
     return {
         "runs": len(runs),
         "lost": cells * rounds - len(counts),
         "doubled": len(trials) - len(counts),
         "outcomes": Counter(trial[2] for trial in trials),
         "hosts": Counter(json.loads(trial[3])["host"] for trial in trials),
-        "processes_left": len([pid for pid in left if int(pid) != os.getpid()]),
+        "processes_left": processes_with(f"TMPDIR={folder}"),
         "folders_left": sorted(str(path.name) for path in (folder / "tmp").iterdir()),
     }
 

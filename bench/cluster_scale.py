@@ -29,11 +29,14 @@ from runner.engine.coordinator import Coordinator
 from runner.engine.plan import Plan
 from runner.engine.recorder import Event, RunContext, TrialDone
 from runner.engine.scheduler import Scheduler
-from runner.lab import tasks
 from runner.lab.dask_cluster import DaskCluster
 from runner.lab.members import Membership, configured, scheduler, worker
+from runner.lab.seats import Seats
 from runner.machines.dry import Dry
+from runner.results.fio_output import Direction, Figures
 from runner.results.journal import Journal
+from runner.results.record import Outcome, Trial
+from runner.results.trial_message import encode_trial
 from runner.space.load import parse
 from runner.space.select import select
 
@@ -61,7 +64,7 @@ class NoShelf:
     def forget_tear_down(self, stack: str) -> None: ...
 
 
-async def answer(_worker: object, content: bytes, lines: list[bytes]) -> str:
+async def answer(_: Seats, content: bytes, lines: list[bytes]) -> str:
     """Stand for a batch process, which takes as long as wanted and always has the same figures."""
     request = orjson.loads(content)
     await asyncio.sleep(SECONDS if request["cells"] else 0)
@@ -71,22 +74,25 @@ async def answer(_worker: object, content: bytes, lines: list[bytes]) -> str:
         sent += [{"event": "rig-up", "stack": "", "seconds": 0.1, "facts": {"kernel": "synthetic"}}]
         sent += [{"event": "trial", **trial}]
     else:
-        sent += [{"event": "checked", "refusals": {}, "boot_id": "one"}]
+        sent += [{"event": "checked", "refusals": {}, "boot_id": "one", "rigs": 1}]
     for number, one in enumerate([*sent, {"event": "end"}]):
         lines.append(orjson.dumps({"token": request["token"], "line": number, **one}))
     return ""
 
 
-TRIAL: dict[str, Any] = {
-    "outcome": "measured", "reason": "", "started": "2026-01-01T00:00:00.000+00:00", "seconds": 1.0, "attempts": 1,
-    "folder": "", "readings": "[]", "notes": '{"kernel":"synthetic"}', "sync_seconds": None, "sync_bw": None,
-    "runtime": 1.0, "cpu_usr": 1.0, "cpu_sys": 2.0, "errors": 0, "jobs": [],
-    **{f"{side}_{name}": None for side in ("read", "write", "trim")
-       for name in ("bw", "iops", "bytes", "ios", "lat_mean", "lat_p50", "lat_p90", "lat_p95", "lat_p99", "lat_p999",
-                    "lat_p9999", "lat_max", "latencies")},
-    "read_bw": 1e8, "read_iops": 25e3, "read_bytes": 100000000, "read_ios": 25000, "read_lat_mean": 4e4,
-    "read_lat_max": 4e5,
-}  # fmt: skip
+TRIAL = encode_trial(
+    Trial(
+        cell="",
+        round=0,
+        outcome=Outcome.MEASURED,
+        started="2026-01-01T00:00:00.000+00:00",
+        seconds=1.0,
+        figures=Figures(
+            Direction(1e8, 25e3, 10**8, 25_000, 4e4, 4e4, 4e4, 4e4, 4e4, 4e4, 4e4, 4e4), None, 1.0, 1.0, 2.0, 0
+        ),
+        notes={"kernel": "synthetic"},
+    )
+)
 
 
 def end_with_parent() -> None:
@@ -108,7 +114,7 @@ def be_workers(address: str, first: int, count: int, seconds: float) -> None:
     SECONDS = seconds
     raise_limit()
     end_with_parent()
-    tasks._execute = answer  # type: ignore[assignment]
+    Seats.execute = answer  # type: ignore[method-assign, assignment]
 
     async def run() -> None:
         async with AsyncExitStack() as stack:
@@ -165,14 +171,20 @@ def main() -> None:
         context = RunContext(Dry(), journal, NoShelf(), Path(folder), listen, "here")
         order = Order(digest="scale", version=__version__, name="scale.yaml", text=text, machine="dry")
         made = Coordinator(Scheduler(plan), context, DaskCluster(address), order, print)
+        idle = [processor_seconds(one) for one in members]
         before, began, used = memory(), time.monotonic(), time.process_time()
         asyncio.run(made.run())
         used = time.process_time() - used
+        members_used = [processor_seconds(one) - at for one, at in zip(members, idle, strict=True)]
     print(json.dumps({
         "batches": len(times), "seconds": round(times[-1] - began, 2), "refused": made.refused,
         "first result, s": round(times[0] - began, 2),
         "batches a second": round(len(times) / (times[-1] - times[0])),
-        "CPU ms a batch": round(used / len(times) * 1000, 2),
+        "processor ms a batch": {
+            "coordinator": round(used / len(times) * 1000, 2),
+            "scheduler": round(members_used[0] / len(times) * 1000, 2),
+            "workers": round(sum(members_used[1:]) / len(times) * 1000, 2),
+        },
         "memory before, MB": before,
         "most memory, MB": memory(), "request, bytes": len(zlib.compress(text.encode(), 1)),
     }))  # fmt: skip
@@ -185,6 +197,11 @@ async def wait_for(address: str, count: int) -> None:
     async with cluster.open(lambda: None):
         while len(cluster.workers) < count:  # noqa: ASYNC110
             await asyncio.sleep(1)
+
+
+def processor_seconds(process: Any) -> float:
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def memory() -> int:

@@ -121,6 +121,8 @@ class RunStatus:
         left = max(0, manifest.planned - self.progress.trials)
         if self.holder is None or not (recent or manifest.expected):
             return None
+        if left and manifest.ends:
+            return max(0.0, (manifest.ends - self.now).total_seconds())
         return remaining_seconds(manifest.expected, recent / (recent + left), self._elapsed) if left else 0.0
 
     @property

@@ -21,6 +21,7 @@ from runner.engine.recorder import (
     Event,
     RigUp,
     RigWasLost,
+    TimeLeft,
     TrialDone,
     TrialHostLimited,
     TrialStarted,
@@ -220,7 +221,9 @@ class JsonView(View):
         elif isinstance(event, TrialHostLimited):
             beside = {"host_limited": event.overload, "beside": event.beside}
             self._print(event="host-limited", name=event.name, stack=event.stack, round=event.round, **beside)
-        elif kind := {RigUp: "rig-up", BatchStarted: "batch", BatchDone: "batch-done"}.get(type(event)):
+        elif kind := {RigUp: "rig-up", BatchStarted: "batch", BatchDone: "batch-done", TimeLeft: "time-left"}.get(
+            type(event)
+        ):
             found = asdict(event)
             self._print(event=kind, **{name: value for name, value in found.items() if (name, value) != ("host", "")})
 
@@ -263,6 +266,7 @@ class LiveView(View):
         super().__init__(planned, done)
         self._bar = progress_bar(self.stream)
         self._started, self._before = time.monotonic(), done
+        self._ends: float | None = None  # as the coordinator of a cluster expects
         self._trials: TaskID = self._bar.add_task("trials", total=planned, completed=done, left="", last="")
         self._long: TaskID | None = None
         #: By host and stack under measurement: its line, the number of its batches, and its activity.
@@ -298,6 +302,8 @@ class LiveView(View):
             self._begin((event.host, event.stack), event.cells)
         elif isinstance(event, BatchDone):
             self._end((event.host, event.stack))
+        elif isinstance(event, TimeLeft):
+            self._ends = time.monotonic() + event.seconds
 
     def _begin(self, rig: _Rig, cells: int) -> None:
         self._batches[rig] += 1
@@ -346,6 +352,7 @@ class LiveView(View):
     def _left(self) -> str:
         if self.done >= self.planned:
             return ""
-        share = (self.done - self._before) / (self.planned - self._before)
-        seconds = int(remaining_seconds(self._expected, share, time.monotonic() - self._started))
+        share, now = (self.done - self._before) / (self.planned - self._before), time.monotonic()
+        guess = remaining_seconds(self._expected, share, now - self._started)
+        seconds = int(guess if self._ends is None else max(0.0, self._ends - now))
         return f"{seconds // 60}:{seconds % 60:02} left"

@@ -81,6 +81,8 @@ class Spending:
         self._cell_costs: dict[str, Cost] = {}
         self._under_way: dict[str, float] = {}  # estimated bytes of running trials
         self._set_up_seconds: dict[str, float] = {}
+        self._set_up_guesses: dict[str, Cost] = {}
+        self._expected: dict[str, float] = {}
 
     @property
     def is_limited(self) -> bool:
@@ -92,7 +94,7 @@ class Spending:
 
     def spend_on_stack(self, stack: Stack) -> None:
         """Charge the bytes of a set-up before it begins, so that other rigs do not spend them too."""
-        self._written += self._written_by(stack)
+        self._written += self.of_stack(stack).written
 
     def spend_on_cell(self, cell: Cell) -> None:
         cost = self.of_cell(cell).written
@@ -123,17 +125,23 @@ class Spending:
             return known
         return Cost(seconds_of(cell, self._pace), most_bytes_of(cell, self._pace) + laid_out(cell))
 
+    def expected_of(self, cell: Cell) -> float:
+        """Return the seconds that a trial was expected to take before the first one."""
+        if cell.id not in self._expected:
+            self._expected[cell.id] = seconds_of(cell, self._pace)
+        return self._expected[cell.id]
+
     def of_stack(self, stack: Stack) -> Cost:
-        guess = building_of(stack, self._pace).least
-        return Cost(self._set_up_seconds.get(stack.key, guess), self._written_by(stack))
+        guess = self._set_up_guesses.get(stack.key)
+        if guess is None:
+            building = building_of(stack, self._pace)
+            guess = self._set_up_guesses[stack.key] = Cost(building.least, building.written + resync_of(stack))
+        return Cost(self._set_up_seconds.get(stack.key, guess.seconds), guess.written)
 
     def affords(self, cost: Cost) -> bool:
         if self._write_budget and not self._write_budget.can_afford(cost.written):
             return False
         return not self.is_limited or cost.within(self.left)
-
-    def _written_by(self, stack: Stack) -> int:
-        return building_of(stack, self._pace).written + resync_of(stack)
 
 
 def _written(figures: Figures, cell: Cell) -> float:

@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections import Counter, deque
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from math import isfinite
 from secrets import token_hex
@@ -22,9 +22,21 @@ from runner.engine import batch_messages as messages
 from runner.engine import members
 from runner.engine.batch_messages import BatchRequest, Message, Order
 from runner.engine.cluster import Cluster, Worker, WorkerLost
+from runner.engine.flight import Flight, Flights
+from runner.engine.forecast import Forecast
+from runner.engine.inbox import Inbox
 from runner.engine.members import Members
 from runner.engine.placement import OpenRound, RepeatsAlone, Work
-from runner.engine.recorder import BatchDone, BatchStarted, Recorder, RigWasLost, RunContext, TrialHostLimited, now
+from runner.engine.recorder import (
+    BatchDone,
+    BatchStarted,
+    Recorder,
+    RigWasLost,
+    RunContext,
+    TimeLeft,
+    TrialHostLimited,
+    now,
+)
 from runner.machines.base import RigLost
 from runner.results.record import HOST, HOST_LIMITED, SPREAD
 from runner.space.space import Cell
@@ -32,30 +44,10 @@ from runner.space.space import Cell
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
-    from runner.engine.plan import Batch
     from runner.engine.scheduler import Scheduler
 
 #: How often the process of a trial may die before this counts as a lost attempt. Operators kill processes, too.
 DEATHS = 5
-
-
-@dataclass
-class Flight:
-    """A batch on its way: its worker, and its cells without a record."""
-
-    token: str
-    worker: Worker
-    round: OpenRound
-    batch: Batch
-    left: dict[str, Cell]
-    names: dict[str, str]  # cells by name
-    begun: str = ""  # the cell of the trial that is under way
-    began: str = ""
-    lines: int = 0
-    alone: bool = False
-    beside: int = 0  # the most others on its host at a time
-    ended: bool = False
-    refused: Message | None = None
 
 
 class Coordinator:
@@ -69,24 +61,32 @@ class Coordinator:
         clock: Callable[[], float] = time.monotonic,
         tags: frozenset[str] = frozenset(),
     ) -> None:
-        self.scheduler, self._context, self._cluster, self._order = scheduler, context, cluster, order
+        self.scheduler, self._cluster, self._order = scheduler, cluster, order
+        self._inbox = Inbox(context.journal, self._take, context.listen, self._start)
+        self._context = context = replace(context, listen=self._inbox.listen)
         self._notice = notice
         self._noticed: set[str] = set()
+        self._forecast = Forecast(clock)
         self._members = Members(cluster, order, notice, clock, tags)
         self._recorder = Recorder(scheduler, context)
         self._rounds = scheduler.rounds()
         self._opened = 0
         self._open: list[OpenRound] = []
-        self._flights: dict[str, Flight] = {}
+        self._flights = Flights()
         self._tasks = set[asyncio.Task[None]]()
         self._ended: list[asyncio.Task[None]] = []
         self._changed = asyncio.Event()
         self._members_changed = True
+        self._starved = set[str]()  # addresses of workers for which there was no work
         self._repeats = RepeatsAlone()
         self._reasons_alone: dict[tuple[str, int], str] = {}  # trials to repeat alone, with the reason
         self._deaths = Counter[tuple[str, int]]()
         self._crashed: dict[str, list[tuple[str, int, str]]] = {}  # trials under way when a host was lost
-        self.refused = 0  # records with an unknown token, or of a trial that was recorded
+
+    @property
+    def refused(self) -> int:
+        """Return the number of records with an unknown token, or of a trial that was recorded."""
+        return self._flights.refused
 
     async def run(self) -> None:
         """Measure all trials that are not recorded yet. A cancellation or a kill may stop it at any point."""
@@ -99,6 +99,7 @@ class Coordinator:
                     task.cancel()
                 if self._tasks:
                     await asyncio.wait(self._tasks)
+                self._inbox.settle()
 
     def _note_members(self) -> None:
         self._members_changed = True
@@ -125,7 +126,8 @@ class Coordinator:
 
     async def _wait(self) -> None:
         """Wait for a change; while work waits for an absent host, not longer than the patience."""
-        held = bool(self._members.free) and any(one.waiting or one.held for one in self._open)
+        may_move = bool(self._members.absent and self._members.free)
+        held = may_move and any(one.waiting or one.held for one in self._open)
         with suppress(TimeoutError):
             async with asyncio.timeout(members.PATIENCE if held else None):
                 await self._changed.wait()
@@ -135,6 +137,7 @@ class Coordinator:
                 one.release(awaited)
             for opened, work in self._repeats.release(awaited):
                 opened.give_back(work, self._members.refusals)
+            self._starved.clear()
         ended, self._ended = self._ended, []
         for task in ended:
             task.result()
@@ -145,25 +148,32 @@ class Coordinator:
     async def _check(self, worker: Worker) -> None:
         rebooted = await self._members.check(worker)
         self._members_changed = True  # a worker that was lost is asked again
+        self._look_again()
         for cell, round_number, started in self._crashed.pop(worker.host, []):
             if rebooted and (cell, round_number) not in self.scheduler.records.finished:
                 self._recorder.lose(cell, round_number, started, RigLost(f"{worker.host} went down during the trial"))
 
     # --- work ---
 
+    def _look_again(self) -> None:
+        """There may be work for workers that had none."""
+        self._starved.clear()
+        self._changed.set()
+
     def _give_out(self) -> None:
-        for worker in list(self._members.free.values()):
+        for worker in [self._members.free[one] for one in self._members.free if one not in self._starved]:
             if found := self._repeats.take(worker.host):
                 self._dispatch(worker, *found, alone=True)
             while worker.address in self._members.free and not self._repeats.forbids(worker.host):
                 if not (found := self._next_work(worker)):
+                    self._starved.add(worker.address)
                     break
                 self._dispatch(worker, *found)
 
     def _next_work(self, worker: Worker) -> tuple[OpenRound, Work] | None:
         refused = self._members.refusals.get(worker.host, {})
         for one in self._open:
-            if work := one.take(worker.host, refused):
+            if one.waiting and (work := one.take(worker.host, refused)):
                 return one, work
         while opened := self._open_round():
             if work := opened.take(worker.host, refused):
@@ -172,7 +182,9 @@ class Coordinator:
 
     def _open_round(self) -> OpenRound | None:
         """Open the next round. Rounds beyond the minimum depend on the results of all before."""
-        self._open = [one for one in self._open if not one.over]
+        if any(one.over for one in self._open):
+            self._open = [one for one in self._open if not one.over]
+            self._forecast.close_rounds(one.number for one in self._open)
         if self._opened >= self.scheduler.plan.repeat.min and self._open:
             return None
         for number in self._rounds:
@@ -180,10 +192,14 @@ class Coordinator:
             opened = OpenRound(number, bound=not self._context.machine.synthetic)
             cells = (cell for batch in self.scheduler.plan.batches(number) for cell in batch.cells)
             self._recorder.conclude(cells, number)
+            expected = 0.0
             for batch, wanted in self.scheduler.batches(number):
                 opened.add(Work(batch, tuple(wanted)), self._members.refusals)
+                expected += sum(map(self.scheduler.spending.expected_of, wanted))
             if opened.waiting:
+                self._forecast.open_round(number, expected)
                 self._open.append(opened)
+                self._look_again()
                 return opened
         return None
 
@@ -195,11 +211,9 @@ class Coordinator:
         left, names = {one.id: one for one in cells}, {one.name: one.id for one in cells}
         flight = Flight(token_hex(8), worker, opened, batch, left, names, alone=alone)
         flight.beside = self._repeats.begin(worker.host, alone=alone)
-        for other in self._flights.values() if flight.beside else ():
-            if other.worker.host == worker.host:
-                other.beside = max(other.beside, flight.beside)
-        self._flights[flight.token] = flight
+        self._flights.add(flight)
         opened.running += 1
+        self._forecast.begin_batch(worker.host)
         self._members.begin(worker)
         self._context.listen(BatchStarted(batch.round, batch.stack.label, len(cells), worker.host))
         self._start(self._carry_out(flight))
@@ -214,10 +228,11 @@ class Coordinator:
                 chosen.append(cells.popleft())
         return tuple(chosen)
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         task.add_done_callback(self._end_task)
         self._tasks.add(task)
+        return task
 
     def _end_task(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -241,13 +256,17 @@ class Coordinator:
     async def _carry_out(self, flight: Flight) -> None:
         lost = ""
         try:
-            await self._cluster.carry_out(flight.worker, self._request(flight), self._receive)
-        except WorkerLost as error:
-            lost = error.brief
+            try:
+                await self._cluster.carry_out(flight.worker, self._request(flight), self._inbox.add)
+            except WorkerLost as error:
+                lost = error.brief
+            await self._inbox.settled()
         finally:
-            del self._flights[flight.token]
+            self._inbox.settle()  # what arrived before a cancellation
+            self._flights.remove(flight)
             flight.round.running -= 1
             self._members.end(flight.worker)
+            self._forecast.end_batch(flight.worker.host)
             self._repeats.end(flight.worker.host, alone=flight.alone)
         self._finish(flight, lost)
 
@@ -268,6 +287,8 @@ class Coordinator:
                 self._repeats.add(flight.worker.host, flight.round, work)
             else:
                 flight.round.give_back(work, self._members.refusals)
+        if flight.left or flight.alone or flight.round.over:
+            self._look_again()
         self._context.listen(BatchDone(flight.round.number, flight.batch.stack.label, flight.worker.host))
 
     def _lose(self, flight: Flight, reason: str) -> None:
@@ -285,14 +306,10 @@ class Coordinator:
 
     # --- records ---
 
-    def _receive(self, line: bytes) -> None:
+    def _take(self, line: bytes) -> None:
         message: Message = orjson.loads(line)
-        flight = self._flights.get(message.get("token", ""))
-        if flight is None or message.get("line") != flight.lines:
-            self.refused += 1
-            return
-        flight.lines += 1
-        self._takers[message["event"]](flight, message)
+        if flight := self._flights.of(message):
+            self._takers[message["event"]](flight, message)
 
     @cached_property
     def _takers(self) -> Mapping[str, Callable[[Flight, Message], None]]:
@@ -334,7 +351,7 @@ class Coordinator:
         trial = messages.trial_from(message)
         cell = flight.left.pop(trial.cell, None)
         if cell is None or trial.round != flight.round.number:
-            self.refused += 1
+            self._flights.refused += 1
             return
         notes = {HOST: flight.worker.host, **({"beside": str(flight.beside)} if flight.beside else {})}
         notes |= {} if flight.round.bound else {SPREAD: "yes"}
@@ -343,15 +360,21 @@ class Coordinator:
             return
         if why := self._reasons_alone.pop((cell.id, trial.round), ""):
             notes["repeated"] = why
+        self._forecast.end_trial(flight.worker.host, trial.round, self.scheduler.spending.expected_of(cell))
         self._recorder.record(cell, replace(trial, notes={**trial.notes, **notes}))
+        later = self.scheduler.plan.repeat.max - self._opened
+        if (left := self._forecast.next_forecast(self._open, later)) is not None:
+            self._context.listen(TimeLeft(left))
         if following := self.scheduler.following(cell, trial.round, list(flight.left.values())):
             cells = tuple(following)
             flight.round.add(Work(replace(flight.batch, cells=cells), cells), self._members.refusals)
+            self._look_again()
 
     def _repeat_alone(self, flight: Flight, cell: Cell, overload: str) -> None:
         number = flight.round.number
         self._reasons_alone[cell.id, number] = f"alone; host-limited {overload} with {flight.beside} beside it"
         self._repeats.add(flight.worker.host, flight.round, Work(replace(flight.batch, cells=(cell,)), (cell,)))
+        self._look_again()
         stack = flight.batch.stack.label
         self._context.listen(TrialHostLimited(cell.name, number, stack, overload, flight.beside))
 

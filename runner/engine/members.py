@@ -50,6 +50,7 @@ class Members:
         self._busy = Counter[str]()  # batches of a worker
         self.free: dict[str, Worker] = {}  # workers in use with a free slot
         self.refusals: dict[str, Refusals] = {}  # of hosts that cannot run all stacks
+        self.absent: frozenset[str] = frozenset()  # hosts that were members and have no worker in use
 
     def newcomers(self) -> list[Worker]:
         """Compare with the cluster. Return workers to check, once each, and a few at a time: trials need not wait."""
@@ -57,6 +58,7 @@ class Members:
         for address in self._workers.keys() - present.keys():
             self._hosts[self._workers.pop(address).host].seen = self._clock()
             self.free.pop(address, None)
+        self._note_absent()
         for address in self._unused.keys() - present.keys():
             del self._unused[address]
         for address, one in present.items():
@@ -95,13 +97,18 @@ class Members:
             worker = replace(worker, slots=checked["rigs"])
         self._workers[worker.address] = worker
         self._update(worker)
+        self._note_absent()
         return before is not None and before.boot_id != state.boot_id
 
     def refuse(self, worker: Worker, why: Message) -> None:
         self._workers.pop(worker.address, None)
         self.free.pop(worker.address, None)
+        self._note_absent()
         self._unused[worker.address] = {"host": worker.host, "details": "", **why}
         self._notice(f"a worker on {worker.host} is not used: {why['brief']}")
+
+    def _note_absent(self) -> None:
+        self.absent = frozenset(self._hosts.keys() - {one.host for one in self._workers.values()})
 
     def begin(self, worker: Worker) -> None:
         self._busy[worker.address] += 1

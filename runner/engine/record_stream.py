@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from runner.engine.batch_messages import FILES
@@ -19,6 +20,9 @@ class RecordStream:
         self._request, self._outbox = request, outbox
 
     # --- the journal ---
+
+    def together(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def add_cells(self, cells: Iterable[CellRow]) -> None: ...
     def begin(self, cell: str, round_number: int, attempt: int, boot_id: str, started: str = "") -> None: ...

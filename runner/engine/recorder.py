@@ -13,6 +13,7 @@ from runner.results.record import Attempt, CellRow, Outcome, Trial
 
 if TYPE_CHECKING:
     from collections import deque
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from runner.base.errors import HarnessBroken
@@ -79,13 +80,21 @@ class RigWasLost:
     stack: str
 
 
-Event = BatchStarted | BatchDone | RigUp | TrialStarted | TrialHostLimited | TrialDone | RigWasLost
+@dataclass(frozen=True, slots=True)
+class TimeLeft:
+    """How long a run on a cluster still takes, by the speed of its hosts."""
+
+    seconds: float
+
+
+Event = TimeLeft | BatchStarted | BatchDone | RigUp | TrialStarted | TrialHostLimited | TrialDone | RigWasLost
 Listener = Callable[[Event], None]
 
 
 class TrialLog(Protocol):
     """The part of a journal that the engine uses."""
 
+    def together(self) -> AbstractContextManager[None]: ...
     def add_cells(self, cells: Iterable[CellRow]) -> None: ...
     def begin(self, cell: str, round_number: int, attempt: int, boot_id: str, started: str = "") -> None: ...
     def withdraw(self, cell: str, round_number: int) -> None: ...

@@ -1,4 +1,4 @@
-"""A cluster of Dask as the coordinator sees it: its workers, and batches as tasks that Dask never moves or repeats."""
+"""A cluster as the coordinator sees it: a connection to its scheduler, which passes batches to workers."""
 
 from __future__ import annotations
 
@@ -7,26 +7,28 @@ import socket
 import zlib
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
-from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
-from distributed import Client
+from distributed.batched import BatchedSend
+from distributed.comm import CommClosedError, connect
 
+from runner.base.errors import BadInput, MatrixError
 from runner.engine.cluster import ClusterLost, Worker, WorkerLost
 from runner.lab.members import FACTS, RIG, Membership, configured, scheduler, worker
-from runner.lab.tasks import carry_out, key_of, unpacked
+from runner.lab.relay import CANCEL, COORDINATE, INTERVAL, LEFT, LINES, MEMBERS, REQUEST
+from runner.lab.seats import unpacked
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection
+    from collections.abc import AsyncIterator, Callable, Collection, Mapping
 
-    from distributed import Future
+    from distributed.comm import Comm
     from distributed.security import Security
 
     from runner.engine.batch_messages import BatchRequest
 
 RECONNECT = "30s"  # how long a lost scheduler may take to come back
-_INTERVAL = 1.0  # seconds between two looks at the workers
-_GRACE = 5.0  # seconds that the last message of a finished task may take
+_FAREWELL = 5.0  # seconds for the last messages
+_GONE = "the scheduler of the cluster is gone"
 
 
 @dataclass(frozen=True)
@@ -45,113 +47,134 @@ class DaskCluster:
 
     def __init__(self, address: str = "", slots: int = 0, security: Security | None = None) -> None:
         self._address, self._slots, self._security = address, slots, security
-        self._client: Client | None = None
-        self._topic = f"matrix-{token_hex(8)}"
+        self._comm: Comm | None = None
+        self._sender: BatchedSend | None = None
+        self._changed: Callable[[], None] = lambda: None
         self._flights: dict[str, _Flight] = {}
         self._workers: dict[str, Worker] = {}
-        self._scheduler = ""  # the id of the process that answered last
+        self._lost = False
 
     @property
     def workers(self) -> Collection[Worker]:
-        if self._client and self._client.status == "closed":
+        if self._lost:
             raise ClusterLost(
-                "the scheduler of the cluster is gone",
-                resolution="start it again; the same command continues",
+                "the scheduler of the cluster is gone", resolution="start it again; the same command continues"
             )
         return self._workers.values()
 
     @asynccontextmanager
     async def open(self, changed: Callable[[], None]) -> AsyncIterator[None]:
+        self._changed = changed
         async with AsyncExitStack() as stack:
             stack.enter_context(configured())
-            address = self._address
             if self._slots:
-                address = await stack.enter_async_context(scheduler("inproc://"))
+                self._address = await stack.enter_async_context(scheduler("inproc://"))
                 member = Membership(socket.gethostname(), {RIG: self._slots})
-                await stack.enter_async_context(worker(address, member))
-            self._client = await stack.enter_async_context(connect_client(address, self._security))
-            await self._look(changed)
-            watcher = asyncio.create_task(self._watch(changed))
+                await stack.enter_async_context(worker(self._address, member))
+            await self._connect()
+            listener = asyncio.create_task(self._listen())
             try:
                 yield
             finally:
-                watcher.cancel()
-                with suppress(asyncio.CancelledError):
-                    await watcher
+                listener.cancel()
+                await asyncio.wait([listener])
+                await self._disconnect()
+
+    async def _connect(self) -> None:
+        self._comm, members = await connect_as(COORDINATE, self._address, self._security)
+        self._take(members)
+        self._sender = BatchedSend(interval=INTERVAL)
+        self._sender.start(self._comm)
+
+    async def _disconnect(self) -> None:
+        if self._sender:
+            with suppress(OSError, TimeoutError):
+                await self._sender.close(timeout=_FAREWELL)
 
     async def carry_out(self, worker: Worker, request: BatchRequest, receive: Callable[[bytes], None]) -> None:
-        assert self._client  # noqa: S101 - for the type checker: it is open
         flight = _Flight(worker.address, receive, asyncio.get_running_loop().create_future())
+        content = zlib.compress(request.model_dump_json().encode(), 1)
         self._flights[request.token] = flight
-        future: Future = self._client.submit(
-            *(carry_out, zlib.compress(request.model_dump_json().encode(), 1), request.token, self._topic),
-            key=key_of(request.token),
-            workers=[worker.address],
-            allow_other_workers=False,
-            resources={RIG: 1} if request.cells else None,
-            retries=0,
-            pure=False,
-        )
-        future.add_done_callback(lambda ended: self._end_task(flight, ended))
         try:
+            self._send(
+                op=REQUEST, to=worker.address, token=request.token, request=content, measures=bool(request.cells)
+            )
             await flight.done
+        except CommClosedError:
+            raise WorkerLost(_GONE) from None
+        except BaseException:
+            with suppress(CommClosedError):  # then the scheduler cancels it
+                self._send(op=CANCEL, token=request.token)
+            raise
         finally:
             del self._flights[request.token]
-            with suppress(Exception):  # the cluster may be gone, and then so is the task
-                await future.cancel()
 
-    def _end_task(self, flight: _Flight, ended: Future) -> None:
-        loop = flight.done.get_loop()
-        if ended.status == "finished":
-            loop.call_soon_threadsafe(
-                lambda: loop.call_later(_GRACE, flight.fail, WorkerLost("the end of its batch did not arrive"))
-            )
-        else:
-            why = WorkerLost(f"its task ended: {ended.status}")
-            loop.call_soon_threadsafe(flight.fail, why)
+    def _send(self, **message: Any) -> None:
+        assert self._sender  # noqa: S101 - for the type checker: it is connected
+        self._sender.send(message)
 
-    def _receive(self, event: tuple[float, dict[str, Any]]) -> None:
-        _, message = event
-        flight = self._flights.get(message["token"])
+    # --- messages ---
+
+    async def _listen(self) -> None:
+        try:
+            await self._stay_connected()
+        finally:  # also after an error of ours: a run must not wait for ever
+            self._lost = True
+            self._changed()
+
+    async def _stay_connected(self) -> None:
+        assert self._comm  # noqa: S101 - for the type checker: it is connected
+        while True:
+            try:
+                while True:
+                    self._take(await self._comm.read())
+            except CommClosedError:
+                self._workers = {}
+                self._fail_flights(_GONE)
+                self._changed()
+            try:
+                await self._connect()
+            except (MatrixError, OSError):
+                return
+            self._changed()
+
+    def _take(self, sent: list[dict[str, Any]]) -> None:
+        takers: Mapping[str, Callable[..., None]] = {
+            LINES: self._receive,
+            MEMBERS: self._welcome,
+            LEFT: self._part,
+        }
+        for message in sent:
+            takers[message.pop("op")](**message)
+
+    def _welcome(self, workers: dict[str, dict[str, Any]]) -> None:
+        self._workers |= {address: one for address, facts in workers.items() if (one := worker_of(address, facts))}
+        self._changed()
+
+    def _part(self, worker: str) -> None:
+        self._workers.pop(worker, None)
+        self._fail_flights("the worker is gone", worker)
+        self._changed()
+
+    def _fail_flights(self, why: str, address: str = "") -> None:
+        for flight in self._flights.values():
+            if flight.address == address or not address:
+                flight.fail(WorkerLost(why))
+
+    def _receive(self, token: str, lines: bytes, *, over: bool, died: str = "") -> None:
+        flight = self._flights.get(token)
         if flight is None or flight.done.done():
             return  # the coordinator has given it up
-        for line in unpacked(message["lines"]):
+        for line in unpacked(lines):
             try:
                 flight.receive(line)
-            except Exception as error:  # noqa: BLE001 - it belongs to the coordinator, not to Dask
+            except Exception as error:  # noqa: BLE001 - it belongs to the coordinator, not to the connection
                 flight.fail(error)
                 return
-        if message.get("died"):
-            flight.fail(WorkerLost(message["died"]))
-        elif message.get("over"):
+        if died:
+            flight.fail(WorkerLost(died))
+        elif over:
             flight.done.set_result(None)
-
-    async def _watch(self, changed: Callable[[], None]) -> None:
-        while True:
-            await asyncio.sleep(_INTERVAL)
-            try:
-                await self._look(changed)
-            except OSError:  # the client tries to connect again, and gives up after a while
-                self._workers = {}
-                for flight in self._flights.values():
-                    flight.fail(WorkerLost("the scheduler of the cluster is gone"))
-                changed()
-
-    async def _look(self, changed: Callable[[], None]) -> None:
-        assert self._client  # noqa: S101 - for the type checker: it is open
-        if self._client.status != "running":
-            raise ConnectionError(self._client.status)
-        identity = await self._client.scheduler.identity()
-        if identity["id"] != self._scheduler:  # a new one knows no topics; before it gets tasks
-            self._client.subscribe_topic(self._topic, self._receive)
-            self._scheduler = identity["id"]
-        found = {address: one for address, facts in identity["workers"].items() if (one := worker_of(address, facts))}
-        for flight in self._flights.values():
-            if flight.address not in found:
-                flight.fail(WorkerLost("the worker is gone"))
-        if found != self._workers:
-            self._workers = found
-            changed()
 
 
 def worker_of(address: str, known: dict[str, Any]) -> Worker | None:
@@ -163,17 +186,23 @@ def worker_of(address: str, known: dict[str, Any]) -> Worker | None:
     return Worker(address, facts["host"], facts["slots"], facts["version"], resources, tuple(facts["tags"]))
 
 
-@asynccontextmanager
-async def connect_client(address: str, security: Security | None) -> AsyncIterator[Client]:
+async def connect_as(purpose: str, address: str, security: Security | None) -> tuple[Comm, Any]:
+    """Connect to a scheduler for a purpose. Return its first answer, too."""
+    more = security.get_connection_args("client") if security else {}
     try:
-        client = await Client(address, asynchronous=True, security=security, set_as_default=False, timeout=RECONNECT)
+        comm = await connect(address, timeout=RECONNECT, **more)
+        await comm.write({"op": purpose})
+        answer = await comm.read()
     except (OSError, TimeoutError) as error:
         raise ClusterLost(
             f"no scheduler answers at {address}",
             details=str(error),
             resolution="start it with `matrix cluster scheduler`, and try again",
         ) from error
-    try:
-        yield client
-    finally:
-        await client.close(timeout=5)
+    if not answer:
+        await comm.close()
+        raise BadInput(
+            f"the scheduler at {address} was not started by matrix",
+            resolution="start it with `matrix cluster scheduler`",
+        )
+    return comm, answer

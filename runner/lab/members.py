@@ -17,7 +17,8 @@ from distributed import Worker as DaskWorker
 
 from runner import __version__
 from runner.base.scratch import scratch_folder
-from runner.lab.tasks import stop_idle
+from runner.lab.relay import Relay
+from runner.lab.seats import Seats
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -26,13 +27,10 @@ if TYPE_CHECKING:
 
 RIG = "rig"  # the resource of Dask of which a batch takes one
 FACTS = "matrix"  # the key of a worker's facts in what the scheduler knows of it
-DASHBOARD = "matrix-dashboard"  # the key of the address of Dask's dashboard in the metadata of a scheduler
 _EVERYWHERE = frozenset({"", "0.0.0.0", "[::]"})  # noqa: S104 - addresses that listen on all networks
 _PAUSE = 2.0  # seconds before a worker tries again to reach its scheduler
-#: Dask only transports: it repeats no task, moves none to another worker, and keeps few events.
 _SETTINGS = {
-    "distributed.scheduler.allowed-failures": 0,
-    "distributed.scheduler.work-stealing": False,
+    "distributed.scheduler.work-stealing": False,  # there are no tasks
     "distributed.scheduler.worker-ttl": "60 seconds",
     "distributed.admin.low-level-log-length": 20,
     "distributed.comm.timeouts.connect": "10s",
@@ -80,8 +78,7 @@ async def scheduler(listen: str, security: Security | None = None, dashboard: st
     # Without a dashboard, Dask still has a page about its health; that stays within this host.
     more = {"dashboard": bool(dashboard), "dashboard_address": dashboard or "127.0.0.1:0"}
     async with Scheduler(security=security, **where, **more) as made:
-        if dashboard:
-            made.set_metadata([DASHBOARD], _address_of(dashboard, made))
+        Relay(made, _address_of(dashboard, made) if dashboard else "")
         yield made.address
 
 
@@ -95,17 +92,18 @@ def _address_of(dashboard: str, made: Scheduler) -> str:
 async def worker(address: str, member: Membership, security: Security | None = None) -> AsyncIterator[DaskWorker]:
     made = DaskWorker(
         address,
-        nthreads=member.slots + 1,  # checks of a host need no rig
+        nthreads=member.slots,
         resources={RIG: member.slots, **member.resources},
         security=security,
         memory_limit=0,
         startup_information={FACTS: lambda _: member.facts()},
     )
+    seats = Seats(made, member.slots)
     try:
         async with made:
             yield made
     finally:
-        await stop_idle(made)
+        await seats.close()
 
 
 async def stay_member(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runner.lab.dask_cluster import connect_client, worker_of
-from runner.lab.members import DASHBOARD, configured
+from runner.lab.dask_cluster import connect_as, worker_of
+from runner.lab.members import configured
+from runner.lab.relay import STATUS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,9 +34,7 @@ class Status:
 
 async def query(address: str, security: Security | None) -> Status:
     with configured():
-        async with connect_client(address, security) as client:
-            identity = await client.scheduler.identity()
-            processing = await client.processing()
-            dashboard = await client.get_metadata([DASHBOARD], default="")
-    workers = [one for place, facts in identity["workers"].items() if (one := worker_of(place, facts))]
-    return Status(workers, {one.address: len(processing.get(one.address, ())) for one in workers}, dashboard)
+        comm, found = await connect_as(STATUS, address, security)
+        await comm.close()
+    workers = [one for place, facts in found["workers"].items() if (one := worker_of(place, facts))]
+    return Status(workers, Counter(found["busy"]), found["dashboard"])

@@ -3,7 +3,7 @@
 import os
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cache, reduce
 from itertools import islice
@@ -21,6 +21,7 @@ from runner.results import journal_tables as schema
 from runner.results.databases import (
     Database,
     damage_error,
+    driver_errors,
     driver_sql,
     driver_transaction,
     memory_engine,
@@ -62,6 +63,7 @@ class _Statements(NamedTuple):
     trial: str
     job: str
     readings: str
+    set_up: str
 
 
 @cache
@@ -74,6 +76,7 @@ def _statements() -> _Statements:
         driver_sql(sa.insert(schema.trials), TRIAL_COLUMNS),
         driver_sql(sa.insert(schema.jobs), ("position", *schema.JOB_COLUMNS)),
         driver_sql(upsert_of("sqlite", schema.readings, ()), ("digest", "content")),
+        driver_sql(sa.insert(schema.batches), ("round", "stack", "seconds")),
     )
 
 
@@ -110,6 +113,7 @@ class Journal(Database):
             self._connection = engine.connect()
         self._readings: dict[str, tuple[Reading, ...]] = {}
         self._written = set[str]()  # digests of readings that are in the file
+        self._joined = False  # a transaction of several records is open
 
     @classmethod
     def open(cls, path: Path, *, synthetic: bool | None = None) -> Self:
@@ -154,6 +158,16 @@ class Journal(Database):
             connection.close()
         super().close()
 
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Make all records of the block durable at once, at its end; after an error, none of them."""
+        with self._transaction():
+            self._joined = True
+            try:
+                yield
+            finally:
+                self._joined = False
+
     def add_cells(self, cells: Iterable[CellRow]) -> None:
         """Add cells; repeats are harmless. Cells must be known before their trials."""
         rows = ({"id": cell.id, "name": cell.name, "axes": dict(cell.axes)} for cell in cells)
@@ -166,7 +180,7 @@ class Journal(Database):
     def begin(self, cell: str, round_number: int, attempt: int, boot_id: str, started: str = "") -> None:
         """Record the start of an attempt durably. If it crashes the host, the next run can see that."""
         row = dict(zip(_BEGUN, (cell, round_number, attempt, boot_id, started), strict=True))
-        with driver_transaction(self._driver, self._name):
+        with self._writing():
             self._driver.execute(_statements().begin, row)
 
     def withdraw(self, cell: str, round_number: int) -> None:
@@ -177,7 +191,7 @@ class Journal(Database):
     def record(self, trial: Trial) -> None:
         """Record a trial durably. Raise AlreadyRecorded for a second trial of the same cell and round."""
         try:
-            with driver_transaction(self._driver, self._name):
+            with self._writing():
                 self._insert(trial)
             self._written.add(digest_of(trial.readings))
         except IntegrityError as problem:
@@ -239,8 +253,8 @@ class Journal(Database):
             raise AlreadyRecorded(f"{which} is recorded already") from problem
 
     def record_set_up(self, round_number: int, stack: str, seconds: float) -> None:
-        with self._transaction() as connection:
-            connection.execute(sa.insert(schema.batches), {"round": round_number, "stack": stack, "seconds": seconds})
+        with self._writing():
+            self._driver.execute(_statements().set_up, {"round": round_number, "stack": stack, "seconds": seconds})
 
     def set_up_times(self) -> list[tuple[str, float]]:
         return [(row["stack"], row["seconds"]) for row in self.rows_of(schema.batches)]
@@ -378,9 +392,18 @@ class Journal(Database):
         if verdict != "ok":
             raise damage_error(self._name, str(verdict))
 
+    def _writing(self) -> AbstractContextManager[None]:
+        """Open a transaction for the statements of the block, unless one is open for several records."""
+        if self._joined:
+            return driver_errors()
+        return driver_transaction(self._driver, self._name)
+
     @contextmanager
     def _transaction(self, *, immediate: bool = False) -> Iterator[sa.Connection]:
         with translate_errors(self._name):
+            if self._joined:
+                yield self._connection
+                return
             self._connection.execution_options(immediate=immediate)
             with self._connection.begin():
                 yield self._connection

@@ -19,7 +19,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import AwareDatetime, BaseModel, Field, ValidationError, model_validator
 
 from runner.base.errors import BadInput, MatrixError, UnfitFile
 from runner.base.files import (
@@ -116,6 +116,9 @@ class Manifest(BaseModel, frozen=True, extra="forbid"):
         default_factory=dict, description="`find` of the workloads that are searched, with the axis"
     )
     expected: float = Field(default=0.0, description="estimated seconds of the process that runs it, at its start")
+    ends: AwareDatetime | None = Field(
+        default=None, description="expected end of a run on a cluster, by the speed of its hosts so far"
+    )
     part: str = Field(default="", description="the selected part: --only, --shard; empty: all")
     archived: bool = Field(default=False, description="scripts and outputs are in cells.sqlite, not below cells/")
     finished: bool = False

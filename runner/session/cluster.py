@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from runner import __version__
 from runner.base.errors import BadInput
 from runner.engine.batch_messages import Order
+from runner.engine.members import Members
 from runner.scripts.jinja import user_templates
 
 if TYPE_CHECKING:
@@ -75,6 +77,26 @@ def slots_of_hosts(wanted: ClusterOptions, tags: Collection[str]) -> list[int]:
         if one.version == __version__ and set(tags) <= set(one.tags):
             found[one.host] += one.slots
     return list(found.values())
+
+
+def check_hosts(wanted: ClusterOptions, request: RunRequest, tags: Collection[str]) -> None:
+    """Ask the members what they can run, before the run exists. Raise BadInput if there is a stack that none can."""
+    if wanted.address.slots:  # this host is checked already
+        return
+    cluster, order = connect(wanted), order_for_batches(request, 0)
+    members = Members(cluster, order, lambda _: None, time.monotonic, frozenset(tags))
+    stacks = {one.key: one.label for one in request.selected.stacks()}
+
+    async def ask() -> None:
+        async with cluster.open(lambda: None):
+            while found := members.newcomers():
+                await asyncio.gather(*map(members.check, found))
+                if members.can_run(stacks):
+                    return
+            if cluster.workers:
+                members.can_run(stacks)
+
+    asyncio.run(ask())
 
 
 def order_for_batches(request: RunRequest, slow: int) -> Order:

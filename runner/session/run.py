@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
@@ -16,7 +16,7 @@ from runner.engine.concurrency import Level, why_one_at_a_time
 from runner.engine.coordinator import Coordinator
 from runner.engine.estimate import QUIET, Load, Pace, Slots, estimate, pace_of
 from runner.engine.executor import Executor
-from runner.engine.recorder import Event, RigUp, RunContext, TrialDone
+from runner.engine.recorder import Event, RigUp, RunContext, TimeLeft, TrialDone
 from runner.engine.scheduler import Scheduler
 from runner.hosts.disk_ledger import run_within_budget
 from runner.machines import Where, machine, sweep
@@ -30,7 +30,14 @@ from runner.results.store_sync import Feed
 from runner.results.store_tables import address_of, is_named
 from runner.scripts.cell import explain_missing_fio
 from runner.session import disk_lease
-from runner.session.cluster import ClusterOptions, check_cluster, connect, order_for_batches, slots_of_hosts
+from runner.session.cluster import (
+    ClusterOptions,
+    check_cluster,
+    check_hosts,
+    connect,
+    order_for_batches,
+    slots_of_hosts,
+)
 from runner.session.disk_lease import RunDisks
 from runner.session.finish import Ending, report
 from runner.session.host_facts import boot_id, kernel_release
@@ -206,6 +213,8 @@ def prepare(options: RunOptions, notice: Callable[[str], None]) -> PreparedRun:
     if match and not run_to_continue(options.results, order.manifest(), **choice):
         # A run that continues may have left stacks on its disks that only it may remove.
         disk_lease.precheck(match, matrix, place.machine, options.destroy)
+    if options.cluster:
+        check_hosts(options.cluster, order, options.tags)
     return PreparedRun(options, order, *choose_level(options.jobs, here, specs, selected.stacks()))
 
 
@@ -281,7 +290,7 @@ def _show_estimate(this: _Run) -> Pace:
     found = estimate(selected.plan, pace, _slots(this, synthetic=here.synthetic))
     left = max(0.0, 1 - observer.done / max(1, observer.planned))
     observer.show_estimate(found.seconds_least * left, found.seconds_most * left)
-    this.folder = this.folder.update_manifest(expected=found.seconds_most * left)
+    this.folder = this.folder.update_manifest(expected=found.seconds_most * left, ends=None)
     return pace
 
 
@@ -341,6 +350,9 @@ def _context(this: _Run, feed: Feed, files: CellFiles) -> RunContext:
                 this.folder = this.folder.update_manifest(versions=versions | found)
         elif isinstance(event, TrialDone):
             feed.add(event.trial)
+        elif isinstance(event, TimeLeft):
+            end = datetime.now(UTC) + timedelta(seconds=event.seconds)
+            this.folder = this.folder.update_manifest(ends=end)
         observer.event(event)
 
     return RunContext(

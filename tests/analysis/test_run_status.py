@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -36,6 +37,12 @@ def test_only_the_trials_of_this_process_count() -> None:
 
 def test_without_an_estimate_and_a_trial_it_is_unknown() -> None:
     assert status(0, expected=0, elapsed=50).seconds_left is None
+
+
+def test_the_coordinator_of_a_cluster_knows_better() -> None:
+    found = status(5, expected=100, elapsed=50)
+    folder = RunFolder(found.folder.path, manifest(planned=20, expected=100, ends=NOW + timedelta(seconds=70)))
+    assert replace(found, folder=folder).seconds_left == 70
 
 
 def test_no_time_is_left_at_the_end() -> None:

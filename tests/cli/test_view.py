@@ -17,6 +17,7 @@ from runner.engine.recorder import (
     Event,
     RigUp,
     RigWasLost,
+    TimeLeft,
     TrialDone,
     TrialHostLimited,
     TrialStarted,
@@ -208,3 +209,13 @@ def test_rounds_of_one_stack_on_a_cluster_have_lines_by_host(monkeypatch: pytest
         assert "one: building raid5" in rest
         assert "two:" not in rest
         seen(view, BatchDone(1, "raid5", "one"))
+
+
+def test_the_forecast_of_a_cluster_replaces_the_estimate(capsys: pytest.CaptureFixture[str]) -> None:
+    JsonView(3, 0).event(TimeLeft(3600.0))
+    assert json.loads(capsys.readouterr().out) == {"event": "time-left", "seconds": 3600.0}
+    view = LiveView(planned=3, done=0)
+    view.show_estimate(265.0, 265.0)
+    view.event(TimeLeft(3600.0))
+    view.event(TrialDone("one", measured("c1", 1, direction(2e8, 1 << 20)), "array"))
+    assert re.search(r"(60:00|59:\d\d) left", str(view._bar.tasks[0].fields["left"]))

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from runner.base.errors import BadInput
+from runner.engine.batch_messages import BatchRequest
 from runner.engine.coordinator import Coordinator
 from runner.engine.recorder import BatchDone, BatchStarted, Event, RunContext
 from runner.engine.scheduler import Scheduler
@@ -28,17 +30,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.engine.cluster import Cluster
-    from tests.support.command import Call
+    from tests.support.command import Call, Said
 
 pytest.importorskip("distributed")
 
+from distributed import Scheduler as DaskScheduler
+
 from runner import __version__
 from runner.cli import cluster as cluster_command
-from runner.engine.cluster import ClusterLost, Worker
+from runner.engine.cluster import ClusterLost, Worker, WorkerLost
 from runner.lab import status
 from runner.lab.address import Address, load_certificates, make_certificates
 from runner.lab.dask_cluster import DaskCluster
 from runner.lab.members import Membership, configured, scheduler, worker
+from runner.lab.seats import Seats
 from runner.lab.status import Status, query
 from runner.session.cluster import ClusterOptions, slots_of_hosts
 
@@ -113,7 +118,6 @@ def test_hosts_join_over_tls_and_others_cannot(bench: Bench, tmp_path: Path) -> 
 
 
 def test_a_cancelled_run_stops_its_batches_on_the_workers(bench: Bench) -> None:
-    """As when its process is killed: Dask forgets the tasks, and the worker sees that."""
     started = asyncio.Event()
 
     def note(event: Event) -> None:
@@ -131,6 +135,77 @@ def test_a_cancelled_run_stops_its_batches_on_the_workers(bench: Bench) -> None:
 
     asyncio.run(run())
     assert planned_once(bench)
+
+
+def request(token: str) -> BatchRequest:
+    return BatchRequest(token=token, order=ORDER, round=1, stack="stack", cells=("cell",))
+
+
+def test_two_coordinators_share_the_slot_of_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    running, most, second = 0, 0, asyncio.Event()
+
+    async def execute(_: Seats, content: bytes, lines: list[bytes]) -> str:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await second.wait()
+        running -= 1
+        lines.append(b"line")
+        return ""
+
+    monkeypatch.setattr(Seats, "execute", execute)
+
+    async def run() -> list[bytes]:
+        lines: list[bytes] = []
+        async with members("one") as address:
+            one, two = DaskCluster(address), DaskCluster(address)
+            async with one.open(lambda: None), two.open(lambda: None):
+                (place,) = one.workers
+                tasks = [asyncio.create_task(it.carry_out(place, request(str(it)), lines.append)) for it in (one, two)]
+                while (await query(address, None)).busy[place.address] < 2:  # noqa: ASYNC110
+                    await asyncio.sleep(0)
+                second.set()
+                await asyncio.gather(*tasks)
+                assert (await query(address, None)).busy[place.address] == 0
+        return lines
+
+    assert asyncio.run(run()) == [b"line", b"line"]
+    assert most == 1
+
+
+def test_a_request_to_a_worker_that_left_is_lost_at_once() -> None:
+    async def run() -> None:
+        async with members("one") as address:
+            cluster = DaskCluster(address)
+            async with cluster.open(lambda: None):
+                with pytest.raises(WorkerLost, match="the worker is gone"):
+                    await cluster.carry_out(Worker("tcp://127.0.0.1:1", "two"), request("one"), lambda _: None)
+
+    asyncio.run(run())
+
+
+def test_a_scheduler_of_dask_alone_is_refused() -> None:
+    async def run() -> None:
+        with configured():
+            async with DaskScheduler(host="127.0.0.1", port=0, dashboard_address="127.0.0.1:0") as made:
+                with pytest.raises(BadInput, match="was not started by matrix"):
+                    await query(made.address, None)
+
+    asyncio.run(run())
+
+
+def test_a_run_that_no_host_can_measure_leaves_no_folder(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(SMALL)
+
+    async def run() -> Said:
+        async with members("one") as address:
+            words = ("run", "--on", "dry", "--cluster", address, "--tags", "nvme", "small.yaml")
+            return await asyncio.to_thread(call, *words)
+
+    refused = asyncio.run(run())
+    assert refused.status == 2
+    assert "it has no tag nvme" in refused.err
+    assert not (tmp_path / "results").exists()
 
 
 def test_a_run_goes_on_when_its_scheduler_comes_back(bench: Bench) -> None:

@@ -1,0 +1,57 @@
+"""Batches on their way to workers and back."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from runner.engine.batch_messages import Message
+    from runner.engine.cluster import Worker
+    from runner.engine.placement import OpenRound
+    from runner.engine.plan import Batch
+    from runner.space.space import Cell
+
+
+@dataclass
+class Flight:
+    """A batch on its way: its worker, and its cells without a record."""
+
+    token: str
+    worker: Worker
+    round: OpenRound
+    batch: Batch
+    left: dict[str, Cell]
+    names: dict[str, str]  # cells by name
+    begun: str = ""  # the cell of the trial that is under way
+    began: str = ""
+    lines: int = 0
+    alone: bool = False
+    beside: int = 0  # the most others on its host at a time
+    ended: bool = False
+    refused: Message | None = None
+
+
+class Flights:
+    def __init__(self) -> None:
+        self._by_token: dict[str, Flight] = {}
+        self._by_host = defaultdict[str, dict[str, Flight]](dict)
+        self.refused = 0  # messages with an unknown token, or repeated
+
+    def add(self, flight: Flight) -> None:
+        for other in self._by_host[flight.worker.host].values():
+            other.beside = max(other.beside, flight.beside)
+        self._by_token[flight.token] = self._by_host[flight.worker.host][flight.token] = flight
+
+    def remove(self, flight: Flight) -> None:
+        del self._by_token[flight.token], self._by_host[flight.worker.host][flight.token]
+
+    def of(self, message: Message) -> Flight | None:
+        """Return the flight whose next line this is."""
+        flight = self._by_token.get(message.get("token", ""))
+        if flight is None or message.get("line") != flight.lines:
+            self.refused += 1
+            return None
+        flight.lines += 1
+        return flight

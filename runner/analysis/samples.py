@@ -26,7 +26,7 @@ from runner.language.metrics import (
     split_column,
 )
 from runner.results.fio_output import PERCENTILES
-from runner.results.record import CellRow, Outcome, outcome_of_cell
+from runner.results.record import HOST, SPREAD, CellRow, Outcome, block_of, outcome_of_cell
 from runner.simdisks.server import lost_share
 from runner.statistics.percentile import Histogram, estimated_percentiles, merge, percentiles
 from runner.statistics.stopping import Estimate, Rule, StopReason, estimate_mean, stop_reason
@@ -113,8 +113,9 @@ def _is_large(one: Samples, side: str) -> bool:
 
 
 #: The columns of every trial besides figures. The stopping rule uses the rates.
-_HEAD = ("run", "cell", "round", "outcome", "reason", "kernel", "host_limited", "unsettled", *BANDWIDTHS, f"{SYNC}_bw")
-_RUN, _CELL, _ROUND, _OUTCOME, _REASON, _KERNEL, _HOST_LIMITED, _UNSETTLED = range(8)
+_FACTS = ("run", "cell", "round", "outcome", "reason", "kernel", "host_limited", "unsettled", HOST, SPREAD)
+_HEAD = (*_FACTS, *BANDWIDTHS, f"{SYNC}_bw")
+_RUN, _CELL, _ROUND, _OUTCOME, _REASON, _KERNEL, _HOST_LIMITED, _UNSETTLED, _HOST, _SPREAD = range(len(_FACTS))
 _RATES_AT = {side: _HEAD.index(f"{side}_bw") for side in SIDES}
 _SYNC = _HEAD.index(f"{SYNC}_bw")
 Row = tuple[Any, ...]
@@ -233,10 +234,13 @@ class Samples:
         return stop_reason(rates, len(self.rows), rule)
 
     def rounds(self, metric: str) -> Mapping[int, float]:
+        """Return a figure by the blocks in which comparisons pair trials."""
         found = self._rounds.get(metric)
         if found is None:
             at = self._at(metric)
-            found = self._rounds[metric] = {row[_ROUND]: row[at] for row in self._settled if row[at] is not None}
+            rows = [row for row in self._settled if row[at] is not None]
+            found = {block_of(row[_ROUND], row[_HOST], row[_SPREAD]): row[at] for row in rows}
+            self._rounds[metric] = found
         return found
 
     def estimate(self, metric: str) -> Estimate | None:

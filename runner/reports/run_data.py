@@ -183,6 +183,7 @@ class RunData:
     history: Mapping[str, Sequence[Past]] = field(default_factory=dict)  # by cell: its headline in earlier runs
     #: By cell and round: the text of `rounds.csv` of each test of SNIA.
     rounds: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    unread: str = ""  # why the reports lack what only the archive has
     added: Sequence[Section] = ()  # sections of other rooms, such as the figures of a published study
 
     @cached_property

@@ -108,7 +108,8 @@ def rates_of(cells: Iterable[Samples]) -> list[str]:
 
 
 def _is_large(one: Samples, side: str) -> bool:
-    bw, iops = (list(one.rounds(f"{side}_{name}").values()) for name in ("bw", "iops"))
+    bw = one.rounds(f"{side}_bw").values()
+    iops = one.rounds(f"{side}_iops").values() if bw else ()
     return bool(bw and iops) and is_large(sum(bw), sum(iops))
 
 
@@ -213,7 +214,7 @@ class Samples:
         return sum(bool(row[_HOST_LIMITED]) for row in self.counted(metric)) if self.host_limited else 0
 
     def _at(self, metric: str) -> int:
-        return _columns(self.metrics).index(metric)
+        return _positions(self.metrics)[metric]
 
     @property
     def rule(self) -> Rule:
@@ -238,9 +239,9 @@ class Samples:
         found = self._rounds.get(metric)
         if found is None:
             at = self._at(metric)
-            rows = [row for row in self._settled if row[at] is not None]
-            found = {block_of(row[_ROUND], row[_HOST], row[_SPREAD]): row[at] for row in rows}
-            self._rounds[metric] = found
+            found = self._rounds[metric] = {
+                block_of(row[_ROUND], row[_HOST], row[_SPREAD]): row[at] for row in self._settled if row[at] is not None
+            }
         return found
 
     def estimate(self, metric: str) -> Estimate | None:
@@ -287,6 +288,11 @@ def samples_of(
 @lru_cache
 def _columns(metrics: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*_HEAD, *metrics, *map(_base, metrics))))
+
+
+@lru_cache
+def _positions(metrics: tuple[str, ...]) -> Mapping[str, int]:
+    return {column: at for at, column in enumerate(_columns(metrics))}
 
 
 def _base(metric: str) -> str:

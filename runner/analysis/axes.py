@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Generic, TypeAlias, TypeVar
 
 from runner.base.quantities import parse_size, parse_time
@@ -37,6 +37,9 @@ class Row(Generic[T]):
 def side_by_side(columns: Sequence[Sequence[tuple[Key, T]]]) -> list[Row[T]]:
     """Return the rows. Items share one if they agree on all positions that both have, so an item may be in several."""
     keys = list(dict.fromkeys(key for column in columns for key, _ in column))
+    if not any(None in key for key in keys):  # items agree only on equal keys
+        by_key = [grouped(column) for column in columns]
+        return [Row(key, tuple(tuple(column.get(key, ())) for column in by_key)) for key in keys]
     open_places = {place for key in keys for place, value in enumerate(key) if value is None}
 
     def fixed(key: Key) -> Key:
@@ -94,6 +97,12 @@ def aliases_of(axes: Axes) -> dict[str, str]:
 
 def with_aliases(axes: Axes) -> Axes:
     return {**axes, **aliases_of(axes)}
+
+
+def axis_value(axes: Axes, axis: str) -> str | None:
+    """Return the value of an axis by its own or a shared name."""
+    value = axes.get(axis)
+    return aliases_of(axes).get(axis) if value is None and axis in ALIASES else value
 
 
 def common_aliases(cells: Iterable[Axes]) -> list[str]:
@@ -198,7 +207,7 @@ def _part_key(part: str) -> tuple[Place, ...]:
 _PLAIN = frozenset({"run", "matrix", "layout", "workload"})  # axes whose values need no name before them
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Naming:
     names: tuple[str, ...]
     fixed: Mapping[str, str]
@@ -206,14 +215,20 @@ class Naming:
     implied: Mapping[str, Mapping[str, Mapping[str, str]]]
 
     def label(self, key: Sequence[str | None]) -> str:
-        left_out = {*self.fixed, *(name for names in self.implied.values() for name in names)}
-        shown = {name: one for name, one in zip(self.names, key, strict=True) if one and name not in left_out}
+        shown = ((name, one) for name, one in zip(self.names, key, strict=True) if one and name not in self._left_out)
+        return "/".join(one if name in _PLAIN else f"{self._labels[name]}={one}" for name, one in shown) or "all"
+
+    @cached_property
+    def _left_out(self) -> frozenset[str]:
+        return frozenset({*self.fixed, *(name for names in self.implied.values() for name in names)})
+
+    @cached_property
+    def _labels(self) -> Mapping[str, str]:
         short = {
             name: name.removeprefix("tune.") if is_tunable(name) else name.rpartition(".")[2] for name in self.names
         }
         counts = Counter(short.values())
-        labels = {name: one if counts[one] == 1 else name for name, one in short.items()}
-        return "/".join(one if name in _PLAIN else f"{labels[name]}={one}" for name, one in shown.items()) or "all"
+        return {name: one if counts[one] == 1 else name for name, one in short.items()}
 
     def notes(self) -> Iterator[str]:
         fixed = ", ".join(f"{name}={value}" for name, value in self.fixed.items() if name != "synthetic")

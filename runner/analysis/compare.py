@@ -194,12 +194,14 @@ def _refuse_mixture(a: Side, b: Side) -> None:
 def _apart(a: Side, b: Side) -> tuple[Side, Side, tuple[str, ...]]:
     """Remove runs with the same trials from both sides, unless a side has no others: they have no difference."""
     names = [{run.id for run in side.runs} for side in (a, b)]
+    if len(names[0] | names[1]) == 1:
+        return a, b, ()
     both = names[0] & names[1]
     trials = [
         {(one.run.id, *key) for one in side.found if one.run.id in both for key in one.identities} for side in (a, b)
     ]
     shared = {run for run, *_ in trials[0] & trials[1]}
-    if not shared or len(names[0] | names[1]) == 1:
+    if not shared:
         return a, b, ()
     if names[0] == names[1] == shared:
         raise BadInput(

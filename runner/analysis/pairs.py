@@ -12,6 +12,7 @@ from runner.analysis.axes import (
     MOST,
     TooManyRows,
     alias_notes,
+    axis_value,
     describe_absences,
     describe_differences,
     differing_axes,
@@ -27,7 +28,6 @@ from runner.analysis.axes import (
     unite_axes,
     value_key,
     varying_axes,
-    with_aliases,
 )
 from runner.analysis.selectors import runs_named
 from runner.analysis.tables import full_name
@@ -80,9 +80,9 @@ def side_of(kind: str, word: str, found: Sequence[Samples]) -> Side:
     if kind == "kernel":
         return Side(word, _on_kernel(word, found))
     axis = full_name(kind, found)
-    values = {id(one): with_aliases(one.cell.axes).get(axis, "") for one in found}
-    fitting = [one for one in found if values[id(one)] == word]
-    return Side(word, _some(fitting, axis, word, values.values()))
+    values = [axis_value(one.cell.axes, axis) or "" for one in found]
+    fitting = [one for one, value in zip(found, values, strict=True) if value == word]
+    return Side(word, _some(fitting, axis, word, values))
 
 
 def _on_kernel(word: str, found: Sequence[Samples]) -> list[Samples]:
@@ -194,7 +194,7 @@ def pairs_of(kind: str, a: Side, b: Side, facts_apart: Iterable[tuple[str, str, 
         return _by_id(a, b, facts_apart)
     axis = _KERNEL_AXIS if kind == "kernel" else full_name(kind, [*a.found, *b.found])
     left, right = (
-        grouped((one.run.matrix if axis in with_aliases(one.cell.axes) else None, one) for one in side.found)
+        grouped((None if axis_value(one.cell.axes, axis) is None else one.run.matrix, one) for one in side.found)
         for side in (a, b)
     )
     parts: list[Pairs] = []

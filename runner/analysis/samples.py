@@ -26,7 +26,7 @@ from runner.language.metrics import (
     split_column,
 )
 from runner.results.fio_output import PERCENTILES
-from runner.results.record import CellRow, Outcome, outcome_of_cell
+from runner.results.record import HOST, SPREAD, CellRow, Outcome, block_of, outcome_of_cell
 from runner.simdisks.server import lost_share
 from runner.statistics.percentile import Histogram, estimated_percentiles, merge, percentiles
 from runner.statistics.stopping import Estimate, Rule, StopReason, estimate_mean, stop_reason
@@ -108,13 +108,15 @@ def rates_of(cells: Iterable[Samples]) -> list[str]:
 
 
 def _is_large(one: Samples, side: str) -> bool:
-    bw, iops = (list(one.rounds(f"{side}_{name}").values()) for name in ("bw", "iops"))
+    bw = one.rounds(f"{side}_bw").values()
+    iops = one.rounds(f"{side}_iops").values() if bw else ()
     return bool(bw and iops) and is_large(sum(bw), sum(iops))
 
 
 #: The columns of every trial besides figures. The stopping rule uses the rates.
-_HEAD = ("run", "cell", "round", "outcome", "reason", "kernel", "host_limited", "unsettled", *BANDWIDTHS, f"{SYNC}_bw")
-_RUN, _CELL, _ROUND, _OUTCOME, _REASON, _KERNEL, _HOST_LIMITED, _UNSETTLED = range(8)
+_FACTS = ("run", "cell", "round", "outcome", "reason", "kernel", "host_limited", "unsettled", HOST, SPREAD)
+_HEAD = (*_FACTS, *BANDWIDTHS, f"{SYNC}_bw")
+_RUN, _CELL, _ROUND, _OUTCOME, _REASON, _KERNEL, _HOST_LIMITED, _UNSETTLED, _HOST, _SPREAD = range(len(_FACTS))
 _RATES_AT = {side: _HEAD.index(f"{side}_bw") for side in SIDES}
 _SYNC = _HEAD.index(f"{SYNC}_bw")
 Row = tuple[Any, ...]
@@ -212,7 +214,7 @@ class Samples:
         return sum(bool(row[_HOST_LIMITED]) for row in self.counted(metric)) if self.host_limited else 0
 
     def _at(self, metric: str) -> int:
-        return _columns(self.metrics).index(metric)
+        return _positions(self.metrics)[metric]
 
     @property
     def rule(self) -> Rule:
@@ -233,10 +235,13 @@ class Samples:
         return stop_reason(rates, len(self.rows), rule)
 
     def rounds(self, metric: str) -> Mapping[int, float]:
+        """Return a figure by the blocks in which comparisons pair trials."""
         found = self._rounds.get(metric)
         if found is None:
             at = self._at(metric)
-            found = self._rounds[metric] = {row[_ROUND]: row[at] for row in self._settled if row[at] is not None}
+            found = self._rounds[metric] = {
+                block_of(row[_ROUND], row[_HOST], row[_SPREAD]): row[at] for row in self._settled if row[at] is not None
+            }
         return found
 
     def estimate(self, metric: str) -> Estimate | None:
@@ -283,6 +288,11 @@ def samples_of(
 @lru_cache
 def _columns(metrics: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*_HEAD, *metrics, *map(_base, metrics))))
+
+
+@lru_cache
+def _positions(metrics: tuple[str, ...]) -> Mapping[str, int]:
+    return {column: at for at, column in enumerate(_columns(metrics))}
 
 
 def _base(metric: str) -> str:

@@ -110,7 +110,8 @@ def display_trials(found: Sequence[Samples], metrics: Sequence[str], *, most: in
 
 def full_name(axis: str, found: Iterable[Samples]) -> str:
     """Return the full name of an axis. A short one (`chunk` for `md.chunk`) is valid if it is unambiguous."""
-    names = names_of(map(with_aliases, distinct_axes(found)))
+    kinds = {tuple(axes): axes for axes in distinct_axes(found)}  # many cells have the same axes
+    names = names_of(map(with_aliases, kinds.values()))
     fitting = [axis] if axis in names else [name for name in names if name.endswith(f".{axis}")]
     if len(fitting) != 1:
         raise BadInput(

@@ -17,7 +17,7 @@ from runner.statistics.changes import find_extreme
 from runner.statistics.ratios import Ratio, paired_ratio
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from runner.results.record import CellRow
 
@@ -218,13 +218,26 @@ class Ranking:
         return [one for one in self.stacks if one.standing is Standing.SLOWER]
 
 
-def rank_stacks(found: Iterable[Measured], confidence: float = 0.95, share: float = 1.0) -> list[Ranking]:
-    """Rank the stacks of one run by workload. `share` is the used part of the error rate, as for guidelines."""
+def rank_stacks(
+    found: Iterable[Measured],
+    confidence: float = 0.95,
+    share: float = 1.0,
+    *,
+    measure: Callable[[Measured], Measured] = lambda one: one,
+) -> list[Ranking]:
+    """Rank the stacks of one run by workload. `share` is the used part of the error rate, as for guidelines.
+
+    `measure` adds the figures to a cell, for one workload at a time: those of 100,000 cells need much memory.
+    """
     workloads: dict[tuple[str, Places], Settings] = {}
     for place, several in group_by_setting(list(found)).items():
         for work, one in several.items():
             workloads.setdefault((one.cell.axes.get("faults", ""), work), {})[place] = {work: one}
-    rankings = (_ranking(settings, confidence, share) for settings in workloads.values())
+    measured = (
+        {place: {work: measure(one) for work, one in several.items()} for place, several in settings.items()}
+        for settings in workloads.values()
+    )
+    rankings = (_ranking(settings, confidence, share) for settings in measured)
     return [one for one in rankings if one and len(one.stacks) + len(one.missing) > 1]
 
 
@@ -264,7 +277,7 @@ def _stack(
 ) -> RankedStack:
     behind = setting.ratio.inverse if setting.ratio else None
     one, first = cells[setting.cells[0]], cells[best.cells[0]]
-    standing = Standing.FASTEST if fastest else _standing(setting, one.lost_share)
+    standing = Standing.FASTEST if fastest else _standing(setting, behind, one.lost_share)
     corrected = _corrected(behind, one.lost_share, first.lost_share) if behind else None
     return RankedStack(one.cell, fmean(one.rounds(metric).values()), standing, behind, one.lost_share, corrected)
 
@@ -276,11 +289,10 @@ def _corrected(behind: Ratio, lost: float, lost_by_fastest: float) -> tuple[floa
     return behind.low * (1 - lost), behind.high / (1 - lost_by_fastest) if lost_by_fastest < 1 else inf
 
 
-def _standing(setting: Setting, lost_share: float) -> Standing:
+def _standing(setting: Setting, behind: Ratio | None, lost_share: float) -> Standing:
     """Call a stack slower only if the test of all stacks and the interval of the pair agree."""
-    if setting.ratio is None:
+    if setting.ratio is None or behind is None:
         return Standing.NOT_COMPARED
-    behind = setting.ratio.inverse
     equal = behind.low >= 1 / (1 + EQUAL) and behind.high <= 1 + EQUAL
     is_slower_here = behind.low > 1
     if lost_share and (equal or (is_slower_here and could_be_as_good(setting.ratio, lost_share))):

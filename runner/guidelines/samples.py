@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 from itertools import combinations, product
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -67,8 +68,8 @@ class Measured:
         for column in metric.columns:
             for round_number, value in self.columns.get(column, {}).items():
                 found[round_number] = found.get(round_number, 0.0) + value
-        floored = {round_number: max(value, metric.floor) for round_number, value in found.items()}
-        return {round_number: value for round_number, value in floored.items() if value > 0}
+        floor = metric.floor
+        return {round_number: larger for round_number, value in found.items() if (larger := max(value, floor)) > 0}
 
 
 def _side(column: str) -> str:
@@ -86,22 +87,29 @@ def measured_cell(run: str, cell: CellRow, trials: Sequence[Trial], rule: Rule, 
     found = counted_trials(trials)
     values: dict[str, dict[int, float]] = {}
     for trial, figures in found:
+        block = trial.block
         for column in columns:
             note = trial.notes.get(column) if column in _NOTED else None
             value = (float(note) if note else None) if column in _NOTED else figure_of(figures, column)
             if value is not None:
-                values.setdefault(column, {})[trial.block] = value
+                values.setdefault(column, {})[block] = value
     rates = [figures.deciding_rate for _, figures in found]
     lost = [lost_share(note) for one, _ in found if (note := one.notes.get(HOST_LIMITED))]
     stopped = stop_reason(rates, len(trials), rule)
     return Measured(run, cell, values, rule, stopped, len(found), len(lost), sum(lost) / max(1, len(found)))
 
 
-def figure_of(figures: Figures, column: str) -> float | None:
+@cache
+def _parts_of_column(column: str) -> tuple[str, str, str]:
     job, own = split_column(column)
     side, _, name = own.partition("_")
+    return job, side if side in {*SIDES, SYNC} else "", name
+
+
+def figure_of(figures: Figures, column: str) -> float | None:
+    job, side, name = _parts_of_column(column)
     of = figures.jobs.get(job) if job else figures
-    direction: Direction | Sync | None = getattr(of, side) if of and side in {*SIDES, SYNC} else None
+    direction: Direction | Sync | None = getattr(of, side) if of and side else None
     value: float | None = getattr(direction, name) if direction else None
     return value
 

@@ -102,7 +102,23 @@ class Group:
         return sorted(found, key=lambda axis: -len(self.values(axis)))
 
     def values(self, axis: str) -> list[str]:
-        return in_order(one.cell.axes[axis] for _, one in self.cells if axis in one.cell.axes)
+        if axis not in self._values:
+            self._values[axis] = in_order(one.cell.axes[axis] for _, one in self.cells if axis in one.cell.axes)
+        return self._values[axis]
+
+    def lines(self, axis: str) -> Mapping[str, list[CellSummary]]:
+        """Return the cells of each line in order of the axis, the highest line first."""
+        if axis not in self._lines:
+            self._lines[axis] = _lines_along(self, axis)
+        return self._lines[axis]
+
+    @cached_property
+    def _values(self) -> dict[str, list[str]]:
+        return {}
+
+    @cached_property
+    def _lines(self) -> dict[str, Mapping[str, list[CellSummary]]]:
+        return {}
 
 
 def in_order(values: Iterable[str]) -> list[str]:
@@ -199,7 +215,6 @@ def plots(group: Group) -> Iterator[Plot]:
 
 
 def _lines_along(group: Group, axis: str) -> Mapping[str, list[CellSummary]]:
-    """Return the cells of each line in order of the axis, the highest line first."""
     others = [name for name in group.axes if name != axis]
     name, *_ = group.metric
     found: dict[str, list[CellSummary]] = {}
@@ -240,7 +255,7 @@ def _iowait(trial: Trial) -> str:
 def _lines(group: Group, axis: str, what: str, unit: str, values: Mapping[str, Estimate]) -> Plot | None:
     lines = {
         label: known
-        for label, several in _lines_along(group, axis).items()
+        for label, several in group.lines(axis).items()
         if len(known := [one.cell for one in several if one.cell.id in values]) > 1
     }
     if not lines:
@@ -274,7 +289,7 @@ def _knee(group: Group, side: str) -> Plot | None:
     iops, tail = f"{side}_iops", f"{side}_lat_p99"
     lines = {
         label: known
-        for label, several in _lines_along(group, _DEPTH).items()
+        for label, several in group.lines(_DEPTH).items()
         if len(known := [one for one in several if iops in one.figures and tail in one.figures]) >= _LEAST_POINTS
     }
     if not lines:

@@ -42,6 +42,8 @@ def effects(group: Group, trials: Mapping[str, Sequence[Trial]], confidence: flo
     for _, one in group.cells:
         rates = {trial.block: float(getattr(found, name)) for trial in trials[one.cell.id] if (found := trial.counted)}
         cells[tuple(one.cell.axes.get(axis) for axis in axes)] = rates
+    if len(set().union(*cells.values())) < _LEAST_ROUNDS:
+        return None
     possible = (
         (_main(group, axes, cells, confidence), _MOST_MAIN),
         (_pairs(group, axes, cells, confidence), _MOST_PAIRS),

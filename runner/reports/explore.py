@@ -91,9 +91,14 @@ def _share(note: str | None) -> float | None:
         return None
 
 
-@without_gc()
 def page(runs: Sequence[Explored], title: str, *, report: bool = False) -> bytes:
     """Return the page of the trials of some runs. `report`: report.html is beside it."""
+    return b"".join(parts_of_page(runs, title, report=report))
+
+
+@without_gc()
+def parts_of_page(runs: Sequence[Explored], title: str, *, report: bool) -> tuple[bytes, bytes, bytes]:
+    """Return the page in parts: the data of 100,000 trials have 50 MB, and a copy is not needed."""
     library, program = _scripts()
     synthetic = sorted({run.run for run in runs if run.synthetic})
     which = "Every figure on this page is" if len(synthetic) == len(runs) else f"Figures of {', '.join(synthetic)} are"
@@ -113,7 +118,8 @@ def page(runs: Sequence[Explored], title: str, *, report: bool = False) -> bytes
             version=json.loads((_FOLDER / "echarts" / "lock.json").read_bytes())["version"],
         )
     )
-    return text.encode().replace(b"<!--data-->", _script_data(content), 1)
+    before, _, after = text.encode().partition(b"<!--data-->")
+    return before, _script_data(content), after
 
 
 @cache

@@ -56,7 +56,7 @@ def page(
     before = BEFORE_FOLD - len(over_device[:SHOWN_CURVES]) - len(used[:SHOWN_USES])
     shown = list(sections(recorded, rows=rows, charts=charts, before=before))
     found = list(concerns(recorded))
-    notes = (drift_note(recorded), host_note(recorded), precision_note(recorded))
+    notes = (recorded.unread, drift_note(recorded), host_note(recorded), precision_note(recorded))
     template = _environment().get_template("report.html.j2")
     text = template.render(
         run=recorded,

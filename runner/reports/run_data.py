@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from runner.guidelines.knee import Knee, find_knee, searches_of
 from runner.guidelines.ranking import COLUMNS, Ranking, rank_stacks
-from runner.guidelines.samples import measured_cells
+from runner.guidelines.samples import Measured, measured_cell
 from runner.guidelines.verdicts import SHARE, Judgement
 from runner.language.metrics import OF_SYNC, RATES, SIDES, SYNC, TOTAL, headline
 from runner.results.fio_output import PERCENTILES, Direction, Figures
@@ -45,6 +46,8 @@ METRICS: tuple[str, ...] = (
     *(f"{side}_{measure}" for measure in ("lat_mean", *PERCENTILES) for side in SIDES),
     *(f"{SYNC}_{name}" for name in OF_SYNC),
 )
+#: Shared by cells, of which there may be 100,000.
+NO_FIGURES: Mapping[str, Any] = MappingProxyType({})
 _measures_of = attrgetter(*MEASURES)
 _BANDWIDTHS = tuple(f"{side}_bw" for side in (*SIDES, SYNC))
 
@@ -89,6 +92,11 @@ class CellSummary:
         return self.stopped is StopReason.PRECISE or (total.relative is not None and total.relative <= until)
 
 
+@lru_cache(maxsize=4096)
+def _counts(outcomes: tuple[Outcome, ...]) -> Mapping[Outcome, int]:
+    return Counter(outcomes)
+
+
 def summarize_cell(cell: CellRow, trials: Sequence[Trial], rule: Rule, *, searched: bool = False) -> CellSummary:
     rule = replace(rule, steered=True) if searched else rule
     measured = [figures for _, figures in counted_trials(trials)]
@@ -98,16 +106,16 @@ def summarize_cell(cell: CellRow, trials: Sequence[Trial], rule: Rule, *, search
     by_job = {name: [figures.jobs[name] for figures in measured if name in figures.jobs] for name in names}
     return CellSummary(
         cell=cell,
-        counts=Counter(trial.outcome for trial in trials),
+        counts=_counts(tuple([trial.outcome for trial in trials])),
         reasons=tuple(dict.fromkeys(trial.reason for trial in trials if trial.reason)),
         figures=_estimates(measured, values, rule, how),
-        jobs={name: _estimates(several, _values(several), rule, how) for name, several in by_job.items()},
+        jobs={name: _estimates(several, _values(several), rule, how) for name, several in by_job.items()} or NO_FIGURES,
         host_limited=sum(HOST_LIMITED in trial.notes for trial in trials if trial.outcome is Outcome.MEASURED),
         saturated=sum(SATURATED in trial.notes for trial in trials if trial.outcome is Outcome.MEASURED),
         unsettled=sum(UNSETTLED in trial.notes for trial in trials if trial.outcome is Outcome.MEASURED),
         stopped=how,
         searched=searched,
-        states={name: found for name in _BANDWIDTHS if (found := find_two_states(values.get(name, ())))},
+        states={name: found for name in _BANDWIDTHS if (found := find_two_states(values.get(name, ())))} or NO_FIGURES,
         least_ios=min((side.ios for one in measured for side in one.sides.values()), default=None),
     )
 
@@ -183,6 +191,7 @@ class RunData:
     history: Mapping[str, Sequence[Past]] = field(default_factory=dict)  # by cell: its headline in earlier runs
     #: By cell and round: the text of `rounds.csv` of each test of SNIA.
     rounds: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    unread: str = ""  # why the reports lack what only the archive has
     added: Sequence[Section] = ()  # sections of other rooms, such as the figures of a published study
 
     @cached_property
@@ -229,8 +238,12 @@ class RunData:
     @cached_property
     def rankings(self) -> Sequence[Ranking]:
         cells = [cell for cell in self.cells if cell.id not in self._searched]
-        found = measured_cells("", cells, self.by_cell, self.rule, COLUMNS)
-        return rank_stacks(found, self.confidence, SHARE if self.steered else 1.0)
+
+        def measure(one: Measured) -> Measured:
+            return measured_cell("", one.cell, self.by_cell[one.cell.id], self.rule, COLUMNS)
+
+        found = (Measured("", cell, NO_FIGURES) for cell in cells)
+        return rank_stacks(found, self.confidence, SHARE if self.steered else 1.0, measure=measure)
 
     @cached_property
     def slow(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from runner.base.errors import MatrixError
 from runner.base.files import write_atomically
 from runner.language.find import Find
 from runner.language.pts import TESTS
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from runner.results.cell_files import CellFiles
     from runner.results.journal import Journal
     from runner.results.record import CellRow, Trial
     from runner.results.run_folder import RunFolder
@@ -36,46 +38,54 @@ if TYPE_CHECKING:
 @without_gc()
 def load_run_data(run: RunFolder, journal: Journal, *, over: bool) -> RunData:
     cells, trials = journal.cells(), list(journal.trials())
-    courses = _courses(run, cells, trials)
-    rounds = _rounds(run, cells, trials)
     fields = ("matrix", "machine", "synthetic", "confidence", "until", "least", "most", "steered", "losses", "archived")
     from_manifest = {name: getattr(run.manifest, name) for name in fields}
     from_manifest["finds"] = {name: Find.model_validate(find) for name, find in run.manifest.finds.items()}
-    used = _usage(run, cells, trials)
     attempts = journal.attempts()
     recorded = RunData(**from_manifest, cells=cells, trials=trials, attempts=attempts, over=over)
+    return _with_outputs(recorded, run)
+
+
+def _with_outputs(recorded: RunData, run: RunFolder) -> RunData:
+    """Add what only raw outputs have. All figures are in the journal, so a damaged archive costs no figure."""
+    cells, trials = recorded.cells, recorded.trials
+    try:
+        with existing_files(run) as files:
+            courses, rounds = _courses(files, cells, trials), _rounds(files, cells, trials)
+            used = _usage(files, cells, trials)
+    except MatrixError as error:
+        if not run.manifest.archived:
+            raise
+        return replace(recorded, unread=f"{error.brief}: the reports lack what only it has, such as the use of disks")
     return replace(recorded, courses=courses, rounds=rounds, usage=used)
 
 
-def _courses(run: RunFolder, cells: Sequence[CellRow], trials: Sequence[Trial]) -> dict[str, list[str]]:
+def _courses(files: CellFiles, cells: Sequence[CellRow], trials: Sequence[Trial]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {cell.id: [] for cell in cells if "workload.profile" in cell.axes}
-    with existing_files(run) as files:
-        for trial in trials if found else ():
-            if trial.cell in found and trial.counted and (text := files.read(f"{trial.folder}/profile.csv")):
-                found[trial.cell].append(text.decode())
+    for trial in trials if found else ():
+        if trial.cell in found and trial.counted and (text := files.read(f"{trial.folder}/profile.csv")):
+            found[trial.cell].append(text.decode())
     return found
 
 
-def _usage(run: RunFolder, cells: Sequence[CellRow], trials: Sequence[Trial]) -> dict[str, Usage]:
+def _usage(files: CellFiles, cells: Sequence[CellRow], trials: Sequence[Trial]) -> dict[str, Usage]:
     found: dict[str, Usage] = {}
-    with existing_files(run) as files:
-        for cell, several in choose_trials(cells, trials):
-            trial = several[len(several) // 2]
-            names = (SAMPLES, SIMULATED) if trial.folder else ()
-            texts = {name: text for name in names if (text := files.read(f"{trial.folder}/{name}")) is not None}
-            if texts:
-                decoded = {name: text.decode(errors="replace") for name, text in texts.items()}
-                found[cell.id] = usage(decoded, trial.readings, int(trial.notes.get(SLOW, 1)))
+    for cell, several in choose_trials(cells, trials):
+        trial = several[len(several) // 2]
+        names = (SAMPLES, SIMULATED) if trial.folder else ()
+        texts = {name: text for name in names if (text := files.read(f"{trial.folder}/{name}")) is not None}
+        if texts:
+            decoded = {name: text.decode(errors="replace") for name, text in texts.items()}
+            found[cell.id] = usage(decoded, trial.readings, int(trial.notes.get(SLOW, 1)))
     return found
 
 
-def _rounds(run: RunFolder, cells: Sequence[CellRow], trials: Sequence[Trial]) -> dict[str, dict[int, str]]:
+def _rounds(files: CellFiles, cells: Sequence[CellRow], trials: Sequence[Trial]) -> dict[str, dict[int, str]]:
     found: dict[str, dict[int, str]] = {cell.id: {} for cell in cells if cell.axes.get(PRESET) in TESTS}
-    with existing_files(run) as files:
-        for trial in trials if found else ():
-            measured = trial.cell in found and trial.outcome is Outcome.MEASURED
-            if measured and (text := files.read(f"{trial.folder}/{ROUNDS}")):
-                found[trial.cell][trial.round] = text.decode()
+    for trial in trials if found else ():
+        measured = trial.cell in found and trial.outcome is Outcome.MEASURED
+        if measured and (text := files.read(f"{trial.folder}/{ROUNDS}")):
+            found[trial.cell][trial.round] = text.decode()
     return found
 
 
@@ -117,8 +127,8 @@ def write_reports(run: RunFolder, content: RunData) -> list[Path]:
     # The pages are last, so that an error in them does not prevent the files for programs.
     paths.append(_put(run.path / "report.html", [html.page(content, run.manifest, run.path.name)]))
     title = f"{content.matrix} on {content.machine}"
-    page = explore.page([explore.explored(content, run.path.name)], title, report=True)
-    return [*paths, _put(run.path / "explore.html", [page])]
+    parts = explore.parts_of_page([explore.explored(content, run.path.name)], title, report=True)
+    return [*paths, _put(run.path / "explore.html", parts)]
 
 
 def _put(path: Path, parts: Iterable[bytes]) -> Path:

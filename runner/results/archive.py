@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from runner.results.databases import (
     Database,
+    damage_error,
     driver_errors,
     driver_transaction,
     sqlite_engine,
@@ -129,7 +130,10 @@ class Archive(Database):
     def files(self, cell: str) -> dict[str, bytes]:
         """Return the files of a cell by their paths in its folder."""
         found = self._explained_rows(f"{_READ} WHERE cells.name = ? ORDER BY folder, files.name", cell)
-        return {path: _content(name, *rest) for name, path, *rest in found}
+        try:
+            return {path: _content(name, *rest) for name, path, *rest in found}
+        except zlib.error as problem:
+            raise damage_error(self._path, str(problem)) from problem
 
     def read(self, path: str) -> bytes | None:
         """Return a file by its path, relative to the run."""

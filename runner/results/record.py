@@ -37,6 +37,10 @@ def outcome_of_cell(counts: Mapping[Outcome, int] | Mapping[str, int]) -> Outcom
     return next((outcome for outcome in order if counts.get(outcome)), None)
 
 
+def block_of(round_number: int, host: str | None, spread: str | None) -> int:
+    return round_number if host is None or spread is not None else round_number << 32 | crc32(host.encode())
+
+
 @dataclass(frozen=True, slots=True)
 class CellRow:
     """A cell as the store and the reports know it. `axes` maps full axis names (`md.chunk`) to canonical text."""
@@ -73,8 +77,7 @@ class Trial:
     @property
     def block(self) -> int:
         """Return the block by which comparisons pair trials: the round, and on a cluster the host as well."""
-        host = self.notes.get(HOST)
-        return self.round if host is None or SPREAD in self.notes else self.round << 32 | crc32(host.encode())
+        return block_of(self.round, self.notes.get(HOST), self.notes.get(SPREAD))
 
     @property
     def counted(self) -> Figures | None:

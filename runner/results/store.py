@@ -28,7 +28,7 @@ from runner.results.databases import (
 )
 from runner.results.journal_tables import LATENCIES, content_of, job_rows_of, latencies_of, row_of
 from runner.results.observe import Progress, progress_by_cell
-from runner.results.record import HOST_LIMITED, STEERED, UNSETTLED, CellRow, Outcome, Trial
+from runner.results.record import HOST, HOST_LIMITED, SPREAD, STEERED, UNSETTLED, CellRow, Outcome, Trial
 from runner.results.run_folder import RunFolder, state_of
 
 if TYPE_CHECKING:
@@ -318,6 +318,8 @@ def _figure(of: sa.FromClause, name: str) -> sa.ColumnElement[Any]:
     side, _, rate = name.partition("_")
     if side == "total":
         return _sum(table[f"{one}_{rate}"] for one in SIDES)
+    if name in {HOST, SPREAD}:
+        return table.notes[name].as_string()
     return sa.cast(table.notes[name].as_string(), sa.Float)
 
 

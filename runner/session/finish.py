@@ -65,11 +65,16 @@ class Ending:
     def lines(self, width: int = 100) -> list[str]:
         content = self.content
         done = f"{self.trials} done" if self.exit is Exit.INTERRUPTED else ""
+        unread = f"note: {content.unread}" if content.unread else ""
         published = f"published: {summary_line(self.comparisons)} (published.md)" if self.comparisons else ""
         lines = [*knee_lines(content.knees, over=content.over, synthetic=content.synthetic)]
         lines += [
             *filter(
-                None, (done, self.failure, precision_note(content), drift_note(content), host_note(content), published)
+                None,
+                (
+                    *(done, self.failure, unread, precision_note(content), drift_note(content), host_note(content)),
+                    published,
+                ),
             )
         ]
         answer = summarize_rankings(content.rankings, content.losses, synthetic=content.synthetic, over=content.over)

@@ -57,6 +57,9 @@ def cell_levels(samples: Sequence[Mapping[int, float]]) -> list[float]:
     """Return the logarithm of each cell's level, as if all had been measured in the same rounds."""
     import numpy as np
 
+    if len(set().union(*samples)) == 1 and all(samples):  # in one round, there is no effect to remove
+        alone: list[float] = np.log([value for sample in samples for value in sample.values()]).tolist()
+        return alone
     table = log_table(samples)
     found: list[float] = np.nanmean(table - round_effects(table), axis=1).tolist()
     return found
@@ -312,7 +315,9 @@ def _beaten_by_best(
     best: int, there: Sequence[int], samples: Sequence[Sample], confidence: float, sign: int
 ) -> dict[int, bool | None]:
     """Return whether the best one clearly beats each other place, or is clearly beaten (False); None if neither."""
-    found: dict[int, bool | None] = {}
+    found: dict[int, bool | None] = dict.fromkeys(there)
+    if len(samples[best]) < 2 and confidence > 0.5:  # a single round decides nothing
+        return found
     for place in there:
         ratio = paired_ratio(samples[place], samples[best], confidence) if place != best else None
         clear = ratio is not None and ratio.p / 2 <= (1 - confidence) / (len(there) - 1)

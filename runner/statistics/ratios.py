@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from math import dist, exp, fsum, inf, lgamma, log, log1p, pi, sqrt
@@ -120,7 +120,8 @@ class Ratio:
     @property
     def inverse(self) -> Ratio:
         low, high = (1 / bound if bound else inf for bound in (self.high, self.low))
-        return replace(self, ratio=1 / self.ratio, low=low, high=high, n_a=self.n_b, n_b=self.n_a)
+        about = self.confidence, self.p, self.paired, self.foreseen
+        return Ratio(1 / self.ratio, low, high, self.n_b, self.n_a, *about)
 
 
 class Verdict(StrEnum):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from typing import TYPE_CHECKING
 
 import pytest
@@ -88,3 +89,28 @@ def test_an_archived_run_is_continued(matrix: Matrix, tmp_path: Path) -> None:
     assert len(matrix("show", "*").stdout.splitlines()) == 4 * (6 + 2 * 4)
     (broken,) = run_folders(tmp_path / "results")
     assert (broken / "cells.sqlite").is_file()
+
+
+@pytest.mark.usefixtures("archived")
+@pytest.mark.parametrize("damage", ["of the file", "of a text"])
+def test_a_damaged_archive_costs_no_figure_of_the_report(matrix: Matrix, tmp_path: Path, damage: str) -> None:
+    matrix("run", "--on", "dry", "small.yaml")
+    (folder,) = run_folders(tmp_path / "results")
+    before = {name: (folder / name).read_bytes() for name in ("summary.csv", "trials.csv", "junit.xml")}
+    for name in before:
+        (folder / name).unlink()
+    archive = folder / "cells.sqlite"
+    if damage == "of the file":
+        archive.write_bytes(b"SQLite format 3\0" + b"\xff" * 5000)
+    else:
+        with sqlite3.connect(archive) as connection:
+            connection.execute("UPDATE texts SET data = x'00', sz = 9")
+        connection.close()
+    written = matrix("report", "latest")
+    assert written.returncode == 0, written.stderr
+    (note,) = [line for line in written.stdout.splitlines() if "use of disks" in line]
+    assert note.startswith("note: ")
+    assert "cells.sqlite" in note
+    assert {name: (folder / name).read_bytes() for name in before} == before
+    assert "lack what only it has" in (folder / "report.html").read_text()
+    assert matrix("show", "*").returncode != 0

@@ -169,3 +169,12 @@ def test_the_truly_highest_is_hardly_ever_ruled_out(ahead: float) -> None:
     chance = np.random.default_rng(4)
     found = [find_extreme(noisy(chance, [ahead, 1.0, 1.0, 0.9], 5, 0.04)) for _ in range(500)]
     assert np.mean([one is not None and 0 in one.candidates for one in found]) >= 0.94
+
+
+def test_a_single_round_gives_plain_levels_and_rules_out_no_place() -> None:
+    samples = [{7: 3.0}, {7: 100.0}, {7: 1.0}]
+    assert cell_levels(samples) == [float(np.log(value)) for (value,) in (one.values() for one in samples)]
+    found = find_extreme(samples)
+    assert found
+    assert (found.at, found.candidates) == (1, (0, 1, 2))
+    assert cell_levels([{7: 3.0}, {8: 3.0}]) == pytest.approx([log(3.0)] * 2), "the general way, with two rounds"

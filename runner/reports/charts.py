@@ -64,12 +64,17 @@ class Chart:
     left: int = 0  # number of rows that are not drawn
     each: str = "cell"  # what a row is for
     about: str = ""  # a description, if it is not of dots for cells
+    band: tuple[float, float] | None = None  # start and width of the shaded part of the axis
     kind: ClassVar[str] = "dots"
 
     @property
     def sides(self) -> list[str]:
         clouds = (side for row in self.rows for side, *_ in row.clouds)
         return list(dict.fromkeys((*(dot.side for row in self.rows for dot in row.dots), *clouds)))
+
+    @property
+    def has_key(self) -> bool:
+        return not self.about or self.band is not None
 
 
 Line = tuple[str, "Mapping[str, Estimate]"]  # a label, with its estimates by direction
@@ -173,36 +178,54 @@ def log_ticks(low: float, high: float, unit: str) -> tuple[Callable[[float], flo
     return place, tuple(Tick(place(value), figure(value, unit)) for value in values if value <= max(high, start * 10))
 
 
+_LEAST_REACH = 0.05  # of the axis of a chart of ratios
 _RATIOS = (1, 1.02, 1.05, 1.1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100, 1000)  # what ticks of ratios may be, and 1 by them
 
 
-def ratio_chart(title: str, rows: Sequence[tuple[str, Ratio]]) -> Chart:
-    """Draw ratios with intervals on a logarithmic axis with 1 in its middle."""
-    largest = max(abs(log10(one.ratio)) for _, one in rows)
-    known = [abs(log10(bound)) for _, one in rows for bound in (one.low, one.high) if 0 < bound < inf]
-    reach = max(log10(1.05), min(max([largest, *known]), _REACH * largest or inf)) * 1.05
+@dataclass(frozen=True, slots=True)
+class RatioLine:
+    label: str
+    ratio: Ratio
+    side: str = "total"
+
+
+_OF_EFFECTS = "A row for each effect: a dot for a ratio of rates, 1 in the middle, and a line for its interval."
+
+
+def ratio_chart(title: str, lines: Sequence[RatioLine], *, about: str = _OF_EFFECTS, equal: float = 0.0) -> Chart:
+    """Draw ratios with intervals on a logarithmic axis with 1 in its middle. `equal`: shade up to this difference."""
+    largest = max(abs(log10(one.ratio.ratio)) for one in lines)
+    known = [abs(log10(bound)) for one in lines for bound in (one.ratio.low, one.ratio.high) if 0 < bound < inf]
+    least = log10(1 + max(_LEAST_REACH, 2 * equal))
+    reach = max(least, min(max([largest, *known]), _REACH * largest or inf)) * 1.05
+    place = _ratio_places(reach)
+    drawn, y = [], 0
+    for line in lines:
+        texts = _wrapped(line.label)
+        below = y + _LABEL + _TEXT * (len(texts) - 1)
+        dot = _ratio_dot(line, below + _LINE // 2, reach)
+        drawn.append(Row(line.label, y + _LABEL - 6, (dot,), texts))
+        y = below + _LINE
+    band = (place(1 / (1 + equal)), round(place(1 + equal) - place(1 / (1 + equal)), 2)) if equal else None
+    across = tuple(_ratio_ticks(place, reach))
+    return Chart(title, tuple(drawn), across, y + _AXIS, about=about, band=band)
+
+
+def _ratio_places(reach: float) -> Callable[[float], float]:
     middle = _WIDTH / 2
 
     def place(value: float) -> float:
         power = log10(value) if 0 < value < inf else -inf if not value else inf
         return round(middle + middle * max(-1.0, min(1.0, power / reach)), 2)
 
-    drawn, y = [], 0
-    for label, one in rows:
-        texts = _wrapped(label)
-        below = y + _LABEL + _TEXT * (len(texts) - 1)
-        beyond = one.high == inf or max(log10(one.high), -log10(one.low) if one.low else inf) > reach
-        text = f"{times(one.ratio)} ({times(one.low)} to {times(one.high)})" if one.high < inf else times(one.ratio)
-        dot = Dot("total", below + _LINE // 2, place(one.ratio), place(one.low), place(one.high), beyond, text)
-        drawn.append(Row(label, y + _LABEL - 6, (dot,), texts))
-        y = below + _LINE
-    return Chart(
-        title,
-        tuple(drawn),
-        tuple(_ratio_ticks(place, reach)),
-        y + _AXIS,
-        about="A row for each effect: a dot for a ratio of rates, 1 in the middle, and a line for its interval.",
-    )
+    return place
+
+
+def _ratio_dot(line: RatioLine, y: int, reach: float) -> Dot:
+    one, place = line.ratio, _ratio_places(reach)
+    beyond = one.high == inf or max(log10(one.high), -log10(one.low) if one.low else inf) > reach
+    text = f"{times(one.ratio)} ({times(one.low)} to {times(one.high)})" if one.high < inf else times(one.ratio)
+    return Dot(line.side, y, place(one.ratio), place(one.low), place(one.high), beyond, text)
 
 
 def _ratio_ticks(place: Callable[[float], float], reach: float) -> Iterator[Tick]:

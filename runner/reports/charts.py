@@ -6,6 +6,7 @@ import textwrap
 from dataclasses import dataclass, replace
 from itertools import count, takewhile
 from math import ceil, floor, inf, log10
+from statistics import median
 from typing import TYPE_CHECKING, ClassVar
 
 from runner.reports.terminal_text import figure, times
@@ -273,15 +274,18 @@ class Curve:
 
 def curves(recorded: RunData) -> Iterator[Curve]:
     for one in recorded.summaries:
-        pieces = [piece for table in recorded.courses.get(one.cell.id, ()) for piece in parse_pieces(table)]
-        if made := _curve(one.cell.name, pieces, "write" if "read_bw" not in one.figures else "read"):
+        trials = [[*parse_pieces(table)] for table in recorded.courses.get(one.cell.id, ())]
+        if made := _curve(one.cell.name, trials, "write" if "read_bw" not in one.figures else "read"):
             yield made
 
 
-def _curve(name: str, pieces: Sequence[Piece], usual: str) -> Curve | None:
+def _curve(name: str, trials: Sequence[Sequence[Piece]], usual: str) -> Curve | None:
+    pieces = [piece for trial in trials for piece in trial]
     end = max((one.at + one.length for one in pieces), default=0.0)
     sides = dict.fromkeys(one.side for one in pieces)
-    by_side = {side: _rates((one for one in pieces if one.side == side), end) for side in sides}
+    by_side = {
+        side: _medians([_rates((one for one in of if one.side == side), end) for of in trials]) for side in sides
+    }
     rates = {side or usual: along for side, along in by_side.items() if any(along.values())}
     top = max((rate for along in rates.values() for rate in along.values()), default=0.0)
     if not end or not top:
@@ -296,13 +300,19 @@ def _curve(name: str, pieces: Sequence[Piece], usual: str) -> Curve | None:
 
 
 def _rates(pieces: Iterable[Piece], end: float) -> dict[int, float]:
-    """Return the rate at each place: all bytes moved there by the time for them."""
+    """Return the rate of one trial at each place: all bytes moved there by the time for them."""
     moved, took = dict[int, float](), dict[int, float]()
     for one in pieces:
         place = min(PLACES - 1, int(one.at / end * PLACES))
         moved[place] = moved.get(place, 0.0) + one.moved
         took[place] = took.get(place, 0.0) + one.seconds
     return {place: moved[place] / took[place] for place in sorted(moved) if took[place]}
+
+
+def _medians(trials: Sequence[Mapping[int, float]]) -> dict[int, float]:
+    """Return the median of the trials at each place: the host delays some requests of one trial, but not of most."""
+    places = sorted({place for rates in trials for place in rates})
+    return {place: median(rates[place] for rates in trials if place in rates) for place in places}
 
 
 def _points(along: Mapping[int, float], top: float) -> str:

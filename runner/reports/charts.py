@@ -259,6 +259,7 @@ def _place(value: float, end: float) -> float:
     return round(_WIDTH * value / end, 2)
 
 
+_ENOUGH = 3  # trials whose median needs no neighbouring places
 PLACES = 100  # points of a curve; a pass over a device has as many
 #: Title and unit of the axis, by the name of its column.
 _ALONG = {"offset": ("over the device", "bytes"), "seconds": ("over time", "s")}
@@ -283,8 +284,10 @@ def _curve(name: str, trials: Sequence[Sequence[Piece]], usual: str) -> Curve | 
     pieces = [piece for trial in trials for piece in trial]
     end = max((one.at + one.length for one in pieces), default=0.0)
     sides = dict.fromkeys(one.side for one in pieces)
+    # Over time, a dip is one of the disk. Over places, two trials alone do not tell a delay by the host from it.
+    reach = 1 if len(trials) < _ENOUGH and any(one.along == "offset" for one in pieces) else 0
     by_side = {
-        side: _medians([_rates((one for one in of if one.side == side), end) for of in trials]) for side in sides
+        side: _medians([_rates((one for one in of if one.side == side), end) for of in trials], reach) for side in sides
     }
     rates = {side or usual: along for side, along in by_side.items() if any(along.values())}
     top = max((rate for along in rates.values() for rate in along.values()), default=0.0)
@@ -303,16 +306,20 @@ def _rates(pieces: Iterable[Piece], end: float) -> dict[int, float]:
     """Return the rate of one trial at each place: all bytes moved there by the time for them."""
     moved, took = dict[int, float](), dict[int, float]()
     for one in pieces:
-        place = min(PLACES - 1, int(one.at / end * PLACES))
+        place = min(PLACES - 1, int(one.at * PLACES / end))
         moved[place] = moved.get(place, 0.0) + one.moved
         took[place] = took.get(place, 0.0) + one.seconds
     return {place: moved[place] / took[place] for place in sorted(moved) if took[place]}
 
 
-def _medians(trials: Sequence[Mapping[int, float]]) -> dict[int, float]:
-    """Return the median of the trials at each place: the host delays some requests of one trial, but not of most."""
+def _medians(trials: Sequence[Mapping[int, float]], reach: int) -> dict[int, float]:
+    """Return the median of the trials at each place and its neighbours: the host delays requests of few of them."""
     places = sorted({place for rates in trials for place in rates})
-    return {place: median(rates[place] for rates in trials if place in rates) for place in places}
+    return {place: median(_near(trials, range(place - reach, place + reach + 1))) for place in places}
+
+
+def _near(trials: Sequence[Mapping[int, float]], places: range) -> Iterator[float]:
+    return (rates[place] for rates in trials for place in places if place in rates)
 
 
 def _points(along: Mapping[int, float], top: float) -> str:

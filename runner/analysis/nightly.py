@@ -99,9 +99,10 @@ class Night:
 
 def page(night: Night) -> str:
     """Return the page with as many rows as fit. What is folded below it has all."""
-    tries = (_joined(_visible(night, rows)) for rows in _ROWS_TO_TRY)
-    text = next((one for one in tries if one.count("\n") <= _LINES), None) or _joined(_visible(night, 1))
-    return f"{text}\n{_folded(night)}\n"
+    tries = ((rows, _joined(_visible(night, rows))) for rows in _ROWS_TO_TRY)
+    fitting = next((one for one in tries if one[1].count("\n") <= _LINES), None)
+    rows, text = fitting or (1, _joined(_visible(night, 1)))
+    return f"{text}\n{_folded(night, rows)}\n"
 
 
 def _visible(night: Night, rows: int) -> Iterator[str]:
@@ -122,12 +123,13 @@ def _visible(night: Night, rows: int) -> Iterator[str]:
     yield _table(_cut(compared, rows)) if compared else escape_markdown(night.alone)
 
 
-def _folded(night: Night) -> str:
+def _folded(night: Night, rows: int) -> str:
+    """Return what the page has no room for. `rows`: as many it shows."""
     names = shlex.join(run.name for run in night.runs)
     hint = f"`matrix results {names}` shows more"
     parts = [_table(results_shown(night.found, USUAL_RATES, most=4 * _ROWS, hint=hint))]
-    if night.judgements:
-        parts.insert(0, _table(verdict_table(night.judgements)))
+    if night.judgements and _cut(verdicts := verdict_table(night.judgements), rows) != verdicts:
+        parts.insert(0, _table(verdicts))
     if night.comparison:
         parts.insert(0, _table(_of_comparison(night.comparison, _ROWS)))
     return f"<details><summary>All figures</summary>\n\n{_joined(parts)}\n</details>"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from runner.base.errors import BadInput, Exit
+from runner.base.files import write_atomically
 from runner.base.quantities import parse_percent
 from runner.cli.options import Parsed, only
 from runner.cli.screen import echo
@@ -28,6 +30,7 @@ Examples:
   matrix compare --by host lab1 lab2 --only 'layout=raid5'
   matrix compare --by md.chunk 64KiB 512KiB latest         values of an axis, other axes being equal
   matrix compare --by layout raid5 far latest              layouts: cells with equal values on all axes that both have
+  matrix compare latest~1 latest --html changes.html       and a page with a chart, the slowest cell first
   matrix compare latest~1 latest --metric reader.read_iops one job of cells with several
 
 \b
@@ -69,9 +72,16 @@ _PERCENT = Parsed("percent", lambda text: float(parse_percent(text)))
 @click.option(
     "--rows", type=click.IntRange(min=1), default=50, show_default=True, help="The largest number of rows in a table."
 )
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Also write a page with a chart of all differences to this file.",
+)
 @output
 @source
-def command(among: tuple[str, ...], runs: tuple[str, ...], rows: int, output: Output, **options: Any) -> None:
+def command(
+    among: tuple[str, ...], runs: tuple[str, ...], rows: int, html: Path | None, output: Output, **options: Any
+) -> None:
     """Compare every cell of B with A: faster, slower, same or cannot tell."""
     from runner.analysis.compare_table import data_table, display_table
     from runner.analysis.samples import COMPARED, is_compared
@@ -93,6 +103,11 @@ def command(among: tuple[str, ...], runs: tuple[str, ...], rows: int, output: Ou
     done = compare_runs(asked)
     most = rows if output.is_table else None
     write_grid(display_table(done, most=most) if output.is_text else data_table(done), output)
+    if html:
+        from runner.analysis.compare_page import page
+
+        write_atomically(html, page(done))
+        echo(f"written to {html}", err=True)
     if done.corrupt:
         raise click.exceptions.Exit(Exit.CLAIM_FAILED)
     if done.broken:

@@ -6,6 +6,7 @@ import textwrap
 from dataclasses import dataclass, replace
 from itertools import count, takewhile
 from math import ceil, floor, inf, log10
+from statistics import median
 from typing import TYPE_CHECKING, ClassVar
 
 from runner.reports.terminal_text import figure, times
@@ -64,12 +65,17 @@ class Chart:
     left: int = 0  # number of rows that are not drawn
     each: str = "cell"  # what a row is for
     about: str = ""  # a description, if it is not of dots for cells
+    band: tuple[float, float] | None = None  # start and width of the shaded part of the axis
     kind: ClassVar[str] = "dots"
 
     @property
     def sides(self) -> list[str]:
         clouds = (side for row in self.rows for side, *_ in row.clouds)
         return list(dict.fromkeys((*(dot.side for row in self.rows for dot in row.dots), *clouds)))
+
+    @property
+    def has_key(self) -> bool:
+        return not self.about or self.band is not None
 
 
 Line = tuple[str, "Mapping[str, Estimate]"]  # a label, with its estimates by direction
@@ -173,36 +179,54 @@ def log_ticks(low: float, high: float, unit: str) -> tuple[Callable[[float], flo
     return place, tuple(Tick(place(value), figure(value, unit)) for value in values if value <= max(high, start * 10))
 
 
+_LEAST_REACH = 0.05  # of the axis of a chart of ratios
 _RATIOS = (1, 1.02, 1.05, 1.1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100, 1000)  # what ticks of ratios may be, and 1 by them
 
 
-def ratio_chart(title: str, rows: Sequence[tuple[str, Ratio]]) -> Chart:
-    """Draw ratios with intervals on a logarithmic axis with 1 in its middle."""
-    largest = max(abs(log10(one.ratio)) for _, one in rows)
-    known = [abs(log10(bound)) for _, one in rows for bound in (one.low, one.high) if 0 < bound < inf]
-    reach = max(log10(1.05), min(max([largest, *known]), _REACH * largest or inf)) * 1.05
+@dataclass(frozen=True, slots=True)
+class RatioLine:
+    label: str
+    ratio: Ratio
+    side: str = "total"
+
+
+_OF_EFFECTS = "A row for each effect: a dot for a ratio of rates, 1 in the middle, and a line for its interval."
+
+
+def ratio_chart(title: str, lines: Sequence[RatioLine], *, about: str = _OF_EFFECTS, equal: float = 0.0) -> Chart:
+    """Draw ratios with intervals on a logarithmic axis with 1 in its middle. `equal`: shade up to this difference."""
+    largest = max(abs(log10(one.ratio.ratio)) for one in lines)
+    known = [abs(log10(bound)) for one in lines for bound in (one.ratio.low, one.ratio.high) if 0 < bound < inf]
+    least = log10(1 + max(_LEAST_REACH, 2 * equal))
+    reach = max(least, min(max([largest, *known]), _REACH * largest or inf)) * 1.05
+    place = _ratio_places(reach)
+    drawn, y = [], 0
+    for line in lines:
+        texts = _wrapped(line.label)
+        below = y + _LABEL + _TEXT * (len(texts) - 1)
+        dot = _ratio_dot(line, below + _LINE // 2, reach)
+        drawn.append(Row(line.label, y + _LABEL - 6, (dot,), texts))
+        y = below + _LINE
+    band = (place(1 / (1 + equal)), round(place(1 + equal) - place(1 / (1 + equal)), 2)) if equal else None
+    across = tuple(_ratio_ticks(place, reach))
+    return Chart(title, tuple(drawn), across, y + _AXIS, about=about, band=band)
+
+
+def _ratio_places(reach: float) -> Callable[[float], float]:
     middle = _WIDTH / 2
 
     def place(value: float) -> float:
         power = log10(value) if 0 < value < inf else -inf if not value else inf
         return round(middle + middle * max(-1.0, min(1.0, power / reach)), 2)
 
-    drawn, y = [], 0
-    for label, one in rows:
-        texts = _wrapped(label)
-        below = y + _LABEL + _TEXT * (len(texts) - 1)
-        beyond = one.high == inf or max(log10(one.high), -log10(one.low) if one.low else inf) > reach
-        text = f"{times(one.ratio)} ({times(one.low)} to {times(one.high)})" if one.high < inf else times(one.ratio)
-        dot = Dot("total", below + _LINE // 2, place(one.ratio), place(one.low), place(one.high), beyond, text)
-        drawn.append(Row(label, y + _LABEL - 6, (dot,), texts))
-        y = below + _LINE
-    return Chart(
-        title,
-        tuple(drawn),
-        tuple(_ratio_ticks(place, reach)),
-        y + _AXIS,
-        about="A row for each effect: a dot for a ratio of rates, 1 in the middle, and a line for its interval.",
-    )
+    return place
+
+
+def _ratio_dot(line: RatioLine, y: int, reach: float) -> Dot:
+    one, place = line.ratio, _ratio_places(reach)
+    beyond = one.high == inf or max(log10(one.high), -log10(one.low) if one.low else inf) > reach
+    text = f"{times(one.ratio)} ({times(one.low)} to {times(one.high)})" if one.high < inf else times(one.ratio)
+    return Dot(line.side, y, place(one.ratio), place(one.low), place(one.high), beyond, text)
 
 
 def _ratio_ticks(place: Callable[[float], float], reach: float) -> Iterator[Tick]:
@@ -235,6 +259,7 @@ def _place(value: float, end: float) -> float:
     return round(_WIDTH * value / end, 2)
 
 
+_ENOUGH = 3  # trials whose median needs no neighbouring places
 PLACES = 100  # points of a curve; a pass over a device has as many
 #: Title and unit of the axis, by the name of its column.
 _ALONG = {"offset": ("over the device", "bytes"), "seconds": ("over time", "s")}
@@ -250,15 +275,20 @@ class Curve:
 
 def curves(recorded: RunData) -> Iterator[Curve]:
     for one in recorded.summaries:
-        pieces = [piece for table in recorded.courses.get(one.cell.id, ()) for piece in parse_pieces(table)]
-        if made := _curve(one.cell.name, pieces, "write" if "read_bw" not in one.figures else "read"):
+        trials = [[*parse_pieces(table)] for table in recorded.courses.get(one.cell.id, ())]
+        if made := _curve(one.cell.name, trials, "write" if "read_bw" not in one.figures else "read"):
             yield made
 
 
-def _curve(name: str, pieces: Sequence[Piece], usual: str) -> Curve | None:
+def _curve(name: str, trials: Sequence[Sequence[Piece]], usual: str) -> Curve | None:
+    pieces = [piece for trial in trials for piece in trial]
     end = max((one.at + one.length for one in pieces), default=0.0)
     sides = dict.fromkeys(one.side for one in pieces)
-    by_side = {side: _rates((one for one in pieces if one.side == side), end) for side in sides}
+    # Over time, a dip is one of the disk. Over places, two trials alone do not tell a delay by the host from it.
+    reach = 1 if len(trials) < _ENOUGH and any(one.along == "offset" for one in pieces) else 0
+    by_side = {
+        side: _medians([_rates((one for one in of if one.side == side), end) for of in trials], reach) for side in sides
+    }
     rates = {side or usual: along for side, along in by_side.items() if any(along.values())}
     top = max((rate for along in rates.values() for rate in along.values()), default=0.0)
     if not end or not top:
@@ -273,13 +303,23 @@ def _curve(name: str, pieces: Sequence[Piece], usual: str) -> Curve | None:
 
 
 def _rates(pieces: Iterable[Piece], end: float) -> dict[int, float]:
-    """Return the rate at each place: all bytes moved there by the time for them."""
+    """Return the rate of one trial at each place: all bytes moved there by the time for them."""
     moved, took = dict[int, float](), dict[int, float]()
     for one in pieces:
-        place = min(PLACES - 1, int(one.at / end * PLACES))
+        place = min(PLACES - 1, int(one.at * PLACES / end))
         moved[place] = moved.get(place, 0.0) + one.moved
         took[place] = took.get(place, 0.0) + one.seconds
     return {place: moved[place] / took[place] for place in sorted(moved) if took[place]}
+
+
+def _medians(trials: Sequence[Mapping[int, float]], reach: int) -> dict[int, float]:
+    """Return the median of the trials at each place and its neighbours: the host delays requests of few of them."""
+    places = sorted({place for rates in trials for place in rates})
+    return {place: median(_near(trials, range(place - reach, place + reach + 1))) for place in places}
+
+
+def _near(trials: Sequence[Mapping[int, float]], places: range) -> Iterator[float]:
+    return (rates[place] for rates in trials for place in places if place in rates)
 
 
 def _points(along: Mapping[int, float], top: float) -> str:

@@ -9,7 +9,7 @@ from math import exp, fsum, isfinite, log
 from typing import TYPE_CHECKING
 
 from runner.reports.axis_charts import Group, in_order
-from runner.reports.charts import Chart, ratio_chart
+from runner.reports.charts import Chart, RatioLine, ratio_chart
 from runner.reports.table import Grid
 from runner.reports.terminal_text import times
 from runner.statistics.ratios import Ratio, paired_ratio
@@ -68,7 +68,7 @@ def effects(group: Group, trials: Mapping[str, Sequence[Trial]], confidence: flo
     )
     numbers = frozenset(("ratio", "interval", "rounds"))
     table = Grid(("effect", "ratio", "interval", "rounds"), texts, (note,), numbers)
-    return Effects(ratio_chart(title, rows), table)
+    return Effects(ratio_chart(title, [RatioLine(*row) for row in rows]), table)
 
 
 def _has_interval(row: tuple[str, Ratio]) -> bool:

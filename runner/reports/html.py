@@ -57,9 +57,10 @@ def page(
     shown = list(sections(recorded, rows=rows, charts=charts, before=before))
     found = list(concerns(recorded))
     notes = (recorded.unread, drift_note(recorded), host_note(recorded), precision_note(recorded))
-    template = _environment().get_template("report.html.j2")
-    text = template.render(
+    return render_page(
+        "report.html.j2",
         run=recorded,
+        invented=recorded.synthetic,
         manifest=manifest,
         name=name,
         facts=dict(_facts(recorded, manifest)),
@@ -82,8 +83,20 @@ def page(
         shown_curves=SHOWN_CURVES,
         uses=used,
         shown_uses=SHOWN_USES,
-        script=Markup(_script()),  # noqa: S704 - of this package
-        script_hash=script_hash(_script()),
+    )
+
+
+def render_page(template: str, **values: object) -> bytes:
+    """Render a page with the script that sorts and filters its tables."""
+    script = _script()
+    text = (
+        _environment()
+        .get_template(template)
+        .render(
+            **values,
+            script=Markup(script),  # noqa: S704 - of this package
+            script_hash=script_hash(script),
+        )
     )
     return text.encode()
 

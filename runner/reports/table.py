@@ -105,10 +105,18 @@ def _line(values: Any, *, escape: bool = True) -> str:
     return f"| {' | '.join(escape_markdown(text) if escape else text for text in texts)} |"
 
 
+_SIGN = re.compile(r"[\\|`*_<]")
+_CODE_OR_SIGN = re.compile(rf"(?<!`)`[^`]+`(?!`)|{_SIGN.pattern}")
+
+
 def escape_markdown(text: str) -> str:
-    for sign in "\\|`*_<":
-        text = text.replace(sign, f"\\{sign}")
-    return " ".join(text.split())
+    """Escape signs of Markdown. Plain text between two backticks is code, as in all messages."""
+
+    def escape(found: re.Match[str]) -> str:
+        is_code = len(found[0]) > 1 and not {"|", "<", "\\"} & {*found[0]}
+        return found[0] if is_code else _SIGN.sub(r"\\\g<0>", found[0])
+
+    return " ".join(_CODE_OR_SIGN.sub(escape, text).split())
 
 
 _GAP = 2

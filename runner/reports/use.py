@@ -10,6 +10,7 @@ from runner.reports.axis_charts import MOST_SERIES, Plot, Point, Series
 from runner.reports.charts import Tick, ticks
 from runner.reports.junit import split_name
 from runner.reports.terminal_text import figure
+from runner.results.usage import STACK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -57,30 +58,47 @@ def uses(recorded: RunData) -> list[Use]:
     by_workload: dict[str, list[tuple[CellRow, Usage]]] = {}
     for cell in recorded.cells:
         found = recorded.usage.get(cell.id)
-        if found and max(map(len, (*found.rates.values(), *found.processors.values())), default=0) >= _LEAST_SAMPLES:
+        if found and max(map(len, _all_courses(found)), default=0) >= _LEAST_SAMPLES:
             _, work = split_name(cell.name, cell.axes)
             by_workload.setdefault(cell.axes.get("workload", work), []).append((cell, found))
     return [use for several in by_workload.values() for use in _of_workload(several)]
 
 
+def _all_courses(one: Usage) -> Iterator[Course]:
+    for courses in (one.rates, one.processors, one.latencies):
+        yield from courses.values()
+
+
 def _of_workload(several: Sequence[tuple[CellRow, Usage]]) -> Iterator[Use]:
-    shown = [(cell, _few(one.rates), _few(one.busy), dict(one.processors)) for cell, one in several]
-    every = [course for _, *panels in shown for courses in panels for course in courses.values()]
+    shown = [(cell, _panels(one)) for cell, one in several]
+    every = [course for _, panels in shown for _, _, courses in panels for course in courses.values()]
     end = max((at for course in every for at, _ in course), default=0.0)
-    top = max((value for _, rates, *_ in shown for course in rates.values() for _, value in course), default=0.0)
-    for cell, rates, busy, processors in shown:
-        panels = (
-            _plot(f"{cell.name}: rate of each disk", rates, end, top, "bytes/s"),
-            _plot(f"{cell.name}: busy time of each disk", busy, end, 1.0, "share"),
-            _plot(f"{cell.name}: time of the processors", processors, end, 1.0, "share"),
-        )
-        if plots := tuple(filter(None, panels)):
+    tops = {"share": 1.0}
+    for _, panels in shown:
+        for _, unit, courses in panels:
+            if unit != "share":
+                tops[unit] = max((tops.get(unit, 0.0), *(value for of in courses.values() for _, value in of)))
+    for cell, panels in shown:
+        made = (_plot(f"{cell.name}: {what}", courses, end, tops[unit], unit) for what, unit, courses in panels)
+        if plots := tuple(filter(None, made)):
             yield Use(cell.name, plots)
 
 
-def _few(courses: Mapping[str, Course]) -> Courses:
+def _panels(one: Usage) -> tuple[tuple[str, str, Courses], ...]:
+    """Return the charts of a trial: title, unit and lines of each."""
+    stack = {name: course for name, course in one.latencies.items() if name == STACK}
+    disks = {name: course for name, course in one.latencies.items() if name != STACK}
+    return (
+        ("mean latency", "ns", _few(disks, MOST_SERIES - len(stack)) | stack),
+        ("rate of each disk", "bytes/s", _few(one.rates)),
+        ("busy time of each disk", "share", _few(one.busy)),
+        ("time of the processors", "share", dict(one.processors)),
+    )
+
+
+def _few(courses: Mapping[str, Course], most: int = MOST_SERIES) -> Courses:
     """Return the lines of a chart: each disk, or the least, median and most at each moment if disks are too many."""
-    if len(courses) <= MOST_SERIES:
+    if len(courses) <= most:
         return dict(courses)
     by_moment: dict[float, list[float]] = {}
     for course in courses.values():

@@ -24,6 +24,8 @@ KINDS: dict[str, tuple[str, ...]] = {
     "kernel": ("sys", "irq", "soft"),
     "programs": ("usr", "nice"),
 }
+STACK = "stack"  # the device on top, in Usage.latencies
+_MILLISECOND = 1e6  # in ns
 Course = tuple[tuple[float, float], ...]  # seconds since the start, and the value until then
 
 
@@ -32,30 +34,56 @@ class Usage:
     rates: Mapping[str, Course] = field(default_factory=dict)  # bytes/s by disk
     busy: Mapping[str, Course] = field(default_factory=dict)  # shares of the time by disk
     processors: Mapping[str, Course] = field(default_factory=dict)  # shares of all processors by KINDS
+    #: Mean latency of requests in ns, by disk and of the STACK, at moments with requests.
+    latencies: Mapping[str, Course] = field(default_factory=dict)
 
 
 def usage(files: Mapping[str, str], readings: Sequence[Reading], slow: int = 1) -> Usage:
     """Read the samples of a trial, of simulated disks those of their server. Figures are without slow motion."""
     found = _of_sysstat(files.get(SAMPLES, ""), readings, slow)
     own = _of_simulated(files.get(SIMULATED, ""))
-    return Usage(own.rates or found.rates, own.busy or found.busy, found.processors)
+    return Usage(own.rates or found.rates, own.busy or found.busy, found.processors, found.latencies)
 
 
 def _of_sysstat(text: str, readings: Sequence[Reading], slow: int) -> Usage:
-    disks = {one.got: one.setting.removesuffix(NODE) for one in readings if one.setting.endswith(NODE)}
-    disks = {node: name for node, name in disks.items() if name.startswith("disk")}
+    devices = {one.got: one.setting.removesuffix(NODE) for one in readings if one.setting.endswith(NODE)}
+    disks = {node: name for node, name in devices.items() if name.startswith("disk")}
     try:
         samples = json.loads(text)["sysstat"]["hosts"][0]["statistics"]
         ends = [at / slow for at in accumulate(_number(one["timestamp"]["interval"]) for one in samples)]
         rates, busy, kinds = zip(*(_sample(one) for one in samples), strict=True)
+        waits = [_waits(one["disk"], disks, _tops(devices), slow) for one in samples]
     except (ValueError, KeyError, TypeError, IndexError):
         return Usage()  # none, cut short, or of another version
     used = [node for node in disks if any(node in of for of in rates)]
-    return Usage(
-        {disks[node]: tuple((at, slow * rate) for at, rate in _course(ends, rates, node)) for node in used},
+    moved = {node: _course(ends, rates, node) for node in used}
+    start = _start(moved)
+    courses = (
+        {disks[node]: tuple((at, slow * rate) for at, rate in moved[node]) for node in used},
         {disks[node]: _course(ends, busy, node) for node in used},
         {kind: _course(ends, kinds, kind) for kind in KINDS},
+        {name: course for name in (STACK, *disks.values()) if (course := _course(ends, waits, name))},
     )
+    return Usage(*({name: _since(start, course) for name, course in of.items()} for of in courses))
+
+
+def _tops(devices: Mapping[str, str]) -> frozenset[str]:
+    """Return the nodes of the upper layer; readings have it last, before the disks. None of a bare disk."""
+    layers = {node: name.partition("[")[0] for node, name in devices.items() if not name.startswith("disk")}
+    top = next(reversed(layers.values()), "")
+    return frozenset(node for node, name in layers.items() if name == top)
+
+
+def _waits(
+    sample: Sequence[Mapping[str, Any]], disks: Mapping[str, str], tops: frozenset[str], slow: int
+) -> dict[str, float]:
+    """Return the mean latencies in one sample. That of several devices on top is the mean over their requests."""
+    asked = {one["disk-device"]: _number(one.get("tps", 0)) for one in sample if "await" in one}
+    waited = {one["disk-device"]: _number(one["await"]) * _MILLISECOND / slow for one in sample if "await" in one}
+    found = {name: waited[node] for node, name in disks.items() if asked.get(node)}
+    if total := sum(asked[node] for node in tops & asked.keys()):
+        found[STACK] = sum(asked[node] * waited[node] for node in tops & asked.keys()) / total
+    return found
 
 
 def _sample(sample: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:

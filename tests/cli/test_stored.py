@@ -579,6 +579,15 @@ def test_impossible_queries_are_bad_input(call: Call, two_runs: Path, arguments:
     assert words in said.err
 
 
+def test_compare_also_writes_a_page_with_a_chart(call: Call, two_runs: Path, tmp_path: Path) -> None:
+    said = call("compare", "run-1", "run-2", "--html", str(tmp_path / "changes.html"))
+    assert said.status == 1
+    assert "2 slower, 0 faster, 1 same" in said.out
+    written = (tmp_path / "changes.html").read_text()
+    assert [written.count(f'<g class="{verdict}"><title>') for verdict in ("slower", "same")] == [2, 1]
+    assert "<title>run-2 against run-1</title>" in written
+
+
 def test_compare_finds_slower_cells_and_differing_environments(call: Call, two_runs: Path) -> None:
     said = call("compare", "run-1", "run-2")
     assert said.status == 1

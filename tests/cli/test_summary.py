@@ -260,6 +260,6 @@ def test_suggested_commands_accept_their_arguments(call: Call, tmp_path: Path) -
         past.recorded(tmp_path / "results", one, number, cells, exit=0, planned=201)
     said = call("summary", "latest")
     assert "--rows" not in said.out
-    assert "151 more lines; \\`matrix compare run-1 run-2\\` shows more" in said.out
-    assert "1 more cells; \\`matrix results run-2\\` shows more" in said.out
+    assert "151 more lines; `matrix compare run-1 run-2` shows more" in said.out
+    assert "1 more cells; `matrix results run-2` shows more" in said.out
     assert call("compare", "run-1", "run-2").status == call("results", "run-2").status == 0

@@ -20,6 +20,7 @@ from runner.reports.answer import (
     summarize_rankings,
 )
 from runner.reports.html import page
+from runner.reports.table import escape_markdown
 from runner.reports.write import render_reports
 from tests.guidelines.rankings import recorded_runs, run
 from tests.results import past
@@ -170,6 +171,19 @@ def test_names_are_no_markup() -> None:
     assert words is not None
     assert r"\_st\<b> is fastest for mixed" in answer_as_markdown(words)
     assert "<b>" not in page(recorded, past.manifest(), "three").decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("raise `repeat: a_b` now", "raise `repeat: a_b` now"),
+        ("one ` alone_", r"one \` alone\_"),
+        ("`a|b` and `<i>` and `c`", r"\`a\|b\` and \`\<i>\` and `c`"),
+        ("``x``", r"\`\`x\`\`"),
+    ],
+)
+def test_plain_text_between_backticks_is_code(text: str, shown: str) -> None:
+    assert escape_markdown(text) == shown
 
 
 def test_programs_have_all_of_it() -> None:

@@ -48,14 +48,40 @@ def test_invalid_profiles_are_not_drawn(spoilt: str) -> None:
     assert list(curves(of_tables(spoilt))) == []
 
 
-def test_each_place_has_the_mean_rate_of_all_trials() -> None:
+def test_each_place_has_the_median_rate_of_all_trials() -> None:
     slower = table_by_position("".join(f"{n * GIB}\t{GIB}\t0\t{(n + 1) * 30_000}\n" for n in range(4)))
     (one,) = curves(of_tables(ZONES, slower))
     assert one.title == "disk/whole: bandwidth over the device"
-    # 2 GiB in 40 s everywhere: a level line at the top.
     assert one.lines == (("read", "0.5,0 25.5,0 50.5,0 75.5,0"),)
     assert [tick.text for tick in one.across] == ["0", "2,000 MB", "4,000 MB"]
     assert one.up[-1].x <= 100
+
+
+def test_a_delay_by_the_host_in_one_trial_is_no_spike() -> None:
+    late = table_by_position("".join(f"{n * GIB}\t{GIB}\t0\t{(n + 1) * 10_000 + (n > 1) * 50_000}\n" for n in range(4)))
+    early = table_by_position("".join(f"{n * GIB}\t{GIB}\t0\t{(n + 1) * 10_000 - (n > 0) * 9_000}\n" for n in range(4)))
+    (one,) = curves(of_tables(ZONES, late, early))
+    assert one.lines == (("read", "0.5,0 25.5,0 50.5,0 75.5,0"),)
+
+
+def of_places(*rates: float) -> str:
+    """Return a profile of many places, each read in 10 s of 1 GiB but for a factor."""
+    ends = [sum(10_000 / rate for rate in rates[: at + 1]) for at in range(len(rates))]
+    return table_by_position("".join(f"{n * GIB}\t{GIB}\t0\t{end:.0f}\n" for n, end in enumerate(ends)))
+
+
+def test_with_few_trials_the_neighbours_of_a_place_count_and_steps_stay() -> None:
+    (one,) = curves(of_tables(of_places(*[2.0] * 40, 50.0, *[2.0] * 9, *[1.0] * 50)))
+    ((_, points),) = one.lines
+    assert {float(point.split(",")[1]) for point in points.split()} == {0, 50}
+    assert [float(point.split(",")[1]) for point in points.split()][48:52] == [0, 0, 50, 50]
+
+
+def test_with_three_trials_a_slow_place_is_one_of_the_disk() -> None:
+    slow = of_places(*[2.0] * 40, 1.0, *[2.0] * 59)
+    (one,) = curves(of_tables(slow, slow, slow))
+    ((_, points),) = one.lines
+    assert [point.split(",")[1] for point in points.split()].count("50") == 1
 
 
 def test_time_has_a_line_for_each_direction_that_was_there() -> None:

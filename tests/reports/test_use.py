@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.reports import use
+from runner.reports.axis_charts import MOST_SERIES
 from runner.reports.run_data import RunData
 from runner.reports.use import MOST_USES, choose_trials, uses
 from runner.reports.write import load_run_data
@@ -92,6 +93,23 @@ def test_charts_of_a_workload_have_the_same_scales() -> None:
     assert [series.path for series in one.plots[2].series] == ["50,60 100,80"]
 
 
+def test_latency_is_the_first_chart_with_the_line_of_the_stack_last() -> None:
+    disks = {f"disk{n}": course(1e6 * n) for n in range(1, 4)}
+    content = replace(of_two(), usage={cell("one").id: Usage(latencies={"stack": course(4e6), **disks})})
+    (one,) = uses(content)
+    assert [plot.title for plot in one.plots] == ["one/work/bs=4KiB: mean latency"]
+    assert [(series.name, series.path) for series in one.plots[0].series] == [
+        ("disk1", "100,75"),
+        ("disk2", "100,50"),
+        ("disk3", "100,25"),
+        ("stack", "100,0"),
+    ]
+    assert one.plots[0].up[-1].text == "4.00 ms"
+    many = {f"disk{n}": course(1e6) for n in range(MOST_SERIES)}
+    content = replace(of_two(), usage={cell("one").id: Usage(latencies={"stack": course(4e6), **many})})
+    assert [one.name for one in uses(content)[0].plots[0].series] == ["most", "median", "least", "stack"]
+
+
 def test_too_many_disks_have_their_extremes_and_median() -> None:
     rates = {f"disk{n}": course(1e6 * n) for n in range(1, 10)}
     content = replace(of_two(), usage={cell("one").id: Usage(rates)})
@@ -108,11 +126,11 @@ def test_the_page_shows_some_uses_and_folds_the_others() -> None:
     content = RunData(
         "m", "qemu", False, cells, [trial(of, 1e8) for of in cells], usage={of.id: SLOW_ONE for of in cells}
     )
-    (found,) = (one for one in tree(content).iter("section") if "Use of disks" in str(one.findtext("h2")))
+    (found,) = (one for one in tree(content).iter("section") if "use over time" in str(one.findtext("h2")))
     assert len(found.findall("div")) == 4
     assert len(found.findall("details/div")) == 2
     assert found.findtext("details/summary") == "2 more stacks"
-    assert not [one for one in tree(replace(content, usage={})).iter("h2") if "Use of disks" in str(one.text)]
+    assert not [one for one in tree(replace(content, usage={})).iter("h2") if "use over time" in str(one.text)]
 
 
 def test_samples_come_from_the_folder_of_the_middle_trial(tmp_path: Path) -> None:

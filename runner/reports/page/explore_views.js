@@ -146,7 +146,7 @@ function parallelView(width, { left, selected }, colours) {
         nameLocation: upright ? "start" : "end", nameGap: upright ? 0 : 12,
         nameTextStyle: { color: colours.text, fontSize: 11, backgroundColor: `${colours.ground}b0`, ...(upright && { align: "left", verticalAlign: "bottom", padding: [0, 0, 8, 0] }) },
         axisLine: { lineStyle: { color: colours.faint } }, axisLabel: {
-          color: colours.text, fontSize: 11, hideOverlap: true, backgroundColor: `${colours.ground}b0`,
+          color: colours.text, fontSize: 11, hideOverlap: true, margin: 4, padding: [1, 4], backgroundColor: `${colours.ground}e6`,
         },
         axisTick: { show: false }, splitLine: { show: false }, areaSelectStyle: { width: 0 },
       },

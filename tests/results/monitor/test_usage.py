@@ -51,6 +51,43 @@ def test_samples_of_sysstat_are_courses_of_the_disks_of_the_stack() -> None:
     }
 
 
+def asked(name: str, requests: float, milliseconds: float) -> dict[str, Any]:
+    return {**disk(name, 100, 0, 50), "tps": requests, "await": milliseconds}
+
+
+def test_latencies_are_of_each_disk_and_of_the_device_on_top_while_there_are_requests() -> None:
+    text = sysstat(
+        sample(1, asked("vda", 9, 900), asked("vdb", 10, 2), asked("vdc", 0, 0), asked("md0", 12, 5)),
+        sample(1, asked("vdb", 10, 4), asked("vdc", 10, 1), asked("md0", 0, 0)),
+    )
+    assert usage({SAMPLES: text}, READINGS).latencies == {
+        "stack": ((1.0, 5e6),),
+        "disk0": ((1.0, 2e6), (2.0, 4e6)),
+        "disk1": ((2.0, 1e6),),
+    }
+    slow = usage({SAMPLES: text.replace('"interval": 1', '"interval": 4')}, READINGS, slow=4)
+    assert slow.latencies["disk0"] == ((1.0, 0.5e6), (2.0, 1e6))
+    assert not usage({SAMPLES: TWO}, READINGS).latencies  # of a version without them
+
+
+def test_several_devices_on_top_count_by_their_requests() -> None:
+    readings = [
+        Reading(f"{name}.node", None, node)
+        for name, node in (("md", "md0"), ("lvm[0]", "dm-0"), ("lvm[1]", "dm-1"), ("disk0", "vdb"))
+    ]
+    text = sysstat(sample(1, asked("vdb", 1, 1), asked("md0", 1, 99), asked("dm-0", 30, 10), asked("dm-1", 10, 2)))
+    assert usage({SAMPLES: text}, readings).latencies["stack"] == ((1.0, 8e6),)
+    (bare,) = usage({SAMPLES: text}, readings[-1:]).latencies
+    assert bare == "disk0"
+
+
+def test_time_before_the_first_request_is_left_out() -> None:
+    text = sysstat(sample(3, disk("vdb", 0, 0, 0), waiting=9), sample(1, disk("vdb", 100, 0, 50), waiting=40))
+    found = usage({SAMPLES: text}, READINGS)
+    assert found.rates == {"disk0": ((1.0, 102_400.0),)}
+    assert found.processors["iowait"] == ((1.0, 0.4),)
+
+
 def test_slow_motion_does_not_change_the_figures() -> None:
     slow = TWO.replace('"interval": 1', '"interval": 4').replace("1000", "250").replace("2000", "500")
     found, plain = usage({SAMPLES: slow.replace("500, 101", "125")}, READINGS, slow=4), usage({SAMPLES: TWO}, READINGS)

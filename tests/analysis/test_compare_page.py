@@ -1,0 +1,107 @@
+"""The page of a comparison: a chart of all ratios, the slowest first, on one scale."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from math import inf
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.analysis import compare_page
+from runner.analysis.compare import Comparison, Line, Speed
+from runner.analysis.compare_page import page
+from runner.analysis.pairs import Side
+from runner.statistics.ratios import Ratio
+from tests.reports.test_report_browser import ACCESS, AXE, FAULTS, HIDDEN, MODES, WIDTHS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.chromium import Browser
+
+NAMES = ("raid0/seq", "raid5/seq", "raid6/seq", "raid10-far-over-four-disks-with-a-bitmap/a-reader-beside-a-writer")
+
+
+def line(name: str, ratio: float, speed: Speed, metric: str = "read_bw", *, reach: float = 1.1) -> Line:
+    found = Ratio(ratio, ratio / reach if reach < inf else 0.0, ratio * reach, 3, 3, 0.95, 0.01)
+    return Line(name, (name, name), metric, (1e8, 1e8 * ratio), found, speed, ("", ""), ((3, 0), (3, 1)))
+
+
+def comparison(*lines: Line) -> Comparison:
+    return Comparison(Side("6.1", []), Side("6.12", []), 0.05, 0.95, lines, (), ())
+
+
+FOUR = (
+    line(NAMES[0], 1.02, Speed.SAME, reach=1.01),
+    line(NAMES[1], 0.5, Speed.SLOWER),
+    line(NAMES[2], 1.4, Speed.FASTER),
+    line(NAMES[3], 0.9, Speed.UNKNOWN, reach=inf),
+)
+
+
+def dots(made: bytes) -> list[tuple[str, float, str]]:
+    """Return verdict, place and name of each dot, from the top."""
+    found = re.findall(r'<g class="([\w ]+)"><title>(.*?): .*?<circle cx="([\d.]+)%', made.decode(), re.DOTALL)
+    return [(side, float(x), name) for side, name, x in found]
+
+
+def test_the_slowest_is_first_and_equal_is_in_the_shaded_part() -> None:
+    made = page(comparison(*FOUR))
+    found = dots(made)
+    assert [name for *_, name in found] == [NAMES[1], NAMES[3], NAMES[0], NAMES[2]]
+    assert [side for side, *_ in found] == ["slower", "cannot tell", "same", "faster"]
+    places = [x for _, x, _ in found]
+    assert places == sorted(places)
+    ((start, width),) = re.findall(r'class="band" x="([\d.]+)%" width="([\d.]+)%"', made.decode())
+    assert float(start) < places[2] < float(start) + float(width) < places[3]
+    assert [float(start) + float(width) / 2] == pytest.approx([48], abs=0.1)
+    assert 'class="beyond"' in made.decode()
+
+
+def test_a_higher_latency_is_slower() -> None:
+    made = page(comparison(line("a", 2, Speed.SLOWER, "read_lat_p99"), line("b", 0.5, Speed.FASTER, "read_lat_p99")))
+    assert [(side, x < 48) for side, x, _ in dots(made)] == [("slower", True), ("faster", False)]
+    assert "a: 2.00×, slower (!)" in made.decode()
+    assert "Of latencies, the dot shows A / B" in made.decode()
+
+
+def test_names_have_their_figure_only_where_a_cell_has_several() -> None:
+    made = page(comparison(FOUR[0], FOUR[1], replace(FOUR[1], metric="write_bw"))).decode()
+    assert "raid5/seq, write_bw: 0.50×, slower" in made
+    assert "raid0/seq: 1.020×, same" in made
+
+
+def test_of_too_many_lines_the_slowest_and_the_fastest_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compare_page, "MOST_DOTS", 2)
+    made = page(comparison(*FOUR))
+    assert [name for *_, name in dots(made)] == [NAMES[1], NAMES[2]]
+    assert "(the 1 slowest and the 1 fastest; 2 more are in the table)" in made.decode()
+
+
+def test_without_ratios_there_is_the_table_alone() -> None:
+    made = page(comparison(replace(FOUR[0], ratio=None))).decode()
+    assert "No cell has a ratio." in made
+    assert "raid0/seq" in made
+
+
+def test_it_fits_is_accessible_and_prints(chromium: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "compare.html"
+    path.write_bytes(page(comparison(*FOUR, *(line(f"layout-{n}/work", 1 + n / 50, Speed.UNKNOWN) for n in range(20)))))
+    chromium.ask("Emulation.setEmulatedMedia", media="")
+    chromium.show_as(1400, "light")
+    chromium.open(path.as_uri())
+    chromium.run(AXE.read_text())
+    faults = []
+    for mode in MODES:
+        for width in WIDTHS:
+            chromium.show_as(width, mode)
+            chromium.run("new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
+            faults += chromium.run(FAULTS)
+        faults += [f"{mode}: {fault}" for fault in chromium.run(ACCESS)]
+    chromium.ask("Emulation.setDeviceMetricsOverride", width=718, height=900, deviceScaleFactor=1, mobile=False)
+    chromium.ask("Emulation.setEmulatedMedia", media="print")
+    faults += [*chromium.run(FAULTS), *chromium.run(HIDDEN)]
+    assert not faults
+    assert not chromium.problems

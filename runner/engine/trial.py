@@ -252,7 +252,7 @@ def host_limited(done: Sequence[Report], work: Workload, bound: float) -> dict[s
     """Return the share of time lost to the host, with a note if it exceeds the bound."""
     overload = overload_of(done)
     if overload and work.pauses:
-        overload = replace(overload, starved=0.0)
+        overload = replace(overload, starved=0.0, crowded=0.0)
     if overload is None:
         return {}
     share = {"host_limited_share": f"{overload.share:.{DECIMALS['host_limited_share']}f}"}

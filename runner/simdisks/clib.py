@@ -96,6 +96,8 @@ class Report:
     #: Of the whole board: time in which all disks were idle, and the part of it that delayed answers.
     idle: float
     starved: float
+    #: Of the whole rig: seconds for which threads of its machine waited for a processor of the host.
+    waited: float = 0.0
 
 
 #: In the order of the constants in board.h.
@@ -211,6 +213,6 @@ class Board:
         raw = _Report()
         self._c.board_report(self._board, disk, ctypes.byref(raw))
         values: dict[str, Any] = {
-            one.name: getattr(raw, one.name, getattr(raw.done, one.name, None)) for one in fields(Report)
+            one.name: getattr(raw, one.name, getattr(raw.done, one.name, 0.0)) for one in fields(Report)
         }
         return Report(**values)

@@ -316,6 +316,17 @@ def test_overload_is_what_a_trial_lost_of_the_time_in_which_it_wanted_something(
     assert Overload(late=0.02, starved=0.03).exceeds(0.04)
 
 
+def test_a_machine_that_waits_for_a_processor_is_host_limited_although_its_disks_had_work() -> None:
+    busy = replace(QUIET, idle=0.0, starved=0.0, occupied=8.0, owed=24.0)
+    loss = [overload_of((replace(busy, waited=waited),)) for waited in (0.5, 6.0, 10.0)]
+    assert [one and one.share for one in loss] == [0, 0, pytest.approx(10 / 34)]  # a little is usual
+    assert str(loss[2]) == "29.4% (answers late 0.0%, disks left waiting 0.0%, no processor for the machine 29.4%)"
+    # Most of the waits were outside of the work of the disks.
+    brief = overload_of((replace(busy, occupied=0.1, owed=0.1, idle=9.9, waited=2.0),))
+    assert brief == Overload(late=0.0, starved=0.0, crowded=0.2)
+    assert not brief.exceeds(0.05)
+
+
 def test_disks_of_one_link_are_told_the_same_one() -> None:
     pci, usb = Link("pci", 133e6), Link("usb", 40e6)
     disks = [Disk(2**30, "sata", Physics("ideal"), link) for link in (usb, pci, None, pci)]

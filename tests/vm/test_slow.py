@@ -1,6 +1,10 @@
 """Slow motion in a real machine: timers of its kernel, and figures at two factors."""
 
 import asyncio
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -9,7 +13,7 @@ from runner.engine.plan import Plan
 from runner.engine.trial import StackOnRig
 from runner.machines.qemu import Qemu
 from runner.results.journal import Journal
-from runner.results.record import SLOW, Trial
+from runner.results.record import HOST_LIMITED, SLOW, Trial
 from runner.space.select import select
 from tests.support.engine import Shelf
 from tests.support.execution import executor
@@ -68,6 +72,30 @@ def _measured(slow: int, folder: Path) -> Trial:
         asyncio.run(executor(plan, Qemu(), journal, Shelf(), folder).run())
         (trial,) = journal.trials()
     return trial
+
+
+@contextmanager
+def _crowd() -> Iterator[None]:
+    loops = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(4 * (os.cpu_count() or 1))]
+    try:
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+
+
+async def _crowded(scratch: Path) -> str:
+    found, machine = space(STREAMS.replace("FACTOR", "1")), Qemu()
+    (cell,) = found.cells()
+    async with rig_of(spec_of(found), scratch, machine) as rig:
+        built = await StackOnRig.build(found.matrix, cell.stack, rig, machine, None)
+        with _crowd():
+            return (await built.measure(cell, 1)).notes.get(HOST_LIMITED, "")
+
+
+def test_a_crowded_host_marks_its_trials(tmp_path: Path) -> None:
+    assert "no processor for the machine" in asyncio.run(_crowded(tmp_path))
 
 
 def test_figures_do_not_depend_on_the_factor(tmp_path: Path) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 import time
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.base.digests import forget_checks
@@ -13,6 +16,7 @@ from runner.base.errors import HarnessBroken
 from runner.machines import shell
 from runner.machines.base import RigLost, Step, StepResult
 from runner.machines.requirements import FACTS, parse_facts
+from runner.simdisks.disk import slow_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -92,6 +96,21 @@ def disk_names(count: int) -> tuple[str, ...]:
     return tuple(f"/dev/disk/by-id/matrix-{number}" for number in range(count))
 
 
+class ProcessorWaits:
+    """Seconds for which the threads of a process waited for a processor. Threads that ended meanwhile count, too."""
+
+    def __init__(self, threads: Path) -> None:
+        self._threads = threads  # /proc/PROCESS/task
+        self._waited = dict[str, int]()
+
+    def seconds(self) -> float:
+        with suppress(OSError):  # the process has ended, or the kernel does not count
+            for thread in os.listdir(self._threads):  # noqa: PTH208 - each half second
+                with suppress(OSError):
+                    self._waited[thread] = int((self._threads / thread / "schedstat").read_text().split()[1])
+        return sum(self._waited.values()) / 1e9
+
+
 class QemuRig:
     def __init__(self, guest: Guest, vm: Vm, facts: Mapping[str, str]) -> None:
         self.guest = guest
@@ -99,9 +118,16 @@ class QemuRig:
         self.disks = disk_names(len(vm.disks))
         self._armed: tuple[Fault, ...] = ()
         self._scripts = 0
+        self._slow = slow_of(vm.disks)
+        self._waits: ProcessorWaits | None = None
 
     def disk_reports(self) -> tuple[Report, ...]:
-        return self.guest.served.reports()
+        reports = self.guest.served.reports()
+        if not reports:
+            return ()
+        self._waits = self._waits or ProcessorWaits(Path(f"/proc/{self.guest.process.pid}/task"))
+        waited = self._waits.seconds() / self._slow
+        return tuple(replace(report, waited=waited) for report in reports)
 
     def arm(self, faults: Sequence[Fault]) -> None:
         self._armed = tuple(faults)

@@ -65,7 +65,8 @@ def _two_jobs(cell: CellRow, round_number: int) -> Trial:
 def _usage() -> Usage:
     rates = {f"disk{disk}": tuple((at / 2, 1e6 * at * disk) for at in range(20)) for disk in range(1, 5)}
     busy = {disk: tuple((at, rate / 1e8) for at, rate in course) for disk, course in rates.items()}
-    return Usage(rates, busy, dict.fromkeys(("iowait", "kernel", "programs"), ((5.0, 0.4), (10.0, 0.2))))
+    processors = dict.fromkeys(("iowait", "kernel", "programs"), ((5.0, 0.4), (10.0, 0.2)))
+    return Usage(rates, busy, processors, {name: tuple((at, 1e6) for at in range(10)) for name in ("stack", *rates)})
 
 
 def run_data() -> RunData:

@@ -319,7 +319,8 @@ def _figure(of: sa.FromClause, name: str) -> sa.ColumnElement[Any]:
     if side == "total":
         return _sum(table[f"{one}_{rate}"] for one in SIDES)
     if name in {HOST, SPREAD}:
-        return table.notes[name].as_string()
+        text: sa.ColumnElement[str] = table.notes[name].as_string()
+        return text
     return sa.cast(table.notes[name].as_string(), sa.Float)
 
 

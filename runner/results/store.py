@@ -314,7 +314,8 @@ def _column(name: str) -> sa.ColumnElement[Any]:
 def _figure(of: sa.FromClause, name: str) -> sa.ColumnElement[Any]:
     table = of.c
     if name in table:
-        return table[name]
+        column: sa.ColumnElement[Any] = table[name]
+        return column
     side, _, rate = name.partition("_")
     if side == "total":
         return _sum(table[f"{one}_{rate}"] for one in SIDES)

@@ -81,7 +81,7 @@ def _disk_arguments(plugin: Path, disks: Sequence[Disk], number: int, image: int
 
 
 #: Threads of a machine also wait for each other: on a quiet host 2 to 5 % of the time of its requests. Rates of hard
-#: disks were wrong by up to 2 % below this share, and by 4 to 80 % above it.
+#: disks were wrong by up to 2 % below this share, and by up to 80 % above it.
 CROWDED = 0.25
 
 

@@ -14,7 +14,7 @@ from runner.analysis.compare import Comparison, Line, Speed
 from runner.analysis.compare_page import page
 from runner.analysis.pairs import Side
 from runner.statistics.ratios import Ratio
-from tests.reports.test_report_browser import ACCESS, AXE, FAULTS, HIDDEN, MODES, WIDTHS
+from tests.support.page_faults import ACCESS, AXE, FAULTS, HIDDEN, MODES, WIDTHS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -44,7 +44,7 @@ Exit codes: 0 all measured and no cell slower, 1 a guideline fails, or a cell is
     "--issue",
     "issue_file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="If a cell is slower, a guideline fails or a trial broke: write the text of an issue to this file.",
+    help="If the exit code is 1 or 3, write the text of an issue to this file.",
 )
 @click.option(
     "--annotations",

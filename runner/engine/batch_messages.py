@@ -33,6 +33,7 @@ class Order(_Message):
     kernel: str | None = None
     slow: int = 0  # the factor of `slow: auto`; 0: the matrix has it
     cold: bool = False
+    one_at_a_time: str = ""  # why rigs of this run must not work side by side on a host
 
 
 class BatchRequest(_Message):

@@ -92,6 +92,9 @@ class Members:
         before = self._hosts.get(worker.host)
         self._hosts[worker.host] = state = HostState(checked["refusals"], checked["boot_id"])
         self.refusals = {host: one.refusals for host, one in self._hosts.items() if one.refusals}
+        if worker.slots > 1 and (why := self._order.one_at_a_time):
+            self._notice(f"{worker.host} gets one rig at a time: {why}")
+            worker = replace(worker, slots=1)
         if worker.slots > checked["rigs"]:
             self._notice(f"{worker.host} has room for {checked['rigs']} of {worker.slots} rigs of this matrix")
             worker = replace(worker, slots=checked["rigs"])

@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING
 from runner import __version__
 from runner.base.errors import BadInput
 from runner.engine.batch_messages import Order
+from runner.engine.concurrency import why_one_at_a_time
 from runner.engine.members import Members
+from runner.machines import machine
+from runner.machines.base import MachineOptions
 from runner.scripts.jinja import user_templates
 
 if TYPE_CHECKING:
@@ -100,7 +103,7 @@ def check_hosts(wanted: ClusterOptions, request: RunRequest, tags: Collection[st
 
 
 def order_for_batches(request: RunRequest, slow: int) -> Order:
-    source = request.selected.declared.source
+    source, place = request.selected.declared.source, machine(request.machine, MachineOptions())
     return Order(
         digest=request.fingerprint(),
         version=__version__,
@@ -112,4 +115,5 @@ def order_for_batches(request: RunRequest, slow: int) -> Order:
         kernel=request.kernel,
         slow=slow,
         cold=request.cold,
+        one_at_a_time=why_one_at_a_time(place, request.specs(), request.selected.stacks()),
     )

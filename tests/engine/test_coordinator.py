@@ -247,6 +247,13 @@ def test_a_host_gets_no_more_rigs_than_it_has_room_for(
     assert notices == ["one has room for 1 of 2 rigs of this matrix"]
 
 
+def test_rigs_that_would_slow_each_other_down_work_one_at_a_time(bench: Bench, tmp_path: Path) -> None:
+    cluster = FakeCluster(tmp_path, replace(ONE, slots=2))
+    coordinate(bench, cluster, order=ORDER.model_copy(update={"one_at_a_time": "no models"}))
+    assert cluster.most == {ONE.address: 1}
+    assert notices == ["one gets one rig at a time: no models"]
+
+
 def test_a_worker_that_does_not_survive_its_check_is_not_used(bench: Bench, tmp_path: Path) -> None:
     cluster = FakeCluster(tmp_path, ONE, TWO)
     cluster.lost_at = lambda worker, request, _: worker == ONE and not request.cells

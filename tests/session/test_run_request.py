@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from runner.cli import main
 from runner.language.hosts import Needs
 from runner.machines.dry import Dry
 from runner.scripts import jinja as environment
+from runner.session.cluster import order_for_batches
 from runner.session.run import _versions
 from runner.session.run_request import RunRequest, check_kernel, choose_run, kernel_content
 from runner.session.selected_matrix import load_selected
@@ -44,6 +46,16 @@ def own(tmp_path: Path) -> Path:
 def test_the_same_request_continues_the_run(tmp_path: Path, own: Path) -> None:
     assert fingerprint(tmp_path) == fingerprint(tmp_path, "# a comment\n" + SMALL)
     assert fingerprint(tmp_path, own=own) == fingerprint(tmp_path, own=own) != fingerprint(tmp_path)
+
+
+def test_rigs_of_a_cluster_work_side_by_side_only_on_disks_with_a_model(tmp_path: Path) -> None:
+    def why(machine: str, disks: str) -> str:
+        (tmp_path / "m.yaml").write_text(re.sub("disks: .*", f"disks: {disks}", SMALL))
+        request = RunRequest(tmp_path / "m.yaml", load_selected(tmp_path / "m.yaml"), machine, None, None, cold=False)
+        return order_for_batches(request, 0).one_at_a_time
+
+    assert "disks without a model" in why("qemu", "{count: 3, size: 64MiB}")
+    assert why("dry", "{count: 3, size: 64MiB}") == why("qemu", "{count: 3, size: 64MiB, model: nas-7200}") == ""
 
 
 def on_real(folder: Path, place: str, more: str) -> str:

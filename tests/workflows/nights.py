@@ -10,7 +10,10 @@ from tests.workflows.emulator import Job, environment, loaded
 if TYPE_CHECKING:
     from pathlib import Path
 
-NIGHTLY = loaded(TOP / ".github/workflows/nightly.yml")["jobs"]["night"]
+_WORKFLOW = loaded(TOP / ".github/workflows/nightly.yml")
+NIGHTLY = _WORKFLOW["jobs"]["night"]
+#: What the form sends if the user changes nothing.
+FORM = {name: one.get("default", "") for name, one in _WORKFLOW["on"]["workflow_dispatch"]["inputs"].items()}
 _GITHUB = {
     "repository": "lab/matrix",
     "ref": "refs/heads/main",

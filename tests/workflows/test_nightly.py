@@ -19,7 +19,7 @@ from tests.support.matrices import SMALL
 from tests.support.top import TOP
 from tests.workflows.emulator import environment
 from tests.workflows.expressions import evaluated, expanded
-from tests.workflows.nights import NIGHTLY, action, contexts, night, obeyed, uploads
+from tests.workflows.nights import FORM, NIGHTLY, action, contexts, night, obeyed, uploads
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -171,3 +171,11 @@ def test_where_a_night_runs() -> None:
 
     assert place() == ["self-hosted", "linux", "matrix-hardware"]
     assert place("shelf-2", NIGHTLY_HOST="shelf-1") == ["self-hosted", "linux", "shelf-2"]
+
+
+def test_an_unchanged_form_gives_way_to_the_variables() -> None:
+    known = contexts(inputs=FORM, vars={"NIGHTLY_HOST": "shelf", "NIGHTLY_MACHINE": "qemu"})
+    (given,) = [one["with"] for one in NIGHTLY["steps"] if one["uses"] == "./"]
+    assert expanded(NIGHTLY["runs-on"][-1], known) == "shelf"
+    assert expanded(given["machine"], known) == "qemu"
+    assert expanded(given["matrix"], known) == "matrix/chunk-sweep.yaml"

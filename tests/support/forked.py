@@ -13,7 +13,7 @@ import subprocess
 import sys
 import traceback
 import warnings
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -23,7 +23,7 @@ from ptyprocess import PtyProcess  # type: ignore[import-untyped]
 from runner.cli import main
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 
 class Forked(subprocess.Popen[Any]):
@@ -39,7 +39,8 @@ class Forked(subprocess.Popen[Any]):
     def _execute_child(self, args: Sequence[str], *rest: Any) -> None:
         """Fork where `Popen` would execute a program as well. The order of parameters is that of Python 3.3 to 3.14."""
         cwd, env, streams = rest[4], rest[5], rest[9:15]
-        self.pid = os.fork()
+        with _no_warning_of_threads():
+            self.pid = os.fork()
         if self.pid == 0:
             for number, stream in enumerate((streams[0], streams[3], streams[5])):
                 if stream != -1:
@@ -53,13 +54,22 @@ class ForkedOnTerminal(pexpect.spawn):  # type: ignore[type-arg]
     """`pexpect.spawn` of `matrix`, without executing a program."""
 
     def _spawnpty(self, args: Sequence[bytes], **how: Any) -> PtyProcess:
-        pid, master = pty.fork()
+        with _no_warning_of_threads():
+            pid, master = pty.fork()
         if pid == 0:
             how["preexec_fn"]()
             _become([os.fsdecode(word) for word in args], how["cwd"], how["env"])
         process = PtyProcess(pid, master)
         process.setwinsize(*how["dimensions"])
         return process
+
+
+@contextmanager
+def _no_warning_of_threads() -> Iterator[None]:
+    """Python 3.12 and later warn that threads end in the new process. Those of pytest-xdist are not needed there."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
 
 
 def run(arguments: Sequence[str], *, code: str = "", **how: Any) -> subprocess.CompletedProcess[str]:

@@ -13,7 +13,7 @@ import click
 from ruamel.yaml import YAML
 
 import runner
-from docs.meanings import EXAMPLES, FORMS, MEANINGS
+from docs.meanings import DEFAULTS, EXAMPLES, FORMS, MEANINGS
 from runner.cli import cli
 from runner.cli.schema import schema_text
 from runner.language.fio_options import Steady
@@ -115,7 +115,8 @@ def _keys(title: str, part: Schema, schema: Schema) -> str:
         (
             f"`{key}`",
             FORMS.get(_full(parent, key)) or _values(value),
-            _default({**value, "default": defaults.get(key, value.get("default"))}, needed=key in needed),
+            DEFAULTS.get(_full(parent, key))
+            or _default({**value, "default": defaults.get(key, value.get("default"))}, needed=key in needed),
             _meaning(key, value, schema, parent),
             f"`{example(key, value, parent)}`",
         )

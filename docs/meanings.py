@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 #: Examples of keys that no shipped matrix has in a short form, by the key above and the key.
 EXAMPLES: Mapping[str, str] = {
     "name": "chunk-sweep",
+    "hdd name": "nas-7200",
+    "ssd name": "nvme-ssd",
+    "volume name": "cloud-80iops",
+    "ideal name": "ideal",
     "description": "chunk sizes of RAID 5",
     "bus_limit": "{pci: {disks: [0, 1], bandwidth: 133MB/s}}",
     "faults": "[{kind: dies, disk: 1, at: 2s}]",
@@ -62,7 +66,7 @@ EXAMPLES: Mapping[str, str] = {
     "layouts integrity": "{algorithm: crc32c}",
     "layouts precondition": "{how: fill}",
     "layouts fs": "{type: xfs}",
-    "sysfs": "{queue/nomerges: [0, 2]}",
+    "sysfs": "{queue/iostats: [0, 1]}",
     "iosched": "{read_expire: 250}",
     "vm": "{dirty_ratio: [10, 40]}",
     "cpu_governor": "performance",
@@ -91,6 +95,7 @@ EXAMPLES: Mapping[str, str] = {
     "bound": "{metric: read.lat_p99, at_most: 20ms}",
     "tag": "sas",
     "source": "data sheet of 2006",
+    "guidelines source": "Linux RAID wiki",
     "seek": "{track: 0.8ms, full: 17ms}",
     "shingled": "{band: 256MiB, landing: 20GiB}",
     "sum": "{metric: read.iops, whole: {layout: three}, parts: [{layout: one}], times: 3, within: 5%}",
@@ -102,6 +107,10 @@ EXAMPLES: Mapping[str, str] = {
     "follows": "[72, 50, 35]",
     "ageing": "{spare: 12%}",
     "cliff": "{after: 20GiB, bandwidth: 200MB/s}",
+}
+#: Defaults that depend on other keys.
+DEFAULTS: Mapping[str, str] = {
+    "workload rw": "required, unless `job`, `jobs`, `replay`, `preset` or `sync_action` is given",
 }
 #: Meanings of keys that have none in their model, by the key above and the key, or by the key alone.
 MEANINGS: Mapping[str, str] = {
@@ -116,7 +125,7 @@ MEANINGS: Mapping[str, str] = {
     "workloads": "fio workloads by name",
     "guidelines": "claims to judge: each is a map, or the name of a file with claims",
     "needs disks": "number and properties of the disks",
-    "workload rw": "fio's `rw`: pattern and direction; not with `job`, `jobs`, `replay`, `preset` or `sync_action`",
+    "workload rw": "fio's `rw`: pattern and direction",
     "layouts disks": "the first `count` disks, unchanged",
     "repeat": "how often each cell is measured, or until its interval is narrow enough; 3 times if not given",
     "exclude": "cells to leave out: those that match at least one rule; a rule is a map of axes to values",

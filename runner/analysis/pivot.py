@@ -109,8 +109,8 @@ def table_of(found: Sequence[Samples], axis: str) -> Table:
     except TooManyRows:
         lacked = [name for name in names if may_lack(name) and any(name not in axes for axes in cells)]
         raise BadInput(
-            f"--pivot {axis}: more than {MOST:,} combinations of what only some of the cells have",
-            details=f"not all have {', '.join(lacked)}",
+            f"--pivot {axis}: this gives more than {MOST:,} combinations of rows",
+            details=f"not all cells have the axes {', '.join(lacked)}",
             resolution="choose some of them with --only",
         ) from None
     lines = [line for row in rows for line in _lines(row)]

@@ -28,7 +28,7 @@ def command() -> None:
 @options.listening
 @click.option("--dashboard", metavar="HOST:PORT", help="Serve Dask's dashboard there. It needs the package bokeh.")
 def scheduler(cluster: ClusterOptions | None, dashboard: str | None) -> None:
-    """Start the scheduler, which connects coordinators and workers.
+    """Start the scheduler, which connects `matrix run --cluster` and workers.
 
     A user who reaches it can run programs on all workers: use tls:// beyond one host.
     """

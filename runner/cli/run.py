@@ -89,9 +89,9 @@ Examples:
   matrix run --jobs auto my.yaml                        several rigs in parallel, if all disks are simulated
   matrix run --cluster tls://lab:8786 --certificates lab my.yaml  on the hosts of a cluster
   matrix run --budget 2h my.yaml                        the narrowest intervals within two hours
-  matrix run --on local --destroy wwn-0x5000c5 my.yaml  on disks of this host that hosts.yaml allows
+  matrix run --on local --destroy wwn-0x5000c500a1b2c3d4 my.yaml  on disks of this host that hosts.yaml allows
   matrix run --on ssh:shelf my.yaml                     on disks of another host, over ssh
-  matrix run --passthrough --destroy wwn-0x5000c5 my.yaml  on disks of this host, in a virtual machine
+  matrix run --passthrough --destroy wwn-0x5000c500a1b2c3d4 my.yaml  on disks of this host, in a virtual machine
   matrix run --until-decided --budget 1h my.yaml        until its guidelines are decided, for an hour at most
   matrix run --store postgresql://lab@db/matrix my.yaml  with a store that several hosts share
 """

@@ -200,9 +200,10 @@ def _parse(path: Path, text: bytes, model: type[M]) -> M:
         return model.model_validate_json(text)
     except ValidationError as problem:
         raise HarnessBroken(
-            f"{path} has unexpected content",
+            f"{path} is a record that `matrix` cannot read",
             details=str(problem),
-            resolution="read it: it names disks on which a run may have left something; then move it away",
+            resolution="read it yourself: it names disks on which a run may have left something; "
+            "then move the file to another folder",
         ) from None
 
 

@@ -134,7 +134,10 @@ _OPTIONS = ("steadystate", "ss", "steadystate_duration", "ss_dur")  # fio's own 
 
 
 class Steady(Model):
-    """The workload ends when its rate is steady. Trials that never become steady are marked."""
+    """The workload ends when its rate is steady.
+
+    Trials that never become steady are marked `unsettled`, and do not count.
+    """
 
     within: Annotated[Percent, Field(gt=0, description="limit of slope or deviation, relative to the mean")]
     of: Literal["iops", "bw"] = Field("iops", description="the rate that has to be steady")

@@ -50,8 +50,8 @@ else:
 class Partition(_Ranged):
     """One partition of every device below (`from`, `to`, `size`), or `count` equal ones.
 
-    With several, all first partitions come first: four disks with `count: 4` are P1 of every disk, then P2 of every
-    disk …
+    With `count` above 1, the first partitions of all disks come first: four disks with `count: 4` are P1 of every disk,
+    then P2 of every disk …
     """
 
     kind: ClassVar[str] = "partition"

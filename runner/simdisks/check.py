@@ -149,8 +149,8 @@ def refuse_small(disk: Disk) -> None:
         if int(job.first * disk.size) // job.block < int(job.last * disk.size) // job.block:
             continue
         raise BadInput(
-            f"{probe.name} cannot be measured: no request of {job.block // 1024} KiB fits there",
-            details=f"it is {share:.3%} of {disk.size:,} bytes: {int(share * disk.size):,} bytes",
+            f"{probe.name} cannot be measured: a request of {job.block // 1024} KiB does not fit there",
+            details=f"it has only {int(share * disk.size):,} of {disk.size:,} bytes",
             resolution=f"--size {enough}MiB is enough; or make that part of the disk larger",
         )
 

@@ -94,7 +94,10 @@ def replace_generated(text: str, made: str, name: str) -> str:
     found = list(re.finditer(re.escape(BEGIN) + ".*?" + re.escape(END), text, re.DOTALL))
     if len(found) != 1:
         places = "several places" if found else "no place"
-        raise BadInput(f"{name} has {places} for measured figures", resolution=f"two lines mark it:\n{BEGIN}\n{END}")
+        raise BadInput(
+            f"{name} has {places} for measured figures",
+            resolution=f"it needs these two lines exactly once:\n{BEGIN}\n{END}",
+        )
     return f"{text[: found[0].start()]}{BEGIN}\n\n{made}\n{END}{text[found[0].end() :]}"
 
 

@@ -486,7 +486,7 @@ def test_disk_models_are_listed_and_an_unknown_one_is_bad_input(matrix: Matrix) 
 def test_a_disk_with_zones_too_small_for_a_request_is_not_checked(matrix: Matrix, size: str, enough: str) -> None:
     small = matrix("disks", "check", "st3320620as", "--size", size)
     assert small.returncode == 2
-    assert "sequential read in zone 1 cannot be measured: no request of 256 KiB fits there" in small.stderr
+    assert "sequential read in zone 1 cannot be measured: a request of 256 KiB does not fit there" in small.stderr
     assert f"--size {enough} is enough" in small.stderr
     assert not small.stdout
 

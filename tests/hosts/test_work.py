@@ -272,7 +272,7 @@ def test_a_disk_smaller_than_what_is_looked_at_is_looked_at_as_a_whole(tmp_path:
 def test_a_record_that_nobody_can_read_stops_everything(tmp_path: Path) -> None:
     (tmp_path / "disks").mkdir()
     (tmp_path / "disks/x.json").write_text("{}")
-    with pytest.raises(HarnessBroken, match="has unexpected content"):
+    with pytest.raises(HarnessBroken, match="is a record that `matrix` cannot read"):
         lease_records(tmp_path)
 
 

@@ -19,18 +19,26 @@ if TYPE_CHECKING:
 _LOCK = ".lock"
 
 
-@contextmanager
-def scratch_folder(kind: str) -> Iterator[Path]:
-    """Yield a new folder, after removing those of killed processes. A lock marks one in use."""
-    prefix = f"{kind}-{os.getuid()}-"
-    for old in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+def remove_abandoned(kind: str) -> None:
+    """Remove the folders of killed processes. A lock marks one in use."""
+    for old in Path(tempfile.gettempdir()).glob(f"{_prefix(kind)}*"):
         # Others may make a folder of this name.
         with suppress(OSError, HarnessBroken):
             if old.lstat().st_uid == os.getuid():
                 with open_lock_file(old / _LOCK, os.O_RDWR) as lock:
                     if try_lock(lock, fcntl.LOCK_EX):
                         shutil.rmtree(old, ignore_errors=True)
-    young = Path(tempfile.mkdtemp(prefix=f".{prefix}"))  # renamed once it is locked, so that no other removes it
+
+
+def _prefix(kind: str) -> str:
+    return f"{kind}-{os.getuid()}-"
+
+
+@contextmanager
+def scratch_folder(kind: str) -> Iterator[Path]:
+    """Yield a new folder, after removing those of killed processes."""
+    remove_abandoned(kind)
+    young = Path(tempfile.mkdtemp(prefix=f".{_prefix(kind)}"))  # renamed once it is locked, so that no other removes it
     folder = young.with_name(young.name[1:])
     try:
         with open_lock_file(young / _LOCK) as lock:

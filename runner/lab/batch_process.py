@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Self
 
 from runner.base.errors import HarnessBroken
 from runner.base.process import hang_up, kill, spawn_with_pipes
+from runner.base.scratch import remove_abandoned
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+SCRATCH = "matrix-batch"  # the kind of its temporary folder
 COMMAND = (sys.executable, "-m", "runner.cli", "batch")
 SILENCE = 120.0  # seconds without a line after which the process counts as hung; it writes one every 10 s
 _FAREWELL = 30.0  # seconds that it has to take its rig down
@@ -82,3 +84,4 @@ class BatchProcess:
         else:
             await hang_up(self._child, _FAREWELL)
         await self._listener
+        remove_abandoned(SCRATCH)

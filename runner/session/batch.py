@@ -26,6 +26,7 @@ from runner.engine.record_stream import RecordStream
 from runner.engine.recorder import RunContext
 from runner.engine.rigs import rig_spec
 from runner.engine.scheduler import Scheduler
+from runner.lab.batch_process import SCRATCH
 from runner.machines import machine
 from runner.machines.base import MachineOptions, RigSpec
 from runner.session.host_facts import boot_id
@@ -181,7 +182,7 @@ def serve(requests: BinaryIO, records: BinaryIO) -> None:
 
     Thread(target=stay_alive, daemon=True).start()
     try:
-        with scratch_folder("matrix-batch") as folder, suppress(asyncio.CancelledError):
+        with scratch_folder(SCRATCH) as folder, suppress(asyncio.CancelledError):
             asyncio.run(_serve(requests, Batches(Outbox(write), folder)))
     finally:
         over.set()

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 _EPILOG = """\b
 Examples:
   matrix study matrix/studies/lvm-striping                compare its latest finished run with the published figures
-  matrix study matrix/studies/*/ --page                   write the comparison into the README.md of each study
+  matrix study matrix/studies/*/ matrix/studies/raid-wiki/*/ --page
+                                                          write the comparison into the README.md of each study
   matrix study matrix/studies/mdadm-lvm --run 'mdadm-lvm-qemu-*' --format csv
 
 \b

@@ -33,7 +33,8 @@ Examples:
 
 \b
 Exit codes: 0 all measured and no cell slower, 1 a guideline fails, or a cell is slower or corrupt, 2 bad input,
-3 trials are broken or a run is not finished. Names of runs: see `matrix results --help`.
+3 a trial is broken, a run is not finished, or has no measured trial.
+Names of runs: see `matrix results --help`.
 """
 
 

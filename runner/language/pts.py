@@ -117,7 +117,7 @@ TESTS: Mapping[str, PtsTest] = {
 
 class PtsKeys(Model):
     rounds: int | None = Field(
-        None, ge=WINDOW, le=1440, description="tests of SNIA: end after this number of rounds, steady or not"
+        None, ge=WINDOW, le=1440, description="tests of SNIA: largest number of rounds; a steady test ends earlier"
     )
 
 

@@ -115,7 +115,8 @@ State = Annotated[
         }
     ),
     Field(
-        description="state during the measurement: complete, without disks (two: `{degraded: 2}`), or during a rebuild"
+        description="state during the measurement: complete, without one disk (`degraded`) or more (`{degraded: 2}`), "
+        "or during a rebuild"
     ),
 ]
 

@@ -85,7 +85,7 @@ TRIAL_FIGURES = (
     Column("cpu_sys", "%", "processor time of fio in the kernel"),
     Column("errors", "", "number of I/O errors, if the job continues after errors (`fio: {continue_on_error: …}`)"),
     Column("sync_seconds", "s", "time of the rebuild, resync, check or repair (`sync_action`); else empty"),
-    Column("sync_bw", "bytes/s", "its rate: bytes of one member by this time; else empty"),
+    Column("sync_bw", "bytes/s", "its rate: the bytes of one device of the array, divided by this time; else empty"),
 )
 TRIAL_TAIL = (
     Column(

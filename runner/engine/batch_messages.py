@@ -1,4 +1,4 @@
-"""What a batch process reads and writes, one JSON object a line: the request of a batch, and events with records."""
+"""Messages of a batch process, one JSON object a line: the request of a batch, and events with records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Message(BaseModel):
 
 
 class Order(_Message):
-    """What all batches of a run have in common. `digest` names it, so that a process expands a matrix once."""
+    """The common part of all batches of a run. `digest` names it, so that a process expands a matrix once."""
 
     digest: str
     version: str
@@ -57,7 +57,7 @@ Message = dict[str, Any]
 
 
 class Outbox:
-    """Writes messages as lines, each with the token of its request and its number, so that none can be taken twice."""
+    """Writes messages as lines, each with the token of its request and its number, so that each is taken once."""
 
     def __init__(self, write: Callable[[bytes], None]) -> None:
         self._write, self._token, self._line = write, "", 0

@@ -35,7 +35,7 @@ class Worker:
 
 
 class Cluster(Protocol):
-    """Transports batches, and decides nothing. `open` connects, and calls `changed` when workers come or go."""
+    """Transports batches, without decisions. `open` connects, and calls `changed` when workers come or go."""
 
     def open(self, changed: Callable[[], None]) -> AbstractAsyncContextManager[None]: ...
 

@@ -156,7 +156,7 @@ class Coordinator:
     # --- work ---
 
     def _look_again(self) -> None:
-        """There may be work for workers that had none."""
+        """There may be work again for idle workers."""
         self._starved.clear()
         self._changed.set()
 

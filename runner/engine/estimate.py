@@ -229,7 +229,7 @@ class Slots:
         return cls(sum(used), least, used[0] if bound else sum(used))
 
     def seconds(self, rounds: int, least: int, each: float, longest: float) -> float:
-        """Return the time of so many rounds, if a round takes `each` seconds and its longest stack `longest`."""
+        """Return the time of all rounds, if a round takes `each` seconds and its longest stack `longest`."""
         first, later = min(rounds, least), max(0, rounds - least)
         return max(each / self.minimum, longest / self.rounds) * first + max(each / self.beyond, longest) * later
 

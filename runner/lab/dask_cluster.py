@@ -43,7 +43,7 @@ class _Flight:
 
 
 class DaskCluster:
-    """`slots`: start a cluster in this process, for so many batches at a time."""
+    """`slots`: start a cluster in this process, for this number of batches at a time."""
 
     def __init__(self, address: str = "", slots: int = 0, security: Security | None = None) -> None:
         self._address, self._slots, self._security = address, slots, security
@@ -178,7 +178,7 @@ class DaskCluster:
 
 
 def worker_of(address: str, known: dict[str, Any]) -> Worker | None:
-    """Return a worker of ours. Others may share the scheduler."""
+    """Return a worker of `matrix`. Others may share the scheduler."""
     facts = known.get(FACTS)
     if not isinstance(facts, dict):
         return None

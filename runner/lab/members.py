@@ -44,7 +44,7 @@ _SETTINGS = {
 
 @dataclass(frozen=True)
 class Membership:
-    """What a worker says of itself."""
+    """The description of a worker that it sends itself."""
 
     host: str
     resources: Mapping[str, float]
@@ -60,10 +60,10 @@ class Membership:
 
 @contextmanager
 def configured() -> Iterator[None]:
-    """Apply the settings, and give Dask a temporary folder of its own."""
+    """Apply the settings, and give Dask a separate temporary folder."""
     with scratch_folder("matrix-cluster") as folder, dask.config.set({**_SETTINGS, "temporary-directory": str(folder)}):
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
-        # Dask looks for the way to the Internet. A lab may have none.
+        # Dask looks for the way to the Internet, which a lab may lack.
         warnings.filterwarnings("ignore", "Couldn't detect a suitable IP address", RuntimeWarning)
         yield
 

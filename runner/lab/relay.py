@@ -1,4 +1,4 @@
-"""What the scheduler of a cluster adds to Dask: it passes requests to workers and their lines to coordinators.
+"""An addition to the scheduler of Dask: it passes requests to workers and their lines to coordinators.
 
 A coordinator has one connection. If it ends, the workers stop its batches; if a worker leaves, all coordinators know.
 """

@@ -1,4 +1,4 @@
-"""What the scheduler of a cluster knows: its workers, their batches, and the address of Dask's dashboard."""
+"""The knowledge of the scheduler of a cluster: its workers, their batches, and the address of Dask's dashboard."""
 
 from __future__ import annotations
 

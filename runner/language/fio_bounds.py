@@ -1,4 +1,4 @@
-"""What one job of fio does at most: its bytes, its time, its requests and its share of writes."""
+"""The most that one job of fio does: its bytes, its time, its requests and its share of writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job file does at most (size, time, largest request, share of writes), and the workload of all its jobs."""
+"""The most that a job file does (size, time, largest request, share of writes), and the workload of all its jobs."""
 
 from __future__ import annotations
 

@@ -181,7 +181,13 @@ class _Entry(Model):
     def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> Any:
         use = {
             "type": "object",
-            "properties": {"use": {"type": "string", "pattern": "^.+#.+$", "description": "a layout of another file, in a list: `mine: [use: FILE.yaml#name]`"}},
+            "properties": {
+                "use": {
+                    "type": "string",
+                    "pattern": "^.+#.+$",
+                    "description": "a layout of another file, in a list: `mine: [use: FILE.yaml#name]`",
+                }
+            },
             "required": ["use"],
             "additionalProperties": False,
         }

@@ -145,7 +145,7 @@ def _parse_timed(lines: list[str]) -> _Requests:
 
 
 def _parse_waiting(lines: list[str]) -> _Requests:
-    """Read version 2. fio takes `wait` as milliseconds since its own start, whatever its manual says."""
+    """Read version 2. fio takes `wait` as milliseconds since its start, although its manual differs."""
     found, time = _Requests(), 0
     for number, line in enumerate(lines[1:], start=2):
         words = line.split()

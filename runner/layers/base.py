@@ -1,4 +1,4 @@
-"""What each layer defines: keys, sizes, impossible values, data for scripts, expected values of the kernel."""
+"""The definitions of each layer: keys, sizes, impossible values, data for scripts, expected values of the kernel."""
 
 from __future__ import annotations
 

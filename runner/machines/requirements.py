@@ -1,4 +1,4 @@
-"""What a host must have for a rig (programs, modules, root), and facts of it. Asked before any start."""
+"""Requirements of a rig on its host (programs, modules, root), and facts of the host. Asked before any start."""
 
 from __future__ import annotations
 

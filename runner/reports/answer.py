@@ -247,7 +247,7 @@ def _lead(one: Ranking) -> float:
 
 
 def _rivals(one: Ranking) -> list[RankedStack]:
-    """Return the best stack of each slower contender; if there is none, a slower stack of the winner."""
+    """Return the best stack of each slower contender; without one, a slower stack of the winner."""
     name = _contender(one)
     leading = {name(stack.cell) for stack in one.leaders}
     best: dict[str, RankedStack] = {}

@@ -38,7 +38,7 @@ class Concerns:
 
     @property
     def doubt(self) -> str:
-        """Return what changes the reading of the figures, in a sentence; empty if nothing does."""
+        """Return a sentence about a doubt that changes the reading of the figures, or an empty one."""
         missing = sum(not one.measured for one in self.found)
         if not self.always:
             return f"{self.title}: {_cells(missing)} without figures." if missing else ""

@@ -76,7 +76,7 @@ def pts_reports(recorded: RunData) -> Iterator[PtsReport]:
 
 
 def has_tables(cell: CellRow) -> bool:
-    """Return whether the results of its points are a table of their own, so that a table of jobs is not needed."""
+    """Return whether the results of its points have a separate table, so that a table of jobs is not needed."""
     test = TESTS.get(cell.axes.get(PRESET, ""))
     return test is not None and not test.is_curve
 

@@ -160,7 +160,7 @@ class Journal(Database):
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Make all records of the block durable at once, at its end; after an error, none of them."""
+        """Make all records of the block durable at once, at its end; after an error, drop them."""
         with self._transaction():
             self._joined = True
             try:

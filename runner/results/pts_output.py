@@ -57,7 +57,7 @@ def _parsed(text: str) -> Any:
 
 
 def pts_result(output: str, work: PtsWorkload, slow: int = 1) -> PtsResult:
-    """Return what a test found. Raise FioFailed without figures; `slow`: its times are so many times too long."""
+    """Return the result of a test. Raise FioFailed without figures; `slow`: the factor of its times."""
     rounds = [figures_of(jobs_of(one, output), output) for one in documents(output)]
     if not rounds:
         raise FioFailed("fio printed no JSON", evidence=output[-2000:])

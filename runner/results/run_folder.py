@@ -210,7 +210,7 @@ class RunFolder:
 
     @contextmanager
     def feeding(self, *, wait: bool) -> Iterator[None]:
-        """Hold the lock for writing this run to shared stores. A read-only file system needs none."""
+        """Hold the lock for writing this run to shared stores. A read-only file system needs no lock."""
         if not os.access(self.path, os.W_OK):
             yield
             return

@@ -1,4 +1,4 @@
-"""What can be read of a damaged journal: each row that can be read and that this program could have written."""
+"""The readable rows of a damaged journal: those that this program could have written."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class _Reader:
         self._names = set[str]()
 
     def everything(self) -> Salvaged:
-        # This raises if nothing can be read.
+        # This raises if the file is unreadable.
         found = self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
         self._names = {bytes(name).decode(errors="replace") for (name,) in found}
         cells = {cell.id: cell for cell in self._read("cells", _CELL, _cell)}

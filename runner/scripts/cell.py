@@ -225,7 +225,7 @@ _SEED = "@seed@"
 
 @dataclass(frozen=True, slots=True)
 class _PlainJob:
-    """What the job of a plain workload depends on, beside the seed."""
+    """The values on which the job of a plain workload depends, beside the seed."""
 
     digest: bytes
     label: str

@@ -83,7 +83,7 @@ def slots_of_hosts(wanted: ClusterOptions, tags: Collection[str]) -> list[int]:
 
 
 def check_hosts(wanted: ClusterOptions, request: RunRequest, tags: Collection[str]) -> None:
-    """Ask the members what they can run, before the run exists. Raise BadInput if there is a stack that none can."""
+    """Ask the members what they can run, before the run exists. Raise BadInput if no member can run a stack."""
     if wanted.address.slots:  # this host is checked already
         return
     cluster, order = connect(wanted), order_for_batches(request, 0)

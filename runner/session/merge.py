@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from runner.space.load import Declared
 
 _PART = re.compile(r"(?P<only>.*?)(?:, )?shard (?P<shard>\d+/\d+)")
-#: What all shards have in common, as the user knows it.
+#: The parts that all shards have in common, as the user knows them.
 _COMMON = {
     "matrix": "name of the matrix",
     "machine": "machine",

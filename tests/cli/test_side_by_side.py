@@ -173,7 +173,7 @@ def test_too_many_combinations_are_refused(call: Call, tmp_path: Path) -> None:
     record(tmp_path / "results", *layouts)
     said = call("results", "--pivot", "layout")
     assert said.status == 2
-    assert "not all have a.x, b.x, c.x, d.x" in said.err
+    assert "not all cells have the axes a.x, b.x, c.x, d.x" in said.err
     assert "choose some of them with --only" in said.err
     assert "verdicts corrected for 288 comparisons" in call("compare", "--by", "layout", "a", "b").out
 

@@ -64,6 +64,15 @@ def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
         sync_folder(path.parent)
 
 
+def write_output(path: Path, content: bytes) -> None:
+    """Write a file that the user named. A device or a pipe, such as /dev/stdout, stays and gets the content."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        with file_errors(path), path.open("wb") as file:
+            file.write(content)
+    else:
+        write_atomically(path, content)
+
+
 def write_durably(path: Path, content: bytes | Iterable[bytes]) -> None:
     """Write a new file that no reader uses yet; its content is on disk afterwards."""
     with path.open("wb") as file:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runner.base.errors import BadInput, Exit
-from runner.base.files import write_atomically
+from runner.base.files import write_output
 from runner.base.quantities import parse_percent
 from runner.cli.options import Parsed, only
 from runner.cli.screen import echo
@@ -106,7 +106,7 @@ def command(
     if html:
         from runner.analysis.compare_page import page
 
-        write_atomically(html, page(done))
+        write_output(html, page(done))
         echo(f"written to {html}", err=True)
     if done.corrupt:
         raise click.exceptions.Exit(Exit.CLAIM_FAILED)

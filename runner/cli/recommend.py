@@ -12,7 +12,7 @@ from runner.analysis.samples import Samples, read_samples
 from runner.analysis.selectors import select_cells
 from runner.analysis.stored_guidelines import as_measured, declared_by, share_of
 from runner.base.errors import BadInput
-from runner.base.files import write_atomically
+from runner.base.files import write_output
 from runner.cli.import_fio import MACHINE as IMPORTED
 from runner.cli.options import templates
 from runner.cli.results import check_jobs
@@ -156,7 +156,7 @@ def _write_commands(
     first, newline, rest = recommended_script(cell, templates).partition("\n")
     text = f"{first}{newline}{warning}{rest}"
     if script:
-        write_atomically(script, text.encode())
+        write_output(script, text.encode())
         echo(f"written to {script}", err=True)
     elif with_table:
         echo_whole(f"\n{text}", newline=False)

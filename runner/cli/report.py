@@ -8,7 +8,7 @@ import click
 from runner.analysis.selectors import LATEST, explain_later_run
 from runner.analysis.stored_guidelines import declared_by
 from runner.base.errors import BadInput
-from runner.base.files import write_atomically
+from runner.base.files import write_output
 from runner.cli.browser import open_page
 from runner.cli.options import results
 from runner.cli.screen import WIDTH, columns_of, echo
@@ -47,7 +47,7 @@ def command(runs: tuple[Path, ...], junit: Path | None, opens: bool, results: Pa
     for folder in folders:
         write_report(folder)
     if junit:
-        write_atomically(junit, merge_documents([(folder / "junit.xml").read_bytes() for folder in folders]))
+        write_output(junit, merge_documents([(folder / "junit.xml").read_bytes() for folder in folders]))
         echo(f"written to {junit}", err=True)
     if opens:
         for folder in folders:

@@ -149,10 +149,10 @@ def _write(content: bytes, to: Path | None) -> None:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
         return
-    from runner.base.files import write_atomically
+    from runner.base.files import write_output
 
     try:
-        write_atomically(to, content)
+        write_output(to, content)
     except BadInput as problem:
         raise BadInput(
             problem.brief, details=problem.details, resolution="name a file with `--to` in a writable folder"

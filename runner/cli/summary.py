@@ -12,7 +12,7 @@ from runner.analysis.samples import USUAL_RATES, read_samples
 from runner.analysis.selectors import good_before, runs_named
 from runner.analysis.stored_guidelines import judged_in_store, read_for
 from runner.base.errors import BadInput, Exit
-from runner.base.files import write_atomically
+from runner.base.files import write_output
 from runner.cli.compare import ComparisonRequest, compare_runs
 from runner.cli.guidelines import declared_guidelines
 from runner.cli.screen import echo_whole
@@ -61,9 +61,9 @@ def command(
     night = _night(runs, against, source)
     echo_whole(page(night), newline=False)
     if issue_file and night.exit is not Exit.ALL_MEASURED:
-        write_atomically(issue_file, issue(night).encode())
+        write_output(issue_file, issue(night).encode())
     if annotations_file:
-        write_atomically(annotations_file, "".join(f"{line}\n" for line in annotated(night)).encode())
+        write_output(annotations_file, "".join(f"{line}\n" for line in annotated(night)).encode())
     if night.exit:
         raise click.exceptions.Exit(night.exit)
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.base.errors import BadInput
-from runner.base.files import remove_temporaries, write_atomically
+from runner.base.errors import BadInput, HarnessBroken
+from runner.base.files import remove_temporaries, write_atomically, write_output
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,6 +20,23 @@ def test_a_file_is_written_and_replaced(tmp_path: Path) -> None:
         write_atomically(path, content)
         assert path.read_bytes() == content
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_device_or_a_pipe_stays_and_gets_the_content(tmp_path: Path) -> None:
+    """Root's `--html /dev/stdout` must not put a file in the place of the device."""
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_output(pipe, b"page")
+    assert os.read(reading, 10) == b"page"
+    os.close(reading)
+    assert pipe.is_fifo()
+    link.symlink_to("/dev/full")
+    with pytest.raises(HarnessBroken, match="full"):
+        write_output(link, b"page")
+    assert link.is_symlink()
+    write_output(tmp_path / "file", b"page")
+    assert (tmp_path / "file").read_bytes() == b"page"
 
 
 def test_others_may_read_what_the_umask_lets_them(tmp_path: Path) -> None:

@@ -165,12 +165,15 @@ class DaskCluster:
         flight = self._flights.get(token)
         if flight is None or flight.done.done():
             return  # the coordinator has given it up
-        for line in unpacked(lines):
-            try:
+        try:
+            for line in unpacked(lines):
                 flight.receive(line)
-            except Exception as error:  # noqa: BLE001 - it belongs to the coordinator, not to the connection
-                flight.fail(error)
-                return
+        except zlib.error as error:
+            flight.fail(WorkerLost(f"its answer is damaged: {error}"))
+            return
+        except Exception as error:  # noqa: BLE001 - it belongs to the coordinator, not to the connection
+            flight.fail(error)
+            return
         if died:
             flight.fail(WorkerLost(died))
         elif over:

@@ -322,3 +322,15 @@ def test_a_cluster_that_cannot_be_used_is_refused_before_the_run(
     assert refused.status == 2
     assert brief in refused.err
     assert not (tmp_path / "results").exists()
+
+
+async def test_a_damaged_answer_costs_only_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = DaskCluster()
+    member, request = Worker("tcp://1", "a"), BatchRequest(token="t", order=ORDER)  # noqa: S106 - no password
+
+    def answer(*, token: str, **_: object) -> None:
+        cluster._receive(token, b"no zlib", over=False)
+
+    monkeypatch.setattr(cluster, "_send", answer)
+    with pytest.raises(WorkerLost, match="its answer is damaged"):
+        await cluster.carry_out(member, request, lambda _: None)

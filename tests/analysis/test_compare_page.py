@@ -14,7 +14,7 @@ from runner.analysis.compare import Comparison, Line, Speed
 from runner.analysis.compare_page import page
 from runner.analysis.pairs import Side
 from runner.statistics.ratios import Ratio
-from tests.support.page_faults import ACCESS, AXE, FAULTS, HIDDEN, MODES, WIDTHS
+from tests.support.page_faults import FAULTS, HIDDEN, find_faults
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,14 +92,7 @@ def test_it_fits_is_accessible_and_prints(chromium: Browser, tmp_path: Path) -> 
     chromium.ask("Emulation.setEmulatedMedia", media="")
     chromium.show_as(1400, "light")
     chromium.open(path.as_uri())
-    chromium.run(AXE.read_text())
-    faults = []
-    for mode in MODES:
-        for width in WIDTHS:
-            chromium.show_as(width, mode)
-            chromium.run("new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
-            faults += chromium.run(FAULTS)
-        faults += [f"{mode}: {fault}" for fault in chromium.run(ACCESS)]
+    faults = find_faults(chromium)
     chromium.ask("Emulation.setDeviceMetricsOverride", width=718, height=900, deviceScaleFactor=1, mobile=False)
     chromium.ask("Emulation.setEmulatedMedia", media="print")
     faults += [*chromium.run(FAULTS), *chromium.run(HIDDEN)]

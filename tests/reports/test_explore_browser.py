@@ -14,15 +14,14 @@ from runner.reports.explore import explored, page
 from runner.reports.run_data import RunData
 from runner.results.record import CellRow
 from tests.support.explored import COUNT, KEEP, Explorer, run_data
-from tests.support.top import TOP
+from tests.support.page_faults import find_faults
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.support.chromium import Browser
 
-AXE = TOP / "tests/data/axe/axe.min.js"
-WIDTHS, MODES = (1400, 800, 400), ("light", "dark")
+WIDTHS = (1400, 800, 400)
 #: Faults that a reader would see.
 FAULTS = """[
     ...(document.documentElement.scrollWidth > innerWidth ? [`wider than ${innerWidth}`] : []),
@@ -31,10 +30,6 @@ FAULTS = """[
         .map(one => `cut at ${innerWidth}: ${one.tagName} ${one.textContent.slice(0, 40)}`),
     ...[...document.querySelectorAll('.chart')].filter(one => !one.querySelector('canvas')).map(one => `no chart: ${one.id}`),
 ]"""
-#: Faults for those who use a keyboard or a screen reader.
-ACCESS = """axe.run(document, {resultTypes: ['violations']}).then(found => found.violations
-    .filter(one => ['serious', 'critical'].includes(one.impact))
-    .map(one => `${one.id}: ${one.nodes.map(node => node.target.join(' ')).join(', ')}`))"""
 
 
 @pytest.fixture(scope="module")
@@ -57,15 +52,7 @@ def test_it_fits_and_is_accessible(explorer: Explorer) -> None:
     explorer.choose("facet", "workload.rw")
     explorer.choose("dimension", "md.chunk")
     chromium.run("document.querySelector('details').open = true")
-    chromium.run(AXE.read_text())
-    faults = []
-    for mode in MODES:
-        for width in WIDTHS:
-            chromium.show_as(width, mode)
-            chromium.run("new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
-            faults += chromium.run(FAULTS)
-        faults += [f"{mode}: {fault}" for fault in chromium.run(ACCESS)]
-    assert not faults
+    assert not find_faults(chromium, FAULTS, WIDTHS)
     assert not chromium.problems
 
 

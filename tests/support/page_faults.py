@@ -1,6 +1,15 @@
 """Faults of a page that a reader would meet, as expressions of JavaScript that list them."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tests.support.top import TOP
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.support.chromium import Browser
 
 AXE = TOP / "tests/data/axe/axe.min.js"
 WIDTHS, MODES = (1400, 1100, 800, 400), ("light", "dark")
@@ -23,3 +32,16 @@ ACCESS = """axe.run(document, {resultTypes: ['violations']}).then(found => found
 HIDDEN = """[...document.querySelectorAll('th, td, figcaption, li, summary')]
     .filter(one => !one.checkVisibility() || one.scrollWidth > one.clientWidth + 1)
     .map(one => `hidden: ${one.tagName} ${one.textContent.trim().slice(0, 40)}`)"""
+
+
+def find_faults(chromium: Browser, faults: str = FAULTS, widths: Sequence[int] = WIDTHS) -> list[str]:
+    """Return the faults of the open page at all widths, light and dark, and those of its accessibility."""
+    chromium.run(AXE.read_text())
+    found: list[str] = []
+    for mode in MODES:
+        for width in widths:
+            chromium.show_as(width, mode)
+            chromium.run("new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
+            found += chromium.run(faults)
+        found += [f"{mode}: {fault}" for fault in chromium.run(ACCESS)]
+    return found

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.schema import CreateTable
 
 from runner.base.errors import HarnessBroken, MatrixError
 from runner.results.journal import Journal
@@ -24,6 +26,7 @@ from runner.results.journal_tables import (
     job_of,
     reader,
     readings_of,
+    tables,
     trial_of,
     with_jobs,
 )
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
 _MAGIC = b"SQLite format 3\0"
 _MOST_QUERIES = 100_000
 _GUESSED = 1 << 14  # rows of a table whose last one cannot be read
+_RESTORE = "UPDATE sqlite_master SET type = 'table', name = ?1, tbl_name = ?1, sql = ?2 WHERE rowid = ?3"
 _CELL = ("id", "name", "axes", "position")
 T = TypeVar("T")
 
@@ -67,6 +71,7 @@ def salvage(journal: Path) -> Salvaged:
         with suppress(MatrixError):  # migrate an older journal whose pages are whole
             Journal.existing(copy).close()
         try:
+            _restore_statements(copy)
             with closing(sqlite3.connect(copy)) as connection:
                 connection.text_factory = bytes
                 connection.execute("PRAGMA writable_schema = ON")  # reads the tables whose statements are whole
@@ -76,6 +81,26 @@ def salvage(journal: Path) -> Salvaged:
     if not found.cells:
         raise HarnessBroken(f"nothing can be read of {journal}", details="it has no cell")
     return found
+
+
+def _restore_statements(copy: Path) -> None:
+    """Write damaged statements of tables again: without its statement, SQLite reads no row of a table."""
+    statements = {table.name: CreateTable(table).compile(dialect=sqlite.dialect()) for table in tables.sorted_tables}
+    ours = {name: str(statement).strip().encode() for name, statement in statements.items()}
+    with closing(sqlite3.connect(copy)) as connection, connection:
+        connection.text_factory = bytes
+        connection.execute("PRAGMA writable_schema = ON")
+        for row, found in connection.execute("SELECT rowid, sql FROM sqlite_master").fetchall():
+            for name, whole in ours.items():
+                if found != whole and _is_damaged(found, whole):
+                    connection.execute(_RESTORE, (name, whole.decode(), row))
+
+
+def _is_damaged(found: object, whole: bytes) -> bool:
+    """Whether only some bytes differ. Another version has other columns, or another order of them."""
+    if not isinstance(found, bytes) or len(found) != len(whole):
+        return False
+    return sum(one != other for one, other in zip(found, whole, strict=True)) < len(whole) / 10
 
 
 class _Known(dict[str, "tuple[Reading, ...]"]):

@@ -81,9 +81,8 @@ def _disk_arguments(plugin: Path, disks: Sequence[Disk], number: int, image: int
 
 
 #: Threads of a machine also wait for each other, on a quiet host of two processors up to 28 % of the time of its
-#: requests. Up to 35 %, rates of hard disks were right within 2 %; from 54 to 70 % they were wrong by up to 11 %, and
-#: above that by up to 80 %.
-CROWDED = 0.5
+#: requests. Random reads of hard disks lost 3 to 4 % of their rate at 30 %, and 9 % at 40 %.
+CROWDED = 1 / 3
 
 
 @dataclass(frozen=True, slots=True)

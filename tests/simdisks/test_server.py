@@ -318,9 +318,10 @@ def test_overload_is_what_a_trial_lost_of_the_time_in_which_it_wanted_something(
 
 def test_a_machine_that_waits_for_a_processor_is_host_limited_although_its_disks_had_work() -> None:
     busy = replace(QUIET, idle=0.0, starved=0.0, occupied=8.0, owed=24.0)
-    loss = [overload_of((replace(busy, waited=waited),)) for waited in (0.5, 20.0, 30.0)]
-    assert [one and one.share for one in loss] == [0, 0, pytest.approx(30 / 54)]  # a little is usual
-    assert str(loss[2]) == "55.6% (answers late 0.0%, disks left waiting 0.0%, no processor for the machine 55.6%)"
+    loss = [overload_of((replace(busy, waited=waited),)) for waited in (0.5, 11.0, 13.0, 30.0)]
+    shares = [one and one.share for one in loss]
+    assert shares == [0, 0, pytest.approx(13 / 37), pytest.approx(30 / 54)]  # a little is usual
+    assert str(loss[3]) == "55.6% (answers late 0.0%, disks left waiting 0.0%, no processor for the machine 55.6%)"
     # Most of the waits were outside of the work of the disks.
     brief = overload_of((replace(busy, occupied=0.1, owed=0.1, idle=9.9, waited=2.0),))
     assert brief == Overload(late=0.0, starved=0.0, crowded=0.2)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from runner.simdisks.disk import Fault, FaultKind, Physics
 
 SOURCES = Path(__file__).parent / "server"
-PLUGIN, LIBRARY = "disk.so", "physics.so"
+PLUGIN, LIBRARY, ANSWERS = "disk.so", "physics.so", "answers.so"
 MOST_ZONES = 64
 What = Literal["read", "write", "flush", "trim"]
 _WHAT_CODES: dict[What, int] = {"read": 0, "write": 1, "flush": 2, "trim": 3}
@@ -41,7 +41,7 @@ async def build_library(notice: Callable[[str], None] = lambda _: None) -> Path:
 
 
 async def _compile(folder: Path) -> None:
-    for target, names in ((LIBRARY, _PHYSICS), (PLUGIN, (*_PHYSICS, "plugin.c"))):
+    for target, names in ((LIBRARY, _PHYSICS), (PLUGIN, (*_PHYSICS, "plugin.c")), (ANSWERS, ("answers.c",))):
         sources = [str(SOURCES / name) for name in names]
         done = run(["gcc", "-O2", "-fPIC", "-shared", "-o", str(folder / target), *sources, "-lm", "-lpthread"])
         if done.returncode:

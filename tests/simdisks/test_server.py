@@ -5,6 +5,8 @@ import errno
 import os
 import re
 import signal
+import socket
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -326,6 +328,53 @@ def test_a_machine_that_waits_for_a_processor_is_host_limited_although_its_disks
     brief = overload_of((replace(busy, occupied=0.1, owed=0.1, idle=9.9, waited=2.0),))
     assert brief == Overload(late=0.0, starved=0.0, crowded=0.2)
     assert not brief.exceeds(0.05)
+
+
+_HELLO = struct.Struct(">8s8sH")  # NBDMAGIC, IHAVEOPT, flags
+_OPTION = struct.Struct(">8sII")
+_REQUEST = struct.Struct(">IHHQQI")
+_CHUNK = struct.Struct(">IHHQI")
+
+
+def _chunks_of_a_read(path: str, size: int) -> list[tuple[int, int, int, int]]:
+    """Return flags, type, cookie and length of each chunk of the answer."""
+    with socket.socket(socket.AF_UNIX) as line:
+        line.connect(path)
+        stream = line.makefile("rwb")
+        stream.read(_HELLO.size)
+        stream.write(struct.pack(">I", 3))  # the same flags of ours
+        stream.write(_OPTION.pack(b"IHAVEOPT", 8, 0))  # structured replies
+        stream.flush()
+        stream.read(20)
+        stream.write(_OPTION.pack(b"IHAVEOPT", 1, 0))  # the only export
+        stream.flush()
+        stream.read(10)
+        stream.write(_REQUEST.pack(0x25609513, 0, 0, 7, 4096, size))
+        stream.flush()
+        found = list[tuple[int, int, int, int]]()
+        while not found or not found[-1][0] & 1:
+            magic, *words = _CHUNK.unpack(stream.read(_CHUNK.size))
+            assert magic == 0x668E33EF
+            found.append((words[0], words[1], words[2], words[3]))
+            assert len(stream.read(words[3])) == words[3]
+        return found
+
+
+@pytest.mark.parametrize("size", [512, 1 << 20])
+def test_the_answer_to_a_read_ends_with_an_empty_chunk(size: int) -> None:
+    """Otherwise QEMU keeps the answer until the next one arrives."""
+
+    async def ask() -> list[tuple[int, int, int, int]]:
+        async with serve_disk(IDEAL) as alone:
+            return await asyncio.to_thread(_chunks_of_a_read, alone.uri.rpartition("socket=")[2], size)
+
+    assert asyncio.run(ask()) == [(0, 1, 7, 8 + size), (1, 0, 7, 0)]
+
+
+def test_a_library_whose_name_would_be_cut_is_not_loaded() -> None:
+    assert stdio_command(Path("/a/p.so"), [IDEAL], 0, 7, 8)[:3] == ["env", "LD_PRELOAD=/a/answers.so", "nbdkit"]
+    assert stdio_command(Path("/a b/p.so"), [IDEAL], 0, 7, 8)[0] == "nbdkit"
+    assert stdio_command(Path("/a:b/p.so"), [IDEAL], 0, 7, 8)[0] == "nbdkit"
 
 
 def test_disks_of_one_link_are_told_the_same_one() -> None:

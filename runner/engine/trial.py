@@ -18,7 +18,7 @@ from runner.language.pts import PtsWorkload
 from runner.language.replay import ReplayWorkload
 from runner.language.sync_workload import SyncWorkload
 from runner.machines.base import Machine, Rig, RigLost, Step, StepResult
-from runner.results.counters import FULL, TrialUse, buses, count_cache_flushes, notes, observe_use
+from runner.results.counters import FULL, TrialUse, buses, count_cache_flushes, notes, observe_use, transit_share
 from runner.results.fio_output import mark_synthetic
 from runner.results.record import HOST_LIMITED, REPLAY, SATURATED, SLOW, UNSETTLED, Outcome
 from runner.scripts.cell import (
@@ -170,12 +170,12 @@ class StackOnRig:
         ages = all(disk.physics and disk.physics.ages for disk in self._matrix.every_disk())
         if work.trims and done and not ages:  # a matrix for physical disks, on simulated ones
             found = Finding(Outcome.BROKEN, NO_MODEL_OF_TRIMS, readings=found.readings)
-        overload = host_limited(done, work, self._matrix.machine.strain)
+        timed = None if work.verifies or pts else found.figures  # fio's run time lacks that of the verification
+        beside = observe_use(output.before, output.after, found.readings, timed, work, slow)
+        overload = host_limited(done, work, self._matrix.machine.strain, beside)
         if found.replay:
             kept_up = kept_pace(done, self._matrix.machine.strain, found.replay.seconds)
             overload = {**overload, **late_replay(found.replay, work.runtime or 0.0, overload, kept_up=kept_up)}
-        timed = None if work.verifies or pts else found.figures  # fio's run time lacks that of the verification
-        beside = observe_use(output.before, output.after, found.readings, timed, work, slow)
         return Measured(
             finding=found,
             started=started.isoformat(timespec="milliseconds"),
@@ -248,11 +248,17 @@ def _missing_modules(stack: Stack, facts: Mapping[str, str]) -> str:
     return f"this kernel ({facts.get('kernel', '?')}) has no {', '.join(dict.fromkeys(found))}" if found else ""
 
 
-def host_limited(done: Sequence[Report], work: Workload, bound: float) -> dict[str, str]:
-    """Return the share of time lost to the host, with a note if it exceeds the bound."""
+def host_limited(
+    done: Sequence[Report], work: Workload, bound: float, beside: TrialUse | None = None
+) -> dict[str, str]:
+    """Return the share of time lost to the host, with a note if it exceeds the bound.
+
+    Work with pauses leaves disks idle on purpose, so there the way of its requests counts.
+    """
     overload = overload_of(done)
     if overload and work.pauses:
-        overload = replace(overload, starved=0.0, crowded=0.0)
+        transit = transit_share(beside, done) if beside else 0.0
+        overload = replace(overload, starved=0.0, crowded=0.0, transit=transit)
     if overload is None:
         return {}
     share = {"host_limited_share": f"{overload.share:.{DECIMALS['host_limited_share']}f}"}

@@ -267,6 +267,18 @@ def count_cache_flushes(beside: TrialUse, done: Sequence[Report]) -> TrialUse:
     return replace(beside, devices=tuple(devices))
 
 
+def transit_share(beside: TrialUse, done: Sequence[Report]) -> float:
+    """Return the share of the time of requests between the kernel and the simulated disks.
+
+    Disks that are always busy do not count: their requests also wait in the queues of the kernel and of QEMU.
+    """
+    numbered = {f"disk{number}": report for number, report in enumerate(done)}
+    found = ((one.waited, numbered[one.device]) for one in beside.disks if one.device in numbered)
+    known = [(waited, one.owed + one.late) for waited, one in found if one.occupied < FULL * beside.seconds]
+    waited = sum(waited for waited, _ in known)
+    return max(0.0, 1 - sum(served for _, served in known) / waited) if waited else 0.0
+
+
 def notes(
     beside: TrialUse, figures: Figures, work: Workload, spares: int, buses: tuple[Bus, ...], host_limited: str
 ) -> dict[str, str]:

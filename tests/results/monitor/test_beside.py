@@ -3,9 +3,22 @@
 import csv
 from dataclasses import replace
 
+import pytest
+
+from runner.engine.trial import host_limited
 from runner.language.workload import Workload
-from runner.results.counters import Bus, buses, count_cache_flushes, in_flight, notes, observe_use, split_counters
+from runner.results.counters import (
+    Bus,
+    buses,
+    count_cache_flushes,
+    in_flight,
+    notes,
+    observe_use,
+    split_counters,
+    transit_share,
+)
 from runner.results.fio_output import Figures
+from runner.results.record import HOST_LIMITED
 from runner.simdisks.clib import Report
 from runner.simdisks.disk import Disk, Link
 from tests.support.counters import AFTER, BEFORE, READINGS
@@ -69,6 +82,29 @@ def test_notes_tell_what_limits_and_how_evenly_disks_were_used() -> None:
         "iowait": "0.1111",
         "bottleneck": "bus pci: 1 of 1 MB/s",
     }
+
+
+def test_the_way_to_the_disks_is_what_the_kernel_waited_beyond_the_answers_of_the_disks() -> None:
+    found = observe_use(EARLY, LATE, READINGS, FIGURES, WORK)
+    assert found
+    found = replace(found, devices=(replace(found.devices[0], waited=10.0),))  # in two seconds
+    assert transit_share(found, []) == 0  # a disk without a model
+    assert transit_share(found, [replace(NOTHING, owed=6.0, late=1.0)]) == pytest.approx(0.3)
+    assert transit_share(found, [replace(NOTHING, owed=11.0)]) == 0  # flushes, which the kernel counts elsewhere
+    assert transit_share(found, [replace(NOTHING, owed=6.0, occupied=1.9)]) == 0  # requests wait in queues, too
+
+
+def test_work_with_pauses_loses_the_time_on_the_way_and_other_work_that_of_idle_disks() -> None:
+    found = observe_use(EARLY, LATE, READINGS, FIGURES, WORK)
+    assert found
+    found = replace(found, devices=(replace(found.devices[0], waited=10.0),))
+    done = [replace(NOTHING, owed=8.0, occupied=1.0, starved=1.0)]
+    paced = WORK.model_copy(update={"fio": {"rate_iops": 10}})
+    assert host_limited(done, WORK, 0.05, found)[HOST_LIMITED].startswith("50.0% (")
+    lost = host_limited(done, paced, 0.05, found)
+    assert lost[HOST_LIMITED] == "20.0% (answers late 0.0%, on the way to the disks and back 20.0%)"
+    assert HOST_LIMITED not in host_limited(done, paced, 0.25, found)
+    assert HOST_LIMITED not in host_limited(done, paced, 0.05)  # without counters
 
 
 def test_the_cache_decides_what_is_under_way_of_buffered_work() -> None:

@@ -88,7 +88,7 @@ def _disk_arguments(plugin: Path, disks: Sequence[Disk], number: int, image: int
 
 
 #: Threads of a machine also wait for each other, on a quiet host of two processors up to 28 % of the time of its
-#: requests. Random reads of hard disks lost 3 to 4 % of their rate at 30 %, and 9 % at 40 %.
+#: requests. Up to 30 %, random reads of hard disks lost no rate; from 36 to 50 % they lost 10 to 20 %.
 CROWDED = 1 / 3
 
 

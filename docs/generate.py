@@ -24,12 +24,14 @@ from runner.machines.qemu.kernel_config import OPTIONS, Option
 from runner.reports import csv_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from runner.base.model import Model
 
 Schema = dict[str, Any]
 DOCS = Path(__file__).parent
+#: Parts of a help text that the page of the commands links to.
+_ON_OTHER_PAGES = ("Exit codes", "Names of runs", "States of a run")
 _PART = re.compile(r"(<!-- begin (?P<name>[\w.-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
 #: Two letters in a row: a text has more than values.
 _TELLING = re.compile("[a-z]{2}")
@@ -79,7 +81,13 @@ def parts_of_the_language() -> Iterator[tuple[str, Schema]]:
 
 def language() -> str:
     schema = json.loads(schema_text())
-    return "\n".join(_keys(f"## {path}", part, schema) for path, part in parts_of_the_language())
+    parts = list(parts_of_the_language())
+    in_tables = {
+        _meaning(key, value, schema, parent_of(path))
+        for path, part in parts
+        for key, value in part["properties"].items()
+    }
+    return "\n".join(_keys(f"## {path}", part, schema, in_tables) for path, part in parts)
 
 
 @cache
@@ -107,7 +115,8 @@ def _below(path: str, key: str, name: str) -> str:
     return f"{path.removesuffix(' (a layer)')}: {key}" if name != "Layer" else f"layouts: {key}"
 
 
-def _keys(title: str, part: Schema, schema: Schema) -> str:
+def _keys(title: str, part: Schema, schema: Schema, in_tables: Collection[str] = ()) -> str:
+    """Return a section. Its text lacks the first line if a table has it, as the meaning of the key."""
     needed = part.get("required") or next((one["required"] for one in part.get("anyOf", ()) if "required" in one), ())
     path = title.removeprefix("## ")
     parent, defaults = parent_of(path), _own_defaults(path)
@@ -123,7 +132,8 @@ def _keys(title: str, part: Schema, schema: Schema) -> str:
         for key, value in part["properties"].items()
         if not (path == "workloads: under" and key in ENDS)  # the end of the rebuild ends this workload
     )
-    text = part.get("description", "")
+    first, _, rest = part.get("description", "").partition("\n")
+    text = rest.strip() if first in in_tables else part.get("description", "")
     return (
         f"{title}\n\n"
         + (f"{text}\n\n" if text else "")
@@ -331,7 +341,7 @@ def _command(command: click.Command, context: click.Context, heading: str) -> st
     rows = (record for one in given if (record := one.get_help_record(context)))
     options = ((f"`{names}`", text) for names, text in rows)
     about = inspect.cleandoc(command.help or "").replace("\b\n", "")
-    title = f"{heading} {context.command_path}\n\n`{context.command_path} {usage}`"
+    title = f"{heading} {context.command_path}\n\n```text\n{context.command_path} {usage}\n```"
     shown = list(options)
     text = f"{title}\n\n{about}\n" + (f"\n{table(('option', 'meaning'), iter(shown))}" if shown else "")
     return text + _epilog(inspect.cleandoc(command.epilog or "").replace("\b\n", ""))
@@ -339,7 +349,7 @@ def _command(command: click.Command, context: click.Context, heading: str) -> st
 
 def _epilog(text: str) -> str:
     """Return the examples of a command as one block, and what follows as paragraphs, which fit on any screen."""
-    parts = text.split("\n\n") if text else []
+    parts = [part for part in text.split("\n\n") if part and not part.startswith(_ON_OTHER_PAGES)]
     examples = [part for part in parts if re.match(r"(Examples?|Then):", part)]
     block = "\n\n".join(examples)
     return (f"\n```text\n{block}\n```\n" if block else "") + "".join(

@@ -25,10 +25,12 @@ Examples:
   matrix clean --every-host      clean all ssh hosts of hosts.yaml and of earlier leases
 
 \b
-Only disks that are still leased to a killed run are cleaned; a record on this host shows that. If only the label on
-the disk shows it, add --labelled DISK. The tear-down scripts of that run remove the stacks that have its UUIDs, and
-restore tunables. Then the disk is labelled as free. If a disk has other content, `clean` leaves that content, does
-not release the disk, and ends with exit code 3.
+Cleans only disks that are still leased to a killed run by a record on this host. If only the label on the disk names
+the run, add --labelled DISK. The tear-down scripts of that run remove stacks with its UUIDs, and restore tunables. If a
+disk has other content, `clean` leaves it, and does not release the disk.
+
+\b
+Exit codes: 3 something could not be removed, a disk was not released, or a host is not reachable.
 """
 
 
@@ -44,10 +46,7 @@ not release the disk, and ends with exit code 3.
 @click.option("--host", help="A host of hosts.yaml.  [default: this host]")
 @click.option("--every-host", is_flag=True, help="Clean all ssh hosts. An unreachable host does not stop the others.")
 def command(dry_run: bool, labelled: tuple[str, ...], hosts: Path | None, host: str | None, every_host: bool) -> None:
-    """Remove what a killed run left on the disks of a host; on this host, also containers and virtual machines.
-
-    Exit code 3 if something could not be removed, or a host is not reachable.
-    """
+    """Remove what a killed run left on the disks of a host; on this host, also containers and virtual machines."""
     if every_host and host:
         raise click.UsageError("--every-host includes --host: use one of the two")
     if every_host:

@@ -35,6 +35,8 @@ Examples:
 
 \b
 Ratios are B over A; the verdict is about B; (!): the cell has host-limited trials.
+
+\b
 Exit codes: 0 no cell is slower, 1 one is slower or corrupt, 2 bad input, 3 trials of B are broken where A has figures.
 Names of runs: see `matrix results --help`.
 """

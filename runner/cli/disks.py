@@ -83,6 +83,12 @@ Examples:
 Only reads. `matrix help physical-disk-safety` lists the checks before a disk is written.
 """
 
+_CHECK_EPILOG = """Examples:  matrix disks check st3320620as;  matrix disks check mine.yaml --seconds 10
+
+\b
+Exit codes: 1 they differ by more than 3 %, 3 each such difference is only because the host was too slow.
+"""
+
 
 @click.group("disks", invoke_without_command=True, epilog=_EPILOG)
 @click.option("--hosts", type=click.Path(path_type=Path, dir_okay=False), help="[default: hosts.yaml, if there is one]")
@@ -112,9 +118,7 @@ def models() -> None:
     print_sheet(Sheet(("model", "kind", "source of its figures"), rows), sys.stdout)
 
 
-@command.command(
-    "check", epilog="Examples:  matrix disks check st3320620as;  matrix disks check mine.yaml --seconds 10"
-)
+@command.command("check", epilog=_CHECK_EPILOG)
 @click.argument("model")
 @click.option(
     "--size",
@@ -126,10 +130,7 @@ def models() -> None:
     "--seconds", type=click.FloatRange(min=0.5), default=3.0, show_default=True, help="The time of each measurement."
 )
 def check(model: str, size: str, seconds: float) -> None:
-    """Measure a simulated disk of MODEL (a name, or a file) with fio, and compare with the prediction of its physics.
-
-    Exit code 1 if they differ by more than 3 %; 3 if each such difference is only because the host was too slow.
-    """
+    """Measure a simulated disk of MODEL (a name or a file) with fio. Compare it with the prediction of its physics."""
     try:
         disk = Disk(parse_size(size), "virtio", disk_model(model).physics(1))
     except ValueError as error:

@@ -18,7 +18,7 @@ Examples:
   matrix explore --no-open latest           only write the page
 
 \b
-The page is one file. It needs no network and no other file. Names of runs: see `matrix results --help`.
+Names of runs: see `matrix results --help`.
 """
 
 

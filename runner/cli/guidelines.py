@@ -32,7 +32,8 @@ Examples:
   matrix guidelines check 'chunk-sweep-*' --on lab1           the runs of one host
 
 \b
-Exit codes of check: 0 no guideline fails, 1 a guideline fails, 2 bad input. Names of runs: see `matrix results --help`.
+Exit codes of check: 0 no guideline fails, 1 a guideline fails, 2 bad input.
+Names of runs: see `matrix results --help`.
 """
 _SHIPPED = shipped("matrix") / "guidelines"
 

@@ -15,6 +15,8 @@ Examples:
 
 \b
 Each host and each machine has its own history; a `|` in the line of bars marks a change of level.
+
+\b
 Names of runs: see `matrix results --help`.
 """
 

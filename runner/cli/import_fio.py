@@ -44,9 +44,10 @@ Examples:
 
 \b
 The jobs of a file, up to the next `stonewall` or `new_group`, are one cell. Its axes are the job's options
-(`workload.bs`), its name (`workload`) and those of `--axis`; also the files or devices, if they differ among the
-cells of one file. Each file with the same cell adds one trial. Files that are already imported are skipped. Figures
-that fio did not record (percentiles) are empty.
+(`workload.bs`), its name (`workload`), those of `--axis`, and the files or devices, if they differ within one file.
+Each file adds one trial to its cells, once. Figures that fio did not record are empty.
+
+\b
 Exit codes: 0 every file has figures, 2 bad input, 3 all jobs of a file are broken.
 """
 

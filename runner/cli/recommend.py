@@ -38,7 +38,10 @@ Examples:
   matrix recommend latest --for 'workload=oltp,layout=raid5' --script best.sh
 
 \b
-Names of runs: see `matrix results --help`. If --for selects several workloads, they have equal weight.
+If --for selects several workloads, they have equal weight.
+
+\b
+Names of runs: see `matrix results --help`.
 """
 
 

@@ -44,8 +44,7 @@ def command(
 ) -> None:
     """Write the scripts and fio jobs of CELLS (ids, names, patterns; default: all) without running them.
 
-    These are the files that `matrix run` would run on the same machine. With --disks, they use these disks, and do
-    not assume that they are zeroed like those of a new virtual machine.
+    `matrix run` would run these files on the same machine. With --disks, they do not assume that the disks are zeroed.
     """
     check_names(templates)
     selected = load_selected(matrix, only)

@@ -41,7 +41,7 @@ Examples:
 def command(runs: tuple[Path, ...], junit: Path | None, opens: bool, results: Path) -> None:
     """Write report.html, explore.html, junit.xml and the CSV files of each RUN again from its journal.
 
-    RUN is a run folder or its name, the name of a matrix for its last run with results, or `latest`.
+    RUN is a run folder, its name, the name of a matrix (its last run with results), or `latest`.
     """
     folders = [folder_of(run, results) for run in runs]
     for folder in folders:

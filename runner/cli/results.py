@@ -33,15 +33,18 @@ Examples:
   matrix results --trials --metric read_lat_p99 --format csv   every trial, for a program
 
 \b
-RUNS are folders below results/ or their names, patterns of names, prefixes of run ids, `latest` for the last run with
-results, or the name of a matrix for its last run (a synthetic run only if there is no measured one). `latest~1` and
-`MATRIX~1` are the runs before. `latest~good` is the last run before `latest` that ended with exit code 0, with the
-same matrix, cells, machine and host. `A,B` are both. Without RUNS: all runs in the store. `matrix runs` lists them.
+Names of runs:
+  sweep-qemu-20260304-050607    a folder below results/, or the beginning of a run id
+  'nightly-*'                   all runs that match
+  latest, MATRIX                the last run with results; a synthetic one only if there is no measured one
+  latest~1, MATRIX~1            the run before that one
+  latest~good                   the last run before `latest` that ended with exit code 0, with the same matrix, cells, \
+machine and host
+  A,B                           both
 
 \b
-A row of a pivot has cells of several columns. Two cells share a row if they have equal values on all axes that both
-cells have. A tunable that a stack lacks counts as `default` if that value was measured. `stripe_unit` is md.chunk or
-lvm.stripe_size, `width` is md.devices or lvm.stripes.
+Cells in a row of a pivot have equal values on all axes that both have; a tunable that a stack lacks counts as
+`default` if that was measured. `stripe_unit` is md.chunk or lvm.stripe_size, `width` is md.devices or lvm.stripes.
 """
 
 

@@ -37,9 +37,12 @@ Examples:
   matrix runs --json                  for a program
 
 \b
-A run is running, interrupted (the same `matrix run` continues it), finished, broken (complete, with exit code 3), or
-unfinished (only in the store: it may be running on another host). `matrix status` shows the progress of a running
-one, `matrix results RUN` its results.
+States of a run:
+  running       `matrix status` shows its progress
+  interrupted   the same `matrix run` continues it
+  finished      `matrix results RUN` shows its results
+  broken        complete, with exit code 3
+  unfinished    only in the store: it may be running on another host
 """
 
 

@@ -41,11 +41,7 @@ Examples:
 @click.option("--to", type=click.Path(path_type=Path, file_okay=False), help="Write the files to this folder.")
 @results
 def command(cells: Words, run: Path, to: Path | None, results: Path) -> None:
-    """Show the scripts that ran and the raw output of each CELL (id, name or pattern), or one file of a cell.
-
-    A run of more than 1,000 planned trials keeps them in cells.sqlite, smaller runs in folders below cells/. The
-    scripts run by hand, without matrix.
-    """
+    """Show the scripts that ran and the raw output of each CELL (id, name or pattern), or one file of a cell."""
     folder = load(folder_of(run, results))
     with Journal.existing(folder.journal) as journal:
         known = journal.cells()

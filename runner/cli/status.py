@@ -21,7 +21,9 @@ Examples:
   matrix status --json                         for a program
 
 \b
-Only reads, so it never disturbs the run. RUN is a folder below results/, or `latest`.
+Only reads. RUN is a folder below results/, or `latest`.
+
+\b
 Exit codes: 0 the run (or any run) is running, 1 it is not, 2 bad input.
 """
 

@@ -39,8 +39,10 @@ Examples:
   matrix study matrix/studies/mdadm-lvm --run 'mdadm-lvm-qemu-*' --format csv
 
 \b
-A published ratio is met if the interval of the measured one lies within 15 % of it. Names of runs: see
-`matrix results --help`.
+A published ratio is met if the interval of the measured one lies within 15 % of it.
+
+\b
+Names of runs: see `matrix results --help`.
 """
 
 

@@ -15,10 +15,6 @@ from runner.space.studies import study_beside
 
 _EPILOG = """\b
 Example:  matrix validate *.yaml
-
-\b
-Unknown keys and wrong values are shown first, all at once. When they are corrected, all impossible stacks, rules and
-guidelines are shown.
 """
 
 

@@ -31,8 +31,7 @@ Examples:
   matrix worker --cluster tls://lab:8786 --certificates lab           join another host
   matrix worker --cluster tls://lab:8786 --resources rig=2 --host r7  two batches at a time, as the host r7
 
-Anyone who reaches the scheduler can run programs here, with the rights of the user of this worker. Use a user without
-other rights.
+Anyone who reaches the scheduler can run programs here as the user of this worker. Use a user without other rights.
 """
 
 

@@ -12,19 +12,19 @@ from runner.base.errors import MatrixError
 from runner.engine.costs import COSTS, EMULATED, Costs, flushed_write, mkfs_writes, rate, sequential
 from runner.language.sync_workload import SyncWorkload
 from runner.machines.base import ForecastsCost, Machine, Preparation, RigSpec
-from runner.results.journal import Journal, MeanTimes
 from runner.results.run_folder import RunFolder, runs
 from runner.simdisks.disk import slow_of
 from runner.space.layouts import levels
 from runner.space.select import MOST_LISTED
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from runner.engine.plan import Plan
     from runner.language.matrix import Matrix
     from runner.language.workload import Workload
+    from runner.results.journal_reader import MeanTimes
     from runner.simdisks.disk import Physics
     from runner.space.select import Selection
     from runner.space.space import Cell, Stack
@@ -367,8 +367,12 @@ def refine_pace(results: Path, machine: str, matrix: str, guess: Pace) -> Pace:
     )
 
 
-def _mean_times(past: Iterable[RunFolder]) -> Iterable[MeanTimes]:
+def _mean_times(past: Sequence[RunFolder]) -> Iterable[MeanTimes]:
     """Read the times of runs. Skips unreadable journals: an estimate can do without them."""
+    if not past:
+        return
+    from runner.results.journal import Journal  # brings SQLAlchemy along
+
     for run in past:
         try:
             with Journal.existing(run.journal) as journal:

@@ -15,7 +15,7 @@ from runner.reports.knees import knee_lines
 from runner.reports.sections import MOST_ROWS
 from runner.reports.terminal import drift_note, host_note, precision_note
 from runner.reports.write import load_run_data, write_reports
-from runner.results.archive import ARCHIVE
+from runner.results.names import ARCHIVE
 from runner.results.record import Outcome
 from runner.session.history import earlier_figures
 from runner.space.studies import PUBLISHED, Study

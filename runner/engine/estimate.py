@@ -285,6 +285,14 @@ def remaining_seconds(expected: float, done: float, elapsed: float) -> float:
     return expected * (1 - done) * slowness
 
 
+def count_down(seconds: float, elapsed: float, trials: int) -> float:
+    """Return the rest of an estimate that is `elapsed` seconds old, with `trials` left.
+
+    A trial may take twice its share or more before the rest stands still.
+    """
+    return max(seconds - elapsed, seconds * (1 - 1 / trials) / 2, 1.0) if trials else 0.0
+
+
 _LATEST = 5  # the number of latest runs that count
 _RUNNABLE_PER_CPU = 2.0  # up to this load per processor, programs are not slower: one rig is two runnable programs
 _NOTED = 1.25  # less slowness than this is not worth a note

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Self, TextIO, cast
 
 from rich.console import Console
@@ -110,7 +110,10 @@ class View(Observer):
             self.notice(f"it takes {text}" if text == longest else f"it takes {text}, or up to {longest}")
 
     def end_run(self, end: Ending) -> None:
-        print_sheet(table(end.content), self.stream)
+        sheet = table(end.content)
+        if not end.finished:
+            sheet = replace(sheet, title=f"{sheet.title}; incomplete: {end.trials}")
+        print_sheet(sheet, self.stream)
         self.print_line(caption(end.content))
         if jobs := job_sheet(one for one in shown_cells(end.content) if not has_tables(one.cell)):
             print_sheet(jobs, self.stream)

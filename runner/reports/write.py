@@ -21,7 +21,7 @@ from runner.reports.use import choose_trials
 from runner.reports.verdicts import verdict_rows
 from runner.results.cell_files import existing_files
 from runner.results.pts_output import ROUNDS
-from runner.results.record import SLOW, Outcome
+from runner.results.record import HOST_LIMITED, SLOW, Outcome
 from runner.results.usage import SAMPLES, SIMULATED, usage
 
 if TYPE_CHECKING:
@@ -76,7 +76,8 @@ def _usage(files: CellFiles, cells: Sequence[CellRow], trials: Sequence[Trial]) 
         texts = {name: text for name in names if (text := files.read(f"{trial.folder}/{name}")) is not None}
         if texts:
             decoded = {name: text.decode(errors="replace") for name, text in texts.items()}
-            found[cell.id] = usage(decoded, trial.readings, int(trial.notes.get(SLOW, 1)))
+            used = usage(decoded, trial.readings, int(trial.notes.get(SLOW, 1)))
+            found[cell.id] = replace(used, is_host_limited=HOST_LIMITED in trial.notes)
     return found
 
 

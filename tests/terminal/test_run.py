@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -98,6 +100,10 @@ def test_ctrl_c_ends_a_run_in_order_and_the_same_command_continues(long: list[st
         assert terminal.wait() == 130
         assert terminal.transcript.count("stopping: the rigs end") == 1
         assert "the same command continues" in terminal.transcript.replace("\n", " ")
+        assert f"  {shlex.join(long)}" in terminal.written, "a command to copy"
+        assert re.search(r"long on dry.*; incomplete: [1-9]\d? of 80 trials", terminal.transcript)
+        assert "Fastest stack by workload, so far" in terminal.transcript
+        assert "MB/s: 10⁶ bytes per second" in terminal.transcript
         assert "Traceback" not in terminal.transcript
         assert terminal.left_behind == []
     continues(long)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import pytest
 
+from runner.base.errors import Exit
 from runner.reports.html import page
 from runner.reports.marks import HOST_LIMITED, legend
 from runner.reports.run_data import RunData
 from runner.reports.terminal import outcome, unsettled_mark
 from runner.results import record
+from runner.session.finish import Ending
+from tests.guidelines.rankings import run
 from tests.reports import samples
 from tests.reports.samples import direction, measured
 from tests.results import past
@@ -54,6 +58,13 @@ def test_one_legend_fits_counts_and_shares() -> None:
     assert legend(["between 4 and 8 (!) 3 trials host-limited", "measured (!) 3 host-limited: late"]) == [HOST_LIMITED]
     assert "A number counts such trials" in HOST_LIMITED
     assert "A percentage is the share of the time" in HOST_LIMITED
+
+
+def test_the_end_of_a_run_explains_its_marks_once() -> None:
+    end = Ending(Path("results/run"), two_states(record.HOST_LIMITED), (), 8, Exit.ALL_MEASURED)
+    assert [line for line in end.lines() if "(!)" in line] == legend(["(!) 8 host-limited (!) two states"])
+    answered = replace(end, content=run({"raid5": {"mixed": 1.0}, "raid6": {"mixed": 1.0}}, host_limited={"raid5": 12}))
+    assert " ".join(line.strip() for line in answered.lines()).count("(!) host-limited:") == 1
 
 
 def test_the_page_explains_its_marks() -> None:

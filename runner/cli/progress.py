@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 _FOR_BAR, _FOR_FIGURES = 80, 140  # the terminal widths from which the bar, and the figures of the last trial, have room
 _BAR = 16
 _SPINNER = 2  # the spinner and the space after it
+_ECHO = 2  # `^C`, which a terminal adds to the line; it must not begin another
 _Rig = tuple[str, str]  # host and stack
 _THEME = Theme({"progress.spinner": GOOD})
 
@@ -68,7 +69,7 @@ class _Line(ProgressColumn):
         self._console = console
 
     def render(self, task: Task) -> Text:
-        room, seconds = self._console.width - _SPINNER, int(task.elapsed or 0)
+        room, seconds = self._console.width - _SPINNER - _ECHO, int(task.elapsed or 0)
         total = "?" if task.total is None else str(int(task.total))
         elapsed = f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
         parts = [f"{int(task.completed):{len(total)}}/{total}", elapsed, task.fields["left"]()]

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from runner.analysis.samples import declared_order
 from runner.reports.explore import COLUMNS, Explored
-from runner.results.archive import ARCHIVE
+from runner.results.names import ARCHIVE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from runner.base.errors import BadInput
-from runner.engine.estimate import remaining_seconds
+from runner.engine.estimate import count_down, remaining_seconds
 from runner.reports.table import Grid
 from runner.reports.terminal_text import digits, duration
 from runner.results.observe import ActiveTrial, Holder, LastTrial, Progress, State
@@ -123,7 +123,19 @@ class RunStatus:
             return None
         if left and manifest.ends:
             return max(0.0, (manifest.ends - self.now).total_seconds())
-        return remaining_seconds(manifest.expected, recent / (recent + left), self._elapsed) if left else 0.0
+        if not left:
+            return 0.0
+        measured = self._seconds_to_last_trial
+        guess = remaining_seconds(manifest.expected, recent / (recent + left), measured)
+        return count_down(guess, self._elapsed - measured, left)
+
+    @property
+    def _seconds_to_last_trial(self) -> float:
+        """Return the seconds from the start of the process to the end of its last trial."""
+        if not (self.progress.recent and self.progress.last and self.holder):
+            return 0.0
+        end = _parsed(self.progress.last.started) + timedelta(seconds=self.progress.last.seconds)
+        return min(self._elapsed, (end - self.holder.since).total_seconds())
 
     @property
     def _elapsed(self) -> float:

@@ -9,6 +9,7 @@ from runner.analysis.axes import Axes, common_aliases, names_of, with_aliases
 from runner.analysis.samples import METRICS, USUAL_RATES, Samples, unit_of
 from runner.base.errors import BadInput
 from runner.language.metrics import SYNC, TOTAL, headline, shown_sides, sides_of
+from runner.reports.marks import host_limited_mark, legend
 from runner.reports.table import HINT, Grid, Value, estimate_values
 from runner.reports.terminal import percent, rate, unsettled_mark
 from runner.reports.terminal_text import figure
@@ -79,9 +80,8 @@ def display_table(
     for one in cut:
         name = (one.run.name, one.cell.name) if several else (one.cell.name,)
         measured = one.counts.get("measured", 0)
-        host_limited = f" (!) {one.host_limited} host-limited" if one.host_limited else ""
         reason = f": {'; '.join(one.reasons)}" if one.reasons else ""
-        outcome = f"{one.outcome}{host_limited}{unsettled_mark(one.unsettled, measured)}{reason}"
+        outcome = f"{one.outcome}{host_limited_mark(one.host_limited)}{unsettled_mark(one.unsettled, measured)}{reason}"
         rows.append((*name, *(_usual(one, sides) if usual else _asked(one, metrics)), str(measured), outcome))
     rest = (
         f"{len(found) - len(cut):,} more cells" if len(cut) < len(found) else "",
@@ -89,7 +89,8 @@ def display_table(
     )
     left = (f"{' and '.join(filter(None, rest))}; {hint}",) if any(rest) else ()
     title = () if several or not found else (f"run {found[0].run.name}",)
-    return Grid(columns, rows, (*warnings(one.run for one in found), *title, *left), frozenset({*heads, "trials"}))
+    notes = (*warnings(one.run for one in found), *title, *left, *legend(str(row[-1]) for row in rows))
+    return Grid(columns, rows, notes, frozenset({*heads, "trials"}))
 
 
 def display_trials(found: Sequence[Samples], metrics: Sequence[str], *, most: int) -> Grid:
@@ -104,7 +105,7 @@ def display_trials(found: Sequence[Samples], metrics: Sequence[str], *, most: in
             reason = f": {trial.reason}" if trial.reason else ""
             rows.append((*run, one.cell.name, str(trial.round), *figures, f"{trial.outcome}{marks}{reason}"))
     left = (f"{len(rows) - most:,} more trials; {HINT}",) if len(rows) > most else ()
-    notes = (*warnings(one.run for one in found), *left)
+    notes = (*warnings(one.run for one in found), *left, *legend(str(row[-1]) for row in rows[:most]))
     return Grid(columns, rows[:most], notes, frozenset({*metrics, "trial"}))
 
 

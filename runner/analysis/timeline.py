@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from runner.analysis.axes import grouped, name_key
 from runner.analysis.samples import Samples, is_compared, more_is_faster, rates_of, unit_of
 from runner.analysis.tables import format_relative, warnings
+from runner.reports.marks import legend
 from runner.reports.table import HINT, Grid, Value, estimate_values, ratio_values
 from runner.reports.terminal_text import figure, times
 from runner.statistics.changes import Change, find_changes
@@ -113,6 +114,7 @@ def _points_table(one: Series, most: int) -> Grid:
         + (f"; the first {begin} are not shown" if begin else ""),
     ]
     columns = ("started", "run", "kernel", one.metric, "±", "trials", "")
+    notes += legend(str(row[-1]) for row in rows)
     return Grid(columns, rows, (*_warnings([one]), *notes), frozenset({one.metric, "±", "trials"}))
 
 

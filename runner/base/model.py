@@ -34,7 +34,7 @@ class ChangeSchema:
 class Model(BaseModel):
     """Immutable after parsing; unknown keys are errors."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", defer_build=True)
 
 
 def _schema(pattern: str, example: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Text from files and guests made safe for a terminal."""
+"""Text from files, guests and command lines made safe for a terminal."""
 
 from __future__ import annotations
 
@@ -21,3 +21,18 @@ def printable_json(text: str) -> str:
 
 def shorten(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+#: Places of passwords in a URL: in the query; between colon and last @; in place of the port if @ is missing.
+_PASSWORDS = (
+    re.compile(r"([?&][^=&?\s]*pass[^=&?\s]*=)[^&\s]*", re.IGNORECASE),
+    re.compile(r"(://[^:/\s]*:)\S*(?=@)"),
+    re.compile(r"(://[^:/@\s]*:)(?!\d*(?:[/?,]|$))[^/?@\s]+(?=[/?]|$)"),
+)
+
+
+def without_passwords(text: str) -> str:
+    """Replace passwords of URLs in a text. This may hide harmless text, too."""
+    for password in _PASSWORDS:
+        text = password.sub(r"\1***", text)
+    return text

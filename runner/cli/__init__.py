@@ -18,7 +18,7 @@ from runner import __version__
 from runner.base.errors import BadInput, Exit, HarnessBroken, MatrixError, UnfitFile, file_errors
 from runner.base.search_path import add_sbin
 from runner.cli.help_format import Context, with_fitting_help
-from runner.cli.screen import echo, echo_whole
+from runner.cli.screen import echo, echo_whole, slow_start
 
 _COMMANDS = {
     "init": "Write a small matrix as a start.",
@@ -47,8 +47,33 @@ _COMMANDS = {
     "worker": "Join this host to a cluster.",
     "cluster": "Start the scheduler of a cluster, show its hosts, make its certificates.",
     "doctor": "Show what this host can run, and what is missing for the rest.",
-    "help": "Show the page on a topic.",
+    "help": "Show the page on a topic; without one, list the topics.",
     "completion": "Print the completion script of a shell.",
+}
+#: What commands do that may need more than a second.
+_ACTIVITIES = {
+    "validate": "checking the matrix",
+    "plan": "checking the matrix and estimating its run",
+    "render": "making the scripts",
+    "run": "checking the matrix and this host",
+    "show": "reading the run",
+    "report": "reading the run and writing its reports",
+    "merge": "joining the runs",
+    "salvage": "reading the journal",
+    "runs": "reading the runs",
+    "status": "reading the runs",
+    "explore": "reading the runs and writing the page",
+    "results": "reading the results",
+    "compare": "reading the results",
+    "summary": "reading the results",
+    "guidelines": "reading the guidelines and results",
+    "study": "reading the study and results",
+    "recommend": "reading the results",
+    "history": "reading the results",
+    "import": "reading the files",
+    "disks": "looking at disks or disk models",
+    "clean": "looking for what runs left",
+    "doctor": "checking this host",
 }
 _HIDDEN = frozenset({"batch"})  # commands for other programs
 _MODULES = {"import": "import_fio"}  # modules whose command name is a Python keyword
@@ -93,6 +118,8 @@ class _LazyGroup(click.Group):
         if args and args[0] not in _COMMANDS.keys() | _HIDDEN and not args[0].startswith("-"):
             near = get_close_matches(args[0], _COMMANDS, n=1)
             ctx.fail(f"no command '{args[0]}'" + (f"; did you mean {near[0]}?" if near else ""))
+        if args and args[0] in _ACTIVITIES and not (ctx.resilient_parsing or {"-h", "--help", "--quiet"} & {*args}):
+            slow_start.begin(_ACTIVITIES[args[0]])
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
@@ -186,7 +213,10 @@ def main() -> None:
     _open_standard_streams()
     add_sbin()
     with _exit_without_reader():
-        sys.exit(_run_and_show_error())
+        try:
+            sys.exit(_run_and_show_error())
+        finally:
+            slow_start.end()
 
 
 def _run_and_show_error() -> int:
@@ -201,6 +231,9 @@ def _run_and_show_error() -> int:
         from runner.cli.options import unknown_option_error
 
         show_error(unknown_option_error(error))
+        return Exit.BAD_INPUT
+    except click.exceptions.NoArgsIsHelpError as error:
+        echo_whole(error.format_message())
         return Exit.BAD_INPUT
     except click.ClickException as error:
         context = error.ctx if isinstance(error, click.UsageError) else None

@@ -14,25 +14,24 @@ from runner.base.errors import BadInput, Exit
 from runner.base.quantities import parse_size
 from runner.cli.screen import echo, echo_whole, json_text, print_sheet
 from runner.hosts import HOSTS_FILE
-from runner.hosts.checks import ListedDisk, list_disks, query_health, take_census
-from runner.hosts.disk_ledger import own_marks, state_dir
 from runner.language.suggestions import did_you_mean
 from runner.reports.table import Sheet
-from runner.scripts.jinja import census_script, smart_script
-from runner.session.host_connection import open_connection
-from runner.simdisks.check import ProbeResult, refuse_small, run_probes
-from runner.simdisks.disk import Disk
-from runner.space.declared_files import load_lab
-from runner.space.includes import models as names
-from runner.space.load import disk_model
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from runner.hosts.checks import ListedDisk
     from runner.language.hosts import Lab, LabHost
+    from runner.simdisks.check import ProbeResult
+    from runner.simdisks.disk import Disk
 
 
 def _list_disks(hosts: Path | None, host: str | None) -> Sequence[ListedDisk]:
+    from runner.hosts.checks import list_disks, query_health, take_census
+    from runner.hosts.disk_ledger import own_marks, state_dir
+    from runner.scripts.jinja import census_script, smart_script
+    from runner.session.host_connection import open_connection
+
     lab = load_lab_file(hosts)
     if lab is None:
         echo(
@@ -48,6 +47,8 @@ def _list_disks(hosts: Path | None, host: str | None) -> Sequence[ListedDisk]:
 
 
 def load_lab_file(hosts: Path | None) -> Lab | None:
+    from runner.space.declared_files import load_lab
+
     return load_lab(hosts or HOSTS_FILE) if hosts or HOSTS_FILE.exists() else None
 
 
@@ -114,6 +115,9 @@ def command(ctx: click.Context, hosts: Path | None, host: str | None, form: str)
 @command.command("models", epilog="Example:  matrix disks models")
 def models() -> None:
     """List the disk models that come with matrix, each with the source of its figures."""
+    from runner.space.includes import models as names
+    from runner.space.load import disk_model
+
     rows = [(name, model.kind, model.source or "") for name, model in ((name, disk_model(name)) for name in names())]
     print_sheet(Sheet(("model", "kind", "source of its figures"), rows), sys.stdout)
 
@@ -131,6 +135,10 @@ def models() -> None:
 )
 def check(model: str, size: str, seconds: float) -> None:
     """Measure a simulated disk of MODEL (a name or a file) with fio. Compare it with the prediction of its physics."""
+    from runner.simdisks.check import refuse_small
+    from runner.simdisks.disk import Disk
+    from runner.space.load import disk_model
+
     try:
         disk = Disk(parse_size(size), "virtio", disk_model(model).physics(1))
     except ValueError as error:
@@ -147,7 +155,9 @@ def check(model: str, size: str, seconds: float) -> None:
 
 
 async def _show_probes(disk: Disk, seconds: float) -> list[ProbeResult]:
-    found = []
+    from runner.simdisks.check import run_probes
+
+    found: list[ProbeResult] = []
     echo_whole(f"{'':<28}{'predicted':>14}{'measured':>12}{'off':>9}")
     async for one in run_probes(disk, seconds):
         found.append(one)

@@ -7,7 +7,7 @@ import click
 
 from runner.base.errors import BadInput
 from runner.base.files import shipped
-from runner.cli.screen import echo_whole
+from runner.cli.screen import echo, echo_whole
 
 _EPILOG = """\b
 Examples:
@@ -27,7 +27,10 @@ def command(context: click.Context, topic: str | None) -> None:
     group = root.command
     assert isinstance(group, click.Group)  # noqa: S101 - the root is the group of all commands
     if topic is None:
-        echo_whole(f"{root.get_help()}\n\nTopics: {', '.join(pages)}")
+        echo_whole(f"{root.get_help()}\n\nTopics:")
+        for kind in ("tutorial", "how-to", "explanation", "reference"):
+            topics = ", ".join(name for name, path in pages.items() if path.parent.name == kind)
+            echo(f"  {kind:<13}{topics}")
     elif topic in pages:
         _show(pages[topic].read_text(encoding="utf-8"))
     elif found := group.get_command(root, topic):

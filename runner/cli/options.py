@@ -19,9 +19,9 @@ from runner.machines import MACHINES, WITH_HOSTS, Where
 
 if TYPE_CHECKING:
     from runner.engine.budget import Cost
+    from runner.engine.concurrency import Jobs
     from runner.lab.address import Address
     from runner.session.cluster import ClusterOptions
-    from runner.session.run import Jobs
     from runner.space.select import Shard
 
 

@@ -10,12 +10,12 @@ import click
 from runner.cli.options import budget, jobs, kernel, matrix_file, on, only, results, shard
 from runner.cli.screen import echo, echo_whole, first_notes, json_text
 from runner.engine.budget import ENDLESS, Cost, repeats
+from runner.engine.concurrency import Jobs, choose_level
 from runner.engine.estimate import QUIET, Estimate, Load, Pace, Slots, estimate, pace_of
 from runner.engine.rigs import specs_of
 from runner.machines import machine
 from runner.machines.base import MachineOptions
 from runner.reports.terminal_text import duration
-from runner.session.run import Jobs, choose_level
 from runner.session.run_request import check_kernel
 from runner.session.selected_matrix import Checks, SelectedMatrix, load_selected
 from runner.space.select import refuse_many

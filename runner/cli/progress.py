@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Self, TextIO, cast
 
 from rich.console import Console
@@ -14,7 +14,7 @@ from rich.theme import Theme
 
 from runner.base.text import printable
 from runner.cli.screen import WIDTH, RunOutput, columns_of, echo, json_text, print_sheet
-from runner.engine.estimate import remaining_seconds
+from runner.engine.estimate import count_down, remaining_seconds
 from runner.engine.recorder import (
     BatchDone,
     BatchStarted,
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 _FOR_BAR, _FOR_FIGURES = 80, 140  # the terminal widths from which the bar, and the figures of the last trial, have room
 _BAR = 16
 _SPINNER = 2  # the spinner and the space after it
+_ECHO = 2  # `^C`, which a terminal adds to the line; it must not begin another
 _Rig = tuple[str, str]  # host and stack
 _THEME = Theme({"progress.spinner": GOOD})
 
@@ -68,10 +69,10 @@ class _Line(ProgressColumn):
         self._console = console
 
     def render(self, task: Task) -> Text:
-        room, seconds = self._console.width - _SPINNER, int(task.elapsed or 0)
+        room, seconds = self._console.width - _SPINNER - _ECHO, int(task.elapsed or 0)
         total = "?" if task.total is None else str(int(task.total))
         elapsed = f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-        parts = [f"{int(task.completed):{len(total)}}/{total}", elapsed, task.fields["left"]]
+        parts = [f"{int(task.completed):{len(total)}}/{total}", elapsed, task.fields["left"]()]
         if self._console.width >= _FOR_BAR:
             done = int(_BAR * task.percentage / 100) if task.total else 0
             parts.insert(1, "━" * done + "─" * (_BAR - done))
@@ -110,7 +111,10 @@ class View(Observer):
             self.notice(f"it takes {text}" if text == longest else f"it takes {text}, or up to {longest}")
 
     def end_run(self, end: Ending) -> None:
-        print_sheet(table(end.content), self.stream)
+        sheet = table(end.content)
+        if not end.finished:
+            sheet = replace(sheet, title=f"{sheet.title}; incomplete: {end.trials}")
+        print_sheet(sheet, self.stream)
         self.print_line(caption(end.content))
         if jobs := job_sheet(one for one in shown_cells(end.content) if not has_tables(one.cell)):
             print_sheet(jobs, self.stream)
@@ -266,8 +270,10 @@ class LiveView(View):
         super().__init__(planned, done)
         self._bar = progress_bar(self.stream)
         self._started, self._before = time.monotonic(), done
-        self._ends: float | None = None  # as the coordinator of a cluster expects
-        self._trials: TaskID = self._bar.add_task("trials", total=planned, completed=done, left="", last="")
+        self._of_cluster = False  # the estimate is of the coordinator of a cluster
+        #: The latest estimate of the seconds left, and when it was made.
+        self._estimate, self._estimated = 0.0, self._started
+        self._trials: TaskID = self._bar.add_task("trials", total=planned, completed=done, left=self._left, last="")
         self._long: TaskID | None = None
         #: By host and stack under measurement: its line, the number of its batches, and its activity.
         self._rigs: dict[_Rig, TaskID] = {}
@@ -290,7 +296,8 @@ class LiveView(View):
         elif isinstance(event, TrialDone):
             self._count()
             last = f"last: {format_trial(event.trial)}"
-            self._bar.update(self._trials, completed=self.done, total=self.planned, left=self._left(), last=last)
+            self._bar.update(self._trials, completed=self.done, total=self.planned, last=last)
+            self._estimate_rest()
             rig = event.trial.notes.get(HOST, ""), event.stack
             if rig in self._rigs:
                 self._bar.advance(self._rigs[rig])
@@ -303,12 +310,13 @@ class LiveView(View):
         elif isinstance(event, BatchDone):
             self._end((event.host, event.stack))
         elif isinstance(event, TimeLeft):
-            self._ends = time.monotonic() + event.seconds
+            self._of_cluster = True
+            self._estimate, self._estimated = event.seconds, time.monotonic()
 
     def _begin(self, rig: _Rig, cells: int) -> None:
         self._batches[rig] += 1
         if rig not in self._rigs:
-            self._rigs[rig] = self._bar.add_task("", total=cells, visible=False, left="", last="")
+            self._rigs[rig] = self._bar.add_task("", total=cells, visible=False, left=str, last="")
         self._now(rig, f"building {rig[1]}")
 
     def _end(self, rig: _Rig) -> None:
@@ -339,7 +347,7 @@ class LiveView(View):
 
     def progress(self, brief: str, fraction: float | None = None) -> None:
         if self._long is None:
-            self._long = self._bar.add_task(brief, total=100, left="", last="")
+            self._long = self._bar.add_task(brief, total=100, left=str, last="")
         total = None if fraction is None else 100
         self._bar.update(
             self._long, description=brief, total=total, completed=(fraction or 0) * 100, visible=fraction != 1.0
@@ -347,12 +355,16 @@ class LiveView(View):
 
     def show_estimate(self, least: float, most: float) -> None:
         super().show_estimate(least, most)
-        self._bar.update(self._trials, left=self._left())
+        self._estimate_rest()
+
+    def _estimate_rest(self) -> None:
+        if self._of_cluster or self.done >= self.planned:
+            return
+        share, self._estimated = (self.done - self._before) / (self.planned - self._before), time.monotonic()
+        self._estimate = remaining_seconds(self._expected, share, self._estimated - self._started)
 
     def _left(self) -> str:
-        if self.done >= self.planned:
+        if not self._estimate or self.done >= self.planned:
             return ""
-        share, now = (self.done - self._before) / (self.planned - self._before), time.monotonic()
-        guess = remaining_seconds(self._expected, share, now - self._started)
-        seconds = int(guess if self._ends is None else max(0.0, self._ends - now))
+        seconds = int(count_down(self._estimate, time.monotonic() - self._estimated, self.planned - self.done))
         return f"{seconds // 60}:{seconds % 60:02} left"

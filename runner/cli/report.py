@@ -89,6 +89,8 @@ def write_report(run: Path) -> Ending:
     with folder.locked(), Journal.existing(folder.journal) as journal:
         interrupted, store = not folder.manifest.finished, address_of(None, folder.path.parent)
         end = report(folder, journal, guidelines, study, interrupted=interrupted, store=store)
+    if not end.finished:
+        echo(f"this run is incomplete: {end.trials}")
     for line in end.lines(columns_of(sys.stdout) or WIDTH):
         echo(line)
     return end

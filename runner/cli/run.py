@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -12,13 +13,12 @@ import click
 
 from runner.base.errors import Exit
 from runner.cli import options
-from runner.cli.progress import JsonView, LiveView, PlainView, QuietView, View
-from runner.cli.screen import echo, is_live_terminal
-from runner.session.run import RunOptions, prepare, run
+from runner.cli.screen import echo, echo_whole, is_live_terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterable
 
+    from runner.cli.progress import View
     from runner.session.run_request import RunRequest
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -80,6 +80,23 @@ class SignalStop:
         self.requested = True
 
 
+def _kind_of_view(*, quiet: bool, as_json: bool) -> type[View]:
+    from runner.cli.progress import JsonView, LiveView, PlainView, QuietView
+
+    if as_json:
+        return JsonView
+    if quiet:
+        return QuietView
+    return LiveView if is_live_terminal(sys.stdout) else PlainView
+
+
+def _continue_with(words: Iterable[str]) -> str:
+    """Return the command that continues this run. These options would start another run, or repeat broken trials."""
+    from runner.session.run_request import command_line
+
+    return shlex.join(command_line(["matrix", *(word for word in words if word not in {"--fresh", "--retry-broken"})]))
+
+
 _EPILOG = """\b
 Examples:
   matrix run raid.yaml                                  resume an interrupted run, or start one
@@ -135,13 +152,14 @@ def command(*, quiet: bool, as_json: bool, **values: Any) -> None:
 
     MATRIX is a file, or a folder with a matrix.yaml.
     """
+    from runner.session.prepare import RunOptions, prepare
+    from runner.session.run import run
+
     wanted = RunOptions(**values)
     views: list[View] = []
 
     def view_of(order: RunRequest, done: int) -> View:
-        kind: type[View] = LiveView if is_live_terminal(sys.stdout) else PlainView
-        kind = JsonView if as_json else QuietView if quiet else kind
-        views.append(kind(order.planned, done))
+        views.append(_kind_of_view(quiet=quiet, as_json=as_json)(order.planned, done))
         return views[0]
 
     def announce_stop() -> None:
@@ -152,5 +170,6 @@ def command(*, quiet: bool, as_json: bool, **values: Any) -> None:
     with SignalStop(announce_stop) as stopping:
         end = run(prepared, view_of, stopping)
         if end.exit is Exit.INTERRUPTED:
-            echo(f"interrupted; {end.path}/ holds {end.trials}; the same command continues", err=True)
+            echo(f"interrupted; {end.path}/ holds {end.trials}; the same command continues:", err=True)
+            echo_whole(f"  {_continue_with(sys.argv[1:])}", err=True)
     raise click.exceptions.Exit(max(end.exit, Exit.BROKEN) if views[0].output.has_failed else end.exit)

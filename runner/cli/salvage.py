@@ -14,8 +14,8 @@ from runner.base.errors import BadInput, HarnessBroken, MatrixError
 from runner.cli.options import results
 from runner.cli.report import folder_of
 from runner.cli.screen import echo
-from runner.results.archive import ARCHIVE
 from runner.results.journal import Journal
+from runner.results.names import ARCHIVE
 from runner.results.observe import find_holder
 from runner.results.run_folder import RunFolder, create, load
 from runner.results.salvage import Salvaged, salvage

@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import sys
+import threading
 from contextlib import suppress
 from io import TextIOBase
 from typing import TYPE_CHECKING, TextIO
@@ -19,6 +20,35 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from runner.reports.table import Sheet
+
+
+_PATIENCE = 1.0  # seconds
+
+
+class SlowStart:
+    """Shows what a command does, on a terminal, if the command shows nothing in its first second."""
+
+    def __init__(self) -> None:
+        self._timer: threading.Timer | None = None
+
+    def begin(self, activity: str) -> None:
+        self.end()
+        if columns_of(sys.stderr):
+            self._timer = threading.Timer(_PATIENCE, self._show, (f"{activity} …",))
+            self._timer.daemon = True
+            self._timer.start()
+
+    def end(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer:
+            timer.cancel()
+
+    def _show(self, text: str) -> None:
+        with suppress(OSError):
+            echo(text, err=True)
+
+
+slow_start = SlowStart()
 
 
 class RunOutput(TextIOBase):
@@ -48,6 +78,7 @@ class RunOutput(TextIOBase):
         return self._stream.fileno()
 
     def write(self, text: str) -> int:
+        slow_start.end()
         if self.error is None and self._stream is not None:
             try:
                 self._stream.write(text)
@@ -79,14 +110,16 @@ WIDTH = 100  # the width of reflowed sentences in a pipe or a file
 
 def echo(text: str, *, err: bool = False, stream: TextIO | None = None, bold: bool = False) -> None:
     """Print text with lines that fit the terminal. All text goes through here or `echo_whole`: see `printable`."""
+    slow_start.end()
     to = stream or (sys.stderr if err else sys.stdout)
     wrapped = wrap_text(printable(text), columns_of(to))
     click.echo(click.style(wrapped, bold=True) if bold else wrapped, file=to)
 
 
-def echo_whole(text: str, *, newline: bool = True) -> None:
+def echo_whole(text: str, *, newline: bool = True, err: bool = False) -> None:
     """Print text as it is, for people who copy it and for programs."""
-    click.echo(printable(text), nl=newline)
+    slow_start.end()
+    click.echo(printable(text), nl=newline, err=err)
 
 
 MOST_NOTES = 50
@@ -137,6 +170,7 @@ def sheet_text(sheet: Sheet, stream: TextIO, columns: int) -> str:
 
 
 def print_sheet(sheet: Sheet, stream: TextIO) -> None:
+    slow_start.end()
     click.echo(sheet_text(sheet, stream, columns_of(stream)), nl=False, file=stream)
 
 

@@ -15,6 +15,7 @@ import runner
 from runner.base.errors import BadInput
 from runner.cli import options
 from runner.cli.screen import echo, echo_whole
+from runner.lab.address import RIG
 from runner.session.cluster import require_dask
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from runner.session.cluster import ClusterOptions
 
 UNIT = Path(runner.__path__[0]) / "lab" / "matrix-worker.service"
-RIG = "rig"
 _EPILOG = """\b
 Examples:
   matrix worker --cluster tcp://127.0.0.1:8786                        a worker beside its scheduler

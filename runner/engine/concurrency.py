@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Collection, Coroutine, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+from runner.base.errors import BadInput
 
 if TYPE_CHECKING:
     from runner.machines.base import Machine, RigSpec
     from runner.space.space import Stack
 
+Jobs = int | Literal["auto"]
 FIRST_LEVEL = 2  # the first level
 MOST_PATIENCE = 32  # the upper limit of `AdaptiveLevel.patience`
 
@@ -66,6 +69,27 @@ def why_one_at_a_time(machine: Machine, specs: Iterable[RigSpec], stacks: Iterab
         if getattr(layer, "sync", "") == "background" or getattr(layer, "state", "") == "rebuilding":
             return f"{layer.title} resyncs in the background while another rig is measured alone"
     return ""
+
+
+def choose_level(jobs: Jobs, place: Machine, specs: Collection[RigSpec], stacks: Iterable[Stack]) -> tuple[Level, str]:
+    if jobs == 1:
+        return Level.of(1), ""
+    kinds = set(specs)
+    why = why_one_at_a_time(place, kinds, stacks)
+    room = min(map(place.max_rigs, kinds))
+    if jobs == "auto":
+        why = why or ("this host has no room for a second such virtual machine" if room == 1 else "")
+        return (Level.of(1), f"one rig at a time: {why}") if why else (Level.up_to(room), "")
+    if why:
+        raise BadInput(f"--jobs {jobs}: {why}", resolution="leave --jobs out, or choose other cells with --only")
+    if jobs > room:
+        one = next(iter(kinds))
+        size = f"{one.memory // 2**20}MiB, {one.cpus} processors and the overhead of the emulator each"
+        raise BadInput(
+            f"--jobs {jobs}: this host has room for {room} virtual machines at a time, with {size}",
+            resolution="use `--jobs auto`, or smaller virtual machines: `machine:` in the matrix sets their size",
+        )
+    return Level.of(jobs), ""
 
 
 Work = Coroutine[Any, Any, None]

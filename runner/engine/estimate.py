@@ -12,19 +12,19 @@ from runner.base.errors import MatrixError
 from runner.engine.costs import COSTS, EMULATED, Costs, flushed_write, mkfs_writes, rate, sequential
 from runner.language.sync_workload import SyncWorkload
 from runner.machines.base import ForecastsCost, Machine, Preparation, RigSpec
-from runner.results.journal import Journal, MeanTimes
 from runner.results.run_folder import RunFolder, runs
 from runner.simdisks.disk import slow_of
 from runner.space.layouts import levels
 from runner.space.select import MOST_LISTED
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from runner.engine.plan import Plan
     from runner.language.matrix import Matrix
     from runner.language.workload import Workload
+    from runner.results.journal_reader import MeanTimes
     from runner.simdisks.disk import Physics
     from runner.space.select import Selection
     from runner.space.space import Cell, Stack
@@ -285,6 +285,14 @@ def remaining_seconds(expected: float, done: float, elapsed: float) -> float:
     return expected * (1 - done) * slowness
 
 
+def count_down(seconds: float, elapsed: float, trials: int) -> float:
+    """Return the rest of an estimate that is `elapsed` seconds old, with `trials` left.
+
+    A trial may take twice its share or more before the rest stands still.
+    """
+    return max(seconds - elapsed, seconds * (1 - 1 / trials) / 2, 1.0) if trials else 0.0
+
+
 _LATEST = 5  # the number of latest runs that count
 _RUNNABLE_PER_CPU = 2.0  # up to this load per processor, programs are not slower: one rig is two runnable programs
 _NOTED = 1.25  # less slowness than this is not worth a note
@@ -367,8 +375,12 @@ def refine_pace(results: Path, machine: str, matrix: str, guess: Pace) -> Pace:
     )
 
 
-def _mean_times(past: Iterable[RunFolder]) -> Iterable[MeanTimes]:
+def _mean_times(past: Sequence[RunFolder]) -> Iterable[MeanTimes]:
     """Read the times of runs. Skips unreadable journals: an estimate can do without them."""
+    if not past:
+        return
+    from runner.results.journal import Journal  # brings SQLAlchemy along
+
     for run in past:
         try:
             with Journal.existing(run.journal) as journal:

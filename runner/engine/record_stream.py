@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from runner.engine.batch_messages import BatchRequest, Outbox
-    from runner.results.journal import UnendedAttempt
+    from runner.results.journal_reader import UnendedAttempt
     from runner.results.record import Attempt, CellRow, Trial
 
 

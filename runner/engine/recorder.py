@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from runner.base.errors import HarnessBroken
     from runner.hosts.exclusive import LeasedDisk
-    from runner.results.journal import UnendedAttempt
+    from runner.results.journal_reader import UnendedAttempt
     from runner.space.space import Cell
 
 

@@ -21,7 +21,7 @@ from runner.base.files import open_lock_file, write_atomically
 from runner.hosts import SECTOR
 from runner.hosts.agent.agent import BLOCK_DEVICES, count_sectors_written
 from runner.hosts.reasons import OwnMarks
-from runner.results.databases import translate_errors
+from runner.results.file_errors import recorded_file_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -113,7 +113,7 @@ def lease_records(state: Path, reach: str | None = None) -> tuple[LeaseRecord, .
 
 def write_record(state: Path, one: LeaseRecord) -> None:
     path = _record_path(state, one.identity, one.reach)
-    with translate_errors(path):
+    with recorded_file_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, one.model_dump_json(indent=1).encode())
 
@@ -147,7 +147,7 @@ def read_ledger(state: Path) -> Ledger:
 
 def add_written(state: Path, written: Iterable[tuple[str, int]], night: date) -> Ledger:
     with ExitStack() as stack:
-        with translate_errors(state):
+        with recorded_file_errors(state):
             state.mkdir(parents=True, exist_ok=True)
             lock = stack.enter_context(open_lock_file(state / ".wear.lock"))
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -188,7 +188,7 @@ def _record_path(state: Path, identity: str, reach: str) -> Path:
 
 def _read_bytes(path: Path) -> bytes | None:
     """Return None if the file is gone: another run may have deleted it since it was listed."""
-    with translate_errors(path):
+    with recorded_file_errors(path):
         try:
             return path.read_bytes()
         except FileNotFoundError:

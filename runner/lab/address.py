@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from distributed.security import Security
 
 ROLES = ("scheduler", "worker", "client")
+RIG = "rig"  # the resource of Dask of which a batch takes one
 _CA, _CA_KEY = "ca.pem", "ca-key.pem"
 _DAYS = 3650
 _SCHEMES = ("tcp", "tls")

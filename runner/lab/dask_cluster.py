@@ -14,7 +14,8 @@ from distributed.comm import CommClosedError, connect
 
 from runner.base.errors import BadInput, MatrixError
 from runner.engine.cluster import ClusterLost, Worker, WorkerLost
-from runner.lab.members import FACTS, RIG, Membership, configured, scheduler, worker
+from runner.lab.address import RIG
+from runner.lab.members import FACTS, Membership, configured, scheduler, worker
 from runner.lab.relay import CANCEL, COORDINATE, INTERVAL, LEFT, LINES, MEMBERS, REQUEST
 from runner.lab.seats import unpacked
 

@@ -17,6 +17,7 @@ from distributed import Worker as DaskWorker
 
 from runner import __version__
 from runner.base.scratch import scratch_folder
+from runner.lab.address import RIG
 from runner.lab.relay import Relay
 from runner.lab.seats import Seats
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     from distributed.security import Security
 
-RIG = "rig"  # the resource of Dask of which a batch takes one
 FACTS = "matrix"  # the key of a worker's facts in what the scheduler knows of it
 _EVERYWHERE = frozenset({"", "0.0.0.0", "[::]"})  # noqa: S104 - addresses that listen on all networks
 _PAUSE = 2.0  # seconds before a worker tries again to reach its scheduler

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from runner.guidelines.ranking import RankedStack, Ranking, Standing
+from runner.guidelines.ranking import EQUAL, RankedStack, Ranking, Standing
+from runner.reports.marks import HOST_LIMITED
 from runner.reports.ranking_terms import (
     FIRM,
     WITHIN,
@@ -36,7 +37,7 @@ MOST_LINES, _SHORT = 12, 9  # lines of the short answer before wrapping; lines o
 _GROUPS, _NAMED = 4, 2  # groups of the short answer; slower stacks that a line names
 _ENOUGH = 2  # trials that make an interval
 _FAR = 1.0  # bounds of larger differences (1: twice as fast) are not shown
-_CUT, _MORE = "…", "more trials needed"
+_CUT, _MORE, _TOO_SLOW = "…", "more trials needed", "this host is too slow to tell"
 _PAIRWISE = (
     "Each interval applies to its own pair only.",
     "The fastest stack was chosen from the same trials, so its lead may look larger than it is.",
@@ -80,13 +81,13 @@ def summarize_rankings(
     most: int = MOST_LINES,
 ) -> ShortAnswer | None:
     """Summarise rankings in about `most` lines. `losses`: by stack, how many disks may fail before data is lost."""
-    if not rankings or not (over or any(one.slower for one in rankings)):
+    if not rankings:
         return None
     groups = tuple(_shorten(list(_groups(rankings)), most))
     confidence = f" ({rankings[0].confidence * 100:g} % confidence)" if _has_intervals(rankings) else ""
     title = f"Fastest stack by workload{'' if over else ', so far'}{confidence}:"
-    notes = list(_notes(rankings, losses, synthetic=synthetic))
-    if any(_MORE in line for group in groups for line in (group.heading, *group.lines)):
+    notes = list(_notes(rankings, losses, synthetic=synthetic, over=over))
+    if over and any(_MORE in line for group in groups for line in (group.heading, *group.lines)):
         notes.insert(0, "For more trials, raise `repeat:` and run the same command again: it adds them to this run.")
     return ShortAnswer(title, groups, tuple(notes))
 
@@ -179,7 +180,7 @@ def full_answer(
         name, level, ratio = (max(len(row[at]) for row in rows) for at in range(3))
         lines += ["", f"{workload_name(one)}:"]
         lines += [f"  {row[0]:{name}}  {row[1]:>{level}}  {row[2]:{ratio}}  {row[3]}".rstrip() for row in rows]
-    notes = _notes(rankings, losses, synthetic=False)
+    notes = _notes(rankings, losses, synthetic=False, over=over)
     return "\n".join([*lines, "", *notes]).rstrip().replace(FIRM, " ") + "\n"
 
 
@@ -280,12 +281,15 @@ def _winning_stacks(one: Ranking) -> str:
 
 def _difference(several: Sequence[Ranking]) -> str:
     if any(map(_is_host_limited, several)):
-        return "this host is too slow to tell"
+        return _TOO_SLOW
     if all(stack.standing is not Standing.UNDECIDED for one in several for stack in one.leaders):
         return WITHIN
     bounds = [stack.apart for one in several for stack in one.leaders[1:]]
     known = [bound for bound in bounds if bound is not None and bound < _FAR]
-    return _MORE if len(known) < len(bounds) else f"at most {percent(max(known))} apart"
+    if len(known) == len(bounds):
+        return f"at most {percent(max(known))} apart"
+    # More trials would repeat what the host lost.
+    return _TOO_SLOW if any(s.lost_share > EQUAL for one in several for s in one.leaders) else _MORE
 
 
 def _single_trials(several: Sequence[Ranking]) -> Group:
@@ -298,14 +302,10 @@ def _single_trials(several: Sequence[Ranking]) -> Group:
     return Group(heading, tuple(lines), tuple(leads))
 
 
-def _notes(rankings: Sequence[Ranking], losses: Mapping[str, int], *, synthetic: bool) -> Iterator[str]:
+def _notes(rankings: Sequence[Ranking], losses: Mapping[str, int], *, synthetic: bool, over: bool) -> Iterator[str]:
     yield from _survival(rankings, losses)
     if any(stack.lost_share for one in rankings for stack in one.stacks):
-        yield (
-            "(!) host-limited: the host was too slow for its simulated disks and lost this share of the time. On a "
-            "faster host the figure would be higher, so a ratio is given as a range. A quieter host, longer trials, "
-            "KVM or `slow: auto` in `disks:` help."
-        )
+        yield HOST_LIMITED
     uncompared = [stack.cell for one in rankings for stack in one.stacks[1:] if stack.standing is Standing.NOT_COMPARED]
     # Stacks with too few rounds for an interval while other stacks have enough.
     compared = [stack for one in rankings if one.trials >= _ENOUGH for stack in one.stacks]
@@ -318,7 +318,7 @@ def _notes(rankings: Sequence[Ranking], losses: Mapping[str, int], *, synthetic:
     ):
         if cells:
             yield f"{why}: {name_stacks(cells, len(rankings))}."
-    if any(one.trials == 1 for one in rankings):
+    if over and any(one.trials == 1 for one in rankings):
         yield "Intervals need two trials of each cell: `repeat: 3` or more."
     if synthetic:
         yield SYNTHETIC

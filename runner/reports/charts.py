@@ -9,6 +9,7 @@ from math import ceil, floor, inf, log10
 from statistics import median
 from typing import TYPE_CHECKING, ClassVar
 
+from runner.reports.marks import host_limited_mark
 from runner.reports.terminal_text import figure, times
 from runner.results.fio_output import Piece, parse_pieces
 
@@ -277,7 +278,7 @@ def curves(recorded: RunData) -> Iterator[Curve]:
     for one in recorded.summaries:
         trials = [[*parse_pieces(table)] for table in recorded.courses.get(one.cell.id, ())]
         if made := _curve(one.cell.name, trials, "write" if "read_bw" not in one.figures else "read"):
-            yield made
+            yield replace(made, title=f"{made.title}{host_limited_mark(one.host_limited)}")
 
 
 def _curve(name: str, trials: Sequence[Sequence[Piece]], usual: str) -> Curve | None:

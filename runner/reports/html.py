@@ -21,6 +21,7 @@ from runner.reports.concerns import MOST_CONCERNS, concerns
 from runner.reports.explore import script_hash
 from runner.reports.junit import strip_illegal
 from runner.reports.knees import knee_table
+from runner.reports.marks import legend
 from runner.reports.pts import pts_reports
 from runner.reports.sections import BEFORE_FOLD, MOST_CHARTS, MOST_ROWS, sections
 from runner.reports.terminal import drift_note, host_note, precision_note
@@ -57,6 +58,8 @@ def page(
     shown = list(sections(recorded, rows=rows, charts=charts, before=before))
     found = list(concerns(recorded))
     notes = (recorded.unread, drift_note(recorded), host_note(recorded), precision_note(recorded))
+    answer = summarize_rankings(recorded.rankings, recorded.losses, synthetic=False, over=recorded.over)
+    explained = answer.notes if answer else ()
     return render_page(
         "report.html.j2",
         run=recorded,
@@ -66,7 +69,7 @@ def page(
         facts=dict(_facts(recorded, manifest)),
         standing=list(_standing(recorded, manifest)),
         environment=dict(_environment_of(manifest)),
-        answer=summarize_rankings(recorded.rankings, recorded.losses, synthetic=False, over=recorded.over),
+        answer=answer,
         doubts=list(filter(None, (*(one.doubt for one in found), *notes))),
         concerns=found,
         most_concerns=MOST_CONCERNS,
@@ -77,6 +80,7 @@ def page(
         grounds=list(_grounds(recorded)),
         most_grounds=MOST_GROUNDS,
         sections=shown,
+        legend=[mark for mark in legend(row.outcome for one in shown for row in one.rows) if mark not in explained],
         left=len(recorded.summaries) - sum(len(one.rows) for one in shown),
         is_cut=any(one.is_cut for one in shown),
         curves=over_device,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.language.metrics import LARGE, OF_SYNC, SIDES, SYNC, TOTAL, is_large, shown_sides, sides_of
+from runner.reports.marks import host_limited_mark
 from runner.reports.table import Sheet
 from runner.reports.terminal_text import BAD, DOUBT, GOOD, digits, figure
 from runner.results.record import HOST, CellRow, Outcome
@@ -119,10 +120,10 @@ def outcome(summary: CellSummary) -> str:
     words = str(summary.outcome or summary.text_without_trials) if len(counts) < 2 else ", ".join(counts)
     reason = f": {'; '.join(summary.reasons)}" if summary.reasons else ""
     unsettled = unsettled_mark(summary.unsettled, summary.counts.get(Outcome.MEASURED, 0))
-    ios, limited = summary.least_ios, summary.host_limited
+    ios = summary.least_ios
     marks = (
         f" (!) on {ios} request{'s' if ios != 1 else ''} only" if ios is not None and ios < _FEW else "",
-        f" (!) {limited} host-limited" if limited else "",
+        host_limited_mark(summary.host_limited),
         f" (!) {summary.saturated} saturated" if summary.saturated else "",
         unsettled,
         " (!) two states" if summary.states else "",
@@ -140,9 +141,11 @@ def precision_note(recorded: RunData) -> str:
     unsure = sum(one.reaches(recorded.until) is False for one in recorded.summaries)
     if not unsure or recorded.until is None:
         return ""
+    limited = all(one.host_limited for one in recorded.summaries if one.reaches(recorded.until) is False)
+    advice = "the host was too slow: see (!) host-limited" if limited else "a larger `max:` allows more trials"
     return (
         f"{unsure} of {len(recorded.summaries)} cells have wider intervals than wanted (±{recorded.until * 100:g} %; "
-        "`reached` in summary.csv); a larger `max:` allows more trials"
+        f"`reached` in summary.csv); {advice}"
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from runner.reports.axis_charts import MOST_SERIES, Plot, Point, Series
 from runner.reports.charts import Tick, ticks
 from runner.reports.junit import split_name
+from runner.reports.marks import MARK
 from runner.reports.terminal_text import figure
 from runner.results.usage import STACK
 
@@ -78,8 +79,9 @@ def _of_workload(several: Sequence[tuple[CellRow, Usage]]) -> Iterator[Use]:
         for _, unit, courses in panels:
             if unit != "share":
                 tops[unit] = max((tops.get(unit, 0.0), *(value for of in courses.values() for _, value in of)))
-    for cell, panels in shown:
-        made = (_plot(f"{cell.name}: {what}", courses, end, tops[unit], unit) for what, unit, courses in panels)
+    for (cell, panels), (_, one) in zip(shown, several, strict=True):
+        mark = f" {MARK} host-limited" * one.is_host_limited
+        made = (_plot(f"{cell.name}: {what}{mark}", courses, end, tops[unit], unit) for what, unit, courses in panels)
         if plots := tuple(filter(None, made)):
             yield Use(cell.name, plots)
 

@@ -21,7 +21,7 @@ from runner.reports.use import choose_trials
 from runner.reports.verdicts import verdict_rows
 from runner.results.cell_files import existing_files
 from runner.results.pts_output import ROUNDS
-from runner.results.record import SLOW, Outcome
+from runner.results.record import HOST_LIMITED, SLOW, Outcome
 from runner.results.usage import SAMPLES, SIMULATED, usage
 
 if TYPE_CHECKING:
@@ -33,6 +33,12 @@ if TYPE_CHECKING:
     from runner.results.record import CellRow, Trial
     from runner.results.run_folder import RunFolder
     from runner.results.usage import Usage
+
+
+#: Reports that a run may have or not: those that the last report does not write are removed. An older `rounds.csv`
+#: stays, because it may be all that is left of lost raw outputs.
+_OPTIONAL = ("jobs.csv", "found.csv", "verdicts.csv", "answer.txt")
+_OLDER_ROUNDS = f"{ROUNDS} is of an earlier report"
 
 
 @without_gc()
@@ -56,8 +62,12 @@ def _with_outputs(recorded: RunData, run: RunFolder) -> RunData:
     except MatrixError as error:
         if not run.manifest.archived:
             raise
-        return replace(recorded, unread=f"{error.brief}: the reports lack what only it has, such as the use of disks")
-    return replace(recorded, courses=courses, rounds=rounds, usage=used)
+        older = f"; {_OLDER_ROUNDS}" if (run.path / ROUNDS).exists() else ""
+        unread = f"{error.brief}: the reports lack what only it has, such as the use of disks{older}"
+        return replace(recorded, unread=unread)
+    missing = not any(rounds.values()) and (run.path / ROUNDS).exists()
+    unread = f"the raw outputs of its tests are missing; {_OLDER_ROUNDS}" if missing else ""
+    return replace(recorded, courses=courses, rounds=rounds, usage=used, unread=unread)
 
 
 def _courses(files: CellFiles, cells: Sequence[CellRow], trials: Sequence[Trial]) -> dict[str, list[str]]:
@@ -76,7 +86,8 @@ def _usage(files: CellFiles, cells: Sequence[CellRow], trials: Sequence[Trial]) 
         texts = {name: text for name in names if (text := files.read(f"{trial.folder}/{name}")) is not None}
         if texts:
             decoded = {name: text.decode(errors="replace") for name, text in texts.items()}
-            found[cell.id] = usage(decoded, trial.readings, int(trial.notes.get(SLOW, 1)))
+            used = usage(decoded, trial.readings, int(trial.notes.get(SLOW, 1)))
+            found[cell.id] = replace(used, is_host_limited=HOST_LIMITED in trial.notes)
     return found
 
 
@@ -124,6 +135,9 @@ def write_reports(run: RunFolder, content: RunData) -> list[Path]:
 
     with without_gc():
         paths = [_put(run.path / name, parts) for name, parts in _rendered(content)]
+    for name in _OPTIONAL:
+        if run.path / name not in paths:
+            (run.path / name).unlink(missing_ok=True)
     # The pages are last, so that an error in them does not prevent the files for programs.
     paths.append(_put(run.path / "report.html", [html.page(content, run.manifest, run.path.name)]))
     title = f"{content.matrix} on {content.machine}"

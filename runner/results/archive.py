@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
-ARCHIVE = "cells.sqlite"
 _BUSY_MS = 30_000
 #: Pages of the log between two checkpoints. Each checkpoint waits for the disk.
 _CHECKPOINT = 8_000

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.base.files import RECORDED, read_input
-from runner.results.archive import ARCHIVE, Archive
-from runner.results.databases import translate_errors
+from runner.results.file_errors import recorded_file_errors
+from runner.results.names import ARCHIVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from runner.results.archive import Archive
     from runner.results.run_folder import RunFolder
 
 #: A run of more planned trials has an archive: a trial in folders is a dozen files.
@@ -46,7 +47,7 @@ class CellFiles:
         if self.archive:
             return self.archive.files(cell)
         folder = self.run.cell(cell)
-        with translate_errors(folder):
+        with recorded_file_errors(folder):
             found = sorted(path for path in folder.glob("*") if path.is_file())
             found += sorted(path for path in folder.glob("trial-*/*") if path.is_file())
             return {str(path.relative_to(folder)): read_input(path, RECORDED) for path in found}
@@ -65,6 +66,8 @@ def open_files(run: RunFolder) -> Iterator[CellFiles]:
     if not run.manifest.archived:
         yield CellFiles(run)
         return
+    from runner.results.archive import Archive  # brings SQLAlchemy along
+
     with Archive.open(run.path / ARCHIVE) as archive:
         yield CellFiles(run, archive)
 
@@ -75,5 +78,7 @@ def existing_files(run: RunFolder) -> Iterator[CellFiles]:
     if not run.manifest.archived or not (run.path / ARCHIVE).exists():
         yield CellFiles(run)
         return
+    from runner.results.archive import Archive
+
     with Archive.existing(run.path / ARCHIVE) as archive:
         yield CellFiles(run, archive)

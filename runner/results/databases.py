@@ -16,7 +16,6 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from runner.base.errors import (
-    ERRNO,
     FULL,
     READ_ONLY,
     UNREACHABLE,
@@ -24,15 +23,9 @@ from runner.base.errors import (
     Cause,
     HarnessBroken,
     MatrixError,
-    UnfitFile,
 )
 from runner.base.files import check_regular
-
-_DAMAGED = Cause(
-    HarnessBroken,
-    "{path} is damaged",
-    "`matrix salvage RUN` writes what can be read into a new run; `matrix run --fresh` starts again",
-)
+from runner.results.file_errors import DAMAGED, FILE_ERRORS, cause_of
 
 _STRANGE = Cause(BadInput, "{path} is not a file that matrix wrote", "move it away, or name the folder of another run")
 _AGAIN = (
@@ -47,7 +40,7 @@ _OF_STORE = {
     UNREACHABLE: Cause(
         BadInput, "the store {path} cannot be opened", "check that its folder is yours, or name another with `--store`"
     ),
-    _DAMAGED: Cause(HarnessBroken, "the store {path} is damaged", _AGAIN),
+    DAMAGED: Cause(HarnessBroken, "the store {path} is damaged", _AGAIN),
     _STRANGE: Cause(BadInput, "the store {path} is damaged, or is not a store", _AGAIN),
 }
 
@@ -64,7 +57,7 @@ _SQLITE = {
     ),
     "SQLITE_LOCKED": Cause(HarnessBroken, "{path} is locked", "close the program that has it open and retry"),
     "SQLITE_NOTADB": _STRANGE,
-    "SQLITE_CORRUPT": _DAMAGED,
+    "SQLITE_CORRUPT": DAMAGED,
     "SQLITE_IOERR": Cause(
         HarnessBroken, "{path} has an I/O error", "look at `dmesg`: the host's own disk reports errors"
     ),
@@ -120,7 +113,7 @@ def driver_sql(statement: Any, columns: Collection[str] | None = None) -> str:
 
 
 def damage_error(path: Path | str, details: str) -> MatrixError:
-    return _DAMAGED.error(path, details)
+    return DAMAGED.error(path, details)
 
 
 @contextmanager
@@ -128,15 +121,9 @@ def translate_errors(path: Path | str, *, store: bool = False) -> Iterator[None]
     """Turn database errors of the block into a MatrixError about `path`. Other errors pass through."""
     try:
         yield
-    except (UnicodeDecodeError, orjson.JSONDecodeError) as problem:  # a text in the file
-        raise (_OF_STORE[_DAMAGED] if store else _DAMAGED).error(path, str(problem)) from problem
-    except (DBAPIError, OSError) as problem:
-        cause: Cause | None
-        if isinstance(problem, UnfitFile):
-            cause, details = _DAMAGED, str(problem)
-        elif isinstance(problem, OSError):
-            cause, details = ERRNO.get(problem.errno or 0), str(problem)
-        else:
+    except (DBAPIError, *FILE_ERRORS) as problem:
+        cause, details = cause_of(problem), str(problem)
+        if isinstance(problem, DBAPIError):
             cause, details = _database_cause(problem)
         if cause is None:
             raise
@@ -151,9 +138,9 @@ def _database_cause(problem: DBAPIError) -> tuple[Cause | None, str]:
         known = next((cause for prefix, cause in causes.items() if code.startswith(prefix)), None)
         # Other errors of SQLite about statements that work on a whole file: its tables are not ours, or its values.
         is_damage = known is None and isinstance(problem.orig, sqlite3.Error) and not code.startswith(_CONSTRAINT)
-        return _DAMAGED if is_damage else known, f"{text} ({code})"
+        return DAMAGED if is_damage else known, f"{text} ({code})"
     if isinstance(problem.orig, sqlite3.Error):  # a text that is not UTF-8
-        return _DAMAGED, text.strip()
+        return DAMAGED, text.strip()
     return _connection_cause(text) if isinstance(problem, OperationalError) else None, text.strip()
 
 

@@ -1,10 +1,11 @@
-"""Names of cells as paths in a run folder."""
+"""Names of files in a run folder, and of cells as paths in it."""
 
 import re
 
 from runner.base.errors import BadInput
 
 CELLS = "cells"  # the folder of cells in a run
+ARCHIVE = "cells.sqlite"  # what a large run has instead
 _PART = re.compile(r"[A-Za-z0-9._=,+@%-]{1,255}")
 
 

@@ -50,6 +50,7 @@ class LastTrial:
     round: int
     outcome: str
     started: str
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +142,9 @@ def read_progress(folder: RunFolder, since: datetime | None = None) -> Progress:
         now = since.isoformat(timespec="milliseconds") if since else ""
         active = sa.select(begun.c.cell, _round(connection, begun), begun.c.attempt, begun.c.started)
         active = active.where(begun.c.started >= now).order_by(begun.c.started)
-        last = sa.select(trials.c.cell, _round(connection, trials), trials.c.outcome, trials.c.started)
+        last = sa.select(
+            trials.c.cell, _round(connection, trials), trials.c.outcome, trials.c.started, trials.c.seconds
+        )
         last = last.order_by(trials.c.id.desc())
         return replace(
             found,

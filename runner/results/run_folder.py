@@ -35,9 +35,9 @@ from runner.base.files import (
     write_durably,
     write_whole,
 )
-from runner.results.databases import translate_errors
 from runner.results.disk_health import Health
 from runner.results.environment import Digests, DiskFacts, Host, Revision, flatten_environment
+from runner.results.file_errors import recorded_file_errors
 from runner.results.names import CELLS, check_file_name, parts_of
 from runner.results.record import STEERED
 
@@ -48,7 +48,7 @@ HALF = ".half"  # suffix of a run folder under construction; its name begins wit
 def run_folders(results: Path) -> list[Path]:
     if not results.is_dir():
         return []
-    with translate_errors(results):
+    with recorded_file_errors(results):
         return sorted(folder for folder in results.iterdir() if _is_run(folder))
 
 
@@ -163,7 +163,7 @@ class RunFolder:
         # a script may pass when run by hand. A script that differs from earlier trials goes to the trial's folder.
         folder = self.cell(cell)
         trial = folder / f"trial-{round_number}"
-        with translate_errors(trial):
+        with recorded_file_errors(trial):
             try:
                 trial.mkdir(parents=True)
             except FileExistsError:  # an earlier attempt, perhaps killed here
@@ -178,7 +178,7 @@ class RunFolder:
     def add(self, cell: str, files: Mapping[str, bytes]) -> None:
         """Save files of a cell by their paths in its folder."""
         folder = self.cell(cell)
-        with translate_errors(folder):
+        with recorded_file_errors(folder):
             for path, content in files.items():
                 file = folder.joinpath(*parts_of(path))
                 file.parent.mkdir(parents=True, exist_ok=True)
@@ -186,7 +186,7 @@ class RunFolder:
 
     def keep_tear_down(self, stack: str, tear_down: str) -> None:
         """Save the tear-down script of a stack before it is built, because it may outlive its process."""
-        with translate_errors(self.standing):
+        with recorded_file_errors(self.standing):
             self.standing.mkdir(exist_ok=True)
         write_atomically(self.standing / f"{stack}.sh", tear_down.encode())
 
@@ -200,7 +200,7 @@ class RunFolder:
     def set_aside(self, cell: str, round_number: int, attempts: int) -> None:
         trial = self.cell(cell) / f"trial-{round_number}"
         if trial.is_dir():
-            with translate_errors(trial):
+            with recorded_file_errors(trial):
                 trial.rename(trial.with_name(f"{trial.name}-attempt-{attempts}"))
 
     def update_manifest(self, **changes: object) -> RunFolder:
@@ -216,7 +216,7 @@ class RunFolder:
             return
         lock = self.path / ".feeding"
         with ExitStack() as stack:
-            with translate_errors(lock):
+            with recorded_file_errors(lock):
                 descriptor = stack.enter_context(open_lock_file(lock))
             if wait:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -229,7 +229,7 @@ class RunFolder:
         """Hold the lock of a run. The kernel releases it at any end of the process."""
         lock = self.path / LOCK
         with ExitStack() as stack:
-            with translate_errors(lock):
+            with recorded_file_errors(lock):
                 descriptor = stack.enter_context(open_lock_file(lock))
             if not _locks(descriptor):
                 signature = read_signature(descriptor)
@@ -237,7 +237,7 @@ class RunFolder:
                     f"{self.path} is in use by {f'process {signature}' if signature else 'another process'}",
                     resolution="wait for it to end, stop it, or start another run with `--fresh`",
                 )
-            with translate_errors(lock):
+            with recorded_file_errors(lock):
                 sign_lock(descriptor, f"{os.getpid()} on {socket.gethostname()}")
                 remove_temporaries(self.path)
             try:
@@ -254,7 +254,7 @@ def _content(path: Path) -> bytes | None:
 
 def create(results: Path, manifest: Manifest, name: str | None = None) -> RunFolder:
     content = _json(manifest)
-    with translate_errors(results):
+    with recorded_file_errors(results):
         results.mkdir(parents=True, exist_ok=True)
         _sweep_halves(results)
         half = results / f".{token_hex(8)}{HALF}"
@@ -296,7 +296,7 @@ def _held(folder: Path, *, wait: bool = True) -> Iterator[bool]:
 
 def load(folder: Path) -> RunFolder:
     manifest = folder / MANIFEST
-    with translate_errors(manifest):
+    with recorded_file_errors(manifest):
         if not manifest.is_file():
             raise BadInput(
                 f"{folder} is not the folder of a run",

@@ -34,7 +34,8 @@ from runner.results.run_folder import RunFolder, state_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from runner.results.journal import Journal, State
+    from runner.results.journal import Journal
+    from runner.results.journal_reader import State
     from runner.results.store_tables import Address
 
 _BATCH = 500

@@ -1,7 +1,6 @@
 """The address of the shared store, and its tables."""
 
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from sqlalchemy import JSON, Boolean, Column, Float, Index, Integer, MetaData, S
 from sqlalchemy.exc import ArgumentError
 
 from runner.base.errors import BadInput
+from runner.base.text import without_passwords
 from runner.results.databases import Versioned, keys, no_change, optional, required
 from runner.results.journal_tables import (
     direction_columns,
@@ -22,12 +22,6 @@ from runner.results.views import views_of_store
 
 VARIABLE = "MATRIX_STORE"  # the option `--store` takes precedence
 _FILE = "store.db"
-#: Places of passwords in a URL: in the query; between colon and last @; in place of the port if @ is missing.
-_PASSWORDS = (
-    re.compile(r"([?&][^=&?\s]*pass[^=&?\s]*=)[^&\s]*", re.IGNORECASE),
-    re.compile(r"(://[^:/\s]*:)\S*(?=@)"),
-    re.compile(r"(://[^:/@\s]*:)(?!\d*(?:[/?,]|$))[^/?@\s]+(?=[/?]|$)"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +38,6 @@ class Address:
 
 
 IN_MEMORY = Address()  # in memory, for queries where no file can be written
-
-
-def without_passwords(text: str) -> str:
-    """Replace passwords of URLs in a text. This may hide harmless text, too."""
-    for password in _PASSWORDS:
-        text = password.sub(r"\1***", text)
-    return text
 
 
 def address_of(named: str | None, results: Path) -> Address:

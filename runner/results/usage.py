@@ -36,6 +36,7 @@ class Usage:
     processors: Mapping[str, Course] = field(default_factory=dict)  # shares of all processors by KINDS
     #: Mean latency of requests in ns, by disk and of the STACK, at moments with requests.
     latencies: Mapping[str, Course] = field(default_factory=dict)
+    is_host_limited: bool = field(default=False, kw_only=True)
 
 
 def usage(files: Mapping[str, str], readings: Sequence[Reading], slow: int = 1) -> Usage:

@@ -12,10 +12,11 @@ from runner.guidelines.samples import Measured, measured_cells
 from runner.guidelines.verdicts import SHARE, UNWATCHED, judge_guidelines
 from runner.reports.answer import answer_lines, summarize_rankings
 from runner.reports.knees import knee_lines
+from runner.reports.marks import legend
 from runner.reports.sections import MOST_ROWS
-from runner.reports.terminal import drift_note, host_note, precision_note
+from runner.reports.terminal import drift_note, host_note, outcome, precision_note, shown_cells
 from runner.reports.write import load_run_data, write_reports
-from runner.results.archive import ARCHIVE
+from runner.results.names import ARCHIVE
 from runner.results.record import Outcome
 from runner.session.history import earlier_figures
 from runner.space.studies import PUBLISHED, Study
@@ -64,20 +65,14 @@ class Ending:
 
     def lines(self, width: int = 100) -> list[str]:
         content = self.content
-        done = f"{self.trials} done" if self.exit is Exit.INTERRUPTED else ""
         unread = f"note: {content.unread}" if content.unread else ""
         published = f"published: {summary_line(self.comparisons)} (published.md)" if self.comparisons else ""
         lines = [*knee_lines(content.knees, over=content.over, synthetic=content.synthetic)]
-        lines += [
-            *filter(
-                None,
-                (
-                    *(done, self.failure, unread, precision_note(content), drift_note(content), host_note(content)),
-                    published,
-                ),
-            )
-        ]
+        marks = legend((*map(outcome, shown_cells(content)), *lines))
+        notes = (self.failure, unread, precision_note(content), drift_note(content), host_note(content), published)
+        lines += filter(None, notes)
         answer = summarize_rankings(content.rankings, content.losses, synthetic=content.synthetic, over=content.over)
+        lines += [mark for mark in marks if not answer or mark not in answer.notes]
         if answer:
             lines += answer_lines(answer, width)
         if answer and answer.is_cut:

@@ -1,4 +1,4 @@
-"""A run from its options to its end: check, resume, lease disks, choose how many rigs work at once, execute, report."""
+"""A run from its preparation to its end: resume, lease disks, execute, report."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from runner.base.errors import BadInput, Exit, MatrixError
+from runner.base.errors import Exit, MatrixError
 from runner.base.files import write_atomically
 from runner.engine.budget import ENDLESS, Cost, Spending
-from runner.engine.concurrency import Level, why_one_at_a_time
 from runner.engine.coordinator import Coordinator
 from runner.engine.estimate import QUIET, Load, Pace, Slots, estimate, pace_of
 from runner.engine.executor import Executor
 from runner.engine.recorder import Event, RigUp, RunContext, TimeLeft, TrialDone
 from runner.engine.scheduler import Scheduler
 from runner.hosts.disk_ledger import run_within_budget
-from runner.machines import Where, machine, sweep
-from runner.machines.base import Machine, MachineOptions, RigSpec
+from runner.machines import machine
+from runner.machines.base import Machine, MachineOptions
 from runner.results.cell_files import CellFiles, open_files
 from runner.results.disk_health import describe_missing_health
 from runner.results.journal import Journal
@@ -31,65 +30,26 @@ from runner.results.store_tables import address_of, is_named
 from runner.scripts.cell import explain_missing_fio
 from runner.session import disk_lease
 from runner.session.cluster import (
-    ClusterOptions,
-    check_cluster,
-    check_hosts,
     connect,
     order_for_batches,
     slots_of_hosts,
 )
 from runner.session.disk_lease import RunDisks
 from runner.session.finish import Ending, report
-from runner.session.host_facts import boot_id, kernel_release
-from runner.session.run_request import RunRequest, check_kernel, choose_run, run_to_continue
-from runner.session.selected_matrix import Checks, check_machine, check_names, check_templates, load_selected
+from runner.session.host_facts import boot_id
+from runner.session.run_request import RunRequest, choose_run
 from runner.session.slow_motion import choose_slow
-from runner.space.select import refuse_many
-from runner.space.studies import study_beside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Coroutine, Iterator, Mapping
     from pathlib import Path
 
-    from runner.space.select import Shard
-    from runner.space.space import Stack
+    from runner.engine.concurrency import Level
+    from runner.session.prepare import PreparedRun, RunOptions
 
-Jobs = int | Literal["auto"]
+
 #: Facts of one start of a rig, not versions.
 _START_FACTS = frozenset({"kernel", "ready", "up", "md", "without"})
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    matrix: Path
-    place: Where
-    results: Path
-    only: tuple[str, ...] = ()
-    shard: Shard | None = None
-    kernel: str | None = None
-    templates: Path | None = None
-    store: str | None = None
-    jobs: Jobs = 1
-    budget: Cost = ENDLESS
-    hosts: Path | None = None
-    destroy: tuple[str, ...] = ()
-    passthrough: bool = False
-    until_decided: bool = False
-    folder_to: Path | None = None
-    fresh: bool = False
-    retry_broken: bool = False
-    cold: bool = False
-    cluster: ClusterOptions | None = None
-    tags: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class PreparedRun:
-    options: RunOptions
-    order: RunRequest
-    level: Level
-    #: Why it is one although the user wants more.
-    one_at_a_time: str = ""
 
 
 class Observer:
@@ -169,53 +129,6 @@ def run(prepared: PreparedRun, observer_of: Callable[[RunRequest, int], Observer
             end = _lease_and_execute(this)
         observer.end_run(end)
     return end
-
-
-def prepare(options: RunOptions, notice: Callable[[str], None]) -> PreparedRun:
-    """Check all that is known before a run exists, and remove leftovers of killed runs from this machine."""
-    place = Where(disk_lease.passthrough_machine(options.place.machine)) if options.passthrough else options.place
-    check_names(options.templates)
-    selected = load_selected(options.matrix, options.only, options.shard, Checks(place.machine, options.templates))
-    refuse_many(selected.selection, "run at once")
-    matrix = selected.space.matrix
-    check_kernel(options.kernel, matrix.machine.kernel or ())
-    check_templates(selected, options.templates)
-    order = RunRequest(
-        options.matrix,
-        selected,
-        place.machine,
-        options.kernel,
-        options.templates,
-        cold=options.cold,
-        until_decided=options.until_decided,
-        study=study_beside(options.matrix, selected.space),
-    )
-    order.check()
-    here, specs = machine(place.machine, MachineOptions()), order.specs()
-    if options.cluster:
-        check_cluster(options.cluster, here, order)
-        if options.jobs != 1:
-            raise BadInput("--jobs does not work with --cluster", resolution="each worker has its number of rigs")
-    if options.tags and (not options.cluster or options.cluster.address.slots):
-        resolution = "name a scheduler with --cluster, or leave --tags out"
-        raise BadInput("--tags chooses workers of a scheduler", resolution=resolution)
-    if not options.cluster or options.cluster.address.slots:  # else the hosts of the workers are checked
-        check_machine(here, specs)
-    disk_lease.check_zeroed(selected, here)
-    for leftover in sweep(place.machine):
-        notice(leftover.message)
-    match = None if here.brings_disks else disk_lease.match_disks(matrix, options.hosts, place)
-    disk_lease.check_destroy(options.destroy, match, place.machine)
-    order = replace(order, match=match, release=kernel_release(match.ssh) if match else "")
-    if match and match.ssh:
-        check_machine(machine(place.machine, MachineOptions(where=match.ssh)), specs)
-    choice = {"fresh": options.fresh, "retry_broken": options.retry_broken}
-    if match and not run_to_continue(options.results, order.manifest(), **choice):
-        # A run that continues may have left stacks on its disks that only it may remove.
-        disk_lease.precheck(match, matrix, place.machine, options.destroy)
-    if options.cluster:
-        check_hosts(options.cluster, order, options.tags)
-    return PreparedRun(options, order, *choose_level(options.jobs, here, specs, selected.stacks()))
 
 
 def _notes(this: _Run, one_at_a_time: str, choice: str) -> Iterator[str]:
@@ -399,27 +312,6 @@ def _close(folder: RunFolder, feed: Feed, end: Exit, *, finished: bool) -> None:
 
 def _versions(facts: Mapping[str, str]) -> dict[str, str]:
     return {name: text for name, text in facts.items() if name not in _START_FACTS and not name.startswith("matrix-")}
-
-
-def choose_level(jobs: Jobs, place: Machine, specs: Collection[RigSpec], stacks: Iterable[Stack]) -> tuple[Level, str]:
-    if jobs == 1:
-        return Level.of(1), ""
-    kinds = set(specs)
-    why = why_one_at_a_time(place, kinds, stacks)
-    room = min(map(place.max_rigs, kinds))
-    if jobs == "auto":
-        why = why or ("this host has no room for a second such virtual machine" if room == 1 else "")
-        return (Level.of(1), f"one rig at a time: {why}") if why else (Level.up_to(room), "")
-    if why:
-        raise BadInput(f"--jobs {jobs}: {why}", resolution="leave --jobs out, or choose other cells with --only")
-    if jobs > room:
-        one = next(iter(kinds))
-        size = f"{one.memory // 2**20}MiB, {one.cpus} processors and the overhead of the emulator each"
-        raise BadInput(
-            f"--jobs {jobs}: this host has room for {room} virtual machines at a time, with {size}",
-            resolution="use `--jobs auto`, or smaller virtual machines: `machine:` in the matrix sets their size",
-        )
-    return Level.of(jobs), ""
 
 
 def budget_message(short: int, left_out: int, cost: Cost) -> str:

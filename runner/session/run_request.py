@@ -10,6 +10,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from runner.base.errors import BadInput
+from runner.base.text import without_passwords
 from runner.engine.rigs import specs_of
 from runner.guidelines.verdicts import Steering
 from runner.machines import PASSTHROUGH, machine
@@ -19,7 +20,6 @@ from runner.results.cell_files import MOST_IN_FOLDERS, open_files
 from runner.results.environment import Digests, DiskFacts
 from runner.results.record import CellRow
 from runner.results.run_folder import Manifest, RunFolder, create, latest, runs
-from runner.results.store_tables import without_passwords
 from runner.scripts.jinja import effective_templates
 from runner.session.host_facts import query_facts, revision
 from runner.simdisks.disk import slow_of

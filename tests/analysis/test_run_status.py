@@ -9,25 +9,32 @@ from pathlib import Path
 import pytest
 
 from runner.analysis.runs import RunStatus
-from runner.engine.estimate import remaining_seconds
-from runner.results.observe import Holder, Progress, State
+from runner.engine.estimate import count_down, remaining_seconds
+from runner.results.observe import Holder, LastTrial, Progress, State
 from runner.results.run_folder import RunFolder
 from tests.results.past import manifest
 
 NOW = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
 
 
-def status(recent: int, *, expected: float, elapsed: float, trials: int = 0) -> RunStatus:
+def status(recent: int, *, expected: float, elapsed: float, trials: int = 0, age: float = 0) -> RunStatus:
+    """A run whose last trial took 3 s and ended `age` seconds ago."""
     folder = RunFolder(Path("results/run"), manifest(planned=20, expected=expected))
     holder = Holder("1", "lab1", NOW - timedelta(seconds=elapsed))
-    progress = Progress(cells=4, outcomes={"measured": trials or recent}, recent=recent)
+    last = LastTrial("cell", 1, "measured", (NOW - timedelta(seconds=age + 3)).isoformat(), 3.0)
+    progress = Progress(cells=4, outcomes={"measured": trials or recent}, recent=recent, last=last)
     return RunStatus(folder, State.RUNNING, holder, progress, NOW)
 
 
-@pytest.mark.parametrize("recent", [0, 5, 19])
-def test_the_remaining_time_is_that_of_the_progress_line(recent: int) -> None:
-    found = status(recent, expected=100, elapsed=50).seconds_left
-    assert found == pytest.approx(remaining_seconds(100, recent / 20, 50))
+@pytest.mark.parametrize("recent", [5, 19])
+@pytest.mark.parametrize("age", [0, 2, 40])
+def test_the_remaining_time_is_that_of_the_progress_line(recent: int, age: float) -> None:
+    found = status(recent, expected=100, elapsed=50, age=age).seconds_left
+    assert found == pytest.approx(count_down(remaining_seconds(100, recent / 20, 50 - age), age, 20 - recent))
+
+
+def test_the_estimate_counts_down_before_the_first_trial() -> None:
+    assert status(0, expected=100, elapsed=10).seconds_left == pytest.approx(90)
 
 
 def test_only_the_trials_of_this_process_count() -> None:

@@ -137,7 +137,7 @@ def test_a_signal_stops_a_run_between_trials_with_reports(matrix: Matrix, tmp_pa
     answer = "default_int_handler" if which == signal.SIGINT else "SIG_DFL"
     result = matrix(*RUN, code=STOPPED.format(signal=int(which), answer=answer))
     assert result.returncode == 130
-    assert "3 of 8 trials done" in result.stdout
+    assert "; incomplete: 3 of 8 trials" in result.stdout
     assert "the same command continues" in result.stderr
     folder = folder_of(tmp_path)
     assert len(rows(folder / "trials.csv")) == 3

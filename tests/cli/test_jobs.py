@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from runner.base.errors import BadInput, Exit
-from runner.engine.concurrency import Level
+from runner.engine.concurrency import Jobs, Level, choose_level
 from runner.machines.base import RigSpec
 from runner.machines.qemu import Qemu
-from runner.session.run import Jobs, choose_level
 from runner.simdisks.disk import Disk, Physics
 
 MODELLED = RigSpec((Disk(1 << 28, "virtio", Physics("volume")),))

@@ -6,6 +6,7 @@ import io
 import json
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -168,10 +169,30 @@ def test_the_live_view_begins_with_the_estimate() -> None:
         view.show_estimate(265.0, 265.0)
         view._bar.refresh()
     assert "it takes about 4 min 30 s" in screen.getvalue()
-    assert re.search(r"4:2[45] left", str(view._bar.tasks[0].fields["left"]))
+    assert re.fullmatch(r"4:2[45] left", view._left())
     view.event(TrialDone("one", measured("c1", 1, direction(2e8, 1 << 20)), "array"))
     view.event(TrialDone("two", measured("c2", 1, direction(2e8, 1 << 20)), "array"))
-    assert view._bar.tasks[0].fields["left"] == ""
+    assert view._left() == ""
+
+
+def test_the_time_left_counts_down_between_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr("runner.cli.progress.time", SimpleNamespace(monotonic=lambda: now))
+    terminal = io.StringIO()
+    console = Console(file=terminal, force_terminal=True, width=200, color_system=None)
+    monkeypatch.setattr("runner.cli.progress.Console", lambda **_: console)
+    with LiveView(planned=4, done=0) as view:
+        view.show_estimate(80.0, 80.0)
+        seen = []
+        for now in (1000.0, 1007.0, 1020.0, 1049.0, 1060.0):  # noqa: B007 - the clock
+            view._bar.refresh()
+            seen.append(re.findall(r"(\d+:\d\d) left", terminal.getvalue())[-1])
+        assert seen == ["1:20", "1:13", "1:00", "0:31", "0:30"], "half of the time of the trials after this one stays"
+        view.event(TrialDone("one", measured("c1", 1, direction(2e8, 1 << 20)), "array"))
+        assert view._left() == "1:48 left", "a late trial makes the estimate longer"
+        view.event(TimeLeft(50.0))
+        now = 1065.0
+        assert view._left() == "0:45 left"
 
 
 def test_a_step_that_is_done_has_no_ellipsis(capsys: pytest.CaptureFixture[str]) -> None:
@@ -218,4 +239,4 @@ def test_the_forecast_of_a_cluster_replaces_the_estimate(capsys: pytest.CaptureF
     view.show_estimate(265.0, 265.0)
     view.event(TimeLeft(3600.0))
     view.event(TrialDone("one", measured("c1", 1, direction(2e8, 1 << 20)), "array"))
-    assert re.search(r"(60:00|59:\d\d) left", str(view._bar.tasks[0].fields["left"]))
+    assert re.fullmatch(r"(60:00|59:\d\d) left", view._left())

@@ -12,7 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.engine.costs import COSTS, EMULATED, Costs, rate, sequential
-from runner.engine.estimate import Load, Pace, building_of, estimate, machine_pace, remaining_seconds, seconds_of
+from runner.engine.estimate import (
+    Load,
+    Pace,
+    building_of,
+    count_down,
+    estimate,
+    machine_pace,
+    remaining_seconds,
+    seconds_of,
+)
 from runner.engine.plan import Plan
 from runner.language.matrix import Repeat
 from runner.machines.base import Preparation, RigSpec
@@ -198,6 +207,18 @@ def test_the_remaining_time_is_between_estimate_and_measurement(expected: float,
         assert left >= expected * (1 - done) * 0.999
     assert remaining_seconds(expected, done, expected * done) == pytest.approx(expected * (1 - done))
     assert remaining_seconds(expected, 1.0, elapsed) == 0
+
+
+@given(st.floats(1, 1e6), st.integers(1, 1000), st.floats(0, 1e6), st.floats(0, 1e6))
+def test_the_rest_only_falls_between_trials(seconds: float, trials: int, elapsed: float, later: float) -> None:
+    now, then = (count_down(seconds, age, trials) for age in (elapsed, elapsed + later))
+    assert seconds >= now >= then >= 1.0
+    assert then >= seconds * (trials - 1) / trials / 2 * 0.999
+    assert now == pytest.approx(seconds - elapsed) or elapsed > seconds / trials, "an even trial takes its share"
+
+
+def test_no_rest_without_trials() -> None:
+    assert count_down(100.0, 3.0, 0) == 0.0
 
 
 def test_without_an_estimate_the_measured_pace_counts() -> None:

@@ -147,9 +147,27 @@ def test_one_stack_needs_no_answer() -> None:
     assert text(run({"raid5": THREE["raid5"]})) == ""
 
 
-def test_an_interrupted_run_answers_only_if_something_is_certain() -> None:
-    assert text(run(THREE, rounds=1, over=False)) == ""
-    assert "so far" in text(run(THREE, over=False))
+def test_an_interrupted_run_answers_with_what_is_known_so_far() -> None:
+    once, twice, thrice = (text(run(THREE, rounds=rounds, over=False, noise=0.5)) for rounds in (1, 2, 3))
+    assert "Fastest stack by workload, so far:" in once
+    assert "One round cannot tell" in once
+    assert "Intervals need two trials" not in once
+    assert "so far (95 % confidence):" in twice
+    assert "more trials needed" in twice
+    assert "raise `repeat:`" not in twice, "the same command adds the trials that are missing"
+    assert "so far" in thrice
+
+
+def test_more_trials_are_advised_only_where_the_host_is_fast_enough() -> None:
+    truth = some(("mixed",))
+    assert "raise `repeat:`" in text(run(truth, rounds=2, noise=0.5))
+    slow = text(run(truth, rounds=2, noise=0.5, host_limited=dict.fromkeys(truth, 30)), 200)
+    assert "raise `repeat:`" not in slow
+    assert "more trials needed" not in slow
+    assert "this host is too slow" in slow
+    assert "`slow: auto` or `slow: 4` in `disks:`, fewer `--jobs`" in slow
+    hardly = text(run(truth, rounds=2, noise=0.5, host_limited=dict.fromkeys(truth, 1)), 200)
+    assert "raise `repeat:`" in hardly
 
 
 def test_synthetic_figures_are_called_so_everywhere() -> None:

@@ -10,7 +10,7 @@ from runner.reports.run_data import RunData
 from runner.reports.write import load_run_data
 from runner.results.fio_output import Piece, parse_pieces, table_by_position, table_by_time
 from runner.results.journal import Journal
-from runner.results.record import CellRow
+from runner.results.record import HOST_LIMITED, CellRow
 from runner.results.run_folder import create
 from tests.reports.samples import direction, measured
 from tests.support.begun_runs import manifest
@@ -37,6 +37,16 @@ def test_a_profile_round_trip() -> None:
         (0.5, "write", 1_024_000),
         (1.0, "read", 3_072_000),
         (1.0, "write", 0),
+    ]
+
+
+def test_a_curve_of_host_limited_trials_is_marked() -> None:
+    plain = of_tables(ZONES, ZONES)
+    limited = [replace(one, notes={HOST_LIMITED: "9 %"}) for one in plain.trials]
+    titles = [curve.title for one in (plain, replace(plain, trials=limited)) for curve in curves(one)]
+    assert titles == [
+        "disk/whole: bandwidth over the device",
+        "disk/whole: bandwidth over the device (!) 2 host-limited",
     ]
 
 

@@ -91,7 +91,7 @@ def harmless(root: etree._Element) -> None:
         assert element.tag in TAGS
         assert set(element.keys()) <= ATTRIBUTES
     for target in valued(root, "href"):
-        assert re.match(r"#|\./cells/|([a-z]+\.(csv|xml)|explore\.html)$", target), target
+        assert re.match(r"#|\./cells/|([a-z]+\.(csv|txt|xml)|explore\.html)$", target), target
     (script,) = root.iter("script")
     assert (script.text, *script.attrib) == (SCRIPT.read_text(),)
     ids = valued(root, "id")

@@ -93,6 +93,14 @@ def test_charts_of_a_workload_have_the_same_scales() -> None:
     assert [series.path for series in one.plots[2].series] == ["50,60 100,80"]
 
 
+def test_charts_of_a_host_limited_trial_are_marked() -> None:
+    content = of_two()
+    limited = replace(content, usage={**content.usage, cell("two").id: replace(FAST_ONE, is_host_limited=True)})
+    one, two = uses(limited)
+    assert not any("(!)" in plot.title for plot in one.plots)
+    assert all(plot.title.endswith(" (!) host-limited") for plot in two.plots)
+
+
 def test_latency_is_the_first_chart_with_the_line_of_the_stack_last() -> None:
     disks = {f"disk{n}": course(1e6 * n) for n in range(1, 4)}
     content = replace(of_two(), usage={cell("one").id: Usage(latencies={"stack": course(4e6), **disks})})

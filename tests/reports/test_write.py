@@ -8,6 +8,8 @@ from runner.reports import explore, html
 from runner.reports.html import page
 from runner.reports.write import load_run_data, render_reports, write_reports
 from runner.results.journal import Journal
+from runner.results.names import ARCHIVE
+from runner.results.pts_output import ROUNDS
 from runner.results.run_folder import create
 from tests.reports.samples import RUN
 from tests.support.begun_runs import manifest
@@ -38,6 +40,27 @@ def test_a_second_writing_replaces_the_files(tmp_path: Path) -> None:
     for content in (RUN, empty):
         write_reports(run, content)
         assert (run.path / "trials.csv").read_bytes() == render_reports(content)["trials.csv"]
+
+
+def test_reports_that_are_not_written_again_do_not_stay(tmp_path: Path) -> None:
+    run = create(tmp_path, manifest(matrix="sweep"))
+    for name in ("verdicts.csv", "answer.txt", "found.csv", "jobs.csv", "notes-of-mine.txt", ROUNDS):
+        (run.path / name).write_text("old")
+    written = {path.name for path in write_reports(run, RUN)}
+    files = {path.name for path in run.path.iterdir() if path.suffix in {".csv", ".txt"}}
+    assert files == {name for name in written if not name.endswith((".html", ".xml"))} | {"notes-of-mine.txt", ROUNDS}
+
+
+@pytest.mark.parametrize("archived", [True, False])
+def test_an_older_table_of_rounds_is_called_so_if_the_raw_outputs_are_lost(tmp_path: Path, archived: bool) -> None:
+    run = create(tmp_path, manifest(matrix="sweep", archived=archived))
+    (run.path / ROUNDS).write_text("old")
+    if archived:
+        (run.path / ARCHIVE).write_text("no database")
+    with Journal.open(run.journal) as journal:
+        assert load_run_data(run, journal, over=True).unread.endswith("rounds.csv is of an earlier report")
+        (run.path / ROUNDS).unlink()
+        assert ("rounds.csv" in load_run_data(run, journal, over=True).unread) is False
 
 
 def test_an_error_in_the_page_leaves_the_files_for_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

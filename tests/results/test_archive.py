@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from runner.base.errors import BadInput, HarnessBroken
-from runner.results.archive import ARCHIVE, Archive
+from runner.results.archive import Archive
+from runner.results.names import ARCHIVE
 
 CELL = "raid5/chunk=16KiB/random"
 SCRIPTS = {"1-set-up.sh": "# Builds\ntrue\n", "2-tune.sh": f"# Tunes: {CELL}\ntrue\n"}

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from runner.base.errors import BadInput, HarnessBroken
 from runner.results.fio_output import Direction, Figures
-from runner.results.journal import AlreadyRecorded, Journal, MeanTimes, UnendedAttempt
+from runner.results.journal import AlreadyRecorded, Journal
+from runner.results.journal_reader import MeanTimes, UnendedAttempt
 from runner.results.record import Attempt, CellRow, Outcome, Reading, Trial
 from tests.results import strategies
 

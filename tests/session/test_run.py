@@ -8,7 +8,8 @@ import pytest
 
 from runner.base.errors import BadInput, Exit
 from runner.machines import Where
-from runner.session.run import Observer, PreparedRun, RunOptions, prepare, run
+from runner.session.prepare import PreparedRun, RunOptions, prepare
+from runner.session.run import Observer, run
 from tests.support.stops import AtOnce, ToTheEnd
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def test_a_part_of_the_matrix_is_named_with_its_size(tmp_path: Path) -> None:
 
 
 def test_a_mistake_in_the_matrix_removes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runner.session.run.sweep", lambda _: pytest.fail("leftovers were removed"))
+    monkeypatch.setattr("runner.session.prepare.sweep", lambda _: pytest.fail("leftovers were removed"))
     (tmp_path / "small.yaml").write_text(MATRIX.replace("level: 0", "level: 7"))
     with pytest.raises(BadInput):
         prepare(RunOptions(tmp_path / "small.yaml", Where("dry"), tmp_path / "results"), print)

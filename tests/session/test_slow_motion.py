@@ -14,7 +14,8 @@ from runner.machines.base import MachineOptions, RigLost, RigSpec, Step, StepRes
 from runner.machines.dry import Dry, DryRig
 from runner.results.record import HOST_LIMITED, SLOW
 from runner.results.run_folder import load
-from runner.session.run import Observer, PreparedRun, RunOptions, prepare, run
+from runner.session.prepare import PreparedRun, RunOptions, prepare
+from runner.session.run import Observer, run
 from runner.session.selected_matrix import load_selected
 from runner.session.slow_motion import most_demanding
 from runner.simdisks.clib import Report

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 from click.testing import CliRunner
 from rich.cells import cell_len
 
-from runner.cli import cli
+from runner.cli import _ACTIVITIES, _COMMANDS, cli, plan, screen
+from runner.session.selected_matrix import load_selected
 from tests.support import forked
 from tests.support.screen import READABLE, ROOT, SHIPPED, too_long
 from tests.support.terminal import Terminal
@@ -69,6 +72,42 @@ def test_output_fits_a_narrow_terminal(command: str, results: Path) -> None:
         assert terminal.transcript
         assert too_long(terminal.written, 60) == []
         assert terminal.styles <= READABLE
+
+
+def test_a_slow_command_shows_what_it_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def load_slowly(*words: Any, **options: Any) -> Any:
+        for thread in threading.enumerate():
+            if isinstance(thread, threading.Timer):
+                thread.join()
+        return load_selected(*words, **options)
+
+    monkeypatch.setattr(screen, "_PATIENCE", 0.0)
+    monkeypatch.setattr(plan, "load_selected", load_slowly)
+    with Terminal(["matrix", "plan", "--results", str(tmp_path), str(SHIPPED)], columns=60, cwd=ROOT) as terminal:
+        assert terminal.wait() == 0
+        first, *rest = terminal.transcript.splitlines()
+    assert first == "checking the matrix and estimating its run …"
+    assert "trials" in "".join(rest)
+
+
+def test_a_quick_command_shows_only_its_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(screen, "columns_of", lambda _: 80)
+    monkeypatch.setattr(screen, "_PATIENCE", 3600.0)
+    start = screen.slow_start
+    for show in (screen.echo, screen.echo_whole, screen.RunOutput().write):
+        start.begin("checking")
+        timer = start._timer
+        assert timer
+        show("text")
+        timer.join()
+    monkeypatch.setattr(screen, "columns_of", lambda _: 0)
+    start.begin("checking")
+    assert start._timer is None, "not into a file"
+
+
+def test_all_slow_commands_have_words() -> None:
+    assert {*_ACTIVITIES} <= {*_COMMANDS}
+    assert max(map(len, _ACTIVITIES.values())) < 58
 
 
 def commands(command: click.Command, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:

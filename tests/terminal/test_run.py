@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -92,12 +94,17 @@ def test_the_terminal_may_become_narrower(long: list[str]) -> None:
 
 
 def test_ctrl_c_ends_a_run_in_order_and_the_same_command_continues(long: list[str]) -> None:
-    with Terminal(long, cwd=ROOT) as terminal:
+    with Terminal(long, columns=80, cwd=ROOT) as terminal:
         terminal.wait_for_match(UNDER_WAY)
         terminal.type(CTRL_C)
         assert terminal.wait() == 130
+        assert not re.search(UNDER_WAY, terminal.transcript), "no status line is left behind"
         assert terminal.transcript.count("stopping: the rigs end") == 1
         assert "the same command continues" in terminal.transcript.replace("\n", " ")
+        assert f"  {shlex.join(long)}" in terminal.written, "a command to copy"
+        assert re.search(r"long on dry.*; incomplete: [1-9]\d? of 80 trials", terminal.transcript)
+        assert "Fastest stack by workload, so far" in terminal.transcript
+        assert "MB/s: 10⁶ bytes per second" in terminal.transcript
         assert "Traceback" not in terminal.transcript
         assert terminal.left_behind == []
     continues(long)

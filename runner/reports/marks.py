@@ -1,0 +1,43 @@
+"""The legend of the marks of doubtful figures: `(!)` and a word."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+MARK = "(!)"
+HOST_LIMITED = (
+    "(!) host-limited: the host was too slow for its simulated disks, so the figure may be too low. A number counts "
+    "such trials. A percentage is the share of the time that they lost; a ratio is then a range. These help: a quieter "
+    "host, `slow: auto` or `slow: 4` in `disks:`, fewer `--jobs`, longer trials, KVM."
+)
+#: By a word of the mark, its meaning.
+_MEANINGS = {
+    "host-limited": HOST_LIMITED,
+    "saturated": (
+        "(!) saturated: in so many trials the disks could not keep up with the trace, so the figures are of a slower "
+        "replay."
+    ),
+    "settled": "(!) unsettled: so many trials did not reach the wanted steady state. The figures leave them out.",
+    "two states": (
+        "(!) two states: the trials fall into two separate groups, so the mean describes neither. The column `states` "
+        "of summary.csv has both."
+    ),
+    "only": "(!) on few requests only: so few requests give no reliable figure. A longer `runtime:` gives more.",
+}
+
+
+def host_limited_mark(trials: int) -> str:
+    return f" {MARK} {trials} host-limited" if trials else ""
+
+
+def legend(texts: Iterable[str]) -> list[str]:
+    """Return the meaning of each mark in the texts, which may end with a colon and a reason."""
+    marks = [mark for text in texts for mark in _marks(text)]
+    return [meaning for word, meaning in _MEANINGS.items() if any(word in mark for mark in marks)]
+
+
+def _marks(text: str) -> Iterator[str]:
+    return (part.partition(":")[0] for part in text.split(f"{MARK} ")[1:])

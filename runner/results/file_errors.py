@@ -1,0 +1,33 @@
+"""Errors of recorded files as ours. Apart from `databases`, so that commands without a database start faster."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import orjson
+
+from runner.base.errors import ERRNO, Cause, HarnessBroken, UnfitFile
+
+DAMAGED = Cause(
+    HarnessBroken,
+    "{path} is damaged",
+    "`matrix salvage RUN` writes what can be read into a new run; `matrix run --fresh` starts again",
+)
+FILE_ERRORS = (OSError, UnicodeDecodeError, orjson.JSONDecodeError)
+
+
+def cause_of(problem: Exception) -> Cause | None:
+    if isinstance(problem, OSError) and not isinstance(problem, UnfitFile):
+        return ERRNO.get(problem.errno or 0)
+    return DAMAGED
+
+
+@contextmanager
+def recorded_file_errors(path: Path | str) -> Iterator[None]:
+    """Turn errors of the block into a MatrixError about `path`: of its reading, and of texts in it."""
+    try:
+        yield
+    except FILE_ERRORS as problem:
+        if cause := cause_of(problem):
+            raise cause.error(path, str(problem)) from problem
+        raise

@@ -12,6 +12,8 @@ from runner.base.errors import HarnessBroken
 from runner.base.process import run
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from runner.results.environment import Host, Revision
 
 #: Programs that affect results.
@@ -20,25 +22,31 @@ _PROGRAMS = {"qemu": "qemu-system-x86_64", "nbdkit": "nbdkit", "fio": "fio"}
 _TIMEOUT = 10
 
 
+#: Each run waits for it, so it starts few programs.
 FACTS_SCRIPT = """\
 export LC_ALL=C
 shopt -s nullglob
 cpu=/sys/devices/system/cpu
-echo "kernel $(uname -r)"
-echo "hostname $(uname -n)"
+echo "kernel $(</proc/sys/kernel/osrelease)"
+echo "hostname $(</proc/sys/kernel/hostname)"
 echo "cores $(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)"
 read -r _ kib _ </proc/meminfo
 echo "memory $((kib * 1024))"
-model=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)
-echo "cpu ${model:-unknown}"
+model=unknown
+while IFS=: read -r name text; do
+  case $name in "model name"*) model=${text# } && break ;; esac
+done </proc/cpuinfo
+echo "cpu $model"
 for file in /etc/os-release /usr/lib/os-release; do
   [ ! -r $file ] || { echo "system $(PRETTY_NAME=; . $file; echo "$PRETTY_NAME")"; break; }
 done
-echo "command_line $(cat /proc/cmdline)"
+echo "command_line $(</proc/cmdline)"
 echo "governor $(cat /dev/null $cpu/cpu[0-9]*/cpufreq/scaling_governor | sort -u | paste -s -d , | sed 's/,/, /g')"
 [ ! -r $cpu/cpufreq/boost ] || echo "turbo $(cat $cpu/cpufreq/boost)"
 [ ! -r $cpu/intel_pstate/no_turbo ] || echo "turbo $(tr 01 10 <$cpu/intel_pstate/no_turbo)"
-for file in "$cpu"/vulnerabilities/*; do echo "mitigation/${file##*/} $(cat "$file")"; done
+for file in "$cpu"/vulnerabilities/*; do
+  if read -r text <"$file"; then echo "mitigation/${file##*/} $text"; fi
+done
 echo "fio $(fio --version)"
 """
 
@@ -58,7 +66,8 @@ def query_facts(ssh: str) -> Host:
     facts = dict(line.partition(" ")[::2] for line in _query(ssh, FACTS_SCRIPT).splitlines())
     known = {name: text for name, text in facts.items() if name in Host.model_fields}
     mitigations = {name.removeprefix("mitigation/"): facts[name] for name in facts if name.startswith("mitigation/")}
-    programs = {"python": platform.python_version(), "fio": facts["fio"]} if ssh else program_versions()
+    fio = {"fio": facts["fio"]}
+    programs = {"python": platform.python_version(), **fio} if ssh else program_versions(fio)
     versions = {"matrix": __version__, **programs}
     return Host.model_validate({**known, "mitigations": mitigations, "versions": versions})
 
@@ -75,9 +84,9 @@ def _query(ssh: str, script: str) -> str:
     return result.stdout
 
 
-def program_versions() -> dict[str, str]:
-    programs = {name: text for name, program in _PROGRAMS.items() if (text := _first_line(program, "--version"))}
-    return {"python": platform.python_version(), **programs}
+def program_versions(known: Mapping[str, str] = {}) -> dict[str, str]:
+    asked = {name: known.get(name) or _first_line(program, "--version") for name, program in _PROGRAMS.items()}
+    return {"python": platform.python_version(), **{name: text for name, text in asked.items() if text}}
 
 
 def revision(folder: Path) -> Revision | None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+import select
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -81,12 +85,43 @@ def test_every_check_is_run_and_every_failure_named(place: Place) -> None:
     place.once("pytest", "exit 1")
     checked = place.bootstrap("test", "-k", "a b")
     assert checked.returncode == 1
-    assert place.calls()[-4:] == ["ruff check", "ruff format --check", "mypy", "pytest -k a b"]
+    calls = place.calls()[-4:]
+    assert calls[:2] == ["ruff check", "ruff format --check"]
+    assert sorted(calls[2:]) == ["mypy", "pytest -k a b"]
     assert checked.stderr.endswith("failed:\n  ruff check\n  pytest -k a b\n")
+
+
+def test_mypy_works_beside_the_tests_and_what_it_finds_comes_last(place: Place) -> None:
+    """Each waits for the other, at the two ends of a named pipe."""
+    os.mkfifo(place.folder / "gate")
+    place.once("mypy", 'read -r word <"$PLACE/gate"; echo "wrong type: $word"; exit 1')
+    place.once("pytest", 'echo str >"$PLACE/gate"; echo "tests are done"')
+    checked = place.bootstrap("test")
+    assert checked.returncode == 1
+    assert checked.stdout == "tests are done\nwrong type: str\n"
+    assert checked.stderr.endswith("failed:\n  mypy\n")
+    assert place.logs() == []
+
+
+def test_what_ends_the_checks_ends_mypy_too(place: Place) -> None:
+    for name in ("up", "never", "alive"):
+        os.mkfifo(place.folder / name)
+    place.once("mypy", 'exec 9>"$PLACE/alive"; echo >"$PLACE/up"; read -r word <"$PLACE/never"')
+    place.once("pytest", 'read -r word <"$PLACE/up"; kill -TERM $PPID')
+    alive = os.open(place.folder / "alive", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert place.bootstrap("test").returncode == -signal.SIGTERM
+        # A pipe becomes readable when its last writer ends.
+        assert select.select([alive], [], [], 20)[0]
+        assert place.logs() == []
+    finally:
+        os.close(alive)
+        with suppress(OSError):
+            os.close(os.open(place.folder / "never", os.O_WRONLY | os.O_NONBLOCK))
 
 
 def test_checks_that_pass(place: Place) -> None:
     checked = place.bootstrap("test")
     assert checked.returncode == 0
-    assert place.calls()[-1] == "pytest -n 4 --dist loadfile --no-loadscope-reorder"
+    assert "pytest -n 4 --dist loadfile --no-loadscope-reorder" in place.calls()
     assert checked.stderr.endswith("every check passed\n")

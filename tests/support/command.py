@@ -33,20 +33,21 @@ Matrix = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @cache
-def _parsed(argv: tuple[str, ...], stdin: str, _path: str) -> subprocess.CompletedProcess[str]:
+def _answer(argv: tuple[str, ...], stdin: str, _path: str) -> subprocess.CompletedProcess[str]:
     return process.run(argv, stdin=stdin)
 
 
-def _run_fio_once(argv: Sequence[str], *, stdin: str) -> subprocess.CompletedProcess[str]:
-    """Let fio parse the same jobs once in a process of tests: it needs a tenth of a second to start."""
-    return _parsed(tuple(argv), stdin, os.environ["PATH"])
+def _run_once(argv: Sequence[str], *, stdin: str = "", timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    """Let fio parse the same jobs, and ask for the facts of this host, once in a process of tests: each takes 0.1 s."""
+    return process.run(argv, timeout=timeout) if argv[0] == "git" else _answer(tuple(argv), stdin, os.environ["PATH"])
 
 
 @pytest.fixture
 def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MATRIX_STORE", raising=False)
-    monkeypatch.setattr("runner.scripts.cell.run", _run_fio_once)
+    monkeypatch.setattr("runner.scripts.cell.run", _run_once)
+    monkeypatch.setattr("runner.session.host_facts.run", _run_once)
     # Estimates name the load of a busy host: the tests beside this one are none of its business.
     monkeypatch.setattr("os.getloadavg", lambda: (0.0, 0.0, 0.0))
 

@@ -25,7 +25,7 @@ Row = tuple[Any, ...]
 _AT = {name: at for at, name in enumerate(COLUMNS)}
 _SECONDS, _STARTED, _NOTES, _RUNTIME = (_AT[name] for name in ("seconds", "started", "notes", "runtime"))
 _FIRST, _LAST = len(_HEAD), len(_HEAD) + len(_FIGURES)
-_BY_RATE = tuple(itemgetter(*(_AT[f"{side}_{rate}"] for side in SIDES)) for rate in RATES)
+_bws_of, _iops_of = (itemgetter(*(_AT[f"{side}_{rate}"] for side in SIDES)) for rate in RATES)
 _counts_of = itemgetter(*(_AT[f"{side}_ios"] for side in SIDES))
 _TOTALS = tuple(f"{TOTAL}_{rate}" for rate in RATES)
 _summarised = itemgetter(*(_AT[name] if name in _AT else len(COLUMNS) + _TOTALS.index(name) for name in METRICS))
@@ -52,7 +52,7 @@ def is_plain(row: Row) -> bool:
     """
     if row[2] != Outcome.MEASURED.value or row[3] or row[_RUNTIME] is None or not _noted(row[_NOTES]).is_plain:
         return False
-    return all((bw is None) == (iops is None) for bw, iops in zip(*(rates(row) for rates in _BY_RATE), strict=True))
+    return all((bw is None) == (iops is None) for bw, iops in zip(_bws_of(row), _iops_of(row), strict=True))
 
 
 class PlainLines:
@@ -80,7 +80,7 @@ class PlainLines:
     def of_cell(self, cell: CellRow, row: Row, places: Sequence[str]) -> list[Any]:
         """Return the line of a cell with a single trial, which `is_plain`."""
         figures: list[Any] = [None] * 4 * len(METRICS)
-        figures[::4] = _summarised((*row, *(_total(rates(row)) for rates in _BY_RATE)))
+        figures[::4] = _summarised((*row, _total(_bws_of(row)), _total(_iops_of(row))))
         return [
             *(cell.id, cell.name, 1, 0, 0, 0, "", min(_known(_counts_of(row)), default=None), 0, 0),
             *(self._until, BOOLS[self.reaches(row)], self._stopped, ""),
@@ -91,8 +91,9 @@ class PlainLines:
         ]
 
     def reaches(self, row: Row) -> bool | None:
-        has_rate = row[_SYNC_BW] is not None or bool(_known(_BY_RATE[0](row)))
-        return None if self._until is None or not has_rate else False
+        if self._until is None:
+            return None
+        return False if row[_SYNC_BW] is not None or _known(_bws_of(row)) else None
 
 
 def _known(values: Sequence[float | None]) -> list[float]:

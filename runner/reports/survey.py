@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import groupby, islice
@@ -48,7 +48,8 @@ class Tally:
         self.trials.update(one.outcome for one in trials)
         self.cells[outcome_of_cell(Counter(one.outcome for one in trials))] += 1
         self.seconds += sum(one.seconds for one in trials)
-        self._start(one.started for one in trials)
+        for one in trials:
+            self._start(one.started)
         reasons = (f"{name}, trial {one.round}: {one.outcome}: {one.reason}" for one in trials if one.reason)
         self.reasons += islice(reasons, _REASONS - len(self.reasons))
 
@@ -56,10 +57,11 @@ class Tally:
         self.trials[Outcome.MEASURED] += 1
         self.cells[Outcome.MEASURED] += 1
         self.seconds += seconds_of(row)
-        self._start([start_of(row)])
+        self._start(start_of(row))
 
-    def _start(self, several: Iterator[str] | Sequence[str]) -> None:
-        self.started = min(filter(None, (self.started, *several)), default="")
+    def _start(self, started: str) -> None:
+        if started and (not self.started or started < self.started):
+            self.started = started
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,15 @@ def read_trials(
 ) -> Iterator[tuple[Sequence[CellRow], dict[str, list[Trial]]]]:
     """Read some cells at a time, with the trials of each."""
     return ((several, _trials_of(journal, several)) for several in _batches(cells))
+
+
+def every_summary(journal: Journal, recorded: RunData) -> Iterator[CellSummary]:
+    """Return the summaries of all cells, also of those that the pages do not show."""
+    if not recorded.part:
+        yield from recorded.summaries
+        return
+    for cells, trials in read_trials(journal, recorded.every):
+        yield from (summarize_cell(cell, trials.get(cell.id, []), recorded.rule) for cell in cells)
 
 
 def _trials_of(journal: Journal, cells: Sequence[CellRow]) -> dict[str, list[Trial]]:
@@ -127,7 +138,7 @@ class _Pass:
         _write(self._summary, [csv_files.summary_header(self._axes)])
         if self._jobs:
             _write(self._jobs, [csv_files.jobs_header(self._axes)])
-        self._tallies: dict[tuple[str, str], Tally] = {}
+        self._tallies: dict[tuple[str, str], Tally] = defaultdict(Tally)
         self._concerns, self._imprecise, self._last = ConcernCounter(), list[str](), ""
         self._reasons: dict[str, None] = {}
 
@@ -161,7 +172,7 @@ class _Pass:
                 _write(self._jobs, csv_files.job_rows(cell, others.get(cell.id, []), self._shared, place))
 
     def _tally(self, cell: CellRow) -> Tally:
-        return self._tallies.setdefault(place_of(cell), Tally())
+        return self._tallies[place_of(cell)]
 
     def _of_plain_cell(self, cell: CellRow, row: Row, place: Sequence[str]) -> list[Any]:
         self._tally(cell).add_plain(row)

@@ -16,7 +16,7 @@ from runner.reports import write
 from runner.reports.concerns import concerns
 from runner.reports.csv_files import jobs_csv, summary_csv, trials_csv
 from runner.reports.part import choose_part
-from runner.reports.survey import Survey, survey
+from runner.reports.survey import Survey, every_summary, survey
 from runner.results.journal import Journal
 from runner.results.record import HOST_LIMITED, SLOW, UNSETTLED, CellRow, Outcome, Trial
 from runner.results.run_folder import create
@@ -182,6 +182,16 @@ def test_only_trials_of_the_part_become_objects(tmp_path: Path, monkeypatch: pyt
         monkeypatch.setattr(Journal, name, counted(name, getattr(Journal, name)))
     reported(run)
     assert read == {"trials_of_cells": [8], "plain_rows": [100]}
+
+
+def test_pytest_has_the_summaries_of_all_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = large_run(tmp_path, monkeypatch)
+    with Journal.existing(run.journal) as journal:
+        part = write.load_run_data(run, journal, over=True)
+        monkeypatch.setattr(write, "MOST_CELLS", 100)
+        whole = write.load_run_data(run, journal, over=True)
+        assert (len(part.cells), len(whole.cells)) == (8, 100)
+        assert list(every_summary(journal, part)) == list(every_summary(journal, whole)) == whole.summaries
 
 
 def test_a_search_keeps_all_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

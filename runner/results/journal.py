@@ -263,10 +263,12 @@ class Journal(Database):
     def recorded_identities(self) -> set[tuple[str, int]]:
         return set(self._rows(sa.select(schema.trials.c.cell, schema.trials.c.round)))
 
-    def states(self) -> dict[tuple[str, int], State]:
+    def states(self) -> Iterator[tuple[tuple[str, int], State]]:
         table = schema.trials.c
         query = sa.select(table.cell, table.round, table.outcome, table.attempts, table.started)
-        return {(row[0], row[1]): tuple(row[2:]) for row in self._rows(query)}
+        with self._plain() as connection:
+            for cell, round_number, *state in cast("sqlite3.Cursor", connection.execute(query).cursor):
+                yield (cell, round_number), tuple(state)
 
     def trials_of(self, identities: Collection[tuple[str, int]]) -> list[Trial]:
         found = self.trials_of_cells({cell for cell, _ in identities})
@@ -285,7 +287,7 @@ class Journal(Database):
         table = schema.trials.c
         columns = (sa.cast(table.notes, sa.Text) if name == "notes" else table[name] for name in names)
         query = sa.select(*columns).where(table.cell.in_(sorted(cells))).order_by(table.cell, table.round)
-        with self._understandable(), self._transaction() as connection:
+        with self._plain() as connection:
             rows = connection.execute(query).cursor.fetchall()
             schema.check_plain_rows(names)(rows)
             return cast("Sequence[tuple[Any, ...]]", rows)
@@ -344,7 +346,7 @@ class Journal(Database):
         table = schema.cells.c
         columns = (table.id, table.name, sa.cast(table.axes, sa.Text), table.position)
         query = sa.select(*columns).order_by(table.position, table.id)
-        with self._understandable(), self._transaction() as connection:
+        with self._plain() as connection:
             rows = cast("sqlite3.Cursor", connection.execute(query).cursor)
             return [cell_of((id_, name, orjson.loads(axes), position)) for id_, name, axes, position in rows]
 
@@ -437,6 +439,12 @@ class Journal(Database):
         """Fetch all rows at once: an open cursor would block the checkpoint of the log."""
         with self._understandable(), self._transaction() as connection:
             return cast("Sequence[tuple[Any, ...]]", connection.execute(query).all())
+
+    @contextmanager
+    def _plain(self) -> Iterator[sa.Connection]:
+        """Read rows from the driver's cursor, without those of SQLAlchemy: they take more time and memory."""
+        with self._understandable(), self._transaction() as connection, driver_errors():
+            yield connection
 
     @contextmanager
     def _understandable(self) -> Iterator[None]:

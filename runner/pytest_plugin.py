@@ -88,6 +88,7 @@ class MatrixFile(pytest.File):
     def _measure(self) -> Outcome:
         """Return the results of this pytest session. The first worker measures, the others wait."""
         from runner.base.files import open_lock_file
+        from runner.reports.survey import every_summary
         from runner.results.journal import Journal
         from runner.session.finish import report
 
@@ -105,7 +106,7 @@ class MatrixFile(pytest.File):
             with folder.locked(), Journal.existing(folder.journal) as journal:
                 guidelines = self.declared.space.matrix.guidelines
                 content = report(folder, journal, guidelines, interrupted=False).content
-        summaries = {one.cell.id: one for one in content.summaries}
+                summaries = {one.cell.id: one for one in every_summary(journal, content)}
         return Outcome(folder, summaries, {one.guideline.id: one for one in content.judgements})
 
     def _selected_cells(self) -> frozenset[str]:

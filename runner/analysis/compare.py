@@ -97,13 +97,13 @@ def compare_sides(
         (pair, metric)
         for pair in matched.found
         for metric in metrics or rates_of((*pair.left, *pair.right))
-        if all(any(one.rounds(metric) for one in side) for side in (pair.left, pair.right))
+        if all(any(one.has(metric) for one in side) for side in (pair.left, pair.right))
     ]
     missing = _missing(matched)
     broken = [
         pair.name
         for pair in matched.found
-        if _measured(pair.left) and any(one.counts.get(Outcome.BROKEN) for one in pair.right)
+        if any(one.counts.get(Outcome.BROKEN) for one in pair.right) and _measured(pair.left)
     ]
     corrupt = [pair.name for pair in matched.found if any(one.counts.get(Outcome.CORRUPT) for one in pair.right)]
     if not pairs and not broken and not corrupt:
@@ -147,6 +147,8 @@ def _line(pair: Pair, metric: str, ratio: Ratio | None, verdict: Verdict) -> Lin
 
 
 def _stopped(several: Sequence[Samples]) -> str:
+    if len(several) == 1:
+        return several[0].stopped.value
     return ", ".join(sorted({one.stopped.value for one in several}))
 
 
@@ -273,11 +275,12 @@ def _ratio(pair: Pair, metric: str, confidence: float, history: Sequence[Sequenc
 
 
 def _missing(matched: Pairs) -> list[Missing]:
+    there = [(pair, _measured(pair.left), _measured(pair.right)) for pair in matched.found]
     found = []
     for lacking, at in (("B", 0), ("A", 1)):
-        for pair in matched.found:
-            having, other = (pair.left, pair.right) if at == 0 else (pair.right, pair.left)
-            if _measured(having) and not _measured(other):
+        for pair, left, right in there:
+            if (left and not right) if at == 0 else (right and not left):
+                other = pair.right if at == 0 else pair.left
                 reasons = "; ".join(dict.fromkeys(reason for one in other for reason in one.reasons))
                 why = f"{other[0].outcome}: {reasons}" if reasons else "no trial reached its steady state"
                 found.append(Missing(pair.name, lacking, why))
@@ -288,8 +291,7 @@ def _missing(matched: Pairs) -> list[Missing]:
 
 
 def _measured(several: Sequence[Samples]) -> bool:
-    """Return whether there are figures. Trials without a steady state do not have any."""
-    return any(one.counts.get(Outcome.MEASURED, 0) > one.unsettled for one in several)
+    return any(one.is_measured for one in several)
 
 
 def _unfinished(a: Side, b: Side, recorded: Mapping[str, int]) -> Iterator[str]:
@@ -302,7 +304,7 @@ def _unfinished(a: Side, b: Side, recorded: Mapping[str, int]) -> Iterator[str]:
 
 def _environment(side: Side) -> dict[str, set[str]]:
     """Return all environment values of its runs. Values that a kernel reports count only for runs on that kernel."""
-    kernels = {kernel for one in side.found for kernel in one.kernels}
+    kernels = side.kernels
     found: dict[str, set[str]] = {}
     for run in side.runs:
         for name, text in run.environment.items():

@@ -62,6 +62,10 @@ class Side:
     def runs(self) -> list[RunRow]:
         return list({one.run.id: one.run for one in self.found}.values())
 
+    @cached_property
+    def kernels(self) -> set[str]:
+        return {kernel for one in self.found for kernel in one.each_kernel}
+
 
 def runs_of(kind: str, word: str, runs: Sequence[RunRow]) -> list[RunRow]:
     if kind == "run":

@@ -22,7 +22,6 @@ from runner.language.metrics import (
     SYNC,
     TOTAL,
     is_large,
-    sides_of,
     split_column,
 )
 from runner.results.fio_output import PERCENTILES
@@ -76,6 +75,7 @@ def unit_of(metric: str) -> str:
     return METRICS[split_column(metric)[1]]
 
 
+@lru_cache
 def _split(metric: str) -> tuple[str, str]:
     """Return the direction, with the job before it, and the name: `reader.read` and `lat_p99`."""
     job, own = split_column(metric)
@@ -87,6 +87,7 @@ def more_is_faster(metric: str) -> bool:
     return metric.endswith(_RATES)
 
 
+@lru_cache
 def is_percentile(metric: str) -> bool:
     """Return whether it is a percentile, which is computed from all requests and never averaged over trials."""
     return _split(metric)[1] in PERCENTILES
@@ -99,18 +100,29 @@ USUAL_RATES = (*(f"{side}_{rate}" for rate in RATES for side in (*SIDES, TOTAL))
 BANDWIDTHS = tuple(f"{side}_bw" for side in SIDES)
 
 
+class Work(NamedTuple):
+    """What the work of a cell is, by its figures."""
+
+    sides: tuple[str, ...]  # and the total
+    large: tuple[str, ...]  # those with large requests
+    is_sync: bool
+
+
 def rates_of(cells: Iterable[Samples]) -> list[str]:
-    several = list(cells)
-    mixed = any(TOTAL in sides_of([name for name in BANDWIDTHS if one.rounds(name)]) for one in several)
+    return _rates_of(frozenset([one.work for one in cells]))
+
+
+@lru_cache  # many pairs of cells have equal work
+def _rates_of(works: frozenset[Work]) -> list[str]:
+    mixed = any(len(one.sides) > 2 for one in works)  # the total and two directions
     sides = (*((TOTAL,) if mixed else ()), *SIDES)
-    rates = [f"{side}_{'bw' if any(_is_large(one, side) for one in several) else 'iops'}" for side in sides]
-    return [*rates, f"{SYNC}_bw"] if any(one.rounds(f"{SYNC}_bw") for one in several) else rates
+    rates = [f"{side}_{'bw' if any(side in one.large for one in works) else 'iops'}" for side in sides]
+    return [*rates, f"{SYNC}_bw"] if any(one.is_sync for one in works) else rates
 
 
-def _is_large(one: Samples, side: str) -> bool:
-    bw = one.rounds(f"{side}_bw").values()
-    iops = one.rounds(f"{side}_iops").values() if bw else ()
-    return bool(bw and iops) and is_large(sum(bw), sum(iops))
+@lru_cache
+def _counts(outcomes: tuple[str, ...]) -> Mapping[str, int]:
+    return Counter(outcomes)
 
 
 #: The columns of every trial besides figures. The stopping rule uses the rates.
@@ -174,7 +186,7 @@ class Samples:
 
     @cached_property
     def counts(self) -> Mapping[str, int]:
-        return Counter(row[_OUTCOME] for row in self.rows)
+        return _counts(tuple([row[_OUTCOME] for row in self.rows]))
 
     @property
     def outcome(self) -> str:
@@ -186,7 +198,11 @@ class Samples:
 
     @cached_property
     def kernels(self) -> Sequence[str]:
-        return sorted({row[_KERNEL] for row in self.rows if row[_KERNEL]})
+        return sorted({*self.each_kernel})
+
+    @property
+    def each_kernel(self) -> Iterator[str]:
+        return (row[_KERNEL] for row in self.rows if row[_KERNEL])
 
     @cached_property
     def host_limited(self) -> int:
@@ -200,11 +216,32 @@ class Samples:
     def _settled(self) -> Sequence[Row]:
         if (self.among or self).counts.get(Outcome.CORRUPT):  # a cell that read wrong data has no figures
             return []
-        return [row for row in self.rows if row[_OUTCOME] == _MEASURED and not row[_UNSETTLED]]
+        found = [row for row in self.rows if row[_OUTCOME] == _MEASURED and not row[_UNSETTLED]]
+        return self.rows if len(found) == len(self.rows) else found
 
     @property
     def unsettled(self) -> int:
         return sum(bool(row[_UNSETTLED]) for row in self.rows if row[_OUTCOME] == _MEASURED)
+
+    @property
+    def is_measured(self) -> bool:
+        """Return whether there are figures. Trials without a steady state do not have any."""
+        return any(row[_OUTCOME] == _MEASURED and not row[_UNSETTLED] for row in self.rows)
+
+    @cached_property
+    def work(self) -> Work:
+        rows, sides, large = self._settled, [], []
+        for side, at, beside in _places_of_rates(self.metrics):
+            if bw := [row[at] for row in rows if row[at] is not None]:
+                sides.append(side)
+                iops = [row[beside] for row in rows if row[beside] is not None]
+                if iops and is_large(sum(bw), sum(iops)):
+                    large.append(side)
+        return Work(tuple(sides), tuple(large), any(row[_SYNC] is not None for row in rows))
+
+    def has(self, metric: str) -> bool:
+        at = self._at(metric)
+        return any(row[at] is not None for row in self._settled)
 
     def counted(self, metric: str) -> list[Row]:
         at = self._at(_base(metric))
@@ -238,10 +275,10 @@ class Samples:
         """Return a figure by the blocks in which comparisons pair trials."""
         found = self._rounds.get(metric)
         if found is None:
-            at = self._at(metric)
-            found = self._rounds[metric] = {
-                block_of(row[_ROUND], row[_HOST], row[_SPREAD]): row[at] for row in self._settled if row[at] is not None
-            }
+            at, rows = self._at(metric), self._settled
+            found = {block_of(row[_ROUND], row[_HOST], row[_SPREAD]): row[at] for row in rows if row[at] is not None}
+            if len(rows) > 1:  # to compute a single one again takes less than its memory
+                self._rounds[metric] = found
         return found
 
     def estimate(self, metric: str) -> Estimate | None:
@@ -291,10 +328,17 @@ def _columns(metrics: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @lru_cache
+def _places_of_rates(metrics: tuple[str, ...]) -> Sequence[tuple[str, int, int]]:
+    at = _positions(metrics)
+    return [(side, at[f"{side}_bw"], at[f"{side}_iops"]) for side in (TOTAL, *SIDES)]
+
+
+@lru_cache
 def _positions(metrics: tuple[str, ...]) -> Mapping[str, int]:
     return {column: at for at, column in enumerate(_columns(metrics))}
 
 
+@lru_cache
 def _base(metric: str) -> str:
     """Return the figure whose trials count: a percentile is missing in trials with few requests."""
     return f"{_split(metric)[0]}_bw" if is_percentile(metric) else metric
@@ -360,14 +404,3 @@ def _latencies(
             of_cell = found.setdefault((run, cell), {})
             of_cell |= {(side, round_number): one for side, one in zip(sides, packed, strict=True) if one}
     return found
-
-
-def read_few_runs(
-    read: Callable[[Sequence[RunRow]], list[Samples]], runs: Sequence[RunRow], least: int
-) -> tuple[list[Samples], int]:
-    found: list[Samples] = []
-    for number, run in enumerate(runs):
-        if len(found) > least:
-            return found, len(runs) - number
-        found += read([run])
-    return found, 0

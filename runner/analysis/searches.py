@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from runner.analysis.samples import Samples, read_samples, samples_of
-from runner.analysis.selectors import select_cells
+from runner.analysis.selectors import CellSelection, select_cells
 from runner.base.errors import BadInput
 from runner.guidelines.knee import Found
 from runner.language.metrics import FOUND
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from runner.analysis.selectors import CellSelection
     from runner.guidelines.knee import Knee
     from runner.results.store import RunRow, SharedStore
 
@@ -36,12 +35,31 @@ class Reader:
 
     def read(self, runs: Sequence[RunRow], *, histograms: bool = True) -> list[Samples]:
         if not self.is_of_searches:
-            return read_samples(self.store, runs, self.metrics, self._chosen, histograms=histograms)
+            return self._read(runs, self._chosen, histograms=histograms)
         if others := [one for one in self.metrics if one not in _COLUMNS]:
             raise BadInput(
                 f"a search has no {others[0]}", resolution="name figures of searches alone: found_iops or found_bw"
             )
         return read_searches(runs, self.results, cell=self.cell, only=self.only)
+
+    def _read(self, runs: Sequence[RunRow], chosen: CellSelection | None, *, histograms: bool = True) -> list[Samples]:
+        return read_samples(self.store, runs, self.metrics, chosen, histograms=histograms)
+
+    def read_first(self, runs: Sequence[RunRow], most: int) -> tuple[list[Samples], tuple[int, int]]:
+        """Return the samples of the first cells, `most` or more, and how many cells and runs are left."""
+        found: list[Samples] = []
+        left = 0
+        for number, run in enumerate(runs):
+            if len(found) + left > most:
+                return found, (left, len(runs) - number)
+            cells, count = self._first_cells(run, max(1, most - len(found)))
+            found += self.read([run]) if cells is None else self._read([run], CellSelection(set(cells)))
+            left += 0 if cells is None else count - len(cells)
+        return found, (left, 0)
+
+    def _first_cells(self, run: RunRow, most: int) -> tuple[Sequence[str] | None, int]:
+        chosen = self.is_of_searches or self.cell or self.only
+        return (None, 0) if chosen else self.store.first_cells(run.id, most)
 
     @property
     def is_of_searches(self) -> bool:

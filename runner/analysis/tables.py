@@ -65,9 +65,16 @@ def trials_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
 
 
 def display_table(
-    found: Sequence[Samples], metrics: Sequence[str], *, most: int | None, unread: int = 0, hint: str = HINT
+    found: Sequence[Samples],
+    metrics: Sequence[str],
+    *,
+    most: int | None,
+    unread: tuple[int, int] = (0, 0),
+    hint: str = HINT,
 ) -> Grid:
-    several = unread > 0 or len({one.run.id for one in found}) > 1
+    """`unread`: cells and runs that are not in `found`."""
+    left, runs = unread
+    several = runs > 0 or len({one.run.id for one in found}) > 1
     cut = found if most is None else found[:most]
     usual = set(metrics) == set(USUAL_RATES)
     means = [_means(one) for one in cut] if usual else []
@@ -83,13 +90,11 @@ def display_table(
         reason = f": {'; '.join(one.reasons)}" if one.reasons else ""
         outcome = f"{one.outcome}{host_limited_mark(one.host_limited)}{unsettled_mark(one.unsettled, measured)}{reason}"
         rows.append((*name, *(_usual(one, sides) if usual else _asked(one, metrics)), str(measured), outcome))
-    rest = (
-        f"{len(found) - len(cut):,} more cells" if len(cut) < len(found) else "",
-        f"{unread} more runs" if unread else "",
-    )
-    left = (f"{' and '.join(filter(None, rest))}; {hint}",) if any(rest) else ()
+    left += len(found) - len(cut)
+    rest = (f"{left:,} more cells" if left else "", f"{runs} more runs" if runs else "")
+    more = (f"{' and '.join(filter(None, rest))}; {hint}",) if any(rest) else ()
     title = () if several or not found else (f"run {found[0].run.name}",)
-    notes = (*warnings(one.run for one in found), *title, *left, *legend(str(row[-1]) for row in rows))
+    notes = (*warnings(one.run for one in found), *title, *more, *legend(str(row[-1]) for row in rows))
     return Grid(columns, rows, notes, frozenset({*heads, "trials"}))
 
 

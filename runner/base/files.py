@@ -10,6 +10,7 @@ import stat
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 import platformdirs
 
@@ -54,10 +55,19 @@ _KINDS = (
 
 def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
     """Replace a file durably: after a kill it has the old content or the new one. Content may come in parts."""
+    with replacing(path) as file:
+        file.writelines([content] if isinstance(content, bytes) else content)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Open a new file that replaces `path` durably at the end of the block, and not after an error."""
     temporary = path.parent / f".{path.name}.{os.getpid()}.new"
     with file_errors(path):
         try:
-            write_durably(temporary, content)
+            with temporary.open("wb") as file:
+                yield file
+                _make_durable(file)
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
@@ -77,8 +87,12 @@ def write_durably(path: Path, content: bytes | Iterable[bytes]) -> None:
     """Write a new file that no reader uses yet; its content is on disk afterwards."""
     with path.open("wb") as file:
         file.writelines([content] if isinstance(content, bytes) else content)
-        file.flush()
-        os.fsync(file.fileno())
+        _make_durable(file)
+
+
+def _make_durable(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def write_whole(path: Path, content: bytes) -> None:

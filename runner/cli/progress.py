@@ -183,7 +183,7 @@ class JsonView(View):
             outcomes={outcome.value: end.outcomes.get(outcome, 0) for outcome in Outcome},
             planned=end.planned,
             finished=end.finished,
-            until_not_reached=end.imprecise_cells,
+            until_not_reached=end.content.imprecise,
             guidelines=[
                 {
                     "id": judgement.guideline.id,

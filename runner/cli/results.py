@@ -97,7 +97,7 @@ class ResultsRequest:
 def command(output: Output, source: Source, **options: Any) -> None:
     """Show the results of RUNS, or of all runs."""
     from runner.analysis.legacy_columns import FAMILIAR
-    from runner.analysis.samples import USUAL_RATES, read_few_runs
+    from runner.analysis.samples import USUAL_RATES
     from runner.analysis.searches import Reader
     from runner.analysis.tables import describe_unfinished
 
@@ -105,14 +105,14 @@ def command(output: Output, source: Source, **options: Any) -> None:
     _check_options(asked)
     metrics = FAMILIAR[asked.familiar].metrics if asked.familiar else parse_metrics(asked.metrics) or USUAL_RATES
     adds_jobs = metrics is USUAL_RATES and not output.is_text and not asked.pivot
-    unread = 0
+    unread = 0, 0
     with open_store(source) as shared:
         among = select_runs(shared, asked.runs)
         check_jobs(metrics, shared, among)
         metrics = (*metrics, *_rates_of_jobs(shared, among)) if adds_jobs else metrics
         reader = Reader(shared, tuple(metrics), source.results, only=asked.only)
         if output.is_table and not (asked.pivot or asked.outcome or asked.by_trial or asked.familiar):
-            found, unread = read_few_runs(reader.read, among, asked.rows)
+            found, unread = reader.read_first(among, asked.rows)
         else:
             found = reader.read(among)
             if asked.outcome:
@@ -136,7 +136,10 @@ def command(output: Output, source: Source, **options: Any) -> None:
     write_grid(_grid(asked, found, metrics, output, unread).with_notes(*notes), output)
 
 
-def _grid(asked: ResultsRequest, found: list[Samples], metrics: Sequence[str], output: Output, unread: int) -> Grid:
+def _grid(
+    asked: ResultsRequest, found: list[Samples], metrics: Sequence[str], output: Output, unread: tuple[int, int]
+) -> Grid:
+    """Return the table. `unread`: cells and runs that are not in `found`."""
     from runner.analysis.legacy_columns import legacy_table
     from runner.analysis.pivot import data_scaling, display_scaling, pivot, plain_pivot
     from runner.analysis.tables import cells_grid, display_table, display_trials, full_name, trials_grid

@@ -164,14 +164,21 @@ def answer_as_markdown(words: ShortAnswer) -> str:
 
 
 def full_answer(
-    rankings: Sequence[Ranking], losses: Mapping[str, int] = UNKNOWN_LOSSES, *, synthetic: bool, over: bool
+    rankings: Sequence[Ranking],
+    losses: Mapping[str, int] = UNKNOWN_LOSSES,
+    *,
+    synthetic: bool,
+    over: bool,
+    part: str = "",
 ) -> str:
+    """Return all rankings. `part`: the cells that they are of, if not of all."""
     confidence = f"{rankings[0].confidence * 100:g} % confidence"
     lines = [
         f"The stacks of each workload, the fastest first{'' if over else ', so far'}.",
         f"A ratio is how many times as fast the fastest one is ({confidence}).",
         *(_PAIRWISE if _has_intervals(rankings) else ()),
         *[SYNTHETIC] * synthetic,
+        *([f"These are {part}."] if part else ()),
     ]
     for one in rankings:
         rows = [(marked_name(s), figure_of(one, s), ratio_of(s), standing_of(s)) for s in one.stacks]

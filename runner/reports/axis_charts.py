@@ -94,11 +94,7 @@ class Group:
         return free_axes([one.cell for _, one in self.cells])
 
     def ordered(self, axes: Sequence[str]) -> list[str]:
-        found = [
-            axis
-            for axis in axes
-            if axis not in _NAMES and all(_number(value) is not None for value in self.values(axis))
-        ]
+        found = [axis for axis in axes if is_numeric(axis, self.values(axis))]
         return sorted(found, key=lambda axis: -len(self.values(axis)))
 
     def values(self, axis: str) -> list[str]:
@@ -155,6 +151,10 @@ def determines(cells: Sequence[CellRow], by: str, name: str) -> bool:
 def _number(value: str) -> float | None:
     found = number_of(value)
     return found if found is not None and isfinite(found) and abs(found) < 1e18 else None
+
+
+def is_numeric(axis: str, values: Iterable[str]) -> bool:
+    return axis not in _NAMES and all(_number(value) is not None for value in values)
 
 
 def heat_map(group: Group) -> HeatMap | None:

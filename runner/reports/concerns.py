@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from runner.results.record import HOST_LIMITED, SATURATED, UNSETTLED, Outcome, Trial, counted_trials
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Sequence
 
     from runner.reports.run_data import RunData
 
-    _Why = Callable[[Trial], str | None]  # why a trial needs attention; None if it does not
+_Why = Callable[[Trial], str | None]  # why a trial needs attention; None if it does not
 
 MOST_CONCERNS = 50  # cells to list for each kind of concern
 
@@ -29,69 +31,57 @@ class Concern:
 class Concerns:
     title: str
     meaning: str
-    found: tuple[Concern, ...]
+    found: tuple[Concern, ...]  # the first ones
+    count: int  # cells
+    missing: int  # cells without figures
     always: str = ""  # a sentence on the figures; empty: only cells without figures change the reading
 
     @property
     def left(self) -> int:
-        return max(0, len(self.found) - MOST_CONCERNS)
+        return self.count - len(self.found)
 
     @property
     def doubt(self) -> str:
         """Return a sentence about a doubt that changes the reading of the figures, or an empty one."""
-        missing = sum(not one.measured for one in self.found)
         if not self.always:
-            return f"{self.title}: {_cells(missing)} without figures." if missing else ""
-        without = f", {missing:,} of them without figures" if missing else ""
-        return f"{self.title}: {_cells(len(self.found))}{without}. {self.always}"
+            return f"{self.title}: {_cells(self.missing)} without figures." if self.missing else ""
+        without = f", {self.missing:,} of them without figures" if self.missing else ""
+        return f"{self.title}: {_cells(self.count)}{without}. {self.always}"
 
 
-def concerns(recorded: RunData) -> Iterator[Concerns]:
-    kinds = (
-        (
-            "Corrupt",
-            "fio read other data than it had written. This is a result about the storage. These cells have no figures.",
-            _ended(Outcome.CORRUPT),
-            "fio read other data than it had written.",
-        ),
-        (
-            "Broken",
-            "Set-up, read-back or fio failed. This is not a result about speed.",
-            _ended(Outcome.BROKEN),
-            "Figures are from other trials.",
-        ),
-        ("Skipped", "These trials did not run.", _ended(Outcome.SKIPPED), ""),
-        (
-            "Host-limited",
-            "The host could not keep up with its simulated disks. The figures depend on both.",
-            _noted(HOST_LIMITED),
-            "The host could not keep up with its simulated disks, so the figures depend on both.",
-        ),
-        (
-            "Saturated",
-            "The disks could not keep up with the times of the trace.",
-            _noted(SATURATED),
-            "The disks could not keep up with the trace, so the figures are of a slower replay.",
-        ),
-        (
-            "Unsettled",
-            "The wanted steady state was not reached. These trials are not in the figures.",
-            _noted(UNSETTLED),
-            "The figures leave out the trials that did not become steady.",
-        ),
-    )
-    for title, meaning, why, always in kinds:
-        if found := tuple(_concerned(recorded, why)):
-            yield Concerns(title, meaning, found, always)
-
-
-def _concerned(recorded: RunData, why: _Why) -> Iterator[Concern]:
+def concerns(recorded: RunData) -> Sequence[Concerns]:
+    if recorded.survey:
+        return recorded.survey.concerns
+    counter = ConcernCounter()
     for cell in recorded.cells:
-        trials = recorded.by_cell[cell.id]
-        if whys := [text for trial in trials if (text := why(trial)) is not None]:
-            reasons = "; ".join(dict.fromkeys(filter(None, whys)))
-            counts = f"{len(whys):,} of {len(trials):,}"
-            yield Concern(cell.name, counts, reasons, bool(counted_trials(trials)))
+        counter.add(cell.name, recorded.by_cell[cell.id])
+    return counter.concerns()
+
+
+class ConcernCounter:
+    """Counts the cells of each kind of concern, and keeps the first ones."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, list[Concern]] = {kind.title: [] for kind in _KINDS}
+        self._count, self._missing = Counter[str](), Counter[str]()
+
+    def add(self, name: str, trials: Sequence[Trial]) -> None:
+        for kind in _KINDS:
+            if whys := [text for trial in trials if (text := kind.why(trial)) is not None]:
+                self._count[kind.title] += 1
+                measured = bool(counted_trials(trials))
+                self._missing[kind.title] += not measured
+                if self._count[kind.title] <= MOST_CONCERNS:
+                    reasons = "; ".join(dict.fromkeys(filter(None, whys)))
+                    counts = f"{len(whys):,} of {len(trials):,}"
+                    self._found[kind.title].append(Concern(name, counts, reasons, measured))
+
+    def concerns(self) -> tuple[Concerns, ...]:
+        return tuple(
+            Concerns(title, meaning, tuple(self._found[title]), count, self._missing[title], always)
+            for title, meaning, _, always in _KINDS
+            if (count := self._count[title])
+        )
 
 
 def _cells(count: int) -> str:
@@ -104,3 +94,45 @@ def _ended(outcome: Outcome) -> _Why:
 
 def _noted(note: str) -> _Why:
     return lambda trial: trial.notes.get(note) if trial.outcome is Outcome.MEASURED else None
+
+
+class _Kind(NamedTuple):
+    title: str
+    meaning: str
+    why: _Why
+    always: str
+
+
+_KINDS = (
+    _Kind(
+        "Corrupt",
+        "fio read other data than it had written. This is a result about the storage. These cells have no figures.",
+        _ended(Outcome.CORRUPT),
+        "fio read other data than it had written.",
+    ),
+    _Kind(
+        "Broken",
+        "Set-up, read-back or fio failed. This is not a result about speed.",
+        _ended(Outcome.BROKEN),
+        "Figures are from other trials.",
+    ),
+    _Kind("Skipped", "These trials did not run.", _ended(Outcome.SKIPPED), ""),
+    _Kind(
+        "Host-limited",
+        "The host could not keep up with its simulated disks. The figures depend on both.",
+        _noted(HOST_LIMITED),
+        "The host could not keep up with its simulated disks, so the figures depend on both.",
+    ),
+    _Kind(
+        "Saturated",
+        "The disks could not keep up with the times of the trace.",
+        _noted(SATURATED),
+        "The disks could not keep up with the trace, so the figures are of a slower replay.",
+    ),
+    _Kind(
+        "Unsettled",
+        "The wanted steady state was not reached. These trials are not in the figures.",
+        _noted(UNSETTLED),
+        "The figures leave out the trials that did not become steady.",
+    ),
+)

@@ -229,9 +229,21 @@ def markdown(columns: Iterable[Column]) -> str:
     return "\n".join(["| column | unit | meaning |", "| --- | --- | --- |", *rows]) + "\n"
 
 
+def trials_header(axes: Iterable[str]) -> list[str]:
+    return _header(TRIAL_HEAD, axes, (*TRIAL_FIGURES, *TRIAL_TAIL), TRIALS)
+
+
+def jobs_header(axes: Iterable[str]) -> list[str]:
+    return _header((JOB, *TRIAL_HEAD), axes, (*TRIAL_FIGURES, *TRIAL_TAIL), JOBS)
+
+
+def summary_header(axes: Iterable[str]) -> list[str]:
+    return _header(SUMMARY_HEAD, axes, SUMMARY[len(SUMMARY_HEAD) + 1 :], SUMMARY)
+
+
 _direction_values = attrgetter("bw", "iops", *LATENCIES, "ios", "bytes")
 _NO_DIRECTION = (None,) * (len(LATENCIES) + 4)
-_NOTES = ("evenness", "iowait", "bottleneck", "host_limited_share", "host_limited", "unsettled", "slow", "host")
+NOTES = ("evenness", "iowait", "bottleneck", "host_limited_share", "host_limited", "unsettled", "slow", "host")
 _NO_FIGURES = (None,) * len(TRIAL_FIGURES)
 
 
@@ -241,10 +253,10 @@ def trials_csv(recorded: RunData) -> Iterator[str]:
     rows = (
         _trial_row(cell, trial, shared, places)
         for cell in recorded.cells
-        for places in ([cell.axes.get(axis, "") for axis in axes],)
+        for places in (places_of(cell, axes),)
         for trial in recorded.by_cell[cell.id]
     )
-    return _table(_header(TRIAL_HEAD, axes, (*TRIAL_FIGURES, *TRIAL_TAIL), TRIALS), rows)
+    return as_lines(chain([trials_header(axes)], rows))
 
 
 def jobs_csv(recorded: RunData) -> str:
@@ -252,19 +264,29 @@ def jobs_csv(recorded: RunData) -> str:
     axes = axis_names(recorded.cells)
     shared = (recorded.machine, BOOLS[recorded.synthetic])
     rows = [
-        [name, *_trial_row(cell, replace(trial, figures=figures), shared, [cell.axes.get(axis, "") for axis in axes])]
+        row
         for cell in recorded.cells
-        for trial in recorded.by_cell[cell.id]
-        for name, figures in (trial.figures.jobs if trial.figures else {}).items()
+        for row in job_rows(cell, recorded.by_cell[cell.id], shared, places_of(cell, axes))
     ]
-    return "".join(_table(_header((JOB, *TRIAL_HEAD), axes, (*TRIAL_FIGURES, *TRIAL_TAIL), JOBS), rows)) if rows else ""
+    return "".join(as_lines([jobs_header(axes), *rows])) if rows else ""
+
+
+def job_rows(
+    cell: CellRow, trials: Iterable[Trial], shared: tuple[str, str], places: Sequence[str]
+) -> Iterator[list[Any]]:
+    for trial in trials:
+        for name, figures in (trial.figures.jobs if trial.figures else {}).items():
+            yield [name, *_trial_row(cell, replace(trial, figures=figures), shared, places)]
 
 
 def summary_csv(recorded: RunData) -> Iterator[str]:
     axes = axis_names(recorded.cells)
     shared = (recorded.machine, BOOLS[recorded.synthetic])
-    rows = (_summary_row(one, shared, axes, recorded.confidence, recorded.until) for one in recorded.summaries)
-    return _table(_header(SUMMARY_HEAD, axes, SUMMARY[len(SUMMARY_HEAD) + 1 :], SUMMARY), rows)
+    rows = (
+        summary_row(one, shared, places_of(one.cell, axes), recorded.confidence, recorded.until)
+        for one in recorded.summaries
+    )
+    return as_lines(chain([summary_header(axes)], rows))
 
 
 def found_csv(recorded: RunData) -> str:
@@ -276,11 +298,15 @@ def found_csv(recorded: RunData) -> str:
         for one in recorded.knees
         for name, *values in (knee_values(one).values(),)
     ]
-    return "".join(_table(_header(FOUND_HEAD, axes, (), FOUND), rows)) if rows else ""
+    return "".join(as_lines([_header(FOUND_HEAD, axes, (), FOUND), *rows])) if rows else ""
 
 
 def axis_names(cells: Iterable[CellRow]) -> list[str]:
     return list(dict.fromkeys(axis for cell in cells for axis in cell.axes))
+
+
+def places_of(cell: CellRow, axes: Iterable[str]) -> list[str]:
+    return [cell.axes.get(axis, "") for axis in axes]
 
 
 def _header(before: Iterable[Column], axes: Iterable[str], after: Iterable[Column], all_: Iterable[Any]) -> list[str]:
@@ -290,13 +316,13 @@ def _header(before: Iterable[Column], axes: Iterable[str], after: Iterable[Colum
     return [*(column.name for column in before), *named, *(column.name for column in after)]
 
 
-def _trial_row(cell: CellRow, trial: Trial, shared: tuple[str, str], places: list[str]) -> list[Any]:
+def _trial_row(cell: CellRow, trial: Trial, shared: tuple[str, str], places: Sequence[str]) -> list[Any]:
     return [
         *(cell.id, cell.name, trial.round, trial.outcome.value, trial.reason),
         *shared,
         *places,
         *(_figures(trial.figures) if trial.figures else _NO_FIGURES),
-        *(trial.notes.get(note, "") for note in _NOTES),
+        *(trial.notes.get(note, "") for note in NOTES),
         *(trial.seconds, trial.attempts, trial.started),
         "; ".join(f"{name}: {text}" for name, text in trial.notes.items()),
         trial.folder,
@@ -312,9 +338,13 @@ def _figures(figures: Figures) -> tuple[Any, ...]:
     return (*bw, *iops, *by_side, *ios, *moved, *whole, *sync)
 
 
-def _summary_row(
-    summary: CellSummary, shared: tuple[str, str], axes: Iterable[str], confidence: float, until: float | None
+def summary_row(
+    summary: CellSummary, shared: tuple[str, str], places: Iterable[str], confidence: float, until: float | None
 ) -> list[Any]:
+    figures: list[Any] = [None] * 4 * len(METRICS)
+    for name, estimate in summary.figures.items():
+        at = 4 * _PLACES[name]
+        figures[at : at + 4] = estimate_values(estimate)
     states = "; ".join(
         f"{name}: {one.n_low} around {one.low:.0f}, {one.n_high} around {one.high:.0f}"
         for name, one in summary.states.items()
@@ -326,10 +356,13 @@ def _summary_row(
         *(summary.least_ios, summary.host_limited, summary.unsettled),
         *(until, BOOLS.get(summary.reaches(until)), str(summary.stopped), states),
         *shared,
-        *(summary.cell.axes.get(axis, "") for axis in axes),
+        *places,
         confidence,
-        *(value for metric in METRICS for value in estimate_values(summary.figures.get(metric))),
+        *figures,
     ]
+
+
+_PLACES = {metric: at for at, metric in enumerate(METRICS)}
 
 
 class _Line:
@@ -339,7 +372,6 @@ class _Line:
         return row[:-2] + "\n"
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+def as_lines(rows: Iterable[Sequence[Any]]) -> Iterator[str]:
     """Yield lines: the whole text of a large run would need much memory."""
-    writer = csv.writer(_Line(), lineterminator="\r\n")
-    return map(writer.writerow, chain([head], rows))
+    return map(csv.writer(_Line(), lineterminator="\r\n").writerow, rows)

@@ -62,12 +62,14 @@ class Explored:
     cells: Sequence[CellRow]
     rows: Sequence[Row]
     folder: str | None = None
+    part: str = ""  # which cells it has, if not all
 
 
 @without_gc()
 def explored(recorded: RunData, run: str) -> Explored:
     rows = [_row(trial) for trial in recorded.trials]
-    return Explored(run, recorded.synthetic, recorded.cells, rows, None if recorded.archived else "")
+    part = recorded.part.text if recorded.part else ""
+    return Explored(run, recorded.synthetic, recorded.cells, rows, None if recorded.archived else "", part)
 
 
 def _row(trial: Trial) -> Row:
@@ -111,6 +113,7 @@ def parts_of_page(runs: Sequence[Explored], title: str, *, report: bool) -> tupl
             title=printable(title),
             synthetic=f"{printable(which)} invented by the dry machine. Nothing was measured." if synthetic else "",
             report=report,
+            part="; ".join(run.part for run in runs if run.part),
             same=", ".join(f"{name}={value}" for name, value in same.items()),
             hashes=" ".join(map(script_hash, (library, program))),
             library=library,

@@ -17,7 +17,7 @@ from markupsafe import Markup, escape
 from runner.reports import verdicts
 from runner.reports.answer import summarize_rankings
 from runner.reports.charts import curves
-from runner.reports.concerns import MOST_CONCERNS, concerns
+from runner.reports.concerns import concerns
 from runner.reports.explore import script_hash
 from runner.reports.junit import strip_illegal
 from runner.reports.knees import knee_table
@@ -56,7 +56,7 @@ def page(
     over_device, used = list(islice(curves(recorded), charts)), uses(recorded)
     before = BEFORE_FOLD - len(over_device[:SHOWN_CURVES]) - len(used[:SHOWN_USES])
     shown = list(sections(recorded, rows=rows, charts=charts, before=before))
-    found = list(concerns(recorded))
+    found = concerns(recorded)
     notes = (recorded.unread, drift_note(recorded), host_note(recorded), precision_note(recorded))
     answer = summarize_rankings(recorded.rankings, recorded.losses, synthetic=False, over=recorded.over)
     explained = answer.notes if answer else ()
@@ -72,7 +72,6 @@ def page(
         answer=answer,
         doubts=list(filter(None, (*(one.doubt for one in found), *notes))),
         concerns=found,
-        most_concerns=MOST_CONCERNS,
         pts=list(islice(pts_reports(recorded), MOST_TESTS)),
         knees=knee_table(recorded.knees, over=recorded.over) if recorded.knees else None,
         verdicts=verdicts.verdict_table(recorded.judgements, claims=False) if recorded.judgements else None,
@@ -143,22 +142,24 @@ def _facts(recorded: RunData, manifest: Manifest) -> Iterator[tuple[str, str]]:
     if manifest.versions:
         yield "kernel under test", ", ".join(manifest.versions)
     yield "started", manifest.started
-    if last := max((trial.started for trial in recorded.trials), default=""):
+    if last := recorded.survey.last if recorded.survey else max((one.started for one in recorded.trials), default=""):
         yield "last trial started", last
     yield "part of the matrix", manifest.part or "all"
 
 
 def _standing(recorded: RunData, manifest: Manifest) -> Iterator[tuple[str, str]]:
-    counts = Counter[str](trial.outcome for trial in recorded.trials)
+    counts = recorded.counts
     cells = Counter(summary.outcome or summary.text_without_trials for summary in recorded.summaries)
-    yield "cells", f"{len(recorded.cells):,}: {_counted(cells)}"
-    yield "trials", f"{len(recorded.trials):,} of {manifest.planned:,} planned: {_counted(counts)}"
+    if recorded.survey:
+        cells = Counter({outcome or "not yet run": count for outcome, count in recorded.survey.cells.items()})
+    yield "cells", f"{len(recorded.every):,}: {_counted(cells)}"
+    yield "trials", f"{sum(counts.values()):,} of {manifest.planned:,} planned: {_counted(counts)}"
     yield "state", "finished" if recorded.over else "not finished: the same command continues it"
     if recorded.slow:
         yield "slow motion", recorded.slow_motion
 
 
-def _counted(counts: Mapping[str, int]) -> str:
+def _counted(counts: Mapping[Outcome, int] | Mapping[str, int]) -> str:
     order = (*Outcome, *(text for text in counts if text not in {*Outcome}))
     return ", ".join(f"{count:,} {one}" for one in order if (count := counts.get(one, 0))) or "none yet"
 
@@ -177,7 +178,7 @@ def _environment_of(manifest: Manifest) -> Iterator[tuple[str, str]]:
 
 
 def _grounds(recorded: RunData) -> Iterator[Grounds]:
-    names = {cell.id: cell.name for cell in recorded.cells}
+    names = {cell.id: cell.name for cell in recorded.every}
     for one in verdicts.sort_by_verdict(recorded.judgements):
         if any(answer.n for answer in one.answers):
             table = verdicts.answer_table(one) if len(one.answers) > 1 else None

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from runner.guidelines.knee import Knee
     from runner.guidelines.verdicts import Judgement
     from runner.results.fio_output import Direction, Figures
+    from runner.results.record import CellRow
 
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
@@ -94,6 +95,15 @@ def split_name(name: str, axes: Mapping[str, str]) -> tuple[str, str]:
     return "/".join(parts[:at]), "/".join(parts[at:])
 
 
+def place_of(cell: CellRow) -> tuple[str, str]:
+    """Return the names of its layout and workload."""
+    layout, workload = (cell.axes.get(name) for name in ("layout", "workload"))
+    if layout is None or workload is None:
+        where, what = split_name(cell.name, cell.axes)
+        return where if layout is None else layout, what if workload is None else workload
+    return layout, workload
+
+
 def _suite(recorded: RunData, summary: CellSummary, tails: Tails) -> TestSuite:
     cell, trials = summary.cell, recorded.by_cell[summary.cell.id]
     properties = Properties()  # type: ignore[no-untyped-call]
@@ -118,7 +128,7 @@ def _suite(recorded: RunData, summary: CellSummary, tails: Tails) -> TestSuite:
 
 def _guideline_suite(recorded: RunData) -> TestSuite:
     classname = strip_illegal(f"{recorded.matrix.replace('.', '_')}.guidelines")
-    names = {cell.id: cell.name for cell in recorded.cells}
+    names = {cell.id: cell.name for cell in recorded.every}
     judgements = recorded.judgements
     return _filled_suite(
         with_marks(recorded, f"{recorded.matrix} on {recorded.machine}: guidelines"),

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
     from runner.language.find import Find
     from runner.reports.history import Past
+    from runner.reports.part import Part
+    from runner.reports.survey import Survey
     from runner.reports.table import Grid
     from runner.results.usage import Usage
 
@@ -192,7 +194,33 @@ class RunData:
     #: By cell and round: the text of `rounds.csv` of each test of SNIA.
     rounds: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     unread: str = ""  # why the reports lack what only the archive has
+    part: Part | None = None  # the cells are a part of those of a large run; `survey` counts all of them
+    survey: Survey | None = None
     added: Sequence[Section] = ()  # sections of other rooms, such as the figures of a published study
+
+    @property
+    def every(self) -> Sequence[CellRow]:
+        """Return all cells of the run, also those that the pages do not show."""
+        return self.part.every if self.part else self.cells
+
+    @property
+    def counts(self) -> Counter[Outcome]:
+        """Return the number of all trials by outcome."""
+        return self.survey.trials if self.survey else Counter(trial.outcome for trial in self.trials)
+
+    @cached_property
+    def imprecise(self) -> Sequence[str]:
+        """Return the cells with wider intervals than wanted."""
+        if self.survey:
+            return self.survey.imprecise
+        return [one.cell.name for one in self.summaries if one.reaches(self.until) is False]
+
+    @property
+    def reasons(self) -> Sequence[str]:
+        """Return why trials were not measured, each reason once."""
+        if self.survey:
+            return self.survey.reasons
+        return list(dict.fromkeys(trial.reason for trial in self.trials if trial.reason))
 
     @cached_property
     def summaries(self) -> Sequence[CellSummary]:
@@ -225,7 +253,9 @@ class RunData:
 
     @property
     def has_jobs(self) -> bool:
-        return any(trial.figures.jobs for trial in self.trials if trial.figures)
+        return (
+            self.survey.has_jobs if self.survey else any(trial.figures.jobs for trial in self.trials if trial.figures)
+        )
 
     @cached_property
     def drift(self) -> Drift | None:

@@ -24,7 +24,7 @@ from runner.reports.charts import Chart, Line, chart, interval, overview
 from runner.reports.effects import Effects, effects
 from runner.reports.history import Sparkline, sparkline
 from runner.reports.jobs import job_grid
-from runner.reports.junit import split_name, strip_illegal
+from runner.reports.junit import place_of, strip_illegal
 from runner.reports.terminal import displayed_rate, outcome
 from runner.reports.terminal_text import figure
 from runner.results.record import CellRow, Outcome
@@ -97,18 +97,13 @@ def sections(
 
 def _groups(summaries: Sequence[CellSummary]) -> Mapping[str, list[CellSummary]]:
     layouts = dict[str, set[str]]()
-    for layout, workload in (_place(one.cell) for one in summaries):
+    for layout, workload in (place_of(one.cell) for one in summaries):
         layouts.setdefault(workload, set()).add(layout)
     found: dict[str, list[CellSummary]] = {}
     for one in summaries:
-        layout, workload = _place(one.cell)
+        layout, workload = place_of(one.cell)
         found.setdefault(workload if len(layouts[workload]) > 1 else f"{layout} · {workload}", []).append(one)
     return found
-
-
-def _place(cell: CellRow) -> tuple[str, str]:
-    where, what = split_name(cell.name, cell.axes)
-    return cell.axes.get("layout", where), cell.axes.get("workload", what)
 
 
 def _section(recorded: RunData, title: str, summaries: Sequence[CellSummary], rows: int, room: int) -> Section:

@@ -61,7 +61,8 @@ def _is_mixed(shown: Sequence[CellSummary]) -> bool:
 def caption(recorded: RunData, *, rows: int = 50, pointer: str = "summary.csv") -> str:
     needed, shown = [one for one in recorded.summaries if one.is_needed], shown_cells(recorded, rows)
     reordered = shown != needed[: len(shown)]
-    left_out, unneeded = len(needed) - len(shown), len(recorded.summaries) - len(needed)
+    unneeded = len(recorded.summaries) - len(needed)
+    left_out = len(recorded.every) - unneeded - len(shown)
     text = f"{left_out} more cells in {pointer}. " if left_out else ""
     text += f"{unneeded} cells that searches did not need are left out. " if unneeded else ""
     text += (
@@ -138,13 +139,13 @@ def unsettled_mark(trials: int, measured: int) -> str:
 
 
 def precision_note(recorded: RunData) -> str:
-    unsure = sum(one.reaches(recorded.until) is False for one in recorded.summaries)
+    unsure = len(recorded.imprecise)
     if not unsure or recorded.until is None:
         return ""
     limited = all(one.host_limited for one in recorded.summaries if one.reaches(recorded.until) is False)
     advice = "the host was too slow: see (!) host-limited" if limited else "a larger `max:` allows more trials"
     return (
-        f"{unsure} of {len(recorded.summaries)} cells have wider intervals than wanted (±{recorded.until * 100:g} %; "
+        f"{unsure} of {len(recorded.every)} cells have wider intervals than wanted (±{recorded.until * 100:g} %; "
         f"`reached` in summary.csv); {advice}"
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from runner.base.errors import MatrixError
 from runner.base.files import write_atomically
@@ -13,6 +13,8 @@ from runner.reports.answer import full_answer
 from runner.reports.csv_files import found_csv, jobs_csv, summary_csv, trials_csv
 from runner.reports.junit import junit
 from runner.reports.junit_of_cells import MOST_CASES, junit_of_cells
+from runner.reports.junit_of_workloads import junit_of_workloads
+from runner.reports.part import choose_part
 from runner.reports.pts import PRESET, rounds_csv
 from runner.reports.run_data import RunData
 from runner.reports.speed import without_gc
@@ -25,7 +27,7 @@ from runner.results.record import HOST_LIMITED, SLOW, Outcome
 from runner.results.usage import SAMPLES, SIMULATED, usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from runner.results.cell_files import CellFiles
@@ -39,17 +41,31 @@ if TYPE_CHECKING:
 #: stays, because it may be all that is left of lost raw outputs.
 _OPTIONAL = ("jobs.csv", "found.csv", "verdicts.csv", "answer.txt")
 _OLDER_ROUNDS = f"{ROUNDS} is of an earlier report"
+#: A run of more cells is large: its pages show a part of them.
+MOST_CELLS = 10_000
+MOST_SHOWN = 2_000  # cells of that part
 
 
 @without_gc()
 def load_run_data(run: RunFolder, journal: Journal, *, over: bool) -> RunData:
-    cells, trials = journal.cells(), list(journal.trials())
+    """Load a run. Of a large one, load the trials of a part of its cells."""
+    cells, found = journal.cells(), dict[str, Any]()
     fields = ("matrix", "machine", "synthetic", "confidence", "until", "least", "most", "steered", "losses", "archived")
-    from_manifest = {name: getattr(run.manifest, name) for name in fields}
-    from_manifest["finds"] = {name: Find.model_validate(find) for name, find in run.manifest.finds.items()}
-    attempts = journal.attempts()
-    recorded = RunData(**from_manifest, cells=cells, trials=trials, attempts=attempts, over=over)
+    found |= {name: getattr(run.manifest, name) for name in fields}
+    found["finds"] = {name: Find.model_validate(find) for name, find in run.manifest.finds.items()}
+    part = choose_part(cells, MOST_SHOWN) if _is_large(cells, found["finds"]) else None
+    if part:
+        cells, trials = list(part.cells), journal.trials_of_cells({cell.id for cell in part.cells})
+        found |= {"part": part, "most": found["most"] or journal.most_trials_of_a_cell()}
+    else:
+        trials = list(journal.trials())
+    recorded = RunData(**found, cells=cells, trials=trials, attempts=journal.attempts(), over=over)
     return _with_outputs(recorded, run)
+
+
+def _is_large(cells: Sequence[CellRow], finds: Mapping[str, Find]) -> bool:
+    """Searches and tests of SNIA need all their trials."""
+    return len(cells) > MOST_CELLS and not finds and not any(cell.axes.get(PRESET) in TESTS for cell in cells)
 
 
 def _with_outputs(recorded: RunData, run: RunFolder) -> RunData:
@@ -107,15 +123,16 @@ def render_reports(content: RunData) -> dict[str, bytes]:
 
 def _rendered(content: RunData) -> Iterator[tuple[str, Iterable[bytes]]]:
     """Make one report after the other, the largest by lines: those of a large run would need much memory."""
-    for name, lines in (("trials.csv", trials_csv(content)), ("summary.csv", summary_csv(content))):
-        yield name, (line.encode() for line in lines)
+    if not content.survey:  # which writes them too
+        for name, lines in (("trials.csv", trials_csv(content)), ("summary.csv", summary_csv(content))):
+            yield name, (line.encode() for line in lines)
     for name, whole in _short(content):
         yield name, [whole]
 
 
 def _short(content: RunData) -> Iterator[tuple[str, bytes]]:
-    yield "junit.xml", (junit_of_cells if len(content.trials) > MOST_CASES else junit)(content)
-    if jobs := jobs_csv(content):
+    yield "junit.xml", _junit(content)
+    if not content.survey and (jobs := jobs_csv(content)):
         yield "jobs.csv", jobs.encode()
     if rounds := rounds_csv(content):
         yield ROUNDS, rounds.encode()
@@ -124,17 +141,30 @@ def _short(content: RunData) -> Iterator[tuple[str, bytes]]:
     if content.judgements:
         yield "verdicts.csv", as_csv(verdict_rows(content.judgements))
     if content.rankings:
-        text = full_answer(content.rankings, content.losses, synthetic=content.synthetic, over=content.over)
+        text = full_answer(
+            content.rankings,
+            content.losses,
+            synthetic=content.synthetic,
+            over=content.over,
+            part=content.part.text if content.part else "",
+        )
         yield "answer.txt", text.encode()
     for one in content.added:
         yield from one.files.items()
+
+
+def _junit(content: RunData) -> bytes:
+    if content.survey:
+        return junit_of_workloads(content, content.survey)
+    return (junit_of_cells if len(content.trials) >= MOST_CASES else junit)(content)
 
 
 def write_reports(run: RunFolder, content: RunData) -> list[Path]:
     from runner.reports import explore, html  # bring templates and tables along
 
     with without_gc():
-        paths = [_put(run.path / name, parts) for name, parts in _rendered(content)]
+        paths = [*(content.survey.paths if content.survey else ())]
+        paths += [_put(run.path / name, parts) for name, parts in _rendered(content)]
     for name in _OPTIONAL:
         if run.path / name not in paths:
             (run.path / name).unlink(missing_ok=True)

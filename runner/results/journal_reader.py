@@ -7,16 +7,20 @@ from functools import reduce
 from math import sqrt
 from operator import add
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
+import orjson
 import sqlalchemy as sa
 
 from runner.language.metrics import SIDES
 from runner.results import journal_tables as schema
-from runner.results.databases import Database, damage_error, translate_errors
+from runner.results.databases import Database, damage_error, driver_errors, translate_errors
 from runner.results.fio_output import Figures
 from runner.results.journal_tables import COLUMNS, JOB_COLUMNS, cell_of, job_of, readings_of, trial_of, with_jobs
 from runner.results.record import SLOW, Attempt, CellRow, Outcome, Reading, Trial
+
+if TYPE_CHECKING:
+    import sqlite3
 
 State = tuple[Any, ...]  # outcome, attempts and start
 _PART = 5000  # trials that are read at once
@@ -70,19 +74,42 @@ class JournalReader(Database):
     def recorded_identities(self) -> set[tuple[str, int]]:
         return set(self._rows(sa.select(schema.trials.c.cell, schema.trials.c.round)))
 
-    def states(self) -> dict[tuple[str, int], State]:
+    def states(self) -> Iterator[tuple[tuple[str, int], State]]:
         table = schema.trials.c
         query = sa.select(table.cell, table.round, table.outcome, table.attempts, table.started)
-        return {(row[0], row[1]): tuple(row[2:]) for row in self._rows(query)}
+        with self._plain() as connection:
+            for cell, round_number, *state in cast("sqlite3.Cursor", connection.execute(query).cursor):
+                yield (cell, round_number), tuple(state)
 
     def trials_of(self, identities: Collection[tuple[str, int]]) -> list[Trial]:
+        found = self.trials_of_cells({cell for cell, _ in identities})
+        return [trial for trial in found if (trial.cell, trial.round) in identities]
+
+    def trials_of_cells(self, cells: Collection[str]) -> list[Trial]:
         table = schema.trials.c
-        cells = sorted({cell for cell, _ in identities})
-        rows, known = self._trial_rows(sa.select(*COLUMNS).where(table.cell.in_(cells)).order_by(table.id))
-        jobs = self._jobs(schema.jobs.c.cell.in_(cells))
+        rows, known = self._trial_rows(sa.select(*COLUMNS).where(table.cell.in_(sorted(cells))).order_by(table.id))
+        jobs = self._jobs(schema.jobs.c.cell.in_(sorted(cells)))
         with self._understandable():
-            found = (trial_of(row, known) for row in rows if (row[0], row[1]) in identities)
+            found = (trial_of(row, known) for row in rows)
             return [with_jobs(trial, jobs.get((trial.cell, trial.round), {})) for trial in found]
+
+    def plain_rows(self, names: tuple[str, ...], cells: Collection[str]) -> Sequence[tuple[Any, ...]]:
+        """Fetch columns of trials by cell and round, as the driver returns them: objects of 10⁵ trials take seconds."""
+        table = schema.trials.c
+        columns = (sa.cast(table.notes, sa.Text) if name == "notes" else table[name] for name in names)
+        query = sa.select(*columns).where(table.cell.in_(sorted(cells))).order_by(table.cell, table.round)
+        with self._plain() as connection:
+            rows = connection.execute(query).cursor.fetchall()
+            schema.check_plain_rows(names)(rows)
+            return cast("Sequence[tuple[Any, ...]]", rows)
+
+    def most_trials_of_a_cell(self) -> int:
+        counts = sa.select(sa.func.count().label("trials")).group_by(schema.trials.c.cell).subquery()
+        ((most,),) = self._rows(sa.select(sa.func.max(counts.c.trials)))
+        return most or 0
+
+    def has_jobs(self) -> bool:
+        return bool(self._rows(sa.select(schema.jobs.c.job).limit(1)))
 
     def trials(self) -> Iterator[Trial]:
         """Read trials in parts: the rows of a large run need as much memory as its trials."""
@@ -126,10 +153,13 @@ class JournalReader(Database):
         return found
 
     def cells(self) -> list[CellRow]:
+        """Read one row after the other: 10⁵ rows need as much memory as their cells."""
         table = schema.cells.c
-        query = sa.select(table.id, table.name, table.axes, table.position).order_by(table.position, table.id)
-        with self._understandable():
-            return [cell_of(row) for row in self._rows(query)]
+        columns = (table.id, table.name, sa.cast(table.axes, sa.Text), table.position)
+        query = sa.select(*columns).order_by(table.position, table.id)
+        with self._plain() as connection:
+            rows = cast("sqlite3.Cursor", connection.execute(query).cursor)
+            return [cell_of((id_, name, orjson.loads(axes), position)) for id_, name, axes, position in rows]
 
     def attempts(self) -> list[Attempt]:
         return [Attempt(**row) for row in self.rows_of(schema.attempts)]
@@ -196,6 +226,12 @@ class JournalReader(Database):
         """Fetch all rows at once: an open cursor would block the checkpoint of the log."""
         with self._understandable(), self._transaction() as connection:
             return cast("Sequence[tuple[Any, ...]]", connection.execute(query).all())
+
+    @contextmanager
+    def _plain(self) -> Iterator[sa.Connection]:
+        """Read rows from the driver's cursor, without those of SQLAlchemy: they take more time and memory."""
+        with self._understandable(), self._transaction() as connection, driver_errors():
+            yield connection
 
     @contextmanager
     def _understandable(self) -> Iterator[None]:

@@ -152,9 +152,10 @@ class SharedStore(Database):
         run = folder.manifest.identity
         state = state_of(folder.path)
         self._put_run(folder, "")
-        recorded, stored = journal.states(), self.states(run)
-        missing = sorted(key for key, one in recorded.items() if stored.get(key) != one)
-        self._remove(run, [key for key in stored if key not in recorded])
+        stored = self.states(run)
+        # Taken out one by one, so what stays is not in the journal, and the states of 10⁵ trials are in memory once.
+        missing = sorted(key for key, one in journal.states() if stored.pop(key, None) != one)
+        self._remove(run, list(stored))
         known = {cell.id: cell for cell in journal.cells()} if missing else {}
         for start in range(0, len(missing), _BATCH):  # so that other processes can write in between
             chosen = set(missing[start : start + _BATCH])
@@ -212,7 +213,7 @@ class SharedStore(Database):
     def states(self, run: str) -> dict[tuple[str, int], State]:
         table = tables.trials.c
         query = sa.select(table.cell, table.round, table.outcome, table.attempts, table.started)
-        return {(row[0], row[1]): tuple(row[2:]) for row in self._rows(query.where(table.run == run))}
+        return {(row[0], row[1]): row[2:] for row in self._plain(query.where(table.run == run))}
 
     def runs(self) -> list[RunRow]:
         order = (tables.runs.c.started.desc(), tables.runs.c.name.desc(), tables.runs.c.id)
@@ -241,6 +242,16 @@ class SharedStore(Database):
         query = query.where(*_among({table.run: runs, table.id: ids}))
         cell_of = cache(lambda id_, name, axes, position: CellRow(id_, name, orjson.loads(axes), position))
         return [CellOfRun(run, cell_of(*cell)) for run, *cell in self._plain(query)]
+
+    def first_cells(self, run: str, most: int) -> tuple[list[str] | None, int]:
+        """Return the first cells of a run with trials, in declared order, and how many there are. None: no order."""
+        cells, trials = tables.cells.c, tables.trials.c
+        of_run = (cells.run == run) & sa.exists().where(trials.run == run, trials.cell == cells.id)
+        ((count, known),) = self._rows(sa.select(sa.func.count(), sa.func.count(cells.position)).where(of_run))
+        if known < count:
+            return None, count
+        first = sa.select(cells.id).where(of_run).order_by(cells.position, cells.id).limit(most)
+        return [id_ for (id_,) in self._rows(first)], count
 
     def trials(
         self, columns: Sequence[str], runs: Collection[str] | None = None, cells: Collection[str] | None = None

@@ -14,6 +14,7 @@ from runner.reports.answer import answer_lines, summarize_rankings
 from runner.reports.knees import knee_lines
 from runner.reports.marks import legend
 from runner.reports.sections import MOST_ROWS
+from runner.reports.survey import read_trials, survey
 from runner.reports.terminal import drift_note, host_note, outcome, precision_note, shown_cells
 from runner.reports.write import load_run_data, write_reports
 from runner.results.names import ARCHIVE
@@ -46,31 +47,29 @@ class Ending:
 
     @property
     def outcomes(self) -> Counter[Outcome]:
-        return Counter(trial.outcome for trial in self.content.trials)
+        return Counter(self.content.counts)
 
     @property
     def trials(self) -> str:
-        return f"{len(self.content.trials):,} of {self.planned:,} trials"
-
-    @property
-    def imprecise_cells(self) -> list[str]:
-        return [one.cell.name for one in self.content.summaries if one.reaches(self.content.until) is False]
+        return f"{self.outcomes.total():,} of {self.planned:,} trials"
 
     @property
     def failure(self) -> str:
         if not self.finished or self.outcomes[Outcome.MEASURED]:
             return ""
-        reasons = "; ".join(dict.fromkeys(trial.reason for trial in self.content.trials if trial.reason))
+        reasons = "; ".join(self.content.reasons)
         return f"no trial was measured{f': {reasons}' if reasons else ''}"
 
     def lines(self, width: int = 100) -> list[str]:
         content = self.content
         unread = f"note: {content.unread}" if content.unread else ""
+        part = f"the pages show {content.part.text}; summary.csv and trials.csv have all" if content.part else ""
+        doubts = [one.doubt for one in content.survey.concerns] if content.survey else []  # else the table has them
         published = f"published: {summary_line(self.comparisons)} (published.md)" if self.comparisons else ""
         lines = [*knee_lines(content.knees, over=content.over, synthetic=content.synthetic)]
-        marks = legend((*map(outcome, shown_cells(content)), *lines))
-        notes = (self.failure, unread, precision_note(content), drift_note(content), host_note(content), published)
-        lines += filter(None, notes)
+        marks = legend((*map(outcome, shown_cells(content)), *lines, *doubts))
+        notes = (part, *doubts, precision_note(content), drift_note(content), host_note(content), published)
+        lines += filter(None, (self.failure, unread, *notes))
         answer = summarize_rankings(content.rankings, content.losses, synthetic=content.synthetic, over=content.over)
         lines += [mark for mark in marks if not answer or mark not in answer.notes]
         if answer:
@@ -93,11 +92,11 @@ class Ending:
 
 
 def is_corrupt(content: RunData) -> bool:
-    return any(trial.outcome is Outcome.CORRUPT for trial in content.trials)
+    return Outcome.CORRUPT in content.counts
 
 
 def exit_code(content: RunData) -> Exit:
-    outcomes = {trial.outcome for trial in content.trials}
+    outcomes = content.counts.keys()
     if is_corrupt(content):  # a result about the storage, and worse than the others
         return Exit.CLAIM_FAILED
     if Outcome.BROKEN in outcomes or Outcome.MEASURED not in outcomes:
@@ -121,13 +120,17 @@ def report(
     """
     over = not interrupted and not short
     content = load_run_data(folder, journal, over=over)
+    if content.part:
+        content = replace(content, survey=survey(folder.path, journal, content))
     steered, synthetic = folder.manifest.steered, content.synthetic
     share = SHARE if steered else 1.0
 
     def measured(columns: Collection[str]) -> Iterator[Measured]:
         rule = UNWATCHED if steered else content.rule
         run = folder.manifest.identity
-        yield from measured_cells(run, content.cells, content.by_cell, rule, columns)
+        known = [(content.cells, content.by_cell)]
+        for cells, trials in read_trials(journal, content.every) if content.part else known:
+            yield from measured_cells(run, cells, trials, rule, columns)
         yield from (knee.measured(run, rule) for knee in content.knees)
 
     if guidelines:

@@ -17,7 +17,7 @@ from runner.results.record import Attempt, CellRow, Outcome, Reading, Trial
 from tests.results import strategies
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 CELL = CellRow("c1", "striped/chunk=64KiB/seqread/bs=1MiB", {"md.chunk": "64KiB", "workload.bs": "1MiB"})
@@ -231,3 +231,26 @@ def test_missing_readings_are_damage(journal: Journal, tmp_path: Path) -> None:
         connection.execute("DELETE FROM readings")
     with Journal.existing(tmp_path / "journal.sqlite") as other, pytest.raises(HarnessBroken, match="damaged"):
         list(other.trials())
+
+
+@pytest.mark.parametrize(
+    ("damage", "read"),
+    [
+        ("UPDATE cells SET name = CAST(x'ff' AS TEXT)", Journal.cells),
+        ("UPDATE cells SET axes = '{'", Journal.cells),
+        ("UPDATE trials SET started = CAST(x'ff' AS TEXT)", lambda journal: list(journal.states())),
+        ("UPDATE trials SET started = CAST(x'ff' AS TEXT)", lambda journal: journal.plain_rows(("started",), {"c1"})),
+        ("UPDATE trials SET seconds = 'slow'", lambda journal: journal.plain_rows(("seconds",), {"c1"})),
+        ("UPDATE trials SET attempts = 1e300", lambda journal: journal.plain_rows(("attempts",), {"c1"})),
+        ("UPDATE trials SET seconds = 1e300", lambda journal: journal.plain_rows(("seconds",), {"c1"})),
+        ("UPDATE trials SET seconds = -1", lambda journal: journal.plain_rows(("seconds",), {"c1"})),
+    ],
+)
+def test_damaged_values_are_damage_to_readers_of_plain_rows(
+    damage: str, read: Callable[[Journal], object], journal: Journal, tmp_path: Path
+) -> None:
+    journal.record(measured())
+    with closing(sqlite3.connect(tmp_path / "journal.sqlite")) as connection, connection:
+        connection.execute(damage)
+    with Journal.existing(tmp_path / "journal.sqlite") as other, pytest.raises(HarnessBroken, match="damaged"):
+        read(other)

@@ -1,0 +1,113 @@
+"""Lines of trials.csv and summary.csv from plain rows of a journal, as csv_files makes them from trials."""
+
+from __future__ import annotations
+
+from functools import cached_property, lru_cache
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from runner.language.metrics import OF_SYNC, RATES, SIDES, SYNC, TOTAL
+from runner.reports.csv_files import NOTES, TRIAL_FIGURES
+from runner.reports.run_data import METRICS
+from runner.reports.table import BOOLS
+from runner.results.journal_tables import notes_of
+from runner.results.record import HOST_LIMITED, SATURATED, SLOW, UNSETTLED, CellRow, Outcome
+from runner.statistics.stopping import Rule, stop_reason
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_HEAD, _TAIL = ("cell", "round", "outcome", "reason"), ("seconds", "attempts", "started", "folder", "notes")
+_FIGURES = tuple(column.name for column in TRIAL_FIGURES)
+#: The columns of a row: those of the journal.
+COLUMNS = (*_HEAD, *_FIGURES, *_TAIL)
+Row = tuple[Any, ...]
+_AT = {name: at for at, name in enumerate(COLUMNS)}
+_SECONDS, _STARTED, _NOTES, _RUNTIME = (_AT[name] for name in ("seconds", "started", "notes", "runtime"))
+_FIRST, _LAST = len(_HEAD), len(_HEAD) + len(_FIGURES)
+_bws_of, _iops_of = (itemgetter(*(_AT[f"{side}_{rate}"] for side in SIDES)) for rate in RATES)
+_counts_of = itemgetter(*(_AT[f"{side}_ios"] for side in SIDES))
+_TOTALS = tuple(f"{TOTAL}_{rate}" for rate in RATES)
+_summarised = itemgetter(*(_AT[name] if name in _AT else len(COLUMNS) + _TOTALS.index(name) for name in METRICS))
+_SYNC_BW = _AT[f"{SYNC}_{next(iter(OF_SYNC))}"]
+_OPEN = frozenset((HOST_LIMITED, SATURATED, UNSETTLED, SLOW))  # notes that change or doubt the figures
+
+
+class _Noted(NamedTuple):
+    columns: tuple[str | None, ...]
+    is_plain: bool
+
+
+@lru_cache(maxsize=4096)
+def _noted(text: str) -> _Noted:
+    notes = notes_of(text)
+    joined = "; ".join(f"{name}: {value}" for name, value in notes.items())
+    return _Noted((*map(notes.get, NOTES), joined), _OPEN.isdisjoint(notes))
+
+
+def is_plain(row: Row) -> bool:
+    """Return whether the summary of a cell with this trial alone is the figures of the trial.
+
+    Its percentiles are then those of the trial, which its longest latency limits, and those of a histogram are not.
+    """
+    if row[2] != Outcome.MEASURED.value or row[3] or row[_RUNTIME] is None or not _noted(row[_NOTES]).is_plain:
+        return False
+    return all((bw is None) == (iops is None) for bw, iops in zip(_bws_of(row), _iops_of(row), strict=True))
+
+
+class PlainLines:
+    """Makes the cells of a line from a row."""
+
+    def __init__(self, shared: tuple[str, str], confidence: float, until: float | None, rule: Rule) -> None:
+        self._shared, self._confidence, self._until, self._rule = shared, confidence, until, rule
+
+    @cached_property
+    def _stopped(self) -> str:
+        return str(stop_reason((), 1, self._rule))
+
+    def of_trial(self, cell: CellRow, row: Row, places: Sequence[str]) -> list[Any]:
+        *noted, joined = _noted(row[_NOTES]).columns
+        seconds, attempts, started, folder, _ = row[_LAST:]
+        return [
+            *(cell.id, cell.name, *row[1:_FIRST]),
+            *self._shared,
+            *places,
+            *row[_FIRST:_LAST],
+            *noted,
+            *(seconds, attempts, started, joined, folder),
+        ]
+
+    def of_cell(self, cell: CellRow, row: Row, places: Sequence[str]) -> list[Any]:
+        """Return the line of a cell with a single trial, which `is_plain`."""
+        figures: list[Any] = [None] * 4 * len(METRICS)
+        figures[::4] = _summarised((*row, _total(_bws_of(row)), _total(_iops_of(row))))
+        return [
+            *(cell.id, cell.name, 1, 0, 0, 0, "", min(_known(_counts_of(row)), default=None), 0, 0),
+            *(self._until, BOOLS[self.reaches(row)], self._stopped, ""),
+            *self._shared,
+            *places,
+            self._confidence,
+            *figures,
+        ]
+
+    def reaches(self, row: Row) -> bool | None:
+        if self._until is None:
+            return None
+        return False if row[_SYNC_BW] is not None or _known(_bws_of(row)) else None
+
+
+def _known(values: Sequence[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def _total(rates: Sequence[float | None]) -> float | None:
+    known = _known(rates)
+    return sum(known) if known else None
+
+
+def seconds_of(row: Row) -> float:
+    return float(row[_SECONDS])
+
+
+def start_of(row: Row) -> str:
+    return str(row[_STARTED])

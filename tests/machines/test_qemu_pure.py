@@ -19,12 +19,12 @@ from runner.base.digests import write_digests
 from runner.base.errors import HarnessBroken
 from runner.language.matrix import SUITES
 from runner.machines import shell
-from runner.machines.base import MachineOptions, RigSpec
+from runner.machines.base import MachineOptions, RigLost, RigSpec
 from runner.machines.qemu import Qemu, appliance, argv, build, modules_of, recipe, rig, template
 from runner.machines.qemu.appliance import Appliance, appliance_in_use, listen, parse_failure, parse_line, provide
 from runner.machines.qemu.guest import boot_errors, panic_cause
 from runner.machines.qemu.host import Host, capacity_refusals, crowding_notice, file_system_of, max_machines
-from runner.simdisks.disk import Disk
+from runner.simdisks.disk import Disk, Physics
 from tests.support.kernels import bzimage
 
 if TYPE_CHECKING:
@@ -140,6 +140,39 @@ def test_the_key_of_a_template_follows_all_that_a_guest_can_see() -> None:
     keys += [template.key(vm(), "8.2", "cpu"), template.key(vm(), "7.2", "other")]
     assert len(set(keys)) == len(keys)
     assert template.key(vm(modules=("a", "b")), "", "") == template.key(vm(modules=("b", "a")), "", "")
+
+
+FLASH, VOLUME = Physics("ssd"), Physics("volume")
+
+
+def test_simulated_disks_share_the_template_of_plain_ones_unless_the_guest_sees_a_rotation_rate() -> None:
+    def key(disk: Disk) -> str:
+        return template.key(vm(disk), "7.2", "cpu")
+
+    assert key(Disk(1, "virtio", FLASH)) == key(Disk(1, "virtio", VOLUME)) == key(Disk(1))
+    assert key(Disk(1, "sata", VOLUME)) == key(Disk(1, "sata"))
+    assert key(Disk(1, "sata", FLASH)) != key(Disk(1, "sata"))
+
+
+async def test_a_template_boots_with_servers_only_for_disks_with_a_rotation_rate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    booted: list[argv.Vm] = []
+
+    @asynccontextmanager
+    async def run_guest(machine: argv.Vm, *_: object) -> AsyncIterator[None]:
+        booted.append(machine)
+        yield
+
+    async def wait_for_boot(_: object) -> None:
+        raise RigLost("it has booted far enough")
+
+    monkeypatch.setattr(template, "run_guest", run_guest)
+    monkeypatch.setattr(rig, "wait_for_boot", wait_for_boot)
+    machine = vm(Disk(1, "virtio", FLASH), Disk(1, "scsi", VOLUME), Disk(1, "scsi", FLASH))
+    with pytest.raises(RigLost):
+        await template.make(machine, tmp_path, tmp_path)
+    assert [disk.physics for disk in booted[0].disks] == [None, None, FLASH]
 
 
 async def test_a_template_is_not_used_with_another_build_of_its_appliance(

@@ -19,6 +19,7 @@ from runner.machines.base import MachineOptions, RigLost, RigSpec, Step
 from runner.machines.qemu import Qemu, template
 from runner.machines.qemu.rig import QemuRig
 from runner.simdisks.disk import Bus, Disk
+from tests.support.rigs import DISKS, SMALL
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.vm
 
-FOUR = RigSpec(disks=(Disk(64 << 20),) * 4)
+SIX = RigSpec(disks=(Disk(SMALL),) * DISKS)
 
 
 def left_in(folder: Path) -> list[Path]:
@@ -35,9 +36,9 @@ def left_in(folder: Path) -> list[Path]:
 
 
 @asynccontextmanager
-async def rig(spec: RigSpec, scratch: Path, *, cold: bool = False) -> AsyncIterator[QemuRig]:
+async def rig(spec: RigSpec, scratch: Path) -> AsyncIterator[QemuRig]:
     told: list[str] = []
-    machine = Qemu(MachineOptions(cold=cold, notice=told.append))
+    machine = Qemu(MachineOptions(notice=told.append))
     assert machine.refusals(spec) == []
     async with machine.rig(spec, scratch) as up:
         assert isinstance(up, QemuRig)
@@ -54,21 +55,20 @@ async def said(up: QemuRig, text: str, **files: str) -> str:
     return result.output.strip()
 
 
-@pytest.mark.parametrize("cold", [False, True])
-async def test_a_rig_runs_steps(tmp_path: Path, cold: bool) -> None:
-    async with rig(FOUR, tmp_path, cold=cold) as up:
-        assert up.facts["up"] == ("cold boot" if cold else "restored")
+async def test_a_rig_runs_steps(tmp_path: Path) -> None:
+    async with rig(SIX, tmp_path) as up:
+        assert up.facts["up"] == "restored"
         assert up.facts["fio"].startswith("fio-3.")
         assert up.facts["clocksource"] in {"tsc", "tsc-early", "kvm-clock"}
-        assert len(up.disks) == 4
+        assert len(up.disks) == DISKS
         for disk in up.disks:
-            assert await said(up, f"blockdev --getsize64 {disk}") == str(64 << 20)
+            assert await said(up, f"blockdev --getsize64 {disk}") == str(SMALL)
         results = await up.run([Step("a", "echo 1; exit 3"), Step("b", "echo 2")], expected=0, deadline=60)
         assert [(result.name, result.status, result.output) for result in results] == [("a", 3, "1\n")]
 
 
 async def test_long_scripts_and_much_output(tmp_path: Path) -> None:
-    async with rig(FOUR, tmp_path) as up:
+    async with rig(SIX, tmp_path) as up:
         long = "x" * 300_000
         assert await said(up, "cat big", big=long) == long
         lines = await said(up, "seq 500000")
@@ -81,10 +81,10 @@ async def test_long_scripts_and_much_output(tmp_path: Path) -> None:
 
 async def test_two_clones_are_two_machines(tmp_path: Path) -> None:
     identity = "cat /etc/machine-id; head -c 16 /dev/urandom | od -An -tx1; cat /proc/sys/kernel/random/uuid; date +%s"
-    async with rig(FOUR, tmp_path) as one:
+    async with rig(SIX, tmp_path) as one:
         first = (await said(one, identity)).splitlines()
     before = int(run(["date", "+%s"]).stdout)
-    async with rig(FOUR, tmp_path) as two:
+    async with rig(SIX, tmp_path) as two:
         second = (await said(two, identity)).splitlines()
     after = int(run(["date", "+%s"]).stdout)
     assert all(a != b for a, b in zip(first[:3], second[:3], strict=True))
@@ -93,7 +93,7 @@ async def test_two_clones_are_two_machines(tmp_path: Path) -> None:
 
 async def test_disks_of_a_clone_are_empty_and_its_own(tmp_path: Path) -> None:
     for _ in range(2):
-        async with rig(FOUR, tmp_path) as up:
+        async with rig(SIX, tmp_path) as up:
             for disk in up.disks:
                 text = f"cmp -n 1M {disk} /dev/zero && yes | dd of={disk} bs=1M count=1 oflag=direct iflag=fullblock"
                 assert "1+0 records out" in await said(up, text)
@@ -113,8 +113,8 @@ async def test_twelve_disks_on_each_bus(tmp_path: Path) -> None:
 
 
 async def test_a_real_array_and_a_real_fio(tmp_path: Path) -> None:
-    async with rig(FOUR, tmp_path) as up:
-        members = " ".join(up.disks)
+    async with rig(SIX, tmp_path) as up:
+        members = " ".join(up.disks[:4])
         create = Step("create", f"mdadm --create /dev/md/t --run --assume-clean --level=5 -n4 {members} </dev/null")
         fio = "fio --name=j --filename=/dev/md/t --rw=write --bs=192k --size=6M --direct=1 --output-format=json+"
         results = await up.run([create, Step("fio", fio), Step("see", "cat /proc/mdstat")], expected=1, deadline=60)
@@ -124,7 +124,7 @@ async def test_a_real_array_and_a_real_fio(tmp_path: Path) -> None:
 
 
 async def test_a_guest_that_hangs_is_lost(tmp_path: Path) -> None:
-    async with rig(FOUR, tmp_path) as up:
+    async with rig(SIX, tmp_path) as up:
         with pytest.raises(RigLost, match="did not answer within"):
             await up.run([Step("hang", "sleep 1000")], expected=0, deadline=0.5)
         with pytest.raises(RigLost, match="did not answer within"):
@@ -132,7 +132,7 @@ async def test_a_guest_that_hangs_is_lost(tmp_path: Path) -> None:
 
 
 async def test_a_killed_qemu_is_noticed_at_once(tmp_path: Path) -> None:
-    async with rig(FOUR, tmp_path) as up:
+    async with rig(SIX, tmp_path) as up:
         task = asyncio.create_task(up.run([Step("hang", "sleep 1000")], expected=1000, deadline=2000))
         await said_started(up)
         os.kill(up.guest.process.pid, signal.SIGKILL)
@@ -146,7 +146,7 @@ async def said_started(up: QemuRig) -> None:
 
 
 async def test_a_panic_is_told_with_the_console(tmp_path: Path) -> None:
-    async with rig(FOUR, tmp_path) as up:
+    async with rig(SIX, tmp_path) as up:
         with pytest.raises(RigLost, match="panicked") as caught:
             await up.run([Step("crash", "echo c >/proc/sysrq-trigger")], expected=1000, deadline=2000)
         assert "sysrq" in caught.value.tail
@@ -158,7 +158,7 @@ async def test_a_full_host_disk_is_told(tmp_path: Path) -> None:
     small.mkdir()
     assert run(["mount", "-t", "tmpfs", "-o", "size=8M", "tmpfs", str(small)]).returncode == 0
     try:
-        async with rig(FOUR, small) as up:
+        async with rig(SIX, small) as up:
             text = f"dd if=/dev/urandom of={up.disks[0]} bs=1M count=32 oflag=direct"
             with pytest.raises(RigLost, match="disk is full"):
                 await up.run([Step("fill", text)], expected=1000, deadline=2000)
@@ -171,7 +171,7 @@ async def test_cancelling_leaves_nothing(tmp_path: Path) -> None:
     seen: list[QemuRig] = []
 
     async def use() -> None:
-        async with rig(FOUR, tmp_path) as up:
+        async with rig(SIX, tmp_path) as up:
             seen.append(up)
             entered.set()
             await up.run([Step("hang", "sleep 1000")], expected=1000, deadline=2000)
@@ -220,7 +220,7 @@ from runner.machines.qemu import Qemu
 from runner.machines.base import RigSpec
 
 async def hold():
-    async with Qemu().rig(RigSpec(disks=(Disk(64 << 20),) * 4), Path(sys.argv[1])) as up:
+    async with Qemu().rig(RigSpec(disks=(Disk(64 << 20),) * 6), Path(sys.argv[1])) as up:
         print(up.guest.process.pid, flush=True)
         await asyncio.Event().wait()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from runner.machines.qemu.rig import QemuRig, ask_facts, wait_for_boot
+from runner.machines.qemu.rig import QemuRig, wait_for_boot
 
 if TYPE_CHECKING:
     from runner.machines.base import Rig
@@ -24,4 +24,3 @@ async def reboot(machine: Rig) -> None:
     # QEMU ends at the next reset. During a boot the BIOS resets once, so this comes after it.
     await guest.command("set-action", reboot="shutdown")
     rig._scripts = 0
-    rig.facts |= await ask_facts(guest)

@@ -29,9 +29,9 @@ UNDER_WAY = r"\b[1-9]\d*/80\b"
 
 TINY = """
 name: tiny
-disks: {count: 2, size: 64MiB}
+disks: {count: 6, size: 64MiB}
 layouts:
-  raid1: [md: {level: 1}]
+  raid1: [disks: {count: 2}, md: {level: 1}]
 workloads:
   sequential: {rw: [read, write], bs: 1MiB, runtime: 200ms}
 repeat: 2

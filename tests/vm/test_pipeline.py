@@ -326,8 +326,10 @@ def test_the_scripts_of_a_cell_can_be_run_by_hand(tmp_path: Path) -> None:
 
 KILLED = """\
 name: killed
-disks: {count: 4, size: 64MiB}
-layouts: {raid5: [md: {level: 5, chunk: [16KiB, 64KiB]}], raid1: [md: {level: 1}]}
+disks: {count: 6, size: 64MiB}
+layouts:
+  raid5: [disks: {count: 4}, md: {level: 5, chunk: [16KiB, 64KiB]}]
+  raid1: [disks: {count: 4}, md: {level: 1}]
 workloads: {work: {rw: [read, randwrite], bs: 64KiB, runtime: 200ms}}
 repeat: 2
 """

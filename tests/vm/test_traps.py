@@ -19,11 +19,13 @@ from runner.machines.qemu import Qemu
 from runner.scripts.jinja import census_script
 from runner.simdisks.disk import Disk
 from tests.hosts.traps import SCSI, TRAPS, VM, Trap, script
+from tests.support.rigs import DISKS, SMALL
 
 #: Some eighty disks, one after the other, in one boot: how long that takes is the business of the host.
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(0)]
 
 SIZE = 128 << 20
+TWO = (Disk(SIZE),) * 2
 MODULES = (
     *(
         "md_mod",
@@ -124,9 +126,8 @@ def _amiss(trap: Trap, output: str) -> str:
     return "" if output.endswith("the same\n") else f"its content has changed: {output[-500:]}"
 
 
-def _on_a_rig(scratch: Path, go: Callable[[Rig], Awaitable[None]], modules: tuple[str, ...] = MODULES) -> None:
+def _on_a_rig(scratch: Path, go: Callable[[Rig], Awaitable[None]], spec: RigSpec) -> None:
     async def up() -> None:
-        spec = RigSpec((Disk(SIZE), Disk(SIZE)), modules=modules)
         async with Qemu().rig(spec, scratch) as rig:
             await go(rig)
 
@@ -147,7 +148,7 @@ def _all_refused(traps: list[Trap], scratch: Path) -> None:
         if not said.endswith("but: "):
             wrong["nothing on it"] = said
 
-    _on_a_rig(scratch, go)
+    _on_a_rig(scratch, go, RigSpec(TWO, modules=MODULES))
     assert not wrong, "\n".join(f"{name}: {amiss}" for name, amiss in wrong.items())
 
 
@@ -189,7 +190,7 @@ def test_scsi_devices_that_are_no_disks_to_use_are_refused(tmp_path: Path) -> No
             if amiss := _of_scsi(trap, output):
                 wrong[trap.name] = f"{amiss} {output}"
 
-    _on_a_rig(tmp_path, go, SCSI_MODULES)
+    _on_a_rig(tmp_path, go, RigSpec(TWO, modules=SCSI_MODULES))
     assert not wrong, "\n".join(f"{name}: {amiss}" for name, amiss in wrong.items())
 
 
@@ -197,10 +198,11 @@ def test_two_claims_of_one_disk_are_refused_by_its_number(tmp_path: Path) -> Non
     async def go(rig: Rig) -> None:
         status, output = await _said(rig, f"ln -s matrix-0 /dev/disk/by-id/again\n{census_script()}")
         assert status == 0
-        both = check_disks(parse_census(output), (CLAIM, replace(CLAIM, id="again")))
+        claim = replace(CLAIM, size=SMALL)
+        both = check_disks(parse_census(output), (claim, replace(claim, id="again")))
         assert [[str(refused) for refused in one.refusals] for one in both] == [
             [f"twice: again is {both[0].node.path} as well" if both[0].node else ""],
             [f"twice: matrix-0 is {both[0].node.path} as well" if both[0].node else ""],
         ]
 
-    _on_a_rig(tmp_path, go, SCSI_MODULES)
+    _on_a_rig(tmp_path, go, RigSpec((Disk(SMALL),) * DISKS))

@@ -198,14 +198,19 @@ def device(wanted: tuple[Disk, ...], number: int, disk: Disk, passed: DiskProper
     place = [other.bus for other in wanted[:number]].count(disk.bus)
     if disk.bus == "virtio":
         return ["-device", f"virtio-blk-pci,{common}"]
-    if disk.physics:
-        common += f",rotation_rate={disk.physics.rotation}"
+    if rate := rotation(disk):
+        common += f",rotation_rate={rate}"
     if disk.bus == "scsi":
         controller = ["-device", "virtio-scsi-pci,id=scsi"] if place == 0 else []
         return [*controller, "-device", f"scsi-hd,bus=scsi.0,scsi-id={place},{common}"]
     group, port = divmod(place, AHCI_PORTS)
     controller = ["-device", f"ich9-ahci,id=sata{group}"] if port == 0 else []
     return [*controller, "-device", f"ide-hd,bus=sata{group}.{port},{common}"]
+
+
+def rotation(disk: Disk) -> int:
+    """Return the rotation rate that the guest sees; 0: unknown. Virtio and NVMe disks cannot report it."""
+    return disk.physics.rotation if disk.physics and disk.bus in {"scsi", "sata"} else 0
 
 
 def device_properties(disk: Disk, passed: DiskProperties) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from runner.base.files import cache_dir, make_once, remove_partial, remove_unused, shared_lock, use_lock
@@ -31,7 +32,7 @@ RESTORE_DEADLINE = 60.0
 
 def key(vm: Vm, qemu: str, host: str) -> str:
     """Return the name of a template, from everything in the guest's memory; `host` is what it sees of the host."""
-    disks = [(disk.bus, disk.size, disk.physics.rotation if disk.physics else None) for disk in vm.disks]
+    disks = [(disk.bus, disk.size, argv.rotation(disk)) for disk in vm.disks]
     return recipe.digest(
         VERSION, vm.appliance.key, vm.appliance.build, qemu, host, vm.accel, vm.cpus, vm.memory, disks,
         sorted(vm.modules), recipe.KERNEL_WORDS, FACTS, rig.WITHOUT, *vm.passed,
@@ -44,7 +45,9 @@ def home() -> Path:
 
 async def make(vm: Vm, folder: Path, scratch: Path) -> None:
     memory = folder / "memory"
-    async with run_guest(vm, scratch, argv.Start(memory)) as guest:
+    # A guest sees no other difference between a simulated disk and a plain one, which needs no server.
+    disks = tuple(disk if argv.rotation(disk) else replace(disk, physics=None) for disk in vm.disks)
+    async with run_guest(replace(vm, disks=disks), scratch, argv.Start(memory)) as guest:
         await rig.wait_for_boot(guest)
         facts = await rig.ask_facts(guest, vm.appliance.modules)
         await save(guest, folder / "state")

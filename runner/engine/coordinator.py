@@ -192,12 +192,12 @@ class Coordinator:
             opened = OpenRound(number, bound=not self._context.machine.synthetic)
             cells = (cell for batch in self.scheduler.plan.batches(number) for cell in batch.cells)
             self._recorder.conclude(cells, number)
-            expected = 0.0
+            estimates = dict[str, float]()
             for batch, wanted in self.scheduler.batches(number):
                 opened.add(Work(batch, tuple(wanted)), self._members.refusals)
-                expected += sum(map(self.scheduler.spending.expected_of, wanted))
+                estimates |= {cell.id: self.scheduler.spending.expected_of(cell) for cell in wanted}
             if opened.waiting:
-                self._forecast.open_round(number, expected)
+                self._forecast.open_round(number, estimates)
                 self._open.append(opened)
                 self._look_again()
                 return opened
@@ -360,7 +360,7 @@ class Coordinator:
             return
         if why := self._reasons_alone.pop((cell.id, trial.round), ""):
             notes["repeated"] = why
-        self._forecast.end_trial(flight.worker.host, trial.round, self.scheduler.spending.expected_of(cell))
+        self._forecast.end_trial(flight.worker.host, trial.round, cell.id)
         self._recorder.record(cell, replace(trial, notes={**trial.notes, **notes}))
         later = self.scheduler.plan.repeat.max - self._opened
         if (left := self._forecast.next_forecast(self._open, later)) is not None:

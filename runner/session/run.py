@@ -16,7 +16,7 @@ from runner.engine.concurrency import Level, why_one_at_a_time
 from runner.engine.coordinator import Coordinator
 from runner.engine.estimate import QUIET, Load, Pace, Slots, estimate, pace_of
 from runner.engine.executor import Executor
-from runner.engine.recorder import Event, RigUp, RunContext, TimeLeft, TrialDone
+from runner.engine.recorder import Event, PoolUsed, RigUp, RunContext, TimeLeft, TrialDone
 from runner.engine.scheduler import Scheduler
 from runner.hosts.disk_ledger import run_within_budget
 from runner.machines import Where, machine, sweep
@@ -34,7 +34,9 @@ from runner.session.cluster import (
     ClusterOptions,
     check_cluster,
     check_hosts,
+    check_options,
     connect,
+    note_pool,
     order_for_batches,
     slots_of_hosts,
 )
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
     from pathlib import Path
 
+    from runner.space.declared_files import Match
     from runner.space.select import Shard
     from runner.space.space import Stack
 
@@ -143,13 +146,15 @@ class _Run:
     stop: Stop
     disks: RunDisks = field(default_factory=RunDisks)
     slow: int = 0  # the chosen factor of `slow: auto`
+    simulated: bool = True  # the disks end with their rig
+    #: Why disks of hosts of a cluster were not returned the last time.
+    unreturned: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @cached_property
     def machine(self) -> Machine:
         order, disks, observer = self.order, self.disks, self.observer
-        leased = disks.paths, disks.leased, order.match.ssh if order.match else "", disks.agent
-        options = MachineOptions(order.cold, observer.progress, observer.notice, *leased, images=order.images)
-        return machine(order.machine, options)
+        options = replace(disks.machine_options(order.match), cold=order.cold, images=order.images)
+        return machine(order.machine, replace(options, progress=observer.progress, notice=observer.notice))
 
 
 def run(prepared: PreparedRun, observer_of: Callable[[RunRequest, int], Observer], stop: Stop) -> Ending:
@@ -161,7 +166,8 @@ def run(prepared: PreparedRun, observer_of: Callable[[RunRequest, int], Observer
     with folder.locked(), Journal.open(folder.journal, synthetic=folder.manifest.synthetic) as journal:
         folder = choice.prepare_folder(journal)  # first: withdrawn trials must not count as done
         observer = observer_of(order, len(journal.recorded_identities()))
-        this = _Run(options, order, level, folder, journal, observer, stop)
+        simulated = machine(order.machine, MachineOptions()).brings_disks
+        this = _Run(options, order, level, folder, journal, observer, stop, simulated=simulated)
         with observer:
             for text in _notes(this, prepared.one_at_a_time, choice.message(observer.done)):
                 observer.notice(text)
@@ -189,13 +195,13 @@ def prepare(options: RunOptions, notice: Callable[[str], None]) -> PreparedRun:
         cold=options.cold,
         until_decided=options.until_decided,
         study=study_beside(options.matrix, selected.space),
+        host=place.host,
     )
     order.check()
     here, specs = machine(place.machine, MachineOptions()), order.specs()
     if options.cluster:
         check_cluster(options.cluster, here, order)
-        if options.jobs != 1:
-            raise BadInput("--jobs does not work with --cluster", resolution="each worker has its number of rigs")
+        check_options(options, here)
     if options.tags and (not options.cluster or options.cluster.address.slots):
         resolution = "name a scheduler with --cluster, or leave --tags out"
         raise BadInput("--tags chooses workers of a scheduler", resolution=resolution)
@@ -204,7 +210,9 @@ def prepare(options: RunOptions, notice: Callable[[str], None]) -> PreparedRun:
     disk_lease.check_zeroed(selected, here)
     for leftover in sweep(place.machine):
         notice(leftover.message)
-    match = None if here.brings_disks else disk_lease.match_disks(matrix, options.hosts, place)
+    match = None
+    if not (here.brings_disks or options.cluster):  # disks of a cluster belong to its workers
+        match = disk_lease.match_disks(matrix, options.hosts, place)
     disk_lease.check_destroy(options.destroy, match, place.machine)
     order = replace(order, match=match, release=kernel_release(match.ssh) if match else "")
     if match and match.ssh:
@@ -220,7 +228,7 @@ def prepare(options: RunOptions, notice: Callable[[str], None]) -> PreparedRun:
 
 def _notes(this: _Run, one_at_a_time: str, choice: str) -> Iterator[str]:
     selected, store = this.order.selected, this.options.store
-    declared = selected.space.notes_on(selected.selection.layouts(), simulated=this.order.match is None)
+    declared = selected.space.notes_on(selected.selection.layouts(), simulated=this.simulated)
     for note in (*declared, explain_missing_fio(), one_at_a_time):
         if note:
             yield f"note: {note}"
@@ -263,8 +271,7 @@ def _lease_and_execute(this: _Run) -> Ending:
     with ExitStack() as stack:
         observer, order = this.observer, this.order
         if order.match:
-            work = order.match, order.selected, order.machine, this.folder, this.options.destroy
-            lease = disk_lease.lease_run_disks(*work, observer.notice, observer.trouble)
+            lease = disk_lease.lease_run_disks(_disk_use(this, order.match), observer.notice, observer.trouble)
             disks = this.disks = stack.enter_context(lease)
             for warning in disks.warnings(this.folder.manifest.disks):
                 observer.trouble(warning)
@@ -278,6 +285,20 @@ def _lease_and_execute(this: _Run) -> Ending:
         address = address_of(this.options.store, this.options.results)
         feed = stack.enter_context(Feed(address, this.folder, observer.trouble))
         return _execute(this, spending, feed)
+
+
+def _disk_use(this: _Run, found: Match) -> disk_lease.DiskUse:
+    selected, manifest = this.order.selected, this.folder.manifest
+    return disk_lease.DiskUse(
+        match=found,
+        matrix=selected.space.matrix,
+        stacks=tuple(selected.stacks()),
+        machine=this.order.machine,
+        run=manifest.identity,
+        folder=this.folder.path,
+        destroy=this.options.destroy,
+        health=manifest.health,
+    )
 
 
 def _show_estimate(this: _Run) -> Pace:
@@ -350,6 +371,9 @@ def _context(this: _Run, feed: Feed, files: CellFiles) -> RunContext:
                 this.folder = this.folder.update_manifest(versions=versions | found)
         elif isinstance(event, TrialDone):
             feed.add(event.trial)
+        elif isinstance(event, PoolUsed):
+            this.folder = note_pool(this.folder, event, observer.trouble)
+            this.unreturned[event.host] = event.unreturned
         elif isinstance(event, TimeLeft):
             end = datetime.now(UTC) + timedelta(seconds=event.seconds)
             this.folder = this.folder.update_manifest(ends=end)
@@ -365,6 +389,7 @@ def _context(this: _Run, feed: Feed, files: CellFiles) -> RunContext:
         own_templates=order.templates,
         kernel=order.kernel,
         leased=dict(zip(disks.paths, disks.leased, strict=False)),
+        pools={host: tuple(one.serial for one in pool) for host, pool in this.folder.manifest.pools.items()},
     )
 
 
@@ -375,7 +400,7 @@ def _return_disks(this: _Run) -> bool:
         this.observer.trouble(alarm)
     digests = this.order.digests().model_dump()
     this.folder = this.folder.update_manifest(digests=digests, health=health, **this.order.texts())
-    return not this.disks.unreturned
+    return not (this.disks.unreturned or any(this.unreturned.values()))
 
 
 def _write_reports(this: _Run, feed: Feed, *, done: bool, short: int) -> Ending:

@@ -190,10 +190,11 @@ store = click.option(
     "If not given: $MATRIX_STORE, else store.db in the folder of all runs.",
 )
 
-hosts = click.option(
-    "--hosts",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Hosts and their physical disks.  [default: hosts.yaml]",
+_hosts = partial(click.option, "--hosts", type=click.Path(path_type=Path, dir_okay=False))
+hosts = _hosts(help="Hosts and their physical disks.  [default: hosts.yaml]")
+pool = _hosts(
+    help="The physical disks that runs may use and destroy: those in `destroy:` of their host there.  "
+    "[default: hosts.yaml]"
 )
 destroy = click.option(
     "--destroy",

@@ -80,10 +80,17 @@ def until_stopped(work: Coroutine[Any, Any, None]) -> None:
     help="What this host has: `rig` is the number of batches at a time.",
 )
 @options.own_tags
+@options.pool
 @click.option("--host", default=socket.gethostname, help="The name of this host in results.  [default: its host name]")
 @click.option("--unit", is_flag=True, help="Print a systemd unit that starts a worker at each boot.")
 def command(
-    *, cluster: ClusterOptions | None, resources: dict[str, float], tags: tuple[str, ...], host: str, unit: bool
+    *,
+    cluster: ClusterOptions | None,
+    resources: dict[str, float],
+    tags: tuple[str, ...],
+    hosts: Path | None,
+    host: str,
+    unit: bool,
 ) -> None:
     """Join this host to a cluster, as a worker that measures batches until it is stopped."""
     if unit:
@@ -96,6 +103,6 @@ def command(
     from runner.lab.members import Membership, configured, stay_member
 
     security = cluster.address.security(cluster.certificates, insecure=cluster.insecure)
-    member = Membership(host, resources, tuple(dict.fromkeys([*tags, *_found_tags()])))
+    member = Membership(host, resources, tuple(dict.fromkeys([*tags, *_found_tags()])), hosts)
     with configured():
         until_stopped(stay_member(cluster.address.text, member, security, lambda text: echo(text, err=True)))

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from pydantic import BaseModel, ConfigDict
 
-from runner.engine.recorder import Event, RigUp, RigWasLost, TrialStarted
+from runner.engine.recorder import Event, PoolUsed, RigUp, RigWasLost, TrialStarted
+from runner.results.disk_health import Health
+from runner.results.environment import DiskFacts
 from runner.results.record import Attempt, Trial
 from runner.results.trial_message import decode_trial, encode_trial
 
@@ -30,6 +32,7 @@ class Order(_Message):
     used: dict[str, str] = {}
     templates: dict[str, str] | None = None  # the user's own
     machine: str
+    host: str = ""  # of the worker's hosts.yaml; empty: any
     kernel: str | None = None
     slow: int = 0  # the factor of `slow: auto`; 0: the matrix has it
     cold: bool = False
@@ -47,10 +50,11 @@ class BatchRequest(_Message):
     attempts: tuple[Attempt, ...] = ()  # attempts at these cells in this round that lost their rig
     retried: dict[str, int] = {}  # attempts of these cells before the last `--retry-broken`
     seconds: float | None = None  # what is left of the budget
+    disks: tuple[str, ...] = ()  # serial numbers of the physical disks that this run used on the host
 
 
-END, FILES, TRIAL, LOST, REFUSED, NOTICE, CHECKED = (
-    *("end", "files", "trial", "attempt", "refused", "notice", "checked"),
+END, FILES, TRIAL, LOST, REFUSED, NOTICE, CHECKED, POOL = (
+    *("end", "files", "trial", "attempt", "refused", "notice", "checked", "pool"),
 )
 RIG_UP, RIG_LOST, STARTED = "rig-up", "rig-lost", "started"
 Message = dict[str, Any]
@@ -96,6 +100,15 @@ def content_of(message: Message) -> dict[str, Any]:
 
 def event_of(message: Message) -> Event:
     return _EVENTS[message["event"]](**content_of(message))
+
+
+def pool_from(message: Message, host: str) -> PoolUsed:
+    return PoolUsed(
+        host,
+        tuple(map(DiskFacts.model_validate, message["disks"])),
+        tuple(map(Health.model_validate, message["health"])),
+        tuple(map(str, message["unreturned"])),
+    )
 
 
 def trial_from(message: Message) -> Trial:

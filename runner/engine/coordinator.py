@@ -67,6 +67,7 @@ class Coordinator:
         self._notice = notice
         self._noticed: set[str] = set()
         self._forecast = Forecast(clock)
+        self._pools = dict(context.pools)
         self._members = Members(cluster, order, notice, clock, tags)
         self._recorder = Recorder(scheduler, context)
         self._rounds = scheduler.rounds()
@@ -117,8 +118,10 @@ class Coordinator:
                     self._start(self._check(worker))
             if self._opened or self._members.can_run(stacks):
                 self._give_out()
-                if not self._tasks and self._finished():
+                if not self._tasks and self._open_round() is None and not self._open:
                     return
+            if not self._tasks:
+                self._members.require_usable()
             if self._members.is_empty and not waited:
                 waited = True
                 self._notice("waiting for workers: `matrix worker --cluster ADDRESS` on a host joins it")
@@ -141,9 +144,6 @@ class Coordinator:
         ended, self._ended = self._ended, []
         for task in ended:
             task.result()
-
-    def _finished(self) -> bool:
-        return self._open_round() is None and not self._open
 
     async def _check(self, worker: Worker) -> None:
         rebooted = await self._members.check(worker)
@@ -192,12 +192,12 @@ class Coordinator:
             opened = OpenRound(number, bound=not self._context.machine.synthetic)
             cells = (cell for batch in self.scheduler.plan.batches(number) for cell in batch.cells)
             self._recorder.conclude(cells, number)
-            expected = 0.0
+            estimates = dict[str, float]()
             for batch, wanted in self.scheduler.batches(number):
                 opened.add(Work(batch, tuple(wanted)), self._members.refusals)
-                expected += sum(map(self.scheduler.spending.expected_of, wanted))
+                estimates |= {cell.id: self.scheduler.spending.expected_of(cell) for cell in wanted}
             if opened.waiting:
-                self._forecast.open_round(number, expected)
+                self._forecast.open_round(number, estimates)
                 self._open.append(opened)
                 self._look_again()
                 return opened
@@ -251,6 +251,7 @@ class Coordinator:
             attempts=tuple(one for cell in flight.left for one in records.attempts(cell, number)),
             retried={cell: count for cell in flight.left if (count := records.retried.get((cell, number), 0))},
             seconds=seconds if isfinite(seconds) else None,
+            disks=self._pools.get(flight.worker.host, ()),
         )
 
     async def _carry_out(self, flight: Flight) -> None:
@@ -321,6 +322,7 @@ class Coordinator:
             messages.RIG_UP: self._set_up,
             messages.RIG_LOST: lambda _, message: self._context.listen(messages.event_of(message)),
             messages.NOTICE: self._show_notice,
+            messages.POOL: self._note_pool,
             messages.REFUSED: self._end_refused,
             messages.END: self._end,
         }
@@ -331,6 +333,11 @@ class Coordinator:
         if text not in self._noticed:
             self._noticed.add(text)
             self._notice(text)
+
+    def _note_pool(self, flight: Flight, message: Message) -> None:
+        used = messages.pool_from(message, flight.worker.host)
+        self._pools[used.host] = tuple(disk.serial for disk in used.disks)
+        self._context.listen(used)
 
     def _end_refused(self, flight: Flight, message: Message) -> None:
         flight.refused = message
@@ -360,7 +367,7 @@ class Coordinator:
             return
         if why := self._reasons_alone.pop((cell.id, trial.round), ""):
             notes["repeated"] = why
-        self._forecast.end_trial(flight.worker.host, trial.round, self.scheduler.spending.expected_of(cell))
+        self._forecast.end_trial(flight.worker.host, trial.round, cell.id)
         self._recorder.record(cell, replace(trial, notes={**trial.notes, **notes}))
         later = self.scheduler.plan.repeat.max - self._opened
         if (left := self._forecast.next_forecast(self._open, later)) is not None:

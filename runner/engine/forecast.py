@@ -1,43 +1,81 @@
-"""The time that a run on a cluster still takes, from the speed of each host so far. It does no I/O."""
+"""The time that a run on a cluster still takes, from the speed of each host and its trials so far. It does no I/O."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from statistics import fmean
+from math import exp, log
+from statistics import fmean, pvariance
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from runner.engine.placement import OpenRound
 
 INTERVAL = 5.0  # seconds between two forecasts
+ESTIMATE_ERROR = 0.2  # usual relative error of the first estimate of a cell
 
 
 @dataclass(slots=True)
 class _Host:
-    done: float = 0.0  # the expected seconds of its trials
+    done: float = 0.0  # the estimated seconds of its trials
     busy: float = 0.0  # the seconds that they took
     last: float = 0.0  # the end of its last trial, or the start of its work
     batches: int = 0
+    trials: int = 0
+
+    @property
+    def speed(self) -> float:
+        return self.done / self.busy if self.done and self.busy else 0.0
+
+
+class Estimates:
+    """Seconds of a trial of each cell on a host of speed 1: the first estimate, corrected by trials of the cell.
+
+    Cells without a trial keep their first estimate, because a mean error of all cells counts as the speed of hosts.
+    """
+
+    def __init__(self) -> None:
+        self._first: dict[str, float] = {}
+        self._ratios: dict[str, tuple[float, int]] = {}  # sum and number
+
+    def add(self, cells: Mapping[str, float]) -> None:
+        for cell, seconds in cells.items():
+            self._first.setdefault(cell, seconds)
+
+    def correct(self, cell: str, seconds: float) -> None:
+        if first := self._first.get(cell):
+            total, count = self._ratios.get(cell, (0.0, 0))
+            self._ratios[cell] = total + seconds / first, count + 1
+
+    def of(self, cell: str) -> float:
+        total, count = self._ratios.get(cell, (1.0, 1))
+        return self._first.get(cell, 0.0) * total / count
+
+    def sum_of(self, cells: Iterable[str]) -> float:
+        return sum(map(self.of, cells))
 
 
 class Forecast:
-    """Trials have expected seconds. Only their relations matter: each host has a speed."""
+    """Only the relations of estimates matter: each host has a speed."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock, self._next = clock, clock()
         self._hosts: dict[str, _Host] = {}
-        self._left: dict[int, float] = {}  # expected seconds of open rounds
-        self._usual = 0.0  # of a whole round
+        self._estimates = Estimates()
+        self._left: dict[int, set[str]] = {}  # cells of open rounds without a record
+        self._usual: frozenset[str] = frozenset()  # the cells of a whole round
 
-    def open_round(self, number: int, expected: float) -> None:
-        self._left[number] = expected
-        self._usual = max(self._usual, expected)
+    def open_round(self, number: int, cells: Mapping[str, float]) -> None:
+        """`cells`: the estimated seconds of each."""
+        self._estimates.add(cells)
+        self._left[number] = set(cells)
+        if len(cells) > len(self._usual):
+            self._usual = frozenset(cells)
 
     def close_rounds(self, open_rounds: Iterable[int]) -> None:
-        self._left = {number: self._left.get(number, 0.0) for number in open_rounds}
+        self._left = {number: self._left.get(number, set()) for number in open_rounds}
 
     def begin_batch(self, host: str) -> None:
         one = self._hosts.setdefault(host, _Host())
@@ -48,11 +86,13 @@ class Forecast:
     def end_batch(self, host: str) -> None:
         self._hosts[host].batches -= 1
 
-    def end_trial(self, host: str, round_number: int, expected: float) -> None:
+    def end_trial(self, host: str, round_number: int, cell: str) -> None:
         one, now = self._hosts[host], self._clock()
-        one.done, one.busy, one.last = one.done + expected, one.busy + now - one.last, now
-        if round_number in self._left:
-            self._left[round_number] = max(0.0, self._left[round_number] - expected)
+        took = now - one.last
+        one.done, one.busy, one.last = one.done + self._estimates.of(cell), one.busy + took, now
+        one.trials += 1
+        self._estimates.correct(cell, took * one.speed)
+        self._left.get(round_number, set()).discard(cell)
 
     def next_forecast(self, open_rounds: Iterable[OpenRound], later: int) -> float | None:
         """Return the seconds left if a forecast is due. `later`: the number of rounds to open."""
@@ -62,20 +102,36 @@ class Forecast:
         self._next = now + INTERVAL
         return self.seconds_left({one.number: set(one.hosts.values()) for one in open_rounds}, later, now)
 
+    def _speeds(self) -> dict[str, float]:
+        """Return the speed of each host; empty if none is known.
+
+        A few trials show it badly, as their estimates are wrong. So as long as the hosts differ no more than that,
+        their speeds are drawn towards the mean.
+        """
+        known = {host: log(one.speed) for host, one in self._hosts.items() if one.speed}
+        if not known:
+            return {}
+        mean = fmean(known.values())
+        doubt = {host: ESTIMATE_ERROR**2 / self._hosts[host].trials for host in known}
+        spread = max(0.0, pvariance(known.values()) - fmean(doubt.values()))
+        found = dict.fromkeys(self._hosts, exp(mean))
+        for host, one in known.items():
+            found[host] = exp(mean + (one - mean) * spread / (spread + doubt[host]))
+        return found
+
     def seconds_left(self, owners: dict[int, set[str]], later: int, now: float) -> float | None:
         """Return None if no host has a speed yet.
 
         `owners`: the hosts of open rounds, empty for rounds that are spread over all hosts.
         """
-        known = [one.done / one.busy for one in self._hosts.values() if one.done and one.busy]
-        if not known:
+        speeds = self._speeds()
+        if not speeds:
             return None
-        usual = fmean(known)
-        speeds = {host: one.done / one.busy if one.done and one.busy else usual for host, one in self._hosts.items()}
         credit = {host: now - one.last for host, one in self._hosts.items() if one.batches}
         if not any(owners.values()):
             under_way = sum(seconds * speeds[host] for host, seconds in credit.items())
-            left = sum(self._left.values()) + later * self._usual - under_way
+            left = sum(map(self._estimates.sum_of, self._left.values())) - under_way
+            left += later * self._estimates.sum_of(self._usual)
             return max(0.0, left / sum(speeds.values()))
         return self._last_end(owners, later, speeds, credit)
 
@@ -83,15 +139,16 @@ class Forecast:
         self, owners: dict[int, set[str]], later: int, speeds: dict[str, float], credit: dict[str, float]
     ) -> float:
         free = dict.fromkeys(speeds, 0.0)
-        for number, expected in self._left.items():
+        for number, cells in self._left.items():
             for host in (several := owners.get(number, set()) & speeds.keys()):
-                free[host] += expected / len(several) / speeds[host]
+                free[host] += self._estimates.sum_of(cells) / len(several) / speeds[host]
         ends = [(max(0.0, seconds - credit.get(host, 0.0)), host) for host, seconds in free.items()]
         last = max(seconds for seconds, _ in ends)
         heapify(ends)
+        usual = self._estimates.sum_of(self._usual)
         for _ in range(later):  # each goes to the host that is free first
             seconds, host = heappop(ends)
-            seconds += self._usual / speeds[host]
+            seconds += usual / speeds[host]
             last = max(last, seconds)
             heappush(ends, (seconds, host))
         return last

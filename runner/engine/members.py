@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 PATIENCE = 60.0  # seconds after which the work of an absent host goes to another one
 MOST_ASKED = 32  # workers that are checked at a time
 CHECKS = 3  # how often a worker is asked before it is not used
+MOST_DETAILS = 10  # lines of a refusal that are shown
 _TAG = "start it with --tags, or name other tags"
 _RESTART = "correct this on its host, and start the worker again"
 
@@ -107,8 +108,8 @@ class Members:
         self._workers.pop(worker.address, None)
         self.free.pop(worker.address, None)
         self._note_absent()
-        self._unused[worker.address] = {"host": worker.host, "details": "", **why}
-        self._notice(f"a worker on {worker.host} is not used: {why['brief']}")
+        self._unused[worker.address] = why = {"host": worker.host, "details": "", **why}
+        self._notice(_with_details(f"a worker on {worker.host} is not used: {why['brief']}", why))
 
     def _note_absent(self) -> None:
         self.absent = frozenset(self._hosts.keys() - {one.host for one in self._workers.values()})
@@ -137,6 +138,11 @@ class Members:
         absent = {host for host, state in self._hosts.items() if self._clock() - state.seen < PATIENCE}
         return absent | {one.host for one in self._workers.values()}
 
+    def require_usable(self) -> None:
+        """Raise BadInput if all workers are refused, and no host may come back soon."""
+        if self._unused and self.is_empty and not self.awaited():
+            raise _unusable(list(self._unused.values()))
+
     def can_run(self, stacks: Mapping[str, str]) -> bool:
         """Return whether each stack (label by key) has a host. Raise BadInput if no worker is left to ask."""
         known = {one.host: self._hosts[one.host].refusals for one in self._workers.values()}
@@ -156,14 +162,16 @@ class Members:
         return False
 
 
+def _with_details(text: str, why: Message) -> str:
+    return "\n".join([text, *(f"  {line.strip()}" for line in why["details"].splitlines()[:MOST_DETAILS])])
+
+
 def _unusable(reasons: list[Message]) -> BadInput:
     first, *others = reasons
     if not others:
         return BadInput(f"{first['host']}: {first['brief']}", details=first["details"], resolution=first["resolution"])
     return BadInput(
         "no worker of the cluster can be used",
-        details="\n".join(
-            f"- {host}: {brief}" for host, brief in dict.fromkeys((a["host"], a["brief"]) for a in reasons)
-        ),
+        details="\n".join(dict.fromkeys(_with_details(f"- {one['host']}: {one['brief']}", one) for one in reasons)),
         resolution=first["resolution"],
     )

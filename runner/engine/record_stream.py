@@ -13,11 +13,14 @@ if TYPE_CHECKING:
     from runner.engine.batch_messages import BatchRequest, Outbox
     from runner.results.journal_reader import UnendedAttempt
     from runner.results.record import Attempt, CellRow, Trial
+    from runner.results.standing import Standing
 
 
 class RecordStream:
-    def __init__(self, request: BatchRequest, outbox: Outbox) -> None:
-        self._request, self._outbox = request, outbox
+    """`standing`: where tear-down scripts stay if the stack may outlive the process."""
+
+    def __init__(self, request: BatchRequest, outbox: Outbox, standing: Standing | None = None) -> None:
+        self._request, self._outbox, self._standing = request, outbox, standing
 
     # --- the journal ---
 
@@ -56,5 +59,10 @@ class RecordStream:
         self._outbox.send(FILES, cell=cell, round=round_number, scripts=dict(scripts), outputs=dict(outputs))
         return f"cells/{cell}/trial-{round_number}"
 
-    def keep_tear_down(self, stack: str, tear_down: str) -> None: ...
-    def forget_tear_down(self, stack: str) -> None: ...
+    def keep_tear_down(self, stack: str, tear_down: str) -> None:
+        if self._standing:
+            self._standing.keep_tear_down(stack, tear_down)
+
+    def forget_tear_down(self, stack: str) -> None:
+        if self._standing:
+            self._standing.forget_tear_down(stack)

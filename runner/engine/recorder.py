@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from runner.base.errors import HarnessBroken
     from runner.hosts.exclusive import LeasedDisk
+    from runner.results.disk_health import Health
+    from runner.results.environment import DiskFacts
     from runner.results.journal_reader import UnendedAttempt
     from runner.space.space import Cell
 
@@ -87,7 +89,19 @@ class TimeLeft:
     seconds: float
 
 
-Event = TimeLeft | BatchStarted | BatchDone | RigUp | TrialStarted | TrialHostLimited | TrialDone | RigWasLost
+@dataclass(frozen=True, slots=True)
+class PoolUsed:
+    """Physical disks of a host of a cluster that a batch leased or returned, and why some were not returned."""
+
+    host: str
+    disks: tuple[DiskFacts, ...]
+    health: tuple[Health, ...] = ()
+    unreturned: tuple[str, ...] = ()
+
+
+Event = (
+    PoolUsed | TimeLeft | BatchStarted | BatchDone | RigUp | TrialStarted | TrialHostLimited | TrialDone | RigWasLost
+)
 Listener = Callable[[Event], None]
 
 
@@ -126,6 +140,8 @@ class RunContext:
     kernel: str | None = None
     #: Physical disks that the run has leased, by their paths.
     leased: Mapping[str, LeasedDisk] = field(default_factory=dict)
+    #: Serial numbers of the physical disks that the run used, by host of a cluster.
+    pools: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class Recorder:

@@ -14,7 +14,7 @@ from pathlib import Path
 from shlex import join, quote
 from typing import TYPE_CHECKING
 
-from runner.base.errors import BadInput, HarnessBroken
+from runner.base.errors import HarnessBroken, MatrixError
 from runner.hosts.disk_ledger import LeaseRecord, clear_controller, count_written, delete_record, lease_records
 from runner.hosts.exclusive import DisksRefused, acquire_disks
 from runner.hosts.lease import return_disk
@@ -23,7 +23,7 @@ from runner.hosts.reasons import OwnMarks
 from runner.hosts.vfio import POLL, RELEASE_TIMEOUT, return_to_driver, wait_for_disk
 from runner.language.hosts import DeclaredDisk
 from runner.layers.partition import partition_path
-from runner.results.run_folder import STANDING, load
+from runner.results.standing import STANDING, locked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -171,10 +171,11 @@ def is_idle(one: LeaseRecord, operations: DiskOperations = LOCAL) -> bool:
 def _block_run(one: LeaseRecord) -> Iterator[bool]:
     """Yield whether the run is over, and keep it from starting. A run whose folder is not here counts as active."""
     with ExitStack() as stack:
+        over = Path(one.folder).is_dir()
         try:
-            stack.enter_context(load(Path(one.folder)).locked())
-            over = True
-        except BadInput:
+            if over:
+                stack.enter_context(locked(Path(one.folder)))
+        except MatrixError:
             over = False
         yield over
 

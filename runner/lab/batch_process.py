@@ -14,6 +14,7 @@ from runner.base.scratch import remove_abandoned
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
 SCRATCH = "matrix-batch"  # the kind of its temporary folder
 COMMAND = (sys.executable, "-m", "runner.cli", "batch")
@@ -34,8 +35,9 @@ class BatchProcess:
         self._listener = asyncio.create_task(self._listen())
 
     @classmethod
-    async def start(cls) -> Self:
-        return cls(await spawn_with_pipes(COMMAND))
+    async def start(cls, hosts: Path | None = None) -> Self:
+        """`hosts`: the hosts.yaml with the disks that it may use."""
+        return cls(await spawn_with_pipes([*COMMAND, *(("--hosts", str(hosts)) if hosts else ())]))
 
     async def execute(self, request: bytes) -> AsyncIterator[bytes]:
         """Yield the lines of a request, up to its end. Raise BatchDied if the process ends or hangs before."""

@@ -23,6 +23,7 @@ from runner.lab.seats import Seats
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+    from pathlib import Path
 
     from distributed.security import Security
 
@@ -49,6 +50,7 @@ class Membership:
     host: str
     resources: Mapping[str, float]
     tags: tuple[str, ...] = ()
+    hosts: Path | None = None  # the hosts.yaml with its disks, which stays here
 
     @property
     def slots(self) -> int:
@@ -98,7 +100,7 @@ async def worker(address: str, member: Membership, security: Security | None = N
         memory_limit=0,
         startup_information={FACTS: lambda _: member.facts()},
     )
-    seats = Seats(made, member.slots)
+    seats = Seats(made, member.slots, member.hosts)
     try:
         async with made:
             yield made

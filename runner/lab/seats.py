@@ -15,6 +15,8 @@ from runner.lab.batch_process import BatchDied, BatchProcess
 from runner.lab.relay import CANCEL, LINES, REQUEST
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from distributed import Worker
 
 INTERVAL = 0.5  # seconds between two messages of one batch
@@ -31,8 +33,8 @@ def unpacked(content: bytes) -> list[bytes]:
 class Seats:
     """At most as many batches at a time as slots, also if several coordinators send them. Checks need no slot."""
 
-    def __init__(self, worker: Worker, slots: int) -> None:
-        self._worker, self._free = worker, asyncio.Semaphore(slots)
+    def __init__(self, worker: Worker, slots: int, hosts: Path | None = None) -> None:
+        self._worker, self._free, self._hosts = worker, asyncio.Semaphore(slots), hosts
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._idle: list[BatchProcess] = []
         worker.stream_handlers |= {REQUEST: self.begin, CANCEL: self.cancel}
@@ -77,7 +79,7 @@ class Seats:
     async def execute(self, request: bytes, lines: list[bytes]) -> str:
         """Add the lines of a request. Return why its batch process died; empty if it did not."""
         try:
-            process = self._idle.pop() if self._idle else await BatchProcess.start()
+            process = self._idle.pop() if self._idle else await BatchProcess.start(self._hosts)
         except (MatrixError, OSError) as error:
             return f"no batch process: {error}"
         try:

@@ -1,6 +1,7 @@
 """The environment of a run: host, disks and input files. Runs are compared by its differences."""
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from pydantic import BaseModel, Field
 
@@ -41,16 +42,26 @@ class Digests(BaseModel, frozen=True, extra="forbid"):
 
 
 def flatten_environment(
-    host: Host, disks: Iterable[DiskFacts], digests: Digests, versions: Mapping[str, Mapping[str, str]]
+    host: Host,
+    disks: Iterable[DiskFacts],
+    digests: Digests,
+    versions: Mapping[str, Mapping[str, str]],
+    pools: Mapping[str, Iterable[DiskFacts]] = MappingProxyType({}),
 ) -> dict[str, str]:
     found = {f"host.{name}": _text(value) for name, value in host.model_dump().items() if not isinstance(value, dict)}
     for name in ("mitigations", "versions"):
         found |= {f"host.{name}.{key}": text for key, text in getattr(host, name).items()}
-    for number, disk in enumerate(disks):
-        found |= {f"disk{number}.{name}": _text(value) for name, value in disk.model_dump().items()}
+    found |= _flatten_disks(disks)
+    for name, pool in pools.items():
+        found |= {f"{name}: {key}": text for key, text in _flatten_disks(pool).items()}
     found |= {f"digest.{name}": value for name, value in digests.model_dump().items()}
     found |= {f"{kernel}: {name}": text for kernel, tools in versions.items() for name, text in tools.items()}
     return {name: text for name, text in found.items() if text}
+
+
+def _flatten_disks(disks: Iterable[DiskFacts]) -> dict[str, str]:
+    facts = ((number, disk.model_dump()) for number, disk in enumerate(disks))
+    return {f"disk{number}.{name}": _text(value) for number, one in facts for name, value in one.items()}
 
 
 def _text(value: object) -> str:

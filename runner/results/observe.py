@@ -18,7 +18,8 @@ from runner.base.files import open_lock_file, read_signature, try_lock
 from runner.results.databases import sqlite_reader, translate_errors
 from runner.results.journal_tables import attempts, begun, cells, trials
 from runner.results.record import Outcome
-from runner.results.run_folder import LOCK, MANIFEST, RunFolder, load, run_folders
+from runner.results.run_folder import MANIFEST, RunFolder, load, run_folders
+from runner.results.standing import LOCK
 
 
 class State(StrEnum):

@@ -7,10 +7,8 @@ import fcntl
 import os
 import re
 import shutil
-import socket
-import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
@@ -26,9 +24,7 @@ from runner.base.files import (
     RECORDED,
     open_lock_file,
     read_input,
-    read_signature,
     remove_temporaries,
-    sign_lock,
     sync_folder,
     try_lock,
     write_atomically,
@@ -40,6 +36,7 @@ from runner.results.environment import Digests, DiskFacts, Host, Revision, flatt
 from runner.results.file_errors import recorded_file_errors
 from runner.results.names import CELLS, check_file_name, parts_of
 from runner.results.record import STEERED
+from runner.results.standing import InUse, Standing, locked
 
 MANIFEST = "manifest.json"
 HALF = ".half"  # suffix of a run folder under construction; its name begins with a dot
@@ -67,16 +64,9 @@ def state_of(folder: Path) -> str:
         return ""
 
 
-LOCK = ".lock"  # the lock of the process that runs, with its process id and host
-_TRIES, _INSTANT = 20, 0.005  # retries: an observer may take the lock of a killed run for an instant to test it
-STANDING = "standing"  # the folder of tear-down scripts of stacks that may be up
 #: Errors of a rename to a name in use: a folder with content, or a file.
 _TAKEN = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR})
 _FOREIGN = re.compile(r"[^A-Za-z0-9._=,+@%-]+")
-
-
-class InUse(BadInput):
-    pass
 
 
 class Manifest(BaseModel, frozen=True, extra="forbid"):
@@ -95,6 +85,9 @@ class Manifest(BaseModel, frozen=True, extra="forbid"):
     )
     host: Host
     disks: tuple[DiskFacts, ...] = ()
+    pools: dict[str, tuple[DiskFacts, ...]] = Field(
+        default_factory=dict, description="physical disks of a run on a cluster, by host"
+    )
     health: tuple[Health, ...] = Field(default=(), description="health of physical disks, as they report it")
     digests: Digests = Field(default_factory=Digests)
     revision: Revision | None = Field(default=None, description="git revision of the folder of the matrix")
@@ -141,7 +134,7 @@ class Manifest(BaseModel, frozen=True, extra="forbid"):
     def environment(self) -> dict[str, str]:
         found = {"seed": str(self.seed)} | ({STEERED: "yes"} if self.steered else {})
         found |= {"slow": str(self.slow)} if self.slow > 1 else {}
-        return found | flatten_environment(self.host, self.disks, self.digests, self.versions)
+        return found | flatten_environment(self.host, self.disks, self.digests, self.versions, self.pools)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,17 +178,14 @@ class RunFolder:
                 write_whole(file, content)
 
     def keep_tear_down(self, stack: str, tear_down: str) -> None:
-        """Save the tear-down script of a stack before it is built, because it may outlive its process."""
-        with recorded_file_errors(self.standing):
-            self.standing.mkdir(exist_ok=True)
-        write_atomically(self.standing / f"{stack}.sh", tear_down.encode())
+        Standing(self.path).keep_tear_down(stack, tear_down)
 
     def forget_tear_down(self, stack: str) -> None:
-        (self.standing / f"{stack}.sh").unlink(missing_ok=True)
+        Standing(self.path).forget_tear_down(stack)
 
     @property
     def standing(self) -> Path:
-        return self.path / STANDING
+        return Standing(self.path).path
 
     def set_aside(self, cell: str, round_number: int, attempts: int) -> None:
         trial = self.cell(cell) / f"trial-{round_number}"
@@ -224,27 +214,9 @@ class RunFolder:
                 raise InUse(f"{self.path} is being added to a store by another process")
             yield
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> AbstractContextManager[None]:
         """Hold the lock of a run. The kernel releases it at any end of the process."""
-        lock = self.path / LOCK
-        with ExitStack() as stack:
-            with recorded_file_errors(lock):
-                descriptor = stack.enter_context(open_lock_file(lock))
-            if not _locks(descriptor):
-                signature = read_signature(descriptor)
-                raise InUse(
-                    f"{self.path} is in use by {f'process {signature}' if signature else 'another process'}",
-                    resolution="wait for it to end, stop it, or start another run with `--fresh`",
-                )
-            with recorded_file_errors(lock):
-                sign_lock(descriptor, f"{os.getpid()} on {socket.gethostname()}")
-                remove_temporaries(self.path)
-            try:
-                yield
-            finally:
-                with suppress(OSError):  # a signature without a lock counts as none
-                    sign_lock(descriptor, "")
+        return locked(self.path)
 
 
 def _content(path: Path) -> bytes | None:
@@ -348,14 +320,6 @@ def _write_texts(folder: Path, texts: Mapping[str, str]) -> None:
 
 def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "replace")
-
-
-def _locks(descriptor: int) -> bool:
-    for _ in range(_TRIES):
-        if try_lock(descriptor, fcntl.LOCK_EX):
-            return True
-        time.sleep(_INSTANT)
-    return False
 
 
 def _json(manifest: Manifest) -> bytes:

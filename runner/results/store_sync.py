@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Self
 from runner.base.errors import HarnessBroken, MatrixError
 from runner.results.journal import Journal
 from runner.results.record import Trial
-from runner.results.run_folder import InUse, RunFolder, load, run_folders, state_of
+from runner.results.run_folder import RunFolder, load, run_folders, state_of
+from runner.results.standing import InUse
 from runner.results.store import SharedStore
 
 if TYPE_CHECKING:

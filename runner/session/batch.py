@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
@@ -18,7 +18,7 @@ from runner import __version__
 from runner.base.errors import BadInput, MatrixError, UnfitFile
 from runner.base.files import read_input
 from runner.base.scratch import scratch_folder
-from runner.engine.batch_messages import CHECKED, END, NOTICE, REFUSED, BatchRequest, Order, Outbox
+from runner.engine.batch_messages import CHECKED, END, NOTICE, POOL, REFUSED, BatchRequest, Order, Outbox
 from runner.engine.budget import Cost, Spending
 from runner.engine.executor import Executor
 from runner.engine.plan import Batch, OneBatch
@@ -26,16 +26,23 @@ from runner.engine.record_stream import RecordStream
 from runner.engine.recorder import RunContext
 from runner.engine.rigs import rig_spec
 from runner.engine.scheduler import Scheduler
+from runner.hosts.disk_ledger import run_within_budget
 from runner.lab.batch_process import SCRATCH
-from runner.machines import machine
+from runner.machines import Where, machine
 from runner.machines.base import MachineOptions, RigSpec
+from runner.results.disk_health import describe_missing_health
+from runner.session.disk_lease import RunDisks
 from runner.session.host_facts import boot_id
+from runner.session.pool import Pool
 from runner.space.includes import SHELF
 from runner.space.load import parse
 from runner.space.select import Picked
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from runner.machines.base import Machine
+    from runner.results.disk_health import Health
     from runner.space.space import Space, Stack
 
 HEARTBEAT = 10.0  # seconds between two empty lines, which show that the process is not stuck
@@ -47,6 +54,7 @@ class Batches:
 
     outbox: Outbox
     scratch: Path
+    hosts: Path | None = None  # the hosts.yaml with the disks of this host
     _order: Order | None = None
     _space: Space | None = None
     _stacks: dict[str, Stack] = field(default_factory=dict)
@@ -81,15 +89,24 @@ class Batches:
         assert self._space  # noqa: S101 - for the type checker: `_expand` comes first
         return self._space
 
-    def _machine(self, order: Order) -> Machine:
-        return machine(order.machine, MachineOptions(cold=order.cold, notice=self._notice))
+    def _pool(self, order: Order) -> Pool | None:
+        if machine(order.machine, MachineOptions()).brings_disks:
+            return None
+        return Pool.of(self.space.matrix, Where(order.machine, order.host), self.hosts)
+
+    def _machine(self, order: Order, pool: Pool | None, disks: RunDisks | None = None) -> Machine:
+        options = (disks or RunDisks()).machine_options(pool.match if pool else None)
+        return machine(order.machine, replace(options, cold=order.cold, notice=self._notice))
 
     def _notice(self, text: str) -> None:
         self.outbox.send(NOTICE, text=text)
 
     def _check(self, request: BatchRequest) -> None:
         """Write why this host cannot run stacks, for how many rigs it has room, and the id of its boot."""
-        order, place = request.order, self._machine(request.order)
+        order, pool = request.order, self._pool(request.order)
+        if pool:
+            pool.check()
+        place = self._machine(order, pool)
         refusals = dict[str, str]()
         known = dict[RigSpec, str]()
         for key, stack in self._stacks.items():
@@ -112,15 +129,46 @@ class Batches:
             )
         batch = Batch(request.round, stack, tuple(cells[one] for one in request.cells))
         plan = OneBatch(selection, self.space.matrix.repeat, self.space.matrix.seed, batch)
-        spending = None if request.seconds is None else Spending(Cost(request.seconds, inf))
-        with tempfile.TemporaryDirectory(dir=self.scratch) as folder:
-            context = self._context(request, Path(folder))
-            await Executor(Scheduler(plan, spending=spending), context).run()
+        pool = self._pool(request.order)
+        async with self._leased(pool, request, stack) as disks:
+            seconds = inf if request.seconds is None else request.seconds
+            spending = Spending(Cost(seconds, inf), write_budget=disks.write_budget)
+            with tempfile.TemporaryDirectory(dir=self.scratch) as folder:
+                context = self._context(request, Path(folder), pool, disks)
+                executor = Executor(Scheduler(plan, spending=spending), context)
+                await run_within_budget(executor.run(), disks.write_budget)
+        if disks.write_budget and disks.write_budget.stop_reason:
+            raise BadInput(disks.write_budget.stop_reason)
 
-    def _context(self, request: BatchRequest, folder: Path) -> RunContext:
-        stream = RecordStream(request, self.outbox)
+    @asynccontextmanager
+    async def _leased(self, pool: Pool | None, request: BatchRequest, stack: Stack) -> AsyncIterator[RunDisks]:
+        """Lease the disks of this host. Tell the coordinator of them before the first trial and after the last."""
+        if pool is None:
+            yield RunDisks()
+            return
+        async with pool.leased(stack, self._notice) as disks:
+            serials = tuple(disk.serial for disk in disks.facts)
+            if request.disks and request.disks != serials:
+                raise BadInput(
+                    f"it has the disks {', '.join(serials)}, but this run began on {', '.join(request.disks)}",
+                    resolution="correct hosts.yaml of the worker, or start a new run with --fresh",
+                )
+            if note := describe_missing_health(disks.health):
+                self._notice(note)
+            self._send_pool(disks, disks.health)
+            try:
+                yield disks
+            finally:
+                disks.give_back()
+                self._send_pool(disks, disks.query_health())
+
+    def _send_pool(self, disks: RunDisks, health: tuple[Health, ...]) -> None:
+        self.outbox.send(POOL, disks=disks.facts, health=health, unreturned=disks.unreturned)
+
+    def _context(self, request: BatchRequest, folder: Path, pool: Pool | None, disks: RunDisks) -> RunContext:
+        stream = RecordStream(request, self.outbox, pool.standing if pool else None)
         return RunContext(
-            machine=self._machine(request.order),
+            machine=self._machine(request.order, pool, disks),
             journal=stream,
             shelf=stream,
             scratch=folder,
@@ -128,6 +176,7 @@ class Batches:
             boot_id=boot_id(),
             own_templates=_write_templates(request.order.templates, folder / "templates"),
             kernel=request.order.kernel,
+            leased=dict(zip(disks.paths, disks.leased, strict=False)),
         )
 
 
@@ -166,7 +215,7 @@ def _write_templates(texts: dict[str, str] | None, folder: Path) -> Path | None:
     return folder
 
 
-def serve(requests: BinaryIO, records: BinaryIO) -> None:
+def serve(requests: BinaryIO, records: BinaryIO, hosts: Path | None = None) -> None:
     """Execute requests until they end. Their end also cancels the batch that runs: the worker is gone."""
     turn, over = Lock(), Event()
 
@@ -183,7 +232,7 @@ def serve(requests: BinaryIO, records: BinaryIO) -> None:
     Thread(target=stay_alive, daemon=True).start()
     try:
         with scratch_folder(SCRATCH) as folder, suppress(asyncio.CancelledError):
-            asyncio.run(_serve(requests, Batches(Outbox(write), folder)))
+            asyncio.run(_serve(requests, Batches(Outbox(write), folder, hosts)))
     finally:
         over.set()
 

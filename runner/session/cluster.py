@@ -15,15 +15,20 @@ from runner.engine.concurrency import why_one_at_a_time
 from runner.engine.members import Members
 from runner.machines import machine
 from runner.machines.base import MachineOptions
+from runner.results.disk_health import keep_first_health
 from runner.scripts.jinja import user_templates
+from runner.session.disk_lease import RunDisks
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
     from pathlib import Path
 
     from runner.engine.cluster import Cluster
+    from runner.engine.recorder import PoolUsed
     from runner.lab.address import Address
     from runner.machines.base import Machine
+    from runner.results.run_folder import RunFolder
+    from runner.session.prepare import RunOptions
     from runner.session.run_request import RunRequest
 
 
@@ -49,15 +54,25 @@ def check_cluster(wanted: ClusterOptions, place: Machine, order: RunRequest) -> 
     """Refuse what a cluster cannot do, before the run exists."""
     require_dask()
     wanted.address.security(wanted.certificates, insecure=wanted.insecure)
-    if not place.brings_disks:
+    if not place.brings_disks and wanted.address.slots:
         raise BadInput(
-            f"--cluster does not work with {place.name}, which uses physical disks",
-            resolution="run it without --cluster on the host of the disks, or over ssh with --on ssh:HOST",
+            f"--cluster {wanted.address.text} does not work with {place.name}, which uses physical disks",
+            resolution="leave --cluster out: they are measured one at a time anyway",
         )
     if order.selected.space.matrix.chooses_slow and not wanted.address.slots:
         raise BadInput(
             "--cluster does not work with `slow: auto`: each host would need another factor",
             resolution="write the factor, for example `slow: 4`",
+        )
+
+
+def check_options(options: RunOptions, place: Machine) -> None:
+    if options.jobs != 1:
+        raise BadInput("--jobs does not work with --cluster", resolution="each worker has its number of rigs")
+    if not place.brings_disks and (options.destroy or options.hosts):
+        raise BadInput(
+            "--destroy and --hosts do not work with --cluster: each worker has a hosts.yaml with its disks",
+            resolution="name the disks in `destroy:` of their host there",
         )
 
 
@@ -102,6 +117,19 @@ def check_hosts(wanted: ClusterOptions, request: RunRequest, tags: Collection[st
     asyncio.run(ask())
 
 
+def note_pool(folder: RunFolder, used: PoolUsed, trouble: Callable[[str], None]) -> RunFolder:
+    """Record the disks of a host and their health. Show what changed, each problem once."""
+    manifest = folder.manifest
+    found = {f"{used.host}: {one.disk}": one.after or one.before for one in used.health}
+    others = tuple(one for one in manifest.health if one.disk not in found)
+    health = keep_first_health(manifest.health, found)
+    alarms = {one.alarm for one in manifest.health}
+    for warning in RunDisks(facts=used.disks, health=health).warnings(manifest.pools.get(used.host, ())):
+        if warning not in alarms:
+            trouble(warning)
+    return folder.update_manifest(pools={**manifest.pools, used.host: used.disks}, health=(*others, *health))
+
+
 def order_for_batches(request: RunRequest, slow: int) -> Order:
     source, place = request.selected.declared.source, machine(request.machine, MachineOptions())
     return Order(
@@ -112,6 +140,7 @@ def order_for_batches(request: RunRequest, slow: int) -> Order:
         used=dict(source.used),
         templates=user_templates(request.templates) if request.templates else None,
         machine=request.machine,
+        host=request.host,
         kernel=request.kernel,
         slow=slow,
         cold=request.cold,

@@ -22,6 +22,7 @@ from runner.hosts.vfio import check_controller, detach_controllers
 from runner.language.hosts import DeclaredDisk, Lab, LabHost, Needs
 from runner.language.suggestions import did_you_mean
 from runner.machines import PASSTHROUGH, WITH_HOSTS, Where
+from runner.machines.base import MachineOptions
 from runner.results.disk_health import Health, Smart, keep_first_health
 from runner.results.environment import DiskFacts
 from runner.scripts.jinja import census_script, smart_script
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
     from runner.hosts.agent.connection import Connection
     from runner.language.matrix import Matrix
     from runner.machines.base import Machine
-    from runner.results.run_folder import RunFolder
     from runner.session.selected_matrix import SelectedMatrix
+    from runner.space.space import Stack
 
 
 def passthrough_machine(place: str) -> str:
@@ -60,6 +61,20 @@ def check_zeroed(selected: SelectedMatrix, place: Machine) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class DiskUse:
+    """The disks to lease, and what for. `folder` keeps the tear-down scripts."""
+
+    match: Match
+    matrix: Matrix
+    stacks: tuple[Stack, ...]
+    machine: str
+    run: str
+    folder: Path
+    destroy: tuple[str, ...] = ()
+    health: tuple[Health, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class RunDisks:
     paths: tuple[str, ...] = ()
     leased: tuple[LeasedDisk, ...] = ()
@@ -74,6 +89,9 @@ class RunDisks:
     @property
     def agent(self) -> AgentClient | None:
         return self.host.agent if self.host else None
+
+    def machine_options(self, found: Match | None) -> MachineOptions:
+        return MachineOptions(disks=self.paths, held=self.leased, where=found.ssh if found else "", agent=self.agent)
 
     def query_health(self) -> tuple[Health, ...]:
         found = _query_health(self.leased, self.host.connection) if self.health and self.host else {}
@@ -90,20 +108,12 @@ class RunDisks:
 
 
 @contextmanager
-def lease_run_disks(
-    found: Match,
-    selected: SelectedMatrix,
-    place: str,
-    folder: RunFolder,
-    destroy: tuple[str, ...],
-    notice: Callable[[str], None],
-    trouble: Callable[[str], None],
-) -> Iterator[RunDisks]:
+def lease_run_disks(use: DiskUse, notice: Callable[[str], None], trouble: Callable[[str], None]) -> Iterator[RunDisks]:
     """Lease disks for a run. The process keeps disks open if they are passed through."""
     from runner.machines.qemu.rig import disk_names
 
-    run, state = folder.manifest.identity, state_dir()
-    inside = disk_names(len(found.disks)) if place in PASSTHROUGH.values() else ()
+    found, state = use.match, state_dir()
+    inside = disk_names(len(found.disks)) if use.machine in PASSTHROUGH.values() else ()
     unreturned: list[str] = []
 
     def keep(line: str) -> None:
@@ -112,17 +122,18 @@ def lease_run_disks(
 
     def marks(disks: Sequence[LeasedDisk]) -> frozenset[str]:
         paths = inside or host.paths(disks)
-        stacks = (view_stack(stack.layers.value, paths, stack.disks, zeroed=False) for stack in selected.stacks())
+        stacks = (view_stack(stack.layers.value, paths, stack.disks, zeroed=False) for stack in use.stacks)
         return frozenset(mark for stack in stacks for mark in stack.marks)
 
     now = partial(datetime.now, UTC)
-    with connect_host(found.reach, _connection_for(found.reach, place), run, notice) as host, ExitStack() as stack:
+    connection = _connection_for(found.reach, use.machine)
+    with connect_host(found.reach, connection, use.run, notice) as host, ExitStack() as stack:
         # A killed process of this run may have left stacks on these disks.
         counted = host.boot_id, night_of(now())
-        for disk in clean(state, host.take_census, host.operations, reach=found.reach, only=run, counted=counted):
+        for disk in clean(state, host.take_census, host.operations, reach=found.reach, only=use.run, counted=counted):
             notice(f"{disk.disk}: {disk.refusal or 'removed what an earlier process of this run left on it'}")
         lease = Lease(
-            *(run, selected.space.matrix.name, folder.path, state, frozenset({*destroy, *found.standing})),
+            *(use.run, use.matrix.name, use.folder, state, frozenset({*use.destroy, *found.standing})),
             marks=marks,
             inside=inside,
             boot=host.boot_id,
@@ -130,11 +141,11 @@ def lease_run_disks(
             reach=found.reach,
             shares_nothing=found.apart,
         )
-        claims = _claims(found, selected.space.matrix, place)
+        claims = _claims(found, use.matrix, use.machine)
         leased = stack.enter_context(lease_disks(claims, host.take_census, lease, now, notice, keep))
         for one in () if inside else leased:
             one.release()
-        disks = _describe_lease(leased, host, lease, selected, folder)
+        disks = _describe_lease(leased, host, lease, use)
         stack.enter_context(
             detach_controllers(leased, host.take_census, lambda one: clear_controller(state, one.node.identity), keep)
         )
@@ -154,9 +165,7 @@ def _connection_for(reach: str, place: str) -> Connection | None:
     return open_connection(reach) if place in {"local", "ssh"} else None
 
 
-def _describe_lease(
-    leased: tuple[LeasedDisk, ...], host: HostConnection, lease: Lease, selected: SelectedMatrix, folder: RunFolder
-) -> RunDisks:
+def _describe_lease(leased: tuple[LeasedDisk, ...], host: HostConnection, lease: Lease, use: DiskUse) -> RunDisks:
     by_identity = {one.node.identity: one.declared for one in leased}
     counters, now = partial(read_write_counters, leased), partial(datetime.now, UTC)
     write_budget = WriteBudget(lease.run, lease.state, by_identity, counters, now, lease.boot)
@@ -165,7 +174,7 @@ def _describe_lease(
         limit = partial(remote.limit_writes, nodes)  # by the agent, while the connection is down
         write_budget = replace(write_budget, read=partial(remote.read_write_counters, nodes), limit=limit)
     smart, facts = _query_health(leased, host.connection), []
-    for one, disk in zip(leased, selected.space.matrix.every_disk(), strict=True):
+    for one, disk in zip(leased, use.matrix.every_disk(), strict=True):
         passed_through = f"{disk.bus}, {'with its controller' if one.controller else 'passed through'}"
         node, own = one.node, smart.get(one.declared.id)
         # SMART comes first: the kernel shortens names.
@@ -179,7 +188,7 @@ def _describe_lease(
                 firmware=firmware or node.firmware,
             )
         )
-    health = keep_first_health(folder.manifest.health, smart)
+    health = keep_first_health(use.health, smart)
     return RunDisks(() if lease.inside else host.paths(leased), leased, write_budget, tuple(facts), health, host)
 
 

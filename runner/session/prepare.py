@@ -11,7 +11,7 @@ from runner.engine.concurrency import Jobs, Level, choose_level
 from runner.machines import Where, machine, sweep
 from runner.machines.base import MachineOptions
 from runner.session import disk_lease
-from runner.session.cluster import ClusterOptions, check_cluster, check_hosts
+from runner.session.cluster import ClusterOptions, check_cluster, check_hosts, check_options
 from runner.session.host_facts import kernel_release
 from runner.session.run_request import RunRequest, check_kernel, run_to_continue
 from runner.session.selected_matrix import Checks, check_machine, check_names, check_templates, load_selected
@@ -76,13 +76,13 @@ def prepare(options: RunOptions, notice: Callable[[str], None]) -> PreparedRun:
         cold=options.cold,
         until_decided=options.until_decided,
         study=study_beside(options.matrix, selected.space),
+        host=place.host,
     )
     order.check()
     here, specs = machine(place.machine, MachineOptions()), order.specs()
     if options.cluster:
         check_cluster(options.cluster, here, order)
-        if options.jobs != 1:
-            raise BadInput("--jobs does not work with --cluster", resolution="each worker has its number of rigs")
+        check_options(options, here)
     if options.tags and (not options.cluster or options.cluster.address.slots):
         resolution = "name a scheduler with --cluster, or leave --tags out"
         raise BadInput("--tags chooses workers of a scheduler", resolution=resolution)
@@ -91,7 +91,9 @@ def prepare(options: RunOptions, notice: Callable[[str], None]) -> PreparedRun:
     disk_lease.check_zeroed(selected, here)
     for leftover in sweep(place.machine):
         notice(leftover.message)
-    match = None if here.brings_disks else disk_lease.match_disks(matrix, options.hosts, place)
+    match = None
+    if not (here.brings_disks or options.cluster):  # disks of a cluster belong to its workers
+        match = disk_lease.match_disks(matrix, options.hosts, place)
     disk_lease.check_destroy(options.destroy, match, place.machine)
     order = replace(order, match=match, release=kernel_release(match.ssh) if match else "")
     if match and match.ssh:

@@ -15,7 +15,7 @@ from runner.engine.budget import ENDLESS, Cost, Spending
 from runner.engine.coordinator import Coordinator
 from runner.engine.estimate import QUIET, Load, Pace, Slots, estimate, pace_of
 from runner.engine.executor import Executor
-from runner.engine.recorder import Event, RigUp, RunContext, TimeLeft, TrialDone
+from runner.engine.recorder import Event, PoolUsed, RigUp, RunContext, TimeLeft, TrialDone
 from runner.engine.scheduler import Scheduler
 from runner.hosts.disk_ledger import run_within_budget
 from runner.machines import machine
@@ -31,6 +31,7 @@ from runner.scripts.cell import explain_missing_fio
 from runner.session import disk_lease
 from runner.session.cluster import (
     connect,
+    note_pool,
     order_for_batches,
     slots_of_hosts,
 )
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
     from runner.engine.concurrency import Level
     from runner.session.prepare import PreparedRun, RunOptions
-
+    from runner.space.declared_files import Match
 
 #: Facts of one start of a rig, not versions.
 _START_FACTS = frozenset({"kernel", "ready", "up", "md", "without"})
@@ -103,13 +104,15 @@ class _Run:
     stop: Stop
     disks: RunDisks = field(default_factory=RunDisks)
     slow: int = 0  # the chosen factor of `slow: auto`
+    simulated: bool = True  # the disks end with their rig
+    #: Why disks of hosts of a cluster were not returned the last time.
+    unreturned: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @cached_property
     def machine(self) -> Machine:
         order, disks, observer = self.order, self.disks, self.observer
-        leased = disks.paths, disks.leased, order.match.ssh if order.match else "", disks.agent
-        options = MachineOptions(order.cold, observer.progress, observer.notice, *leased, images=order.images)
-        return machine(order.machine, options)
+        options = replace(disks.machine_options(order.match), cold=order.cold, images=order.images)
+        return machine(order.machine, replace(options, progress=observer.progress, notice=observer.notice))
 
 
 def run(prepared: PreparedRun, observer_of: Callable[[RunRequest, int], Observer], stop: Stop) -> Ending:
@@ -121,7 +124,8 @@ def run(prepared: PreparedRun, observer_of: Callable[[RunRequest, int], Observer
     with folder.locked(), Journal.open(folder.journal, synthetic=folder.manifest.synthetic) as journal:
         folder = choice.prepare_folder(journal)  # first: withdrawn trials must not count as done
         observer = observer_of(order, len(journal.recorded_identities()))
-        this = _Run(options, order, level, folder, journal, observer, stop)
+        simulated = machine(order.machine, MachineOptions()).brings_disks
+        this = _Run(options, order, level, folder, journal, observer, stop, simulated=simulated)
         with observer:
             for text in _notes(this, prepared.one_at_a_time, choice.message(observer.done)):
                 observer.notice(text)
@@ -133,7 +137,7 @@ def run(prepared: PreparedRun, observer_of: Callable[[RunRequest, int], Observer
 
 def _notes(this: _Run, one_at_a_time: str, choice: str) -> Iterator[str]:
     selected, store = this.order.selected, this.options.store
-    declared = selected.space.notes_on(selected.selection.layouts(), simulated=this.order.match is None)
+    declared = selected.space.notes_on(selected.selection.layouts(), simulated=this.simulated)
     for note in (*declared, explain_missing_fio(), one_at_a_time):
         if note:
             yield f"note: {note}"
@@ -176,8 +180,7 @@ def _lease_and_execute(this: _Run) -> Ending:
     with ExitStack() as stack:
         observer, order = this.observer, this.order
         if order.match:
-            work = order.match, order.selected, order.machine, this.folder, this.options.destroy
-            lease = disk_lease.lease_run_disks(*work, observer.notice, observer.trouble)
+            lease = disk_lease.lease_run_disks(_disk_use(this, order.match), observer.notice, observer.trouble)
             disks = this.disks = stack.enter_context(lease)
             for warning in disks.warnings(this.folder.manifest.disks):
                 observer.trouble(warning)
@@ -191,6 +194,20 @@ def _lease_and_execute(this: _Run) -> Ending:
         address = address_of(this.options.store, this.options.results)
         feed = stack.enter_context(Feed(address, this.folder, observer.trouble))
         return _execute(this, spending, feed)
+
+
+def _disk_use(this: _Run, found: Match) -> disk_lease.DiskUse:
+    selected, manifest = this.order.selected, this.folder.manifest
+    return disk_lease.DiskUse(
+        match=found,
+        matrix=selected.space.matrix,
+        stacks=tuple(selected.stacks()),
+        machine=this.order.machine,
+        run=manifest.identity,
+        folder=this.folder.path,
+        destroy=this.options.destroy,
+        health=manifest.health,
+    )
 
 
 def _show_estimate(this: _Run) -> Pace:
@@ -263,6 +280,9 @@ def _context(this: _Run, feed: Feed, files: CellFiles) -> RunContext:
                 this.folder = this.folder.update_manifest(versions=versions | found)
         elif isinstance(event, TrialDone):
             feed.add(event.trial)
+        elif isinstance(event, PoolUsed):
+            this.folder = note_pool(this.folder, event, observer.trouble)
+            this.unreturned[event.host] = event.unreturned
         elif isinstance(event, TimeLeft):
             end = datetime.now(UTC) + timedelta(seconds=event.seconds)
             this.folder = this.folder.update_manifest(ends=end)
@@ -278,6 +298,7 @@ def _context(this: _Run, feed: Feed, files: CellFiles) -> RunContext:
         own_templates=order.templates,
         kernel=order.kernel,
         leased=dict(zip(disks.paths, disks.leased, strict=False)),
+        pools={host: tuple(one.serial for one in pool) for host, pool in this.folder.manifest.pools.items()},
     )
 
 
@@ -288,7 +309,7 @@ def _return_disks(this: _Run) -> bool:
         this.observer.trouble(alarm)
     digests = this.order.digests().model_dump()
     this.folder = this.folder.update_manifest(digests=digests, health=health, **this.order.texts())
-    return not this.disks.unreturned
+    return not (this.disks.unreturned or any(this.unreturned.values()))
 
 
 def _write_reports(this: _Run, feed: Feed, *, done: bool, short: int) -> Ending:

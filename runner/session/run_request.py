@@ -52,6 +52,8 @@ class RunRequest:
     #: The kernel release of the host with these disks.
     release: str = ""
     study: Study | None = None
+    #: The chosen ssh host of hosts.yaml; empty: any.
+    host: str = ""
 
     def check(self) -> None:
         """Refuse --until-decided without guidelines: it would never end."""

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.results.record import Outcome, Trial
-from runner.results.run_folder import InUse, load, run_folders
+from runner.results.run_folder import load, run_folders
+from runner.results.standing import InUse
 from tests.results import past
 from tests.support.forked import Forked
 from tests.support.matrices import SMALL

@@ -15,6 +15,7 @@ from runner import __version__
 from runner.base.errors import BadInput
 from runner.engine import coordinator as engine
 from runner.engine import members
+from runner.engine.batch_messages import Outbox
 from runner.engine.budget import Cost, Spending
 from runner.engine.cluster import Worker
 from runner.engine.coordinator import Coordinator
@@ -264,6 +265,27 @@ def test_a_worker_that_does_not_survive_its_check_is_not_used(bench: Bench, tmp_
     bench.journal.take_back()
     with pytest.raises(BadInput, match="the worker is gone"):
         coordinate(Bench(tmp_path), cluster)
+
+
+class Refusing(FakeCluster):
+    """Hosts that pass their check, and then refuse each batch."""
+
+    async def carry_out(self, worker: Worker, request: BatchRequest, receive: Callable[[bytes], None]) -> None:
+        if not request.cells:
+            await super().carry_out(worker, request, receive)
+            return
+        outbox = Outbox(receive)
+        outbox.begin(request.token)
+        outbox.send("refused", brief="its disks are in use", details="  disk-a: mounted\n", resolution="wait")
+        outbox.send("end")
+
+
+def test_a_run_ends_with_the_reasons_when_all_workers_have_refused(bench: Bench, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="no worker of the cluster can be used") as refused:
+        coordinate(bench, Refusing(tmp_path, ONE, TWO))
+    reasons = [f"{host}: its disks are in use\n  disk-a: mounted" for host in ("one", "two")]
+    assert refused.value.details == "\n".join(f"- {one}" for one in reasons)
+    assert [f"a worker on {one.replace(':', ' is not used:', 1)}" for one in reasons] == notices[:2]
 
 
 class Slow(FakeCluster):

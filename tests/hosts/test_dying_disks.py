@@ -22,7 +22,8 @@ from runner.hosts.lease import Lease, lease_disks
 from runner.hosts.reasons import Reason
 from runner.hosts.recovery import clean
 from runner.language.hosts import DeclaredDisk
-from runner.results.run_folder import InUse, create, load
+from runner.results.run_folder import create, load
+from runner.results.standing import InUse
 from tests.results.past import manifest
 
 if TYPE_CHECKING:

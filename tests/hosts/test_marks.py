@@ -19,7 +19,7 @@ from runner.hosts.inventory import Signature
 from runner.hosts.lease import Lease, lease_disks
 from runner.hosts.reasons import OwnMarks, is_marked, plain_mark
 from runner.hosts.recovery import clean
-from runner.results.run_folder import STANDING
+from runner.results.standing import STANDING
 from runner.scripts.stack import view_stack
 from tests.hosts.loops import Bay, bay, why_not
 from tests.support.matrices import space

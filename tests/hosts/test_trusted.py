@@ -15,7 +15,7 @@ import pytest
 from runner.hosts import recovery as trusted
 from runner.hosts.disk_ledger import LeaseRecord, write_record
 from runner.hosts.recovery import Script, UntrustedScript, clean, read_scripts, trusted_users
-from runner.results.run_folder import STANDING
+from runner.results.standing import STANDING
 from tests.hosts.loops import Bay, bay, why_not
 
 if TYPE_CHECKING:

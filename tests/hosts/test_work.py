@@ -371,6 +371,17 @@ def test_a_mark_of_ours_excuses_a_signature_and_nothing_else_does() -> None:
     ] == [Reason.FILE_SYSTEM]
 
 
+def test_a_label_that_a_mirror_of_the_run_copied_is_its_own() -> None:
+    from runner.hosts.inventory import Node
+    from runner.hosts.label import Label
+    from runner.hosts.reasons import foreign_content
+
+    node = Node("sda", "8:0", 1 << 30, serial="S1", label=Label("r", "b", "S2", "held"), filled=5)
+    claim = DeclaredDisk("a", 1 << 30, serial="S1")
+    assert [one.reason for one in foreign_content(node, claim, OwnMarks(run="r"))] == [Reason.FOREIGN_LABEL]
+    assert list(foreign_content(node, claim, OwnMarks(run="r", recorded=frozenset({"S1"})))) == []
+
+
 def test_the_error_tells_every_disk_every_reason_and_what_to_do() -> None:
     from runner.hosts.inventory import Census
 

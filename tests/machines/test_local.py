@@ -24,7 +24,7 @@ from tests.hosts.loops import Bay, bay, why_not
 from tests.results.past import manifest
 from tests.support.amounts import kill_moments
 from tests.support.execution import executor
-from tests.support.local_place import ROOT, RUN, SMALL, Place, placed
+from tests.support.local_place import ROOT, RUN, SMALL, Gate, Place, placed
 from tests.support.matrices import space
 from tests.support.runners import killed_after
 
@@ -174,27 +174,6 @@ def test_told_to_stop_in_a_set_up_it_leaves_no_half_of_it(disks: Bay, place: Pla
     assert runner.returncode == 130, output
     assert not disks.mounted(place.said("cat", "/proc/self/mounts"))
     assert check_disk(disks.ask(), disks.declared).usable
-
-
-class Gate:
-    """Where a script waits until it is told to go on: the end of a template of one's own."""
-
-    def __init__(self, folder: Path, template: str) -> None:
-        self.there, self.on = folder / "there", folder / "on"
-        for pipe in (self.there, self.on):
-            os.mkfifo(pipe)
-        own = folder / "own" / template
-        own.parent.mkdir(parents=True)
-        text = (ROOT / "templates" / template).read_text()
-        own.write_text(f"{text}\nif [ -p {self.on} ]; then echo here >{self.there}; cat {self.on}; fi\n")
-
-    def reached(self) -> None:
-        assert self.there.read_text() == "here\n"
-
-    def opened(self) -> None:
-        """For this one and all that come."""
-        with self.on.open("w"):
-            self.on.unlink()
 
 
 RAW = (*RUN, "--only", "layout=raw", "--templates", "own")

@@ -26,9 +26,9 @@ def request_of(batch: Batch, order: Order = ORDER, **more: object) -> BatchReque
     return BatchRequest.model_validate(values | more)
 
 
-def messages_of(scratch: Path, *requests: BatchRequest) -> list[Message]:
+def messages_of(scratch: Path, *requests: BatchRequest, hosts: Path | None = None) -> list[Message]:
     lines: list[bytes] = []
-    batches = Batches(Outbox(lines.append), scratch)
+    batches = Batches(Outbox(lines.append), scratch, hosts)
 
     async def execute() -> None:
         for request in requests:

@@ -99,3 +99,24 @@ def placed(disks: Bay, tmp_path: Path, matrix: str, kind: Callable[[Bay, Path], 
     yield made
     made.holder.kill()
     made.holder.communicate()
+
+
+class Gate:
+    """Where a script waits until it is told to go on: the end of a template of one's own."""
+
+    def __init__(self, folder: Path, template: str) -> None:
+        self.there, self.on = folder / "there", folder / "on"
+        for pipe in (self.there, self.on):
+            os.mkfifo(pipe)
+        own = folder / "own" / template
+        own.parent.mkdir(parents=True)
+        text = (ROOT / "templates" / template).read_text()
+        own.write_text(f"{text}\nif [ -p {self.on} ]; then echo here >{self.there}; cat {self.on}; fi\n")
+
+    def reached(self) -> None:
+        assert self.there.read_text() == "here\n"
+
+    def opened(self) -> None:
+        """For this one and all that come."""
+        with self.on.open("w"):
+            self.on.unlink()

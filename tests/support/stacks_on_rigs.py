@@ -50,14 +50,6 @@ def read(output: str) -> dict[str, tuple[str, ...]]:
     return {row[1]: tuple(row[2:]) for row in rows}
 
 
-#: What a reboot leaves, without the seconds that it takes: layers that are not active, and no notes of ours.
-FORGET = """\
-for try in 1 2 3; do dmsetup remove_all; done
-[[ $(dmsetup ls) == 'No devices found' ]]
-rm -r /run/matrix /dev/matrix-[0-9]*
-"""
-
-
 async def _rebooted(found: Space, scratch: Path) -> list[dict[str, tuple[str, ...]]]:
     readings = []
     async with Qemu(MachineOptions(cold=True)).rig(spec_of(found), scratch) as rig:
@@ -76,7 +68,7 @@ async def _rebooted(found: Space, scratch: Path) -> list[dict[str, tuple[str, ..
             await done(rig, scripts.activate)
             readings.append(read(await done(rig, cell_scripts(cell, scripts.stack).verify)))
             await done(rig, PATTERN + COMPARE.format(top=top))
-            await done(rig, FORGET)
+            await reboot(rig)
             await done(rig, scripts.tear_down)  # of what is not active
             await done(rig, f'test -z "$(wipefs {" ".join(rig.disks)})"')
     return readings

@@ -25,8 +25,7 @@ Examples:
   matrix clean --every-host      clean all ssh hosts of hosts.yaml and of earlier leases
 
 \b
-Cleans only disks that are still leased to a killed run by a record on this host. If only the label on the disk names
-the run, add --labelled DISK. The tear-down scripts of that run remove stacks with its UUIDs, and restore tunables. If a
+Cleans only disks that a record on this host still leases to a killed run, and removes only the work of that run. If a
 disk has other content, `clean` leaves it, and does not release the disk.
 
 \b

@@ -33,16 +33,25 @@ def _not_installed(program: str) -> HarnessBroken:
 
 
 def run(
-    argv: Sequence[str], *, stdin: str = "", timeout: float | None = 60, env: Mapping[str, str] | None = None
+    argv: Sequence[str],
+    *,
+    stdin: str = "",
+    timeout: float | None = 60,
+    env: Mapping[str, str] | None = None,
+    past_ctrl_c: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program that cannot outlive us to its end, and return its output. The caller checks the exit status."""
+    """Run a program that cannot outlive us to its end, and return its output. The caller checks the exit status.
+
+    `past_ctrl_c`: Ctrl-C reaches only us, so that a run that it stops does not take the program for a broken one.
+    """
     if shutil.which(argv[0], path=env.get("PATH") if env else None) is None:
         raise _not_installed(argv[0])
     child = dies_with_parent(argv) if shutil.which("setpriv") else argv
     try:
         return subprocess.run(
-            child, input=stdin, capture_output=True, text=True, errors="replace", timeout=timeout, check=False, env=env
-        )
+            child, input=stdin, capture_output=True, text=True, errors="replace", timeout=timeout, check=False, env=env,
+            process_group=0 if past_ctrl_c else None,
+        )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise TimedOut(f"{argv[0]} did not finish within {timeout:g} s", details=" ".join(argv)) from None
 

@@ -71,7 +71,7 @@ _ACTIVITIES = {
     "recommend": "reading the results",
     "history": "reading the results",
     "import": "reading the files",
-    "disks": "looking at disks or disk models",
+    "disks": "looking at the disks",
     "clean": "looking for what runs left",
     "doctor": "checking this host",
 }

@@ -128,7 +128,7 @@ def _rows(plan: RunPlan) -> Iterator[tuple[str, str]]:
     if pace.write_rate is not None:
         rate = f"at {pace.write_rate / 1e6:,.0f} MB/s, the mean of {_runs(plan, pace.rated)}"
     elif pace.physics is None:
-        rate = f"at an assumed {pace.costs.bandwidth / 1e6:,.0f} MB/s at most"
+        rate = f"at an assumed {pace.costs.bandwidth / 1e6:,.0f} MB/s; faster disks get more"
     else:
         rate = "at the rates of the simulated disks"
     yield "written", f"{_span(volume(found.bytes_least), volume(found.bytes_most))} ({rate})"

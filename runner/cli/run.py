@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
 import signal
 import sys
@@ -94,7 +95,8 @@ def _continue_with(words: Iterable[str]) -> str:
     """Return the command that continues this run. These options would start another run, or repeat broken trials."""
     from runner.session.run_request import command_line
 
-    return shlex.join(command_line(["matrix", *(word for word in words if word not in {"--fresh", "--retry-broken"})]))
+    kept = (word for word in words if word not in {"--fresh", "--retry-broken"})
+    return shlex.join(command_line([os.environ.get("MATRIX_COMMAND", "matrix"), *kept]))
 
 
 _EPILOG = """\b

@@ -32,7 +32,9 @@ def name_stacks(cells: Iterable[CellRow], of: int) -> str:
     return join_few([f"{name}{limit}" for name, limit in limits.items()])
 
 
-def standing_of(stack: RankedStack) -> str:
+def standing_of(stack: RankedStack, trials: int) -> str:
+    if stack.standing is Standing.FASTEST and trials == 1:
+        return "highest, in one round"
     return WITHIN if stack.standing is Standing.EQUAL else stack.standing.value
 
 

@@ -280,5 +280,5 @@ def _why_new(results: Path, wanted: Manifest) -> str:
         again = _work(last.manifest) == _work(wanted)
         return f"a new run: {last.path}/ is finished; `matrix results {last.path.name}` shows it" if again else ""
     same = (last.manifest.text, last.manifest.used) == (wanted.text, wanted.used)
-    differs = "--only, --shard, --kernel or --templates differ" if same else "the matrix differs"
+    differs = "--only, --shard, --kernel, --templates or hosts.yaml differ" if same else "the matrix differs"
     return f"not continuing {last.path}/, which is not finished: {differs}"

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.base.process import is_gone, spawn
+from runner.base.process import is_gone, run, spawn
+from runner.hosts.checks import run_query
 from tests.support.matrices import SMALL
 
 
@@ -56,3 +57,11 @@ def test_a_program_that_is_run_ends_with_its_killed_parent(tmp_path: Path, code:
         assert ready.readline() == words
         parent.kill()
         assert ready.read() == ""
+
+
+def test_ctrl_c_reaches_a_program_only_if_it_may() -> None:
+    """The kernel sends the signal to the process group of the terminal."""
+    mine = ["bash", "-c", "ps -o pgid= -p $$"]
+    assert int(run(mine).stdout) == os.getpgrp()
+    assert int(run(mine, past_ctrl_c=True).stdout) != os.getpgrp()
+    assert int(run_query(None, mine[-1])) != os.getpgrp()

@@ -143,6 +143,13 @@ def test_one_of_two_stacks_is_no_answer_and_the_other_is_named(snapshot: Snapsho
     assert text(recorded) == snapshot
 
 
+def test_of_single_trials_none_is_the_fastest() -> None:
+    recorded = run(THREE, rounds=1, over=False)
+    words = full_answer(recorded.rankings, synthetic=False, over=False)
+    assert "highest, in one round" in words
+    assert " fastest\n" not in words
+
+
 def test_one_stack_needs_no_answer() -> None:
     assert text(run({"raid5": THREE["raid5"]})) == ""
 

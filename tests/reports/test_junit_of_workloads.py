@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from runner.reports.junit_of_workloads import junit_of_workloads
 from runner.results.record import Outcome, Trial
 from tests.reports import samples
-from tests.reports.test_large import CELLS, TRIALS, journal, surveyed
+from tests.reports.large import CELLS, TRIALS, journal, surveyed
 from tests.support.junit import parsed, properties, tree
 
 if TYPE_CHECKING:

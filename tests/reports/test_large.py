@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import replace
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,51 +14,24 @@ from runner.base.errors import HarnessBroken
 from runner.reports import write
 from runner.reports.concerns import concerns
 from runner.reports.csv_files import jobs_csv, summary_csv, trials_csv
-from runner.reports.part import choose_part
-from runner.reports.survey import Survey, every_summary, survey
+from runner.reports.survey import Survey, every_summary
 from runner.results.journal import Journal
-from runner.results.record import HOST_LIMITED, SLOW, UNSETTLED, CellRow, Outcome, Trial
+from runner.results.record import HOST_LIMITED, SLOW, UNSETTLED, Outcome, Trial
 from runner.results.run_folder import create
 from runner.session.finish import Ending, report
 from tests.reports import samples
+from tests.reports.large import CELLS, TRIALS, journal, surveyed
 from tests.reports.samples import direction, measured, two_jobs
 from tests.support.begun_runs import manifest
 
+__all__ = ["journal"]
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from runner.reports.run_data import RunData
     from runner.results.run_folder import RunFolder
-
-LAYOUTS, DEPTHS = ("raid0", "raid5"), range(1, 51)
-CELLS = [
-    CellRow(
-        f"{layout}-{depth}",
-        f"{layout}/random/iodepth={depth}",
-        {"layout": layout, "workload": "random", "workload.iodepth": str(depth)},
-    )
-    for layout, depth in product(LAYOUTS, DEPTHS)
-]
-TRIALS = [measured(cell.id, 1, direction(1e6 + at, 4096)) for at, cell in enumerate(CELLS)]
-
-
-@pytest.fixture
-def journal(tmp_path: Path) -> Iterator[Journal]:
-    with Journal.open(tmp_path / "journal.sqlite") as opened:
-        yield opened
-
-
-def filled(journal: Journal, recorded: RunData) -> Journal:
-    journal.add_cells(recorded.cells)
-    journal.record_many(recorded.trials)
-    return journal
-
-
-def surveyed(folder: Path, journal: Journal, recorded: RunData) -> Survey:
-    most = max((len(trials) for trials in recorded.by_cell.values()), default=0)
-    part = replace(recorded, part=choose_part(recorded.cells, 1), cells=(), trials=(), most=most)
-    return survey(folder, filled(journal, recorded), part)
 
 
 def written(path: Path) -> str:

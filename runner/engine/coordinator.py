@@ -132,7 +132,8 @@ class Coordinator:
         may_move = bool(self._members.absent and self._members.free)
         held = may_move and any(one.waiting or one.held for one in self._open)
         with suppress(TimeoutError):
-            async with asyncio.timeout(members.PATIENCE if held else None):
+            # Without a worker, the next look may find that none is awaited any more.
+            async with asyncio.timeout(members.PATIENCE if held or self._members.is_empty else None):
                 await self._changed.wait()
         if held:
             awaited = self._members.awaited()

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from runner.engine.placement import OpenRound
 
 INTERVAL = 5.0  # seconds between two forecasts
+_SHORT = 1.0  # records of shorter trials may arrive together
 ESTIMATE_ERROR = 0.2  # usual relative error of the first estimate of a cell
 
 
@@ -91,7 +92,8 @@ class Forecast:
         took = now - one.last
         one.done, one.busy, one.last = one.done + self._estimates.of(cell), one.busy + took, now
         one.trials += 1
-        self._estimates.correct(cell, took * one.speed)
+        if one.batches == 1 and took > _SHORT:
+            self._estimates.correct(cell, took * one.speed)
         self._left.get(round_number, set()).discard(cell)
 
     def next_forecast(self, open_rounds: Iterable[OpenRound], later: int) -> float | None:

@@ -174,9 +174,10 @@ def reason_for(signature: Signature) -> Reason:
 def _unknown_data(node: Node, ours: OwnMarks) -> Iterator[Refusal]:
     """Yield refusals for unrecognised bytes: an encrypted disk without a header, a database, or what fio left.
 
-    A mirror copies the label of one disk to the others, so a copied one on a disk of this run is its own.
+    A mirror copies the label of one disk to the others, so a copied label of this run on a disk of this run is its own.
     """
-    if node.label and not _is_labelled(node) and node.identity not in ours.recorded:
+    is_own = node.label and node.label.run == ours.run and node.identity in ours.recorded
+    if node.label and not _is_labelled(node) and not is_own:
         said = f"it has serial number {node.label.serial}, but {node.path} has {node.serial}"
         yield Refusal(Reason.FOREIGN_LABEL, f"a matrix label was copied here from another disk: {said}")
     elif node.filled and not node.label and node.identity not in ours.recorded:

@@ -171,7 +171,7 @@ def is_idle(one: LeaseRecord, operations: DiskOperations = LOCAL) -> bool:
 def _block_run(one: LeaseRecord) -> Iterator[bool]:
     """Yield whether the run is over, and keep it from starting. A run whose folder is not here counts as active."""
     with ExitStack() as stack:
-        over = Path(one.folder).is_dir()
+        over = any((Path(one.folder) / name).is_file() for name in ("manifest.json", "id"))  # of a run, of a pool
         try:
             if over:
                 stack.enter_context(locked(Path(one.folder)))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SCRATCH = "matrix-batch"  # the kind of its temporary folder
 COMMAND = (sys.executable, "-m", "runner.cli", "batch")
 SILENCE = 120.0  # seconds without a line after which the process counts as hung; it writes one every 10 s
-_FAREWELL = 30.0  # seconds that it has to take its rig down
+_FAREWELL = 120.0  # seconds that it has to take its rig down, and to return physical disks
 _CHUNK, _TAIL = 1 << 16, 20
 
 

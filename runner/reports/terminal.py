@@ -142,7 +142,8 @@ def precision_note(recorded: RunData) -> str:
     unsure = len(recorded.imprecise)
     if not unsure or recorded.until is None:
         return ""
-    limited = all(one.host_limited for one in recorded.summaries if one.reaches(recorded.until) is False)
+    unsure_here = [one for one in recorded.summaries if one.reaches(recorded.until) is False]
+    limited = unsure_here and all(one.host_limited for one in unsure_here)
     advice = "the host was too slow: see (!) host-limited" if limited else "a larger `max:` allows more trials"
     return (
         f"{unsure} of {len(recorded.every)} cells have wider intervals than wanted (±{recorded.until * 100:g} %; "

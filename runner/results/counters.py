@@ -158,6 +158,7 @@ def processor_use(before: CounterSnapshot, after: CounterSnapshot, slow: int = 1
     return Processors((after.clock - before.clock) / slow, shares, once["intr"], once["ctxt"])
 
 
+_FEW = 8  # QEMU sends at most 16 requests at a time to a disk; a burst of 15 has this mean
 FULL = 0.9  # a device that is busy for this share of the time is saturated
 NO_IDLE = 0.05  # a machine with less idle time than this cannot process more requests
 
@@ -270,13 +271,17 @@ def count_cache_flushes(beside: TrialUse, done: Sequence[Report]) -> TrialUse:
 def transit_share(beside: TrialUse, done: Sequence[Report]) -> float:
     """Return the share of the time of requests between the kernel and the simulated disks.
 
-    Disks that are always busy do not count: their requests also wait in the queues of the kernel and of QEMU.
+    If a disk is always busy, or has many requests at a time, they also wait in the queues of the kernel and of QEMU.
     """
-    numbered = {f"disk{number}": report for number, report in enumerate(done)}
-    found = ((one.waited, numbered[one.device]) for one in beside.disks if one.device in numbered)
-    known = [(waited, one.owed + one.late) for waited, one in found if one.occupied < FULL * beside.seconds]
+    if any(report.occupied >= FULL * beside.seconds for report in done):
+        return 0.0
+    reports = {f"disk{number}": report for number, report in enumerate(done)}
+    known = [(use.waited, reports[use.device]) for use in beside.disks if use.device in reports]
     waited = sum(waited for waited, _ in known)
-    return max(0.0, 1 - sum(served for _, served in known) / waited) if waited else 0.0
+    busy = sum(use.busy for use in beside.disks)
+    if not waited or waited > _FEW * busy:
+        return 0.0
+    return max(0.0, 1 - sum(report.owed + report.late for _, report in known) / waited)
 
 
 def notes(

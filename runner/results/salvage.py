@@ -71,7 +71,8 @@ def salvage(journal: Path) -> Salvaged:
         with suppress(MatrixError):  # migrate an older journal whose pages are whole
             Journal.existing(copy).close()
         try:
-            _restore_statements(copy)
+            with suppress(sqlite3.Error):  # the other tables may be readable
+                _restore_statements(copy)
             with closing(sqlite3.connect(copy)) as connection:
                 connection.text_factory = bytes
                 connection.execute("PRAGMA writable_schema = ON")  # reads the tables whose statements are whole
@@ -90,9 +91,9 @@ def _restore_statements(copy: Path) -> None:
     with closing(sqlite3.connect(copy)) as connection, connection:
         connection.text_factory = bytes
         connection.execute("PRAGMA writable_schema = ON")
-        for row, found in connection.execute("SELECT rowid, sql FROM sqlite_master").fetchall():
+        for row, *found in connection.execute("SELECT rowid, type, name, tbl_name, sql FROM sqlite_master").fetchall():
             for name, whole in ours.items():
-                if found != whole and _is_damaged(found, whole):
+                if found != [b"table", name.encode(), name.encode(), whole] and _is_damaged(found[-1], whole):
                     connection.execute(_RESTORE, (name, whole.decode(), row))
 
 

@@ -160,7 +160,8 @@ class Batches:
                 yield disks
             finally:
                 disks.give_back()
-                self._send_pool(disks, disks.query_health())
+                with suppress(BrokenPipeError):  # the worker is gone
+                    self._send_pool(disks, disks.query_health())
 
     def _send_pool(self, disks: RunDisks, health: tuple[Health, ...]) -> None:
         self.outbox.send(POOL, disks=disks.facts, health=health, unreturned=disks.unreturned)

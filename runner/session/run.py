@@ -304,10 +304,11 @@ def _context(this: _Run, feed: Feed, files: CellFiles) -> RunContext:
 
 def _return_disks(this: _Run) -> bool:
     this.disks.give_back()
-    health = this.disks.query_health()  # after the return: a VM that has the controller hides the disk
-    for alarm in filter(None, (after.alarm for after in health)):
+    found = this.disks.query_health()  # after the return: a VM that has the controller hides the disk
+    for alarm in filter(None, (after.alarm for after in found)):
         this.observer.trouble(alarm)
     digests = this.order.digests().model_dump()
+    health = found or this.folder.manifest.health  # that of disks of a cluster is recorded already
     this.folder = this.folder.update_manifest(digests=digests, health=health, **this.order.texts())
     return not (this.disks.unreturned or any(this.unreturned.values()))
 

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import os
 import re
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -36,7 +37,9 @@ def socket_command(plugin: Path, disks: Sequence[Disk], number: int, socket: Pat
 def _nbdkit(plugin: Path) -> tuple[str, ...]:
     """QEMU gets answers in time only with `answers.c`. The linker takes spaces and colons for the end of a name."""
     answers = str(plugin.with_name(ANSWERS))
-    return (NBDKIT,) if re.search(r"[\s:]", answers) else ("env", f"LD_PRELOAD={answers}", NBDKIT)
+    if re.search(r"[\s:]", answers) or shutil.which(NBDKIT) is None:  # the caller names a missing program
+        return (NBDKIT,)
+    return "env", f"LD_PRELOAD={answers}", NBDKIT
 
 
 def plain_command(socket: Path, image: int) -> list[str]:

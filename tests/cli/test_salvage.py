@@ -150,6 +150,16 @@ def test_a_damaged_statement_of_a_table_costs_no_row(table: str, run: Path, call
     assert trials(other(run)) == 8
 
 
+def test_a_damaged_name_of_a_table_costs_no_row(run: Path, call: Call) -> None:
+    with closing(sqlite3.connect(run / "journal.sqlite")) as connection, connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("UPDATE sqlite_master SET name = 'trialz' WHERE type = 'table' AND name = 'trials'")
+    said = call("salvage", str(run))
+    assert (said.status, "dropped" in said.out) == (0, False), said
+    with closing(sqlite3.connect(other(run) / "journal.sqlite")) as connection:
+        assert connection.execute("SELECT count(*) FROM trials").fetchone() == (8,)
+
+
 def test_a_statement_with_another_order_of_columns_is_not_restored(run: Path, call: Call) -> None:
     """Otherwise figures would be in the wrong columns."""
     file = run / "journal.sqlite"

@@ -380,6 +380,8 @@ def test_a_label_that_a_mirror_of_the_run_copied_is_its_own() -> None:
     claim = DeclaredDisk("a", 1 << 30, serial="S1")
     assert [one.reason for one in foreign_content(node, claim, OwnMarks(run="r"))] == [Reason.FOREIGN_LABEL]
     assert list(foreign_content(node, claim, OwnMarks(run="r", recorded=frozenset({"S1"})))) == []
+    another = OwnMarks(run="another", recorded=frozenset({"S1"}))
+    assert [one.reason for one in foreign_content(node, claim, another)] == [Reason.FOREIGN_LABEL]
 
 
 def test_the_error_tells_every_disk_every_reason_and_what_to_do() -> None:

@@ -25,7 +25,7 @@ struct chunk {
 
 typedef ssize_t sender(int, const void *, size_t, int);
 
-/* nbdkit sends the header, the offset and the data one after the other, by one thread, under a lock. */
+/* nbdkit sends the header, the offset and the data one after the other, by one thread, under a lock. Its sockets block. */
 static __thread uint32_t left;
 static __thread struct chunk last;
 
@@ -65,12 +65,15 @@ ssize_t send(int socket, const void *content, size_t size, int flags)
   if (left == 0 && size == sizeof chunk) {
     memcpy(&chunk, content, sizeof chunk);
     if (chunk.magic == htonl(MAGIC) && chunk.type == htons(DATA) && chunk.flags == htons(DONE)) {
+      chunk.flags = 0;
+      if (send_all(next, socket, &chunk, sizeof chunk, flags) < 0)
+        return -1;
       left = ntohl(chunk.length);
       last = chunk;
+      last.flags = htons(DONE);
       last.type = 0;
       last.length = 0;
-      chunk.flags = 0;
-      return send_all(next, socket, &chunk, sizeof chunk, flags) < 0 ? -1 : (ssize_t)sizeof chunk;
+      return sizeof chunk;
     }
   }
   ssize_t sent = left > 0 && size == left ? send_end(next, socket, content, size, flags) : next(socket, content, size, flags);

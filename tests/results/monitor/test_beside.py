@@ -87,17 +87,19 @@ def test_notes_tell_what_limits_and_how_evenly_disks_were_used() -> None:
 def test_the_way_to_the_disks_is_what_the_kernel_waited_beyond_the_answers_of_the_disks() -> None:
     found = observe_use(EARLY, LATE, READINGS, FIGURES, WORK)
     assert found
-    found = replace(found, devices=(replace(found.devices[0], waited=10.0),))  # in two seconds
+    found = replace(found, devices=(replace(found.devices[0], waited=10.0, busy=2.0),))  # in two seconds
     assert transit_share(found, []) == 0  # a disk without a model
     assert transit_share(found, [replace(NOTHING, owed=6.0, late=1.0)]) == pytest.approx(0.3)
     assert transit_share(found, [replace(NOTHING, owed=11.0)]) == 0  # flushes, which the kernel counts elsewhere
     assert transit_share(found, [replace(NOTHING, owed=6.0, occupied=1.9)]) == 0  # requests wait in queues, too
+    burst = replace(found, devices=(replace(found.devices[0], waited=20.0),))  # ten at a time while it is busy
+    assert transit_share(burst, [replace(NOTHING, owed=6.0)]) == 0
 
 
 def test_work_with_pauses_loses_the_time_on_the_way_and_other_work_that_of_idle_disks() -> None:
     found = observe_use(EARLY, LATE, READINGS, FIGURES, WORK)
     assert found
-    found = replace(found, devices=(replace(found.devices[0], waited=10.0),))
+    found = replace(found, devices=(replace(found.devices[0], waited=10.0, busy=2.0),))
     done = [replace(NOTHING, owed=8.0, occupied=1.0, starved=1.0)]
     paced = WORK.model_copy(update={"fio": {"rate_iops": 10}})
     assert host_limited(done, WORK, 0.05, found)[HOST_LIMITED].startswith("50.0% (")

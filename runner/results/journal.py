@@ -120,7 +120,7 @@ class Journal(JournalReader):
     @contextmanager
     def together(self) -> Iterator[None]:
         """Make all records of the block durable at once, at its end; after an error, drop them."""
-        with self._transaction():
+        with self._transaction(immediate=True):
             self._joined = True
             try:
                 yield
@@ -131,7 +131,8 @@ class Journal(JournalReader):
         """Add cells; repeats are harmless. Cells must be known before their trials."""
         rows = ({"id": cell.id, "name": cell.name, "axes": dict(cell.axes)} for cell in cells)
         while batch := list(islice(rows, _BATCH)):
-            with self._transaction() as connection:
+            # A transaction that reads first cannot write if the feed of the store wrote meanwhile.
+            with self._transaction(immediate=True) as connection:
                 last = connection.scalar(sa.select(sa.func.max(schema.cells.c.position)))
                 numbered = [row | {"position": place} for place, row in enumerate(batch, start=(last or 0) + 1)]
                 connection.execute(upsert(self._engine, schema.cells, ["name", "axes"]), numbered)

@@ -254,3 +254,15 @@ def test_damaged_values_are_damage_to_readers_of_plain_rows(
         connection.execute(damage)
     with Journal.existing(tmp_path / "journal.sqlite") as other, pytest.raises(HarnessBroken, match="damaged"):
         read(other)
+
+
+def test_adding_cells_takes_the_lock_before_it_reads(tmp_path: Path) -> None:
+    """Otherwise it fails at once if the feed of the store writes meanwhile."""
+    with Journal.open(tmp_path / "journal.sqlite") as journal:
+        said: list[str] = []
+        journal._driver.set_trace_callback(said.append)
+        journal.add_cells([CellRow("a", "a", {})])
+        with journal.together():
+            pass
+    begins = [one for one in said if one.startswith("BEGIN")]
+    assert begins == ["BEGIN IMMEDIATE"] * 2

@@ -38,11 +38,11 @@ def run(
     stdin: str = "",
     timeout: float | None = 60,
     env: Mapping[str, str] | None = None,
-    past_ctrl_c: bool = False,
+    takes_ctrl_c: bool = True,
 ) -> subprocess.CompletedProcess[str]:
     """Run a program that cannot outlive us to its end, and return its output. The caller checks the exit status.
 
-    `past_ctrl_c`: Ctrl-C reaches only us, so that a run that it stops does not take the program for a broken one.
+    Without `takes_ctrl_c`, Ctrl-C stops only us. Otherwise it kills the program, which then looks like a broken one.
     """
     if shutil.which(argv[0], path=env.get("PATH") if env else None) is None:
         raise _not_installed(argv[0])
@@ -50,7 +50,7 @@ def run(
     try:
         return subprocess.run(
             child, input=stdin, capture_output=True, text=True, errors="replace", timeout=timeout, check=False, env=env,
-            process_group=0 if past_ctrl_c else None,
+            process_group=None if takes_ctrl_c else 0,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise TimedOut(f"{argv[0]} did not finish within {timeout:g} s", details=" ".join(argv)) from None

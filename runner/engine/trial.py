@@ -12,7 +12,7 @@ from runner.base.errors import HarnessBroken
 from runner.base.process import run_to_end
 from runner.engine import costs
 from runner.engine.disk_samples import sample_disks
-from runner.engine.trial_result import Finding, evidence, finding, notes_of, split_outputs
+from runner.engine.trial_result import Finding, TrialOutput, evidence, finding, notes_of, split_outputs
 from runner.language.metrics import DECIMALS
 from runner.language.pts import PtsWorkload
 from runner.language.replay import ReplayWorkload
@@ -159,18 +159,10 @@ class StackOnRig:
         aftermath = ""  # the state of the stack after its disks failed
         if faults and output.steps[-1].name == "measure":
             aftermath = (await _run_step(self._rig, "aftermath", self._scripts.aftermath)).output
-        is_sync = isinstance(work, SyncWorkload)
-        report, alone = (output.sync if is_sync else None), is_sync and not fio_job
-        replay = output.replay if isinstance(work, ReplayWorkload) else None
-        pts = work if isinstance(work, PtsWorkload) else None
-        found = finding(
-            output.steps, work.phases, slow, report, alone=alone, verifies=work.verifies, replay=replay, pts=pts
-        )
         done = service.since(sum(one.seconds for one in output.steps if one.name != "measure"))
-        ages = all(disk.physics and disk.physics.ages for disk in self._matrix.every_disk())
-        if work.trims and done and not ages:  # a matrix for physical disks, on simulated ones
-            found = Finding(Outcome.BROKEN, NO_MODEL_OF_TRIMS, readings=found.readings)
-        timed = None if work.verifies or pts else found.figures  # fio's run time lacks that of the verification
+        found = self._find(output, work, done, alone=isinstance(work, SyncWorkload) and not fio_job)
+        # fio's run time lacks that of the verification.
+        timed = None if work.verifies or isinstance(work, PtsWorkload) else found.figures
         beside = observe_use(output.before, output.after, found.readings, timed, work, slow)
         overload = host_limited(done, work, self._matrix.machine.strain, beside)
         if found.replay:
@@ -200,6 +192,22 @@ class StackOnRig:
                 **(beside.files() if beside else {}),
             },
         )
+
+    def _find(self, output: TrialOutput, work: Workload, done: Sequence[Report], *, alone: bool) -> Finding:
+        found = finding(
+            output.steps,
+            work.phases,
+            self._stack.slow,
+            output.sync if isinstance(work, SyncWorkload) else None,
+            alone=alone,
+            verifies=work.verifies,
+            replay=output.replay if isinstance(work, ReplayWorkload) else None,
+            pts=work if isinstance(work, PtsWorkload) else None,
+        )
+        ages = all(disk.physics and disk.physics.ages for disk in self._matrix.every_disk())
+        if work.trims and done and not ages:  # a matrix for physical disks, on simulated ones
+            return Finding(Outcome.BROKEN, NO_MODEL_OF_TRIMS, readings=found.readings)
+        return found
 
     def _bottleneck(
         self, beside: TrialUse | None, figures: Figures | None, work: Workload, done: Sequence[Report], overload: str

@@ -217,7 +217,7 @@ def query_health(connection: Connection | None, script: str) -> dict[str, Smart]
 
 def run_query(connection: Connection | None, script: str) -> str:
     if connection is None:
-        answer = process.run(["bash", "-c", script], timeout=PATIENCE, past_ctrl_c=True)
+        answer = process.run(["bash", "-c", script], timeout=PATIENCE, takes_ctrl_c=False)
     else:
         answer = connection.query(script, PATIENCE)
     if answer.returncode:

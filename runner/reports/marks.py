@@ -17,15 +17,15 @@ HOST_LIMITED = (
 _MEANINGS = {
     "host-limited": HOST_LIMITED,
     "saturated": (
-        "(!) saturated: in so many trials the disks could not keep up with the trace, so the figures are of a slower "
-        "replay."
+        "(!) saturated: the number counts trials in which the disks could not keep up with the trace, so the figures "
+        "are of a slower replay."
     ),
-    "settled": "(!) unsettled: so many trials did not reach the wanted steady state. The figures leave them out.",
+    "settled": "(!) unsettled: the number counts trials without the wanted steady state. The figures leave them out.",
     "two states": (
         "(!) two states: the trials fall into two separate groups, so the mean describes neither. The column `states` "
         "of summary.csv has both."
     ),
-    "only": "(!) on few requests only: so few requests give no reliable figure. A longer `runtime:` gives more.",
+    "only": "(!) on few requests only: the figure is not reliable. A longer `runtime:` gives more requests.",
 }
 
 

@@ -87,7 +87,7 @@ class Pool:
         with translate_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
         with locked(self.folder):
-            if not file.exists():
+            if not (file.exists() and file.read_bytes()):
                 write_atomically(file, f"worker-{token_hex(4)}".encode())
             yield file.read_text(encoding="ascii")
 

@@ -63,5 +63,5 @@ def test_ctrl_c_reaches_a_program_only_if_it_may() -> None:
     """The kernel sends the signal to the process group of the terminal."""
     mine = ["bash", "-c", "ps -o pgid= -p $$"]
     assert int(run(mine).stdout) == os.getpgrp()
-    assert int(run(mine, past_ctrl_c=True).stdout) != os.getpgrp()
+    assert int(run(mine, takes_ctrl_c=False).stdout) != os.getpgrp()
     assert int(run_query(None, mine[-1])) != os.getpgrp()

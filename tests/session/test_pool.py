@@ -116,6 +116,21 @@ async def test_another_reach_is_another_pool(monkeypatch: pytest.MonkeyPatch) ->
         pass
 
 
+async def test_an_empty_name_of_the_pool_is_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With an empty name, the batch would wait for its own lock."""
+
+    @contextmanager
+    def lease(*_: object) -> Iterator[RunDisks]:
+        yield RunDisks()
+
+    monkeypatch.setattr(session, "lease_run_disks", lease)
+    name = pool_of().folder / "id"
+    name.parent.mkdir(parents=True)
+    name.write_bytes(b"")
+    async with pool_of().leased(space(TEXT).stacks[0], lambda _: None):
+        assert name.read_text().startswith("worker-")
+
+
 def test_other_disks_than_at_the_start_of_the_run_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     @contextmanager
     def lease(*_: object) -> Iterator[RunDisks]:

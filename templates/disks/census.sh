@@ -50,20 +50,12 @@ relations() {
   for other in /sys/class/block/"$name"/slaves/*; do say holder "${other##*/}" "$name"; done
 }
 
-# A disk that does not answer must not block the others: each has a minute, and all together have four.
-SECONDS=0 until=0
-patiently() {
-  local left=$((until - SECONDS))
-  ((left > 0)) || return 124
-  timeout "$left" "$@"
-}
-
 # The start, six places in between and the end, which may lie in an incomplete block.
 samples() {
   local node=$1 blocks=$2 at
-  patiently dd if="$node" bs=64K count=16 || return
-  for at in 1 2 3 4 5 6; do patiently dd if="$node" bs=64K count=1 skip=$((at * blocks / 7)) || return; done
-  patiently tail -c 1M <"$node"
+  dd if="$node" bs=64K count=16 || return
+  for at in 1 2 3 4 5 6; do dd if="$node" bs=64K count=1 skip=$((at * blocks / 7)) || return; done
+  tail -c 1M <"$node"
 } 2>/dev/null
 
 # The signatures found by two programs, and samples of the usual places of data.
@@ -73,18 +65,13 @@ content() {
     say unreadable "$name" "there is no $node"
     return 0
   fi
-  until=$((SECONDS < 180 ? SECONDS + 60 : 240))
-  if found=$(patiently wipefs --no-act --json -- "$node" 2>&1); then
+  if found=$(wipefs --no-act --json -- "$node" 2>&1); then
     say wipefs "$name" "$found"
   else
-    say unreadable "$name" "wipefs: ${found:-no answer within a minute}"
+    say unreadable "$name" "wipefs: $found"
     return 0
   fi
-  found=$(patiently blkid --probe --output export -- "$node" 2>&1) || status=$?
-  if ((status == 124)); then
-    say unreadable "$name" 'blkid: no answer within a minute'
-    return 0
-  fi
+  found=$(blkid --probe --output export -- "$node" 2>&1) || status=$?
   say blkid "$name" "$status" "$found"
   # One pass counts, as lines and bytes, the bytes that are not zero and all bytes. Unreadable places do not count as zero.
   read -r filled seen < <(samples "$node" $((size / 65536)) | tr -c '\0' '\n' | wc -lc) || true
@@ -94,8 +81,18 @@ content() {
     return 0
   fi
   say filled "$name" "$filled"
-  found=$(patiently dd if="$node" bs={{ label_bytes }} skip={{ label_block }} count=1 2>/dev/null | tr -cd '[:print:]') || found=
+  found=$(dd if="$node" bs={{ label_bytes }} skip={{ label_block }} count=1 2>/dev/null | tr -cd '[:print:]') || found=
   if [[ $found == {{ label_magic }}\ * ]]; then say label "$name" "$found"; fi
+}
+
+# A disk that does not answer must not block the others: each has a minute, and all together have four.
+export -f say samples content
+SECONDS=0
+content_in_time() {
+  local left=$((SECONDS < 180 ? 60 : 240 - SECONDS))
+  if ((left <= 0)) || ! timeout "$left" bash -euo pipefail -c 'content "$@"' bash "$@"; then
+    say unreadable "$1" 'no answer within a minute'
+  fi
 }
 
 for path in /sys/class/block/*; do
@@ -108,7 +105,7 @@ for path in /sys/class/block/*; do
   size=0
   { read -r size <"$path/size" || true; } 2>/dev/null
   # Mappings and arrays are no disks, so their content is not read.
-  if [[ ! -e $path/partition && ! -d $path/dm && ! -d $path/md ]] && ((size > 0)); then content "$name" $((size * 512)); fi
+  if [[ ! -e $path/partition && ! -d $path/dm && ! -d $path/md ]] && ((size > 0)); then content_in_time "$name" $((size * 512)); fi
 done
 
 if found=$(lsblk --json --bytes --output NAME,KNAME,TYPE,SERIAL,WWN,MODEL,TRAN 2>/dev/null); then say lsblk "$found"; fi

@@ -75,6 +75,26 @@ def _refused(trap: Trap, empty: Bay) -> None:
 
 
 @on_loops
+def test_a_disk_without_an_answer_is_refused_and_the_others_are_listed(
+    empty: Bay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    silent = f'case $* in *{empty.disk}) sleep 60 ;; *) exec {shutil.which("wipefs")} "$@" ;; esac'
+    shorter = (
+        f'case $* in *" {Path(empty.disk).name} "*) set -- 0.2 "${{@:2}}" ;; esac; exec {shutil.which("timeout")} "$@"'
+    )
+    for name, text in (("wipefs", silent), ("timeout", shorter)):
+        (tools / name).write_text(f"#!/bin/bash\n{text}\n")
+        (tools / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    census = empty.ask()
+    (refusal,) = check_disk(census, empty.declared, purpose="study").refusals
+    assert (refusal.reason, refusal.evidence) == (Reason.UNREADABLE, "no answer within a minute")
+    assert check_disk(census, empty.beside, purpose="study").usable
+
+
+@on_loops
 def test_an_empty_disk_and_one_with_our_label_are_no_traps(empty: Bay) -> None:
     before = empty.digest()
     with acquire_disks([empty.declared, empty.beside], empty.ask, operations=empty.operations) as both:

@@ -197,8 +197,11 @@ def _query_health(leased: Sequence[LeasedDisk], connection: Connection | None) -
     return {one.declared.id: found[one.node.path] for one in leased if one.node.path in found}
 
 
-def match_disks(matrix: Matrix, file: Path | None, place: Where) -> Match:
-    """Return physical disks that meet `needs:`; without `needs:`, as many disks as the matrix declares."""
+def match_disks(matrix: Matrix, file: Path | None, place: Where, *, prefer_standing: bool = False) -> Match:
+    """Return physical disks that meet `needs:`; without `needs:`, as many disks as the matrix declares.
+
+    With `prefer_standing`, disks of `destroy:` come first.
+    """
     path = file or HOSTS_FILE
     if not path.exists():
         raise BadInput(
@@ -209,7 +212,8 @@ def match_disks(matrix: Matrix, file: Path | None, place: Where) -> Match:
     needs = matrix.needs or Needs.model_validate({"disks": {"count": len(declared)}})
     if needs.disks.count != len(declared):
         raise BadInput(f"{matrix.name} declares {len(declared)} disks, but `needs:` asks for {needs.disks.count}")
-    found = matched(select_hosts(load_lab(path), path, place), needs, matrix.name)
+    lab = select_hosts(load_lab(path), path, place)
+    found = matched(_standing_first(lab) if prefer_standing else lab, needs, matrix.name)
     wrong = [
         f"  disk {number} is declared with {disk.size}B, {real.id} has {real.size}B"
         for number, (disk, real) in enumerate(zip(declared, found.disks, strict=True))
@@ -222,6 +226,14 @@ def match_disks(matrix: Matrix, file: Path | None, place: Where) -> Match:
             resolution="write the size of the disk into `disks:` of the matrix, or choose other disks by `needs:`",
         )
     return found
+
+
+def _standing_first(lab: Lab) -> Lab:
+    def ordered(host: LabHost) -> LabHost:
+        disks = sorted(host.disks, key=lambda disk: disk.id not in host.destroy)
+        return host.model_copy(update={"disks": tuple(disks)})
+
+    return lab.model_copy(update={"hosts": {name: ordered(host) for name, host in lab.hosts.items()}})
 
 
 def check_destroy(destroy: Iterable[str], found: Match | None, place: str) -> None:

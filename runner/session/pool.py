@@ -41,7 +41,7 @@ class Pool:
     @classmethod
     def of(cls, matrix: Matrix, place: Where, hosts: Path | None) -> Self:
         """Choose the disks of a batch. Raise BadInput if none fit, or if hosts.yaml does not allow to destroy them."""
-        found = match_disks(matrix, hosts, place)
+        found = match_disks(matrix, hosts, place, prefer_standing=True)
         if missing := [disk.id for disk in found.disks if disk.id not in found.standing]:
             raise BadInput(
                 f"{hosts or HOSTS_FILE} of this worker does not allow runs to destroy what is on {', '.join(missing)}",

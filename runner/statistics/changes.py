@@ -55,11 +55,10 @@ def round_effects(table: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def cell_levels(samples: Sequence[Mapping[int, float]]) -> list[float]:
     """Return the logarithm of each cell's level, as if all had been measured in the same rounds."""
+    if len(set().union(*samples)) == 1 and all(samples):  # in one round, there is no effect to remove
+        return [log(value) for sample in samples for value in sample.values()]
     import numpy as np
 
-    if len(set().union(*samples)) == 1 and all(samples):  # in one round, there is no effect to remove
-        alone: list[float] = np.log([value for sample in samples for value in sample.values()]).tolist()
-        return alone
     table = log_table(samples)
     found: list[float] = np.nanmean(table - round_effects(table), axis=1).tolist()
     return found

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.engine.batch_messages import BatchRequest
+from runner.machines import Where
 from runner.results.environment import DiskFacts
 from runner.session import pool as session
 from runner.session.disk_lease import RunDisks
@@ -77,6 +78,17 @@ def test_a_host_refuses_what_its_own_file_does_not_offer(
 
 def pool_of(reach: str = "local") -> Pool:
     return Pool(Match("here", parse_lab("hosts.yaml", LAB).hosts["here"].disks, reach), space(TEXT).matrix, "local")
+
+
+def test_disks_that_runs_may_destroy_are_chosen_first(tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts.yaml"
+    listed = (
+        LAB.replace("[disk-a, disk-b]", "[disk-c, disk-b]")
+        + "      - {id: disk-c, serial: C, size: 64MiB, kind: ssd}\n"
+    )
+    hosts.write_text(listed)
+    chosen = Pool.of(space(TEXT).matrix, Where("local"), hosts).match.disks
+    assert [disk.id for disk in chosen] == ["disk-b", "disk-c"]
 
 
 async def test_two_batches_never_have_the_same_disks(monkeypatch: pytest.MonkeyPatch) -> None:

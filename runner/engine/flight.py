@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from runner.engine.cluster import Worker
     from runner.engine.placement import OpenRound
     from runner.engine.plan import Batch
+    from runner.engine.recorder import PoolUsed
     from runner.space.space import Cell
 
 
@@ -31,6 +32,7 @@ class Flight:
     beside: int = 0  # the most others on its host at a time
     ended: bool = False
     refused: Message | None = None
+    leased: PoolUsed | None = None  # physical disks that the batch has
 
 
 class Flights:

@@ -15,13 +15,14 @@ from runner import __version__
 from runner.base.errors import BadInput
 from runner.engine import coordinator as engine
 from runner.engine import members
-from runner.engine.batch_messages import Outbox
+from runner.engine.batch_messages import POOL, Outbox
 from runner.engine.budget import Cost, Spending
 from runner.engine.cluster import Worker
 from runner.engine.coordinator import Coordinator
-from runner.engine.recorder import BatchStarted, RunContext
+from runner.engine.recorder import BatchStarted, PoolUsed, RunContext
 from runner.engine.scheduler import Scheduler
 from runner.machines.dry import Dry
+from runner.results.environment import DiskFacts
 from runner.results.record import HOST, Outcome
 from runner.session import batch as session
 from tests.support.batches import ORDER
@@ -199,6 +200,36 @@ def test_a_notice_of_a_host_is_shown_once(bench: Bench, tmp_path: Path, monkeypa
     monkeypatch.setattr(session.Batches, "_measure", noisy)
     coordinate(bench, FakeCluster(tmp_path, ONE, TWO))
     assert sorted(notices) == ["one: no KVM", "two: no KVM"]
+
+
+@pytest.mark.parametrize(("lost_at", "kept"), [("last line", ""), ("first trial", ""), ("last pool", "one")])
+def test_a_host_whose_last_batch_was_lost_with_its_disks_is_named(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost_at: str, kept: str
+) -> None:
+    """A later batch on the host returns the disks, and a batch that sent both messages has returned them."""
+    measure, disk = session.Batches._measure, DiskFacts(size=1, bus="scsi", serial="A")
+
+    async def leasing(batches: session.Batches, request: BatchRequest) -> None:
+        batches.outbox.send(POOL, disks=[disk], health=[], unreturned=[])
+        await measure(batches, request)
+        batches.outbox.send(POOL, disks=[disk], health=[], unreturned=[])
+
+    monkeypatch.setattr(session.Batches, "_measure", leasing)
+    cluster, sent = FakeCluster(tmp_path, ONE), [0]
+
+    def lost(_: Worker, request: BatchRequest, line: int) -> bool:
+        if line == 0 and request.cells:
+            sent[0] += 1
+        # pool, rig-up, three lines for each of two trials, pool, end; four batches
+        at = {"first trial": (1, 3), "last pool": (4, 8), "last line": (4, 9)}[lost_at]
+        return bool(request.cells) and (sent[0], line) == at
+
+    cluster.lost_at = lost
+    coordinate(bench, cluster)
+    assert len(bench.trials) == 8
+    left = [(one.host, one.unreturned) for one in bench.events if isinstance(one, PoolUsed) and one.unreturned]
+    assert [host for host, _ in left] == ([kept] if kept else [])
+    assert [one for one in notices if "clean" in one] == [f"{kept}: {text}" for _, (text,) in left]
 
 
 def test_workers_of_another_version_are_not_used_and_named(bench: Bench, tmp_path: Path) -> None:

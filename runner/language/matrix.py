@@ -62,7 +62,10 @@ Monitor = Annotated[
     int | str,
     BeforeValidator(_interval),
     WithJsonSchema({"type": "string", "pattern": r"^(auto|off|[0-9]+ ?(s|m|h))$"}),
-    Field(description="how often sysstat samples the rig; auto: each second if a trial takes 10s or more"),
+    Field(
+        description="how often sysstat samples the rig; auto: each second, "
+        "except if `ramp` and `runtime` together are shorter than 10s"
+    ),
 ]
 
 

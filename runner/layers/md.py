@@ -161,7 +161,8 @@ class Md(Grouped):
     write_mostly: int = Field(
         0,
         ge=0,
-        description="RAID 1: how many active devices, counted from the last, md reads only if no other can answer",
+        description="RAID 1: number of write-mostly devices, the last active ones; md reads them only if no other "
+        "device can answer",
     )
     size: Size | None = Field(None, description="bytes to use of every device; all if not given")
     sync: Sync = "auto"

@@ -155,7 +155,8 @@ SUMMARY_HEAD = (
         "why the cell gets no more trials: `fixed` (`repeat:` is one number), `precise` (`until:` is reached), "
         "`max` (`max:` trials are done, and it is not certain that `until:` is reached), "
         "`budget` (the budget is used up, and it is not certain that `until:` is reached), "
-        "`decided` (all guidelines are decided: `--until-decided`, or the search of `find:` needs no more); "
+        "`decided` (with `--until-decided`: no guideline needs more trials of it, the budget is used up, or 200 trials "
+        "are done; with `find:`: the search has ended); "
         "or `unfinished` (it gets more trials)",
     ),
     Column(

@@ -6,7 +6,7 @@ Four measures repair that. They cost up to a third more trials, and no more if t
 * the checked interval has a higher confidence (96.25 % for 95 %);
 * after the first check, it must be narrow enough in two rounds in a row;
 * the first check has no check before it, so it demands an interval that is a quarter narrower;
-* the reported interval of a stopped cell is at least ± `until`, even if the last round gave a narrower one.
+* the reported interval of a cell that stops after a later check is at least ± `until`, even if its own is narrower.
 
 The checked rate is that of reading and writing together. In mixed work, fio's random generator decides how much of it
 is reading: that split differs between trials far more than the total does.

@@ -30,7 +30,6 @@ from runner.engine.placement import OpenRound, RepeatsAlone, Work
 from runner.engine.recorder import (
     BatchDone,
     BatchStarted,
-    PoolUsed,
     Recorder,
     RigWasLost,
     RunContext,
@@ -69,7 +68,6 @@ class Coordinator:
         self._noticed: set[str] = set()
         self._forecast = Forecast(clock)
         self._pools = dict(context.pools)
-        self._unreturned: dict[str, PoolUsed] = {}  # by host: disks of a batch that was lost
         self._members = Members(cluster, order, notice, clock, tags)
         self._recorder = Recorder(scheduler, context)
         self._rounds = scheduler.rounds()
@@ -298,8 +296,7 @@ class Coordinator:
 
     def _lose(self, flight: Flight, reason: str) -> None:
         number, host = flight.round.number, flight.worker.host
-        if flight.leased:
-            self._unreturned[host] = flight.leased
+        self._flights.lose(flight)
         name = flight.left[flight.begun].name if flight.begun in flight.left else flight.batch.stack.label
         again = "another process continues the batch" if flight.left else "it had no trial left"
         self._context.listen(RigWasLost(name, f"{host}: {reason}", again, flight.batch.stack.label))
@@ -343,13 +340,11 @@ class Coordinator:
     def _note_pool(self, flight: Flight, message: Message) -> None:
         used = messages.pool_from(message, flight.worker.host)
         self._pools[used.host] = tuple(disk.serial for disk in used.disks)
-        # A batch sends this when it has the disks, and when it has returned them. It also returns those of a lost one.
-        flight.leased = None if flight.leased else used
-        self._unreturned.pop(used.host, None)
+        self._flights.note_pool(flight, used)
         self._context.listen(used)
 
     def _report_unreturned(self) -> None:
-        for host, used in self._unreturned.items():
+        for host, used in self._flights.unreturned.items():
             text = "a batch was lost before it returned its disks; `matrix clean` on that host returns them"
             self._notice(f"{host}: {text}")
             self._context.listen(replace(used, unreturned=(text,)))

@@ -40,6 +40,7 @@ class Flights:
         self._by_token: dict[str, Flight] = {}
         self._by_host = defaultdict[str, dict[str, Flight]](dict)
         self.refused = 0  # messages with an unknown token, or repeated
+        self.unreturned: dict[str, PoolUsed] = {}  # by host: disks of a lost batch
 
     def add(self, flight: Flight) -> None:
         for other in self._by_host[flight.worker.host].values():
@@ -57,3 +58,12 @@ class Flights:
             return None
         flight.lines += 1
         return flight
+
+    def note_pool(self, flight: Flight, used: PoolUsed) -> None:
+        """Note a message of a batch that leased its disks, also those of a lost batch, or that returned them."""
+        flight.leased = None if flight.leased else used
+        self.unreturned.pop(used.host, None)
+
+    def lose(self, flight: Flight) -> None:
+        if flight.leased:
+            self.unreturned[flight.worker.host] = flight.leased

@@ -96,7 +96,7 @@ def test_mypy_works_beside_the_tests_and_what_it_finds_comes_last(place: Place) 
     os.mkfifo(place.folder / "gate")
     place.once("mypy", 'read -r word <"$PLACE/gate"; echo "wrong type: $word"; exit 1')
     place.once("pytest", 'echo str >"$PLACE/gate"; echo "tests are done"')
-    checked = place.bootstrap("test")
+    checked = place.bootstrap("test", "-q")
     assert checked.returncode == 1
     assert checked.stdout == "tests are done\nwrong type: str\n"
     assert checked.stderr.endswith("failed:\n  mypy\n")
@@ -123,5 +123,8 @@ def test_what_ends_the_checks_ends_mypy_too(place: Place) -> None:
 def test_checks_that_pass(place: Place) -> None:
     checked = place.bootstrap("test")
     assert checked.returncode == 0
-    assert "pytest -n 4 --dist loadfile --no-loadscope-reorder" in place.calls()
+    assert [one for one in place.calls() if one.startswith("pytest")] == [
+        "pytest --collect-only -qq",
+        "pytest -n 4 --dist loadfile --no-loadscope-reorder",
+    ]
     assert checked.stderr.endswith("every check passed\n")

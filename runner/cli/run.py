@@ -172,6 +172,6 @@ def command(*, quiet: bool, as_json: bool, **values: Any) -> None:
     with SignalStop(announce_stop) as stopping:
         end = run(prepared, view_of, stopping)
         if end.exit is Exit.INTERRUPTED:
-            echo(f"interrupted; {end.path}/ holds {end.trials}; the same command continues:", err=True)
+            echo(f"interrupted; {end.path}/ holds {end.trials}; this command continues:", err=True)
             echo_whole(f"  {_continue_with(sys.argv[1:])}", err=True)
     raise click.exceptions.Exit(max(end.exit, Exit.BROKEN) if views[0].output.has_failed else end.exit)

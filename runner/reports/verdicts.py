@@ -30,10 +30,13 @@ def verdict_rows(judgements: Sequence[Judgement]) -> Grid:
 def verdict_table(judgements: Sequence[Judgement], *, claims: bool = True) -> Grid:
     """Return a row for each guideline. `claims`: notes begin with the claims of guidelines that do not hold."""
     ordered = sort_by_verdict(judgements)
+    efforts = [remaining_effort(one) for one in ordered]
     rows: list[tuple[Value, ...]] = [
-        (one.guideline.id, verdict_text(one), *_measured(one), _rests_on(one), remaining_effort(one)) for one in ordered
+        (one.guideline.id, verdict_text(one), *_measured(one), _rests_on(one), *([effort] if any(efforts) else []))
+        for one, effort in zip(ordered, efforts, strict=True)
     ]
-    columns = ("guideline", "verdict", "measured", "interval", "wanted", "rests on", "to decide it")
+    columns: tuple[str, ...] = ("guideline", "verdict", "measured", "interval", "wanted", "rests on")
+    columns += ("to decide it",) if any(efforts) else ()
     return Grid(columns, rows, tuple(_notes(ordered, claims=claims)), frozenset(("measured", "interval")))
 
 

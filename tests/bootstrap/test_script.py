@@ -103,6 +103,16 @@ def test_mypy_works_beside_the_tests_and_what_it_finds_comes_last(place: Place) 
     assert place.logs() == []
 
 
+def test_ctrl_c_ends_the_checks(place: Place) -> None:
+    """pytest answers Ctrl-C by its own exit status, after its summary."""
+    place.once("pytest", "kill -INT $PPID; exit 2")
+    # A shell that starts with SIGINT ignored, as in the background, cannot answer it.
+    words = ["/usr/bin/env", "--default-signal=INT", *place.argv("test", "-q")]
+    checked = subprocess.run(words, env=place.env, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert checked.returncode == 130
+    assert checked.stderr.endswith("bootstrap: pytest -q\nbootstrap: interrupted\n")
+
+
 def test_what_ends_the_checks_ends_mypy_too(place: Place) -> None:
     for name in ("up", "never", "alive"):
         os.mkfifo(place.folder / name)

@@ -138,7 +138,7 @@ def test_a_signal_stops_a_run_between_trials_with_reports(matrix: Matrix, tmp_pa
     result = matrix(*RUN, code=STOPPED.format(signal=int(which), answer=answer))
     assert result.returncode == 130
     assert "; incomplete: 3 of 8 trials" in result.stdout
-    assert "the same command continues" in result.stderr
+    assert "this command continues" in result.stderr
     folder = folder_of(tmp_path)
     assert len(rows(folder / "trials.csv")) == 3
     page = (folder / "report.html").read_text()
@@ -407,7 +407,7 @@ def test_a_signal_takes_all_parallel_rigs_down(matrix: Matrix, tmp_path: Path, m
     monkeypatch.setenv("MATRIX_COMMAND", "./bootstrap")
     result = matrix(*RUN, "--jobs", "2", code=code)
     assert result.returncode == 130
-    assert "the same command continues:\n  ./bootstrap run " in result.stderr
+    assert "this command continues:\n  ./bootstrap run " in result.stderr
     assert finished(folder_of(tmp_path)) is False
     assert 3 <= len(rows(folder_of(tmp_path) / "trials.csv")) < 8
     assert matrix(*RUN).returncode == 0

@@ -63,7 +63,7 @@ def explain_verdict(judgement: Judgement) -> str:
         return judgement.why
     value, interval, wanted = _measured(judgement)
     telling = judgement.telling
-    where = f" at {telling.question.label}" if telling and telling.question.label else ""
+    where = f" in the case {telling.question.label}" if telling and telling.question.label else ""
     parts = [
         f"{judgement.guideline.claimed.metric} {value} ({interval}){where}, wanted {wanted}" if value else "no figures"
     ]
@@ -118,7 +118,7 @@ def _rests_on(judgement: Judgement) -> str:
     # Do not mix counts of runs and of trials.
     counts = [one.n for one in measured if _unit(one, 1) == _unit(telling, 1)]
     span = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
-    several = f", {len(judgement.answers)} answers" if len(judgement.answers) > 1 else ""
+    several = f", {len(judgement.answers)} cases" if len(judgement.answers) > 1 else ""
     cells = f"{len(judgement.cells)} cell{'s' if len(judgement.cells) > 1 else ''}"
     host_limited = " (!)" if any(one.host_limited for one in judgement.answers) else ""
     return f"{span} {_unit(telling, max(counts))} of {cells}{several}{host_limited}"
@@ -136,7 +136,7 @@ def _notes(judgements: Sequence[Judgement], *, claims: bool) -> list[str]:
     notes = [f"guidelines: {counted}{'; figures are synthetic, so these verdicts do not count' * synthetic}"]
     for one in judgements:
         telling = one.telling
-        where = [f"at {telling.question.label}"] if telling and telling.question.label else []
+        where = [f"shown is the case {telling.question.label}"] if telling and telling.question.label else []
         more = list(filter(None, (one.guideline.claim if claims else "", *where, *one.notes)))
         if more and (one.verdict is not Verdict.HOLDS or one.notes):
             notes.append(f"{one.guideline.id}: {'; '.join(more)}")

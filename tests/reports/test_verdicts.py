@@ -58,10 +58,10 @@ def nights(small: list[float], large: float) -> list[Measured]:
 def test_the_sample_unit_is_that_of_the_deciding_answer() -> None:
     of_trials = verdict(OPEN.guideline, nights([3.0, 3.1, 3.05], 1.6))
     assert [one.runs for one in of_trials.answers] == [3, 1]
-    assert "; 9 trials of 4 cells, 2 answers; about " in explain_verdict(of_trials)
+    assert "; 9 trials of 4 cells, 2 cases; about " in explain_verdict(of_trials)
     assert explain_verdict(of_trials).endswith(" more trials of each cell")
     of_runs = verdict(OPEN.guideline, nights([1.5, 1.9, 1.6], 9.0))
-    assert "; 3 runs of 4 cells, 2 answers; about " in explain_verdict(of_runs)
+    assert "; 3 runs of 4 cells, 2 cases; about " in explain_verdict(of_runs)
     assert explain_verdict(of_runs).endswith(" more runs of each cell")
 
 
@@ -70,7 +70,7 @@ def test_the_remaining_effort_has_the_unit_of_the_deciding_answer() -> None:
     (many, few) = verdict(OPEN.guideline, nights([1.5, 1.9, 1.6], 1.6)).answers
     both = replace(OPEN, answers=(replace(many, enough=30), replace(few, enough=31)))
     assert both.telling is both.answers[1]
-    assert explain_verdict(both).endswith("; 9 trials of 4 cells, 2 answers; about 27 more runs of each cell")
+    assert explain_verdict(both).endswith("; 9 trials of 4 cells, 2 cases; about 27 more runs of each cell")
 
 
 def test_cells_without_figures_are_not_counted() -> None:

@@ -1,5 +1,6 @@
 """What holds for all tests."""
 
+import gc
 import os
 from collections import Counter
 
@@ -33,6 +34,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     kinds = others, sorted(booting, key=lambda path: (-sizes[path], path))
     places = {path: number / len(kind) for kind in kinds for number, path in enumerate(kind)}
     items.sort(key=lambda item: places[item.path])
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass over what was read: modules and thousands of tests stay to the end."""
+    gc.freeze()
 
 
 @pytest.hookimpl(trylast=True)

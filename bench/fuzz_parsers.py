@@ -326,6 +326,7 @@ def _written_manifest() -> str:
     return json.dumps({**plain, **more, "started": "2026-01-01T00:00:00+00:00"})
 
 
+@cache
 def parsers() -> dict[str, Parser]:
     matrices = [*sorted((ROOT / "matrix").glob("*.yaml")), *sorted((ROOT / "matrix/starters").glob("*.yaml"))]
     named = [(str(path), path.read_text()) for path in matrices if path.name != "hosts.yaml"]

@@ -60,9 +60,15 @@ def table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> str:
     )
 
 
+@cache
+def _schema() -> Schema:
+    found: Schema = json.loads(schema_text())
+    return found
+
+
 def parts_of_the_language() -> Iterator[tuple[str, Schema]]:
     """Yield each part of a matrix with its path, in the order in which a matrix refers to them."""
-    schema = json.loads(schema_text())
+    schema = _schema()
     yield "The top level", schema
     seen = set[str]()
     queue = [one for key, value in schema["properties"].items() for one in _references(value, key)]
@@ -80,7 +86,7 @@ def parts_of_the_language() -> Iterator[tuple[str, Schema]]:
 
 
 def language() -> str:
-    schema = json.loads(schema_text())
+    schema = _schema()
     parts = list(parts_of_the_language())
     in_tables = {
         _meaning(key, value, schema, parent_of(path))
@@ -95,7 +101,7 @@ def _anchors() -> Mapping[str, str]:
     """Return the links to the parts of the language, by the name of the part in the schema."""
     by_keys = {json.dumps(part, sort_keys=True): path for path, part in parts_of_the_language()}
     found: dict[str, str] = {}
-    for name, part in json.loads(schema_text())["$defs"].items():
+    for name, part in _schema()["$defs"].items():
         for form in (part, *part.get("anyOf", ())):
             if path := by_keys.get(json.dumps(form, sort_keys=True)):
                 found.setdefault(name, f"#{path.lower().replace(':', '').replace(' ', '-')}")
@@ -203,7 +209,7 @@ def _form(one: Schema) -> str:
 def _reference(name: str) -> str:
     if name not in _anchors():
         return "a map, below"
-    part = json.loads(schema_text())["$defs"][name]
+    part = _schema()["$defs"][name]
     numbers = [one for one in part.get("anyOf", ()) if one.get("type") == "integer"]
     return "".join(f"{_form(one)}, or " for one in numbers) + f"[a map]({_anchors()[name]})"
 

@@ -28,6 +28,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     Workers take file by file. Three of these files at once, or a long one at the end, would take longer.
     """
+    for item in items:
+        if item.get_closest_marker("vm"):
+            item.add_marker(pytest.mark.flaky(reruns=2))  # for all tests, it would cost 40 ms per test
     sizes = Counter(item.path for item in items)
     booting = {item.path for item in items if item.get_closest_marker("vm")}
     others = sorted((path for path in sizes if path not in booting), key=lambda path: path.parent.name not in _LONG)
@@ -37,7 +40,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Exempt the million objects of modules and items from garbage collections, which would look at them again and again."""
+    """Exempt modules and collected tests, a million objects, from garbage collections."""
     gc.collect()
     gc.freeze()
 

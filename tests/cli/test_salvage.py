@@ -12,15 +12,27 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support import forked
+from tests.support.matrices import SMALL
+
 if TYPE_CHECKING:
     from tests.support.command import Call
 
 TIMES = int(os.environ.get("MATRIX_TEST_TIMES", "1"))
 
 
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of all cells, which the tests copy."""
+    place = tmp_path_factory.mktemp("recorded")
+    (place / "small.yaml").write_text(SMALL)
+    assert forked.run(("run", "--on", "dry", "--quiet", "small.yaml"), cwd=place).returncode == 0
+    return place
+
+
 @pytest.fixture
-def run(matrix: object, call: Call, tmp_path: Path) -> Path:
-    assert call("run", "--on", "dry", "--quiet", "small.yaml").status == 0
+def run(recorded: Path, tmp_path: Path) -> Path:
+    shutil.copytree(recorded, tmp_path, dirs_exist_ok=True)
     (folder,) = (path for path in (tmp_path / "results").iterdir() if path.is_dir())
     return folder
 

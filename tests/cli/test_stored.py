@@ -54,13 +54,18 @@ def trials(times: float = 1.0, kernel: str = "6.1.0-28-amd64") -> list[Trial]:
     return found
 
 
-@pytest.fixture
-def two_runs(tmp_path: Path) -> Path:
-    results = tmp_path / "results"
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    results = tmp_path_factory.mktemp("recorded")
     past.recorded(results, trials(), 1, CELLS)
     slower = Host(kernel="6.1.0", cpu="another cpu", cores=2, memory=4 << 30, hostname="lab2")
     past.recorded(results, trials(0.8, "6.12.57+deb13-amd64"), 2, CELLS, host=slower)
     return results
+
+
+@pytest.fixture
+def two_runs(recorded: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(recorded, tmp_path / "results")
 
 
 def rows(text: str) -> list[dict[str, str]]:

@@ -1,9 +1,10 @@
-"""Chromium shows each page of the site well: narrow and wide, light and dark."""
+"""The site builds without a warning, and Chromium shows each page well: narrow and wide, light and dark."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -42,11 +43,29 @@ PLACES = """[...document.images].map(one => one.getBoundingClientRect()).filter(
         ({x: x + scrollX + 9, y: y + scrollY + 9, width: width - 18, height: height - 18, scale: 1}))"""
 
 
+@dataclass(frozen=True)
+class Build:
+    folder: Path
+    status: int
+    warnings: str
+
+
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
     folder = tmp_path_factory.mktemp("site")
-    subprocess.run([sys.executable, "-m", "sphinx", "-q", "-b", "html", str(DOCS), str(folder)], check=True)
-    return folder
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", str(DOCS), str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return Build(folder, done.returncode, done.stderr)
+
+
+@pytest.fixture(scope="module")
+def site(build: Build) -> Path:
+    return build.folder
+
+
+def test_the_site_builds_without_a_warning(build: Build) -> None:
+    assert build.status == 0, build.warnings
+    assert (build.folder / "search.html").exists()
 
 
 @pytest.mark.exhaustive

@@ -63,14 +63,14 @@ def is_error(one: object) -> bool:
 class Module:
     def __init__(self, tree: ast.Module, classes: Collection[str]) -> None:
         self._classes = classes
-        self._tree = tree
-        self._parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+        self._parents = dict[ast.AST, ast.AST]()
+        self._nodes = list(in_order(tree, self._parents))
         #: Texts that an f-string shows in place of a variable.
         self._shown: set[ast.AST] = set()
         self._open = set[str]()
 
     def messages(self) -> list[str]:
-        texts = [node for node in in_order(self._tree) if self._is_message(node)]
+        texts = [node for node in self._nodes if self._is_message(node)]
         tops = dict.fromkeys(map(self._top, texts))
         entries = {top: self._entry(top) for top in tops}
         whole = {top: entry for top, entry in entries.items() if not self._shown & set(self._above(top))}
@@ -182,11 +182,18 @@ class Module:
         return [one for one in values if at not in set(ast.walk(one)) and self._has_text(one)]
 
 
-def in_order(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield all nodes in the order of the source. (Positions inside of f-strings depend on the version of Python.)"""
-    yield node
-    for child in ast.iter_child_nodes(node):
-        yield from in_order(child)
+def in_order(tree: ast.AST, parents: dict[ast.AST, ast.AST]) -> Iterator[ast.AST]:
+    """Yield all nodes in the order of the source, and note their parents.
+
+    Positions inside of f-strings depend on the version of Python.
+    """
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        children = list(ast.iter_child_nodes(node))
+        parents.update(dict.fromkeys(children, node))
+        waiting += reversed(children)
 
 
 def name_of(call: ast.Call) -> str:

@@ -80,7 +80,7 @@ def recorded(
     **changes: object,
 ) -> RunFolder:
     folder = create(results, manifest(number, **changes), f"run-{number}")
-    with Journal.open(folder.journal) as journal:
+    with Journal.open(folder.journal) as journal, journal.together():
         journal.add_cells(cells)
         for trial in trials:
             journal.record(trial)

@@ -6,9 +6,9 @@ from math import exp, inf, log
 
 import numpy as np
 import pytest
+import scipy  # its parts are imported when they are used
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from scipy import stats
 
 from runner.statistics.ratios import (
     EARLY_ALPHA_SHARE,
@@ -40,7 +40,7 @@ def spread(values: list[float]) -> float:
 @given(samples, samples)
 def test_unpaired_is_welchs_test_of_the_logarithms(a: list[float], b: list[float]) -> None:
     assume(spread(a) > 1e-3 and spread(b) > 1e-3)
-    ours, theirs = unpaired_ratio(a, b, 0.9), stats.ttest_ind(np.log(b), np.log(a), equal_var=False)
+    ours, theirs = unpaired_ratio(a, b, 0.9), scipy.stats.ttest_ind(np.log(b), np.log(a), equal_var=False)
     bounds = theirs.confidence_interval(0.9)
     assert ours is not None
     assert ours.p == pytest.approx(theirs.pvalue, rel=1e-6, abs=1e-9)
@@ -54,7 +54,7 @@ def test_paired_is_the_paired_test_of_the_logarithms(pairs: list[tuple[float, fl
     a, b = zip(*pairs, strict=True)
     assume(spread([two / one for one, two in pairs]) > 1e-3)
     ours = paired_ratio(dict(enumerate(a)), dict(enumerate(b)))
-    theirs = stats.ttest_rel(np.log(b), np.log(a))
+    theirs = scipy.stats.ttest_rel(np.log(b), np.log(a))
     assert ours is not None
     assert ours.paired
     assert ours.p == pytest.approx(theirs.pvalue, rel=1e-6, abs=1e-9)
@@ -65,7 +65,7 @@ def test_paired_is_the_paired_test_of_the_logarithms(pairs: list[tuple[float, fl
 def test_samples_that_stopped_early_are_paired_in_order_with_some_reserve(pairs: list[tuple[float, float]]) -> None:
     a, b = (list(side) for side in zip(*pairs, strict=True))
     assume(spread([two / one for one, two in pairs]) > 1e-3)
-    ours, theirs = unpaired_ratio(a, b, 0.9, early=True), stats.ttest_rel(np.log(b), np.log(a))
+    ours, theirs = unpaired_ratio(a, b, 0.9, early=True), scipy.stats.ttest_rel(np.log(b), np.log(a))
     assert ours is not None
     assert ours.p == pytest.approx(min(1, theirs.pvalue / EARLY_ALPHA_SHARE), rel=1e-6, abs=1e-9)
     bounds = theirs.confidence_interval(1 - EARLY_ALPHA_SHARE * 0.1)
@@ -90,7 +90,7 @@ def test_scheffes_example_by_hand() -> None:
     assert found is not None
     assert log(found.ratio) == pytest.approx(1)
     error = (2 - 2**-0.5) / 2
-    assert found.p == pytest.approx(min(1, 2 * stats.t.sf(1 / error, 1) / EARLY_ALPHA_SHARE))
+    assert found.p == pytest.approx(min(1, 2 * scipy.stats.t.sf(1 / error, 1) / EARLY_ALPHA_SHARE))
 
 
 def measured_until_known(chance: np.random.Generator, noise: float) -> list[float]:
@@ -231,7 +231,7 @@ def test_differences_are_found() -> None:
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=50))
 def test_the_correction_is_that_of_scipy(chances: list[float]) -> None:
-    assert _correct(chances) == pytest.approx(list(stats.false_discovery_control(chances)), rel=1e-12, abs=1e-300)
+    assert _correct(chances) == pytest.approx(list(scipy.stats.false_discovery_control(chances)), rel=1e-12, abs=1e-300)
 
 
 @given(st.lists(rates, min_size=2, max_size=20), rates)
@@ -243,7 +243,7 @@ def test_a_single_run_is_held_against_a_prediction_interval(means: list[float], 
     assert found is not None
     assert other is not None
     error = np.std(logs, ddof=1) * np.sqrt(1 + 1 / len(means))
-    half = stats.t.ppf(0.95, len(means) - 1) * error
+    half = scipy.stats.t.ppf(0.95, len(means) - 1) * error
     assert log(found.high / found.low) == pytest.approx(2 * half, rel=1e-6)
     assert found.ratio == pytest.approx(single / np.exp(logs.mean()))
     assert found.ratio * other.ratio == pytest.approx(1)
@@ -284,7 +284,7 @@ def test_two_runs_are_held_against_the_pooled_spread_of_earlier_ones(
     assert found is not None
     assert other is not None
     pooled = np.sqrt(sum(np.var(np.log(group), ddof=1) * (len(group) - 1) for group in means) / freedom)
-    half = min(stats.t.ppf(0.95, freedom) * pooled * np.sqrt(2), 700)
+    half = min(scipy.stats.t.ppf(0.95, freedom) * pooled * np.sqrt(2), 700)
     assert log(found.high / found.ratio) == pytest.approx(half, rel=1e-6)
     assert found.ratio * other.ratio == pytest.approx(1)
     assert found.p == pytest.approx(other.p)

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+import scipy  # its parts are imported when they are used
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from runner.statistics.changes import (
     FEW_ORDERS,
@@ -54,9 +54,9 @@ def test_a_steady_drift_is_found_also_where_cells_stop_at_different_times(
 
 def test_of_one_cell_it_is_the_regression_line() -> None:
     values = [100.0, 104.0, 103.0, 109.0]
-    found, line = drift([dict(enumerate(values))], 0.9), stats.linregress(range(4), np.log(values))
+    found, line = drift([dict(enumerate(values))], 0.9), scipy.stats.linregress(range(4), np.log(values))
     assert found is not None
-    half = stats.t.ppf(0.95, 2) * line.stderr
+    half = scipy.stats.t.ppf(0.95, 2) * line.stderr
     assert np.log([found.change, found.low, found.high]) == pytest.approx(
         [3 * line.slope, 3 * (line.slope - half), 3 * (line.slope + half)]
     )
@@ -169,7 +169,7 @@ def test_the_chance_of_a_step_is_that_of_scipys_permutation_test(nights: int, st
         )
         return found
 
-    theirs = stats.permutation_test(
+    theirs = scipy.stats.permutation_test(
         (logs,),
         clearest,
         permutation_type="pairings",
@@ -197,4 +197,4 @@ def test_two_old_nights_are_outliers() -> None:
 def test_three_searches_together_raise_no_more_alarms_than_one() -> None:
     chance = np.random.default_rng(8)
     found = [_clearest(chance.standard_normal(40), FEW_ORDERS, seed, newest=True)[0] for seed in range(400)]
-    assert stats.kstest(found, "uniform").pvalue > 0.01
+    assert scipy.stats.kstest(found, "uniform").pvalue > 0.01

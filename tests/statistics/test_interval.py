@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import pytest
+import scipy  # its parts are imported when they are used
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from scipy import stats
 
 from runner.statistics.ratios import student_interval
 
@@ -14,9 +14,9 @@ values = st.lists(st.floats(-1e9, 1e9), min_size=2, max_size=30)
 def test_it_is_the_interval_that_scipy_gives(sample: list[float], confidence: float) -> None:
     interval = student_interval(sample, confidence)
     assert interval is not None
-    error = stats.sem(sample)
+    error = scipy.stats.sem(sample)
     assume(error > 1e-6)
-    low, high = stats.t.interval(confidence, len(sample) - 1, loc=interval.mean, scale=error)
+    low, high = scipy.stats.t.interval(confidence, len(sample) - 1, loc=interval.mean, scale=error)
     assert interval.low == pytest.approx(low, rel=1e-6, abs=1e-3)
     assert interval.high == pytest.approx(high, rel=1e-6, abs=1e-3)
 

@@ -5,11 +5,12 @@ from math import inf
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.statistics.percentile import Histogram, estimated_percentiles, needs, percentiles
 from runner.statistics.stopping import Rule, StopReason
+from tests.support.amounts import times
 
 RULE = Rule(3, 3)
 trials = st.lists(
@@ -96,6 +97,7 @@ def test_trials_without_requests_say_nothing() -> None:
     assert (found.mean, found.n) == (5, 1)
 
 
+@settings(max_examples=times(8), deadline=None)
 @given(st.sampled_from([50.0, 90.0, 99.0]), st.integers(3, 8))
 def test_bounds_hold_the_truth_as_often_as_they_say(percent: float, count: int) -> None:
     """Trials that differ by 10 %, of which the truth is what they have on average in all."""
@@ -104,7 +106,7 @@ def test_bounds_hold_the_truth_as_often_as_they_say(percent: float, count: int) 
     truth = float(np.percentile(many, percent))
     for _ in range(120):
         several = np.exp(chance.normal(0, spread, count))[:, None] * chance.lognormal(10, 0.5, (count, 500))
-        kept = [Histogram.of(Counter(int(value) for value in np.round(trial, -2))) for trial in several]
+        kept = [Histogram.of(Counter(np.round(trial, -2).astype(int).tolist())) for trial in several]
         (found,) = estimated_percentiles(kept, [percent], RULE, StopReason.FIXED)
         assert found is not None
         assert found.interval is not None

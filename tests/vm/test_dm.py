@@ -12,6 +12,7 @@ from runner.machines.qemu import Qemu
 from runner.results.record import Outcome
 from runner.space.space import Stack
 from tests.support.matrices import space
+from tests.support.rigs import content_of
 from tests.support.stacks_on_rigs import CLOSE, _cell, _measured, _round, _say, _with_rig
 
 #: Tens of set-ups in one boot: how long that takes is the business of the host.
@@ -271,12 +272,12 @@ def test_what_is_not_ours_is_refused_by_name_and_never_touched(tmp_path: Path) -
     async def batch(rig: Rig, machine: Qemu) -> None:
         for name, text in FOREIGN.items():
             await _say(rig, text.replace("DISK", rig.disks[0]))
-            before = await _say(rig, f"md5sum {rig.disks[0]}")
+            before = await content_of(rig, 0)
             for array in found.stacks:
                 with pytest.raises(SetUpFailed) as failed:
                     await StackOnRig.build(found.matrix, array, rig, machine, None)
                 assert SAYS[name] in failed.value.brief
-            assert await _say(rig, f"md5sum {rig.disks[0]}") == before
+            assert await content_of(rig, 0) == before
             closed = "if [[ -e /dev/mapper/theirs ]]; then cryptsetup close theirs; fi"
             await _say(rig, f"{closed}; dd if=/dev/zero of={rig.disks[0]} bs=1M count=17 status=none")
 

@@ -16,7 +16,7 @@ from runner.space.layouts import top_of
 from runner.space.space import Cell, Space, Stack
 from tests.support.matrices import space
 from tests.support.meddling import MeddledMeanwhile
-from tests.support.rigs import rig_of, spec_of
+from tests.support.rigs import content_of, rig_of, spec_of
 
 #: Some build dozens of arrays on one machine, and a busy host emulates slowly.
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(3000)]
@@ -307,11 +307,11 @@ def test_what_is_not_ours_is_named_and_stays_untouched(tmp_path: Path) -> None:
         await bench.shell(f"mdadm --create /dev/md5 --run --level=1 --raid-devices=2 --assume-clean {one} {two}")
         for state, said in (("", f"{one} is in use by md5"), ("mdadm --stop /dev/md5", "linux_raid_member")):
             await bench.shell(f"{state or ':'}")
-            before = await bench.shell(f"md5sum {one} {two}")
+            before = [await content_of(bench.rig, number) for number in (0, 1)]
             with pytest.raises(SetUpFailed) as raised:
                 await bench.build("nested")
             assert said in raised.value.brief
-            assert await bench.shell(f"md5sum {one} {two}") == before
+            assert [await content_of(bench.rig, number) for number in (0, 1)] == before
         await bench.shell(f"mdadm --zero-superblock {one} {two}")
         await (await bench.build("nested")).tear_down()
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from runner.engine.trial import Measured, StackOnRig
-from runner.machines.base import RigSpec, Step
+from runner.machines.base import RigSpec, Step, StepResult
 from runner.machines.qemu import Qemu
 from runner.results.record import Outcome
 from runner.results.run_folder import run_folders
@@ -25,7 +25,7 @@ from runner.space.space import Space
 from tests.support.amounts import times
 from tests.support.matrices import space
 from tests.support.meddling import Meddled
-from tests.support.rigs import rig_of, spec_of
+from tests.support.rigs import content_of, rig_of, spec_of
 
 pytestmark = pytest.mark.vm
 ROOT = Path(__file__).parents[2]
@@ -256,7 +256,7 @@ def test_a_setting_changed_behind_our_back_is_noticed(tmp_path: Path) -> None:
     }
 
 
-async def _foreign(scratch: Path) -> tuple[int, str, str]:
+async def _foreign(scratch: Path) -> StepResult:
     found = space(SABOTAGE)
     (cell,) = found.cells()
     spec = RigSpec(tuple(Disk(64 << 20) for _ in range(4)), modules=("raid1", "raid456"))
@@ -267,25 +267,21 @@ async def _foreign(scratch: Path) -> tuple[int, str, str]:
         )
         scripts = stack_scripts(cell.stack, rig.disks, zeroed=True)
         await rig.run([Step("theirs", theirs)], expected=0, deadline=60)
-        before, set_up, tear_down, after = [
+        before = await content_of(rig, 0)
+        set_up, tear_down = [
             (await rig.run([Step("step", text)], expected=0, deadline=60))[0]
-            for text in (
-                f"md5sum {rig.disks[0]}",
-                scripts.set_up,
-                scripts.tear_down,
-                f"md5sum {rig.disks[0]}",
-            )
+            for text in (scripts.set_up, scripts.tear_down)
         ]
-        assert before.output == after.output
+        assert await content_of(rig, 0) == before
         assert "linux_raid_member" in tear_down.output  # so the disks are not bare, which is said; nothing was done
-        return set_up.status, set_up.output, before.output
+        return set_up
 
 
 def test_somebody_elses_array_is_never_touched(tmp_path: Path) -> None:
-    status, output, _ = asyncio.run(_foreign(tmp_path))
-    assert status == 1
-    assert "a disk is not empty: " in output
-    assert "linux_raid_member" in output
+    set_up = asyncio.run(_foreign(tmp_path))
+    assert set_up.status == 1
+    assert "a disk is not empty: " in set_up.output
+    assert "linux_raid_member" in set_up.output
 
 
 def test_default_means_what_it_was_before_anybody_set_it(tmp_path: Path) -> None:

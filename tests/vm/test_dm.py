@@ -207,6 +207,7 @@ repeat: 1
 """
 NAME = "name=$(dmsetup ls | cut -f1)\n"
 RELOAD = f"{NAME}dmsetup table --showkeys $name | sed 's/%s/%s/' | dmsetup load $name && dmsetup suspend $name && dmsetup resume $name"
+#: One on top of the other: the read-back has a line for each.
 SABOTAGES = {
     "crypt": {
         "zeroed": (
@@ -237,15 +238,15 @@ def test_a_mapping_changed_behind_our_back_is_noticed(tmp_path: Path) -> None:
 
     async def batch(rig: Rig, machine: Qemu) -> None:
         for array in found.stacks:
+            built = await StackOnRig.build(found.matrix, array, rig, machine, None)
+            await _measured(built, _cell(found, array))
             for name, (text, wanted) in SABOTAGES[array.label].items():
-                built = await StackOnRig.build(found.matrix, array, rig, machine, None)
-                await _measured(built, _cell(found, array))
                 await _say(rig, text.replace("DISK", rig.disks[0]))
                 finding = (await built.measure(_cell(found, array), 1)).finding
                 assert finding.outcome is Outcome.BROKEN, (name, finding)
                 assert wanted in finding.reason
                 assert finding.figures is None
-                await built.tear_down()
+            await built.tear_down()
 
     asyncio.run(_with_rig(found, tmp_path, batch))
 
@@ -301,13 +302,11 @@ def test_our_own_leftovers_are_cleared_even_where_nothing_was_assembled(tmp_path
 
     async def batch(rig: Rig, machine: Qemu) -> None:
         for array in found.stacks:
-            built = await StackOnRig.build(found.matrix, array, rig, machine, None)
-            await _say(rig, CLOSE)
-            await built.tear_down()
-            built = await StackOnRig.build(found.matrix, array, rig, machine, None)
+            await StackOnRig.build(found.matrix, array, rig, machine, None)
             await _say(rig, CLOSE)
             built = await StackOnRig.build(found.matrix, array, rig, machine, None)
             await _measured(built, _cell(found, array))
+            await _say(rig, CLOSE)
             await built.tear_down()
 
     asyncio.run(_with_rig(found, tmp_path, batch))

@@ -24,16 +24,16 @@ pytestmark = [pytest.mark.vm, pytest.mark.timeout(900)]
 
 FAILING = """\
 name: failing
-disks: {count: 4, size: 64MiB, model: {kind: volume, iops: 2000, bandwidth: 60MB/s}}
+disks: {count: 4, size: 64MiB, model: {kind: volume, iops: 400, bandwidth: 60MB/s}}
 faults:
-  dies: [{disk: 1, at: 500ms, kind: dies}]
+  dies: [{disk: 1, at: 300ms, kind: dies}]
   stalls: [{disk: 1, at: 200ms, kind: stalls, lasts: 700ms}]
   slow: [{disk: 1, kind: slow, times: 20}]
   unreadable: [{disk: 1, kind: medium, start: 0, length: 64MiB}]
 layouts:
   raid5: [md: {level: 5, devices: 4, chunk: 16KiB}]
   spare: [md: {level: 1, devices: 2, spare: 1}]
-workloads: {work: {rw: randrw, bs: 16KiB, iodepth: 4, runtime: 2s, fio: {continue_on_error: all}}}
+workloads: {work: {rw: randrw, bs: 16KiB, iodepth: 4, runtime: 1s, fio: {continue_on_error: all}}}
 only:
   - {layout: raid5}
   - {layout: spare, faults: dies}

@@ -179,8 +179,8 @@ SWITCHED = (
 SABOTAGE = {
     "readahead: 512KiB": ("echo 4 >/sys/block/md127/queue/read_ahead_kb", "readahead wanted 512, kernel says 4"),
     "disk: {readahead: 64KiB}": ("echo 8 >/sys/block/$(basename $(readlink -f /dev/disk/by-id/matrix-1))/queue/read_ahead_kb", "disk1.readahead wanted 64, kernel says 8"),
-    "scheduler: bfq": ("echo none >/sys/block/$(basename $(readlink -f /dev/disk/by-id/matrix-2))/queue/scheduler", "disk2.scheduler wanted bfq, kernel says none"),
     "nr_requests: 100": ("echo 50 >/sys/block/$(basename $(readlink -f /dev/disk/by-id/matrix-0))/queue/nr_requests", "disk0.nr_requests wanted 100, kernel says 50"),
+    "scheduler: bfq": ("echo none >/sys/block/$(basename $(readlink -f /dev/disk/by-id/matrix-2))/queue/scheduler", "disk2.scheduler wanted bfq, kernel says none"),
     "write_cache: write back": (
         SWITCHED.format(0, "write through"),
         ("disk0.write_cache wanted write back, kernel says write through; "

@@ -30,7 +30,7 @@ faults:
   unwell:
     - {disk: 1, kind: medium, start: 0, length: 64MiB}
     - {disk: 2, at: 200ms, kind: stalls, lasts: 700ms}
-    - {disk: 3, kind: slow, times: 20}
+    - {disk: 3, kind: slow, times: 4}
 layouts:
   raid5: [md: {level: 5, devices: 4, chunk: 16KiB}]
   spare: [md: {level: 1, devices: 2, spare: 1}]

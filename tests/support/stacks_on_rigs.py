@@ -6,14 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from runner.engine.trial import StackOnRig
-from runner.machines.base import MachineOptions, Rig, Step, StepResult
+from runner.machines.base import Rig, RigSpec, Step, StepResult
 from runner.machines.qemu import Qemu
 from runner.results.record import Outcome
 from runner.scripts.cell import cell_scripts, stack_scripts
 from runner.scripts.jinja import render
 from runner.space.layouts import top_of
 from runner.space.space import Cell, Space, Stack
-from tests.support.reboot import reboot
+from tests.support.reboot import KeptDisks, read_disks_anew
 from tests.support.rigs import rig_of, spec_of
 
 #: Content that another order of the same devices would not have.
@@ -50,25 +50,28 @@ def read(output: str) -> dict[str, tuple[str, ...]]:
     return {row[1]: tuple(row[2:]) for row in rows}
 
 
-async def _rebooted(found: Space, scratch: Path) -> list[dict[str, tuple[str, ...]]]:
+async def _rebooted(found: Space, scratch: Path, *, cold: bool) -> list[dict[str, tuple[str, ...]]]:
+    """Each stack built and written on one rig, found again on the next with these disks, and removed on a third."""
     readings = []
-    async with Qemu(MachineOptions(cold=True)).rig(spec_of(found), scratch) as rig:
-        assert rig.facts["fio"].startswith("fio-3.")
-        assert rig.facts["clocksource"] in {"tsc", "tsc-early", "kvm-clock"}
-        for array, cell in cells_of(found):
+    spec, machine = _template_spec(found), KeptDisks(scratch, cold=cold)
+    for array, cell in cells_of(found):
+        async with rig_of(spec, scratch, machine) as rig:
+            assert rig.facts["fio"].startswith("fio-3.")
+            assert rig.facts["clocksource"] in {"tsc", "tsc-early", "kvm-clock"}
             scripts = stack_scripts(array, rig.disks, zeroed=True)
             top = scripts.stack.tops[0]
             await done(rig, scripts.set_up)
-            await done(rig, PATTERN + WRITE.format(top=top))
-            born = await done(rig, "cat /proc/sys/kernel/random/boot_id")
-            await reboot(rig)
-            assert await done(rig, "cat /proc/sys/kernel/random/boot_id") != born
+            await done(rig, PATTERN + WRITE.format(top=top) + "sync\n")
+        async with rig_of(spec, scratch, machine) as rig:
+            await done(rig, read_disks_anew(rig))
             assert (await run(rig, f"test -e {top}")).status == 1
             await done(rig, scripts.activate)
             await done(rig, scripts.activate)
             readings.append(read(await done(rig, cell_scripts(cell, scripts.stack).verify)))
             await done(rig, PATTERN + COMPARE.format(top=top))
-            await reboot(rig)
+        async with rig_of(spec, scratch, machine) as rig:
+            await done(rig, read_disks_anew(rig))
+            await done(rig, f'test -n "$(wipefs {" ".join(rig.disks)})"')
             await done(rig, scripts.tear_down)  # of what is not active
             await done(rig, f'test -z "$(wipefs {" ".join(rig.disks)})"')
     return readings
@@ -78,10 +81,15 @@ async def _rebooted(found: Space, scratch: Path) -> list[dict[str, tuple[str, ..
 ON_DEMAND = {"dm_crypt", "dm_integrity"}
 
 
+def _template_spec(found: Space) -> RigSpec:
+    spec = spec_of(found)
+    return replace(spec, modules=(*{*spec.modules} - ON_DEMAND,))
+
+
 async def _with_rig(found: Space, scratch: Path, batch: Callable[[Rig, Qemu], Awaitable[None]]) -> None:
     """One machine for all of the arrays."""
-    machine, spec = Qemu(), spec_of(found)
-    async with rig_of(replace(spec, modules=(*{*spec.modules} - ON_DEMAND,)), scratch, machine) as rig:
+    machine = Qemu()
+    async with rig_of(_template_spec(found), scratch, machine) as rig:
         await batch(rig, machine)
 
 

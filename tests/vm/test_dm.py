@@ -12,6 +12,7 @@ from runner.machines.qemu import Qemu
 from runner.results.record import Outcome
 from runner.space.space import Stack
 from tests.support.matrices import space
+from tests.support.rigs import content_of
 from tests.support.stacks_on_rigs import CLOSE, _cell, _measured, _round, _say, _with_rig
 
 #: Tens of set-ups in one boot: how long that takes is the business of the host.
@@ -206,6 +207,7 @@ repeat: 1
 """
 NAME = "name=$(dmsetup ls | cut -f1)\n"
 RELOAD = f"{NAME}dmsetup table --showkeys $name | sed 's/%s/%s/' | dmsetup load $name && dmsetup suspend $name && dmsetup resume $name"
+#: One on top of the other: the read-back has a line for each.
 SABOTAGES = {
     "crypt": {
         "zeroed": (
@@ -236,15 +238,15 @@ def test_a_mapping_changed_behind_our_back_is_noticed(tmp_path: Path) -> None:
 
     async def batch(rig: Rig, machine: Qemu) -> None:
         for array in found.stacks:
+            built = await StackOnRig.build(found.matrix, array, rig, machine, None)
+            await _measured(built, _cell(found, array))
             for name, (text, wanted) in SABOTAGES[array.label].items():
-                built = await StackOnRig.build(found.matrix, array, rig, machine, None)
-                await _measured(built, _cell(found, array))
                 await _say(rig, text.replace("DISK", rig.disks[0]))
                 finding = (await built.measure(_cell(found, array), 1)).finding
                 assert finding.outcome is Outcome.BROKEN, (name, finding)
                 assert wanted in finding.reason
                 assert finding.figures is None
-                await built.tear_down()
+            await built.tear_down()
 
     asyncio.run(_with_rig(found, tmp_path, batch))
 
@@ -271,12 +273,12 @@ def test_what_is_not_ours_is_refused_by_name_and_never_touched(tmp_path: Path) -
     async def batch(rig: Rig, machine: Qemu) -> None:
         for name, text in FOREIGN.items():
             await _say(rig, text.replace("DISK", rig.disks[0]))
-            before = await _say(rig, f"md5sum {rig.disks[0]}")
+            before = await content_of(rig, 0)
             for array in found.stacks:
                 with pytest.raises(SetUpFailed) as failed:
                     await StackOnRig.build(found.matrix, array, rig, machine, None)
                 assert SAYS[name] in failed.value.brief
-            assert await _say(rig, f"md5sum {rig.disks[0]}") == before
+            assert await content_of(rig, 0) == before
             closed = "if [[ -e /dev/mapper/theirs ]]; then cryptsetup close theirs; fi"
             await _say(rig, f"{closed}; dd if=/dev/zero of={rig.disks[0]} bs=1M count=17 status=none")
 
@@ -300,13 +302,11 @@ def test_our_own_leftovers_are_cleared_even_where_nothing_was_assembled(tmp_path
 
     async def batch(rig: Rig, machine: Qemu) -> None:
         for array in found.stacks:
-            built = await StackOnRig.build(found.matrix, array, rig, machine, None)
-            await _say(rig, CLOSE)
-            await built.tear_down()
-            built = await StackOnRig.build(found.matrix, array, rig, machine, None)
+            await StackOnRig.build(found.matrix, array, rig, machine, None)
             await _say(rig, CLOSE)
             built = await StackOnRig.build(found.matrix, array, rig, machine, None)
             await _measured(built, _cell(found, array))
+            await _say(rig, CLOSE)
             await built.tear_down()
 
     asyncio.run(_with_rig(found, tmp_path, batch))

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -172,20 +173,46 @@ MEDDLING = {
 }
 
 
-async def _sabotaged(found: Space, array: Stack, scratch: Path) -> dict[str, str]:
+REBOOT = "umount /run/matrix/mnt-*-?; rm -r /run/matrix; mdadm --stop --scan --quiet; btrfs device scan --forget"
+
+
+@dataclass(frozen=True)
+class Met:
+    kind: str
+    #: Its files after the kernel has forgotten all about it, and it was activated, twice.
+    files: str
+    #: Why a trial is broken, by what somebody else did before.
+    reasons: dict[str, str]
+
+
+async def _meet(found: Space, array: Stack, scratch: Path) -> Met:
     cell = next(cell for cell in found.cells() if cell.stack is array)
     reasons = {}
     async with rig_of(spec_of(found), scratch) as rig:
         built = await StackOnRig.build(found.matrix, array, rig, Qemu(), None)
-        assert (await built.measure(cell, 1)).finding.outcome is Outcome.MEASURED
+        assert (await built.measure(cell, 1)).finding.reason == ""
+        await _said(rig, REBOOT)
+        activate = render("activate.sh", None, title=array.label, stack=built._scripts.stack)
+        for _ in range(2):
+            await _said(rig, activate)
+        files = (await _said(rig, "cd /run/matrix/mnt-*-? && echo [0-9t]*")).strip()
+        assert (await built.measure(cell, 2)).finding.reason == ""
         for what, text in MEDDLING[array.label].items():
             built._rig = Meddled(rig, text)
-            finding = (await built.measure(cell, 1)).finding
+            finding = (await built.measure(cell, 3)).finding
             assert finding.outcome is Outcome.BROKEN
             reasons[what] = finding.reason
         built._rig = rig
         await built.tear_down()
-    return reasons
+    return Met(array.label, files, reasons)
+
+
+@pytest.fixture(scope="module", params=["ext4", *BY_NIGHT])
+def met(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Met:
+    """A file system of this kind, for all that is looked at on one machine."""
+    found = space(SABOTAGE)
+    (array,) = (array for array in found.stacks if array.label == request.param)
+    return asyncio.run(_meet(found, array, tmp_path_factory.mktemp("met")))
 
 
 NOTICED = {
@@ -201,40 +228,15 @@ NOTICED = {
 }
 
 
-@pytest.mark.parametrize("kind", ["ext4", *BY_NIGHT])
-def test_what_is_changed_behind_our_back_is_noticed(kind: str, tmp_path: Path) -> None:
-    found = space(SABOTAGE)
-    (array,) = (array for array in found.stacks if array.label == kind)
-    reasons = asyncio.run(_sabotaged(found, array, tmp_path))
-    assert reasons.keys() == NOTICED[kind].keys()
-    assert all(reason.startswith("not as declared: ") for reason in reasons.values())
-    assert [reasons[what] for what, evidence in NOTICED[kind].items() if evidence not in reasons[what]] == []
+def test_what_is_changed_behind_our_back_is_noticed(met: Met) -> None:
+    noticed = NOTICED[met.kind]
+    assert met.reasons.keys() == noticed.keys()
+    assert all(reason.startswith("not as declared: ") for reason in met.reasons.values())
+    assert [met.reasons[what] for what, evidence in noticed.items() if evidence not in met.reasons[what]] == []
 
 
-REBOOT = "umount /run/matrix/mnt-*-?; rm -r /run/matrix; mdadm --stop --scan --quiet; btrfs device scan --forget"
-
-
-async def _rebooted(found: Space, array: Stack, scratch: Path) -> str:
-    """What a layout's files are after the kernel has forgotten all about it, and it was activated, twice."""
-    async with rig_of(spec_of(found), scratch) as rig:
-        cell = next(cell for cell in found.cells() if cell.stack is array)
-        built = await StackOnRig.build(found.matrix, array, rig, Qemu(), None)
-        assert (await built.measure(cell, 1)).finding.reason == ""
-        await _said(rig, REBOOT)
-        activate = render("activate.sh", None, title=array.label, stack=built._scripts.stack)
-        for _ in range(2):
-            await _said(rig, activate)
-        listed = (await _said(rig, "cd /run/matrix/mnt-*-? && echo [0-9t]*")).strip()
-        assert (await built.measure(cell, 2)).finding.reason == ""
-        await built.tear_down()
-    return listed
-
-
-@pytest.mark.parametrize("kind", ["ext4", *BY_NIGHT])
-def test_it_is_found_again_after_a_reboot_with_its_files(kind: str, tmp_path: Path) -> None:
-    found = space(SABOTAGE)
-    (array,) = (array for array in found.stacks if array.label == kind)
-    assert asyncio.run(_rebooted(found, array, tmp_path)) == "1x1x4194304.whole trial.0.0"
+def test_it_is_found_again_after_a_reboot_with_its_files(met: Met) -> None:
+    assert met.files == "1x1x4194304.whole trial.0.0"
 
 
 BEGINNING = """\
@@ -242,7 +244,7 @@ name: beginning
 disks: {count: 1, size: 512MiB}
 layouts:
   files: [fs: {type: TYPES}]
-workloads: {work: {rw: read, bs: 64KiB, size: 16MiB, runtime: 100ms}}
+workloads: {work: {rw: read, bs: 64KiB, size: 1MiB, runtime: 100ms}}
 repeat: 1
 """
 
@@ -276,7 +278,7 @@ MOVED = """\
 name: moved
 disks: {count: 1, size: 512MiB}
 layouts: {files: [fs: {type: btrfs}]}
-workloads: {work: {rw: [read, randwrite], bs: 64KiB, size: 16MiB, runtime: 100ms}}
+workloads: {work: {rw: [read, randwrite], bs: 64KiB, size: 1MiB, runtime: 100ms}}
 repeat: 1
 """
 
@@ -312,7 +314,7 @@ MADE = """\
 name: made
 disks: {count: 1, size: 512MiB}
 layouts: {files: [fs: {type: ext4}]}
-workloads: {work: {rw: [read, write], new: true, bs: 64KiB, size: 16MiB, runtime: 100ms}}
+workloads: {work: {rw: [read, write], new: true, bs: 64KiB, size: 1MiB, runtime: 100ms}}
 repeat: 1
 """
 

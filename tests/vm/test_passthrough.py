@@ -43,6 +43,7 @@ workloads:
   work: {rw: [randread, randwrite], bs: 4KiB, iodepth: 4, runtime: 100ms, size: 8MiB}
 repeat: 1
 """
+PER_STACK = SMALL.replace("[randread, randwrite]", "randrw")
 RUN = ("run", "--passthrough", "--json", "--destroy", "disk-a", "--destroy", "disk-b", "m.yaml")
 
 
@@ -115,13 +116,14 @@ async def test_what_a_guest_writes_is_on_the_disk_that_was_judged(disks: Bay, tm
 
 
 def test_the_same_cells_are_measured_and_the_disks_come_back(disks: Bay, place: Place) -> None:
+    (place.folder / "m.yaml").write_text(PER_STACK)
     runner = place.start(*RUN)
     output, _ = runner.communicate()
     assert runner.returncode == 0, output
     (run,) = (place.folder / "results").glob("small-qemu-passthrough-*")
     with Journal.open(run / "journal.sqlite") as journal:
         trials = list(journal.trials())
-    assert {trial.cell for trial in trials} == {cell.id for cell in select(space(SMALL)).cells()}
+    assert {trial.cell for trial in trials} == {cell.id for cell in select(space(PER_STACK)).cells()}
     assert {(trial.outcome, trial.reason) for trial in trials} == {(Outcome.MEASURED, "")}
     assert not list((run / "standing").iterdir())
     assert json.loads((run / "manifest.json").read_text())["machine"] == "qemu-passthrough"

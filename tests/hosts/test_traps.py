@@ -89,8 +89,9 @@ def test_a_disk_without_an_answer_is_refused_and_the_others_are_listed(
         (tools / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
     census = empty.ask()
-    (refusal,) = check_disk(census, empty.declared, purpose="study").refusals
-    assert (refusal.reason, refusal.evidence) == (Reason.UNREADABLE, "no answer within a minute")
+    for claim in (empty.declared, replace(empty.declared, wipe=True)):
+        (refusal,) = check_disk(census, claim, purpose="study").refusals
+        assert (refusal.reason, refusal.evidence) == (Reason.UNREADABLE, "no answer within a minute")
     assert check_disk(census, empty.beside, purpose="study").usable
 
 

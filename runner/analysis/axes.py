@@ -107,10 +107,10 @@ def axis_value(axes: Axes, axis: str) -> str | None:
 
 def common_aliases(cells: Iterable[Axes]) -> list[str]:
     """Return the shared names that unite axes of these cells. A cell with two axes of one name prevents that."""
-    kinds = {tuple(name for names in ALIASES.values() for name in names if name in axes) for axes in cells}
+    kinds = _kinds(cells)
     found = []
     for alias, names in ALIASES.items():
-        there = [{*names} & {*kind} for kind in kinds]
+        there = [{*names}.intersection(kind) for kind in kinds]
         if all(len(one) < 2 for one in there) and len(set().union(*there)) > 1:
             found.append(alias)
     return found
@@ -121,6 +121,8 @@ def unite_axes(cells: Sequence[Axes], named: Collection[str]) -> list[Axes]:
     asked = [alias for alias in ALIASES if alias in named]
     free = [alias for alias in common_aliases(cells) if not {*ALIASES[alias]} & {*named}]
     renamed = {name: alias for alias in (*asked, *free) for name in ALIASES[alias]}
+    if not renamed:
+        return [*cells]
     return [{renamed.get(name, name): value for name, value in axes.items()} for axes in cells]
 
 
@@ -136,17 +138,31 @@ def may_lack(axis: str) -> bool:
     return axis in ALIASES or ("." in axis and not is_workload_axis(axis))
 
 
+def _kinds(cells: Iterable[Axes]) -> Collection[tuple[str, ...]]:
+    """Return the different combinations of axes: many cells have the same."""
+    return dict.fromkeys(map(tuple, cells))
+
+
 def names_of(cells: Iterable[Axes]) -> list[str]:
-    kinds = dict.fromkeys(map(tuple, cells))  # many cells have the same axes
-    return list(dict.fromkeys(name for kind in kinds for name in kind))
+    return list(dict.fromkeys(name for kind in _kinds(cells) for name in kind))
 
 
 def varying_axes(cells: Sequence[Axes], but: Collection[str] = ()) -> list[str]:
-    return [name for name in names_of(cells) if name not in but and len({axes.get(name) for axes in cells}) > 1]
+    return [name for name in names_of(cells) if name not in but and not is_constant(cells, name)]
 
 
-def tunables_with_default(cells: Iterable[Axes]) -> set[str]:
-    return {name for axes in cells for name, value in axes.items() if value == DEFAULT and is_tunable(name)}
+def lack_any(cells: Sequence[Axes], names: Collection[str]) -> bool:
+    return any(not {*names} <= {*kind} for kind in _kinds(cells))
+
+
+def is_constant(cells: Sequence[Axes], name: str) -> bool:
+    # In a complete matrix, the last cell has another value on each axis.
+    return bool(cells) and cells[0].get(name) == cells[-1].get(name) and len({axes.get(name) for axes in cells}) == 1
+
+
+def tunables_with_default(cells: Sequence[Axes]) -> set[str]:
+    tunables = filter(is_tunable, names_of(cells))
+    return {name for name in tunables if any(axes.get(name) == DEFAULT for axes in cells)}
 
 
 def keys_of(cells: Sequence[Axes], names: Sequence[str], runs: Sequence[str]) -> list[Key]:
@@ -155,6 +171,9 @@ def keys_of(cells: Sequence[Axes], names: Sequence[str], runs: Sequence[str]) ->
     A missing tunable counts as `default` if any cell has that value. An axis that a run lacks, and that other cells of
     the layout have, is unknown, not lacking: runs of a matrix may have had other axes.
     """
+    keys: list[Key] = [tuple(map(axes.get, names)) for axes in cells]
+    if not any(None in key for key in keys):
+        return keys
     defaults = tunables_with_default(cells)
     in_run = {(run, name) for run, axes in zip(runs, cells, strict=True) for name in axes}
     in_layout = {(axes.get("layout"), name) for axes in cells for name in axes}
@@ -215,20 +234,21 @@ class Naming:
     implied: Mapping[str, Mapping[str, Mapping[str, str]]]
 
     def label(self, key: Sequence[str | None]) -> str:
-        shown = ((name, one) for name, one in zip(self.names, key, strict=True) if one and name not in self._left_out)
-        return "/".join(one if name in _PLAIN else f"{self._labels[name]}={one}" for name, one in shown) or "all"
+        return "/".join([f"{label}{one}" for at, label in self._labels if (one := key[at])]) or "all"
 
     @cached_property
-    def _left_out(self) -> frozenset[str]:
-        return frozenset({*self.fixed, *(name for names in self.implied.values() for name in names)})
-
-    @cached_property
-    def _labels(self) -> Mapping[str, str]:
+    def _labels(self) -> Sequence[tuple[int, str]]:
+        """The positions of the axes that a name has, and the text before their values."""
         short = {
             name: name.removeprefix("tune.") if is_tunable(name) else name.rpartition(".")[2] for name in self.names
         }
         counts = Counter(short.values())
-        return {name: one if counts[one] == 1 else name for name, one in short.items()}
+        left_out = {*self.fixed, *(name for names in self.implied.values() for name in names)}
+        return [
+            (at, "" if name in _PLAIN else f"{short[name] if counts[short[name]] == 1 else name}=")
+            for at, name in enumerate(self.names)
+            if name not in left_out
+        ]
 
     def notes(self) -> Iterator[str]:
         fixed = ", ".join(f"{name}={value}" for name, value in self.fixed.items() if name != "synthetic")
@@ -241,7 +261,7 @@ class Naming:
 def naming_of(
     cells: Sequence[Axes], names: Sequence[str], keys: Sequence[Sequence[str | None]], but: Collection[str]
 ) -> Naming:
-    changing = {*varying_axes(cells), *but}
+    changing = {*names, *but}
     fixed = {name: value for name, value in (cells[0] if cells else {}).items() if name not in changing}
     for at, name in enumerate(names):
         values = {key[at] for key in keys}
@@ -277,7 +297,8 @@ def describe_determined(axis: str, along: Mapping[str, Mapping[str, str]]) -> tu
 
 
 def alias_notes(cells: Sequence[Axes], declared: Iterable[Axes]) -> tuple[str, ...]:
-    shown, names = {*names_of(cells)}, {*names_of(declared)}
+    shown = ALIASES.keys() & names_of(cells)
+    names = {*names_of(declared)} if shown else set()
     return tuple(
         f"{alias} is {' or '.join(name for name in members if name in names)}"
         for alias, members in ALIASES.items()
@@ -294,7 +315,7 @@ def unrelated_runs(cells: Mapping[str, AbstractSet[str]], declared: AbstractSet[
 
 def differing_axes(columns: Iterable[Sequence[Axes]], names: Iterable[str]) -> dict[str, list[list[str]]]:
     every = list(columns)
-    defaults = tunables_with_default(axes for column in every for axes in column)
+    defaults = tunables_with_default([axes for column in every for axes in column])
     found = {}
     for name in names:
         absent = DEFAULT if name in defaults else "none"
@@ -325,9 +346,10 @@ def share_a_row(columns: Sequence[Sequence[Axes]], axis: str) -> bool:
 def describe_absences(placed: Iterable[tuple[str, Axes, Key]], names: Sequence[str]) -> Iterator[str]:
     """Describe which cells lack an axis; `placed` has the compared value, the axes of a cell, and its row's key."""
     lacking: dict[tuple[str, bool], dict[str, None]] = {}
+    lackable = [(at, name) for at, name in enumerate(names) if may_lack(name)]
     for value, axes, key in placed:
-        for name, position in zip(names, key, strict=True):
-            if position and name not in axes and may_lack(name):
+        for at, name in lackable:
+            if name not in axes and (position := key[at]):
                 as_default = is_tunable(name) and position == DEFAULT
                 lacking.setdefault((name, as_default), {})[value] = None
     for (name, as_default), values in lacking.items():

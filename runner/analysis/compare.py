@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import exp, log, sqrt
 from statistics import fmean
+from typing import NamedTuple, TypeAlias
 
 from runner.analysis.axes import grouped
 from runner.analysis.pairs import Pair, Pairs, Side, pairs_of
@@ -35,15 +36,28 @@ class Speed(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    name: str
-    cells: tuple[str, str]
+    pair: Pair
     metric: str
     means: tuple[float | None, float | None]
     ratio: Ratio | None
     speed: Speed
-    stopped: tuple[str, str]
-    #: For each side, the number of trials behind the figure, and how many are host-limited.
-    host_limited: tuple[tuple[int, int], tuple[int, int]]
+
+    @property
+    def name(self) -> str:
+        return self.pair.name
+
+    @property
+    def cells(self) -> tuple[str, str]:
+        return self.pair.left[0].cell.id, self.pair.right[0].cell.id
+
+    @property
+    def stopped(self) -> tuple[str, str]:
+        return _stopped(self.pair.left), _stopped(self.pair.right)
+
+    @property
+    def host_limited(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """For each side, the number of trials behind the figure, and how many are host-limited."""
+        return _host_limited(self.pair.left, self.metric), _host_limited(self.pair.right, self.metric)
 
     @property
     def doubtful(self) -> bool:
@@ -52,6 +66,17 @@ class Line:
     @property
     def interval(self) -> str:
         return f"{times(self.ratio.low)} to {times(self.ratio.high)}" if self.ratio and self.ratio.low else ""
+
+
+#: The values of a metric by round, for each of several runs.
+_Runs: TypeAlias = Sequence[Mapping[int, float]]
+
+
+class _Figure(NamedTuple):
+    pair: Pair
+    metric: str
+    means: tuple[float | None, float | None]
+    ratio: Ratio | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,29 +118,21 @@ def compare_sides(
     _refuse_mixture(a, b)
     a, b, shared = _apart(a, b)
     matched = pairs_of(kind, a, b, differences(a, b, with_seed=True))
-    pairs = [
-        (pair, metric)
-        for pair in matched.found
-        for metric in metrics or rates_of((*pair.left, *pair.right))
-        if all(any(one.has(metric) for one in side) for side in (pair.left, pair.right))
-    ]
-    missing = _missing(matched)
+    earlier = [grouped((one.cell.id, one) for one in group.found) for group in history]
+    figures = list(_figures(matched.found, metrics, confidence, earlier))
+    ratios = [one.ratio for one in figures]
+    incomplete = [pair for pair in matched.found if not all(one.is_complete for one in (*pair.left, *pair.right))]
+    missing = _missing(incomplete, matched.alone)
     broken = [
         pair.name
-        for pair in matched.found
+        for pair in incomplete
         if any(one.counts.get(Outcome.BROKEN) for one in pair.right) and _measured(pair.left)
     ]
-    corrupt = [pair.name for pair in matched.found if any(one.counts.get(Outcome.CORRUPT) for one in pair.right)]
-    if not pairs and not broken and not corrupt:
+    corrupt = [pair.name for pair in incomplete if any(one.counts.get(Outcome.CORRUPT) for one in pair.right)]
+    if not figures and not broken and not corrupt:
         raise _nothing_in_common(a, b, matched, missing)
-    earlier = [grouped((one.cell.id, one) for one in group.found) for group in history]
-    ratios = [
-        _ratio(pair, metric, confidence, [group[cell] for group in earlier if (cell := pair.left[0].cell.id) in group])
-        for pair, metric in pairs
-    ]
     lines = [
-        _line(pair, metric, ratio, verdict)
-        for (pair, metric), ratio, verdict in zip(pairs, ratios, verdicts(ratios, within), strict=True)
+        Line(*one, _speed(verdict, one.metric)) for one, verdict in zip(figures, verdicts(ratios, within), strict=True)
     ]
     notes = [*_precision_notes(a, b, matched, ratios)]
     if any(map(is_percentile, metrics)):
@@ -130,20 +147,25 @@ def compare_sides(
     return Comparison(a, b, within, confidence, lines, missing, tuple(notes), broken, corrupt)
 
 
-def _line(pair: Pair, metric: str, ratio: Ratio | None, verdict: Verdict) -> Line:
-    left, right = pair.left, pair.right
-    speeds = {Verdict.SAME: Speed.SAME, Verdict.UNKNOWN: Speed.UNKNOWN}
-    faster = (verdict is Verdict.MORE) == more_is_faster(metric)
-    return Line(
-        pair.name,
-        (left[0].cell.id, right[0].cell.id),
-        metric,
-        (mean_over_runs(left, metric), mean_over_runs(right, metric)),
-        ratio,
-        speeds.get(verdict, Speed.FASTER if faster else Speed.SLOWER),
-        (_stopped(left), _stopped(right)),
-        (_host_limited(left, metric), _host_limited(right, metric)),
-    )
+def _figures(
+    pairs: Iterable[Pair], metrics: Sequence[str], confidence: float, earlier: Sequence[Mapping[str, Sequence[Samples]]]
+) -> Iterator[_Figure]:
+    for pair in pairs:
+        for metric in metrics or rates_of((*pair.left, *pair.right)):
+            left = [one.rounds(metric) for one in pair.left]
+            right = [one.rounds(metric) for one in pair.right]
+            if any(left) and any(right):
+                means = mean_over_runs(pair.left, metric, left), mean_over_runs(pair.right, metric, right)
+                history = [[one.rounds(metric) for one in group.get(pair.left[0].cell.id, ())] for group in earlier]
+                yield _Figure(pair, metric, means, _ratio(pair, (left, right), confidence, history))
+
+
+def _speed(verdict: Verdict, metric: str) -> Speed:
+    if verdict is Verdict.UNKNOWN:
+        return Speed.UNKNOWN
+    if verdict is Verdict.SAME:
+        return Speed.SAME
+    return Speed.FASTER if (verdict is Verdict.MORE) == more_is_faster(metric) else Speed.SLOWER
 
 
 def _stopped(several: Sequence[Samples]) -> str:
@@ -235,7 +257,11 @@ def _precision_notes(a: Side, b: Side, matched: Pairs, ratios: Sequence[Ratio | 
 def _most_runs_of_a_cell(matched: Pairs) -> list[int]:
     left = [*(pair.left for pair in matched.found), *matched.alone[0]]
     right = [*(pair.right for pair in matched.found), *matched.alone[1]]
-    return [max((len({one.run.id for one in several}) for several in side), default=0) for side in (left, right)]
+    return [max((_count_runs(several) for several in side), default=0) for side in (left, right)]
+
+
+def _count_runs(several: Sequence[Samples]) -> int:
+    return len({one.run.id for one in several}) if len(several) > 1 else 1
 
 
 def _single_run_notes(earlier: Sequence[int]) -> Iterator[str]:
@@ -253,29 +279,29 @@ def _single_run_notes(earlier: Sequence[int]) -> Iterator[str]:
         yield f"of {len(earlier) - len(known):,} of {len(earlier):,} figures there are too few earlier runs: {caveat}"
 
 
-def _ratio(pair: Pair, metric: str, confidence: float, history: Sequence[Sequence[Samples]]) -> Ratio | None:
+def _ratio(pair: Pair, sides: tuple[_Runs, _Runs], confidence: float, history: Sequence[_Runs]) -> Ratio | None:
     """Return the ratio. Each of several runs is one value: trials of one run are more alike than runs."""
     a, b = pair.left, pair.right
     if len(a) == len(b) == 1 and a[0].run.id == b[0].run.id:
-        rounds = a[0].rounds(metric), b[0].rounds(metric)
-        if a[0].cell.id != b[0].cell.id or rounds[0].keys() & rounds[1].keys():  # not two parts of one cell
-            return paired_ratio(*rounds, confidence)
-
-    def values_by_run(several: Sequence[Samples]) -> list[list[float]]:
-        return [list(values.values()) for one in several if (values := one.rounds(metric))]
-
-    left, right = values_by_run(a), values_by_run(b)
+        (one,), (other,) = sides
+        if a[0].cell.id != b[0].cell.id or one.keys() & other.keys():  # not two parts of one cell
+            return paired_ratio(one, other, confidence)
+    left, right = map(_values_by_run, sides)
     if len(left) > 1 and len(right) > 1:
         return unpaired_ratio([fmean(values) for values in left], [fmean(values) for values in right], confidence)
     if len(left) > 1 or len(right) > 1:
         return predicted_ratio(left, right, confidence)
-    if known := ratio_by_history(left[0], right[0], [values_by_run(group) for group in history], confidence):
+    if known := ratio_by_history(left[0], right[0], [*map(_values_by_run, history)], confidence):
         return known
     return unpaired_ratio(left[0], right[0], confidence, early=any(one.rule.is_adaptive for one in (*a, *b)))
 
 
-def _missing(matched: Pairs) -> list[Missing]:
-    there = [(pair, _measured(pair.left), _measured(pair.right)) for pair in matched.found]
+def _values_by_run(rounds: _Runs) -> list[list[float]]:
+    return [list(values.values()) for values in rounds if values]
+
+
+def _missing(pairs: Iterable[Pair], alone: tuple[Sequence[Sequence[Samples]], ...]) -> list[Missing]:
+    there = [(pair, _measured(pair.left), _measured(pair.right)) for pair in pairs]
     found = []
     for lacking, at in (("B", 0), ("A", 1)):
         for pair, left, right in there:
@@ -284,9 +310,7 @@ def _missing(matched: Pairs) -> list[Missing]:
                 reasons = "; ".join(dict.fromkeys(reason for one in other for reason in one.reasons))
                 why = f"{other[0].outcome}: {reasons}" if reasons else "no trial reached its steady state"
                 found.append(Missing(pair.name, lacking, why))
-        found += [
-            Missing(several[0].cell.name, lacking, "not there") for several in matched.alone[at] if _measured(several)
-        ]
+        found += [Missing(several[0].cell.name, lacking, "not there") for several in alone[at] if _measured(several)]
     return found
 
 

@@ -81,7 +81,9 @@ def _summary(done: Comparison) -> str:
 
 
 def _caveats(done: Comparison) -> Iterator[str]:
-    sides = [[line.host_limited[at] for line in done.lines] for at in (0, 1)]
+    limited = any(one.host_limited for side in (done.a, done.b) for one in side.found)
+    by_line = [line.host_limited for line in done.lines] if limited else []
+    sides = [[line[at] for line in by_line] for at in (0, 1)]
     doubts = [
         f"{name} ({side.name}) in {sum(some for _, some in counts):,} of {sum(of for of, _ in counts):,} trials"
         for name, side, counts in zip("AB", (done.a, done.b), sides, strict=True)

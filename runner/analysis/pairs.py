@@ -18,8 +18,10 @@ from runner.analysis.axes import (
     differing_axes,
     grouped,
     in_reading_order,
+    is_constant,
     is_workload_axis,
     keys_of,
+    lack_any,
     may_lack,
     names_of,
     naming_of,
@@ -283,12 +285,12 @@ def _by_axis(axis: str, a: Side, b: Side, matrix: str) -> Pairs:
         return Pairs((), (alone[0], alone[1]), why=(describe_differences(apart), _OTHER_CELLS))
     changes = ", ".join(f"{name} ({one or 'none'} → {other or 'none'})" for name, (one, other) in bound.items())
     along = f"changes along with {axis}, and is compared with it: {changes}" if changes and axis not in KINDS else ""
-    axes_of = {id(one): axes for one, axes in zip(every, cells, strict=True)}
+    axes_of = {id(one): axes for one, axes in zip(every, cells, strict=True)} if lack_any(cells, places) else {}
     notes = (
         along,
         *naming.notes(),
         *alias_notes(cells, (one.cell.axes for one in every)),
-        *describe_absences(_placed(rows, (a.name, b.name), axes_of), places),
+        *(describe_absences(_placed(rows, (a.name, b.name), axes_of), places) if axes_of else ()),
     )
     return Pairs([*pairs.values()], (alone[0], alone[1]), tuple(filter(None, notes)))
 
@@ -305,7 +307,8 @@ def tied_axes(axis: str, left: Sequence[Axes], right: Sequence[Axes]) -> dict[st
     """Return the axes of its kind that change with the compared one. One of each kind would compare two things."""
     found = {}
     for name in sorted({*names_of([*left, *right])} - {axis}):
-        one, other = ({axes.get(name, "") for axes in side} for side in (left, right))
-        if is_workload_axis(name) == is_workload_axis(axis) and len(one) == len(other) == 1 and one != other:
-            found[name] = (one.pop(), other.pop())
+        if is_workload_axis(name) == is_workload_axis(axis) and is_constant(left, name) and is_constant(right, name):
+            one, other = (side[0].get(name, "") for side in (left, right))
+            if one != other:
+                found[name] = (one, other)
     return found

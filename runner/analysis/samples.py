@@ -145,9 +145,9 @@ class Sample(NamedTuple):
     values: tuple[float | None, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)  # not frozen: there may be 100,000, and frozen ones take three times as long to make
 class Samples:
-    """The trials of one cell in one run, by round. They stay rows, because there may be 100,000."""
+    """The trials of one cell in one run, by round. They stay rows, because there may be many."""
 
     run: RunRow
     cell: CellRow
@@ -204,9 +204,9 @@ class Samples:
     def each_kernel(self) -> Iterator[str]:
         return (row[_KERNEL] for row in self.rows if row[_KERNEL])
 
-    @cached_property
+    @property
     def host_limited(self) -> int:
-        return sum(bool(row[_HOST_LIMITED]) for row in self.rows)
+        return sum([1 for row in self.rows if row[_HOST_LIMITED]])
 
     @property
     def lost_share(self) -> float:
@@ -214,10 +214,16 @@ class Samples:
 
     @cached_property
     def _settled(self) -> Sequence[Row]:
-        if (self.among or self).counts.get(Outcome.CORRUPT):  # a cell that read wrong data has no figures
-            return []
         found = [row for row in self.rows if row[_OUTCOME] == _MEASURED and not row[_UNSETTLED]]
-        return self.rows if len(found) == len(self.rows) else found
+        if len(found) == len(self.rows) and not self.among:
+            return self.rows
+        # A cell that read wrong data has no figures.
+        return [] if (self.among or self).counts.get(Outcome.CORRUPT) else found
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether all trials have figures that count."""
+        return len(self._settled) == len(self.rows) > 0
 
     @property
     def unsettled(self) -> int:
@@ -228,20 +234,21 @@ class Samples:
         """Return whether there are figures. Trials without a steady state do not have any."""
         return any(row[_OUTCOME] == _MEASURED and not row[_UNSETTLED] for row in self.rows)
 
-    @cached_property
+    @property
     def work(self) -> Work:
-        rows, sides, large = self._settled, [], []
+        sides, large, rows = list[str](), list[str](), self._settled
         for side, at, beside in _places_of_rates(self.metrics):
-            if bw := [row[at] for row in rows if row[at] is not None]:
+            bw = iops = None
+            for row in rows:  # without lists, because most of 100,000 cells have one row
+                if (value := row[at]) is not None:
+                    bw = (bw or 0.0) + value
+                if (value := row[beside]) is not None:
+                    iops = (iops or 0.0) + value
+            if bw is not None:
                 sides.append(side)
-                iops = [row[beside] for row in rows if row[beside] is not None]
-                if iops and is_large(sum(bw), sum(iops)):
+                if iops is not None and is_large(bw, iops):
                     large.append(side)
         return Work(tuple(sides), tuple(large), any(row[_SYNC] is not None for row in rows))
-
-    def has(self, metric: str) -> bool:
-        at = self._at(metric)
-        return any(row[at] is not None for row in self._settled)
 
     def counted(self, metric: str) -> list[Row]:
         at = self._at(_base(metric))
@@ -348,8 +355,9 @@ def _percentiles_by_side(metrics: Iterable[str]) -> dict[str, list[str]]:
     return grouped((_split(one)[0], one) for one in metrics if is_percentile(one))
 
 
-def mean_over_runs(several: Sequence[Samples], metric: str) -> float | None:
-    values = [value for one in several for value in one.rounds(metric).values()]
+def mean_over_runs(several: Sequence[Samples], metric: str, rounds: Iterable[Mapping[int, float]]) -> float | None:
+    """`rounds`: the values of the metric in each run."""
+    values = [value for one in rounds for value in one.values()]
     if not is_percentile(metric):
         return fmean(values) if values else None
     side, name = _split(metric)
@@ -383,9 +391,7 @@ def read_samples(
         if run is not None and cell is not None and (wanted is None or wanted.takes(cell)):
             found.append(Samples(run, cell, asked, list(several), latencies.get(key, {})))
     place = {run.id: number for number, run in enumerate(runs)}
-    # Equal cells share one object, so there are as many keys as distinct cells.
-    declared = {id(cell): declared_order(cell) for cell in known.values()}
-    return sorted(found, key=lambda one: (place[one.run.id], declared[id(one.cell)]))
+    return sorted(found, key=lambda one: (place[one.run.id], *declared_order(one.cell)))
 
 
 def declared_order(cell: CellRow) -> tuple[Any, ...]:

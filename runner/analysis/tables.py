@@ -116,7 +116,10 @@ def display_trials(found: Sequence[Samples], metrics: Sequence[str], *, most: in
 
 def full_name(axis: str, found: Iterable[Samples]) -> str:
     """Return the full name of an axis. A short one (`chunk` for `md.chunk`) is valid if it is unambiguous."""
-    kinds = {tuple(axes): axes for axes in distinct_axes(found)}  # many cells have the same axes
+    found = list(found)
+    if any(axis in one.cell.axes for one in found):
+        return axis
+    kinds = {tuple(one.cell.axes): one.cell.axes for one in found}  # many cells have the same axes
     names = names_of(map(with_aliases, kinds.values()))
     fitting = [axis] if axis in names else [name for name in names if name.endswith(f".{axis}")]
     if len(fitting) != 1:

@@ -57,6 +57,7 @@ class RunOutput(TextIOBase):
     def __init__(self) -> None:
         # Keep the stream: sys.stdout may be replaced later by a writer to this object, an endless recursion.
         self._stream = sys.stdout
+        self._is_terminal = self._stream is not None and self._stream.isatty()  # asked once, not for each line
         self.error: OSError | None = None
 
     @property
@@ -72,7 +73,7 @@ class RunOutput(TextIOBase):
         return True
 
     def isatty(self) -> bool:
-        return self._stream is not None and self._stream.isatty()
+        return self._is_terminal
 
     def fileno(self) -> int:
         return self._stream.fileno()

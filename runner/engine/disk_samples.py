@@ -63,19 +63,20 @@ async def sample_disks(rig: Rig, slow: int = 1) -> AsyncIterator[Service]:
 
     async def sample() -> None:
         interval = INTERVAL * slow
-        while service.samples[0][1]:
+        while True:
             await asyncio.sleep(interval)
             service.samples.append((time.monotonic(), rig.disk_reports()))
             if len(service.samples) > MOST_SAMPLES:
                 del service.samples[1:-1:2]
                 interval *= 2
 
-    task = asyncio.create_task(sample())
+    task = asyncio.create_task(sample()) if service.samples[0][1] else None  # without simulated disks: no work
     try:
         yield service
     finally:
-        task.cancel()
-        await asyncio.wait({task})
+        if task:
+            task.cancel()
+            await asyncio.wait({task})
     service.samples.append((time.monotonic(), rig.disk_reports()))
 
 

@@ -167,7 +167,7 @@ class Scheduler:
         """Drop cells without budget; charge the first remaining one, if any, and the set-up of `stack`."""
         spending = self.spending
         set_up = NOTHING if stack is None else spending.of_stack(stack)
-        while cells and not spending.affords(set_up + spending.of_cell(cells[0])):
+        while cells and spending.is_bounded and not spending.affords(set_up + spending.of_cell(cells[0])):
             cells.popleft()
             self.left_out += 1
             self.short += round_number <= self.plan.repeat.min

@@ -1,7 +1,7 @@
 """`trials.csv`, `jobs.csv` (a row for each job), `summary.csv` and `found.csv`, with the meaning of each column."""
 
 import csv
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from operator import attrgetter
@@ -366,13 +366,17 @@ def summary_row(
 _PLACES = {metric: at for at, metric in enumerate(METRICS)}
 
 
-class _Line:
-    """Makes a line of a row. The writer ends it with CR LF, because only then it quotes a lone CR inside a field."""
+class _Fields:
+    """Makes text of a row. The writer ends it with CR LF, because only then it quotes a lone CR inside a field."""
 
     def write(self, row: str) -> str:
-        return row[:-2] + "\n"
+        return row[:-2]
+
+
+#: Returns the text of a row, or of two or more neighbours in it, without the end of the line.
+as_fields: Callable[[Sequence[Any]], str] = csv.writer(_Fields(), lineterminator="\r\n").writerow
 
 
 def as_lines(rows: Iterable[Sequence[Any]]) -> Iterator[str]:
     """Yield lines: the whole text of a large run would need much memory."""
-    return map(csv.writer(_Line(), lineterminator="\r\n").writerow, rows)
+    return (f"{as_fields(row)}\n" for row in rows)

@@ -1,4 +1,7 @@
-"""Lines of trials.csv and summary.csv from plain rows of a journal, as csv_files makes them from trials."""
+"""Lines of trials.csv and summary.csv from plain rows of a journal, as csv_files makes them from trials.
+
+The figures of a row become text once for both files, and so do the parts that many lines share.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.language.metrics import OF_SYNC, RATES, SIDES, SYNC, TOTAL
-from runner.reports.csv_files import NOTES, TRIAL_FIGURES
+from runner.reports.csv_files import NOTES, TRIAL_FIGURES, as_fields, places_of
 from runner.reports.run_data import METRICS
 from runner.reports.table import BOOLS
 from runner.results.journal_tables import notes_of
@@ -15,7 +18,7 @@ from runner.results.record import HOST_LIMITED, SATURATED, SLOW, UNSETTLED, Cell
 from runner.statistics.stopping import Rule, stop_reason
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 _HEAD, _TAIL = ("cell", "round", "outcome", "reason"), ("seconds", "attempts", "started", "folder", "notes")
 _FIGURES = tuple(column.name for column in TRIAL_FIGURES)
@@ -28,13 +31,16 @@ _FIRST, _LAST = len(_HEAD), len(_HEAD) + len(_FIGURES)
 _bws_of, _iops_of = (itemgetter(*(_AT[f"{side}_{rate}"] for side in SIDES)) for rate in RATES)
 _counts_of = itemgetter(*(_AT[f"{side}_ios"] for side in SIDES))
 _TOTALS = tuple(f"{TOTAL}_{rate}" for rate in RATES)
-_summarised = itemgetter(*(_AT[name] if name in _AT else len(COLUMNS) + _TOTALS.index(name) for name in METRICS))
+_SUMMARISED = (*_FIGURES, *_TOTALS)
+_summarised = itemgetter(*map(_SUMMARISED.index, METRICS))
+_NO_INTERVAL = "," * 3  # a mean without its bounds
 _SYNC_BW = _AT[f"{SYNC}_{next(iter(OF_SYNC))}"]
 _OPEN = frozenset((HOST_LIMITED, SATURATED, UNSETTLED, SLOW))  # notes that change or doubt the figures
 
 
 class _Noted(NamedTuple):
-    columns: tuple[str | None, ...]
+    columns: str
+    joined: str
     is_plain: bool
 
 
@@ -42,7 +48,7 @@ class _Noted(NamedTuple):
 def _noted(text: str) -> _Noted:
     notes = notes_of(text)
     joined = "; ".join(f"{name}: {value}" for name, value in notes.items())
-    return _Noted((*map(notes.get, NOTES), joined), _OPEN.isdisjoint(notes))
+    return _Noted(as_fields([*map(notes.get, NOTES)]), joined, _OPEN.isdisjoint(notes))
 
 
 def is_plain(row: Row) -> bool:
@@ -55,40 +61,41 @@ def is_plain(row: Row) -> bool:
     return all((bw is None) == (iops is None) for bw, iops in zip(_bws_of(row), _iops_of(row), strict=True))
 
 
+class Place(NamedTuple):
+    """The text of what all lines of a cell have."""
+
+    identity: str
+    axes: str  # with the machine before them
+
+
 class PlainLines:
-    """Makes the cells of a line from a row."""
+    """Makes lines from rows."""
 
     def __init__(self, shared: tuple[str, str], confidence: float, until: float | None, rule: Rule) -> None:
         self._shared, self._confidence, self._until, self._rule = shared, confidence, until, rule
 
     @cached_property
-    def _stopped(self) -> str:
-        return str(stop_reason((), 1, self._rule))
+    def _stop(self) -> Mapping[bool | None, str]:
+        stopped = str(stop_reason((), 1, self._rule))
+        return {reached: as_fields((self._until, text, stopped)) for reached, text in BOOLS.items()}
 
-    def of_trial(self, cell: CellRow, row: Row, places: Sequence[str]) -> list[Any]:
-        *noted, joined = _noted(row[_NOTES]).columns
+    def place_of(self, cell: CellRow, axes: Iterable[str]) -> Place:
+        return Place(as_fields((cell.id, cell.name)), as_fields((*self._shared, *places_of(cell, axes))))
+
+    def of_trial(self, place: Place, row: Row, figures: str) -> str:
+        noted = _noted(row[_NOTES])
         seconds, attempts, started, folder, _ = row[_LAST:]
-        return [
-            *(cell.id, cell.name, *row[1:_FIRST]),
-            *self._shared,
-            *places,
-            *row[_FIRST:_LAST],
-            *noted,
-            *(seconds, attempts, started, joined, folder),
-        ]
+        outcome, tail = as_fields(row[1:_FIRST]), as_fields((seconds, attempts, started, noted.joined, folder))
+        return f"{place.identity},{outcome},{place.axes},{figures},{noted.columns},{tail}\n"
 
-    def of_cell(self, cell: CellRow, row: Row, places: Sequence[str]) -> list[Any]:
+    def of_cell(self, place: Place, row: Row, figures: str) -> str:
         """Return the line of a cell with a single trial, which `is_plain`."""
-        figures: list[Any] = [None] * 4 * len(METRICS)
-        figures[::4] = _summarised((*row, _total(_bws_of(row)), _total(_iops_of(row))))
-        return [
-            *(cell.id, cell.name, 1, 0, 0, 0, "", min(_known(_counts_of(row)), default=None), 0, 0),
-            *(self._until, BOOLS[self.reaches(row)], self._stopped, ""),
-            *self._shared,
-            *places,
-            self._confidence,
-            *figures,
-        ]
+        least_ios = min(_known(_counts_of(row)), default="")
+        means = _summarised((*figures.split(","), _total(_bws_of(row)), _total(_iops_of(row))))
+        figures = f"{_NO_INTERVAL},".join(means)
+        stop = self._stop[self.reaches(row)]
+        counts = f"1,0,0,0,,{least_ios},0,0,{stop},"  # one trial is measured; no reason, no states
+        return f"{place.identity},{counts},{place.axes},{self._confidence},{figures}{_NO_INTERVAL}\n"
 
     def reaches(self, row: Row) -> bool | None:
         if self._until is None:
@@ -100,9 +107,13 @@ def _known(values: Sequence[float | None]) -> list[float]:
     return [value for value in values if value is not None]
 
 
-def _total(rates: Sequence[float | None]) -> float | None:
+def figures_of(row: Row) -> str:
+    return as_fields(row[_FIRST:_LAST])
+
+
+def _total(rates: Sequence[float | None]) -> str:
     known = _known(rates)
-    return sum(known) if known else None
+    return str(sum(known)) if known else ""
 
 
 def seconds_of(row: Row) -> float:

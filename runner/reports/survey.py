@@ -13,14 +13,14 @@ from runner.base.files import replacing
 from runner.reports import csv_files
 from runner.reports.concerns import ConcernCounter
 from runner.reports.junit import place_of
-from runner.reports.plain_csv import COLUMNS, PlainLines, Row, is_plain, seconds_of, start_of
+from runner.reports.plain_csv import COLUMNS, Place, PlainLines, Row, figures_of, is_plain, seconds_of, start_of
 from runner.reports.run_data import CellSummary, summarize_cell
 from runner.reports.speed import without_gc
 from runner.reports.table import BOOLS
 from runner.results.record import Outcome, outcome_of_cell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import BinaryIO
 
@@ -134,10 +134,10 @@ class _Pass:
         self._paths = tuple(folder / name for name in names)
         self._trials, self._summary, *more = (files.enter_context(replacing(path)) for path in self._paths)
         self._jobs: BinaryIO | None = more[0] if more else None
-        _write(self._trials, [csv_files.trials_header(self._axes)])
-        _write(self._summary, [csv_files.summary_header(self._axes)])
+        _write(self._trials, csv_files.as_lines([csv_files.trials_header(self._axes)]))
+        _write(self._summary, csv_files.as_lines([csv_files.summary_header(self._axes)]))
         if self._jobs:
-            _write(self._jobs, [csv_files.jobs_header(self._axes)])
+            _write(self._jobs, csv_files.as_lines([csv_files.jobs_header(self._axes)]))
         self._tallies: dict[tuple[str, str], Tally] = defaultdict(Tally)
         self._concerns, self._imprecise, self._last = ConcernCounter(), list[str](), ""
         self._reasons: dict[str, None] = {}
@@ -148,39 +148,34 @@ class _Pass:
         plain = {cell for cell, several in by_cell.items() if len(several) == 1 and is_plain(several[0])}
         plain = set() if self._has_jobs else plain
         others = _trials_of(self._journal, [cell for cell in cells if cell.id not in plain])
-        places = [csv_files.places_of(cell, self._axes) for cell in cells]
-        _write(
-            self._trials,
-            (
-                self._plain.of_trial(cell, row, place)
-                for cell, place in zip(cells, places, strict=True)
-                for row in by_cell.get(cell.id, ())
-            ),
-        )
-        _write(
-            self._summary,
-            (
-                self._of_plain_cell(cell, by_cell[cell.id][0], place)
-                if cell.id in plain
-                else self._of_cell(cell, others.get(cell.id, []), place)
-                for cell, place in zip(cells, places, strict=True)
-            ),
-        )
+        trials, summary = list[str](), list[str]()
+        for cell in cells:
+            several, place = by_cell.get(cell.id, []), self._plain.place_of(cell, self._axes)
+            figures = [*map(figures_of, several)]
+            trials += [self._plain.of_trial(place, *one) for one in zip(several, figures, strict=True)]
+            if cell.id in plain:
+                summary.append(self._of_plain_cell(cell, place, several[0], figures[0]))
+            else:
+                summary += csv_files.as_lines([self._of_cell(cell, others.get(cell.id, []))])
+        _write(self._trials, trials)
+        _write(self._summary, summary)
         self._last = max([self._last, *map(start_of, rows)])
         if self._jobs:
-            for cell, place in zip(cells, places, strict=True):
-                _write(self._jobs, csv_files.job_rows(cell, others.get(cell.id, []), self._shared, place))
+            for cell in cells:
+                where = csv_files.places_of(cell, self._axes)
+                job_rows = csv_files.job_rows(cell, others.get(cell.id, []), self._shared, where)
+                _write(self._jobs, csv_files.as_lines(job_rows))
 
     def _tally(self, cell: CellRow) -> Tally:
         return self._tallies[place_of(cell)]
 
-    def _of_plain_cell(self, cell: CellRow, row: Row, place: Sequence[str]) -> list[Any]:
+    def _of_plain_cell(self, cell: CellRow, place: Place, row: Row, figures: str) -> str:
         self._tally(cell).add_plain(row)
         if self._plain.reaches(row) is False:
             self._imprecise.append(cell.name)
-        return self._plain.of_cell(cell, row, place)
+        return self._plain.of_cell(place, row, figures)
 
-    def _of_cell(self, cell: CellRow, trials: Sequence[Trial], place: Sequence[str]) -> list[Any]:
+    def _of_cell(self, cell: CellRow, trials: Sequence[Trial]) -> list[Any]:
         part = self._part
         found: CellSummary = summarize_cell(cell, trials, part.rule)
         self._tally(cell).add(cell.name, trials)
@@ -189,7 +184,8 @@ class _Pass:
             self._imprecise.append(cell.name)
         if len(self._reasons) < _REASONS:
             self._reasons |= dict.fromkeys(found.reasons)
-        return csv_files.summary_row(found, self._shared, place, part.confidence, part.until)
+        where = csv_files.places_of(cell, self._axes)
+        return csv_files.summary_row(found, self._shared, where, part.confidence, part.until)
 
     def result(self) -> Survey:
         return Survey(
@@ -203,5 +199,5 @@ class _Pass:
         )
 
 
-def _write(file: BinaryIO, rows: Sequence[Sequence[Any]] | Iterator[Sequence[Any]]) -> None:
-    file.writelines(line.encode() for line in csv_files.as_lines(rows))
+def _write(file: BinaryIO, lines: Iterable[str]) -> None:
+    file.write("".join(lines).encode())

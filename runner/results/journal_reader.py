@@ -97,7 +97,10 @@ class JournalReader(Database):
         """Fetch columns of trials by cell and round, as the driver returns them: objects of 10⁵ trials take seconds."""
         table = schema.trials.c
         columns = (sa.cast(table.notes, sa.Text) if name == "notes" else table[name] for name in names)
-        query = sa.select(*columns).where(table.cell.in_(sorted(cells))).order_by(table.cell, table.round)
+        # One parameter: the statement for a list of a thousand takes longer than its rows.
+        wanted = sa.func.json_each(orjson.dumps([*cells]).decode()).table_valued("value")
+        query = sa.select(*columns).where(table.cell.in_(sa.select(wanted.c.value)))
+        query = query.order_by(table.cell, table.round)
         with self._plain() as connection:
             rows = connection.execute(query).cursor.fetchall()
             schema.check_plain_rows(names)(rows)

@@ -407,10 +407,10 @@ def cell_of(row: Sequence[Any]) -> CellRow:
     id_, name, axes, position = row
     if not (isinstance(id_, str) and isinstance(name, str) and isinstance(position, int | None)):
         raise ValueError(f"a cell is {row!r:.60}")  # noqa: TRY004 - the kind that means damage
-    if not isinstance(axes, dict) or not all(isinstance(one, str) for one in axes.values()):
+    if not isinstance(axes, dict) or not {*map(type, axes.values())} <= {str}:
         raise ValueError(f"the axes of cell {name!r:.60} are {axes!r:.60}")
     # Values repeat in many cells, so each is kept once.
-    return CellRow(id_, name, {axis: intern(value) for axis, value in axes.items()}, position)
+    return CellRow(id_, name, dict(zip(axes, map(intern, axes.values()), strict=True)), position)
 
 
 def _known_readings(known: Mapping[str, tuple[Reading, ...]], digest: str) -> tuple[Reading, ...]:

@@ -276,8 +276,10 @@ def bounded_exp(power: float) -> float:
 
 def _mean_and_error(values: Sequence[float]) -> tuple[float, float]:
     """Return the mean and its standard error; 0 for a single value, which callers treat as no degrees of freedom."""
+    if len(values) == 1:
+        return values[0], 0.0
     n, mean = len(values), fmean(values)
-    return mean, dist(values, (mean,) * n) / sqrt(n * (n - 1)) if n > 1 else 0.0
+    return mean, dist(values, (mean,) * n) / sqrt(n * (n - 1))
 
 
 def _scheffe_error(a: Sequence[float], b: Sequence[float]) -> float:

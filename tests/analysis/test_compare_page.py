@@ -6,13 +6,18 @@ import re
 from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
+from unittest.mock import Mock
 
 import pytest
 
 from runner.analysis import compare_page
 from runner.analysis.compare import Comparison, Line, Speed
 from runner.analysis.compare_page import page
-from runner.analysis.pairs import Side
+from runner.analysis.compare_table import display_table
+from runner.analysis.pairs import Pair, Side
+from runner.analysis.samples import USUAL_RATES, Samples, samples_of
+from runner.results.record import CellRow
+from runner.results.store import RunRow
 from runner.statistics.ratios import Ratio
 from tests.support.page_faults import FAULTS, HIDDEN, find_faults
 
@@ -24,9 +29,18 @@ if TYPE_CHECKING:
 NAMES = ("raid0/seq", "raid5/seq", "raid6/seq", "raid10-far-over-four-disks-with-a-bitmap/a-reader-beside-a-writer")
 
 
+RUN = RunRow("id", "run", "m", "qemu", False, "", "", "", True, 3, 0.95, None, 3, 3, {})
+
+
+def samples(name: str, metric: str, *, host_limited: bool) -> Samples:
+    values = dict.fromkeys(range(1, 4), 1e8)
+    return samples_of(RUN, CellRow(name, name, {}), (*USUAL_RATES, metric), metric, values, host_limited=host_limited)
+
+
 def line(name: str, ratio: float, speed: Speed, metric: str = "read_bw", *, reach: float = 1.1) -> Line:
     found = Ratio(ratio, ratio / reach if reach < inf else 0.0, ratio * reach, 3, 3, 0.95, 0.01)
-    return Line(name, (name, name), metric, (1e8, 1e8 * ratio), found, speed, ("", ""), ((3, 0), (3, 1)))
+    pair = Pair(name, [samples(name, metric, host_limited=False)], [samples(name, metric, host_limited=True)])
+    return Line(pair, metric, (1e8, 1e8 * ratio), found, speed)
 
 
 def comparison(*lines: Line) -> Comparison:
@@ -60,8 +74,16 @@ def test_the_slowest_is_first_and_equal_is_in_the_shaded_part() -> None:
     assert 'class="beyond"' in made.decode()
 
 
+def test_a_table_describes_only_the_lines_that_it_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    described = Mock(return_value=((3, 0), (3, 0)))
+    monkeypatch.setattr(Line, "host_limited", property(described))
+    lines = tuple(line(f"layout-{n}", 1 + n / 50, Speed.UNKNOWN) for n in range(20))
+    assert len(display_table(comparison(*lines), most=4).rows) == 4
+    assert described.call_count == 4
+
+
 def test_a_higher_latency_is_slower() -> None:
-    made = page(comparison(line("a", 2, Speed.SLOWER, "read_lat_p99"), line("b", 0.5, Speed.FASTER, "read_lat_p99")))
+    made = page(comparison(line("a", 2, Speed.SLOWER, "read_lat_mean"), line("b", 0.5, Speed.FASTER, "read_lat_mean")))
     assert [(side, x < 48) for side, x, _ in dots(made)] == [("slower", True), ("faster", False)]
     assert "a: 2.00×, slower (!)" in made.decode()
     assert "Of latencies, the dot shows A / B" in made.decode()

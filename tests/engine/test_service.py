@@ -80,11 +80,11 @@ def test_times_of_slow_disks_are_as_without_slow_motion() -> None:
 
 async def _dry(scratch: Path) -> service.Service:
     async with Dry().rig(RigSpec(()), scratch) as rig, service.sample_disks(rig) as found:
-        pass
+        assert asyncio.all_tasks() == {asyncio.current_task()}, "there is nothing to sample"
     return found
 
 
-def test_no_files_without_simulated_disks(tmp_path: Path) -> None:
+def test_no_files_and_no_task_without_simulated_disks(tmp_path: Path) -> None:
     found = asyncio.run(_dry(tmp_path))
     assert found.done == ()
     assert found.files() == {}

@@ -55,6 +55,15 @@ def test_a_budget_of_time_ends_a_run_after_everybodys_minimum(tmp_path: Path) ->
     assert execution.scheduler.left_out > 0
 
 
+def test_without_a_budget_no_cost_is_estimated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    estimated: list[str] = []
+    monkeypatch.setattr(Spending, "of_cell", lambda _, cell: estimated.append(cell.id))
+    bench = Bench(tmp_path, MATRIX.replace("{min: 2, max: 9, until: 0.0001%}", "1"))
+    spend(bench)
+    assert sum(by_cell(bench).values()) == 4
+    assert not estimated
+
+
 def test_one_too_small_for_that_says_how_much_is_missing_and_the_next_goes_on(tmp_path: Path) -> None:
     bench = Bench(tmp_path, MATRIX)
     execution = spend(bench, seconds=5)

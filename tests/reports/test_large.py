@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,6 +15,7 @@ from runner.base.errors import HarnessBroken
 from runner.reports import write
 from runner.reports.concerns import concerns
 from runner.reports.csv_files import jobs_csv, summary_csv, trials_csv
+from runner.reports.plain_csv import figures_of
 from runner.reports.survey import Survey, every_summary
 from runner.results.journal import Journal
 from runner.results.record import HOST_LIMITED, SLOW, UNSETTLED, Outcome, Trial
@@ -74,6 +76,15 @@ def test_cells_of_one_trial_have_the_figures_of_the_trial(tmp_path: Path, journa
     trials = [replace(one, cell=cell.id) for one, cell in zip([both, *odd], CELLS, strict=False)]
     recorded = replace(samples.RUN, cells=CELLS[:9], trials=trials, until=0.01)
     assert len(check(tmp_path, journal, recorded).imprecise) == 3
+
+
+def test_the_figures_of_a_trial_become_text_once(
+    tmp_path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Mock(side_effect=figures_of)
+    monkeypatch.setattr("runner.reports.survey.figures_of", made)
+    surveyed(tmp_path, journal, replace(samples.RUN, cells=CELLS, trials=TRIALS))
+    assert made.call_count == len(TRIALS)
 
 
 def test_jobs_have_their_file(tmp_path: Path, journal: Journal) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO, cast
+from unittest.mock import Mock
 
 import click
 import pytest
@@ -103,6 +105,15 @@ def test_a_quick_command_shows_only_its_output(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(screen, "columns_of", lambda _: 0)
     start.begin("checking")
     assert start._timer is None, "not into a file"
+
+
+def test_the_output_of_a_run_asks_once_for_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Mock(return_value=False)
+    monkeypatch.setattr(sys.stdout, "isatty", asked)
+    output = screen.RunOutput()
+    for _ in range(3):
+        screen.echo("a trial", stream=cast("TextIO", output))
+    assert asked.call_count == 1, "not a system call for each line"
 
 
 def test_all_slow_commands_have_words() -> None:

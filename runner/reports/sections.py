@@ -21,6 +21,7 @@ from runner.reports.axis_charts import (
     waiting,
 )
 from runner.reports.charts import Chart, Line, chart, interval, overview
+from runner.reports.concerns import held_back_by
 from runner.reports.effects import Effects, effects
 from runner.reports.history import Sparkline, sparkline
 from runner.reports.jobs import job_grid
@@ -197,7 +198,6 @@ def _format_axes(cell: CellRow, axes: Sequence[str], short: Mapping[str, str]) -
 def _row(recorded: RunData, label: str, summary: CellSummary, columns: Sequence[str]) -> Row:
     trials = recorded.by_cell[summary.cell.id]
     has_folder = not recorded.archived and any(trial.folder for trial in trials)
-    bottlenecks = Counter(note for trial in trials if (note := trial.notes.get("bottleneck")))
     return Row(
         label,
         summary.cell.name,
@@ -205,7 +205,7 @@ def _row(recorded: RunData, label: str, summary: CellSummary, columns: Sequence[
         summary.counts.get(Outcome.MEASURED, 0),
         outcome(summary),
         f"cells/{strip_illegal(summary.cell.name)}/" if has_folder else "",
-        bottlenecks.most_common(1)[0][0] if bottlenecks else "",
+        held_back_by(trials),
         summary.outcome in {Outcome.CORRUPT, Outcome.BROKEN},
         _history(recorded, summary),
     )

@@ -152,6 +152,23 @@ def test_effects_are_ratios_within_rounds() -> None:
     assert "1\u00d7" in [tick.text for tick in found.chart.ticks]
 
 
+@pytest.mark.parametrize(
+    ("values", "effect"),
+    [
+        (("default", "4096"), "stripe_cache_size: 4096 instead of default"),
+        (("512", "256"), "stripe_cache_size: 256 instead of 512"),
+    ],
+)
+def test_effects_compare_with_the_first_value_of_the_file(values: Sequence[str], effect: str) -> None:
+    run = run_of(
+        lambda axes, r: 1e8 * (len(axes["tunables.stripe_cache_size"]) + r / 100),
+        {"tunables.stripe_cache_size": values},
+    )
+    found = effects(group_of(run), run.by_cell, 0.95)
+    assert found
+    assert [row[0] for row in found.table.rows] == [effect]
+
+
 def test_effects_need_equal_other_axes_and_two_rounds() -> None:
     run = run_of(shifted, TWO, rounds=1)
     assert effects(group_of(run), run.by_cell, 0.95) is None

@@ -1,4 +1,4 @@
-"""Charts over axes: lines with intervals, latency against rate, distributions of latency, heat maps."""
+"""Charts over axes: lines with intervals, latency against rate, distributions of latency."""
 
 from __future__ import annotations
 
@@ -22,15 +22,11 @@ if TYPE_CHECKING:
     from runner.statistics.stopping import Estimate, Rule
 
 MOST_SERIES = 6  # lines of a chart; more could not be told apart
-_MOST_ROWS, _MOST_COLUMNS = 24, 12  # of a heat map; more columns do not fit on A4
 _LEAST_POINTS = 3  # of a line
 _DEPTH = "workload.iodepth"
 _NAMES = {"md.level"}  # axes whose numbers are names
 _WAITING = 0.05  # the least share of waiting (iowait) that has a chart
 _SHARES = (0.001, 0.01, *(number / 20 for number in range(1, 20)), 0.98, 0.99, 0.995, 0.998, 0.999, 1.0)
-_SHADES = 9
-_ALIKE = 1.25  # ratio of values that may have all shades between them
-_WIDE = 20.0  # above this ratio of the largest to the smallest value, a scale is logarithmic
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +59,6 @@ class Plot:
     left: int = 0  # number of lines that are not drawn
     dots: bool = True
     height: int = 270
-
-
-@dataclass(frozen=True, slots=True)
-class HeatMap:
-    kind: ClassVar[str] = "heat map"
-    title: str
-    corner: str  # names of the axes
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[tuple[str, int], ...]], ...]  # label; text and shade (0 to 9) of each field
-    most: int  # cells behind a field; the best one is shown
-    is_cut: bool  # an axis has more values
 
 
 @dataclass(frozen=True)
@@ -155,50 +140,6 @@ def _number(value: str) -> float | None:
 
 def is_numeric(axis: str, values: Iterable[str]) -> bool:
     return axis not in _NAMES and all(_number(value) is not None for value in values)
-
-
-def heat_map(group: Group) -> HeatMap | None:
-    axes = group.axes
-    ordered = group.ordered(axes)
-    down, along = [*ordered, *(axis for axis in axes if axis not in ordered)][:2][::-1] if len(axes) > 1 else ("", "")
-    columns, rows = (group.values(axis) if axis else [] for axis in (along, down))
-    if len(columns) > max(_MOST_COLUMNS, len(rows)):
-        along, down, columns, rows = down, along, rows, columns
-    is_cut = len(columns) > _MOST_COLUMNS or len(rows) > _MOST_ROWS
-    columns, rows = columns[:_MOST_COLUMNS], rows[:_MOST_ROWS]
-    name, unit, what = group.metric
-    fields: dict[tuple[str, str], list[float]] = {}
-    for _, one in group.cells:
-        if along in one.cell.axes and down in one.cell.axes:
-            fields.setdefault((one.cell.axes[down], one.cell.axes[along]), []).append(one.figures[name].mean)
-    best = {key: max(found) for key, found in fields.items()}
-    if len(columns) < 2 or len(rows) < 2 or 2 * len(best) < len(columns) * len(rows):
-        return None
-    shade = _shades(min(best.values()), max(best.values()))
-    most = max(map(len, fields.values()))
-
-    def field(row: str, column: str) -> tuple[str, int]:
-        value = best.get((row, column))
-        return ("", 0) if value is None else (figure(value, unit).rpartition(" ")[0], shade(value))
-
-    return HeatMap(
-        f"{group.about}: {what}{' in MB/s' * (unit != '1/s')} by {group.names[down]} and {group.names[along]}",
-        f"{group.names[down]} \\ {group.names[along]}",
-        tuple(columns),
-        tuple((row, tuple(field(row, column) for column in columns)) for row in rows),
-        most,
-        is_cut,
-    )
-
-
-def _shades(low: float, high: float) -> Callable[[float], int]:
-    """Return a shade by value. Small differences have similar shades: they may be chance."""
-    low = min(low, high / _ALIKE)
-    if high <= low:
-        return lambda _: 0
-    if low > 0 and high / low > _WIDE:
-        return lambda value: round(_SHADES * log(value / low) / log(high / low))
-    return lambda value: round(_SHADES * (value - low) / (high - low))
 
 
 def plots(group: Group) -> Iterator[Plot]:

@@ -11,18 +11,17 @@ from typing import TYPE_CHECKING
 from runner.language.metrics import OF_SYNC, SIDES, SYNC, TOTAL, sides_of
 from runner.reports.axis_charts import (
     Group,
-    HeatMap,
     Plot,
     determines,
     distribution,
     free_axes,
-    heat_map,
     plots,
     waiting,
 )
 from runner.reports.charts import Chart, Line, chart, interval, overview
 from runner.reports.concerns import held_back_by
 from runner.reports.effects import Effects, effects
+from runner.reports.heat_maps import HeatMap, heat_maps
 from runner.reports.history import Sparkline, sparkline
 from runner.reports.jobs import job_grid
 from runner.reports.junit import place_of, strip_illegal
@@ -151,8 +150,7 @@ def _pictures(
     yield from filter(None, _charts(named, group.about, differing))
     if not group.cells:
         return
-    if made := heat_map(group):
-        yield made
+    yield from heat_maps(group)
     yield from plots(group)
     if waits := waiting(group, recorded.by_cell, recorded.rule):
         yield waits

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isfinite, log
 from typing import TYPE_CHECKING, ClassVar
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from runner.guidelines.claims import number_of
 from runner.language.metrics import BESIDE, SIDES
 from runner.reports.charts import Tick, interval, log_ticks, ticks
+from runner.reports.colours import COLOURS, Colours
 from runner.reports.terminal_text import figure
 from runner.statistics.percentile import merge
 from runner.statistics.stopping import estimate_mean
@@ -42,6 +43,8 @@ class Point:
 class Series:
     name: str
     points: tuple[Point, ...]
+    colour: int = 0  # from 1; 0: that of its place in the chart, which its pattern has too
+    dash: int = 0
 
     @property
     def path(self) -> str:
@@ -68,6 +71,7 @@ class Group:
     about: str
     cells: tuple[tuple[str, CellSummary], ...]
     names: Mapping[str, str]  # short names of axes
+    colours: Colours = field(default_factory=Colours)
 
     @cached_property
     def metric(self) -> tuple[str, str, str]:
@@ -100,6 +104,17 @@ class Group:
     @cached_property
     def _lines(self) -> dict[str, Mapping[str, list[CellSummary]]]:
         return {}
+
+
+def coloured(group: Group, lines: Iterable[Series], cells: Mapping[str, Sequence[CellRow]]) -> tuple[Series, ...]:
+    """Give each line its colour, and a pattern that no other line of the chart has: if it can, that of the colour."""
+    made, free = list[Series](), list(range(1, COLOURS + 1))
+    for line in lines:
+        colour = group.colours.number(line.name, cells[line.name])
+        dash = colour if colour in free else free[0]
+        free.remove(dash)
+        made.append(replace(line, colour=colour, dash=dash))
+    return tuple(made)
 
 
 def in_order(values: Iterable[str]) -> list[str]:
@@ -221,7 +236,7 @@ def _lines(group: Group, axis: str, what: str, unit: str, values: Mapping[str, E
     return Plot(
         f"{group.about}: {what} by {group.names[axis]}",
         f"Lines over an axis; vertical lines are intervals. {same}.",
-        tuple(made), across, up, len(lines) - len(shown),
+        coloured(group, made, shown), across, up, len(lines) - len(shown),
     )  # fmt: skip
 
 
@@ -254,7 +269,8 @@ def _knee(group: Group, side: str) -> Plot | None:
     ]  # fmt: skip
     about = "Each line goes from the smallest queue depth to the largest. The table has the same figures."
     title = f"{group.about}: {side} p99 against IOPS, by queue depth"
-    return Plot(title, about, tuple(made), ticks(right, "1/s", 100), up, len(lines) - len(shown))
+    cells = {label: [one.cell for one in several] for label, several in shown.items()}
+    return Plot(title, about, coloured(group, made, cells), ticks(right, "1/s", 100), up, len(lines) - len(shown))
 
 
 def distribution(group: Group, side: str, trials: Mapping[str, Sequence[Trial]]) -> Plot | None:
@@ -292,7 +308,8 @@ def distribution(group: Group, side: str, trials: Mapping[str, Sequence[Trial]])
     which = f", {next(iter(curves))}" if len(group.cells) > 1 else ""
     which = ", the fastest cell of each layout" if len(best) > 1 else which
     title = f"{group.about}: distribution of {side} latencies{which}"
-    return Plot(title, about, made, across, up, max(0, len(best) - MOST_SERIES), dots=False)
+    cells = {label: [one.cell] for label, one in best.values()}
+    return Plot(title, about, coloured(group, made, cells), across, up, max(0, len(best) - MOST_SERIES), dots=False)
 
 
 def _places(numbers: Sequence[float]) -> Callable[[float], float]:

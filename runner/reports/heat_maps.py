@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 from typing import TYPE_CHECKING, ClassVar
 
 from runner.language.metrics import SIDES, sides_of
-from runner.reports.axis_charts import Group
 from runner.reports.marks import MARK
 from runner.reports.terminal_text import figure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from runner.reports.axis_charts import Group
     from runner.reports.run_data import CellSummary
 
 _MOST_ROWS, _MOST_COLUMNS = 24, 12  # more columns do not fit on A4
@@ -41,7 +41,7 @@ def heat_maps(group: Group) -> Iterator[HeatMap]:
         by_work.setdefault(_work(one), []).append((label, one))
     found = _places(group)
     if found and any(len(set(map(_work, cells))) > 1 for cells in found.fields.values()):
-        parts = (Group(f"{group.about}, {work}", tuple(cells), group.names) for work, cells in by_work.items())
+        parts = (replace(group, about=f"{group.about}, {work}", cells=tuple(cells)) for work, cells in by_work.items())
         yield from filter(None, map(heat_map, parts))
     elif found:
         yield _draw(group, found)

@@ -121,7 +121,7 @@ def _section(recorded: RunData, title: str, summaries: Sequence[CellSummary], ro
     named = list(zip(labels, summaries, strict=True))
     axes = free_axes([one.cell for one in summaries])
     short = {**_short([*dict.fromkeys((*differing, *axes))]), "layout": "layout"}
-    group = Group(title, tuple(one for one in named if "total_bw" in one[1].figures), short)
+    group = Group(title, tuple(one for one in named if "total_bw" in one[1].figures), short, recorded.colours)
     found = effects(group, recorded.by_cell, recorded.confidence) if room > 0 and group.cells else None
     possible = _pictures(recorded, named, group, differing, found)
     drawn = tuple(islice(possible, max(0, room)))

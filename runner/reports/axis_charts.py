@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from runner.guidelines.claims import number_of
 from runner.language.metrics import BESIDE, SIDES
-from runner.reports.charts import Tick, interval, log_ticks, ticks
+from runner.reports.charts import Tick, interval, log_ticks, spared, ticks
 from runner.reports.colours import COLOURS, Colours
 from runner.reports.terminal_text import figure
 from runner.statistics.percentile import merge
@@ -231,7 +231,7 @@ def _lines(group: Group, axis: str, what: str, unit: str, values: Mapping[str, E
         for label, several in shown.items()
     ]
     often = -(-len(marks) // 8)
-    across = tuple(Tick(place(_number(value) or 0.0), value) for value in marks[::often])
+    across = spared([Tick(place(_number(value) or 0.0), value) for value in marks[::often]])
     same = "trials.csv has the figures of each trial" if unit == "share" else "The table has the same figures"
     return Plot(
         f"{group.about}: {what} by {group.names[axis]}",

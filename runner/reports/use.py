@@ -7,7 +7,7 @@ from statistics import fmean, median_low
 from typing import TYPE_CHECKING
 
 from runner.reports.axis_charts import MOST_SERIES, Plot, Point, Series
-from runner.reports.charts import Tick, ticks
+from runner.reports.charts import Tick, spared, ticks
 from runner.reports.junit import split_name
 from runner.reports.marks import MARK
 from runner.reports.terminal_text import figure
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 MOST_USES = 12  # trials that the page draws
 _LEAST_SAMPLES = 6  # shorter trials have no course worth a chart
 _HEIGHT = 190
+_NARROW = 180  # pixels of an axis with four charts beside each other
 _LATENCY, _PROCESSORS = "mean latency", "time of the processors"  # titles of charts
 #: What a reader cannot know, by the titles of charts.
 _MEANINGS = {
@@ -164,4 +165,5 @@ def _plot(title: str, courses: Courses, end: float, top: float, unit: str, file:
     )
     about = f"Lines over time, of one trial. Its {file} has the figures."
     up = _SHARES if unit == "share" else ticks(top, unit, 100)
-    return Plot(title, about, made, ticks(end, "s", 100), up, dots=False, height=_HEIGHT)
+    across = spared(ticks(end, "s", 100), pixels=_NARROW)
+    return Plot(title, about, made, across, up, dots=False, height=_HEIGHT)

@@ -211,6 +211,7 @@ def log_ticks(low: float, high: float, unit: str) -> tuple[Callable[[float], flo
 
 
 _LEAST_REACH = 0.05  # of the axis of a chart of ratios
+_WHOLE = 0.25  # intervals of ratios are not cut up to this difference
 _RATIOS = (1, 1.02, 1.05, 1.1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100, 1000)  # what ticks of ratios may be, and 1 by them
 
 
@@ -229,7 +230,7 @@ def ratio_chart(title: str, lines: Sequence[RatioLine], *, about: str = _OF_EFFE
     largest = max(abs(log10(one.ratio.ratio)) for one in lines)
     known = [abs(log10(bound)) for one in lines for bound in (one.ratio.low, one.ratio.high) if 0 < bound < inf]
     least = log10(1 + max(_LEAST_REACH, 2 * equal))
-    reach = max(least, min(max([largest, *known]), _REACH * largest or inf)) * 1.05
+    reach = max(least, min(max([largest, *known]), max(_REACH * largest, log10(1 + _WHOLE)))) * 1.05
     place = _ratio_places(reach)
     drawn, y = [], 0
     for line in lines:

@@ -69,8 +69,10 @@ def held_back_by(trials: Sequence[Trial]) -> str:
     named = others[0][0] if others else ""
     if not limited:
         return named
-    which = "" if limited == len(counted) else f" in {limited:,} of {len(counted):,} trials"
-    lost = f"{percent(mean_lost_share(counted))} of the time lost, on average"
+    which, whose = (
+        (f" in {limited:,} of {len(counted):,} trials", " of all trials") if limited < len(counted) else ("", "")
+    )
+    lost = f"on average {percent(mean_lost_share(counted))} of the time{whose} lost"
     host = f"host{which}: too slow for its simulated disks, {lost}"
     return f"{host}; else {named}" if named else host
 

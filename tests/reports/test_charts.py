@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.reports.charts import Chart, chart, interval, log_ticks, step, ticks
-from runner.statistics.ratios import Interval
+from runner.reports.charts import Chart, RatioLine, chart, interval, log_ticks, ratio_chart, step, ticks
+from runner.statistics.ratios import Interval, Ratio
 from runner.statistics.stopping import Estimate
 
 
@@ -71,6 +71,13 @@ def test_ticks_that_do_not_fit_a_telephone_are_spare(low: float, high: float, sh
 def test_every_second_tick_of_long_texts_is_spare() -> None:
     assert [one.text for one in ticks(1e9, "bytes/s", 100) if not one.spare] == ["0", "500 MB/s", "1,000 MB/s"]
     assert not any(one.spare for one in ticks(4.0, "s", 100))
+
+
+@pytest.mark.parametrize(("low", "high", "beyond"), [(0.91, 1.067, False), (0.8, 1.25, False), (0.5, 2.0, True)])
+def test_a_usual_interval_of_a_ratio_near_one_is_drawn_in_full(low: float, high: float, beyond: bool) -> None:
+    made = ratio_chart("t", [RatioLine("4096 instead of default", Ratio(0.985, low, high, 6, 6, 0.95, 0.5))])
+    (dot,) = made.rows[0].dots
+    assert dot.beyond is beyond
 
 
 def test_both_directions_stand_below_each_other() -> None:

@@ -29,9 +29,9 @@ def trials(*lost: str) -> list[Trial]:
         (trials("", ""), DISKS),
         (
             trials("43.1% (late)", "", "", ""),
-            f"host in 1 of 4 trials: too slow for its simulated disks, 11{FIRM}% of the time lost, on average; else {DISKS}",
+            f"host in 1 of 4 trials: too slow for its simulated disks, on average 11{FIRM}% of the time of all trials lost; else {DISKS}",
         ),
-        (trials("70.7%", "39.0%"), f"{HOST}, 55{FIRM}% of the time lost, on average"),
+        (trials("70.7%", "39.0%"), f"{HOST}, on average 55{FIRM}% of the time lost"),
         ([replace(one, notes={**one.notes, UNSETTLED: "9 %"}) for one in trials("50%")] + trials(""), DISKS),
         ([], ""),
     ],
@@ -45,7 +45,7 @@ def test_the_share_is_the_one_of_the_answer() -> None:
     content = RunData("m", "qemu", False, [SEQ], several)
     answer = measured_cell("", SEQ, several, content.rule, ())
     assert f"{answer.lost_share:.1%}" == "36.6%"
-    assert f"37{FIRM}% of the time lost" in held_back_by(several)
+    assert f"37{FIRM}% of the time of all trials lost" in held_back_by(several)
     (found,) = concerns(content)
     assert found.found[0].why == "70.7%; 39.0%"
     assert "Each share here is of one trial" in found.meaning

@@ -94,9 +94,14 @@ def measured_cell(run: str, cell: CellRow, trials: Sequence[Trial], rule: Rule, 
             if value is not None:
                 values.setdefault(column, {})[block] = value
     rates = [figures.deciding_rate for _, figures in found]
-    lost = [lost_share(note) for one, _ in found if (note := one.notes.get(HOST_LIMITED))]
+    limited = sum(HOST_LIMITED in one.notes for one, _ in found)
     stopped = stop_reason(rates, len(trials), rule)
-    return Measured(run, cell, values, rule, stopped, len(found), len(lost), sum(lost) / max(1, len(found)))
+    return Measured(run, cell, values, rule, stopped, len(found), limited, mean_lost_share([one for one, _ in found]))
+
+
+def mean_lost_share(counted: Sequence[Trial]) -> float:
+    """Return the share of the time that host-limited trials lost to the host, as a mean over all trials."""
+    return sum(lost_share(one.notes.get(HOST_LIMITED, "")) for one in counted) / max(1, len(counted))
 
 
 @cache

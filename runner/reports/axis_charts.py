@@ -1,15 +1,16 @@
-"""Charts over axes: lines with intervals, latency against rate, distributions of latency, heat maps."""
+"""Charts over axes: lines with intervals, latency against rate, distributions of latency."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isfinite, log
 from typing import TYPE_CHECKING, ClassVar
 
 from runner.guidelines.claims import number_of
 from runner.language.metrics import BESIDE, SIDES
-from runner.reports.charts import Tick, interval, log_ticks, ticks
+from runner.reports.charts import Tick, interval, log_ticks, spared, ticks
+from runner.reports.colours import COLOURS, Colours
 from runner.reports.terminal_text import figure
 from runner.statistics.percentile import merge
 from runner.statistics.stopping import estimate_mean
@@ -22,15 +23,11 @@ if TYPE_CHECKING:
     from runner.statistics.stopping import Estimate, Rule
 
 MOST_SERIES = 6  # lines of a chart; more could not be told apart
-_MOST_ROWS, _MOST_COLUMNS = 24, 12  # of a heat map; more columns do not fit on A4
 _LEAST_POINTS = 3  # of a line
 _DEPTH = "workload.iodepth"
 _NAMES = {"md.level"}  # axes whose numbers are names
 _WAITING = 0.05  # the least share of waiting (iowait) that has a chart
 _SHARES = (0.001, 0.01, *(number / 20 for number in range(1, 20)), 0.98, 0.99, 0.995, 0.998, 0.999, 1.0)
-_SHADES = 9
-_ALIKE = 1.25  # ratio of values that may have all shades between them
-_WIDE = 20.0  # above this ratio of the largest to the smallest value, a scale is logarithmic
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +43,8 @@ class Point:
 class Series:
     name: str
     points: tuple[Point, ...]
+    colour: int = 0  # from 1; 0: that of its place in the chart, which its pattern has too
+    dash: int = 0
 
     @property
     def path(self) -> str:
@@ -65,17 +64,6 @@ class Plot:
     height: int = 270
 
 
-@dataclass(frozen=True, slots=True)
-class HeatMap:
-    kind: ClassVar[str] = "heat map"
-    title: str
-    corner: str  # names of the axes
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[tuple[str, int], ...]], ...]  # label; text and shade (0 to 9) of each field
-    most: int  # cells behind a field; the best one is shown
-    is_cut: bool  # an axis has more values
-
-
 @dataclass(frozen=True)
 class Group:
     """The cells of one workload that have figures, and the axes that vary on their own."""
@@ -83,6 +71,7 @@ class Group:
     about: str
     cells: tuple[tuple[str, CellSummary], ...]
     names: Mapping[str, str]  # short names of axes
+    colours: Colours = field(default_factory=Colours)
 
     @cached_property
     def metric(self) -> tuple[str, str, str]:
@@ -115,6 +104,17 @@ class Group:
     @cached_property
     def _lines(self) -> dict[str, Mapping[str, list[CellSummary]]]:
         return {}
+
+
+def coloured(group: Group, lines: Iterable[Series], cells: Mapping[str, Sequence[CellRow]]) -> tuple[Series, ...]:
+    """Give each line its colour, and a pattern that no other line of the chart has: if it can, that of the colour."""
+    made, free = list[Series](), list(range(1, COLOURS + 1))
+    for line in lines:
+        colour = group.colours.number(line.name, cells[line.name])
+        dash = colour if colour in free else free[0]
+        free.remove(dash)
+        made.append(replace(line, colour=colour, dash=dash))
+    return tuple(made)
 
 
 def in_order(values: Iterable[str]) -> list[str]:
@@ -155,50 +155,6 @@ def _number(value: str) -> float | None:
 
 def is_numeric(axis: str, values: Iterable[str]) -> bool:
     return axis not in _NAMES and all(_number(value) is not None for value in values)
-
-
-def heat_map(group: Group) -> HeatMap | None:
-    axes = group.axes
-    ordered = group.ordered(axes)
-    down, along = [*ordered, *(axis for axis in axes if axis not in ordered)][:2][::-1] if len(axes) > 1 else ("", "")
-    columns, rows = (group.values(axis) if axis else [] for axis in (along, down))
-    if len(columns) > max(_MOST_COLUMNS, len(rows)):
-        along, down, columns, rows = down, along, rows, columns
-    is_cut = len(columns) > _MOST_COLUMNS or len(rows) > _MOST_ROWS
-    columns, rows = columns[:_MOST_COLUMNS], rows[:_MOST_ROWS]
-    name, unit, what = group.metric
-    fields: dict[tuple[str, str], list[float]] = {}
-    for _, one in group.cells:
-        if along in one.cell.axes and down in one.cell.axes:
-            fields.setdefault((one.cell.axes[down], one.cell.axes[along]), []).append(one.figures[name].mean)
-    best = {key: max(found) for key, found in fields.items()}
-    if len(columns) < 2 or len(rows) < 2 or 2 * len(best) < len(columns) * len(rows):
-        return None
-    shade = _shades(min(best.values()), max(best.values()))
-    most = max(map(len, fields.values()))
-
-    def field(row: str, column: str) -> tuple[str, int]:
-        value = best.get((row, column))
-        return ("", 0) if value is None else (figure(value, unit).rpartition(" ")[0], shade(value))
-
-    return HeatMap(
-        f"{group.about}: {what}{' in MB/s' * (unit != '1/s')} by {group.names[down]} and {group.names[along]}",
-        f"{group.names[down]} \\ {group.names[along]}",
-        tuple(columns),
-        tuple((row, tuple(field(row, column) for column in columns)) for row in rows),
-        most,
-        is_cut,
-    )
-
-
-def _shades(low: float, high: float) -> Callable[[float], int]:
-    """Return a shade by value. Small differences have similar shades: they may be chance."""
-    low = min(low, high / _ALIKE)
-    if high <= low:
-        return lambda _: 0
-    if low > 0 and high / low > _WIDE:
-        return lambda value: round(_SHADES * log(value / low) / log(high / low))
-    return lambda value: round(_SHADES * (value - low) / (high - low))
 
 
 def plots(group: Group) -> Iterator[Plot]:
@@ -275,12 +231,12 @@ def _lines(group: Group, axis: str, what: str, unit: str, values: Mapping[str, E
         for label, several in shown.items()
     ]
     often = -(-len(marks) // 8)
-    across = tuple(Tick(place(_number(value) or 0.0), value) for value in marks[::often])
+    across = spared([Tick(place(_number(value) or 0.0), value) for value in marks[::often]])
     same = "trials.csv has the figures of each trial" if unit == "share" else "The table has the same figures"
     return Plot(
         f"{group.about}: {what} by {group.names[axis]}",
         f"Lines over an axis; vertical lines are intervals. {same}.",
-        tuple(made), across, up, len(lines) - len(shown),
+        coloured(group, made, shown), across, up, len(lines) - len(shown),
     )  # fmt: skip
 
 
@@ -313,7 +269,8 @@ def _knee(group: Group, side: str) -> Plot | None:
     ]  # fmt: skip
     about = "Each line goes from the smallest queue depth to the largest. The table has the same figures."
     title = f"{group.about}: {side} p99 against IOPS, by queue depth"
-    return Plot(title, about, tuple(made), ticks(right, "1/s", 100), up, len(lines) - len(shown))
+    cells = {label: [one.cell for one in several] for label, several in shown.items()}
+    return Plot(title, about, coloured(group, made, cells), ticks(right, "1/s", 100), up, len(lines) - len(shown))
 
 
 def distribution(group: Group, side: str, trials: Mapping[str, Sequence[Trial]]) -> Plot | None:
@@ -351,7 +308,8 @@ def distribution(group: Group, side: str, trials: Mapping[str, Sequence[Trial]])
     which = f", {next(iter(curves))}" if len(group.cells) > 1 else ""
     which = ", the fastest cell of each layout" if len(best) > 1 else which
     title = f"{group.about}: distribution of {side} latencies{which}"
-    return Plot(title, about, made, across, up, max(0, len(best) - MOST_SERIES), dots=False)
+    cells = {label: [one.cell] for label, one in best.values()}
+    return Plot(title, about, coloured(group, made, cells), across, up, max(0, len(best) - MOST_SERIES), dots=False)
 
 
 def _places(numbers: Sequence[float]) -> Callable[[float], float]:

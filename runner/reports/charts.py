@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from dataclasses import dataclass, replace
-from itertools import count, takewhile
+from itertools import count, pairwise, takewhile
 from math import ceil, floor, inf, log10
 from statistics import median
 from typing import TYPE_CHECKING, ClassVar
@@ -27,10 +27,16 @@ _LABEL, _LINE, _AXIS = 22, 16, 24  # heights in pixels: of a label, of a line be
 _TEXT, _LONGEST = 14, 56  # height of one more line of a label, and its characters: as many fit a telephone
 
 
+_NARROW = 270  # pixels of an axis on a telephone
+_LETTER, _APART = 7.0, 3.0  # pixels of a letter of its ticks, and between two texts
+_AT_END = 90  # per cent; texts beyond end at their tick
+
+
 @dataclass(frozen=True, slots=True)
 class Tick:
     x: float
     text: str
+    spare: bool = False  # a narrow page hides its text, because all texts do not fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,7 @@ class Dot:
     high: float | None
     beyond: bool  # the interval continues beyond the end of the chart
     text: str
+    is_open: bool = False  # the interval has no known upper end; `high` is then the dot
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +171,29 @@ def _end(estimates: Iterable[Estimate]) -> float:
 def ticks(end: float, unit: str, width: float = _WIDTH) -> tuple[Tick, ...]:
     apart = step(end)
     values = takewhile(lambda value: value <= end * 1.001, (number * apart for number in count()))
-    return tuple(Tick(round(width * value / end, 2), figure(value, unit) if value else "0") for value in values)
+    return spared([Tick(round(width * value / end, 2), figure(value, unit) if value else "0") for value in values])
+
+
+def spared(marks: Sequence[Tick], *, group: int = 1, pixels: int = _NARROW) -> tuple[Tick, ...]:
+    """Mark ticks as spare if the texts of all do not fit a narrow page: it shows every second one, or third, and so on.
+
+    `group`: it may also show only the first of so many.
+    """
+    steps = (1, *range(max(2, group), len(marks) + 1, group))
+    every = next((step for step in steps if _fit(marks[::step], pixels)), len(marks))
+    return tuple(replace(one, spare=bool(at % every)) for at, one in enumerate(marks))
+
+
+def _fit(marks: Sequence[Tick], pixels: int) -> bool:
+    spans = [_span(one, pixels, is_first=not at) for at, one in enumerate(marks)]
+    return all(end <= start for (_, end), (start, _) in pairwise(spans))
+
+
+def _span(mark: Tick, pixels: int, *, is_first: bool) -> tuple[float, float]:
+    """Return where the text of a tick begins and ends on an axis of so many pixels."""
+    at, width = mark.x * pixels / 100, _LETTER * len(mark.text) + _APART
+    start = at if is_first else at - width if mark.x > _AT_END else at - width / 2
+    return start, start + width
 
 
 def log_ticks(low: float, high: float, unit: str) -> tuple[Callable[[float], float], tuple[Tick, ...]]:
@@ -177,10 +206,12 @@ def log_ticks(low: float, high: float, unit: str) -> tuple[Callable[[float], flo
 
     factors = (1, 2, 5) if reach <= 2 else (1,)
     values = [start * 10.0**power * factor for power in range(ceil(reach) + 1) for factor in factors]
-    return place, tuple(Tick(place(value), figure(value, unit)) for value in values if value <= max(high, start * 10))
+    marks = [Tick(place(value), figure(value, unit)) for value in values if value <= max(high, start * 10)]
+    return place, spared(marks, group=len(factors))
 
 
 _LEAST_REACH = 0.05  # of the axis of a chart of ratios
+_WHOLE = 0.25  # intervals of ratios are not cut up to this difference
 _RATIOS = (1, 1.02, 1.05, 1.1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100, 1000)  # what ticks of ratios may be, and 1 by them
 
 
@@ -199,7 +230,7 @@ def ratio_chart(title: str, lines: Sequence[RatioLine], *, about: str = _OF_EFFE
     largest = max(abs(log10(one.ratio.ratio)) for one in lines)
     known = [abs(log10(bound)) for one in lines for bound in (one.ratio.low, one.ratio.high) if 0 < bound < inf]
     least = log10(1 + max(_LEAST_REACH, 2 * equal))
-    reach = max(least, min(max([largest, *known]), _REACH * largest or inf)) * 1.05
+    reach = max(least, min(max([largest, *known]), max(_REACH * largest, log10(1 + _WHOLE)))) * 1.05
     place = _ratio_places(reach)
     drawn, y = [], 0
     for line in lines:
@@ -244,15 +275,16 @@ def _dots(y: int, measured: Mapping[str, Estimate], unit: str, end: float) -> It
     for number, (side, one) in enumerate(measured.items()):
         low, high = one.bounds
         known = interval(one, unit)
-        beyond = low is not None and (high is None or high > end * 1.001)
+        beyond = low is not None and high is not None and high > end * 1.001
         yield Dot(
             side,
             y + _LINE * number + _LINE // 2,
             _place(one.mean, end),
             None if low is None else _place(min(low, end), end),
-            None if low is None else 100.0 if beyond else _place(high or 0.0, end),
+            None if low is None else 100.0 if beyond else _place(one.mean if high is None else high, end),
             beyond,
             f"{side} {figure(one.mean, unit)}" + (f" ({known})" if known else ""),
+            low is not None and high is None,
         )
 
 

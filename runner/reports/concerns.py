@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from runner.guidelines.samples import mean_lost_share
+from runner.reports.ranking_terms import percent
 from runner.results.record import HOST_LIMITED, SATURATED, UNSETTLED, Outcome, Trial, counted_trials
 
 if TYPE_CHECKING:
@@ -56,6 +58,23 @@ def concerns(recorded: RunData) -> Sequence[Concerns]:
     for cell in recorded.cells:
         counter.add(cell.name, recorded.by_cell[cell.id])
     return counter.concerns()
+
+
+def held_back_by(trials: Sequence[Trial]) -> str:
+    """Return the most frequent bottleneck of the trials of a cell; if the host is one of them, both."""
+    counted = [trial for trial, _ in counted_trials(trials)]
+    limited = sum(HOST_LIMITED in trial.notes for trial in counted)
+    kept_up = (trial.notes.get("bottleneck") for trial in trials if HOST_LIMITED not in trial.notes)
+    others = Counter(filter(None, kept_up)).most_common(1)
+    named = others[0][0] if others else ""
+    if not limited:
+        return named
+    which, whose = (
+        (f" in {limited:,} of {len(counted):,} trials", " of all trials") if limited < len(counted) else ("", "")
+    )
+    lost = f"on average {percent(mean_lost_share(counted))} of the time{whose} lost"
+    host = f"host{which}: too slow for its simulated disks, {lost}"
+    return f"{host}; else {named}" if named else host
 
 
 class ConcernCounter:
@@ -119,7 +138,8 @@ _KINDS = (
     _Kind("Skipped", "These trials did not run.", _ended(Outcome.SKIPPED), ""),
     _Kind(
         "Host-limited",
-        "The host could not keep up with its simulated disks. The figures depend on both.",
+        "The host could not keep up with its simulated disks. The figures depend on both. "
+        "Each share here is of one trial; those in the answer and in `held back by` are means over all trials.",
         _noted(HOST_LIMITED),
         "The host could not keep up with its simulated disks, so the figures depend on both.",
     ),

@@ -8,7 +8,6 @@ from itertools import combinations, islice
 from math import exp, fsum, isfinite, log
 from typing import TYPE_CHECKING
 
-from runner.reports.axis_charts import Group, in_order
 from runner.reports.charts import Chart, RatioLine, ratio_chart
 from runner.reports.table import Grid
 from runner.reports.terminal_text import times
@@ -17,6 +16,7 @@ from runner.statistics.ratios import Ratio, paired_ratio
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from runner.reports.axis_charts import Group
     from runner.results.record import Trial
 
 _MOST_MAIN, _MOST_PAIRS = 16, 8
@@ -64,7 +64,8 @@ def effects(group: Group, trials: Mapping[str, Sequence[Trial]], confidence: flo
     note = (
         "An effect is the ratio of rates with all other axes equal, as the geometric mean over them. "
         "With × between two changes: how many times as large the first effect is with the second change. "
-        "Each interval applies to its own ratio only."
+        "Each interval applies to its own ratio only; `--until-decided` makes that of a guideline wider, because the "
+        "guideline is checked many times."
     )
     numbers = frozenset(("ratio", "interval", "rounds"))
     table = Grid(("effect", "ratio", "interval", "rounds"), texts, (note,), numbers)
@@ -80,7 +81,7 @@ def _main(group: Group, axes: Sequence[str], cells: Cells, confidence: float) ->
     ordered = group.ordered(axes) if sum(len(values) - 1 for values in several) > _MOST_MAIN else []
     for at, (axis, (first, *others)) in enumerate(zip(axes, several, strict=True)):
         sides = _sides(cells, (at,))
-        for value in others[-1:] if axis in ordered else others:  # of too many, the ends of numeric axes
+        for value in others[-1:] if axis in ordered else others:  # of too many, only the last of numeric axes
             found = _matched([sides.get((one,), {}) for one in (first, value)])
             if found and (ratio := paired_ratio(found[0], found[1], confidence)):
                 yield f"{group.names[axis]}: {value} instead of {first}", ratio
@@ -113,7 +114,8 @@ def _sides(cells: Cells, ats: tuple[int, ...]) -> dict[Key, dict[Key, Rates]]:
 
 
 def _values(cells: Cells, at: int) -> list[str]:
-    return in_order(value for key in cells if (value := key[at]) is not None)
+    """Return the values of an axis in the order of the file: the first is the one that others are compared with."""
+    return [*dict.fromkeys(value for key in cells if (value := key[at]) is not None)]
 
 
 def _matched(sides: Sequence[Mapping[Key, Rates]]) -> list[dict[int, float]]:

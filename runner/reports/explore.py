@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from runner.base.quantities import parse_size, parse_time
 from runner.base.text import printable
 from runner.language.metrics import BESIDE, OF_DIRECTION, OF_SYNC, RATES, SIDES, SYNC, TOTAL, is_large
+from runner.reports.colours import colour_axis, in_size_order, independent
 from runner.reports.speed import without_gc
 from runner.results.record import HOST_LIMITED, UNSETTLED, Outcome
 
@@ -232,24 +232,12 @@ def _packed(kind: str, values: Iterable[float]) -> str:
 
 
 def _dictionary(name: str, values: Sequence[str]) -> dict[str, Any]:
-    known = {value: code for code, value in enumerate(_ordered(dict.fromkeys(values)))}
+    known = {value: code for code, value in enumerate(in_size_order(dict.fromkeys(values)))}
     return {
         "name": name,
         "values": [printable(value) for value in known],
         "codes": _packed("i", map(known.__getitem__, values)),
     }
-
-
-def _ordered(values: Iterable[str]) -> list[str]:
-    """Sort numbers, sizes and times by size; words keep their order. A missing value is last."""
-    given = sorted(values, key=lambda value: value == "")
-    words = [value for value in given if value]
-    for number in (float, parse_size, parse_time):
-        try:
-            return [*sorted(words, key=number), *given[len(words) :]]
-        except (ValueError, TypeError):
-            continue
-    return given
 
 
 def _first_choices(
@@ -260,7 +248,7 @@ def _first_choices(
     side = metric.partition("_")[0]
     tails = [f"{one}_lat_p99" for one in ("worst", side, *SIDES)]
     tail = next((name for name in tails if name in figures), metric)
-    free = _independent(axes)
+    free = independent(axes)
     wide = sorted((name for name in free if name != "run"), key=lambda name: -len(set(axes[name])))
     across, down = ([*wide[:2], *("state", "")][:2]) if len(wide) < 2 else wide[:2]
     return {
@@ -268,7 +256,7 @@ def _first_choices(
         "tail": tail,
         "across": across,
         "down": "" if down == "state" else down,
-        "colour": next((name for name in ("run", "layout") if name in axes), free[0] if free else ""),
+        "colour": colour_axis(axes),
         "parallel": [*(free[:7] or ["state"]), *dict.fromkeys((metric, tail if tail != metric else "trial"))],
     }
 
@@ -282,12 +270,3 @@ def _headline(columns: Sequence[Sequence[Any]], figures: Mapping[str, Sequence[f
     bw, iops = (columns[COLUMNS.index(f"{TOTAL}_{rate}")] for rate in RATES)
     sizes = Counter(is_large(*pair) for pair in zip(bw, iops, strict=True) if None not in pair)
     return f"{side}_{'bw' if sizes[True] >= sizes[False] else 'iops'}"
-
-
-def _independent(axes: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the axes whose value does not follow from that of an earlier one."""
-    found: list[str] = []
-    for name, values in axes.items():
-        if not any(len(set(zip(axes[by], values, strict=True))) == len(set(axes[by])) for by in found):
-            found.append(name)
-    return found

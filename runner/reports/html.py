@@ -25,7 +25,7 @@ from runner.reports.marks import legend
 from runner.reports.pts import pts_reports
 from runner.reports.sections import BEFORE_FOLD, MOST_CHARTS, MOST_ROWS, sections
 from runner.reports.terminal import drift_note, host_note, precision_note
-from runner.reports.use import uses
+from runner.reports.use import describe_uses, uses
 from runner.results.record import Outcome
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ def page(
         curves=over_device,
         shown_curves=SHOWN_CURVES,
         uses=used,
+        about_uses=describe_uses(used, recorded) if used else "",
         shown_uses=SHOWN_USES,
     )
 

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 MARK = "(!)"
 HOST_LIMITED = (
     "(!) host-limited: the host was too slow for its simulated disks, so the figure may be too low. A number counts "
-    "such trials. A percentage is the share of the time that they lost; a ratio is then a range. These help: a quieter "
-    "host, `slow: auto` or `slow: 4` in `disks:`, fewer `--jobs`, longer trials, KVM."
+    "such trials. A percentage is the share of the time that was lost, on average over all trials; a ratio is then a "
+    "range. These help: a quieter host, `slow: auto` or `slow: 4` in `disks:`, fewer `--jobs`, longer trials, KVM."
 )
 #: By a word of the mark, its meaning.
 _MEANINGS = {

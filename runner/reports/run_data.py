@@ -14,6 +14,7 @@ from runner.guidelines.ranking import COLUMNS, Ranking, rank_stacks
 from runner.guidelines.samples import Measured, measured_cell
 from runner.guidelines.verdicts import SHARE, Judgement
 from runner.language.metrics import OF_SYNC, RATES, SIDES, SYNC, TOTAL, headline
+from runner.reports.colours import Colours, choose_colours
 from runner.results.fio_output import PERCENTILES, Direction, Figures
 from runner.results.record import (
     HOST_LIMITED,
@@ -250,6 +251,10 @@ class RunData:
         for trials in found.values():
             trials.sort(key=lambda trial: trial.round)
         return found
+
+    @cached_property
+    def colours(self) -> Colours:
+        return choose_colours(self.cells)
 
     @property
     def has_jobs(self) -> bool:

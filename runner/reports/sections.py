@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 from runner.language.metrics import OF_SYNC, SIDES, SYNC, TOTAL, sides_of
 from runner.reports.axis_charts import (
     Group,
-    HeatMap,
     Plot,
     determines,
     distribution,
     free_axes,
-    heat_map,
     plots,
     waiting,
 )
 from runner.reports.charts import Chart, Line, chart, interval, overview
+from runner.reports.concerns import held_back_by
 from runner.reports.effects import Effects, effects
+from runner.reports.heat_maps import HeatMap, heat_maps
 from runner.reports.history import Sparkline, sparkline
 from runner.reports.jobs import job_grid
 from runner.reports.junit import place_of, strip_illegal
@@ -121,7 +121,7 @@ def _section(recorded: RunData, title: str, summaries: Sequence[CellSummary], ro
     named = list(zip(labels, summaries, strict=True))
     axes = free_axes([one.cell for one in summaries])
     short = {**_short([*dict.fromkeys((*differing, *axes))]), "layout": "layout"}
-    group = Group(title, tuple(one for one in named if "total_bw" in one[1].figures), short)
+    group = Group(title, tuple(one for one in named if "total_bw" in one[1].figures), short, recorded.colours)
     found = effects(group, recorded.by_cell, recorded.confidence) if room > 0 and group.cells else None
     possible = _pictures(recorded, named, group, differing, found)
     drawn = tuple(islice(possible, max(0, room)))
@@ -150,8 +150,7 @@ def _pictures(
     yield from filter(None, _charts(named, group.about, differing))
     if not group.cells:
         return
-    if made := heat_map(group):
-        yield made
+    yield from heat_maps(group)
     yield from plots(group)
     if waits := waiting(group, recorded.by_cell, recorded.rule):
         yield waits
@@ -197,7 +196,6 @@ def _format_axes(cell: CellRow, axes: Sequence[str], short: Mapping[str, str]) -
 def _row(recorded: RunData, label: str, summary: CellSummary, columns: Sequence[str]) -> Row:
     trials = recorded.by_cell[summary.cell.id]
     has_folder = not recorded.archived and any(trial.folder for trial in trials)
-    bottlenecks = Counter(note for trial in trials if (note := trial.notes.get("bottleneck")))
     return Row(
         label,
         summary.cell.name,
@@ -205,7 +203,7 @@ def _row(recorded: RunData, label: str, summary: CellSummary, columns: Sequence[
         summary.counts.get(Outcome.MEASURED, 0),
         outcome(summary),
         f"cells/{strip_illegal(summary.cell.name)}/" if has_folder else "",
-        bottlenecks.most_common(1)[0][0] if bottlenecks else "",
+        held_back_by(trials),
         summary.outcome in {Outcome.CORRUPT, Outcome.BROKEN},
         _history(recorded, summary),
     )

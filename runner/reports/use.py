@@ -7,11 +7,11 @@ from statistics import fmean, median_low
 from typing import TYPE_CHECKING
 
 from runner.reports.axis_charts import MOST_SERIES, Plot, Point, Series
-from runner.reports.charts import Tick, ticks
+from runner.reports.charts import Tick, spared, ticks
 from runner.reports.junit import split_name
 from runner.reports.marks import MARK
 from runner.reports.terminal_text import figure
-from runner.results.usage import STACK
+from runner.results.usage import SAMPLES, STACK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,6 +23,14 @@ if TYPE_CHECKING:
 MOST_USES = 12  # trials that the page draws
 _LEAST_SAMPLES = 6  # shorter trials have no course worth a chart
 _HEIGHT = 190
+_NARROW = 180  # pixels of an axis with four charts beside each other
+_LATENCY, _PROCESSORS = "mean latency", "time of the processors"  # titles of charts
+#: What a reader cannot know, by the titles of charts.
+_MEANINGS = {
+    _LATENCY: "Latency is the mean of all requests to a device, of the device on top (stack) and of each disk, as the "
+    "kernel counts it.",
+    _PROCESSORS: "Waiting (iowait) is time in which a processor was idle because a request was not answered yet.",
+}
 _SHARES = tuple(Tick(share, f"{share} %" if share else "0") for share in (0, 50, 100))
 Courses = dict[str, "Course"]
 
@@ -30,11 +38,31 @@ Courses = dict[str, "Course"]
 @dataclass(frozen=True, slots=True)
 class Use:
     title: str
+    kinds: tuple[str, ...]
     plots: tuple[Plot, ...]
+
+    @property
+    def has_latencies(self) -> bool:
+        return _LATENCY in self.kinds
 
 
 def choose_trials(cells: Sequence[CellRow], trials: Sequence[Trial]) -> list[tuple[CellRow, list[Trial]]]:
     """Return the fastest cell of each stack and workload, of some stacks if they are many, with its counted trials."""
+    by_cell, best = _fastest(cells, trials)
+    workloads = {workload for workload, _ in best}
+    room = dict.fromkeys(workloads, max(1, MOST_USES // max(1, len(workloads))))
+    chosen = set[str]()
+    for (workload, _), cell in best.items():
+        if room[workload] and len(chosen) < MOST_USES:
+            room[workload] -= 1
+            chosen.add(cell.id)
+    return [(cell, sorted(by_cell[cell.id], key=lambda one: one.round)) for cell in cells if cell.id in chosen]
+
+
+def _fastest(
+    cells: Sequence[CellRow], trials: Sequence[Trial]
+) -> tuple[dict[str, list[Trial]], dict[tuple[str, str], CellRow]]:
+    """Return the counted trials of each cell, and the fastest cell by workload and stack, the fastest first."""
     by_cell: dict[str, list[Trial]] = {}
     for trial in trials:
         if trial.counted:
@@ -44,14 +72,7 @@ def choose_trials(cells: Sequence[CellRow], trials: Sequence[Trial]) -> list[tup
     for cell in sorted((cell for cell in cells if cell.id in rates), key=lambda cell: -rates[cell.id]):
         stack, work = split_name(cell.name, cell.axes)
         best.setdefault((cell.axes.get("workload", work), stack), cell)
-    workloads = {workload for workload, _ in best}
-    room = dict.fromkeys(workloads, max(1, MOST_USES // max(1, len(workloads))))
-    chosen = set[str]()
-    for (workload, _), cell in best.items():
-        if room[workload] and len(chosen) < MOST_USES:
-            room[workload] -= 1
-            chosen.add(cell.id)
-    return [(cell, sorted(by_cell[cell.id], key=lambda one: one.round)) for cell in cells if cell.id in chosen]
+    return by_cell, best
 
 
 def uses(recorded: RunData) -> list[Use]:
@@ -65,6 +86,17 @@ def uses(recorded: RunData) -> list[Use]:
     return [use for several in by_workload.values() for use in _of_workload(several)]
 
 
+def describe_uses(used: Sequence[Use], recorded: RunData) -> str:
+    """Return what the charts show, and how many there could be."""
+    count = len(_fastest(recorded.cells, recorded.trials)[1])
+    sentences = ["For each stack and workload, the fastest cell: the middle one of its trials, over time."]
+    if count > len(used):
+        rule = f"at most {MOST_USES}, and only trials with {_LEAST_SAMPLES} samples or more"
+        sentences.append(f"{len(used)} of {count:,} are drawn: {rule}.")
+    kinds = {kind for one in used for kind in one.kinds}
+    return " ".join([*sentences, *(text for kind, text in _MEANINGS.items() if kind in kinds)])
+
+
 def _all_courses(one: Usage) -> Iterator[Course]:
     for courses in (one.rates, one.processors, one.latencies):
         yield from courses.values()
@@ -72,29 +104,33 @@ def _all_courses(one: Usage) -> Iterator[Course]:
 
 def _of_workload(several: Sequence[tuple[CellRow, Usage]]) -> Iterator[Use]:
     shown = [(cell, _panels(one)) for cell, one in several]
-    every = [course for _, panels in shown for _, _, courses in panels for course in courses.values()]
+    every = [course for _, panels in shown for *_, courses in panels for course in courses.values()]
     end = max((at for course in every for at, _ in course), default=0.0)
     tops = {"share": 1.0}
     for _, panels in shown:
-        for _, unit, courses in panels:
+        for _, unit, _, courses in panels:
             if unit != "share":
                 tops[unit] = max((tops.get(unit, 0.0), *(value for of in courses.values() for _, value in of)))
     for (cell, panels), (_, one) in zip(shown, several, strict=True):
         mark = f" {MARK} host-limited" * one.is_host_limited
-        made = (_plot(f"{cell.name}: {what}{mark}", courses, end, tops[unit], unit) for what, unit, courses in panels)
-        if plots := tuple(filter(None, made)):
-            yield Use(cell.name, plots)
+        made = {
+            what: plot
+            for what, unit, file, courses in panels
+            if (plot := _plot(f"{cell.name}: {what}{mark}", courses, end, tops[unit], unit, file))
+        }
+        if made:
+            yield Use(cell.name, tuple(made), tuple(made.values()))
 
 
-def _panels(one: Usage) -> tuple[tuple[str, str, Courses], ...]:
-    """Return the charts of a trial: title, unit and lines of each."""
+def _panels(one: Usage) -> tuple[tuple[str, str, str, Courses], ...]:
+    """Return the charts of a trial: title, unit, file and lines of each."""
     stack = {name: course for name, course in one.latencies.items() if name == STACK}
     disks = {name: course for name, course in one.latencies.items() if name != STACK}
     return (
-        ("mean latency", "ns", _few(disks, MOST_SERIES - len(stack)) | stack),
-        ("rate of each disk", "bytes/s", _few(one.rates)),
-        ("busy time of each disk", "share", _few(one.busy)),
-        ("time of the processors", "share", dict(one.processors)),
+        (_LATENCY, "ns", SAMPLES, _few(disks, MOST_SERIES - len(stack)) | stack),
+        ("rate of each disk", "bytes/s", one.source, _few(one.rates)),
+        ("busy time of each disk", "share", one.source, _few(one.busy)),
+        (_PROCESSORS, "share", SAMPLES, dict(one.processors)),
     )
 
 
@@ -114,7 +150,7 @@ def _few(courses: Mapping[str, Course], most: int = MOST_SERIES) -> Courses:
     return {name: tuple((at, of(values)) for at, values in by_moment.items()) for name, of in ranks.items()}
 
 
-def _plot(title: str, courses: Courses, end: float, top: float, unit: str) -> Plot | None:
+def _plot(title: str, courses: Courses, end: float, top: float, unit: str, file: str) -> Plot | None:
     if not (any(courses.values()) and end and top):
         return None
     made = tuple(
@@ -127,6 +163,7 @@ def _plot(title: str, courses: Courses, end: float, top: float, unit: str) -> Pl
         )
         for name, course in courses.items()
     )
-    about = "Lines over time, of one trial. samples.json and disks-over-time.csv in its folder have the figures."
+    about = f"Lines over time, of one trial. Its {file} has the figures."
     up = _SHARES if unit == "share" else ticks(top, unit, 100)
-    return Plot(title, about, made, ticks(end, "s", 100), up, dots=False, height=_HEIGHT)
+    across = spared(ticks(end, "s", 100), pixels=_NARROW)
+    return Plot(title, about, made, across, up, dots=False, height=_HEIGHT)

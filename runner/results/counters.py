@@ -160,6 +160,7 @@ def processor_use(before: CounterSnapshot, after: CounterSnapshot, slow: int = 1
 
 _FEW = 8  # QEMU sends at most 16 requests at a time to a disk; a burst of 15 has this mean
 FULL = 0.9  # a device that is busy for this share of the time is saturated
+_ALL = 0.995  # a share that is 100 % without decimals
 NO_IDLE = 0.05  # a machine with less idle time than this cannot process more requests
 
 
@@ -196,12 +197,12 @@ def bottleneck(found: Evidence) -> str:
     if full := next((bus for bus in found.buses if bus.moved >= FULL * bus.limit), None):
         return f"bus {full.name}: {full.moved / 1e6:.4g} of {full.limit / 1e6:.4g} MB/s"
     if busy and min(busy.values()) >= FULL:
-        return f"disks: each busy for at least {min(busy.values()):.0%} of the time"
+        return f"disks: each busy {_how_long(min(busy.values()), 'at least ')}"
     if busy and max(busy.values()) >= FULL:
         full_disks = {name: share for name, share in busy.items() if share >= FULL}
         rest = max(share for share in busy.values() if share < FULL)
         least = min(full_disks.values())
-        return f"{_words([*full_disks])}: busy for {least:.0%} of the time, no other disk for more than {rest:.0%}"
+        return f"{_words([*full_disks])}: busy {_how_long(least)}, no other disk for more than {rest:.0%}"
     if found.fio >= FULL:
         return f"processor: each of fio's jobs used {min(found.fio, 1):.0%} of one"
     if found.processors and found.processors.shares["idle"] + found.processors.shares["iowait"] < NO_IDLE:
@@ -212,6 +213,10 @@ def bottleneck(found: Evidence) -> str:
     if found.in_flight is not None:
         return f"queue depth: at most {found.in_flight} under way, and {most}"
     return f"unclear: {most}"
+
+
+def _how_long(share: float, least: str = "") -> str:
+    return "all the time" if share >= _ALL else f"for {least}{share:.0%} of the time"
 
 
 def _words(names: Sequence[str]) -> str:

@@ -25,6 +25,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "programs": ("usr", "nice"),
 }
 STACK = "stack"  # the device on top, in Usage.latencies
+_WHOLE = 0.9  # least length of a last sample as a part of that before it
 _MILLISECOND = 1e6  # in ns
 Course = tuple[tuple[float, float], ...]  # seconds since the start, and the value until then
 
@@ -36,6 +37,7 @@ class Usage:
     processors: Mapping[str, Course] = field(default_factory=dict)  # shares of all processors by KINDS
     #: Mean latency of requests in ns, by disk and of the STACK, at moments with requests.
     latencies: Mapping[str, Course] = field(default_factory=dict)
+    source: str = field(default=SAMPLES, kw_only=True)  # the file with rates and busy; SAMPLES has the others
     is_host_limited: bool = field(default=False, kw_only=True)
 
 
@@ -43,7 +45,9 @@ def usage(files: Mapping[str, str], readings: Sequence[Reading], slow: int = 1) 
     """Read the samples of a trial, of simulated disks those of their server. Figures are without slow motion."""
     found = _of_sysstat(files.get(SAMPLES, ""), readings, slow)
     own = _of_simulated(files.get(SIMULATED, ""))
-    return Usage(own.rates or found.rates, own.busy or found.busy, found.processors, found.latencies)
+    if not own.rates:
+        return found
+    return Usage(own.rates, own.busy, found.processors, found.latencies, source=SIMULATED)
 
 
 def _of_sysstat(text: str, readings: Sequence[Reading], slow: int) -> Usage:
@@ -52,6 +56,7 @@ def _of_sysstat(text: str, readings: Sequence[Reading], slow: int) -> Usage:
     try:
         samples = json.loads(text)["sysstat"]["hosts"][0]["statistics"]
         ends = [at / slow for at in accumulate(_number(one["timestamp"]["interval"]) for one in samples)]
+        del samples[_count_whole(ends) :], ends[_count_whole(ends) :]
         rates, busy, kinds = zip(*(_sample(one) for one in samples), strict=True)
         waits = [_waits(one["disk"], disks, _tops(devices), slow) for one in samples]
     except (ValueError, KeyError, TypeError, IndexError):
@@ -117,10 +122,21 @@ def _of_simulated(text: str) -> Usage:
     except (ValueError, KeyError, TypeError):
         return Usage()
     start = _start(rates)
+    for course in (*rates.values(), *busy.values()):
+        del course[_count_whole([at for at, _ in course]) :]
     used = [disk for disk, course in rates.items() if any(rate for _, rate in course)]  # a stack may use only some
     return Usage(
         {disk: _since(start, rates[disk]) for disk in used}, {disk: _since(start, busy[disk]) for disk in used}
     )
+
+
+def _count_whole(ends: Sequence[float]) -> int:
+    """Return the number of samples without a last one that was cut short.
+
+    After the work, the array marks itself as clean: in a short time this looks like much use.
+    """
+    is_cut = len(ends) > 2 and ends[-1] - ends[-2] < _WHOLE * (ends[-2] - ends[-3])
+    return len(ends) - is_cut
 
 
 def _start(courses: Mapping[str, Sequence[tuple[float, float]]]) -> float:

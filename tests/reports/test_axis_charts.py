@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.reports.axis_charts import Group, distribution, free_axes, heat_map, plots, waiting
+from runner.reports.axis_charts import Group, distribution, free_axes, plots, waiting
 from runner.reports.effects import effects
+from runner.reports.heat_maps import heat_map
 from runner.reports.run_data import RunData
 from runner.results.record import CellRow, Trial
 from tests.reports.samples import direction, measured
@@ -54,31 +55,6 @@ def test_axes_that_another_one_determines_do_not_count() -> None:
     run = run_of(by_chunk, LAYOUTS)
     cells = [CellRow(c.id, c.name, {"md.level": c.axes["layout"][4:], **c.axes, "md.metadata": "1"}) for c in run.cells]
     assert free_axes(cells) == ["layout", "md.chunk"]
-
-
-def test_a_heat_map_has_the_figures_of_two_axes() -> None:
-    made = heat_map(group_of(run_of(by_chunk, LAYOUTS)))
-    assert made
-    assert made.title == "work: bandwidth in MB/s by layout and chunk"
-    assert (made.columns, made.most) == (CHUNKS, 1)
-    assert made.rows == (
-        ("raid5", (("100", 0), ("200", 1), ("400", 4))),
-        ("raid0", (("200", 1), ("400", 4), ("800", 9))),
-    )
-
-
-def test_a_heat_map_of_more_axes_shows_the_best_of_each_field() -> None:
-    run = run_of(by_chunk, {**LAYOUTS, "workload.rw": ("read", "randread")})
-    made = heat_map(group_of(run))
-    assert made
-    assert made.most == 2
-    assert heat_map(group_of(run_of(by_chunk, {**LAYOUTS, "layout": ("raid5",)}))) is None
-
-
-def test_a_heat_map_of_small_differences_has_similar_shades() -> None:
-    made = heat_map(group_of(run_of(lambda axes, _: 1e8 + 1e6 * len(axes["md.chunk"]), TWO)))
-    assert made
-    assert {shade for _, fields in made.rows for _, shade in fields} <= {8, 9}
 
 
 def test_lines_go_along_an_ordered_axis_with_intervals() -> None:
@@ -152,6 +128,23 @@ def test_effects_are_ratios_within_rounds() -> None:
     assert "1\u00d7" in [tick.text for tick in found.chart.ticks]
 
 
+@pytest.mark.parametrize(
+    ("values", "effect"),
+    [
+        (("default", "4096"), "stripe_cache_size: 4096 instead of default"),
+        (("512", "256"), "stripe_cache_size: 256 instead of 512"),
+    ],
+)
+def test_effects_compare_with_the_first_value_of_the_file(values: Sequence[str], effect: str) -> None:
+    run = run_of(
+        lambda axes, r: 1e8 * (len(axes["tunables.stripe_cache_size"]) + r / 100),
+        {"tunables.stripe_cache_size": values},
+    )
+    found = effects(group_of(run), run.by_cell, 0.95)
+    assert found
+    assert [row[0] for row in found.table.rows] == [effect]
+
+
 def test_effects_need_equal_other_axes_and_two_rounds() -> None:
     run = run_of(shifted, TWO, rounds=1)
     assert effects(group_of(run), run.by_cell, 0.95) is None
@@ -223,16 +216,3 @@ def test_of_too_many_effects_each_axis_keeps_one() -> None:
         "iodepth: 128 instead of 1",
         "rw: write instead of read",
     ]
-
-
-def test_a_heat_map_of_many_values_is_high_rather_than_wide_and_says_that_it_is_cut() -> None:
-    depths, chunks = ([str(2**power) for power in range(many)] for many in (14, 5))
-    run = run_of(lambda axes, _: 1e6 * int(axes["workload.iodepth"]), {"workload.iodepth": depths, "md.chunk": chunks})
-    made = heat_map(group_of(run))
-    assert made
-    assert (made.columns, [label for label, _ in made.rows]) == (tuple(chunks), depths)
-    assert (made.corner, made.is_cut) == ("iodepth \\ chunk", False)
-    run = run_of(lambda axes, _: 1e6 * int(axes["workload.iodepth"]), {"workload.iodepth": depths, "md.chunk": depths})
-    made = heat_map(group_of(run))
-    assert made
-    assert (len(made.columns), len(made.rows), made.is_cut) == (12, 14, True)

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.reports.charts import Chart, chart, interval, step
-from runner.statistics.ratios import Interval
+from runner.reports.charts import Chart, RatioLine, chart, interval, log_ticks, ratio_chart, step, ticks
+from runner.statistics.ratios import Interval, Ratio
 from runner.statistics.stopping import Estimate
 
 
@@ -41,6 +43,41 @@ def test_an_interval_that_would_make_all_else_small_is_cut_and_looks_so() -> Non
     assert (wide.dots[0].beyond, wide.dots[0].high) == (True, 100.0)
     assert not narrow.dots[0].beyond
     assert narrow.dots[0].x > 40
+
+
+def test_an_interval_without_an_upper_end_has_an_arrow_instead_of_a_line_to_the_edge() -> None:
+    (row,) = drawn({"read": estimate(2e6, 1e6, inf)}, unit="ns").rows
+    (dot,) = row.dots
+    assert (dot.is_open, dot.beyond, dot.high) == (True, False, dot.x)
+    assert dot.low == pytest.approx(dot.x / 2, abs=0.02)
+    assert dot.text == "read 2.00 ms (from 1.00 ms)"
+    assert not drawn({"read": estimate(2e6, 1e6, 3e6)}).rows[0].dots[0].is_open
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "shown", "spare"),
+    [
+        (2e6, 9e6, ["1.00 ms", "2.00 ms", "5.00 ms", "10.0 ms"], []),
+        (2e6, 9e7, ["1.00 ms", "10.0 ms"], ["2.00 ms", "5.00 ms", "20.0 ms", "50.0 ms"]),
+        (1, 9e9, ["1.00 ns", "1.00 \u00b5s", "1.00 ms", "1.00 s"], None),
+    ],
+)
+def test_ticks_that_do_not_fit_a_telephone_are_spare(low: float, high: float, shown: list[str], spare: object) -> None:
+    _, marks = log_ticks(low, high, "ns")
+    assert [one.text for one in marks if not one.spare] == shown
+    assert spare is None or [one.text for one in marks if one.spare] == spare
+
+
+def test_every_second_tick_of_long_texts_is_spare() -> None:
+    assert [one.text for one in ticks(1e9, "bytes/s", 100) if not one.spare] == ["0", "500 MB/s", "1,000 MB/s"]
+    assert not any(one.spare for one in ticks(4.0, "s", 100))
+
+
+@pytest.mark.parametrize(("low", "high", "beyond"), [(0.91, 1.067, False), (0.8, 1.25, False), (0.5, 2.0, True)])
+def test_a_usual_interval_of_a_ratio_near_one_is_drawn_in_full(low: float, high: float, beyond: bool) -> None:
+    made = ratio_chart("t", [RatioLine("4096 instead of default", Ratio(0.985, low, high, 6, 6, 0.95, 0.5))])
+    (dot,) = made.rows[0].dots
+    assert dot.beyond is beyond
 
 
 def test_both_directions_stand_below_each_other() -> None:

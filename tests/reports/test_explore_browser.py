@@ -56,6 +56,18 @@ def test_it_fits_and_is_accessible(explorer: Explorer) -> None:
     assert not chromium.problems
 
 
+def test_the_last_tick_of_an_axis_is_as_far_as_the_others(explorer: Explorer) -> None:
+    script = "echarts.getInstanceByDom(document.getElementById('scatter')).getOption().xAxis[0]"
+    end, apart = (explorer.chromium.run(f"{script}.{name}") for name in ("max", "interval"))
+    assert (end, apart) == (250, 50)
+    assert explorer.chromium.run("document.getElementById('about-heat').textContent").endswith(
+        "Totals count reads and writes together. (!): some trials are host-limited."
+    )
+    explorer.choose("metric", "write_bw")
+    assert "host-limited" not in explorer.seen()["about"]["heat"]
+    assert "together" not in explorer.seen()["about"]["heat"]
+
+
 @pytest.mark.parametrize(
     ("view", "start", "end", "chip"),
     [

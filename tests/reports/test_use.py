@@ -11,7 +11,7 @@ import pytest
 from runner.reports import use
 from runner.reports.axis_charts import MOST_SERIES
 from runner.reports.run_data import RunData
-from runner.reports.use import MOST_USES, choose_trials, uses
+from runner.reports.use import MOST_USES, choose_trials, describe_uses, uses
 from runner.reports.write import load_run_data
 from runner.results.journal import Journal
 from runner.results.record import SLOW, UNSETTLED, CellRow, Trial
@@ -134,11 +134,11 @@ def test_the_page_shows_some_uses_and_folds_the_others() -> None:
     content = RunData(
         "m", "qemu", False, cells, [trial(of, 1e8) for of in cells], usage={of.id: SLOW_ONE for of in cells}
     )
-    (found,) = (one for one in tree(content).iter("section") if "use over time" in str(one.findtext("h2")))
+    (found,) = (one for one in tree(content).iter("section") if one.findtext("h2") == "Use over time")
     assert len(found.findall("div")) == 4
     assert len(found.findall("details/div")) == 2
     assert found.findtext("details/summary") == "2 more stacks"
-    assert not [one for one in tree(replace(content, usage={})).iter("h2") if "use over time" in str(one.text)]
+    assert not [one for one in tree(replace(content, usage={})).iter("h2") if "over time" in str(one.text)]
 
 
 def test_samples_come_from_the_folder_of_the_middle_trial(tmp_path: Path) -> None:
@@ -151,4 +151,33 @@ def test_samples_come_from_the_folder_of_the_middle_trial(tmp_path: Path) -> Non
             path = folder.put(of.name, number, {}, {SIMULATED: rows.format(number), SAMPLES: json.dumps("spoilt")})
             journal.record(replace(trial(of, 1e6, number), folder=path, notes={SLOW: "4"}))
         content = load_run_data(folder, journal, over=True)
-    assert content.usage == {of.id: Usage({"disk0": ((1.0, 2000.0),)}, {"disk0": ((1.0, 0.5),)})}
+    assert content.usage == {of.id: Usage({"disk0": ((1.0, 2000.0),)}, {"disk0": ((1.0, 0.5),)}, source=SIMULATED)}
+
+
+@pytest.mark.parametrize(
+    ("found", "heading", "files", "words"),
+    [
+        (Usage(SLOW_ONE.rates, source=SIMULATED), "Use over time", {SIMULATED}, set[str]()),
+        (replace(SLOW_ONE, source=SIMULATED), "Use over time", {SIMULATED, SAMPLES}, {"iowait"}),
+        (Usage(latencies=SLOW_ONE.rates), "Latency and use over time", {SAMPLES}, {"Latency is"}),
+    ],
+)
+def test_the_text_is_about_the_charts_that_are_there(
+    found: Usage, heading: str, files: set[str], words: set[str]
+) -> None:
+    content = replace(of_two(), usage={cell("one").id: found})
+    (section,) = (one for one in tree(content).iter("section") if "over time" in str(one.findtext("h2")))
+    assert section.findtext("h2") == heading
+    about = str(section.findtext("p"))
+    assert {word for word in ("iowait", "Latency is") if word in about} == words
+    hidden = " ".join(str(one.text) for one in section.iter("desc"))
+    assert {file for file in (SIMULATED, SAMPLES) if file in hidden} == files
+
+
+def test_the_text_counts_what_is_not_drawn() -> None:
+    content = of_two()
+    assert describe_uses(uses(content), content).startswith(
+        "For each stack and workload, the fastest cell: the middle one of its trials, over time. Waiting"
+    )
+    few = replace(content, usage={cell("one").id: SLOW_ONE})
+    assert "1 of 2 are drawn: at most 12, and only trials with 1 samples or more." in describe_uses(uses(few), few)

@@ -21,6 +21,13 @@ FAULTS = """[
         .map(one => `cut at ${innerWidth}: ${one.tagName} ${one.textContent.trim().slice(0, 40)}`),
     ...[...document.querySelectorAll('svg text')].filter(one => one.getBoundingClientRect().left + 1 < 0)
         .map(one => `cut at the left of ${innerWidth}: ${one.textContent}`),
+    ...[...document.querySelectorAll('svg')].flatMap(svg => {
+        const ticks = [...svg.querySelectorAll(':scope > .tick')].filter(one => one.getClientRects().length);
+        return ticks.flatMap((one, at) => ticks.slice(at + 1).map(other => [one, other]));
+    }).filter(pair => {
+        const [one, other] = pair.map(tick => tick.getBoundingClientRect());
+        return one.left + 1 < other.right && other.left + 1 < one.right && one.top + 1 < other.bottom && other.top + 1 < one.bottom;
+    }).map(pair => `overlap at ${innerWidth}: ${pair.map(tick => tick.textContent).join(' and ')}`),
     ...[...document.querySelectorAll('.wide')].filter(one => innerWidth >= 1400 && one.scrollWidth > one.clientWidth)
         .map(one => `must be scrolled at ${innerWidth}: ${one.ariaLabel}`),
 ]"""

@@ -66,10 +66,11 @@ const facetTitles = (names, { grids }, colours) =>
         textStyle: { fontSize: 12, fontWeight: 600, color: colours.text, width: grids[at].width, overflow: "truncate" },
       }));
 
-// The end of an axis from 0, a little beyond `most`.
+// The end of an axis from 0, a little beyond `most`, and the distance of its ticks, which the end is a multiple of.
 function roundUp(most) {
   const power = 10 ** Math.floor(Math.log10(most));
-  return power * [1, 1.2, 1.6, 2, 2.5, 3, 4, 5, 6, 8, 10].find((factor) => power * factor >= most * 0.999);
+  const interval = [0.2, 0.25, 0.5, 1, 2].map((step) => step * power).find((step) => step * 6 >= most * 0.999);
+  return { max: interval * Math.ceil((most / interval) * 0.999), interval };
 }
 
 function axis(name, colours, { log = false, grid = 0, gap = 28, letters = 16 } = {}) {
@@ -86,7 +87,7 @@ function axis(name, colours, { log = false, grid = 0, gap = 28, letters = 16 } =
     const [low, high] = [Math.floor(Math.log10(least)), Math.ceil(Math.log10(most))];
     return { ...common, type: "log", min: 10 ** low, max: 10 ** Math.max(high, low + 1) };
   }
-  return { ...common, type: "value", min: Math.min(0, least), max: most > 0 ? roundUp(most) : 1 };
+  return { ...common, type: "value", min: Math.min(0, least), ...(most > 0 ? roundUp(most) : { max: 1 }) };
 }
 
 const position = (dimension, i) => (dimension.isText ? dimension.codes[i] : dimension.numbers[i] / dimension.factor);
@@ -152,10 +153,10 @@ function parallelView(width, { left, selected }, colours) {
       },
     },
     parallelAxis: shown.map((one, dim) => {
-      const { type, data, min, max, axisLabel } = axis(one.name, colours, { log: state.log, letters: 14 });
+      const { type, data, min, max, interval, axisLabel } = axis(one.name, colours, { log: state.log, letters: 14 });
       const text = label(one);
       const short = upright ? text : shorten(text, 18);
-      return { dim, name: short, type, data, min, max, silent: true, z: 5, axisLabel: { formatter: axisLabel.formatter } };
+      return { dim, name: short, type, data, min, max, interval, silent: true, z: 5, axisLabel: { formatter: axisLabel.formatter } };
     }),
     series: [
       series("rest", rest.map(values), { color: colours.rest, opacity: 0.35 }),
@@ -217,7 +218,10 @@ function contrast(colour) {
 
 function means(selected, facets, across, down) {
   const wide = Math.min(across.values.length, MOST_VALUES), tall = down ? Math.min(down.values.length, MOST_VALUES) : 1;
-  const sums = new Float64Array(facets.names.length * wide * tall), counts = new Int32Array(sums.length);
+  const sums = new Float64Array(facets.names.length * wide * tall);
+  const [counts, limited] = [new Int32Array(sums.length), new Int32Array(sums.length)];
+  const { codes, values } = DIMENSIONS.get("state");
+  const marked = values.indexOf("host-limited");
   const { numbers } = DIMENSIONS.get(state.metric);
   for (const i of selected) {
     const x = across.codes[i], y = down ? down.codes[i] : 0;
@@ -225,20 +229,23 @@ function means(selected, facets, across, down) {
     const at = (facets.of(i) * tall + y) * wide + x;
     sums[at] += numbers[i];
     counts[at]++;
+    if (codes[i] === marked) limited[at]++;
   }
-  return { wide, tall, counts, mean: sums.map((sum, at) => sum / counts[at]) };
+  return { wide, tall, counts, limited, mean: sums.map((sum, at) => sum / counts[at]) };
 }
 
 function heatView(width, { selected }, colours) {
   const [across, down, metric] = [DIMENSIONS.get(state.across), DIMENSIONS.get(state.down), DIMENSIONS.get(state.metric)];
   const facets = facetGroups();
-  const { wide, tall, counts, mean } = means(selected, facets, across, down);
+  const { wide, tall, counts, limited, mean } = means(selected, facets, across, down);
   const known = mean.filter((one) => !Number.isNaN(one)).sort();
   const [least, most] = [known[0], known[known.length - 1]];
   const scale = state.log && least > 0 ? Math.log : (number) => number;
   const height = Math.max(80, Math.min(34 * tall, 300));
   const place = layout(width, facets.names, { height, left: down ? 90 : 16, bottom: 46, top: 6 });
-  const numbered = wide * tall * facets.names.length <= LABELLED && place.grids[0].width / wide > 34 && height / tall > 12;
+  const doubtful = limited.some(Boolean);
+  const fits = place.grids[0].width / wide > (doubtful ? 54 : 34) && height / tall > 12;
+  const numbered = wide * tall * facets.names.length <= LABELLED && fits;
   const series = facets.names.map((_, facet) => {
     const data = [];
     for (let at = facet * wide * tall; at < (facet + 1) * wide * tall; at++) {
@@ -246,14 +253,14 @@ function heatView(width, { selected }, colours) {
       const share = most > least ? (scale(mean[at]) - scale(least)) / (scale(most) - scale(least)) : 0.5;
       const colour = mix(colours.low, colours.high, share);
       data.push({
-        value: [at % wide, Math.floor(at / wide) % tall, mean[at] / metric.factor, counts[at]],
+        value: [at % wide, Math.floor(at / wide) % tall, mean[at] / metric.factor, counts[at], limited[at]],
         itemStyle: { color: colour, borderColor: colours.ground, borderWidth: 1 },
         label: { color: contrast(colour) },
       });
     }
     return {
       type: "heatmap", xAxisIndex: facet, yAxisIndex: facet, data, progressive: 0, emphasis: { disabled: true },
-      label: { show: numbered, fontSize: 11, formatter: ({ value }) => digits(value[2]) },
+      label: { show: numbered, fontSize: 11, formatter: ({ value }) => `${digits(value[2])}${value[4] ? " (!)" : ""}` },
     };
   });
   const option = {
@@ -268,11 +275,13 @@ function heatView(width, { selected }, colours) {
     ...option.tooltip,
     formatter: ({ value }) =>
       [`${across.name} ${across.values[value[0]]}`, ...(down ? [`${down.name} ${down.values[value[1]]}`] : []),
-        `mean ${state.metric} ${digits(value[2])} ${metric.unit}`, `${value[3]} trials`].join("\n"),
+        `mean ${state.metric} ${digits(value[2])} ${metric.unit}`, `${value[3]} trials${value[4] ? `, ${value[4]} host-limited` : ""}`].join("\n"),
   };
   const cut = across.values.length > wide || (down && down.values.length > tall) ? ` The first ${MOST_VALUES} values of an axis are shown.` : "";
+  const both = state.metric.startsWith("total_") ? " Totals count reads and writes together." : "";
+  const doubt = doubtful ? " (!): some trials are host-limited." : "";
   const about = known.length
-    ? `Mean ${label(metric)} of the selected trials: ${digits(least / metric.factor)} (pale) to ${digits(most / metric.factor)} (strong).${cut}`
+    ? `Mean ${label(metric)} of the selected trials: ${digits(least / metric.factor)} (pale) to ${digits(most / metric.factor)} (strong).${both}${doubt}${cut}`
     : "No selected trial has this figure.";
   return { option, height: place.total, about, brush: { kind: "grid", x: across.name, y: down?.name } };
 }

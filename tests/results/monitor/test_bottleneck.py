@@ -34,6 +34,7 @@ EASY = Evidence(10.0, (use(0, 2.0), use(1, 3.0)), processors(0.8), 0.2, 4)
             "disk0 and disk2: busy for 95% of the time, no other disk for more than 30%",
         ),
         (replace(EASY, disks=(use(0, 1.0), use(1, 9.9))), "disk1: busy for 99% of the time, no other disk for more than 10%"),
+        (replace(EASY, disks=(use(0, 1.0), use(1, 10.0))), "disk1: busy all the time, no other disk for more than 10%"),
         (replace(EASY, fio=0.97), "processor: each of fio's jobs used 97% of one"),
         (replace(EASY, processors=processors(0.03)), "processor: idle for 3% of the time"),
         (replace(EASY, processors=None), "queue depth: at most 4 under way, and the busiest disk was so for 30% of the time"),
@@ -41,7 +42,7 @@ EASY = Evidence(10.0, (use(0, 2.0), use(1, 3.0)), processors(0.8), 0.2, 4)
         (replace(EASY, buses=(Bus("pci", 13e6, 133e6),)), bottleneck(EASY)),
         (replace(EASY, host_limited="12.0%", fio=1.0), "host: too slow for its simulated disks, 12.0%"),
         (replace(EASY, disks=(use(0, 9.9), use(1, 9.9)), fio=1.0), "disks: each busy for at least 99% of the time"),
-        (replace(EASY, disks=(use(0, 10.6), use(1, 11.0))), "disks: each busy for at least 100% of the time"),
+        (replace(EASY, disks=(use(0, 10.6), use(1, 11.0))), "disks: each busy all the time"),
     ],
 )  # fmt: skip
 def test_the_first_that_surely_limits_is_told(found: Evidence, said: str) -> None:

@@ -24,7 +24,7 @@ def disk(name: str, read: float, written: float, busy: float) -> dict[str, Any]:
     return {"disk-device": name, "rkB": read, "wkB": written, "util-percent": busy}
 
 
-def sample(seconds: int, *disks: dict[str, Any], waiting: float = 0.0) -> dict[str, Any]:
+def sample(seconds: float, *disks: dict[str, Any], waiting: float = 0.0) -> dict[str, Any]:
     shares = {"usr": 1.0, "nice": 1.0, "sys": 2.0, "irq": 1.0, "soft": 1.0, "iowait": waiting, "idle": 94.0 - waiting}
     one = {"cpu": "0", **dict.fromkeys(shares, 100.0)}
     return {"timestamp": {"interval": seconds}, "cpu-load": [one, {"cpu": "all", **shares}], "disk": list(disks)}
@@ -113,6 +113,21 @@ def test_simulated_disks_that_were_used_have_samples_of_their_own_from_the_first
     assert found.rates == {"disk0": ((0.5, 3000.0), (1.0, 0.0)), "disk1": ((0.5, 0.0), (1.0, 4000.0))}
     assert found.busy == {"disk0": ((0.5, 0.5), (1.0, 0.0)), "disk1": ((0.5, 0.0), (1.0, 1.0))}
     assert "iowait" in found.processors
+
+
+def test_a_last_sample_that_was_cut_short_is_left_out() -> None:
+    """It looks like a busy disk that does nothing, because its array marks itself as clean."""
+    end = "1.6,0,0,512,0.12\n1.6,1,0,512,0.12\n1.6,2,0,0,0\n"
+    assert usage({SIMULATED: ROWS + end}, READINGS) == usage({SIMULATED: ROWS}, READINGS)
+    whole = usage({SIMULATED: ROWS + end.replace("1.6", "1.99")}, READINGS)
+    assert [len(course) for course in (*whole.rates.values(), *whole.busy.values())] == [3] * 4
+    text = sysstat(*(sample(length, disk("vdb", 100, 0, 50)) for length in (1, 1, 0.2)))
+    assert [at for at, _ in usage({SAMPLES: text}, READINGS).busy["disk0"]] == [1.0, 2.0]
+
+
+def test_the_file_with_the_rates_is_known() -> None:
+    assert usage({SIMULATED: ROWS, SAMPLES: TWO}, READINGS).source == SIMULATED
+    assert usage({SAMPLES: TWO}, READINGS).source == SAMPLES
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,51 @@
+"""What held a cell back, if the host limited some or all of its trials."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from runner.guidelines.samples import measured_cell
+from runner.reports.concerns import concerns, held_back_by
+from runner.reports.ranking_terms import FIRM
+from runner.reports.run_data import RunData
+from runner.results.record import HOST_LIMITED, UNSETTLED, Trial
+from tests.reports.samples import SEQ, direction, measured
+
+DISKS, HOST = "disks: each busy all the time", "host: too slow for its simulated disks"
+
+
+def trials(*lost: str) -> list[Trial]:
+    """Return a trial for each share that it lost; empty for trials in time."""
+    notes = [{HOST_LIMITED: one, "bottleneck": f"{HOST}, {one}"} if one else {"bottleneck": DISKS} for one in lost]
+    plain = (measured("c1", number, direction(1e8, 4096)) for number in range(1, len(lost) + 1))
+    return [replace(one, notes=of) for one, of in zip(plain, notes, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("several", "text"),
+    [
+        (trials("", ""), DISKS),
+        (
+            trials("43.1% (late)", "", "", ""),
+            f"host in 1 of 4 trials: too slow for its simulated disks, on average 11{FIRM}% of the time of all trials lost; else {DISKS}",
+        ),
+        (trials("70.7%", "39.0%"), f"{HOST}, on average 55{FIRM}% of the time lost"),
+        ([replace(one, notes={**one.notes, UNSETTLED: "9 %"}) for one in trials("50%")] + trials(""), DISKS),
+        ([], ""),
+    ],
+)  # fmt: skip
+def test_the_host_is_named_beside_the_disks(several: list[Trial], text: str) -> None:
+    assert held_back_by(several) == text
+
+
+def test_the_share_is_the_one_of_the_answer() -> None:
+    several = trials("70.7%", "39.0%", "")
+    content = RunData("m", "qemu", False, [SEQ], several)
+    answer = measured_cell("", SEQ, several, content.rule, ())
+    assert f"{answer.lost_share:.1%}" == "36.6%"
+    assert f"37{FIRM}% of the time of all trials lost" in held_back_by(several)
+    (found,) = concerns(content)
+    assert found.found[0].why == "70.7%; 39.0%"
+    assert "Each share here is of one trial" in found.meaning

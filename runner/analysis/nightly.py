@@ -264,7 +264,9 @@ def _other_differences(night: Night) -> str:
 
 def _repeat_commands(night: Night) -> str:
     lines = [f"git checkout {shlex.quote(run.revision.rstrip('+'))}" for run in night.runs[:1] if run.revision]
-    lines += [shlex.join(words) for run in night.runs if (words := (night.commands or {}).get(run.id))]
+    commands = [words for run in night.runs if (words := (night.commands or {}).get(run.id))]
+    # The action's own file is not needed to repeat it.
+    lines += [shlex.join(word for word in words if not word.startswith("--folder-to=")) for words in commands]
     if night.comparison:
         lines.append(_compare_command(night.comparison))
     text = "\n".join(lines)

@@ -108,7 +108,7 @@ def _points_table(one: Series, most: int) -> Grid:
     count = len(one.changes)
     notes = [
         f"{one.cell.name}: {one.metric} on {one.host or 'an unknown host'} ({one.machine})",
-        f"{one.bars}  from {figure(min(values), unit)} to {figure(max(values), unit)}",
+        f"{one.bars}  lowest {figure(min(values), unit)}, highest {figure(max(values), unit)}",
         f"{len(one.points)} run{'s' if len(one.points) > 1 else ''}, "
         f"{count or 'no'} change{'s' if count > 1 else ''} of level"
         + (f"; the first {begin} are not shown" if begin else ""),

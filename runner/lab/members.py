@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 FACTS = "matrix"  # the key of a worker's facts in what the scheduler knows of it
 _EVERYWHERE = frozenset({"", "0.0.0.0", "[::]"})  # noqa: S104 - addresses that listen on all networks
 _PAUSE = 2.0  # seconds before a worker tries again to reach its scheduler
+_LONG = 5.0  # seconds without a connection before a worker says so
 _SETTINGS = {
     "distributed.scheduler.work-stealing": False,  # there are no tasks
     "distributed.scheduler.worker-ttl": "60 seconds",
@@ -113,14 +114,23 @@ async def stay_member(
 ) -> None:
     """Be a worker until cancelled, and join again whenever the scheduler is back."""
     last = ""
-    while True:
-        try:
-            async with worker(address, member, security) as made:
-                report(last := f"joined {address} as {member.host}, with rig={member.slots}")
-                await made.finished()
-            text = f"lost {address}; trying again"
-        except (OSError, TimeoutError, RuntimeError) as error:
-            text = f"no connection to {address}: {error}; trying again"
+
+    def say(text: str) -> None:
+        nonlocal last
         if text != last:
             report(last := text)
+
+    while True:
+        # Dask tries for long before it fails.
+        waiting = asyncio.get_running_loop().call_later(_LONG, say, f"no connection to {address} yet; trying again")
+        try:
+            async with worker(address, member, security) as made:
+                waiting.cancel()
+                say(f"joined {address} as {member.host}, with rig={member.slots}")
+                await made.finished()
+            say(f"lost {address}; trying again")
+        except (OSError, TimeoutError, RuntimeError) as error:
+            say(f"no connection to {address}: {error}; trying again")
+        finally:
+            waiting.cancel()
         await asyncio.sleep(_PAUSE)

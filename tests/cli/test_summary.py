@@ -133,7 +133,7 @@ def test_a_night_with_a_regression_and_a_failed_guideline(call: Call, results: P
         exit=1,
         host=Host(kernel="6.12", cpu="some cpu", cores=2, memory=4 << 30, hostname="lab1"),
         revision=Revision(commit="1f3a9c" * 6, dirty=False),
-        command=("matrix", "run", "--only", "layout=raid5; rm -rf", "sweep.yaml"),
+        command=("matrix", "run", "--only", "layout=raid5; rm -rf", "--folder-to=/tmp/folder", "sweep.yaml"),
     )
     said = call("summary", "latest", "--issue", "issue.md", "--annotations", "annotations")
     assert (said.status, said.out.splitlines()[0]) == (1, "# sweep on qemu: 1 guideline fails, 1 figure slower")

@@ -39,10 +39,11 @@ from distributed import Scheduler as DaskScheduler
 from runner import __version__
 from runner.cli import cluster as cluster_command
 from runner.engine.cluster import ClusterLost, Worker, WorkerLost
+from runner.lab import members as lab_members
 from runner.lab import status
 from runner.lab.address import Address, load_certificates, make_certificates
 from runner.lab.dask_cluster import DaskCluster
-from runner.lab.members import Membership, configured, scheduler, worker
+from runner.lab.members import Membership, configured, scheduler, stay_member, worker
 from runner.lab.seats import Seats
 from runner.lab.status import Status, query
 from runner.session.cluster import ClusterOptions, slots_of_hosts
@@ -287,6 +288,21 @@ def test_the_estimate_of_a_run_asks_the_scheduler_for_slots(monkeypatch: pytest.
     assert slots_of_hosts(cluster, ()) == [3, 4]
     assert slots_of_hosts(cluster, ("nvme",)) == [3]
     assert slots_of_hosts(ClusterOptions(Address.parsed("local:3")), ()) == [3]
+
+
+async def test_a_worker_that_reaches_no_scheduler_says_so_and_joins_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lab_members, "_LONG", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    said = asyncio.Queue[str]()
+    with configured():
+        joining = asyncio.create_task(stay_member(address, Membership("one", {"rig": 1}), None, said.put_nowait))
+        assert await said.get() == f"no connection to {address} yet; trying again"
+        async with scheduler(address):
+            while (text := await said.get()) != f"joined {address} as one, with rig=1":
+                assert text.startswith(f"no connection to {address}")
+            joining.cancel()
+            await asyncio.wait([joining])
 
 
 def test_a_dashboard_without_bokeh_is_refused(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:

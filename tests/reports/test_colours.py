@@ -14,7 +14,7 @@ from runner.reports.colours import COLOURS, Colours, choose_colours
 from runner.reports.explore import _content, explored
 from runner.reports.run_data import RunData
 from runner.results.record import CellRow
-from tests.reports.test_axis_charts import LAYOUTS, Axes, by_chunk, group_of, run_of
+from tests.support.charted import LAYOUTS, Axes, by_chunk, group_of, run_of
 
 PAGE = Path("runner/reports/page")
 RAIDS = ("raid0", "raid5", "raid6", "raid10")

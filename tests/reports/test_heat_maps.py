@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from runner.reports.heat_maps import heat_map, heat_maps
 from runner.results.record import HOST_LIMITED
-from tests.reports.test_axis_charts import CHUNKS, LAYOUTS, TWO, by_chunk, group_of, run_of
+from tests.support.charted import CHUNKS, LAYOUTS, TWO, by_chunk, group_of, run_of
 
 if TYPE_CHECKING:
     from runner.reports.run_data import RunData

@@ -19,12 +19,12 @@ settings.register_profile("ours", max_examples=times(20), deadline=None, suppres
 settings.load_profile("ours")
 
 
-_LONG = ("machines", "hosts", "terminal", "bootstrap", "docs", "cli")  # folders of tests that wait for processes
+_LONG = ("machines", "hosts", "terminal", "bootstrap", "docs", "workflows", "cli")  # tests there wait for processes
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Spread the files whose tests boot virtual machines over the whole run; of the others, long ones come first.
+    """Spread the files whose tests boot virtual machines over most of the run; of the others, long ones come first.
 
     Workers take file by file. Three of these files at once, or a long one at the end, would take longer.
     """
@@ -34,8 +34,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     sizes = Counter(item.path for item in items)
     booting = {item.path for item in items if item.get_closest_marker("vm")}
     others = sorted((path for path in sizes if path not in booting), key=lambda path: path.parent.name not in _LONG)
-    kinds = others, sorted(booting, key=lambda path: (-sizes[path], path))
-    places = {path: number / len(kind) for kind in kinds for number, path in enumerate(kind)}
+    kinds = (others, 1.0), (sorted(booting, key=lambda path: (-sizes[path], path)), 0.85)
+    places = {path: part * number / len(kind) for kind, part in kinds for number, path in enumerate(kind)}
     items.sort(key=lambda item: places[item.path])
 
 

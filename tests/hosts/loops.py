@@ -9,8 +9,9 @@ import shutil
 import subprocess
 import time
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from runner.hosts.checks import take_census
@@ -71,10 +72,12 @@ class Bay:
 
     def ask(self) -> Census:
         """Without what tests beside this one lend, use and give back meanwhile."""
-        census = take_census(None, census_script(by_id=str(self.names)))
-        own = (f"{self.file.parent}/", "/dev/")
-        nodes = {name: node for name, node in census.nodes.items() if not node.backing or node.backing.startswith(own)}
-        return replace(census, nodes=nodes)
+        backing = "$path/loop/backing_file"
+        others = f'-r {backing} && $(<"{backing}") != {quote(str(self.file.parent))}/* && $(<"{backing}") != /dev/*'
+        before = '  attributes "$name"\n'
+        script = census_script(by_id=str(self.names))
+        assert script.count(before) == 1
+        return take_census(None, script.replace(before, f"  if [[ {others} ]]; then continue; fi\n{before}"))
 
     def digest(self) -> str:
         """Of the whole file behind the disk, with whatever the kernel has not written yet. Only what is no zero is read."""

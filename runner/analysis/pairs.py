@@ -18,7 +18,6 @@ from runner.analysis.axes import (
     differing_axes,
     grouped,
     in_reading_order,
-    is_constant,
     is_workload_axis,
     keys_of,
     lack_any,
@@ -307,8 +306,15 @@ def tied_axes(axis: str, left: Sequence[Axes], right: Sequence[Axes]) -> dict[st
     """Return the axes of its kind that change with the compared one. One of each kind would compare two things."""
     found = {}
     for name in sorted({*names_of([*left, *right])} - {axis}):
-        if is_workload_axis(name) == is_workload_axis(axis) and is_constant(left, name) and is_constant(right, name):
-            one, other = (side[0].get(name, "") for side in (left, right))
-            if one != other:
-                found[name] = (one, other)
+        if is_workload_axis(name) != is_workload_axis(axis):
+            continue
+        one, other = (_only_value(side, name) for side in (left, right))
+        if one is not None and other is not None and one != other:
+            found[name] = (one, other)
     return found
+
+
+def _only_value(cells: Sequence[Axes], name: str) -> str | None:
+    """Return the value that all cells have, empty text if none has the axis; None: they differ."""
+    first = cells[0].get(name, "")
+    return first if all(axes.get(name, "") == first for axes in cells) else None

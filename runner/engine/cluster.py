@@ -18,6 +18,10 @@ class WorkerLost(HarnessBroken):
     """The worker, or the process of its batch, ended before its batch did."""
 
 
+class BatchLost(WorkerLost):
+    """The process of a batch ended, and its worker is still there: nobody returns the disks of the batch."""
+
+
 class ClusterLost(HarnessBroken):
     pass
 

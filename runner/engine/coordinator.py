@@ -21,7 +21,7 @@ from runner.base.errors import HarnessBroken
 from runner.engine import batch_messages as messages
 from runner.engine import members
 from runner.engine.batch_messages import BatchRequest, Message, Order
-from runner.engine.cluster import Cluster, Worker, WorkerLost
+from runner.engine.cluster import BatchLost, Cluster, Worker, WorkerLost
 from runner.engine.flight import Flight, Flights
 from runner.engine.forecast import Forecast
 from runner.engine.inbox import Inbox
@@ -95,13 +95,13 @@ class Coordinator:
         async with self._cluster.open(self._note_members):
             try:
                 await self._work()
-                self._report_unreturned()
             finally:
                 for task in self._tasks:
                     task.cancel()
                 if self._tasks:
                     await asyncio.wait(self._tasks)
                 self._inbox.settle()
+                self._report_unreturned()
 
     def _note_members(self) -> None:
         self._members_changed = True
@@ -257,13 +257,15 @@ class Coordinator:
         )
 
     async def _carry_out(self, flight: Flight) -> None:
-        lost = ""
+        lost, has_disks = "", False
         try:
             try:
                 await self._cluster.carry_out(flight.worker, self._request(flight), self._inbox.add)
             except WorkerLost as error:
-                lost = error.brief
+                lost, has_disks = error.brief, isinstance(error, BatchLost)
             await self._inbox.settled()
+            if has_disks:
+                self._flights.lose(flight)
         finally:
             self._inbox.settle()  # what arrived before a cancellation
             self._flights.remove(flight)
@@ -296,7 +298,6 @@ class Coordinator:
 
     def _lose(self, flight: Flight, reason: str) -> None:
         number, host = flight.round.number, flight.worker.host
-        self._flights.lose(flight)
         name = flight.left[flight.begun].name if flight.begun in flight.left else flight.batch.stack.label
         again = "another process continues the batch" if flight.left else "it had no trial left"
         self._context.listen(RigWasLost(name, f"{host}: {reason}", again, flight.batch.stack.label))

@@ -65,5 +65,6 @@ class Flights:
         self.unreturned.pop(used.host, None)
 
     def lose(self, flight: Flight) -> None:
+        """Note the disks that a dead batch process had. The process of a worker that left returns them itself."""
         if flight.leased:
             self.unreturned[flight.worker.host] = flight.leased

@@ -13,7 +13,7 @@ from distributed.batched import BatchedSend
 from distributed.comm import CommClosedError, connect
 
 from runner.base.errors import BadInput, MatrixError
-from runner.engine.cluster import ClusterLost, Worker, WorkerLost
+from runner.engine.cluster import BatchLost, ClusterLost, Worker, WorkerLost
 from runner.lab.address import RIG
 from runner.lab.members import FACTS, Membership, configured, scheduler, worker
 from runner.lab.relay import CANCEL, COORDINATE, INTERVAL, LEFT, LINES, MEMBERS, REQUEST
@@ -176,7 +176,7 @@ class DaskCluster:
             flight.fail(error)
             return
         if died:
-            flight.fail(WorkerLost(died))
+            flight.fail(BatchLost(died))
         elif over:
             flight.done.set_result(None)
 

@@ -230,7 +230,7 @@ def ratio_chart(title: str, lines: Sequence[RatioLine], *, about: str = _OF_EFFE
     largest = max(abs(log10(one.ratio.ratio)) for one in lines)
     known = [abs(log10(bound)) for one in lines for bound in (one.ratio.low, one.ratio.high) if 0 < bound < inf]
     least = log10(1 + max(_LEAST_REACH, 2 * equal))
-    reach = max(least, min(max([largest, *known]), max(_REACH * largest, log10(1 + _WHOLE)))) * 1.05
+    reach = max(least, min(max([largest, *known]), max(_REACH * largest or inf, log10(1 + _WHOLE)))) * 1.05
     place = _ratio_places(reach)
     drawn, y = [], 0
     for line in lines:

@@ -63,7 +63,7 @@ def explain_verdict(judgement: Judgement) -> str:
         return judgement.why
     value, interval, wanted = _measured(judgement)
     telling = judgement.telling
-    where = f" in the case {telling.question.label}" if telling and telling.question.label else ""
+    where = f", case shown: {telling.question.label}" if telling and telling.question.label else ""
     parts = [
         f"{judgement.guideline.claimed.metric} {value} ({interval}){where}, wanted {wanted}" if value else "no figures"
     ]
@@ -136,7 +136,7 @@ def _notes(judgements: Sequence[Judgement], *, claims: bool) -> list[str]:
     notes = [f"guidelines: {counted}{'; figures are synthetic, so these verdicts do not count' * synthetic}"]
     for one in judgements:
         telling = one.telling
-        where = [f"shown is the case {telling.question.label}"] if telling and telling.question.label else []
+        where = [f"case shown: {telling.question.label}"] if telling and telling.question.label else []
         more = list(filter(None, (one.guideline.claim if claims else "", *where, *one.notes)))
         if more and (one.verdict is not Verdict.HOLDS or one.notes):
             notes.append(f"{one.guideline.id}: {'; '.join(more)}")

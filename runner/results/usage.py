@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import json
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from math import isfinite
+from statistics import median_low
 from typing import TYPE_CHECKING, Any
 
 from runner.results.counters import NODE
@@ -135,8 +136,8 @@ def _count_whole(ends: Sequence[float]) -> int:
 
     After the work, the array marks itself as clean: in a short time this looks like much use.
     """
-    is_cut = len(ends) > 2 and ends[-1] - ends[-2] < _WHOLE * (ends[-2] - ends[-3])
-    return len(ends) - is_cut
+    took = [end - begin for begin, end in pairwise(ends)]
+    return len(ends) - (len(took) > 1 and took[-1] < _WHOLE * median_low(took[:-1]))
 
 
 def _start(courses: Mapping[str, Sequence[tuple[float, float]]]) -> float:

@@ -89,9 +89,16 @@ content() {
 export -f say samples content
 SECONDS=0
 content_in_time() {
-  local left=$((SECONDS < 180 ? 60 : 240 - SECONDS))
-  if ((left <= 0)) || ! timeout "$left" bash -euo pipefail -c 'content "$@"' bash "$@"; then
-    say unreadable "$1" 'no answer within a minute'
+  local left=$((SECONDS < 180 ? 60 : 240 - SECONDS)) status=0
+  if ((left <= 0)); then
+    say unreadable "$1" 'not looked at: other disks did not answer for four minutes'
+    return 0
+  fi
+  timeout "$left" bash -euo pipefail -c 'content "$@"' bash "$@" || status=$?
+  if ((status == 124)); then
+    say unreadable "$1" "no answer within $left seconds"
+  elif ((status > 0)); then
+    say unreadable "$1" "the look at its content failed with status $status"
   fi
 }
 

@@ -17,7 +17,7 @@ from runner.engine import coordinator as engine
 from runner.engine import members
 from runner.engine.batch_messages import POOL, Outbox
 from runner.engine.budget import Cost, Spending
-from runner.engine.cluster import Worker
+from runner.engine.cluster import BatchLost, Worker, WorkerLost
 from runner.engine.coordinator import Coordinator
 from runner.engine.recorder import BatchStarted, PoolUsed, RunContext
 from runner.engine.scheduler import Scheduler
@@ -202,11 +202,19 @@ def test_a_notice_of_a_host_is_shown_once(bench: Bench, tmp_path: Path, monkeypa
     assert sorted(notices) == ["one: no KVM", "two: no KVM"]
 
 
-@pytest.mark.parametrize(("lost_at", "kept"), [("last line", ""), ("first trial", ""), ("last pool", "one")])
+@pytest.mark.parametrize(
+    ("lost_at", "loss", "kept"),
+    [
+        ("last line", BatchLost, ""),
+        ("first trial", BatchLost, ""),
+        ("last pool", BatchLost, "one"),
+        ("last pool", WorkerLost, ""),
+    ],
+)
 def test_a_host_whose_last_batch_was_lost_with_its_disks_is_named(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost_at: str, kept: str
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost_at: str, loss: type[WorkerLost], kept: str
 ) -> None:
-    """A later batch on the host returns the disks, and a batch that sent both messages has returned them."""
+    """A later batch on the host returns them, a batch that sent both messages has, and that of a lost worker does."""
     measure, disk = session.Batches._measure, DiskFacts(size=1, bus="scsi", serial="A")
 
     async def leasing(batches: session.Batches, request: BatchRequest) -> None:
@@ -224,7 +232,7 @@ def test_a_host_whose_last_batch_was_lost_with_its_disks_is_named(
         at = {"first trial": (1, 3), "last pool": (4, 8), "last line": (4, 9)}[lost_at]
         return bool(request.cells) and (sent[0], line) == at
 
-    cluster.lost_at = lost
+    cluster.lost_at, cluster.loss = lost, loss
     coordinate(bench, cluster)
     assert len(bench.trials) == 8
     left = [(one.host, one.unreturned) for one in bench.events if isinstance(one, PoolUsed) and one.unreturned]

@@ -91,7 +91,7 @@ def test_a_disk_without_an_answer_is_refused_and_the_others_are_listed(
     census = empty.ask()
     for claim in (empty.declared, replace(empty.declared, wipe=True)):
         (refusal,) = check_disk(census, claim, purpose="study").refusals
-        assert (refusal.reason, refusal.evidence) == (Reason.UNREADABLE, "no answer within a minute")
+        assert (refusal.reason, refusal.evidence) == (Reason.UNREADABLE, "no answer within 60 seconds")
     assert check_disk(census, empty.beside, purpose="study").usable
 
 

@@ -80,6 +80,11 @@ def test_a_usual_interval_of_a_ratio_near_one_is_drawn_in_full(low: float, high:
     assert dot.beyond is beyond
 
 
+def test_an_interval_around_a_ratio_of_one_is_drawn_in_full() -> None:
+    made = ratio_chart("t", [RatioLine("odd against even rounds", Ratio(1.0, 0.5, 2.0, 6, 6, 0.95, 0.5))])
+    assert not made.rows[0].dots[0].beyond
+
+
 def test_both_directions_stand_below_each_other() -> None:
     made = drawn({"read": estimate(1), "write": estimate(2)}, {"write": estimate(3)})
     ys = [dot.y for row in made.rows for dot in row.dots]

@@ -21,6 +21,7 @@ class FakeCluster:
         self.requests: list[tuple[str, BatchRequest]] = []  # host and request of each batch that was given out
         self.busy: dict[str, int] = {}
         self.most: dict[str, int] = {}  # the most batches at a time, by worker
+        self.loss: type[WorkerLost] = WorkerLost
         self.lost_at: Callable[[Worker, BatchRequest, int], bool] = lambda *_: False
         self.changed: Callable[[], None] = lambda: None
         self._scratch = scratch
@@ -41,7 +42,7 @@ class FakeCluster:
             for number, line in enumerate(lines):
                 await asyncio.sleep(0)
                 if self.lost_at(worker, request, number):
-                    raise WorkerLost("the worker is gone")
+                    raise self.loss("the worker is gone")
                 receive(line)
         finally:
             self.busy[worker.address] -= 1

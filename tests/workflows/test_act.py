@@ -162,6 +162,7 @@ guidelines:
 """
 
 
+@pytest.mark.vm
 def test_a_night_and_a_push_on_qemu(act: Act, checkout: Path, temp: Path) -> None:
     """The push is that of a runner of GitHub, twice: the second finds the appliance of the first, and fails a guideline."""
     (checkout / "matrix").mkdir()

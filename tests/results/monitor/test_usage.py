@@ -123,6 +123,8 @@ def test_a_last_sample_that_was_cut_short_is_left_out() -> None:
     assert [len(course) for course in (*whole.rates.values(), *whole.busy.values())] == [3] * 4
     text = sysstat(*(sample(length, disk("vdb", 100, 0, 50)) for length in (1, 1, 0.2)))
     assert [at for at, _ in usage({SAMPLES: text}, READINGS).busy["disk0"]] == [1.0, 2.0]
+    late = sysstat(*(sample(length, disk("vdb", 100, 0, 50)) for length in (1, 1, 1, 2, 1)))  # of a busy host
+    assert [at for at, _ in usage({SAMPLES: late}, READINGS).busy["disk0"]] == [1.0, 2.0, 3.0, 5.0, 6.0]
 
 
 def test_the_file_with_the_rates_is_known() -> None:

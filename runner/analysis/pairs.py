@@ -315,6 +315,6 @@ def tied_axes(axis: str, left: Sequence[Axes], right: Sequence[Axes]) -> dict[st
 
 
 def _only_value(cells: Sequence[Axes], name: str) -> str | None:
-    """Return the value that all cells have, empty text if none has the axis; None: they differ."""
-    first = cells[0].get(name, "")
+    """Return the value that all cells have, empty text if none has the axis; None: they differ, or there are none."""
+    first = cells[0].get(name, "") if cells else None
     return first if all(axes.get(name, "") == first for axes in cells) else None

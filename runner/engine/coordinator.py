@@ -257,14 +257,14 @@ class Coordinator:
         )
 
     async def _carry_out(self, flight: Flight) -> None:
-        lost, has_disks = "", False
+        lost, died = "", False
         try:
             try:
                 await self._cluster.carry_out(flight.worker, self._request(flight), self._inbox.add)
             except WorkerLost as error:
-                lost, has_disks = error.brief, isinstance(error, BatchLost)
+                lost, died = error.brief, isinstance(error, BatchLost)
             await self._inbox.settled()
-            if has_disks:
+            if died:
                 self._flights.lose(flight)
         finally:
             self._inbox.settle()  # what arrived before a cancellation

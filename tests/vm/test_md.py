@@ -266,8 +266,9 @@ def test_what_is_changed_behind_our_back_is_noticed(tmp_path: Path) -> None:
         }
         for label, (text, reason) in changes.items():
             built = await bench.build(label)
+            assert (await built.measure(bench.cell(label), 1)).finding.reason == ""
             await bench.shell(text % members[label])
-            finding = (await built.measure(bench.cell(label), 1)).finding
+            finding = (await built.measure(bench.cell(label), 2)).finding
             assert finding.outcome is Outcome.BROKEN
             assert finding.reason.startswith("not as declared: ")
             assert reason in finding.reason or label == "logged", finding.reason

@@ -86,11 +86,12 @@ async def _refused(found_array: Stack, rig: Rig) -> dict[str, StepResult]:
     # Killed between the table and the mappings, or between taking these away and wiping.
     await _say(rig, f"kpartx -d -p -part {whole}")
     results["half"] = await _run(rig, scripts.set_up)
-    # Somebody else's table on our volume, and it is in use: nothing is taken from under it. A tear-down has the same text.
+    # Somebody else's table on our volume, and it is in use: nothing is taken from under it.
     await _say(rig, f"kpartx -d -p -part {whole} && echo 'size=4096' | sfdisk -q --label gpt {whole}")
     await _say(rig, f"kpartx -a -p -part {whole} && mkfs.ext4 -q {whole}-part1 && mkdir -p /tmp/m")
     await _say(rig, f"mount {whole}-part1 /tmp/m && echo data >/tmp/m/file")
     results["table"] = await _run(rig, scripts.set_up)
+    results["torn down"] = await _run(rig, scripts.tear_down)
     results["untouched"] = await _run(rig, "[[ $(cat /tmp/m/file) == data ]]")
     await _say(rig, f"umount /tmp/m && kpartx -d -p -part {whole}")
     await _say(rig, scripts.tear_down)
@@ -109,7 +110,7 @@ def test_somebody_elses_mappings_and_tables_are_left_alone(tmp_path: Path) -> No
     asyncio.run(_with_rig(found, tmp_path, batch))
     status = {name: result.status for name, result in results.items()}
     assert status == {
-        "name": 1, "after": 0, "half": 0, "table": 5, "untouched": 0, "bare": 0,
+        "name": 1, "after": 0, "half": 0, "table": 5, "torn down": 5, "untouched": 0, "bare": 0,
     }, {name: result.output for name, result in results.items()}  # fmt: skip
     assert "matrix--0-volume-part1" in results["name"].output
     assert results["bare"].output.strip() == "No devices found"

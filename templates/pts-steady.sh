@@ -41,7 +41,8 @@ is_steady() {
   for job in "${tracked[@]}"; do
     y=() sum=0 least='' most=0
     for at in 4 3 2 1 0; do
-      value=${values[$job,$(($1 - at * apart))]:-0}
+      value=${values[$job,$(($1 - at * apart))]:-}
+      [[ -n $value ]] || fail "fio reported no figures of $job in round $(($1 - at * apart))"
       y+=("$value")
       sum=$((sum + value)) most=$((value > most ? value : most)) least=$((value < ${least:-$value} ? value : ${least:-$value}))
     done

@@ -15,7 +15,7 @@ printf 'note\tprecondition\twritten %d times in blocks of %d bytes: %d.%03d s\n'
   $((took / 1000000)) $((took / 1000 % 1000))
 {% endif %}
 
-tracked=({{ pts.tracked | join(' ') }})
+tracked=({{ pts.tracked }})
 figure={{ pts.figure }} # the figure of these jobs that has to be steady
 apart={{ pts.apart }}   # rounds between its values
 {% include 'pts-steady.sh' %}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import subprocess
 from dataclasses import replace
 from io import StringIO
 from typing import TYPE_CHECKING, Any
@@ -252,6 +253,46 @@ def test_all_tracked_points_must_be_steady() -> None:
     found = finding([StepResult("measure", 0, "\n".join(rounds), 0.0)], pts=work)
     assert "r65w35-64k: range" in found.unsettled
     assert "r0w100-4k" not in found.unsettled
+
+
+#: Stands for fio: each tracked job has a constant rate, but the one named $falling halves its rate in each round.
+FIO = r"""
+set -euo pipefail
+fail() { echo "$*" >&2; exit 1; }
+output=all.json status=0 rate=64000
+fio() {
+  {
+    echo '{'
+    for job in r0w100-4k r65w35-64k r100w0-1024k; do
+      if [[ $job == "$missing" ]]; then continue; fi
+      printf '%s\n' "\"jobname\" : \"$job\"," '"read" : {' "\"iops\" : $([[ $job == "$falling" ]] && echo "$rate" || echo 100)," '}'
+    done
+    echo '}'
+  } >round.json
+  rate=$((rate / 2))
+}
+"""
+
+
+@pytest.mark.parametrize("falling", ["r0w100-4k", "r65w35-64k", "r100w0-1024k", ""])
+def test_rounds_end_only_when_all_tracked_points_are_steady(falling: str, tmp_path: Path) -> None:
+    assert _rounds_run(tmp_path, falling=falling) == (8 if falling else 5)
+
+
+def test_rounds_without_the_figures_of_a_tracked_point_are_no_steady_state(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="fio reported no figures of r65w35-64k in round 1"):
+        _rounds_run(tmp_path, missing="r65w35-64k")
+
+
+def _rounds_run(folder: Path, falling: str = "", missing: str = "") -> int:
+    """Run the part of a test's script that has its rounds, with a stand-in for fio. Return the number of rounds."""
+    script = script_of(cell_of("preset: snia-iops, rounds: 8"))
+    rounds = script[script.index("\ntracked=(") : script.index("\nrm -f round.fio")]
+    (folder / "job.fio").write_text("[global]\nrandseed=1\n")
+    text = f"{FIO}\nfalling={falling} missing={missing}\n{rounds}\necho $((round < rounds ? round : rounds))"
+    done = subprocess.run(["bash", "-c", text], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout)
 
 
 def test_slow_motion_is_taken_out_of_figures_and_rounds() -> None:

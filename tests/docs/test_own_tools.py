@@ -24,7 +24,7 @@ from tests.results import past, server
 from tests.support.pages import DOCS, blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tests.support.command import Call
 
@@ -76,27 +76,103 @@ def queries_of_board() -> dict[str, str]:
 
 
 @pytest.fixture
-def database() -> Iterator[str]:
+def shared(tmp_path: Path) -> Iterator[SharedStore]:
+    """A store in PostgreSQL without runs, which the role of Grafana may read."""
     if server.MISSING:
         pytest.skip(server.MISSING)
-    with server.private_server() as running:
-        yield running.database("board")
+    with server.private_server() as running, SharedStore.open(address_of(running.database("board"), tmp_path)) as store:
+        with store._engine.begin() as connection:
+            for statement in grants():
+                connection.execute(sa.text(statement.replace("FOR ROLE lab", "FOR ROLE current_user")))
+        yield store
 
 
-def test_the_board_for_grafana_works_on_a_store_in_postgresql(database: str, tmp_path: Path) -> None:
+def rows_of(store: SharedStore, query: str, values: Mapping[str, str]) -> Sequence[sa.RowMapping]:
+    with store._engine.connect() as connection:
+        connection.execute(sa.text("SET LOCAL ROLE grafana"))
+        return connection.execute(sa.text(as_grafana_asks(query, values))).mappings().all()
+
+
+@pytest.mark.parametrize("is_chosen", [False, True])
+def test_the_board_for_grafana_works_on_a_store_in_postgresql(
+    shared: SharedStore, tmp_path: Path, is_chosen: bool
+) -> None:
     past.recorded(tmp_path, past.TRIALS)
-    address = address_of(database, tmp_path)
-    with SharedStore.open(address) as store, store._engine.connect() as connection:
-        bring_up_to_date(store, tmp_path)
-        for statement in grants():
-            connection.execute(sa.text(statement.replace("FOR ROLE lab", "FOR ROLE current_user")))
-        connection.execute(sa.text("SET ROLE grafana"))
-        values = {name: set(connection.scalars(sa.text(f"select {name} from v_cells"))) for name in variables()}  # noqa: S608
-        for title, query in queries_of_board().items():
-            rows = connection.execute(sa.text(as_grafana_asks(query, values))).mappings().all()
-            assert rows, title
-            if "time" in rows[0]:
-                assert list(rows[0]) == ["time", "metric", "value"], title
+    bring_up_to_date(shared, tmp_path)
+    chosen = {name: values_of(shared, name) for name in ALL} if is_chosen else {}
+    for title, query in queries_of_board().items():
+        rows = rows_of(shared, query, ALL | chosen)
+        assert rows, title
+        if "time" in rows[0]:
+            assert list(rows[0]) == ["time", "metric", "value"], title
+
+
+def values_of(store: SharedStore, name: str) -> str:
+    found = rows_of(store, f"SELECT DISTINCT {name} FROM v_cells", {})  # noqa: S608
+    return ",".join(f"'{row[name]}'" for row in found)
+
+
+def test_the_board_has_no_error_on_a_store_without_runs(shared: SharedStore) -> None:
+    """Variables have no values then, and `IN ()` is an error in PostgreSQL."""
+    for title, query in queries_of_board().items():
+        assert not rows_of(shared, query, ALL), title
+
+
+def test_the_board_offers_no_values_of_synthetic_runs(shared: SharedStore, tmp_path: Path) -> None:
+    past.recorded(tmp_path, past.TRIALS, synthetic=True, machine="dry")
+    bring_up_to_date(shared, tmp_path)
+    for title, query in queries_of_board().items():
+        assert not rows_of(shared, query, ALL), title
+
+
+def test_a_line_of_the_board_has_one_host(shared: SharedStore, tmp_path: Path) -> None:
+    for number, host in enumerate(("lab1", "lab2"), 1):
+        past.recorded(tmp_path, past.TRIALS, number, host=past.manifest().host.model_copy(update={"hostname": host}))
+    bring_up_to_date(shared, tmp_path)
+    for title, query in queries_of_board().items():
+        if " AS metric" in query:
+            of_both = {row["metric"] for row in rows_of(shared, query, ALL)}
+            of_one = {row["metric"] for row in rows_of(shared, query, ALL | {"host": "'lab1'"})}
+            assert of_both == {f"{host} {name}" for host in ("lab1", "lab2") for name in of_one}, title
+            assert of_one <= {past.READ.name, past.MIXED.name}, title
+
+
+def test_figures_in_tables_of_the_board_have_units(shared: SharedStore, tmp_path: Path) -> None:
+    past.recorded(tmp_path, past.TRIALS)
+    bring_up_to_date(shared, tmp_path)
+    for panel in panels_of("table"):
+        columns = rows_of(shared, panel["targets"][0]["rawSql"], ALL)[0].keys()
+        expected = {one: unit for one in columns for part, unit in UNITS.items() if part in one}
+        assert {one: unit for one in columns if (unit := unit_of(panel, one))} == expected, panel["title"]
+        named = {one["matcher"]["options"] for one in overrides_of(panel) if one["matcher"]["id"] == "byName"}
+        assert named <= set(columns), panel["title"]
+
+
+#: The unit of Grafana for a column with this part in its name.
+UNITS = {"_bw": "Bps", "_iops": "iops", "_lat_": "ns"}
+
+
+def overrides_of(panel: dict[str, Any]) -> list[dict[str, Any]]:
+    return list(panel["fieldConfig"]["overrides"])
+
+
+def unit_of(panel: dict[str, Any], column: str) -> str | None:
+    """Return the unit by the rules of Grafana: without slashes, an expression must match the whole name."""
+    for one in overrides_of(panel):
+        pattern = one["matcher"]["options"]
+        is_partial = pattern.startswith("/") and pattern.endswith("/")
+        found = re.search(pattern[1:-1], column) if is_partial else re.fullmatch(pattern, column)
+        for setting in one["properties"] if found else []:
+            if setting["id"] == "unit":
+                return str(setting["value"])
+    return None
+
+
+def test_lines_of_the_board_are_named_by_their_metric() -> None:
+    """With only `time`, `metric` and a value, Grafana names a line by `metric`, and removes that label."""
+    assert panels_of("timeseries")
+    for panel in panels_of("timeseries"):
+        assert "displayName" not in panel["fieldConfig"]["defaults"], panel["title"]
 
 
 def grants() -> list[str]:
@@ -105,15 +181,19 @@ def grants() -> list[str]:
     return re.findall(r'-c "([^"]+)"', line)
 
 
-def variables() -> list[str]:
-    return [one["name"] for one in BOARD["templating"]["list"] if one["type"] == "query"]
+#: What Grafana inserts for each variable while "All" is chosen.
+ALL: dict[str, str] = {one["name"]: one["allValue"] for one in BOARD["templating"]["list"] if one["type"] == "query"}
 
 
-def as_grafana_asks(query: str, values: dict[str, set[Any]]) -> str:
+def panels_of(kind: str) -> list[dict[str, Any]]:
+    return [panel for panel in BOARD["panels"] if panel["type"] == kind]
+
+
+def as_grafana_asks(query: str, values: Mapping[str, str]) -> str:
     """Replace the macros and variables as Grafana does."""
     query = re.sub(r"\$__timeFilter\(([^)]*)\)", r"\1 BETWEEN '2026-01-01' AND '2027-01-01'", query)
-    for name, chosen in values.items():
-        query = query.replace(f"${name}", ", ".join(f"'{value}'" for value in sorted(chosen)))
+    for name, value in values.items():
+        query = query.replace(f"${name}", value)
     assert "$" not in query
     return query.replace("::", "\\:\\:")
 

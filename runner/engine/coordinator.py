@@ -152,7 +152,7 @@ class Coordinator:
         self._members_changed = True  # a worker that was lost is asked again
         self._look_again()
         for cell, round_number, started in self._crashed.pop(worker.host, []):
-            if rebooted and (cell, round_number) not in self.scheduler.records.finished:
+            if rebooted and (cell, round_number) not in self.scheduler.records.trials:
                 self._recorder.lose(cell, round_number, started, RigLost(f"{worker.host} went down during the trial"))
 
     # --- work ---

@@ -28,22 +28,27 @@ TRIES = 2  # number of lost rigs after which a trial is broken and its cell is q
 
 @dataclass
 class Records:
-    finished: set[tuple[str, int]] = field(default_factory=set)
+    #: Each recorded trial by cell and round, with its bandwidth (reads and writes together) or the rate of its sync.
+    trials: dict[tuple[str, int], float | None] = field(default_factory=dict)
+    last_round: int = 0
     #: Attempts that lost their rig, by cell and round.
     lost: dict[tuple[str, int], list[Attempt]] = field(default_factory=dict)
     retried: dict[tuple[str, int], int] = field(default_factory=dict)
     #: Seconds spent on attempts that lost their rig.
     spent: dict[tuple[str, int], float] = field(default_factory=lambda: defaultdict(float))
     quarantined: dict[str, str] = field(default_factory=dict)
-    #: Bandwidth of each cell, reads and writes together, or the rate of its sync, by round.
-    rates: dict[str, dict[int, float]] = field(default_factory=lambda: defaultdict(dict))
 
     def add(self, trial: Trial) -> None:
-        self.finished.add((trial.cell, trial.round))
+        figures = trial.counted
+        self.trials[trial.cell, trial.round] = None if figures is None else figures.deciding_rate
+        self.last_round = max(self.last_round, trial.round)
         if trial.outcome is Outcome.BROKEN and len(self.attempts(trial.cell, trial.round)) >= TRIES:
             self.quarantined[trial.cell] = trial.reason
-        if (figures := trial.counted) is not None:
-            self.rates[trial.cell][trial.round] = figures.deciding_rate
+
+    def rates(self, cell: str) -> list[float]:
+        """Return the rates of a cell in the order of its rounds."""
+        found = (self.trials.get((cell, round_number)) for round_number in range(1, self.last_round + 1))
+        return [rate for rate in found if rate is not None]
 
     def lose(self, attempt: Attempt) -> None:
         self.lost.setdefault((attempt.cell, attempt.round), []).append(attempt)
@@ -132,13 +137,13 @@ class Scheduler:
                 yield batch, cells
 
     def is_wanted(self, cell: Cell, round_number: int) -> bool:
-        if (cell.id, round_number) in self.records.finished or self.conclusion(cell, round_number):
+        if (cell.id, round_number) in self.records.trials or self.conclusion(cell, round_number):
             return False
         weights = self._weights(round_number)
         if cell.id in self._searched and cell.id in self._searches.wanted(cell.id, round_number):
             return True
         if weights is None:
-            return cell.id not in self._searched and not is_precise(self._rates(cell), self._rule)
+            return cell.id not in self._searched and not is_precise(self.records.rates(cell.id), self._rule)
         return cell.id in weights
 
     def following(self, cell: Cell, round_number: int, queued: Collection[Cell]) -> list[Cell]:
@@ -151,7 +156,7 @@ class Scheduler:
 
     def conclusion(self, cell: Cell, round_number: int) -> Trial | None:
         """Return the record of a trial that needs no measurement: broken after lost rigs, or skipped in quarantine."""
-        if (cell.id, round_number) in self.records.finished:
+        if (cell.id, round_number) in self.records.trials:
             return None
         attempts = self.records.attempts(cell.id, round_number)
         if len(attempts) >= TRIES:
@@ -187,7 +192,7 @@ class Scheduler:
         if not self.spending.is_limited or round_number <= self.plan.repeat.min:
             return None
         wanted = self._wanted(round_number)
-        errors = {cell.id: relative_error(self._rates(cell), self._rule) for cell in wanted}
+        errors = {cell.id: relative_error(self.records.rates(cell.id), self._rule) for cell in wanted}
         weights = {**errors, **(self._weights(round_number) or {})}
         wishes = [Wish(cell.id, cell.stack.key, weights[cell.id], self.spending.of_cell(cell)) for cell in wanted]
         set_ups = {cell.stack.key: self.spending.of_stack(cell.stack) for cell in wanted}
@@ -202,9 +207,6 @@ class Scheduler:
     def _rule(self) -> Rule:
         repeat = self.plan.repeat
         return Rule(repeat.min, repeat.max, repeat.until, repeat.confidence)
-
-    def _rates(self, cell: Cell) -> list[float]:
-        return [rates for _, rates in sorted(self.records.rates[cell.id].items())]
 
 
 def join_reasons(reasons: Sequence[str]) -> str:

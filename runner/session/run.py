@@ -104,6 +104,7 @@ class _Run:
     stop: Stop
     disks: RunDisks = field(default_factory=RunDisks)
     slow: int = 0  # the chosen factor of `slow: auto`
+    short: int = 0  # trials of the minimum that a budget did not cover
     simulated: bool = True  # the disks end with their rig
     #: Why disks of hosts of a cluster were not returned the last time.
     unreturned: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -190,10 +191,9 @@ def _lease_and_execute(this: _Run) -> Ending:
             this.folder = this.folder.update_manifest(disks=disks.facts, health=disks.health)
         _choose_slow(this)
         pace = _show_estimate(this)
-        spending = Spending(this.options.budget, pace, write_budget=this.disks.write_budget)
         address = address_of(this.options.store, this.options.results)
         feed = stack.enter_context(Feed(address, this.folder, observer.trouble))
-        return _execute(this, spending, feed)
+        return _execute(this, pace, feed)
 
 
 def _disk_use(this: _Run, found: Match) -> disk_lease.DiskUse:
@@ -231,28 +231,39 @@ def _slots(this: _Run, *, synthetic: bool) -> Slots:
     return Slots.of(this.level.now)
 
 
-def _execute(this: _Run, spending: Spending, feed: Feed) -> Ending:
+def _execute(this: _Run, pace: Pace, feed: Feed) -> Ending:
+    done = False
+    try:
+        done = _measure(this, pace, feed)
+    finally:
+        returned = _return_disks(this)
+        end = _write_reports(this, feed, done=done, short=this.short)
+        end = end if returned else replace(end, exit=max(end.exit, Exit.BROKEN))
+        # Last: after a kill before this line, the same command writes the reports again.
+        _close(this.folder, feed, end.exit, finished=end.finished)
+    return end
+
+
+def _measure(this: _Run, pace: Pace, feed: Feed) -> bool:
+    """Return whether all trials are recorded. The memory of a large run's records is free before its reports begin."""
     order, disks, observer = this.order, this.disks, this.observer
+    spending = Spending(this.options.budget, pace, write_budget=disks.write_budget)
     scheduler = Scheduler(order.selected.plan, spending=spending, steering=order.steering())
     if order.until_decided:
         this.folder = this.folder.update_manifest(steered=True)
-    done, wear_stop = False, ""
+    wear_stop = ""
     try:
         with open_files(this.folder) as files:
             executor = _executor(this, scheduler, _context(this, feed, files))
             done = this.stop.run(_work(executor, disks))
         wear_stop = disks.write_budget.stop_reason if disks.write_budget else ""
     finally:
+        this.short = scheduler.short + bool(wear_stop)
         if wear_stop:
             observer.trouble(wear_stop)
         elif text := budget_message(scheduler.short, scheduler.left_out, spending.budget):
             (observer.trouble if scheduler.short else observer.notice)(text)
-        returned = _return_disks(this)
-        end = _write_reports(this, feed, done=done, short=scheduler.short + bool(wear_stop))
-        end = end if returned else replace(end, exit=max(end.exit, Exit.BROKEN))
-        # Last: after a kill before this line, the same command writes the reports again.
-        _close(this.folder, feed, end.exit, finished=end.finished)
-    return end
+    return done
 
 
 def _executor(this: _Run, scheduler: Scheduler, context: RunContext) -> Executor | Coordinator:

@@ -301,4 +301,4 @@ def _places(row: Mapping[str, CellRow]) -> dict[str, str]:
 
 
 def _label(*words: str) -> str:
-    return ": ".join(filter(None, words))
+    return ", ".join(filter(None, words))

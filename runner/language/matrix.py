@@ -63,8 +63,8 @@ Monitor = Annotated[
     BeforeValidator(_interval),
     WithJsonSchema({"type": "string", "pattern": r"^(auto|off|[0-9]+ ?(s|m|h))$"}),
     Field(
-        description="how often sysstat samples the rig; auto: each second, "
-        "except if `ramp` and `runtime` together are shorter than 10s"
+        description="how often sysstat samples the rig; auto: each second; "
+        "off if `ramp` and `runtime` together are shorter than 10s"
     ),
 ]
 

@@ -62,8 +62,7 @@ def explain_verdict(judgement: Judgement) -> str:
     if judgement.verdict is Verdict.NOT_TESTED:
         return judgement.why
     value, interval, wanted = _measured(judgement)
-    telling = judgement.telling
-    where = f", case shown: {telling.question.label}" if telling and telling.question.label else ""
+    where = f", {shown}" if (shown := _shown_case(judgement)) else ""
     parts = [
         f"{judgement.guideline.claimed.metric} {value} ({interval}){where}, wanted {wanted}" if value else "no figures"
     ]
@@ -80,6 +79,13 @@ def remaining_effort(judgement: Judgement) -> str:
         least = min((one.n for one in judgement.answers), default=0)
         return "unknown: too few trials" if least < 2 else "unlikely: the value is close to the limit"
     return f"about {judgement.more:,} more {_unit(deciding, judgement.more)} of each cell"
+
+
+def _shown_case(judgement: Judgement) -> str:
+    telling = judgement.telling
+    if telling is None or not telling.question.label:
+        return ""
+    return f"{'case ' * (len(judgement.answers) > 1)}shown: {telling.question.label}"
 
 
 def _measured(judgement: Judgement) -> tuple[str, str, str]:
@@ -135,9 +141,7 @@ def _notes(judgements: Sequence[Judgement], *, claims: bool) -> list[str]:
     synthetic = any(one.synthetic for one in judgements)
     notes = [f"guidelines: {counted}{'; figures are synthetic, so these verdicts do not count' * synthetic}"]
     for one in judgements:
-        telling = one.telling
-        where = [f"case shown: {telling.question.label}"] if telling and telling.question.label else []
-        more = list(filter(None, (one.guideline.claim if claims else "", *where, *one.notes)))
+        more = list(filter(None, (one.guideline.claim if claims else "", _shown_case(one), *one.notes)))
         if more and (one.verdict is not Verdict.HOLDS or one.notes):
             notes.append(f"{one.guideline.id}: {'; '.join(more)}")
     return notes

@@ -5,16 +5,18 @@ import io
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
 from lxml import etree
 
 from runner.base.errors import Exit
 from runner.guidelines.samples import Measured, Verdict
+from runner.language.guidelines import Guideline
 from runner.reports.junit import junit
 from runner.reports.table import as_csv
 from runner.reports.verdicts import explain_verdict, verdict_rows, verdict_table
 from runner.reports.write import render_reports
 from runner.session.finish import exit_code as exit_of
-from tests.guidelines.world import cells, run, verdict
+from tests.guidelines.world import cells, guideline, run, verdict
 from tests.reports.samples import RUN, SYNTHETIC
 from tests.support.report_files import SCHEMA
 from tests.support.verdicts import ALL, FAILS, HOLDS, NEVER, OPEN, PAIR, claimed
@@ -38,6 +40,16 @@ def test_of_several_runs_it_is_runs_that_are_counted_and_wanted() -> None:
 
 
 PAIRS = cells(layout=["raid0", "far"], md_chunk=["64KiB", "1MiB"])
+EFFECT = guideline(effect={"metric": "read.bw", "of": {"layout": "far"}, "over": {"layout": "raid0"}, "at_least": 1.5})
+
+
+@pytest.mark.parametrize(
+    ("claim", "shown"), [(OPEN.guideline, ", case shown: md.chunk="), (EFFECT, ", shown: mean over 2 settings, ")]
+)
+def test_the_shown_figure_is_a_case_only_if_there_are_several(claim: Guideline, shown: str) -> None:
+    assert shown in explain_verdict(verdict(claim, run(PAIRS, lambda _: 1.0)))
+
+
 SMALL_CHUNKS = [one for one in PAIRS if one.axes["md.chunk"] == "64KiB"]
 
 

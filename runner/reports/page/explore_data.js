@@ -110,7 +110,7 @@ function select() {
   return { left, selected };
 }
 
-// Returns about `most` of the trials, chosen by lot, without those that do not pass.
+// Returns about `most` of the trials, chosen at random, without those that do not pass.
 function draw(trials, most, passes) {
   const bound = trials.length > most ? (most / trials.length) * 2 ** 32 : 2 ** 32;
   const drawn = [];

@@ -119,7 +119,7 @@ function counted(drawn, selected, known) {
   let fitting = 0;
   for (const i of selected) if (known(i)) fitting++;
   const count = (number) => `${number.toLocaleString("en")} ${number === 1 ? "trial" : "trials"}`;
-  const shown = drawn < fitting ? `${drawn.toLocaleString("en")} of ${count(fitting)} drawn, chosen by lot.` : `${count(fitting)}.`;
+  const shown = drawn < fitting ? `${drawn.toLocaleString("en")} of ${count(fitting)} drawn, chosen at random.` : `${count(fitting)}.`;
   return fitting < selected.length ? `${shown} ${count(selected.length - fitting)} without these figures.` : shown;
 }
 

@@ -27,7 +27,9 @@ _PATIENCE = 30.0  # seconds before another attempt at a failed store, so that tr
 #: Seconds that the end of a run waits: for a store without progress, and for one with progress.
 _SILENCE, _LAST = 10.0, 60.0
 _WAITING = 1000  # capacity of the queue of trials. Beyond it, the thread reads the journal again.
-_AT_ONCE = 200  # waiting trials that go into one transaction
+#: Trials of this many seconds go into one transaction, but not more than this number. A transaction takes as long as a
+#: trial that the dry machine invents.
+_GATHERED, _AT_ONCE = 0.5, 500
 
 
 class Feed:
@@ -132,17 +134,18 @@ class Feed:
             self._close_store()
 
     def _next(self) -> Callable[[], object] | None:
-        """Wait for work. Trials that wait in a row are one piece of work."""
-        several = list[Trial]()
+        """Wait for work. Trials in a row are one piece of work, which other work ends at once."""
         work = self._postponed.pop() if self._postponed else self._work.get()
-        while isinstance(work, Trial):
-            several.append(work)
-            if len(several) == _AT_ONCE or self._work.empty():
-                return partial(self._add_trials, several)
-            work = self._work.get()
-        if not several:
+        if not isinstance(work, Trial):
             return work
-        self._postponed.append(work)
+        several, until = [work], time.monotonic() + _GATHERED
+        with suppress(Empty):
+            while len(several) < _AT_ONCE:
+                work = self._work.get(timeout=max(0.0, until - time.monotonic()))
+                if not isinstance(work, Trial):
+                    self._postponed.append(work)
+                    break
+                several.append(work)
         return partial(self._add_trials, several)
 
     def _add_trials(self, trials: Sequence[Trial]) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 import sqlalchemy as sa
 
+from runner.results import store_sync
 from runner.results import store_tables as shared_tables
 from runner.results.journal import Journal
-from runner.results.record import Outcome, Trial
+from runner.results.record import CellRow, Outcome, Trial
 from runner.results.run_folder import state_of
 from runner.results.store import SharedStore
 from runner.results.store_sync import Feed, bring_up_to_date
@@ -19,7 +21,7 @@ from tests.results import past, server
 from tests.support.small_disk import small_disk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from runner.results.run_folder import RunFolder
@@ -84,6 +86,30 @@ def test_a_run_that_nothing_disturbs(address: Address, begun: Callable[[Address]
     assert run.ends()
     assert run.said == []
     assert run.journal.troubles() == []
+
+
+def test_trials_that_follow_each_other_quickly_are_one_transaction(
+    address: Address, begun: Callable[[Address], Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_sync, "_GATHERED", 60.0)
+    added = list[int]()
+    add = SharedStore.add
+
+    def counted(store: SharedStore, run: str, cells: Sequence[CellRow], trials: Sequence[Trial]) -> None:
+        added.append(len(trials))
+        add(store, run, cells, trials)
+
+    monkeypatch.setattr(SharedStore, "add", counted)
+    run = begun(address)
+    for number in range(1, 21):
+        trial = past.measured("c1", number, 1e8)
+        run.journal.record(trial)
+        run.feed.add(trial)
+        time.sleep(0.005)  # the feed has time to take each by itself
+    run.feed.wait_until_caught_up()
+    assert added == [20]
+    assert in_store(address) == set(range(1, 21))
+    assert run.ends()
 
 
 def test_a_store_from_the_future_does_not_stop_a_run(address: Address, begun: Callable[[Address], Run]) -> None:

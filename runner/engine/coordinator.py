@@ -21,7 +21,7 @@ from runner.base.errors import HarnessBroken
 from runner.engine import batch_messages as messages
 from runner.engine import members
 from runner.engine.batch_messages import BatchRequest, Message, Order
-from runner.engine.cluster import BatchLost, Cluster, Worker, WorkerLost
+from runner.engine.cluster_interface import BatchLost, Cluster, Worker, WorkerLost
 from runner.engine.flight import Flight, Flights
 from runner.engine.forecast import Forecast
 from runner.engine.inbox import Inbox

@@ -11,7 +11,7 @@ import orjson
 
 from runner.base.errors import BadInput
 from runner.engine.batch_messages import CHECKED, REFUSED, BatchRequest, Message, Order
-from runner.engine.cluster import Cluster, Worker, WorkerLost
+from runner.engine.cluster_interface import Cluster, Worker, WorkerLost
 from runner.engine.placement import Refusals, impossible
 
 if TYPE_CHECKING:

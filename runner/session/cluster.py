@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from pathlib import Path
 
-    from runner.engine.cluster import Cluster
+    from runner.engine.cluster_interface import Cluster
     from runner.engine.recorder import PoolUsed
     from runner.lab.address import Address
     from runner.machines.base import Machine

@@ -1,5 +1,7 @@
 """Execution of a plan on a cluster. The scheduler decides, workers carry out, and only this process writes records.
 
+Which host gets what: placement.py. The other end, in the worker: lab/seats.py.
+
 Each batch that goes out has a token. Records with another token, or of a trial that is recorded, are refused.
 """
 

@@ -1,4 +1,7 @@
-"""The workers of a cluster as the coordinator knows them: checked or refused, present or absent, free or busy."""
+"""The coordinator's view of the workers of a cluster: checked or refused, present or absent, free or busy.
+
+The processes themselves are in lab/members.py.
+"""
 
 from __future__ import annotations
 

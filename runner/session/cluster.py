@@ -1,4 +1,7 @@
-"""A run on a cluster: the order for its batches, and the connection. Only such a run imports Dask."""
+"""A run on a cluster: the order for its batches, and the connection. Only such a run imports Dask.
+
+What a cluster can do is in engine/cluster_interface.py; the command `matrix cluster` is in cli/cluster.py.
+"""
 
 from __future__ import annotations
 

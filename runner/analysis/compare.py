@@ -1,4 +1,4 @@
-"""Comparison of two sides, cell by cell, with uncertainty and verdict."""
+"""Comparison of two sides, cell by cell, with uncertainty and verdict. The statistical test: statistics/ratios.py."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""The `matrix` command: its commands (imported when needed, so that help is fast), errors and exit codes."""
+"""The `matrix` command: its commands (imported when needed, so that help is fast), errors and exit codes.
+
+Each command is in the module of its name. Signals, such as Ctrl-C: stop.py for a run, worker.py for a worker.
+"""
 
 import errno
 import importlib

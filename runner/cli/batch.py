@@ -1,4 +1,4 @@
-"""`matrix batch`, which workers of a cluster start: requests on standard input, records on standard output."""
+"""`matrix batch`, which workers of a cluster start: requests in, records out. The work is in session/batch.py."""
 
 from __future__ import annotations
 

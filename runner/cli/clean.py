@@ -1,4 +1,4 @@
-"""`matrix clean`."""
+"""`matrix clean`: the work is in hosts/recovery.py for disks, and `sweep` of the machines in `SWEEPERS`."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime

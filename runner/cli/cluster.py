@@ -1,4 +1,7 @@
-"""`matrix cluster`: its scheduler, its certificates, and what its hosts do."""
+"""`matrix cluster`: its scheduler, its certificates, and what its hosts do. The work is in lab/.
+
+The run on a cluster is in session/cluster.py.
+"""
 
 from __future__ import annotations
 

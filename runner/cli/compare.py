@@ -1,4 +1,4 @@
-"""`matrix compare`."""
+"""`matrix compare`: the work is in analysis/compare.py, the choice of the two sides in analysis/pairs.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`matrix completion`."""
+"""`matrix completion`: Click makes the script."""
 
 import click
 

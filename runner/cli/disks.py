@@ -1,4 +1,4 @@
-"""`matrix disks`, and the list of a host's disks."""
+"""`matrix disks`: the checks are in hosts/checks.py, the test of simulated disks in simdisks/check.py."""
 
 from __future__ import annotations
 

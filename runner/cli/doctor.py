@@ -1,4 +1,4 @@
-"""`matrix doctor`."""
+"""`matrix doctor`: each machine knows its needs, and machines/requirements.py the commands that meet them."""
 
 import platform
 import shutil

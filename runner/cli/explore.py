@@ -1,4 +1,4 @@
-"""`matrix explore`."""
+"""`matrix explore`: analysis/explored.py reads the trials, reports/explore.py makes the page."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`matrix guidelines`."""
+"""`matrix guidelines`: the work is in analysis/stored_guidelines.py and guidelines/verdicts.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`matrix help`."""
+"""`matrix help`: the topics are the pages of docs/."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""`matrix history`."""
+"""`matrix history`: the work is in analysis/timeline.py and statistics/changes.py."""
 
 import click
 

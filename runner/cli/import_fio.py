@@ -1,4 +1,4 @@
-"""`matrix import`."""
+"""`matrix import`: analysis/fio_import.py reads the files; here they become a run."""
 
 import re
 import sys

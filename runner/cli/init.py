@@ -1,4 +1,4 @@
-"""`matrix init`."""
+"""`matrix init`: the matrix of a fio job comes from space/starter.py."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""`matrix merge`."""
+"""`matrix merge`: the work is in session/merge.py."""
 
 from __future__ import annotations
 

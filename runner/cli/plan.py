@@ -1,4 +1,4 @@
-"""`matrix plan`."""
+"""`matrix plan`: the estimate is in engine/estimate.py, the budget in engine/budget.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`matrix recommend`."""
+"""`matrix recommend`: the choice is in guidelines/ranking.py, the script in scripts/recommended_commands.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`matrix render`."""
+"""`matrix render`: the work is in scripts/cell.py."""
 
 from __future__ import annotations
 

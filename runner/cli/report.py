@@ -1,4 +1,4 @@
-"""`matrix report`."""
+"""`matrix report`: the work is in session/finish.py and reports/write.py."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`matrix results`."""
+"""`matrix results`: the tables are in analysis/tables.py and analysis/pivot.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`matrix runs`."""
+"""`matrix runs`: the table is in analysis/runs.py, the state of a run in results/observe.py."""
 
 from __future__ import annotations
 

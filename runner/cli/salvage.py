@@ -1,4 +1,4 @@
-"""`matrix salvage`."""
+"""`matrix salvage`: the work is in results/salvage.py."""
 
 from __future__ import annotations
 

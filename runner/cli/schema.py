@@ -1,4 +1,4 @@
-"""`matrix schema`."""
+"""`matrix schema`: the schemas come from the models in language/."""
 
 import json
 from typing import Any

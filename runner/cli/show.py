@@ -1,4 +1,4 @@
-"""`matrix show`."""
+"""`matrix show`: the files of a cell come from results/cell_files.py."""
 
 from __future__ import annotations
 

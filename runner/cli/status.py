@@ -1,4 +1,4 @@
-"""`matrix status`."""
+"""`matrix status`: the text is in analysis/runs.py, the state of a run in results/observe.py."""
 
 from datetime import UTC, datetime
 from pathlib import Path

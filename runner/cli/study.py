@@ -1,4 +1,4 @@
-"""`matrix study`."""
+"""`matrix study`: the comparison with published figures is in studies/."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`matrix summary`."""
+"""`matrix summary`: the work is in analysis/nightly.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`matrix validate`."""
+"""`matrix validate`: the checks are in session/selected_matrix.py."""
 
 from pathlib import Path
 

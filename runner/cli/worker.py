@@ -1,4 +1,4 @@
-"""`matrix worker`: join this host to a cluster."""
+"""`matrix worker`: join this host to a cluster. The work is in lab/members.py and lab/seats.py."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """Execution of a plan on a cluster. The scheduler decides, workers carry out, and only this process writes records.
 
+Which host gets what: placement.py. The other end, in the worker: lab/seats.py.
+
 Each batch that goes out has a token. Records with another token, or of a trial that is recorded, are refused.
 """
 
@@ -21,7 +23,7 @@ from runner.base.errors import HarnessBroken
 from runner.engine import batch_messages as messages
 from runner.engine import members
 from runner.engine.batch_messages import BatchRequest, Message, Order
-from runner.engine.cluster import BatchLost, Cluster, Worker, WorkerLost
+from runner.engine.cluster_interface import BatchLost, Cluster, Worker, WorkerLost
 from runner.engine.flight import Flight, Flights
 from runner.engine.forecast import Forecast
 from runner.engine.inbox import Inbox

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from runner.engine.batch_messages import Message
-    from runner.engine.cluster import Worker
+    from runner.engine.cluster_interface import Worker
     from runner.engine.placement import OpenRound
     from runner.engine.plan import Batch
     from runner.engine.recorder import PoolUsed

@@ -1,4 +1,7 @@
-"""The workers of a cluster as the coordinator knows them: checked or refused, present or absent, free or busy."""
+"""The coordinator's view of the workers of a cluster: checked or refused, present or absent, free or busy.
+
+The processes themselves are in lab/members.py.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import orjson
 
 from runner.base.errors import BadInput
 from runner.engine.batch_messages import CHECKED, REFUSED, BatchRequest, Message, Order
-from runner.engine.cluster import Cluster, Worker, WorkerLost
+from runner.engine.cluster_interface import Cluster, Worker, WorkerLost
 from runner.engine.placement import Refusals, impossible
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 """The outcome of a trial, from the output of its steps: measured, corrupt or broken, with evidence. It does no I/O.
 
-executor.py decides for a stack that could not be set up, scheduler.py for a cell that lost its rig too often.
+Other broken trials: executor.py decides and recorder.py records a stack that could not be set up, scheduler.py a cell
+that lost its rig too often, trial.py trims on a simulated disk without a model of them.
 """
 
 from __future__ import annotations

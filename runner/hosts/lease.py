@@ -1,4 +1,7 @@
-"""The lease of physical disks: checks, confirmation and records before the first write; wear and release at the end."""
+"""The lease of a run's disks: checks, confirmation and records before the first write; wear and release at the end.
+
+The lock of one disk is in exclusive.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Disk operations on this host, and those of an agent on another host."""
+"""Disk operations: lock, open, write, on this host or by an agent (agent/agent.py) on another host."""
 
 from __future__ import annotations
 

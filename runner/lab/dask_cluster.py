@@ -13,7 +13,7 @@ from distributed.batched import BatchedSend
 from distributed.comm import CommClosedError, connect
 
 from runner.base.errors import BadInput, MatrixError
-from runner.engine.cluster import BatchLost, ClusterLost, Worker, WorkerLost
+from runner.engine.cluster_interface import BatchLost, ClusterLost, Worker, WorkerLost
 from runner.lab.address import RIG
 from runner.lab.members import FACTS, Membership, configured, scheduler, worker
 from runner.lab.relay import CANCEL, COORDINATE, INTERVAL, LEFT, LINES, MEMBERS, REQUEST

@@ -1,4 +1,7 @@
-"""The scheduler and the workers of a cluster, with the settings of Dask that they need."""
+"""The processes of a cluster, its scheduler and its workers, with the settings of Dask that they need.
+
+The coordinator's view of them is in engine/members.py.
+"""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from distributed.security import Security
 
-    from runner.engine.cluster import Worker
+    from runner.engine.cluster_interface import Worker
 
 
 @dataclass(frozen=True)

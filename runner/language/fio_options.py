@@ -1,4 +1,7 @@
-"""Options of a workload beside its pattern: fio's own, its files, and when its rate is steady."""
+"""Options of fio that a workload may not have, and why. Also the size of its files, and `steady:`.
+
+fio itself refuses unknown options: session/fio_check.py.
+"""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Kernel tunables: at the top of `tune`, in the map of one kind of layer, and values that are impossible."""
+"""The key `tune`: kernel tunables at its top or below one kind of layer, and values that are impossible.
+
+The tunables themselves: tunables.py, which says what a new one needs. Their files: scripts/tunable_files.py.
+"""
 
 from __future__ import annotations
 

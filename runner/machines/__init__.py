@@ -1,4 +1,8 @@
-"""The registry of machines. A machine is one module or package here and one line in `MACHINES`."""
+"""The registry of machines. A machine is one module or package here and one line in `MACHINES`.
+
+Machines with physical disks of other hosts or in virtual machines also have a line in `WITH_HOSTS` or `PASSTHROUGH`:
+session/disk_lease.py and session/run_request.py act on these names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Charts: positions of dots and lines, and curves of a rate over a device or over time."""
+"""The geometry of charts: positions of dots and lines, and curves of a rate. sections.py chooses what is drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`trials.csv`, `jobs.csv` (a row for each job), `summary.csv` and `found.csv`, with the meaning of each column."""
+"""`trials.csv`, `jobs.csv` (a row for each job), `summary.csv` and `found.csv`, with the meaning of each column.
+
+plain_csv.py writes the same rows for large runs: change both.
+"""
 
 import csv
 from collections.abc import Callable, Iterable, Iterator, Sequence

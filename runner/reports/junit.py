@@ -3,6 +3,8 @@
 The common schema (Jenkins' junit-10.xsd) allows properties only on suites. So the values of one trial are in its
 output, as `[[PROPERTY|name=value]]` lines, which several tools read. One more suite has a test case for each guideline,
 and another one for each search.
+
+For large runs: junit_of_cells.py and junit_of_workloads.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Lines of trials.csv and summary.csv from plain rows of a journal, as csv_files makes them from trials.
+"""Lines of trials.csv and summary.csv for large runs, from plain rows of a journal.
 
-The figures of a row become text once for both files, and so do the parts that many lines share.
+csv_files.py makes the same lines from trials: change both. The figures of a row become text once for both files, and
+so do the parts that many lines share.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reports from the journal of a run to files in its folder."""
+"""Writes every report file of a run folder: `junit.xml`, CSV files, the answer and the pages."""
 
 from __future__ import annotations
 

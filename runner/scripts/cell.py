@@ -22,7 +22,7 @@ from runner.scripts.jinja import one_line, render
 from runner.scripts.replay import NAME as TRACE
 from runner.scripts.replay import trace_text
 from runner.scripts.stack import StackView, view_stack
-from runner.scripts.tunables import (
+from runner.scripts.tunable_files import (
     MEMORY,
     host_expectations,
     inspections,

@@ -16,7 +16,7 @@ from runner.layers.integrity import IntegrityView
 from runner.layers.lvm import LvmView
 from runner.scripts.jinja import render
 from runner.scripts.stack import view_stack
-from runner.scripts.tunables import Tunable, tunables_of
+from runner.scripts.tunable_files import Tunable, tunables_of
 
 if TYPE_CHECKING:
     from pathlib import Path

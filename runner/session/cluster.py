@@ -1,4 +1,7 @@
-"""A run on a cluster: the order for its batches, and the connection. Only such a run imports Dask."""
+"""A run on a cluster: the order for its batches, and the connection. Only such a run imports Dask.
+
+What a cluster can do is in engine/cluster_interface.py; the command `matrix cluster` is in cli/cluster.py.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from pathlib import Path
 
-    from runner.engine.cluster import Cluster
+    from runner.engine.cluster_interface import Cluster
     from runner.engine.recorder import PoolUsed
     from runner.lab.address import Address
     from runner.machines.base import Machine

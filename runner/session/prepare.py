@@ -13,7 +13,8 @@ from runner.machines.base import MachineOptions
 from runner.session import disk_lease
 from runner.session.cluster import ClusterOptions, check_cluster, check_hosts, check_options
 from runner.session.host_facts import kernel_release
-from runner.session.run_request import RunRequest, check_kernel, run_to_continue
+from runner.session.resume import run_to_continue
+from runner.session.run_request import RunRequest, check_kernel
 from runner.session.selected_matrix import Checks, check_machine, check_names, check_templates, load_selected
 from runner.space.select import refuse_many
 from runner.space.studies import study_beside

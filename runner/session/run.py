@@ -1,4 +1,4 @@
-"""A run from its preparation to its end: resume, lease disks, execute, report."""
+"""A run from its preparation to its end: lease disks, execute, report. The choice of the run to continue: resume.py."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from runner.session.cluster import (
 from runner.session.disk_lease import RunDisks
 from runner.session.finish import Ending, report
 from runner.session.host_facts import boot_id
-from runner.session.run_request import RunRequest, choose_run
+from runner.session.resume import choose_run
 from runner.session.slow_motion import choose_slow
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from runner.engine.concurrency import Level
     from runner.session.prepare import PreparedRun, RunOptions
+    from runner.session.run_request import RunRequest
     from runner.space.declared_files import Match
 
 #: Facts of one start of a rig, not versions.

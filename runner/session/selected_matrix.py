@@ -1,56 +1,37 @@
-"""A matrix, its selected cells, and all checks before a run."""
+"""A matrix, its selected cells, and all checks before a run; fio_check.py lets fio check the jobs."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from runner.analysis.axes import grouped
 from runner.base.errors import BadInput
 from runner.base.process import run
 from runner.engine.plan import Plan
 from runner.guidelines.knee import searches_of
 from runner.guidelines.samples import Measured
 from runner.guidelines.verdicts import undecidable_guidelines
-from runner.language.job_bounds import JobWorkload
 from runner.language.matrix import is_path
 from runner.language.suggestions import did_you_mean
-from runner.language.sync_workload import SyncWorkload
 from runner.language.yaml_source import Flaw
 from runner.machines import machine
 from runner.machines.base import Machine, MachineOptions, RigSpec
 from runner.machines.requirements import describe
 from runner.results.record import CellRow
-from runner.scripts.cell import (
-    Files,
-    Place,
-    cell_scripts,
-    explain_missing_fio,
-    files_of,
-    find_error,
-    find_rejected,
-    fio_accepts,
-    job,
-    stack_scripts,
-    workload_job,
-)
+from runner.scripts.cell import cell_scripts, explain_missing_fio, files_of, job, stack_scripts
 from runner.scripts.jinja import effective_templates, unused_templates
+from runner.session.fio_check import fio_flaws, has_job, job_text
 from runner.space.load import Declared, load
 from runner.space.select import Selection, Shard, select, sharded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from runner.language.workload import Workload
     from runner.space.space import Space, Stack
-    from runner.space.variants import Variant
 
 #: With more cells, or cells × guidelines, the check for undecidable guidelines would take seconds, so it is skipped.
 MAX_CHECKED_CELLS, MAX_CHECKED_PAIRS = 10_000, 50_000
-_MOST_CHECKED, _MOST_SECTIONS = 200, 1000  # job files that fio checks before a run, 10 ms each, and 2 ms a section
-_BAD_OPTION = re.compile("(?:Bad option <|failed parsing )([a-z0-9_]+)=")
 
 
 @dataclass(frozen=True)
@@ -86,9 +67,9 @@ class Checks:
                 yield Flaw(("machine", "kernel", at), why)
         yield from _guideline_flaws(space)
         try:
-            yield from _job_flaws(space, self.own)
+            yield from fio_flaws(space, self.own)
         except BadInput:  # a user template is wrong: `check_templates` reports it if the matrix itself is valid
-            yield from _job_flaws(space, None)
+            yield from fio_flaws(space, None)
 
 
 def load_selected(
@@ -126,65 +107,6 @@ def _guideline_flaws(space: Space) -> Iterator[Flaw]:
         yield Flaw(("guidelines", at, guidelines[at].shape), f"no cells of this matrix can decide it: {why}")
 
 
-def _job_flaws(space: Space, own: Path | None) -> Iterator[Flaw]:
-    if explain_missing_fio():
-        return
-    mine = f" (in a job of {own / 'job.fio'})" if own and (own / "job.fio").exists() else ""
-    yield from _job_file_flaws([one for one in space.workloads if isinstance(one[0].value, JobWorkload)], own)
-    works = [one for one in space.workloads if not isinstance(one[0].value, JobWorkload) and _has_job(one[0].value)]
-    jobs = {str(at): _job(work, in_files, own) for at, (work, in_files) in enumerate(works)}
-    if fio_accepts(jobs):
-        return
-
-    def refusals(numbers: Iterable[int]) -> dict[int, str]:
-        return {int(at): message for at, message in find_rejected({str(at): jobs[str(at)] for at in numbers}).items()}
-
-    # fio stops at the first refused job, so each set of fio options is checked once.
-    alike = grouped(
-        ((dict(work.coords)["workload"], *sorted(work.value.fio.items()), in_files), at)
-        for at, (work, in_files) in enumerate(works)
-    )
-    first = refusals(numbers[0] for numbers in alike.values())
-    others = refusals(at for numbers in alike.values() if numbers[0] not in first for at in numbers[1:])
-    for at, message in {**first, **others}.items():
-        yield from _workload_flaws(works[at][0], message, mine)
-
-
-def _job_file_flaws(works: Sequence[tuple[Variant[Workload], bool]], own: Path | None) -> Iterator[Flaw]:
-    # Each job file has its own sections, so fio checks each in a separate start. The rest is checked when it runs.
-    sections = 0
-    for work, in_files in works[:_MOST_CHECKED]:
-        if sections > _MOST_SECTIONS:
-            return
-        sections += len(work.value.sections) if isinstance(work.value, JobWorkload) else 1
-        if message := find_error(_job(work, in_files, own)):
-            name = dict(work.coords)["workload"]
-            key = "job" if any(axis == "workload.job" for axis, _ in work.coords) else "jobs"
-            yield Flaw(("workloads", name, key), f"fio refuses it: {'; '.join(message.splitlines()[:3])}")
-
-
-def _job(work: Variant[Workload], in_files: bool, own: Path | None) -> str:
-    place = Place(files=Files("/", "/whole", 2**40, 1, 2**40, single_use=False)) if in_files else Place(("/dev/null",))
-    return workload_job(work, place, 1, own)
-
-
-def _has_job(work: Workload) -> bool:
-    return not (isinstance(work, SyncWorkload) and work.alone)
-
-
-def _workload_flaws(work: Variant[Workload], message: str, mine: str) -> Iterator[Flaw]:
-    under = ("under",) if isinstance(work.value, SyncWorkload) else ()
-    place, unplaced = ("workloads", dict(work.coords)["workload"], *under), list[str]()
-    for line in message.splitlines():
-        option = _BAD_OPTION.search(line)
-        if option and option[1] in work.value.fio:
-            yield Flaw((*place, "fio", option[1]), f"fio refuses it: {line}{mine}", of_key=True)
-        else:
-            unplaced.append(line)
-    if unplaced:
-        yield Flaw(place, f"fio refuses it: {'; '.join(unplaced[:3])}{mine}")
-
-
 def check_templates(selected: SelectedMatrix, own: Path | None) -> None:
     """Render one cell of every layout and all workloads, so that faults of user templates appear before the run."""
     if own is None:
@@ -205,8 +127,8 @@ def check_templates(selected: SelectedMatrix, own: Path | None) -> None:
                 )
         job(cell, scripts.stack, 1, own)
     for work, in_files in selected.space.workloads:
-        if _has_job(work.value):
-            _job(work, in_files, own)
+        if has_job(work.value):
+            job_text(work, in_files, own)
 
 
 def check_names(own: Path | None) -> None:

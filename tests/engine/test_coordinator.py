@@ -17,7 +17,7 @@ from runner.engine import coordinator as engine
 from runner.engine import members
 from runner.engine.batch_messages import POOL, Outbox
 from runner.engine.budget import Cost, Spending
-from runner.engine.cluster import BatchLost, Worker, WorkerLost
+from runner.engine.cluster_interface import BatchLost, Worker, WorkerLost
 from runner.engine.coordinator import Coordinator
 from runner.engine.recorder import BatchStarted, PoolUsed, RunContext
 from runner.engine.scheduler import Scheduler
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.engine.batch_messages import BatchRequest, Order
-    from runner.engine.cluster import Cluster
+    from runner.engine.cluster_interface import Cluster
 
 ONE, TWO = Worker("tcp://one:1", "one"), Worker("tcp://two:1", "two")
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
-    from runner.engine.cluster import Cluster
+    from runner.engine.cluster_interface import Cluster
     from tests.support.command import Call, Said
 
 pytest.importorskip("distributed")
@@ -38,7 +38,7 @@ from distributed import Scheduler as DaskScheduler
 
 from runner import __version__
 from runner.cli import cluster as cluster_command
-from runner.engine.cluster import ClusterLost, Worker, WorkerLost
+from runner.engine.cluster_interface import ClusterLost, Worker, WorkerLost
 from runner.lab import members as lab_members
 from runner.lab import status
 from runner.lab.address import Address, load_certificates, make_certificates

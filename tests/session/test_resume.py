@@ -8,14 +8,14 @@ import pytest
 
 from runner.base.errors import BadInput
 from runner.results.run_folder import create
-from runner.session.run_request import choose_run, run_to_continue
+from runner.session.resume import choose_run, run_to_continue
 from tests.results.past import manifest
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.results.run_folder import Manifest, RunFolder
-    from runner.session.run_request import RunChoice
+    from runner.session.resume import RunChoice
 
 
 def unfinished(number: int = 1, **changes: Any) -> Manifest:

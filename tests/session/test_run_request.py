@@ -16,8 +16,9 @@ from runner.language.hosts import Needs
 from runner.machines.dry import Dry
 from runner.scripts import jinja as environment
 from runner.session.cluster import order_for_batches
+from runner.session.resume import choose_run
 from runner.session.run import _versions
-from runner.session.run_request import RunRequest, check_kernel, choose_run, kernel_content
+from runner.session.run_request import RunRequest, check_kernel, kernel_content
 from runner.session.selected_matrix import load_selected
 from runner.space.declared_files import matched, parse_lab
 from tests.support.matrices import SMALL
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runner.machines.base import MachineOptions
-    from runner.session.run_request import RunChoice
+    from runner.session.resume import RunChoice
     from tests.support.command import Said
 
 

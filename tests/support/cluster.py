@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from runner.engine.batch_messages import BatchRequest, Outbox
-from runner.engine.cluster import Worker, WorkerLost
+from runner.engine.cluster_interface import Worker, WorkerLost
 from runner.session.batch import Batches
 
 if TYPE_CHECKING:

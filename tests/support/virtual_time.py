@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
-from runner.engine.cluster import Worker
+from runner.engine.cluster_interface import Worker
 from runner.results.fio_output import Direction, Figures
 from runner.results.record import Outcome, Trial
 from runner.results.trial_message import encode_trial

@@ -1,5 +1,5 @@
 #!/usr/bin/python3 -I
-"""The disk agent: holds disks and runs scripts on a host for a runner whose connection may drop.
+"""The disk agent: locks, opens and writes disks, and runs scripts, for a runner whose connection may drop.
 
     agent begin|again|dismiss FOLDER/RUN.TOKEN LEASE LOCKS GUARD...
     agent ask                                       run the script on standard input, which only asks

@@ -1,3 +1,4 @@
+/* The time of each request: seek, rotation, cache and queue of a disk. physics.h describes the model. */
 #include "physics.h"
 
 #include "ftl.h"

@@ -1,4 +1,7 @@
-"""The interface of a cluster: hosts with workers, which carry out batches that a coordinator gives them."""
+"""The interface of a cluster: hosts with workers, which carry out batches that a coordinator gives them.
+
+lab/dask_cluster.py implements it, and session/cluster.py connects a run to it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tunables as files of sysfs and /proc/sys: the file, its devices and its text."""
+"""Tunables as files of sysfs and /proc/sys: the file, its devices and its text.
+
+The tunables: language/tunables.py. The key `tune` that takes them: language/tune.py.
+"""
 
 from __future__ import annotations
 

@@ -82,7 +82,6 @@ class Spending:
         self._under_way: dict[str, float] = {}  # estimated bytes of running trials
         self._set_up_seconds: dict[str, float] = {}
         self._set_up_guesses: dict[str, Cost] = {}
-        self._expected: dict[str, float] = {}
 
     @property
     def is_limited(self) -> bool:
@@ -133,9 +132,7 @@ class Spending:
 
     def expected_of(self, cell: Cell) -> float:
         """Return the seconds that a trial was expected to take before the first one."""
-        if cell.id not in self._expected:
-            self._expected[cell.id] = seconds_of(cell, self._pace)
-        return self._expected[cell.id]
+        return seconds_of(cell, self._pace)
 
     def of_stack(self, stack: Stack) -> Cost:
         guess = self._set_up_guesses.get(stack.key)

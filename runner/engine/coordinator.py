@@ -12,7 +12,7 @@ import time
 from collections import Counter, deque
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import isfinite
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
@@ -196,12 +196,11 @@ class Coordinator:
             opened = OpenRound(number, bound=not self._context.machine.synthetic)
             cells = (cell for batch in self.scheduler.plan.batches(number) for cell in batch.cells)
             self._recorder.conclude(cells, number)
-            estimates = dict[str, float]()
             for batch, wanted in self.scheduler.batches(number):
                 opened.add(Work(batch, tuple(wanted)), self._members.refusals)
-                estimates |= {cell.id: self.scheduler.spending.expected_of(cell) for cell in wanted}
+                for cell in wanted:
+                    self._forecast.expect(number, cell.id, partial(self.scheduler.spending.expected_of, cell))
             if opened.waiting:
-                self._forecast.open_round(number, estimates)
                 self._open.append(opened)
                 self._look_again()
                 return opened

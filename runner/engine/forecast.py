@@ -9,7 +9,7 @@ from statistics import fmean, pvariance
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from runner.engine.placement import OpenRound
 
@@ -41,9 +41,11 @@ class Estimates:
         self._first: dict[str, float] = {}
         self._ratios: dict[str, tuple[float, int]] = {}  # sum and number
 
-    def add(self, cells: Mapping[str, float]) -> None:
-        for cell, seconds in cells.items():
-            self._first.setdefault(cell, seconds)
+    def __contains__(self, cell: str) -> bool:
+        return cell in self._first
+
+    def add(self, cell: str, seconds: float) -> None:
+        self._first[cell] = seconds
 
     def correct(self, cell: str, seconds: float) -> None:
         if first := self._first.get(cell):
@@ -54,8 +56,9 @@ class Estimates:
         total, count = self._ratios.get(cell, (1.0, 1))
         return self._first.get(cell, 0.0) * total / count
 
-    def sum_of(self, cells: Iterable[str]) -> float:
-        return sum(map(self.of, cells))
+    def sum_of(self, cells: Iterable[str] | None = None) -> float:
+        """Return the sum of some cells, or of all."""
+        return sum(map(self.of, self._first if cells is None else cells))
 
 
 class Forecast:
@@ -66,14 +69,12 @@ class Forecast:
         self._hosts: dict[str, _Host] = {}
         self._estimates = Estimates()
         self._left: dict[int, set[str]] = {}  # cells of open rounds without a record
-        self._usual: frozenset[str] = frozenset()  # the cells of a whole round
 
-    def open_round(self, number: int, cells: Mapping[str, float]) -> None:
-        """`cells`: the estimated seconds of each."""
-        self._estimates.add(cells)
-        self._left[number] = set(cells)
-        if len(cells) > len(self._usual):
-            self._usual = frozenset(cells)
+    def expect(self, number: int, cell: str, estimate: Callable[[], float]) -> None:
+        """Add a cell to an open round. `estimate` is called once for each cell."""
+        if cell not in self._estimates:
+            self._estimates.add(cell, estimate())
+        self._left.setdefault(number, set()).add(cell)
 
     def close_rounds(self, open_rounds: Iterable[int]) -> None:
         self._left = {number: self._left.get(number, set()) for number in open_rounds}
@@ -133,7 +134,7 @@ class Forecast:
         if not any(owners.values()):
             under_way = sum(seconds * speeds[host] for host, seconds in credit.items())
             left = sum(map(self._estimates.sum_of, self._left.values())) - under_way
-            left += later * self._estimates.sum_of(self._usual)
+            left += later * self._estimates.sum_of()
             return max(0.0, left / sum(speeds.values()))
         return self._last_end(owners, later, speeds, credit)
 
@@ -147,7 +148,7 @@ class Forecast:
         ends = [(max(0.0, seconds - credit.get(host, 0.0)), host) for host, seconds in free.items()]
         last = max(seconds for seconds, _ in ends)
         heapify(ends)
-        usual = self._estimates.sum_of(self._usual)
+        usual = self._estimates.sum_of()
         for _ in range(later):  # each goes to the host that is free first
             seconds, host = heappop(ends)
             seconds += usual / speeds[host]

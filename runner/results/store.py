@@ -156,13 +156,11 @@ class SharedStore(Database):
         # Taken out one by one, so what stays is not in the journal, and the states of 10⁵ trials are in memory once.
         missing = sorted(key for key, one in journal.states() if stored.pop(key, None) != one)
         self._remove(run, list(stored))
-        known = {cell.id: cell for cell in journal.cells()} if missing else {}
         for start in range(0, len(missing), _BATCH):  # so that other processes can write in between
             chosen = set(missing[start : start + _BATCH])
             batch = journal.trials_of(chosen)
             with self._transaction(immediate=True) as connection:
-                cells = dict.fromkeys(trial.cell for trial in batch)
-                self._put(connection, run, [known[cell] for cell in cells], batch)
+                self._put(connection, run, journal.cells_of({trial.cell for trial in batch}), batch)
         self._put_run(folder, state if folder.manifest.finished else "")
         return len(missing)
 

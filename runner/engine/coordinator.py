@@ -13,6 +13,7 @@ from collections import Counter, deque
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
+from itertools import islice
 from math import isfinite
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
 
 #: How often the process of a trial may die before this counts as a lost attempt. Operators kill processes, too.
 DEATHS = 5
+#: How many cells go to a host at once: their records may arrive sooner than the journal takes them.
+MOST_CELLS = 500
 
 
 class Coordinator:
@@ -197,7 +200,9 @@ class Coordinator:
             cells = (cell for batch in self.scheduler.plan.batches(number) for cell in batch.cells)
             self._recorder.conclude(cells, number)
             for batch, wanted in self.scheduler.batches(number):
-                opened.add(Work(batch, tuple(wanted)), self._members.refusals)
+                several = iter(wanted)
+                while part := tuple(islice(several, MOST_CELLS)):
+                    opened.add(Work(batch, part), self._members.refusals)
                 for cell in wanted:
                     self._forecast.expect(number, cell.id, partial(self.scheduler.spending.expected_of, cell))
             if opened.waiting:

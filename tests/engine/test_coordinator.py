@@ -108,6 +108,16 @@ def test_a_worker_never_has_more_batches_than_slots(bench: Bench, tmp_path: Path
     assert cluster.most == {"a": 1, "b": 2}
 
 
+def test_many_cells_of_a_stack_are_several_batches(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "MOST_CELLS", 1)
+    cluster = FakeCluster(tmp_path, ONE)
+    coordinate(bench, cluster)
+    assert [len(request.cells) for _, request in cluster.requests] == [1] * 8
+    assert len(bench.trials) == 8
+
+
 def test_a_finished_run_gives_out_no_batch(bench: Bench, tmp_path: Path) -> None:
     coordinate(bench, FakeCluster(tmp_path, ONE))
     cluster = FakeCluster(tmp_path, ONE)

@@ -196,6 +196,7 @@ class Coordinator:
             opened = OpenRound(number, bound=not self._context.machine.synthetic)
             cells = (cell for batch in self.scheduler.plan.batches(number) for cell in batch.cells)
             self._recorder.conclude(cells, number)
+            self._recorder.announce_round(number)
             for batch, wanted in self.scheduler.batches(number):
                 opened.add(Work(batch, tuple(wanted)), self._members.refusals)
                 for cell in wanted:

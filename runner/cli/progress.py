@@ -21,6 +21,7 @@ from runner.engine.recorder import (
     Event,
     RigUp,
     RigWasLost,
+    RoundAdded,
     TimeLeft,
     TrialDone,
     TrialHostLimited,
@@ -128,6 +129,11 @@ class View(Observer):
         for line in end.lines(columns_of(self.stream) or WIDTH):
             self.print_line(line)
 
+    def _add_round(self, added: RoundAdded) -> None:
+        self.planned = max(self.planned, self.done + added.trials)
+        trials = f"{added.trials:,} trial{'s' if added.trials > 1 else ''}"
+        self.notice(f"guidelines are not decided yet: round {added.round} adds {trials}")
+
     def _count(self) -> None:
         self.done += 1
         self.planned = max(self.planned, self.done)
@@ -225,6 +231,8 @@ class JsonView(View):
         elif isinstance(event, TrialHostLimited):
             beside = {"host_limited": event.overload, "beside": event.beside}
             self._print(event="host-limited", name=event.name, stack=event.stack, round=event.round, **beside)
+        elif isinstance(event, RoundAdded):
+            self._add_round(event)
         elif kind := {RigUp: "rig-up", BatchStarted: "batch", BatchDone: "batch-done", TimeLeft: "time-left"}.get(
             type(event)
         ):
@@ -255,6 +263,8 @@ class PlainView(View):
         elif isinstance(event, TrialHostLimited):
             others = f"{event.beside} other{'s' if event.beside > 1 else ''}"
             self.print_line(f"{event.name}: host-limited beside {others}, {event.overload}; it is measured again alone")
+        elif isinstance(event, RoundAdded):
+            self._add_round(event)
 
     def notice(self, text: str) -> None:
         self.print_line(text)
@@ -275,6 +285,7 @@ class LiveView(View):
         self._estimate, self._estimated = 0.0, self._started
         self._trials: TaskID = self._bar.add_task("trials", total=planned, completed=done, left=self._left, last="")
         self._long: TaskID | None = None
+        self._step_began: float | None = None  # of the long step that goes on
         #: By host and stack under measurement: its line, the number of its batches, and its activity.
         self._rigs: dict[_Rig, TaskID] = {}
         self._batches = Counter[_Rig]()
@@ -294,24 +305,31 @@ class LiveView(View):
             rig = next((one for one in self._rigs if one[1] == event.stack), ("", event.stack))
             self._now(rig, f"{event.name} round {event.round}, again alone")
         elif isinstance(event, TrialDone):
-            self._count()
-            last = f"last: {format_trial(event.trial)}"
-            self._bar.update(self._trials, completed=self.done, total=self.planned, last=last)
-            self._estimate_rest()
-            rig = event.trial.notes.get(HOST, ""), event.stack
-            if rig in self._rigs:
-                self._bar.advance(self._rigs[rig])
-            if event.trial.outcome is not Outcome.MEASURED:
-                self._print(f"{event.name}: {format_trial(event.trial)}", BAD)
+            self._end_trial(event)
         elif isinstance(event, RigWasLost):
             self._print(format_loss(event), DOUBT)
         elif isinstance(event, BatchStarted):
             self._begin((event.host, event.stack), event.cells)
         elif isinstance(event, BatchDone):
             self._end((event.host, event.stack))
+        elif isinstance(event, RoundAdded):
+            self._add_round(event)
+            self._bar.update(self._trials, total=self.planned)
+            self._estimate_rest()
         elif isinstance(event, TimeLeft):
             self._of_cluster = True
             self._estimate, self._estimated = event.seconds, time.monotonic()
+
+    def _end_trial(self, event: TrialDone) -> None:
+        self._count()
+        last = f"last: {format_trial(event.trial)}"
+        self._bar.update(self._trials, completed=self.done, total=self.planned, last=last)
+        self._estimate_rest()
+        rig = event.trial.notes.get(HOST, ""), event.stack
+        if rig in self._rigs:
+            self._bar.advance(self._rigs[rig])
+        if event.trial.outcome is not Outcome.MEASURED:
+            self._print(f"{event.name}: {format_trial(event.trial)}", BAD)
 
     def _begin(self, rig: _Rig, cells: int) -> None:
         self._batches[rig] += 1
@@ -346,12 +364,21 @@ class LiveView(View):
         self._bar.console.print(printable(text), style=style, markup=False)
 
     def progress(self, brief: str, fraction: float | None = None) -> None:
-        if self._long is None:
-            self._long = self._bar.add_task(brief, total=100, left=str, last="")
-        total = None if fraction is None else 100
-        self._bar.update(
-            self._long, description=brief, total=total, completed=(fraction or 0) * 100, visible=fraction != 1.0
-        )
+        now = time.monotonic()
+        if self._step_began is None:
+            self._step_began = now
+        if fraction is None:
+            self._bar.update(self._trials, description=brief)
+        else:
+            if self._long is None:
+                self._long = self._bar.add_task(brief, total=100, left=str, last="")
+            self._bar.update(self._long, description=brief, completed=fraction * 100, visible=fraction != 1.0)
+        if fraction == 1.0:
+            self._started += now - self._step_began  # long steps are no sign of slow trials
+            self._step_began = None
+            self._estimate_rest()
+            self._bar.update(self._trials, description="trials")
+            self._show()
 
     def show_estimate(self, least: float, most: float) -> None:
         super().show_estimate(least, most)
@@ -364,7 +391,7 @@ class LiveView(View):
         self._estimate = remaining_seconds(self._expected, share, self._estimated - self._started)
 
     def _left(self) -> str:
-        if not self._estimate or self.done >= self.planned:
+        if not self._estimate or self.done >= self.planned or self._step_began is not None:
             return ""
         seconds = int(count_down(self._estimate, time.monotonic() - self._estimated, self.planned - self.done))
         return f"{seconds // 60}:{seconds % 60:02} left"

@@ -199,6 +199,7 @@ class Coordinator:
             opened = OpenRound(number, bound=not self._context.machine.synthetic)
             cells = (cell for batch in self.scheduler.plan.batches(number) for cell in batch.cells)
             self._recorder.conclude(cells, number)
+            self._recorder.announce_round(number)
             for batch, wanted in self.scheduler.batches(number):
                 several = iter(wanted)
                 while part := tuple(islice(several, MOST_CELLS)):

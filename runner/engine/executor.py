@@ -68,6 +68,7 @@ class Executor:
             for round_number in self.scheduler.rounds():
                 cells = (cell for batch in self.scheduler.plan.batches(round_number) for cell in batch.cells)
                 self._recorder.conclude(cells, round_number)
+                self._recorder.announce_round(round_number)
                 batches = self.scheduler.batches(round_number)
                 await self._turns.side_by_side(self._measure_batch(batch, cells) for batch, cells in batches)
             if self._lost and self._teardowns.leftovers:

@@ -25,6 +25,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class RoundAdded:
+    """A round beyond the minimum, because guidelines are not decided."""
+
+    round: int
+    trials: int
+
+
+@dataclass(frozen=True, slots=True)
 class BatchStarted:
     round: int
     stack: str
@@ -100,7 +108,16 @@ class PoolUsed:
 
 
 Event = (
-    PoolUsed | TimeLeft | BatchStarted | BatchDone | RigUp | TrialStarted | TrialHostLimited | TrialDone | RigWasLost
+    PoolUsed
+    | TimeLeft
+    | RoundAdded
+    | BatchStarted
+    | BatchDone
+    | RigUp
+    | TrialStarted
+    | TrialHostLimited
+    | TrialDone
+    | RigWasLost
 )
 Listener = Callable[[Event], None]
 
@@ -163,6 +180,10 @@ class Recorder:
         self._journal.record(trial)
         self._scheduler.add(trial, cell)
         self._context.listen(TrialDone(cell.name, trial, cell.stack.label))
+
+    def announce_round(self, round_number: int) -> None:
+        if trials := self._scheduler.count_added(round_number):
+            self._context.listen(RoundAdded(round_number, trials))
 
     def conclude(self, cells: Iterable[Cell], round_number: int) -> list[Cell]:
         concluded = []

@@ -184,6 +184,13 @@ class Scheduler:
             spending.spend_on_stack(stack)
         return True
 
+    def count_added(self, round_number: int) -> int:
+        """Return the number of trials that undecided guidelines add in a round."""
+        if self._steering is None or round_number <= self.plan.repeat.min:
+            return 0
+        affordable = self._affordable_cells(round_number)
+        return sum(affordable is None or cell.id in affordable for cell in self._wanted(round_number))
+
     def _wanted(self, round_number: int) -> list[Cell]:
         cells = (cell for batch in self.plan.batches(round_number) for cell in batch.cells)
         return [cell for cell in cells if self.is_wanted(cell, round_number)]

@@ -185,11 +185,16 @@ class RankedStack:
     corrected: tuple[float, float] | None = None
 
     @property
-    def apart(self) -> float | None:
-        """Return the largest difference from the fastest one within the interval (0.1: 10 %); None if unlimited."""
-        if self.behind is None or not self.behind.low or not isfinite(self.behind.high):
-            return None
-        return max(self.behind.high, 1 / self.behind.low) - 1
+    def has_interval(self) -> bool:
+        return self.behind is not None and bool(self.behind.low) and isfinite(self.behind.high)
+
+    @property
+    def apart(self) -> float:
+        """Return the largest difference from the fastest one within the interval (0.1: 10 %)."""
+        if self.behind is None or not self.has_interval:
+            return inf
+        low, high = self.corrected or (self.behind.low, self.behind.high)
+        return max(high, 1 / low if low else inf) - 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from runner.reports.table import escape_markdown
 from runner.reports.terminal_text import times
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from runner.results.record import CellRow
 
@@ -38,6 +38,7 @@ _GROUPS, _NAMED = 4, 2  # groups of the short answer; slower stacks that a line 
 _ENOUGH = 2  # trials that make an interval
 _FAR = 1.0  # bounds of larger differences (1: twice as fast) are not shown
 _CUT, _MORE, _TOO_SLOW = "…", "more trials needed", "this host is too slow to tell"
+_TIED = "cannot be told apart"
 _PAIRWISE = (
     "Each interval applies to its own pair only.",
     "The fastest stack was chosen from the same trials, so its lead may look larger than it is.",
@@ -110,7 +111,7 @@ def _groups(rankings: Sequence[Ranking]) -> Iterator[Group]:
             yield _single_trials(alike)
         else:
             difference = _difference(alike)
-            are = f"are {difference}" if difference == WITHIN else "cannot be told apart"
+            are = f"are {difference}" if difference == WITHIN else _TIED
             why = "" if difference == WITHIN else f" ({difference})"
             yield Group(f"The stacks {are} for {_name_workloads(alike, len(rankings))}{why}.")
     if alone:
@@ -206,7 +207,7 @@ def as_objects(rankings: Sequence[Ranking]) -> list[dict[str, object]]:
 
 
 def _object(stack: RankedStack) -> dict[str, object]:
-    measured = stack.behind if stack.apart is not None else None
+    measured = stack.behind if stack.has_interval else None
     low, high = stack.corrected or (measured and measured.low, measured and measured.high)
     return {
         "stack": stack_name(stack.cell),
@@ -230,12 +231,15 @@ def _contender(one: Ranking) -> Callable[[CellRow], str]:
 
 
 def _group_of_leaders(names: Sequence[str], several: Sequence[Ranking], of: int) -> Group:
-    leads = "is fastest" if len(names) == 1 else "cannot be told apart"
-    heading = f"{join_few(names)} {leads} for"
+    is_tie = len(names) > 1
+    heading = f"{join_few(names)} {_TIED if is_tie else 'is fastest'} for"
     ordered = sorted(several, key=lambda one: -_lead(one))
     if len(ordered) == 1:
-        return Group(f"{heading} {workload_name(ordered[0])}: {_describe_lead(ordered[0])}.")
-    lines = [f"{workload_name(one)}: {_describe_lead(one)}" for one in ordered]
+        (one,) = ordered
+        name = workload_name(one)
+        return Group(_describe_tie(one, f" for {name}") if is_tie else f"{heading} {name}: {_describe_lead(one)}.")
+    describe = _describe_tie if is_tie else _describe_lead
+    lines = [f"{workload_name(one)}: {describe(one)}" for one in ordered]
     return Group(f"{heading} {_share(len(ordered), of)}:", tuple(lines), tuple(map(_lead, ordered)))
 
 
@@ -258,20 +262,46 @@ def _rivals(one: Ranking) -> list[RankedStack]:
     """Return the best stack of each slower contender; without one, a slower stack of the winner."""
     name = _contender(one)
     leading = {name(stack.cell) for stack in one.leaders}
-    best: dict[str, RankedStack] = {}
-    for stack in one.slower:
-        best.setdefault(name(stack.cell), stack)
+    best = _best_stacks(one.slower, name)
     return [stack for name, stack in best.items() if name not in leading] or one.slower[:1]
 
 
+def _best_stacks(stacks: Iterable[RankedStack], contender: Callable[[CellRow], str]) -> dict[str, RankedStack]:
+    """Return the best stack by contender."""
+    best: dict[str, RankedStack] = {}
+    for stack in stacks:
+        best.setdefault(contender(stack.cell), stack)
+    return best
+
+
 def _describe_lead(one: Ranking) -> str:
-    rivals = _rivals(one)
-    than = [f"{ratio_of(stack)} as fast as {marked_name(stack)}" for stack in rivals[:_NAMED]]
-    more = len(rivals) - len(than)
-    than += [f"faster than {more} more"] if more else []
-    tied = len(_contenders(one)) > 1
-    who = f" ({marked_name(one.fastest)}; {_difference([one])})" if tied else _winning_stacks(one)
-    return f"{figure_of(one, one.fastest)}{who}, {join(than)}"
+    than = [f"{ratio_of(stack)} as fast as {marked_name(stack)}" for stack in _named_rivals(one)]
+    return f"{figure_of(one, one.fastest)}{_winning_stacks(one)}, {join([*than, *_count_others(one)])}"
+
+
+def _describe_tie(one: Ranking, where: str = "") -> str:
+    """Describe the stacks that may be fastest. `where`: the workload, to make it a sentence."""
+    best, rivals = list(_best_stacks(one.leaders, _contender(one)).values()), _named_rivals(one)
+    text = join_few([f"{stack_name(stack.cell)} ({figure_of(one, stack)})" for stack in best])
+    difference = _difference([one])
+    if where:
+        text += f" are {difference}{where}" if difference == WITHIN else f" {_TIED}{where}"
+    if difference != _TOO_SLOW and not (where and difference == WITHIN):
+        text += f"; {difference}"
+    than = [f"{ratio_of(stack)} as fast as {stack_name(stack.cell)}" for stack in rivals]
+    text += f"; {stack_name(one.fastest.cell)} is {join([*than, *_count_others(one)])}"
+    slowed = [stack for stack in (*one.leaders, *rivals) if stack.lost_share]
+    lost = join_few([f"{stack_name(stack.cell)} {percent(stack.lost_share)}" for stack in slowed]) if slowed else ""
+    return text + f". Time lost because the host was too slow: {lost}" * bool(lost) + "." * bool(where)
+
+
+def _named_rivals(one: Ranking) -> list[RankedStack]:
+    return _rivals(one)[:_NAMED]
+
+
+def _count_others(one: Ranking) -> list[str]:
+    more = len(_rivals(one)) - _NAMED
+    return [f"faster than {more} more"] if more > 0 else []
 
 
 def _winning_stacks(one: Ranking) -> str:
@@ -291,10 +321,9 @@ def _difference(several: Sequence[Ranking]) -> str:
         return _TOO_SLOW
     if all(stack.standing is not Standing.UNDECIDED for one in several for stack in one.leaders):
         return WITHIN
-    bounds = [stack.apart for one in several for stack in one.leaders[1:]]
-    known = [bound for bound in bounds if bound is not None and bound < _FAR]
-    if len(known) == len(bounds):
-        return f"at most {percent(max(known))} apart"
+    most = max(stack.apart for one in several for stack in one.leaders[1:])
+    if most < _FAR:
+        return f"at most {percent(most)} apart"
     # More trials would repeat what the host lost.
     return _TOO_SLOW if any(s.lost_share > EQUAL for one in several for s in one.leaders) else _MORE
 

@@ -11,7 +11,8 @@ MARK = "(!)"
 HOST_LIMITED = (
     "(!) host-limited: the host was too slow for its simulated disks, so the figure may be too low. A number counts "
     "such trials. A percentage is the share of the time that was lost, on average over all trials; a ratio is then a "
-    "range. These help: a quieter host, `slow: auto` or `slow: 4` in `disks:`, fewer `--jobs`, longer trials, KVM."
+    "range. These help: a host without other work, a larger factor for `slow:` in `disks:` (2, 4 or 8; it is 1 by "
+    "default), fewer `--jobs`, longer trials, KVM."
 )
 #: By a word of the mark, its meaning.
 _MEANINGS = {

@@ -42,7 +42,7 @@ def ratio_of(stack: RankedStack) -> str:
     ratio = stack.behind
     if ratio is None:
         return ""
-    if stack.apart is None:
+    if not stack.has_interval:
         return times(ratio.ratio)
     if stack.corrected:
         least, most = stack.corrected
@@ -65,7 +65,7 @@ def mark(stack: RankedStack) -> str:
 
 
 def percent(share: float) -> str:
-    return f"{ceil(share * 100)}{FIRM}%"
+    return f"{ceil(round(share * 100, 6))}{FIRM}%"  # 0.07 * 100 is above 7
 
 
 def stack_name(cell: CellRow) -> str:

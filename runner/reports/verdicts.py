@@ -28,9 +28,12 @@ def verdict_rows(judgements: Sequence[Judgement]) -> Grid:
 
 
 def verdict_table(judgements: Sequence[Judgement], *, claims: bool = True) -> Grid:
-    """Return a row for each guideline. `claims`: notes begin with the claims of guidelines that do not hold."""
+    """Return a row for each guideline.
+
+    `claims`: notes have the claims of guidelines that do not hold, and what would decide them; else a column has that.
+    """
     ordered = sort_by_verdict(judgements)
-    efforts = [remaining_effort(one) for one in ordered]
+    efforts = ["" if claims else remaining_effort(one) for one in ordered]
     rows: list[tuple[Value, ...]] = [
         (one.guideline.id, verdict_text(one), *_measured(one), _rests_on(one), *([effort] if any(efforts) else []))
         for one, effort in zip(ordered, efforts, strict=True)
@@ -141,7 +144,10 @@ def _notes(judgements: Sequence[Judgement], *, claims: bool) -> list[str]:
     synthetic = any(one.synthetic for one in judgements)
     notes = [f"guidelines: {counted}{'; figures are synthetic, so these verdicts do not count' * synthetic}"]
     for one in judgements:
-        more = list(filter(None, (one.guideline.claim if claims else "", _shown_case(one), *one.notes)))
+        effort = remaining_effort(one) if claims else ""
+        if effort and one.verdict is Verdict.INCONCLUSIVE:
+            effort = f"to decide it: {effort}"
+        more = list(filter(None, (one.guideline.claim if claims else "", _shown_case(one), effort, *one.notes)))
         if more and (one.verdict is not Verdict.HOLDS or one.notes):
             notes.append(f"{one.guideline.id}: {'; '.join(more)}")
     return notes

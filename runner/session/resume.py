@@ -101,8 +101,11 @@ def _why_new(results: Path, wanted: Manifest) -> str:
     if last is None:
         return ""
     if last.manifest.finished:
-        again = _work(last.manifest) == _work(wanted)
-        return f"a new run: {last.path}/ is finished; `matrix results {last.path.name}` shows it" if again else ""
+        if _work(last.manifest) != _work(wanted):
+            return ""
+        changed = last.manifest.steered and _repeats(last.manifest) != _repeats(wanted)
+        why = " and was made with `--until-decided`, so a changed `repeat:` does not continue it" if changed else ""
+        return f"a new run: {last.path}/ is finished{why}; `matrix results {last.path.name}` shows it"
     same = (last.manifest.text, last.manifest.used) == (wanted.text, wanted.used)
     differs = "--only, --shard, --kernel, --templates or hosts.yaml differ" if same else "the matrix differs"
     return f"not continuing {last.path}/, which is not finished: {differs}"

@@ -18,6 +18,7 @@ from runner.engine.recorder import (
     Event,
     RigUp,
     RigWasLost,
+    RoundAdded,
     TimeLeft,
     TrialDone,
     TrialHostLimited,
@@ -193,6 +194,40 @@ def test_the_time_left_counts_down_between_trials(monkeypatch: pytest.MonkeyPatc
         view.event(TimeLeft(50.0))
         now = 1065.0
         assert view._left() == "0:45 left"
+
+
+def test_an_added_round_raises_the_total(capsys: pytest.CaptureFixture[str]) -> None:
+    notice = "guidelines are not decided yet: round 4 adds 2 trials"
+    PlainView(6, 6).event(RoundAdded(4, 2))
+    JsonView(6, 6).event(RoundAdded(4, 2))
+    plain, as_json = capsys.readouterr().out.splitlines()
+    assert (plain, json.loads(as_json)) == (notice, {"event": "notice", "text": notice})
+    view = LiveView(planned=6, done=6)
+    screen = view._bar.console.file = io.StringIO()
+    with view:
+        view.show_estimate(60.0, 60.0)
+        view.event(RoundAdded(4, 2))
+        assert view._bar.tasks[0].total == 8
+    assert notice in screen.getvalue()
+
+
+def test_the_start_of_a_machine_has_no_countdown(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr("runner.cli.progress.time", SimpleNamespace(monotonic=lambda: now))
+    view = LiveView(planned=4, done=0)
+    view._bar.console.file = io.StringIO()
+    line = view._bar.tasks[0]
+    with view:
+        view.show_estimate(80.0, 80.0)
+        view.event(BatchStarted(1, "raid5", 1))
+        view.progress("starting the virtual machine")
+        assert (line.description, view._left()) == ("starting the virtual machine", "")
+        now = 1045.0
+        view.progress("the virtual machine is up", 1.0)
+        assert (line.description, view._left()) == ("building raid5", "1:20 left")
+        now = 1065.0
+        view.event(TrialDone("one", measured("c1", 1, direction(2e8, 1 << 20)), "raid5"))
+        assert view._left() == "1:00 left", "the start does not count as slow trials"
 
 
 def test_a_step_that_is_done_has_no_ellipsis(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.engine.budget import Cost, Spending
+from runner.engine.recorder import RoundAdded
 from runner.guidelines.verdicts import Steering
 from runner.machines.dry import Dry, plausible
 from runner.results.record import CellRow
@@ -67,12 +68,16 @@ def test_beyond_the_minimum_only_open_guidelines_are_measured(bench: Bench) -> N
     assert more == {"raid0/work/rw=read", "disk/work/rw=read"}
     assert len({counts[name] for name in more}) == 1, "both sides are measured in the same rounds"
     assert all(count == 3 for name, count in counts.items() if name not in more)
+    added = [event for event in bench.events if isinstance(event, RoundAdded)]
+    assert [one.round for one in added] == list(range(4, counts[more.pop()] + 1))
+    assert {one.trials for one in added} == {2}
 
 
 @pytest.mark.parametrize("bench", [CLEAR], indirect=True)
 def test_where_all_is_clear_the_minimum_is_all(bench: Bench) -> None:
     run(bench)
     assert set(by_cell(bench).values()) == {3}
+    assert not [event for event in bench.events if isinstance(event, RoundAdded)]
 
 
 def test_a_budget_ends_it(bench: Bench) -> None:

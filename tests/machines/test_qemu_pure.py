@@ -546,6 +546,31 @@ def test_a_notice_about_the_host_appears_once() -> None:
     assert said == ["crowded"]
 
 
+@pytest.mark.parametrize(("accel", "is_saved", "slow"), [(None, True, 1), ("tcg", False, 1), ("tcg", True, 0)])
+async def test_only_a_slow_start_is_announced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, accel: str | None, is_saved: bool, slow: int
+) -> None:
+    @asynccontextmanager
+    async def entered(found: object) -> AsyncIterator[object]:
+        yield found
+
+    async def probe(*_: object) -> str:
+        return "tcg"
+
+    shown: list[tuple[str, float | None]] = []
+    monkeypatch.setattr("runner.machines.qemu.appliance_in_use", lambda *_: entered(BASE))
+    monkeypatch.setattr("runner.machines.qemu.cloned_rig", lambda *_: entered("rig"))
+    monkeypatch.setattr("runner.machines.qemu.is_complete", lambda _: is_saved)
+    monkeypatch.setattr("runner.machines.qemu.crowding_notice", lambda *_: "")
+    monkeypatch.setattr("runner.machines.qemu.host.known_accelerator", lambda: accel)
+    monkeypatch.setattr("runner.machines.qemu.host.accelerator", probe)
+    monkeypatch.setattr("runner.machines.qemu.host.qemu_version", lambda: "9")
+    monkeypatch.setattr("runner.machines.qemu.template.key", lambda *_: "name")
+    machine = Qemu(MachineOptions(progress=lambda brief, fraction=None: shown.append((brief, fraction))))
+    async with machine.rig(RigSpec((SATA,)), tmp_path):
+        assert shown == [("starting the virtual machine", None), ("the virtual machine is up", 1.0)][: 2 * slow]
+
+
 def test_every_script_gets_an_empty_folder(tmp_path: Path) -> None:
     def entered(number: int) -> list[str]:
         script = shell.enter_work_folder(str(tmp_path / "trial"), number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -172,9 +173,20 @@ def test_more_trials_are_advised_only_where_the_host_is_fast_enough() -> None:
     assert "raise `repeat:`" not in slow
     assert "more trials needed" not in slow
     assert "this host is too slow" in slow
-    assert "`slow: auto` or `slow: 4` in `disks:`, fewer `--jobs`" in slow
+    assert "a larger factor for `slow:` in `disks:`" in slow
+    assert "`slow: auto`" not in slow, "the run may have it"
     hardly = text(run(truth, rounds=2, noise=0.5, host_limited=dict.fromkeys(truth, 1)), 200)
     assert "raise `repeat:`" in hardly
+
+
+def test_a_tie_has_each_figure_and_no_bound_that_ignores_the_host() -> None:
+    truth = {"stripe": {"mixed": 640.0}, "raid6": {"mixed": 630.0}, "raid5": {"mixed": 100.0}}
+    quiet = text(run(truth, rounds=4, noise=0.1), 300)
+    assert re.search(r"stripe \(\d+ IOPS\) and raid6 \(\d+ IOPS\) cannot be told apart for mixed; at most", quiet)
+    slow = text(run(truth, rounds=4, noise=0.1, host_limited={"stripe": 60, "raid5": 7}), 300)
+    assert " apart;" not in slow
+    assert "; stripe is " in slow
+    assert " as fast as raid5. Time lost because the host was too slow: stripe 60 % and raid5 7 %.\n" in slow
 
 
 def test_synthetic_figures_are_called_so_everywhere() -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ from runner.base.errors import Exit
 from runner.guidelines.samples import Measured, Verdict
 from runner.language.guidelines import Guideline
 from runner.reports.junit import junit
-from runner.reports.table import as_csv
+from runner.reports.table import as_csv, as_sheet, boxed_width
 from runner.reports.verdicts import explain_verdict, verdict_rows, verdict_table
 from runner.reports.write import render_reports
 from runner.session.finish import exit_code as exit_of
@@ -103,6 +104,14 @@ def test_failed_guidelines_come_first_with_their_claim() -> None:
     assert [row[1] for row in grid.rows] == ["fails", "inconclusive", "not tested", "holds"]
     assert grid.notes[0] == "guidelines: 1 holds, 1 fails, 1 inconclusive, 1 not tested"
     assert "bad: bad in words" in grid.notes
+
+
+def test_the_terminal_has_the_remaining_effort_below_the_table_and_the_page_in_a_column() -> None:
+    terminal, page = verdict_table(ALL), verdict_table(ALL, claims=False)
+    assert page.columns == (*terminal.columns, "to decide it")
+    assert any(re.search(r"; to decide it: about \d+ more trials of each cell", note) for note in terminal.notes)
+    assert not [note for note in page.notes if "to decide it" in note]
+    assert boxed_width(as_sheet(terminal)) <= 100 < boxed_width(as_sheet(page))
 
 
 def test_a_program_gets_plain_numbers() -> None:

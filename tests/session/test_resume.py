@@ -63,6 +63,12 @@ def test_a_finished_run_is_not_continued(tmp_path: Path) -> None:
     assert chosen(tmp_path / "elsewhere").message(0) == ""
 
 
+def test_a_changed_repeat_after_until_decided_says_why_it_starts_a_new_run(tmp_path: Path) -> None:
+    create(tmp_path, unfinished(finished=True, steered=True))
+    assert "made with `--until-decided`" in chosen(tmp_path, least=5, most=5).message(0)
+    assert "until-decided" not in chosen(tmp_path).message(0), "the same command finds a finished run"
+
+
 def test_half_made_and_foreign_folders_are_skipped(tmp_path: Path) -> None:
     run = create(tmp_path, unfinished())
     (tmp_path / "killed-before-its-manifest").mkdir()

@@ -51,6 +51,7 @@ class Qemu(Machine):
         #: Chosen once for all rigs of a run.
         self._accel = ""
         self._provide_disks: DiskProvider = partial(serve_disks, notice=options.notice)
+        self._slow_start = False  # a start that a user waits for
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
         wanted = {**TOOLS, **BUILD_TOOLS, **(DISK_TOOLS if any(disk.physics for disk in spec.disks) else {})}
@@ -96,11 +97,20 @@ class Qemu(Machine):
             if clone is None:
                 vm = await self._vm(stack, spec, scratch)  # checked again if a guest failed
                 clone = await stack.enter_async_context(cold_rig(vm, scratch, self._provide_disks))
+            if self._slow_start:
+                self._slow_start = False
+                self.options.progress("the virtual machine is up", 1.0)
             yield clone
+
+    def _show_slow_start(self) -> None:
+        self._slow_start = True
+        self.options.progress("starting the virtual machine")
 
     async def _vm(self, stack: AsyncExitStack, spec: RigSpec, scratch: Path) -> Vm:
         made, options = self._recipe(spec.kernel), self.options
         base = await stack.enter_async_context(appliance_in_use(made, options.progress, options.notice))
+        if not self._accel and host.known_accelerator() is None:
+            self._show_slow_start()
         self._accel = self._accel or await host.accelerator(base, scratch, self.notice_once)
         if made.image and "squashfs" in base.versions["not modules"]:
             lacking = "virtio, squashfs, overlay and md must be built in"
@@ -123,6 +133,8 @@ class Qemu(Machine):
     async def _clone(self, stack: AsyncExitStack, vm: Vm, scratch: Path) -> Rig | None:
         warm = argv.with_modules(vm, recipe.TEMPLATE_MODULES)
         name = template.key(warm, host.qemu_version(), host.host())
+        if not is_complete(template.home() / name):
+            self._show_slow_start()
         try:
             return await stack.enter_async_context(
                 cloned_rig(warm, name, scratch, self._provide_disks, self.options.notice)

@@ -74,11 +74,11 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         sync_folder(path.parent)
 
 
-def write_output(path: Path, content: bytes) -> None:
+def write_output(path: Path, content: bytes | Iterable[bytes]) -> None:
     """Write a file that the user named. A device or a pipe, such as /dev/stdout, stays and gets the content."""
     if path.exists() and not path.is_file() and not path.is_dir():
         with file_errors(path), path.open("wb") as file:
-            file.write(content)
+            file.writelines([content] if isinstance(content, bytes) else content)
     else:
         write_atomically(path, content)
 

@@ -30,7 +30,7 @@ Names of runs: see `matrix results --help`.
 def command(runs: Words, to: Path | None, opens: bool | None, source: Source) -> None:
     """Write explore.html, a page with all trials of RUNS in charts that filter each other, and open it."""
     from runner.analysis.explored import read_explored, title_of
-    from runner.base.files import write_atomically
+    from runner.base.files import write_output
     from runner.reports.explore import page
     from runner.space.notes import few
 
@@ -44,6 +44,6 @@ def command(runs: Words, to: Path | None, opens: bool | None, source: Source) ->
             f"no results yet: {few(run.name for run in among)}",
             resolution="`matrix run` with the same matrix continues it",
         )
-    write_atomically(target, page(found, title_of(among), report=(target.parent / "report.html").is_file()))
+    write_output(target, page(found, title_of(among), report=(target.parent / "report.html").is_file()))
     echo(f"written to {target}", err=True)
     open_page(target, opens)

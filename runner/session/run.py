@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from runner.base.errors import Exit, MatrixError
-from runner.base.files import write_atomically
+from runner.base.files import write_output
 from runner.engine.budget import ENDLESS, Cost, Spending
 from runner.engine.coordinator import Coordinator
 from runner.engine.estimate import QUIET, Load, Pace, Slots, estimate, pace_of
@@ -122,7 +122,7 @@ def run(prepared: PreparedRun, observer_of: Callable[[RunRequest, int], Observer
     choice = choose_run(options.results, order.manifest(), fresh=options.fresh, retry_broken=options.retry_broken)
     folder = choice.folder
     if options.folder_to:
-        write_atomically(options.folder_to, f"{folder.path}\n".encode())
+        write_output(options.folder_to, f"{folder.path}\n".encode())
     with folder.locked(), Journal.open(folder.journal, synthetic=folder.manifest.synthetic) as journal:
         folder = choice.prepare_folder(journal)  # first: withdrawn trials must not count as done
         observer = observer_of(order, len(journal.recorded_identities()))

@@ -77,3 +77,17 @@ def test_a_pipe_in_place_of_a_database_is_no_wait(matrix: object, call: Call, tm
         said = call(*words)
         assert "a mistake in matrix itself" not in said.err
     assert "it is a pipe" in call("results", "latest").err + call("report", str(run)).err
+
+
+@pytest.mark.usefixtures("matrix")
+def test_a_device_that_is_named_for_output_stays_a_device(call: Call, tmp_path: Path) -> None:
+    device = tmp_path / "device"
+    device.symlink_to("/dev/null")
+    for command in (
+        ("run", "--on", "dry", "--quiet", "--folder-to", "device", "--junit", "device", "small.yaml"),
+        ("explore", "--no-open", "--to", "device"),
+        ("compare", "--by", "layout", "raid5", "raid5", "--html", "device"),
+    ):
+        call(*command)
+        assert device.is_symlink(), command
+    assert Path("/dev/null").is_char_device()

@@ -37,7 +37,7 @@ _LONG = 5.0  # seconds without a connection before a worker says so
 _SETTINGS = {
     "distributed.scheduler.work-stealing": False,  # there are no tasks
     "distributed.scheduler.worker-ttl": "60 seconds",
-    "distributed.admin.low-level-log-length": 20,
+    "distributed.admin.low-level-log-length": 1,  # Dask keeps that many messages, and ours are large
     "distributed.comm.timeouts.connect": "10s",
     "distributed.worker.profile.enabled": False,
     # An idle worker must not disturb measurements of its host.

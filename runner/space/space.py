@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from sys import intern
 from typing import TYPE_CHECKING, Any
 
 from runner.language.axes import constructed, written
@@ -86,7 +85,7 @@ class Cell:
     def id(self) -> str:
         # Computed on demand: a plan of a million cells does not need it.
         content = self.stack.digest + self.tune.digest + self.workload.digest
-        return intern(blake2b(content, digest_size=8).hexdigest())
+        return blake2b(content, digest_size=8).hexdigest()
 
     @property
     def name(self) -> str:

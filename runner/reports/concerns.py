@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.guidelines.samples import mean_lost_share
 from runner.reports.ranking_terms import percent
+from runner.reports.terminal_text import spaced
 from runner.results.record import HOST_LIMITED, SATURATED, UNSETTLED, Outcome, Trial, counted_trials
+from runner.simdisks.server import lost_share
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from runner.reports.run_data import RunData
 
 _Why = Callable[[Trial], str | None]  # why a trial needs attention; None if it does not
@@ -68,13 +69,13 @@ def held_back_by(trials: Sequence[Trial]) -> str:
     others = Counter(filter(None, kept_up)).most_common(1)
     named = others[0][0] if others else ""
     if not limited:
-        return named
+        return spaced(named)
     which, whose = (
         (f" in {limited:,} of {len(counted):,} trials", " of all trials") if limited < len(counted) else ("", "")
     )
     lost = f"on average {percent(mean_lost_share(counted))} of the time{whose} lost"
     host = f"host{which}: too slow for its simulated disks, {lost}"
-    return f"{host}; else {named}" if named else host
+    return f"{host}; else {spaced(named)}" if named else host
 
 
 class ConcernCounter:
@@ -91,16 +92,37 @@ class ConcernCounter:
                 measured = bool(counted_trials(trials))
                 self._missing[kind.title] += not measured
                 if self._count[kind.title] <= MOST_CONCERNS:
-                    reasons = "; ".join(dict.fromkeys(filter(None, whys)))
+                    reasons = spaced(kind.summary(whys))
                     counts = f"{len(whys):,} of {len(trials):,}"
                     self._found[kind.title].append(Concern(name, counts, reasons, measured))
 
     def concerns(self) -> tuple[Concerns, ...]:
         return tuple(
             Concerns(title, meaning, tuple(self._found[title]), count, self._missing[title], always)
-            for title, meaning, _, always in _KINDS
+            for title, meaning, _, always, _ in _KINDS
             if (count := self._count[title])
         )
+
+
+#: The parts of a note on a host-limited trial, and what they mean.
+_LOSSES = {
+    "answers late": "answers left late",
+    "disks left waiting": "requests came late, so all disks were idle",
+    "on the way to the disks and back": "requests and answers were under way",
+    "no processor for the machine": "the virtual machine waited for a processor of the host",
+}
+_LOSS = re.compile(rf"({'|'.join(_LOSSES)}) ([\d.]+)%")
+
+
+def _summarize(whys: Sequence[str]) -> str:
+    return "; ".join(dict.fromkeys(filter(None, whys)))
+
+
+def _worst_loss(whys: Sequence[str]) -> str:
+    worst = max(whys, key=lost_share)
+    parts = sorted(((float(lost), _LOSSES[what]) for what, lost in _LOSS.findall(worst)), reverse=True)
+    causes = ", ".join(f"{meaning} ({lost:.1f} %)" for lost, meaning in parts if lost)
+    return f"{lost_share(worst) * 100:.1f} % of the time was lost: {causes}" if causes else worst
 
 
 def _cells(count: int) -> str:
@@ -120,6 +142,7 @@ class _Kind(NamedTuple):
     meaning: str
     why: _Why
     always: str
+    summary: Callable[[Sequence[str]], str] = _summarize
 
 
 _KINDS = (
@@ -139,9 +162,11 @@ _KINDS = (
     _Kind(
         "Host-limited",
         "The host could not keep up with its simulated disks. The figures depend on both. "
-        "Each share here is of one trial; those in the answer and in `held back by` are means over all trials.",
+        "Each row is of the worst trial; the shares in the answer and in `held back by` are means over all trials. "
+        "`matrix help simulated-disks` explains the losses.",
         _noted(HOST_LIMITED),
         "The host could not keep up with its simulated disks, so the figures depend on both.",
+        _worst_loss,
     ),
     _Kind(
         "Saturated",

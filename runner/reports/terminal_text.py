@@ -1,5 +1,6 @@
 """Numbers for people, and styles and line breaks of terminal text."""
 
+import re
 from collections.abc import Callable
 
 _UNITS = {"bytes/s": (1e6, "MB/s"), "1/s": (1.0, "IOPS"), "bytes": (1e6, "MB")}
@@ -26,6 +27,18 @@ def digits(value: float) -> str:
 
 def times(ratio: float) -> str:
     return (f"{ratio:.3f}" if 0.9 < ratio < 1.1 else digits(ratio)) + "\u00d7"
+
+
+def times_between(low: float, high: float) -> str:
+    """Format an interval of ratios. Both have the decimals of the bound that needs more of them."""
+    fine = any(0.9 < one < 1.1 for one in (low, high)) and high < 10
+    least, most = (f"{one:.3f}\u00d7" if fine else times(one) for one in (low, high))
+    return f"{least} to {most}"
+
+
+def spaced(text: str) -> str:
+    """Separate numbers from per cent signs, as in the other texts for people."""
+    return re.sub(r"(?<=\d)%", " %", text)
 
 
 def duration(seconds: float) -> str:

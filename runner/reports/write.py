@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from runner.base.errors import MatrixError
@@ -102,7 +103,8 @@ def _usage(files: CellFiles, cells: Sequence[CellRow], trials: Sequence[Trial]) 
         texts = {name: text for name in names if (text := files.read(f"{trial.folder}/{name}")) is not None}
         if texts:
             decoded = {name: text.decode(errors="replace") for name, text in texts.items()}
-            used = usage(decoded, trial.readings, int(trial.notes.get(SLOW, 1)))
+            runtime = trial.counted.runtime if trial.counted else inf
+            used = usage(decoded, trial.readings, int(trial.notes.get(SLOW, 1)), runtime)
             found[cell.id] = replace(used, is_host_limited=HOST_LIMITED in trial.notes)
     return found
 

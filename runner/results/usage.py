@@ -6,7 +6,7 @@ import csv
 import json
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
-from math import isfinite
+from math import inf, isfinite
 from statistics import median_low
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ KINDS: dict[str, tuple[str, ...]] = {
 }
 STACK = "stack"  # the device on top, in Usage.latencies
 _WHOLE = 0.9  # least length of a last sample as a part of that before it
+_FEW = 0.05  # part of the largest rate; in examples, the set-up moved at most 0.012 of it
 _MILLISECOND = 1e6  # in ns
 Course = tuple[tuple[float, float], ...]  # seconds since the start, and the value until then
 
@@ -42,16 +43,19 @@ class Usage:
     is_host_limited: bool = field(default=False, kw_only=True)
 
 
-def usage(files: Mapping[str, str], readings: Sequence[Reading], slow: int = 1) -> Usage:
-    """Read the samples of a trial, of simulated disks those of their server. Figures are without slow motion."""
-    found = _of_sysstat(files.get(SAMPLES, ""), readings, slow)
-    own = _of_simulated(files.get(SIMULATED, ""))
+def usage(files: Mapping[str, str], readings: Sequence[Reading], slow: int = 1, runtime: float = inf) -> Usage:
+    """Read the samples of a trial, of simulated disks those of their server. Figures are without slow motion.
+
+    `runtime`: the seconds that fio measured. The samples begin before fio, so short work of the set-up is cut.
+    """
+    found = _of_sysstat(files.get(SAMPLES, ""), readings, slow, runtime)
+    own = _of_simulated(files.get(SIMULATED, ""), runtime)
     if not own.rates:
         return found
     return Usage(own.rates, own.busy, found.processors, found.latencies, source=SIMULATED)
 
 
-def _of_sysstat(text: str, readings: Sequence[Reading], slow: int) -> Usage:
+def _of_sysstat(text: str, readings: Sequence[Reading], slow: int, runtime: float) -> Usage:
     devices = {one.got: one.setting.removesuffix(NODE) for one in readings if one.setting.endswith(NODE)}
     disks = {node: name for node, name in devices.items() if name.startswith("disk")}
     try:
@@ -64,7 +68,7 @@ def _of_sysstat(text: str, readings: Sequence[Reading], slow: int) -> Usage:
         return Usage()  # none, cut short, or of another version
     used = [node for node in disks if any(node in of for of in rates)]
     moved = {node: _course(ends, rates, node) for node in used}
-    start = _start(moved)
+    start = _start(moved, runtime)
     courses = (
         {disks[node]: tuple((at, slow * rate) for at, rate in moved[node]) for node in used},
         {disks[node]: _course(ends, busy, node) for node in used},
@@ -107,7 +111,7 @@ def _course(ends: Sequence[float], values: Iterable[Mapping[str, float]], name: 
     return tuple((at, of[name]) for at, of in zip(ends, values, strict=True) if name in of)
 
 
-def _of_simulated(text: str) -> Usage:
+def _of_simulated(text: str, runtime: float) -> Usage:
     rates: dict[str, list[tuple[float, float]]] = {}
     busy: dict[str, list[tuple[float, float]]] = {}
     before: dict[str, float] = {}
@@ -122,7 +126,7 @@ def _of_simulated(text: str) -> Usage:
                 busy.setdefault(disk, []).append((at, min(1.0, _number(row["busy"]) / took)))
     except (ValueError, KeyError, TypeError):
         return Usage()
-    start = _start(rates)
+    start = _start(rates, runtime)
     for course in (*rates.values(), *busy.values()):
         del course[_count_whole([at for at, _ in course]) :]
     used = [disk for disk, course in rates.items() if any(rate for _, rate in course)]  # a stack may use only some
@@ -140,11 +144,19 @@ def _count_whole(ends: Sequence[float]) -> int:
     return len(ends) - (len(took) > 1 and took[-1] < _WHOLE * median_low(took[:-1]))
 
 
-def _start(courses: Mapping[str, Sequence[tuple[float, float]]]) -> float:
-    """Return the end of the time before the first request."""
-    samples = sorted(sample for course in courses.values() for sample in course)
-    first = next((at for at, rate in samples if rate), 0.0)
-    return max((at for at, _ in samples if at < first), default=0.0)
+def _start(courses: Mapping[str, Sequence[tuple[float, float]]], runtime: float) -> float:
+    """Return the end of the time before the work. Few requests are of the set-up if the rest is as long as the work."""
+    totals: dict[float, float] = {}
+    for at, rate in (sample for course in courses.values() for sample in course):
+        totals[at] = totals.get(at, 0.0) + rate
+    few, latest = _FEW * max(totals.values(), default=0.0), max(totals, default=0.0) - runtime
+    start, moved = 0.0, 0.0
+    for at, rate in sorted(totals.items()):
+        moved += rate
+        if rate > few or (moved and at > latest):
+            break
+        start = at
+    return start
 
 
 def _since(start: float, course: Iterable[tuple[float, float]]) -> Course:

@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from runner.base.files import shipped
 from runner.guidelines.samples import measured_cell
 from runner.reports.concerns import concerns, held_back_by
 from runner.reports.ranking_terms import FIRM
 from runner.reports.run_data import RunData
 from runner.results.record import HOST_LIMITED, UNSETTLED, Trial
+from runner.simdisks.server import Overload
 from tests.reports.samples import SEQ, direction, measured
 
 DISKS, HOST = "disks: each busy all the time", "host: too slow for its simulated disks"
@@ -47,5 +49,36 @@ def test_the_share_is_the_one_of_the_answer() -> None:
     assert f"{answer.lost_share:.1%}" == "36.6%"
     assert f"37{FIRM}% of the time of all trials lost" in held_back_by(several)
     (found,) = concerns(content)
-    assert found.found[0].why == "70.7%; 39.0%"
-    assert "Each share here is of one trial" in found.meaning
+    assert found.found[0].why == "70.7 %"
+    assert "Each row is of the worst trial" in found.meaning
+
+
+@pytest.mark.parametrize(
+    ("loss", "why"),
+    [
+        (
+            Overload(0.01, 0.2, 0.55),
+            (
+                "55.0 % of the time was lost: the virtual machine waited for a processor of the host (55.0 %), requests came "
+                "late, so all disks were idle (20.0 %), answers left late (0.8 %)"
+            ),
+        ),
+        (Overload(0.09, 0.0), "9.0 % of the time was lost: answers left late (9.0 %)"),
+        (
+            Overload(0.0, 0.0, transit=0.2),
+            "20.0 % of the time was lost: requests and answers were under way (20.0 %)",
+        ),
+    ],
+)
+def test_the_losses_of_the_worst_trial_are_in_plain_words(loss: Overload, why: str) -> None:
+    several = trials("6.0% (answers late 6.0%, disks left waiting 0.0%)", str(loss), "")
+    (found,) = concerns(RunData("m", "qemu", False, [SEQ], several))
+    assert found.found[0].why == why
+    assert found.found[0].trials == "2 of 3"
+    topic = found.meaning.partition("`matrix help ")[2].partition("`")[0]
+    assert (shipped("docs") / "explanation" / f"{topic}.md").is_file()
+
+
+def test_percentages_for_people_have_a_space() -> None:
+    busy = [replace(one, notes={"bottleneck": "disks: each busy for at least 97% of the time"}) for one in trials("")]
+    assert held_back_by(busy) == "disks: each busy for at least 97 % of the time"

@@ -144,14 +144,16 @@ def test_the_page_shows_some_uses_and_folds_the_others() -> None:
 def test_samples_come_from_the_folder_of_the_middle_trial(tmp_path: Path) -> None:
     folder = create(tmp_path, manifest())
     of = cell("one")
-    rows = "seconds,disk,read_bytes,written_bytes,busy\n1.0,0,{}000,0,0.5\n"
+    rows = "seconds,disk,read_bytes,written_bytes,busy\n1.0,0,1,0,0.5\n2.0,0,{}000,0,0.5\n62.0,0,60000,0,0.5\n"
     with Journal.open(folder.journal) as journal:
         journal.add_cells([of])
         for number in (1, 2, 3):
             path = folder.put(of.name, number, {}, {SIMULATED: rows.format(number), SAMPLES: json.dumps("spoilt")})
             journal.record(replace(trial(of, 1e6, number), folder=path, notes={SLOW: "4"}))
         content = load_run_data(folder, journal, over=True)
-    assert content.usage == {of.id: Usage({"disk0": ((1.0, 2000.0),)}, {"disk0": ((1.0, 0.5),)}, source=SIMULATED)}
+    found = content.usage[of.id]
+    assert found.rates == {"disk0": ((1.0, 2000.0), (61.0, 1000.0))}  # without the set-up
+    assert found.source == SIMULATED
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 
 from runner.results.record import Reading
 from runner.results.usage import SAMPLES, SIMULATED, Usage, usage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 READINGS = (
     Reading("disk0.node", None, "vdb"),
@@ -113,6 +116,28 @@ def test_simulated_disks_that_were_used_have_samples_of_their_own_from_the_first
     assert found.rates == {"disk0": ((0.5, 3000.0), (1.0, 0.0)), "disk1": ((0.5, 0.0), (1.0, 4000.0))}
     assert found.busy == {"disk0": ((0.5, 0.5), (1.0, 0.0)), "disk1": ((0.5, 0.0), (1.0, 1.0))}
     assert "iowait" in found.processors
+
+
+def simulated(*moved: int) -> str:
+    rows = [f"{at}.0,0,{count},0,0.5" for at, count in enumerate(moved, start=1)]
+    return "\n".join(["seconds,disk,read_bytes,written_bytes,busy", *rows, ""])
+
+
+@pytest.mark.parametrize(
+    ("moved", "runtime", "rates"),
+    [
+        ((0, 4, 2, 0, 0, 500, 900, 900), 3, (500, 900, 900)),
+        ((4, 0, 0, 500, 900, 900), 5, (0, 0, 500, 900, 900)),  # work that reads from a cache has idle disks
+        ((4, 500, 900, 900), 4, (4, 500, 900, 900)),
+        ((0, 0, 500, 900, 900), 5, (500, 900, 900)),  # without requests, the work has not begun
+        ((100, 0, 500, 900, 900), 3, (100, 0, 500, 900, 900)),  # too many requests for a set-up
+    ],
+)
+def test_a_course_begins_with_the_work_and_not_with_requests_of_the_set_up(
+    moved: Sequence[int], runtime: float, rates: Sequence[float]
+) -> None:
+    found = usage({SIMULATED: simulated(*moved)}, READINGS, runtime=runtime).rates["disk0"]
+    assert found == tuple((float(at), float(rate)) for at, rate in enumerate(rates, start=1))
 
 
 def test_a_last_sample_that_was_cut_short_is_left_out() -> None:

@@ -82,7 +82,8 @@ class Address:
         if certificates is None:
             raise BadInput(
                 f"{self.text} needs certificates",
-                resolution="`matrix cluster certificates DIR` makes them; name their folder with --certificates DIR",
+                resolution="name the folder that you copied (--certificates DIR, or MATRIX_CERTIFICATES); "
+                "only if no host has one, make it with `matrix cluster certificates DIR`",
             )
         return load_certificates(certificates)
 

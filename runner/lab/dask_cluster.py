@@ -16,6 +16,7 @@ from runner.base.errors import BadInput, MatrixError
 from runner.engine.cluster_interface import BatchLost, ClusterLost, Worker, WorkerLost
 from runner.lab.address import RIG
 from runner.lab.members import FACTS, Membership, configured, scheduler, worker
+from runner.lab.reach import unanswered, wait_for_scheduler
 from runner.lab.relay import CANCEL, COORDINATE, INTERVAL, LEFT, LINES, MEMBERS, REQUEST
 from runner.lab.seats import unpacked
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from runner.engine.batch_messages import BatchRequest
 
-RECONNECT = "30s"  # how long a lost scheduler may take to come back
+RECONNECT = 30.0  # seconds that a scheduler may take to start or to come back
 _FAREWELL = 5.0  # seconds for the last messages
 _GONE = "the scheduler of the cluster is gone"
 
@@ -81,8 +82,8 @@ class DaskCluster:
                 await asyncio.wait([listener])
                 await self._disconnect()
 
-    async def _connect(self) -> None:
-        self._comm, members = await connect_as(COORDINATE, self._address, self._security)
+    async def _connect(self, *, again: bool = False) -> None:
+        self._comm, members = await connect_as(COORDINATE, self._address, self._security, again=again)
         self._take(members)
         self._sender = BatchedSend(interval=INTERVAL)
         self._sender.start(self._comm)
@@ -134,7 +135,7 @@ class DaskCluster:
                 self._fail_flights(_GONE)
                 self._changed()
             try:
-                await self._connect()
+                await self._connect(again=True)
             except (MatrixError, OSError):
                 return
             self._changed()
@@ -190,19 +191,16 @@ def worker_of(address: str, known: dict[str, Any]) -> Worker | None:
     return Worker(address, facts["host"], facts["slots"], facts["version"], resources, tuple(facts["tags"]))
 
 
-async def connect_as(purpose: str, address: str, security: Security | None) -> tuple[Comm, Any]:
+async def connect_as(purpose: str, address: str, security: Security | None, *, again: bool = False) -> tuple[Comm, Any]:
     """Connect to a scheduler for a purpose. Return its first answer, too."""
     more = security.get_connection_args("client") if security else {}
+    await wait_for_scheduler(address, security, RECONNECT, known=again)
     try:
         comm = await connect(address, timeout=RECONNECT, **more)
         await comm.write({"op": purpose})
         answer = await comm.read()
     except (OSError, TimeoutError) as error:
-        raise ClusterLost(
-            f"no scheduler answers at {address}",
-            details=str(error),
-            resolution="start it with `matrix cluster scheduler`, and try again",
-        ) from error
+        raise unanswered(address, str(error)) from error
     if not answer:
         await comm.close()
         raise BadInput(

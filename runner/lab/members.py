@@ -20,7 +20,9 @@ from distributed import Worker as DaskWorker
 
 from runner import __version__
 from runner.base.scratch import scratch_folder
+from runner.engine.cluster_interface import ClusterLost
 from runner.lab.address import RIG
+from runner.lab.reach import check_connection
 from runner.lab.relay import Relay
 from runner.lab.seats import Seats
 
@@ -127,11 +129,14 @@ async def stay_member(
         # Dask tries for long before it fails.
         waiting = asyncio.get_running_loop().call_later(_LONG, say, f"no connection to {address} yet; trying again")
         try:
+            await check_connection(address, security)
             async with worker(address, member, security) as made:
                 waiting.cancel()
                 say(f"joined {address} as {member.host}, with rig={member.slots}")
                 await made.finished()
             say(f"lost {address}; trying again")
+        except ClusterLost as error:
+            say(f"{error.brief}; trying again\n  -> {error.resolution}")
         except (OSError, TimeoutError, RuntimeError) as error:
             say(f"no connection to {address}: {error}; trying again")
         finally:

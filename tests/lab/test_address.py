@@ -41,8 +41,9 @@ def test_plain_connections_to_others_need_a_word(host: str) -> None:
 def test_encrypted_ones_need_certificates(tmp_path: Path) -> None:
     pytest.importorskip("distributed")
     address = Address.parsed("tls://lab:8786")
-    with pytest.raises(BadInput, match="needs certificates"):
+    with pytest.raises(BadInput, match="needs certificates") as refused:
         address.security(None, insecure=True)
+    assert refused.value.resolution.startswith("name the folder that you copied"), "a second set never matches"
     with pytest.raises(BadInput, match="is missing"):
         address.security(tmp_path, insecure=False)
 

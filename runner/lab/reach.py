@@ -1,0 +1,74 @@
+"""The reason why a scheduler cannot be reached. Dask tries for long, and then reports only that time is over."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import ssl
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from runner.engine.cluster_interface import ClusterLost
+
+if TYPE_CHECKING:
+    from distributed.security import Security
+
+_PAUSE = 1.0  # seconds between two attempts
+_ANSWER = 5.0  # seconds for an answer
+
+
+class Misdirected(ClusterLost):
+    """The connection needs another address or other certificates, so waiting does not help."""
+
+
+async def check_connection(address: str, security: Security | None) -> None:
+    """Connect once, and close the connection. Raise ClusterLost with the reason of a failure."""
+    parts = urlsplit(address)
+    if not parts.port:  # a scheduler in this process
+        return
+    context = security.get_connection_args("client")["ssl_context"] if security else None
+    try:
+        async with asyncio.timeout(_ANSWER):
+            _, writer = await asyncio.open_connection(parts.hostname, parts.port, ssl=context)
+    except socket.gaierror as error:
+        raise Misdirected(
+            f"{address}: the name {parts.hostname} is not known",
+            details=error.strerror or "",
+            resolution="correct the name, or use the IP address of the host of the scheduler",
+        ) from error
+    except ssl.SSLCertVerificationError as error:
+        raise Misdirected(
+            f"{address}: the certificates do not match",
+            details=error.verify_message,
+            resolution="copy the folder of certificates from the host of the scheduler, and start again with it",
+        ) from error
+    except TimeoutError as error:
+        raise unanswered(address, f"no answer within {_ANSWER:g} s") from error
+    except OSError as error:
+        details = os.strerror(error.errno) if error.errno else str(error)
+        raise unanswered(address, details) from error
+    writer.close()
+
+
+async def wait_for_scheduler(address: str, security: Security | None, seconds: float, *, known: bool) -> None:
+    """Wait until it answers. `known`: it answered before, so its name may be missing only for a while."""
+    clock = asyncio.get_running_loop().time
+    end = clock() + seconds
+    while True:
+        try:
+            await check_connection(address, security)
+        except ClusterLost as problem:
+            if clock() > end or (isinstance(problem, Misdirected) and not known):
+                raise
+            await asyncio.sleep(_PAUSE)
+        else:
+            return
+
+
+def unanswered(address: str, details: str) -> ClusterLost:
+    return ClusterLost(
+        f"no scheduler answers at {address}",
+        details=details,
+        resolution="start it with `matrix cluster scheduler`; if it runs, a firewall may block its port",
+    )

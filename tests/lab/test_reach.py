@@ -1,0 +1,109 @@
+"""The reason why a scheduler cannot be reached."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.engine.cluster_interface import ClusterLost
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from distributed.security import Security
+
+pytest.importorskip("distributed")
+
+from runner.lab import reach
+from runner.lab.address import load_certificates, make_certificates
+from runner.lab.members import Membership, configured, scheduler, stay_member
+from runner.lab.reach import Misdirected, check_connection, wait_for_scheduler
+from runner.lab.status import query
+
+
+def unknown_name(*_: object, **__: object) -> None:
+    raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+
+def free_address() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return f"tcp://127.0.0.1:{free.getsockname()[1]}"
+
+
+@asynccontextmanager
+async def mismatch(tmp_path: Path) -> AsyncIterator[tuple[str, Security]]:
+    """Yield the address of a scheduler, and certificates that are not its own."""
+    for name in ("ours", "others"):
+        make_certificates(tmp_path / name)
+    with configured():
+        async with scheduler("tls://127.0.0.1:0", load_certificates(tmp_path / "ours")) as address:
+            await check_connection(address, load_certificates(tmp_path / "ours"))
+            yield address, load_certificates(tmp_path / "others")
+
+
+async def first_report(address: str, security: Security | None) -> str:
+    reports = asyncio.Queue[str]()
+    joining = asyncio.create_task(stay_member(address, Membership("one", {"rig": 1}), security, reports.put_nowait))
+    try:
+        return await reports.get()
+    finally:
+        joining.cancel()
+        await asyncio.wait([joining])
+
+
+async def test_certificates_of_another_folder_are_named_by_worker_and_status(tmp_path: Path) -> None:
+    async with mismatch(tmp_path) as (address, others):
+        said = await first_report(address, others)
+        assert said.startswith(f"{address}: the certificates do not match; trying again\n  -> copy the folder")
+        with pytest.raises(Misdirected, match="the certificates do not match") as refused:
+            await query(address, others)
+        assert "copy the folder" in refused.value.resolution
+
+
+async def test_an_unknown_name_is_named_by_worker_and_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", unknown_name)
+    said = await first_report("tcp://r7:8786", None)
+    assert said.startswith("tcp://r7:8786: the name r7 is not known; trying again\n  -> correct the name")
+    with pytest.raises(Misdirected, match="the name r7 is not known"):
+        await query("tcp://r7:8786", None)
+
+
+async def test_an_address_where_nothing_listens_needs_a_scheduler() -> None:
+    address = free_address()
+    with pytest.raises(ClusterLost, match=f"no scheduler answers at {address}") as refused:
+        await wait_for_scheduler(address, None, 0.0, known=False)
+    assert "refused" in refused.value.details
+    assert refused.value.resolution.startswith("start it with `matrix cluster scheduler`")
+
+
+async def test_a_host_that_does_not_answer_may_have_a_firewall(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reach, "_ANSWER", 0.0)
+    with pytest.raises(ClusterLost, match="no scheduler answers") as refused:
+        await check_connection(free_address(), None)
+    assert refused.value.details == "no answer within 0 s"
+    assert "firewall" in refused.value.resolution
+
+
+@pytest.mark.parametrize("known", [False, True])
+async def test_only_a_scheduler_that_answered_before_is_awaited_without_its_name(
+    monkeypatch: pytest.MonkeyPatch, known: bool
+) -> None:
+    attempts = iter([Misdirected("the name lab is not known"), None])
+
+    async def attempt(*_: object) -> None:
+        if problem := next(attempts):
+            raise problem
+
+    monkeypatch.setattr(reach, "check_connection", attempt)
+    monkeypatch.setattr(reach, "_PAUSE", 0.0)
+    if known:
+        await wait_for_scheduler("tcp://lab:1", None, 60.0, known=True)
+    else:
+        with pytest.raises(Misdirected):
+            await wait_for_scheduler("tcp://lab:1", None, 60.0, known=False)
+    assert len(list(attempts)) == (0 if known else 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sqlite3
 import tempfile
@@ -41,6 +42,7 @@ _MAGIC = b"SQLite format 3\0"
 _MOST_QUERIES = 100_000
 _GUESSED = 1 << 14  # rows of a table whose last one cannot be read
 _RESTORE = "UPDATE sqlite_master SET type = 'table', name = ?1, tbl_name = ?1, sql = ?2 WHERE rowid = ?3"
+_ABOUT_A_VALUE = re.compile(rb" value in \w+\.\w+$")  # of `quick_check`: such a row can be read
 _CELL = ("id", "name", "axes", "position")
 T = TypeVar("T")
 
@@ -162,7 +164,7 @@ class _Reader:
                 self._dropped[table] += 1
 
     def _rows(self, table: str, names: Sequence[str]) -> Iterator[Sequence[Any]]:
-        """Read rows in ranges of their numbers. Halve a range that cannot be read, down to single rows."""
+        """Read rows in the order of the pages, then what comes after an unreadable page."""
         if table not in self._names:
             self._lost.add(table)
             return
@@ -170,25 +172,45 @@ class _Reader:
         # SQLite would take the quoted name of an unknown column as a text.
         found = [f'"{name}"' if name in known else "NULL" for name in names]
         columns = ", ".join(f"{one}, typeof({one})" for one in found)
-        query = f'SELECT {columns} FROM "{table}" WHERE rowid BETWEEN ? AND ? ORDER BY rowid'  # noqa: S608 - names of ours
-        end = self._last(table)
-        ranges = [(1, end or _GUESSED)]
+        query = f'SELECT rowid, {columns} FROM "{table}" NOT INDEXED'  # noqa: S608 - names of ours
+        if not self._is_sound(table):
+            self._lost.add(table)
+        seen, last = set[int](), 0
+        try:
+            for number, *row in self._connection.execute(query):
+                last = max(last, number)
+                if (mark := hash((number, *row))) not in seen:
+                    seen.add(mark)
+                    yield row
+        except sqlite3.Error:
+            self._lost.add(table)
+            for number, *row in self._by_number(query, self._last(table) or last + _GUESSED):
+                if hash((number, *row)) not in seen:
+                    yield row
+
+    def _by_number(self, query: str, end: int) -> Iterator[Sequence[Any]]:
+        """Read rows in ranges of their numbers. Halve a range that cannot be read, down to single rows."""
+        ranges = [(1, end)]
         while ranges:
             first, last = ranges.pop()
             self._queries += 1
             try:
-                yield from self._connection.execute(query, (first, last)).fetchall()
-            except (sqlite3.Error, UnicodeDecodeError, OverflowError):
+                yield from self._connection.execute(f"{query} WHERE rowid BETWEEN ? AND ?", (first, last)).fetchall()
+            except (sqlite3.Error, OverflowError):
                 middle = (first + last) // 2
                 if first < last and self._queries <= _MOST_QUERIES:
                     ranges += [(middle + 1, last), (first, middle)]
-                elif first < last or end is None:
-                    self._lost.add(table)
-                else:
-                    self._dropped[table] += 1
+
+    def _is_sound(self, table: str) -> bool:
+        """Whether SQLite finds its pages whole. Rows can be lost without an error while they are read."""
+        try:
+            found = self._connection.execute(f'PRAGMA quick_check("{table}")').fetchall()
+        except sqlite3.Error:
+            return False
+        return all(said == b"ok" or _ABOUT_A_VALUE.search(said) for (said,) in found)
 
     def _last(self, table: str) -> int | None:
-        with suppress(sqlite3.Error, UnicodeDecodeError):
+        with suppress(sqlite3.Error):
             ((last,),) = self._connection.execute(f'SELECT max(rowid) FROM "{table}"').fetchall()  # noqa: S608
             if last is None or 0 < last < 1 << 40:
                 return last or 1

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from runner.results.run_folder import load
 from tests.support import forked
 from tests.support.matrices import SMALL
 
@@ -220,3 +221,34 @@ def test_the_archive_of_a_large_run_is_copied(
         connection.execute("UPDATE trials SET seconds = -1 WHERE id = 2")
     assert call("salvage", str(run)).status == 0
     assert call("show", "*", "--run", str(run)).out == call("show", "*", "--run", str(other(run))).out != ""
+
+
+def damage_number(run: Path, row: int, bit: int) -> None:
+    """Change the number of a trial in its page, so that the rows are out of order."""
+    file = run / "journal.sqlite"
+    with closing(sqlite3.connect(file)) as connection:
+        ((root,),) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'trials'")
+    content = bytearray(file.read_bytes())
+    start = (root - 1) * 4096
+    while content[start] == INTERIOR:
+        pointer = start + int.from_bytes(content[start + 12 : start + 14], "big")
+        start = (int.from_bytes(content[pointer : pointer + 4], "big") - 1) * 4096
+    place = start + int.from_bytes(content[start + 8 + 2 * (row - 1) : start + 10 + 2 * (row - 1)], "big")
+    while content[place] & 0x80:  # the size of the row comes first
+        place += 1
+    assert content[place + 1] == row
+    content[place + 1] ^= bit
+    file.write_bytes(content)
+
+
+INTERIOR = 5  # the sign of a page that leads to others
+
+
+def test_rows_out_of_order_are_saved_and_the_run_is_unfinished(run: Path, call: Call) -> None:
+    damage_number(run, row=1, bit=0x40)
+    said = call("salvage", str(run))
+    assert said.status == 0, said.err
+    assert "dropped: an unknown number of rows of trials\nsaved: 8 trials of " in said.out
+    assert "continues it" in said.out
+    assert load(run).manifest.finished
+    assert not load(other(run)).manifest.finished

@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from runner.base.text import lines_of
 from runner.language.metrics import DECIMALS
 from runner.language.sync_workload import SyncWorkload
 from runner.results.fio_output import Figures, csv_text
@@ -76,7 +77,7 @@ class CounterSnapshot:
 def split_counters(output: str) -> tuple[str, CounterSnapshot | None, CounterSnapshot | None]:
     rest, found, block = list[str](), dict[str, CounterSnapshot | None](), list[str]()
     when = clock = ""
-    for line in output.splitlines(keepends=True):
+    for line in lines_of(output, keepends=True):
         words = line.split(maxsplit=3)
         if not when and words[:1] == [_WORD] and len(words) == 3:
             _, when, clock = words

@@ -203,6 +203,10 @@ def find_last_json(text: str) -> Any:
         raise
 
 
+def count_documents(text: str) -> int:
+    return sum(line.startswith("{") for line in lines_of(text))
+
+
 def _refuse_failed(jobs: Iterable[Mapping[str, Any]]) -> None:
     for job in jobs:
         if "mixed" in job:

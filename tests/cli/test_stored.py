@@ -1057,6 +1057,14 @@ def test_import_reports_missing_figures(call: Call, tmp_path: Path) -> None:
     assert (row["read_lat_p99"], row["measured"]) == ("", "1"), "that of completions is not taken for it"
 
 
+def test_import_of_a_file_with_several_documents_says_which_it_takes(call: Call, tmp_path: Path) -> None:
+    document = (DATA / "fio-psync-grouped.json").read_text().rstrip() + "\n"
+    (tmp_path / "two.json").write_text(document * 2)
+    assert "note: two.json: 2 JSON documents: the last whole one is used" in call("import", "two.json").err
+    (tmp_path / "one.json").write_text(document)
+    assert "documents" not in call("import", "one.json").err
+
+
 def test_import_of_other_files(call: Call, tmp_path: Path) -> None:
     (tmp_path / "text.json").write_text("hello")
     said = call("import", "text.json")

@@ -1065,6 +1065,14 @@ def test_import_of_a_file_with_several_documents_says_which_it_takes(call: Call,
     assert "documents" not in call("import", "one.json").err
 
 
+def test_an_import_of_one_trial_has_no_second_half_to_compare_with(call: Call, tmp_path: Path) -> None:
+    shutil.copy(DATA / "fio-psync-grouped.json", tmp_path / "one.json")
+    assert call("import", "one.json").status == 0
+    said = call("compare", "latest", "latest")
+    assert said.status == 2
+    assert "a run compared with itself splits its rounds, and this cell has too few: none in B" in said.err
+
+
 def test_import_of_other_files(call: Call, tmp_path: Path) -> None:
     (tmp_path / "text.json").write_text("hello")
     said = call("import", "text.json")

@@ -307,11 +307,16 @@ def _missing(pairs: Iterable[Pair], alone: tuple[Sequence[Sequence[Samples]], ..
         for pair, left, right in there:
             if (left and not right) if at == 0 else (right and not left):
                 other = pair.right if at == 0 else pair.left
-                reasons = "; ".join(dict.fromkeys(reason for one in other for reason in one.reasons))
-                why = f"{other[0].outcome}: {reasons}" if reasons else "no trial reached its steady state"
-                found.append(Missing(pair.name, lacking, why))
+                found.append(Missing(pair.name, lacking, _why_missing(other)))
         found += [Missing(several[0].cell.name, lacking, "not there") for several in alone[at] if _measured(several)]
     return found
+
+
+def _why_missing(several: Sequence[Samples]) -> str:
+    if not any(one.rows for one in several):
+        return "a run compared with itself splits its rounds, and this cell has too few: none"
+    reasons = "; ".join(dict.fromkeys(reason for one in several for reason in one.reasons))
+    return f"{several[0].outcome}: {reasons}" if reasons else "no trial reached its steady state"
 
 
 def _measured(several: Sequence[Samples]) -> bool:

@@ -33,6 +33,7 @@ from runner.analysis.axes import (
 from runner.analysis.selectors import runs_named
 from runner.analysis.tables import full_name
 from runner.base.errors import BadInput
+from runner.language.suggestions import few_names
 from runner.space.notes import few
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def _on_kernel(word: str, found: Sequence[Samples]) -> list[Samples]:
 
 def _some(fitting: list[_T], kind: str, word: str, values: Iterable[str]) -> list[_T]:
     if not fitting:
-        known = ", ".join(sorted({*filter(None, values)}, key=value_key)[:12])
+        known = few_names(sorted({*filter(None, values)}, key=value_key))
         raise BadInput(f"no run in the store has {kind} '{word}'", details=f"there are: {known}" if known else "")
     return fitting
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from runner.base.errors import BadInput
 from runner.engine.estimate import count_down, remaining_seconds
+from runner.language.suggestions import few_names
 from runner.reports.table import Grid
 from runner.reports.terminal_text import digits, duration
 from runner.results.observe import ActiveTrial, Holder, LastTrial, Progress, State
@@ -35,7 +36,7 @@ def select_by_name(runs: Sequence[RunRow], names: Sequence[str]) -> list[RunRow]
     for name in names:
         chosen = {id(run) for run in runs if fnmatchcase(run.matrix, name) or fnmatchcase(run.name, name)}
         if not chosen:
-            matrices = ", ".join(dict.fromkeys(run.matrix for run in runs))
+            matrices = few_names(list(dict.fromkeys(run.matrix for run in runs)))
             raise BadInput(
                 f"there is no run of '{name}'",
                 details=f"there are runs of {matrices}" if matrices else "there is no run at all",

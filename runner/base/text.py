@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from io import StringIO
 
 #: Control characters except newline and tab, marks that change the direction of text, line separators, and halves of
 #: surrogate pairs.
@@ -17,6 +18,12 @@ def printable(text: str) -> str:
 def printable_json(text: str) -> str:
     """Do the same inside the strings of a JSON document, which stays the same document."""
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def lines_of(text: str, *, keepends: bool = False) -> list[str]:
+    """Cut the output of a program into lines. str.splitlines() also cuts inside names, for example at U+2028."""
+    found = list(StringIO(text, newline=""))
+    return found if keepends else [line.rstrip("\r\n") for line in found]
 
 
 def shorten(text: str, most: int) -> str:

@@ -11,7 +11,7 @@ import click
 from runner.base.errors import BadInput, Exit
 from runner.base.files import write_output
 from runner.base.quantities import parse_percent
-from runner.cli.options import Parsed, only
+from runner.cli.options import Parsed, only, rows
 from runner.cli.screen import echo
 from runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
 
@@ -71,9 +71,7 @@ _PERCENT = Parsed("percent", lambda text: float(parse_percent(text)))
 @click.option(
     "--confidence", type=_PERCENT, default="95%", show_default=True, help="The confidence of intervals and verdicts."
 )
-@click.option(
-    "--rows", type=click.IntRange(min=1), default=50, show_default=True, help="The largest number of rows in a table."
-)
+@rows(50)
 @click.option(
     "--html",
     type=click.Path(path_type=Path, dir_okay=False),

@@ -3,7 +3,7 @@
 import click
 
 from runner.base.errors import BadInput
-from runner.cli.options import Words, only
+from runner.cli.options import Words, only, rows
 from runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
 
 _EPILOG = """\b
@@ -32,9 +32,7 @@ Names of runs: see `matrix results --help`.
     help="A figure to follow, JOB.read_bw for one job; repeat the option for more.  [default: bandwidth of requests of "
     "64 KiB and more, IOPS of smaller ones]",
 )
-@click.option(
-    "--rows", type=click.IntRange(min=1), default=50, show_default=True, help="The largest number of rows in a table."
-)
+@rows(50)
 @output
 @source
 def command(

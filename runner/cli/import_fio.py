@@ -20,6 +20,7 @@ from runner.cli.options import results, store
 from runner.cli.screen import echo, first_notes
 from runner.results.databases import translate_errors
 from runner.results.environment import Host
+from runner.results.fio_output import count_documents
 from runner.results.journal import Journal
 from runner.results.names import parts_of
 from runner.results.record import UNSETTLED, CellRow, Outcome, Trial
@@ -75,11 +76,8 @@ def command(files: tuple[Path, ...], results: Path, store: str | None, **options
     asked = ImportRequest(**options)
     address = address_of(store, results)
     contents = _read_new_files(files, results)
-    read = [
-        (file, group)
-        for file, content in contents.items()
-        for group in parse_groups(content.decode("utf-8", "replace"), str(file))
-    ]
+    texts = {file: content.decode("utf-8", "replace") for file, content in contents.items()}
+    read = [(file, group) for file, text in texts.items() for group in parse_groups(text, str(file))]
     read.sort(key=lambda one: one[1].started)
     # All refusals come before the first write.
     recorded = list(_trials(asked, read, contents))
@@ -105,7 +103,7 @@ def command(files: tuple[Path, ...], results: Path, store: str | None, **options
             feed.add(trial)
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         feed.end(folder.update_manifest(finished=True, ended=now))
-    _report(folder, read, recorded)
+    _report(folder, read, recorded, texts)
     measured = {file for file, group in read if group.figures}
     if measured != contents.keys():
         raise click.exceptions.Exit(Exit.BROKEN)
@@ -223,11 +221,18 @@ def _read(file: Path) -> bytes:
             raise BadInput(f"{file}: cannot be read", details=str(error)) from None
 
 
-def _report(folder: RunFolder, read: Sequence[tuple[Path, Group]], recorded: Sequence[tuple[CellRow, Trial]]) -> None:
+def _report(
+    folder: RunFolder,
+    read: Sequence[tuple[Path, Group]],
+    recorded: Sequence[tuple[CellRow, Trial]],
+    texts: Mapping[Path, str],
+) -> None:
     cells = len({cell.id for cell, _ in recorded})
     echo(f"{folder.path}/: {len(recorded)} trial{'s' if len(recorded) != 1 else ''} of {cells} cells")
     lacks = Counter(trial.notes["lacks"] for _, trial in recorded if "lacks" in trial.notes)
-    notes = [f"{count} of them lack {lack}" for lack, count in sorted(lacks.items())]
+    documents = {file: count_documents(text) for file, text in texts.items()}
+    notes = [f"{file}: {n} JSON documents: the last whole one is used" for file, n in documents.items() if n > 1]
+    notes += [f"{count} of them lack {lack}" for lack, count in sorted(lacks.items())]
     notes += [f"{trial.notes['imported']}: {trial.reason}" for _, trial in recorded if trial.reason]
     # Options alone do not separate trials of several devices.
     places = grouped((cell.name, group.where) for (_, group), (cell, _) in zip(read, recorded, strict=True))

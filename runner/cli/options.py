@@ -70,6 +70,20 @@ only = click.option(
 )
 
 
+_ALL_ROWS = 10**9  # in place of larger numbers, which databases refuse
+
+
+def rows(default: int, what: str = "rows in a table") -> Decorator:
+    return click.option(
+        "--rows",
+        type=click.IntRange(min=1),
+        default=default,
+        show_default=True,
+        callback=lambda _context, _parameter, value: min(value, _ALL_ROWS),
+        help=f"The largest number of {what}.",
+    )
+
+
 class Parsed(click.ParamType[Any]):
     """A value that a function parses. Its ValueError becomes the message."""
 

@@ -14,7 +14,7 @@ from runner.analysis.stored_guidelines import as_measured, declared_by, share_of
 from runner.base.errors import BadInput
 from runner.base.files import write_output
 from runner.cli.import_fio import MACHINE as IMPORTED
-from runner.cli.options import templates
+from runner.cli.options import rows, templates
 from runner.cli.results import check_jobs
 from runner.cli.screen import echo, echo_whole
 from runner.cli.store_options import Output, Source, form, open_store, select_runs, source, write_grid
@@ -63,9 +63,7 @@ SYNTHETIC = "# SYNTHETIC, no recommendation: the figures come from the dry machi
     help="The figure to rank by, JOB.read_iops for one job; for latencies the lowest is best.  [default: total.bw for "
     "large requests, total.iops for small ones]",
 )
-@click.option(
-    "--rows", type=click.IntRange(min=1), default=20, show_default=True, help="The largest number of rows in a table."
-)
+@rows(20)
 @click.option("--script", type=click.Path(path_type=Path, dir_okay=False), help="Write the commands to this file.")
 @form
 @templates

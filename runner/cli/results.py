@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runner.base.errors import BadInput
-from runner.cli.options import only
+from runner.cli.options import only, rows
 from runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
 from runner.language.metrics import RATES, SIDES, TOTAL, split_column
 from runner.space.notes import few
@@ -89,9 +89,7 @@ class ResultsRequest:
     help="In the columns and units of this program (iozone-ops: of iozone -O).",
 )
 @click.option("--trials", "by_trial", is_flag=True, help="A row for every trial instead of one for every cell.")
-@click.option(
-    "--rows", type=click.IntRange(min=1), default=50, show_default=True, help="The largest number of rows in a table."
-)
+@rows(50)
 @output
 @source
 def command(output: Output, source: Source, **options: Any) -> None:

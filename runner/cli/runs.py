@@ -14,7 +14,7 @@ import click
 
 from runner.analysis.runs import ListedRun, list_table, run_document, select_by_name
 from runner.base.errors import MatrixError
-from runner.cli.options import results, store
+from runner.cli.options import results, rows, store
 from runner.cli.screen import echo, echo_whole, json_text, print_sheet
 from runner.reports.table import as_sheet
 from runner.results.observe import State, derive_state, observe_run, read_progress, readable_runs
@@ -48,7 +48,7 @@ States of a run:
 
 @click.command("runs", epilog=_EPILOG)
 @click.argument("names", nargs=-1, metavar="[MATRIX]...")
-@click.option("--rows", type=click.IntRange(min=1), default=20, show_default=True, help="The largest number of runs.")
+@rows(20, "runs")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
 @results
 @store

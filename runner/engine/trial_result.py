@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from runner.base.quantities import format_size
+from runner.base.text import lines_of
 from runner.machines.base import StepResult
 from runner.results.counters import NODE, CounterSnapshot, split_counters
 from runner.results.fio_output import (
@@ -64,6 +65,7 @@ _CONTINUED = re.compile(r"\t| {4}")  # indentation of a continuation line; LVM i
 
 def evidence(output: str) -> str:
     """Return the script's own message, else that of the program that failed; both, if the first ends in a colon."""
+    # A reason is one line of text, so each separator of lines ends it.
     lines = [line.rstrip() for line in output.splitlines() if line.strip()]
     own = [line.strip().removeprefix(_PREFIX) for line in lines if line.strip().startswith(_PREFIX)]
     if own and not own[-1].endswith(":"):
@@ -171,7 +173,7 @@ def _profile(table_text: str, work: Workload, slow: int, *, invented: bool) -> s
 @lru_cache(maxsize=256)
 def readings_of(output: str) -> tuple[Reading, ...]:
     found = []
-    for line in output.splitlines():
+    for line in lines_of(output):
         if line.startswith("reading\t") and line.count("\t") >= 3:
             _, setting, wanted, got = line.split("\t", 3)
             found.append(Reading(setting, None if wanted == "-" else wanted, got))
@@ -189,7 +191,7 @@ def split_other_settings(output: str) -> tuple[str, str]:
 def _split_settings(before: str) -> tuple[str, str]:
     of = {f"/sys/class/block/{one.got}/": one.setting for one in readings_of(before) if one.setting.endswith(NODE)}
     readings, rest, seen = [], [], set[str]()
-    for line in before.splitlines(keepends=True):
+    for line in lines_of(before, keepends=True):
         path, colon, content = line.partition(":")
         folder = next((folder for folder in (*of, MEMORY) if path.startswith(folder)), "")
         if line.startswith("reading\t"):
@@ -205,7 +207,7 @@ def _split_settings(before: str) -> tuple[str, str]:
 
 def notes_of(output: str) -> dict[str, str]:
     notes: dict[str, str] = {}
-    for line in output.splitlines():
+    for line in lines_of(output):
         if line.startswith("note\t") and line.count("\t") >= 2:
             _, name, text = line.split("\t", 2)
             notes[name] = f"{notes[name]}; {text}" if name in notes else text
@@ -221,7 +223,7 @@ def mismatch(readings: Sequence[Reading]) -> str:
 
 
 def _beside_json(output: str) -> str:
-    lines = output.splitlines()
+    lines = lines_of(output)
     first = next((at for at, line in enumerate(lines) if line.startswith("{")), len(lines))
     last = max((at for at, line in enumerate(lines) if line.rstrip() == "}"), default=len(lines))
     return "\n".join(lines[:first] + lines[last + 1 :])
@@ -240,7 +242,7 @@ _WRONG_DATA = re.compile(r"^(?:verify: bad |[^ :]+: verify failed at file )")
 
 
 def wrong_data(output: str) -> str:
-    found = [line for line in _beside_json(output).splitlines() if _WRONG_DATA.match(line)]
+    found = [line for line in lines_of(_beside_json(output)) if _WRONG_DATA.match(line)]
     if not found:
         return ""
     more = f" (and {len(found) - 1:,} more)" if len(found) > 1 else ""

@@ -1,7 +1,10 @@
 """Suggestions for misspelt words."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from itertools import islice
+
+from runner.base.text import shorten
 
 #: Names of keys in other programs, and their names here.
 _OTHER_NAMES = {
@@ -26,8 +29,14 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     names = list(dict.fromkeys(known))
     if (meant := _OTHER_NAMES.get(word)) in names:
         return f"did you mean {meant}?"
+    return hint(word, names).removeprefix("; ") or f"known are {few_names(names)}"
+
+
+def few_names(names: Collection[str]) -> str:
+    """List names within the length of a message: users and files can have many, and long ones."""
+    shown = [shorten(name, _LONGEST_WORD) for name in islice(names, _MOST_SHOWN)]
     more = f" and {len(names) - _MOST_SHOWN:,} more" if len(names) > _MOST_SHOWN else ""
-    return hint(word, names).removeprefix("; ") or f"known are {', '.join(names[:_MOST_SHOWN])}{more}"
+    return f"{', '.join(shown)}{more}"
 
 
 def near(word: str, names: Iterable[str]) -> list[str]:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from runner.base.text import lines_of
 from runner.language.metrics import DECIMALS
 from runner.language.sync_workload import SyncWorkload
 from runner.results.fio_output import Figures, csv_text
@@ -76,7 +77,7 @@ class CounterSnapshot:
 def split_counters(output: str) -> tuple[str, CounterSnapshot | None, CounterSnapshot | None]:
     rest, found, block = list[str](), dict[str, CounterSnapshot | None](), list[str]()
     when = clock = ""
-    for line in output.splitlines(keepends=True):
+    for line in lines_of(output, keepends=True):
         words = line.split(maxsplit=3)
         if not when and words[:1] == [_WORD] and len(words) == 3:
             _, when, clock = words
@@ -136,7 +137,7 @@ def device_use(
 
 def _use(device: str, node: str, before: Sequence[int], after: Sequence[int], slow: int) -> Use:
     # Fields in the order of the kernel's Documentation/admin-guide/iostats.rst, from 0.
-    done = [late - early for early, late in zip(before, after, strict=False)]
+    done = [_risen(early, late) for early, late in zip(before, after, strict=False)]
     return Use(
         device,
         node,
@@ -150,11 +151,21 @@ def _use(device: str, node: str, before: Sequence[int], after: Sequence[int], sl
     )
 
 
+_WRAP = 1 << 32
+
+
+def _risen(early: int, late: int) -> int:
+    """Return the growth of a counter. Those of milliseconds have 32 bits, and on machines of 32 bits all of them."""
+    return late - early if late >= early else (late - early) % _WRAP
+
+
 def processor_use(before: CounterSnapshot, after: CounterSnapshot, slow: int = 1) -> Processors:
-    ticks = [late - early for early, late in zip(before.stat["cpu"], after.stat["cpu"], strict=False)][: len(KINDS)]
-    total = sum(ticks) or 1
-    shares = {kind: tick / total for kind, tick in zip(KINDS, ticks, strict=False)}
-    once = {word: after.stat.get(word, (0,))[0] - before.stat.get(word, (0,))[0] for word in ("intr", "ctxt")}
+    # `iowait` may fall: a task that waits belongs to no processor. See proc(5).
+    stats = zip(KINDS, before.stat["cpu"], after.stat["cpu"], strict=False)
+    ticks = {kind: max(0, late - early) for kind, early, late in stats}
+    total = sum(ticks.values()) or 1
+    shares = {kind: tick / total for kind, tick in ticks.items()}
+    once = {word: max(0, after.stat.get(word, (0,))[0] - before.stat.get(word, (0,))[0]) for word in ("intr", "ctxt")}
     return Processors((after.clock - before.clock) / slow, shares, once["intr"], once["ctxt"])
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 
 from runner.base.errors import HarnessBroken
+from runner.base.text import lines_of
 from runner.language.metrics import SIDES
 from runner.results.fio_json import find_misfits
 from runner.statistics.percentile import Histogram, needs, percentiles
@@ -175,7 +176,7 @@ def jobs_of(whole: Any, text: str) -> list[dict[str, Any]]:
 
 
 def find_json(text: str) -> Any:
-    lines = text.splitlines()
+    lines = lines_of(text)
     first = next((number for number, line in enumerate(lines) if line.startswith("{")), None)
     if first is None:
         raise NoJson("fio printed no JSON", evidence=_clip(text))
@@ -192,7 +193,7 @@ def find_last_json(text: str) -> Any:
     try:
         return find_json(text)
     except FioFailed:
-        lines = text.splitlines()
+        lines = lines_of(text)
         ends = [number for number, line in enumerate(lines) if line.rstrip() == "}"]
         starts = [number for number, line in enumerate(lines) if line.startswith("{")]
         for end in reversed(ends):
@@ -200,6 +201,10 @@ def find_last_json(text: str) -> Any:
             with suppress(orjson.JSONDecodeError):
                 return orjson.loads("\n".join(lines[start : end + 1]))
         raise
+
+
+def count_documents(text: str) -> int:
+    return sum(line.startswith("{") for line in lines_of(text))
 
 
 def _refuse_failed(jobs: Iterable[Mapping[str, Any]]) -> None:
@@ -362,12 +367,12 @@ def parse_pieces(table: str) -> Iterator[Piece]:
 
 
 def mark_synthetic(table: str) -> str:
-    head, *rows = table.splitlines()
+    head, *rows = lines_of(table)
     return "".join(f"{line}\n" for line in (f"{head},synthetic", *(f"{row},true" for row in rows)))
 
 
 def _numbers(output: str, count: int) -> Iterator[tuple[int, ...]]:
-    for line in output.splitlines():
+    for line in lines_of(output):
         words = line.split("\t")
         if len(words) == count and all(word.isdecimal() and len(word) <= _DIGITS for word in words):
             yield tuple(int(word) for word in words)

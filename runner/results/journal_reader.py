@@ -189,11 +189,19 @@ class JournalReader(Database):
         measured = trials.outcome == Outcome.MEASURED.value
         slow = sa.func.coalesce(sa.cast(trials.notes[SLOW].as_string(), sa.Float), 1.0)
         means = sa.select(sa.func.avg(trials.seconds - trials.runtime * slow), sa.func.avg(trials.write_bw))
+        self._check_numbers(trials.seconds, trials.runtime, *(trials[f"{side}_bw"] for side in SIDES))
+        self._check_numbers(batches.seconds)
         ((overhead, written),) = self._rows(means.where(measured))
         ((setup,),) = self._rows(sa.select(sa.func.avg(batches.seconds)))
         cells = self._rows(sa.select(trials.cell, sa.func.avg(trials.seconds)).where(measured).group_by(trials.cell))
         stacks = self._rows(sa.select(batches.stack, sa.func.min(batches.seconds)).group_by(batches.stack))
         return MeanTimes(setup, overhead, written, tuple(self._scatter()), dict(cells), dict(stacks))
+
+    def _check_numbers(self, *columns: sa.Column[Any]) -> None:
+        """Report a number that this program did not write: a mean of the database would count a text as 0."""
+        query = sa.select(*columns).where(sa.or_(*map(schema.unusual_number, columns))).limit(1)
+        if found := self._rows(query):
+            raise damage_error(self._name, f"a row of {columns[0].table.name} has {tuple(found[0])!r:.60}")
 
     def _scatter(self) -> Iterator[float]:
         trials = schema.trials.c

@@ -347,6 +347,13 @@ def batch_checker(table: Table, names: Sequence[str]) -> Callable[[Sequence[Sequ
     return check_all
 
 
+def unusual_number(column: Column[Any]) -> sa.ColumnElement[bool]:
+    """Return the same check of a column of numbers as a condition that the database evaluates."""
+    kind = sa.func.typeof(column)
+    number = kind.in_(("real", "integer")) & ((column == 0) | column.between(_LEAST, _MOST))
+    return sa.not_(number | (kind == "null")) if column.nullable else sa.not_(number)
+
+
 def _are_usual(kinds: set[type], values: Sequence[Any]) -> bool:
     found = {*map(type, values)}
     numbers = [*filter(None, values)] if not found.isdisjoint(_NUMBERS) else ()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from runner.base.text import lines_of
 from runner.results.fio_output import Figures, FioFailed, csv_text, figures_of, jobs_of
 from runner.statistics.steady import WINDOW, Window, last_window
 
@@ -34,7 +35,7 @@ class PtsResult:
 def documents(output: str) -> Iterator[Any]:
     """Yield the JSON documents of a text; braces at the beginning of a line enclose each."""
     lines: list[str] | None = None
-    for line in output.splitlines():
+    for line in lines_of(output):
         if line.startswith("{"):
             lines = []
         if lines is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from runner.base.errors import HarnessBroken
+from runner.base.text import lines_of
 
 if TYPE_CHECKING:
     from runner.results.fio_output import Direction, Figures
@@ -46,7 +47,7 @@ class ReplayReport:
 
 def split_replay(output: str) -> tuple[str, str]:
     """Split the output of a script into the rest, and the JSON of the line; empty without such a line."""
-    lines = output.splitlines(keepends=True)
+    lines = lines_of(output, keepends=True)
     found = [line for line in lines if line.startswith(_WORD)]
     rest = "".join(line for line in lines if not line.startswith(_WORD)) if found else output
     return rest, found[-1].removeprefix(_WORD).strip() if found else ""

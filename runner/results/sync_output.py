@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import orjson
 
 from runner.base.errors import HarnessBroken
+from runner.base.text import lines_of
 from runner.results.fio_output import Figures, Sync
 
 _WORD = "sync\t"
@@ -42,7 +43,7 @@ class SyncReport:
 
 def split_sync(output: str) -> tuple[str, str]:
     """Split the output of a script into the rest, and the JSON of the line; empty without such a line."""
-    lines = output.splitlines(keepends=True)
+    lines = lines_of(output, keepends=True)
     found = [line for line in lines if line.startswith(_WORD)]
     if not found:
         return output, ""

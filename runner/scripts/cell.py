@@ -11,6 +11,7 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from runner.base.process import run
+from runner.base.text import lines_of
 from runner.language.job_bounds import JobWorkload
 from runner.language.matrix import OFF, interval
 from runner.language.messages import MOST_SHOWN
@@ -358,7 +359,7 @@ def _checked_by_fio(job: str) -> tuple[str, str]:
 
 def _parse_errors(output: str) -> str:
     """Return fio's errors, with the valid values at the end, and without its guesses, which rarely help."""
-    lines = [line.strip().removeprefix("fio: ") for line in output.splitlines() if not _DROPPED.match(line)]
+    lines = [line.strip().removeprefix("fio: ") for line in lines_of(output) if not _DROPPED.match(line)]
     valid = [found[1] for line in lines if (found := _VALID.match(line))]
     errors = [line for line in lines if line and not _VALID.match(line) and not line.startswith("Did you mean ")]
     if valid and len(errors) == 1:

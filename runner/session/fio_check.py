@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from runner.analysis.axes import grouped
+from runner.base.text import lines_of
 from runner.language.job_bounds import JobWorkload
 from runner.language.sync_workload import SyncWorkload
 from runner.language.yaml_source import Flaw
@@ -68,7 +69,7 @@ def _job_file_flaws(works: Sequence[tuple[Variant[Workload], bool]], own: Path |
         if message := find_error(job_text(work, in_files, own)):
             name = dict(work.coords)["workload"]
             key = "job" if any(axis == "workload.job" for axis, _ in work.coords) else "jobs"
-            yield Flaw(("workloads", name, key), f"fio refuses it: {'; '.join(message.splitlines()[:3])}")
+            yield Flaw(("workloads", name, key), f"fio refuses it: {'; '.join(lines_of(message)[:3])}")
 
 
 def job_text(work: Variant[Workload], in_files: bool, own: Path | None) -> str:
@@ -83,7 +84,7 @@ def has_job(work: Workload) -> bool:
 def _workload_flaws(work: Variant[Workload], message: str, mine: str) -> Iterator[Flaw]:
     under = ("under",) if isinstance(work.value, SyncWorkload) else ()
     place, unplaced = ("workloads", dict(work.coords)["workload"], *under), list[str]()
-    for line in message.splitlines():
+    for line in lines_of(message):
         option = _BAD_OPTION.search(line)
         if option and option[1] in work.value.fio:
             yield Flaw((*place, "fio", option[1]), f"fio refuses it: {line}{mine}", of_key=True)

@@ -14,6 +14,7 @@ from operator import or_
 from typing import TYPE_CHECKING, Any, Self
 
 from runner.base.errors import BadInput
+from runner.language.suggestions import few_names
 from runner.space.notes import few
 from runner.space.rules import BadRule, Rule, amiss, format_condition, parse_only, rule_of
 from runner.space.space import Cell, Space, Stack
@@ -220,7 +221,7 @@ def select(space: Space, only: Iterable[str] = ()) -> Selection:
             raise BadInput(
                 f"--only '{text}': {wrong[0]}",
                 details="\n".join(f"and {message}" for message in wrong[1:]),
-                resolution=f"the axes of this matrix are {', '.join(values)}",
+                resolution=f"the axes of this matrix are {few_names(values)}",
             )
         asked.append(rule_of(condition, values))
     declared = tuple(rule_of(condition, values) for condition in space.matrix.only)

@@ -98,6 +98,16 @@ def test_layouts_are_compared_side_by_side(call: Call, snapshot: SnapshotAsserti
 
 
 @pytest.mark.usefixtures("which")
+@pytest.mark.parametrize(
+    "command", ["results", "results --trials", "runs", "history --only layout=far", "compare latest latest"]
+)
+def test_a_number_of_rows_beyond_that_of_a_database_means_all(call: Call, command: str) -> None:
+    said = call(*command.split(), "--rows", "9" * 20)
+    assert said == call(*command.split(), "--rows", "1000")
+    assert said.status == 0
+
+
+@pytest.mark.usefixtures("which")
 def test_csv_pairs_every_cell(call: Call) -> None:
     found = rows(call("results", "latest", "--pivot", "layout", "--format", "csv").out)
     assert len(found) == len(WORK) * len(CHUNKS) * 2 * 2

@@ -1057,6 +1057,40 @@ def test_import_reports_missing_figures(call: Call, tmp_path: Path) -> None:
     assert (row["read_lat_p99"], row["measured"]) == ("", "1"), "that of completions is not taken for it"
 
 
+def test_import_of_a_file_with_several_documents_says_which_it_takes(call: Call, tmp_path: Path) -> None:
+    document = (DATA / "fio-psync-grouped.json").read_text().rstrip() + "\n"
+    (tmp_path / "two.json").write_text(document * 2)
+    assert "note: two.json: 2 JSON documents: the last whole one is used" in call("import", "two.json").err
+    (tmp_path / "one.json").write_text(document)
+    assert "documents" not in call("import", "one.json").err
+
+
+def test_an_import_of_one_trial_has_no_second_half_to_compare_with(call: Call, tmp_path: Path) -> None:
+    shutil.copy(DATA / "fio-psync-grouped.json", tmp_path / "one.json")
+    assert call("import", "one.json").status == 0
+    said = call("compare", "latest", "latest")
+    assert said.status == 2
+    assert "a run compared with itself splits its rounds, and this cell has too few: none in B" in said.err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "history --only layout=q",
+        "recommend latest --for layout=q",
+        "results --only q=q",
+        "compare --by layout q r",
+        "runs nothing",
+    ],
+)
+def test_long_names_do_not_fill_a_message(call: Call, tmp_path: Path, command: str) -> None:
+    shutil.copy(DATA / "fio-psync-grouped.json", tmp_path / "one.json")
+    assert call("import", "one.json", "--axis", f"layout={'x' * 40_000}").status == 0
+    said = call(*command.split())
+    assert said.status == 2
+    assert len(said.err) < 1000
+
+
 def test_import_of_other_files(call: Call, tmp_path: Path) -> None:
     (tmp_path / "text.json").write_text("hello")
     said = call("import", "text.json")

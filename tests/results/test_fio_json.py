@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.base.errors import HarnessBroken
-from runner.results.fio_output import PERCENTILES, FioFailed, figures_of, merge_histograms, missed_steady_states, parse
+from runner.results.fio_output import (
+    PERCENTILES,
+    FioFailed,
+    figures_of,
+    find_last_json,
+    merge_histograms,
+    missed_steady_states,
+    parse,
+)
+from runner.results.pts_output import documents
 from runner.statistics.percentile import Distribution, Histogram, needs
 from tests.support.fio import DATA, NEWER
 
@@ -48,6 +57,18 @@ def test_a_group_of_jobs_is_read_as_fio_reports_it() -> None:
     assert figures.runtime == max(job["read"]["runtime"], job["write"]["runtime"]) / 1000
     assert figures.cpu_usr == pytest.approx(job["usr_cpu"])
     assert figures.errors == 0
+
+
+@pytest.mark.parametrize("inside", ["\u2028", "\u2029", "\x85"])
+def test_a_text_with_a_line_separator_is_read(inside: str) -> None:
+    """fio prints it unescaped."""
+    changed = document()
+    changed["jobs"][0]["job options"]["description"] = f"a{inside}}}{inside}{{b"
+    text = f"note\n{dumped(changed)}\n"
+    assert inside in text
+    assert parse(text) == parse(GROUPED)
+    assert find_last_json(text + text) == changed
+    assert list(documents(text)) == [changed]
 
 
 def test_requests_under_way_at_the_end_of_a_ramp_count_with_their_bytes_and_times() -> None:

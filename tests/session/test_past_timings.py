@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -80,6 +82,30 @@ def test_an_unreadable_run_is_skipped(tmp_path: Path) -> None:
     missing.unlink()
     assert refine_pace(tmp_path, "qemu", MATRIX, GUESS).runs == 1
     assert not missing.exists(), "looking makes nothing"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE batches SET seconds = 'abc'",
+        "UPDATE batches SET seconds = x'01'",
+        "UPDATE batches SET seconds = 9e999",
+        "UPDATE batches SET seconds = -1",
+        "UPDATE trials SET seconds = '{}'",
+        "UPDATE trials SET runtime = 'abc'",
+        "UPDATE trials SET write_bw = 1e300",
+        "UPDATE trials SET notes = '{'",
+        "UPDATE batches SET stack = CAST(x'ff' AS TEXT)",
+    ],
+)
+def test_a_run_with_damaged_numbers_is_skipped(damage: str, tmp_path: Path) -> None:
+    ran(tmp_path, 1, seconds=3.0)
+    path = ran(tmp_path, 2, seconds=1000.0) / "journal.sqlite"
+    before = refine_pace(tmp_path, "qemu", MATRIX, GUESS)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(damage)
+    after = refine_pace(tmp_path, "qemu", MATRIX, GUESS)
+    assert (before.runs, after.runs) == (2, 1)
 
 
 def test_a_run_without_measured_trials_does_not_count(tmp_path: Path) -> None:

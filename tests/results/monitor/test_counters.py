@@ -39,6 +39,27 @@ def test_the_processors_did_one_thing_or_another_all_the_time() -> None:
     assert (found.interrupts, found.switches) == (600, 30)
 
 
+def test_a_counter_of_32_bits_may_wrap() -> None:
+    near = 2**32 - 5
+    wrapped = BEFORE.replace(
+        "vda 10 0 80 5 20 0 160 7 0 11 12", f"vda {near} 0 80 {near} 20 0 160 {near} 0 {near} {near}"
+    )
+    disk, _ = device_use(*counted(wrapped + AFTER), READINGS)
+    assert (disk.reads, disk.waited, disk.busy, disk.queued) == (115, (110 + 14) / 1000, 1.016, 2.017)
+
+
+def test_counters_of_64_bits_that_rise_do_not_wrap() -> None:
+    large = AFTER.replace("vda 110 0 280 ", f"vda 110 0 {80 + 3 * 2**32} ")
+    assert device_use(*counted(BEFORE + large), READINGS)[0].read_bytes == 3 * 2**32 * 512
+
+
+def test_a_counter_of_processors_that_falls_counts_as_0() -> None:
+    fallen = AFTER.replace("110 0 80 1040 20 ", "110 0 80 1040 4 ").replace("intr 5600", "intr 4000")
+    found = processor_use(*counted(BEFORE + fallen))
+    assert (found.shares["user"], found.shares["iowait"], found.interrupts) == (10 / 80, 0, 0)
+    assert sum(found.shares.values()) == 1
+
+
 def test_memory_is_told_in_bytes_and_only_where_all_of_it_is_there() -> None:
     before, after = counted(BEFORE + AFTER)
     assert before.memory == Memory(1500000 * 1024, 0, 0)

@@ -1,0 +1,17 @@
+"""Lines of programs."""
+
+import pytest
+
+from runner.base.text import lines_of
+
+
+@pytest.mark.parametrize("inside", [*"\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"])
+def test_only_newlines_cut_the_output_of_a_program(inside: str) -> None:
+    text = f"a{inside}b\nc\r\nd\re\n\nf"
+    assert lines_of(text) == [f"a{inside}b", "c", "d", "e", "", "f"]
+    assert "".join(lines_of(text, keepends=True)) == text
+
+
+def test_a_newline_ends_a_line_and_begins_none() -> None:
+    assert lines_of("") == []
+    assert lines_of("a\n") == ["a"]

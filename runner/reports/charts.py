@@ -73,6 +73,7 @@ class Chart:
     left: int = 0  # number of rows that are not drawn
     each: str = "cell"  # what a row is for
     about: str = ""  # a description, if it is not of dots for cells
+    note: str = ""  # a sentence below the chart
     band: tuple[float, float] | None = None  # start and width of the shaded part of the axis
     kind: ClassVar[str] = "dots"
 

@@ -123,7 +123,9 @@ def _section(recorded: RunData, title: str, summaries: Sequence[CellSummary], ro
     axes = free_axes([one.cell for one in summaries])
     short = {**_short([*dict.fromkeys((*differing, *axes))]), "layout": "layout"}
     group = Group(title, tuple(one for one in named if "total_bw" in one[1].figures), short, recorded.colours)
-    found = effects(group, recorded.by_cell, recorded.confidence) if room > 0 and group.cells else None
+    found = None
+    if room > 0 and group.cells:
+        found = effects(group, recorded.by_cell, recorded.confidence, steered=recorded.steered)
     possible = _pictures(recorded, named, group, differing, found)
     drawn = tuple(islice(possible, max(0, room)))
     is_cut = bool(group.cells) if room <= 0 else next(possible, None) is not None

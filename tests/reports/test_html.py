@@ -178,6 +178,14 @@ def test_doubtful_figures_are_marked_in_charts_and_tables() -> None:
     assert not unmarked
 
 
+def test_the_heading_of_the_answer_has_no_colon_and_one_verdict_is_not_counted() -> None:
+    (title,) = (words(one) for one in tree(of_layouts(2)).iter("h2") if words(one).startswith("Fastest stack"))
+    assert not title.endswith(":")
+    several, single = (section(tree(replace(RUN, judgements=of)), "Guidelines") for of in (ALL, ALL[:1]))
+    assert "guidelines: 1 holds" in words(several)
+    assert "guidelines: " not in words(single)
+
+
 def test_of_many_the_first_are_named_and_the_rest_counted() -> None:
     cells = [CellRow(f"c{number}", f"single/w{number}", {}) for number in range(MOST_CONCERNS + 2)]
     trials = [Trial(cell.id, 1, Outcome.BROKEN, "no") for cell in cells]

@@ -10,7 +10,7 @@ from statistics import median
 from typing import TYPE_CHECKING, ClassVar
 
 from runner.reports.marks import host_limited_mark
-from runner.reports.terminal_text import figure, times
+from runner.reports.terminal_text import figure, times, times_between
 from runner.results.fio_output import Piece, parse_pieces
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ class Chart:
     left: int = 0  # number of rows that are not drawn
     each: str = "cell"  # what a row is for
     about: str = ""  # a description, if it is not of dots for cells
+    note: str = ""  # a sentence below the chart
     band: tuple[float, float] | None = None  # start and width of the shaded part of the axis
     kind: ClassVar[str] = "dots"
 
@@ -212,7 +213,10 @@ def log_ticks(low: float, high: float, unit: str) -> tuple[Callable[[float], flo
 
 _LEAST_REACH = 0.05  # of the axis of a chart of ratios
 _WHOLE = 0.25  # intervals of ratios are not cut up to this difference
-_RATIOS = (1, 1.02, 1.05, 1.1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100, 1000)  # what ticks of ratios may be, and 1 by them
+#: Possible ticks of ratios, from 1 on.
+_MORE = (1, 1.02, 1.05, 1.1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100, 1000)
+_LESS = (1, 0.98, 0.95, 0.9, 0.8, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.001)
+_TICKS_APART = _WIDTH / 8  # on a telephone, this is the width of a text and of a space
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,18 +261,19 @@ def _ratio_places(reach: float) -> Callable[[float], float]:
 def _ratio_dot(line: RatioLine, y: int, reach: float) -> Dot:
     one, place = line.ratio, _ratio_places(reach)
     beyond = one.high == inf or max(log10(one.high), -log10(one.low) if one.low else inf) > reach
-    text = f"{times(one.ratio)} ({times(one.low)} to {times(one.high)})" if one.high < inf else times(one.ratio)
+    text = f"{times(one.ratio)} ({times_between(one.low, one.high)})" if one.high < inf else times(one.ratio)
     return Dot(line.side, y, place(one.ratio), place(one.low), place(one.high), beyond, text)
 
 
 def _ratio_ticks(place: Callable[[float], float], reach: float) -> Iterator[Tick]:
-    last, chosen = -inf, []
-    for value in _RATIOS:
-        if log10(value) <= reach and place(value) - last >= _WIDTH / 9:
-            chosen.append(value)
-            last = place(value)
-    for value in sorted({*chosen, *(1 / one for one in chosen)}):
-        yield Tick(place(value), f"{value:.2g}\u00d7" if value < 1 else f"{value:g}\u00d7")
+    chosen = {1.0: place(1)}
+    for values in (_LESS, _MORE):
+        last = place(1)
+        for value in values:
+            if abs(log10(value)) <= reach and abs(place(value) - last) >= _TICKS_APART:
+                chosen[value] = last = place(value)
+    for value in sorted(chosen):
+        yield Tick(chosen[value], f"{value:g}\u00d7")
 
 
 def _dots(y: int, measured: Mapping[str, Estimate], unit: str, end: float) -> Iterator[Dot]:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, islice
 from math import exp, fsum, isfinite, log
 from typing import TYPE_CHECKING
 
 from runner.reports.charts import Chart, RatioLine, ratio_chart
+from runner.reports.marks import MARK
 from runner.reports.table import Grid
-from runner.reports.terminal_text import times
+from runner.reports.terminal_text import times, times_between
 from runner.statistics.ratios import Ratio, paired_ratio
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from runner.reports.axis_charts import Group
     from runner.results.record import Trial
@@ -25,6 +26,19 @@ _LEAST, _MOST = 1e-9, 1e18  # rates beyond have no meaning, and their products n
 Rates = Mapping[int, float]  # the rate of a cell by round
 Key = tuple[str | None, ...]  # values of axes
 Cells = Mapping[Key, Rates]
+Compared = Mapping[str, tuple[str, str]]  # two values of each axis that an effect is of
+Row = tuple[str, "Ratio", Compared]
+
+_OTHER_INTERVALS = (
+    "These intervals differ from those above: an effect uses all cells, and pairs the trials of each round. "
+)
+_OF_GUIDELINES = (
+    "With `--until-decided`, the interval of a guideline is wider, because the guideline is checked many times. "
+)
+_WITH_HOST_LIMITED = (
+    "(!): some of the trials are host-limited. In the answer, a ratio of such trials is a range, which includes the "
+    "lost time; an interval here does not."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +47,16 @@ class Effects:
     table: Grid
 
 
-def effects(group: Group, trials: Mapping[str, Sequence[Trial]], confidence: float) -> Effects | None:
+def effects(
+    group: Group, trials: Mapping[str, Sequence[Trial]], confidence: float, *, steered: bool = False
+) -> Effects | None:
+    """Return the effects. `steered`: `--until-decided` chose the cells of later trials."""
     name, *_ = group.metric
     axes = group.axes
     if not axes:
         return None
     cells: dict[Key, Rates] = {}
+    limited = {tuple(one.cell.axes.get(axis) for axis in axes) for _, one in group.cells if one.host_limited}
     for _, one in group.cells:
         rates = {trial.block: float(getattr(found, name)) for trial in trials[one.cell.id] if (found := trial.counted)}
         cells[tuple(one.cell.axes.get(axis) for axis in axes)] = rates
@@ -48,15 +66,22 @@ def effects(group: Group, trials: Mapping[str, Sequence[Trial]], confidence: flo
         (_main(group, axes, cells, confidence), _MOST_MAIN),
         (_pairs(group, axes, cells, confidence), _MOST_PAIRS),
     )
-    rows = [one for found, most in possible for one in islice((row for row in found if _has_interval(row)), most)]
+    shown = [one for several, most in possible for one in islice(filter(_has_interval, several), most)]
+    rows = [(f"{label}{f' {MARK}' * _includes(limited, axes, of)}", ratio) for label, ratio, of in shown]
     if not rows:
         return None
     title = f"{group.about}: effects of axes on {'requests per second' if name == 'total_iops' else 'bandwidth'}"
+    is_limited = any(MARK in label for label, _ in rows)
+    why = f"{_OTHER_INTERVALS}{_OF_GUIDELINES * steered}{_WITH_HOST_LIMITED * is_limited}".strip()
+    return Effects(replace(ratio_chart(title, [RatioLine(*row) for row in rows]), note=why), _table(rows))
+
+
+def _table(rows: Sequence[tuple[str, Ratio]]) -> Grid:
     texts: list[tuple[str, ...]] = [
         (
             label,
             times(one.ratio),
-            f"{times(one.low)} to {times(one.high)}" if isfinite(one.high) else "unbounded",
+            times_between(one.low, one.high) if isfinite(one.high) else "unbounded",
             str(one.n_a),
         )
         for label, one in rows
@@ -64,19 +89,22 @@ def effects(group: Group, trials: Mapping[str, Sequence[Trial]], confidence: flo
     note = (
         "An effect is the ratio of rates with all other axes equal, as the geometric mean over them. "
         "With × between two changes: how many times as large the first effect is with the second change. "
-        "Each interval applies to its own ratio only; `--until-decided` makes that of a guideline wider, because the "
-        "guideline is checked many times."
+        "Each interval applies to its own ratio only."
     )
     numbers = frozenset(("ratio", "interval", "rounds"))
-    table = Grid(("effect", "ratio", "interval", "rounds"), texts, (note,), numbers)
-    return Effects(ratio_chart(title, [RatioLine(*row) for row in rows]), table)
+    return Grid(("effect", "ratio", "interval", "rounds"), texts, (note,), numbers)
 
 
-def _has_interval(row: tuple[str, Ratio]) -> bool:
+def _has_interval(row: Row) -> bool:
     return row[1].n_a >= _LEAST_ROUNDS
 
 
-def _main(group: Group, axes: Sequence[str], cells: Cells, confidence: float) -> Iterator[tuple[str, Ratio]]:
+def _includes(limited: Iterable[Key], axes: Sequence[str], of: Compared) -> bool:
+    """Return whether an effect compares one of these cells."""
+    return any(all(key[axes.index(axis)] in values for axis, values in of.items()) for key in limited)
+
+
+def _main(group: Group, axes: Sequence[str], cells: Cells, confidence: float) -> Iterator[Row]:
     several = [_values(cells, at) for at in range(len(axes))]
     ordered = group.ordered(axes) if sum(len(values) - 1 for values in several) > _MOST_MAIN else []
     for at, (axis, (first, *others)) in enumerate(zip(axes, several, strict=True)):
@@ -84,10 +112,10 @@ def _main(group: Group, axes: Sequence[str], cells: Cells, confidence: float) ->
         for value in others[-1:] if axis in ordered else others:  # of too many, only the last of numeric axes
             found = _matched([sides.get((one,), {}) for one in (first, value)])
             if found and (ratio := paired_ratio(found[0], found[1], confidence)):
-                yield f"{group.names[axis]}: {value} instead of {first}", ratio
+                yield f"{group.names[axis]}: {value} instead of {first}", ratio, {axis: (first, value)}
 
 
-def _pairs(group: Group, axes: Sequence[str], cells: Cells, confidence: float) -> Iterator[tuple[str, Ratio]]:
+def _pairs(group: Group, axes: Sequence[str], cells: Cells, confidence: float) -> Iterator[Row]:
     """Yield the interactions: between the first and last value of two axes."""
     for (at, one), (place, other) in combinations(enumerate(axes), 2):
         a, b = _values(cells, at), _values(cells, place)
@@ -101,7 +129,7 @@ def _pairs(group: Group, axes: Sequence[str], cells: Cells, confidence: float) -
         less, more = ({r: x[r] * y[r] for r in x} for x, y in ((first, second), (none, both)))
         if ratio := paired_ratio(less, more, confidence):
             changes = (f"{group.names[name]}: {v[-1]} instead of {v[0]}" for name, v in ((one, a), (other, b)))
-            yield " × ".join(changes), ratio
+            yield " × ".join(changes), ratio, {one: (a[0], a[-1]), other: (b[0], b[-1])}
 
 
 def _sides(cells: Cells, ats: tuple[int, ...]) -> dict[Key, dict[Key, Rates]]:

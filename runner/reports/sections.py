@@ -25,7 +25,7 @@ from runner.reports.heat_maps import HeatMap, heat_maps
 from runner.reports.history import Sparkline, sparkline
 from runner.reports.jobs import job_grid
 from runner.reports.junit import place_of, strip_illegal
-from runner.reports.terminal import displayed_rate, outcome
+from runner.reports.terminal import displayed_rate, marks_of, outcome
 from runner.reports.terminal_text import figure
 from runner.results.record import CellRow, Outcome
 
@@ -54,6 +54,7 @@ class Row:
     folder: str  # folder of its scripts and raw outputs, or empty
     bottleneck: str
     broken: bool
+    doubtful: bool
     history: Sparkline | None  # None without earlier runs
 
 
@@ -122,7 +123,9 @@ def _section(recorded: RunData, title: str, summaries: Sequence[CellSummary], ro
     axes = free_axes([one.cell for one in summaries])
     short = {**_short([*dict.fromkeys((*differing, *axes))]), "layout": "layout"}
     group = Group(title, tuple(one for one in named if "total_bw" in one[1].figures), short, recorded.colours)
-    found = effects(group, recorded.by_cell, recorded.confidence) if room > 0 and group.cells else None
+    found = None
+    if room > 0 and group.cells:
+        found = effects(group, recorded.by_cell, recorded.confidence, steered=recorded.steered)
     possible = _pictures(recorded, named, group, differing, found)
     drawn = tuple(islice(possible, max(0, room)))
     is_cut = bool(group.cells) if room <= 0 else next(possible, None) is not None
@@ -205,6 +208,7 @@ def _row(recorded: RunData, label: str, summary: CellSummary, columns: Sequence[
         f"cells/{strip_illegal(summary.cell.name)}/" if has_folder else "",
         held_back_by(trials),
         summary.outcome in {Outcome.CORRUPT, Outcome.BROKEN},
+        bool(marks_of(summary)),
         _history(recorded, summary),
     )
 
@@ -249,6 +253,7 @@ def _tail(summary: CellSummary, side: str) -> tuple[str, str]:
 
 def _charts(named: Sequence[tuple[str, CellSummary]], about: str, axes: Sequence[str]) -> Iterator[Chart | None]:
     """Draw bandwidths, request rates and latencies in separate charts, because their units differ."""
+    named = [(f"{label}{marks_of(summary)}", summary) for label, summary in named]
     cells = {label: summary.cell for label, summary in named}
     for unit, what in (("bytes/s", "bandwidth"), ("1/s", "requests per second")):
         yield _chart(f"{about}: {what}", unit, _lines(named, unit), cells, axes)

@@ -120,16 +120,19 @@ def outcome(summary: CellSummary) -> str:
     counts = [f"{count} {one}" for one in Outcome if (count := summary.counts.get(one, 0))]
     words = str(summary.outcome or summary.text_without_trials) if len(counts) < 2 else ", ".join(counts)
     reason = f": {'; '.join(summary.reasons)}" if summary.reasons else ""
-    unsettled = unsettled_mark(summary.unsettled, summary.counts.get(Outcome.MEASURED, 0))
+    return f"{words}{marks_of(summary)}{reason}"
+
+
+def marks_of(summary: CellSummary) -> str:
     ios = summary.least_ios
     marks = (
         f" (!) on {ios} request{'s' if ios != 1 else ''} only" if ios is not None and ios < _FEW else "",
         host_limited_mark(summary.host_limited),
         f" (!) {summary.saturated} saturated" if summary.saturated else "",
-        unsettled,
+        unsettled_mark(summary.unsettled, summary.counts.get(Outcome.MEASURED, 0)),
         " (!) two states" if summary.states else "",
     )
-    return words + "".join(marks) + reason
+    return "".join(marks)
 
 
 def unsettled_mark(trials: int, measured: int) -> str:

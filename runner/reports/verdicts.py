@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from runner.guidelines.samples import Verdict
 from runner.reports.table import Grid, Value
-from runner.reports.terminal_text import figure, times
+from runner.reports.terminal_text import figure, times, times_between
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -110,7 +110,7 @@ def _figures(judgement: Judgement, answer: Answer) -> tuple[str, str, str]:
 def _between(low: float, high: float, unit: str) -> str:
     if high == inf:
         return "unbounded" if not low else f"from {_in(low, unit)}"
-    return f"{_in(low, unit)} to {_in(high, unit)}"
+    return f"{_in(low, unit)} to {_in(high, unit)}" if unit else times_between(low, high)
 
 
 def _in(value: float | None, unit: str) -> str:
@@ -142,7 +142,10 @@ def _notes(judgements: Sequence[Judgement], *, claims: bool) -> list[str]:
     counts = Counter(one.verdict for one in judgements)
     counted = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
     synthetic = any(one.synthetic for one in judgements)
-    notes = [f"guidelines: {counted}{'; figures are synthetic, so these verdicts do not count' * synthetic}"]
+    uncounted = "figures are synthetic, so these verdicts do not count"
+    notes = [f"guidelines: {counted}{f'; {uncounted}' * synthetic}"]
+    if len(judgements) == 1 and not claims:  # the row of the table has its verdict
+        notes = [uncounted] if synthetic else []
     for one in judgements:
         effort = remaining_effort(one) if claims else ""
         if effort and one.verdict is Verdict.INCONCLUSIVE:

@@ -11,7 +11,7 @@ from runner.reports.axis_charts import distribution, free_axes, plots, waiting
 from runner.reports.effects import effects
 from runner.reports.heat_maps import heat_map
 from runner.reports.run_data import RunData
-from runner.results.record import CellRow
+from runner.results.record import HOST_LIMITED, CellRow
 from tests.reports.samples import direction, measured
 from tests.support.charted import FACTORS, LAYOUTS, TWO, Axes, by_chunk, group_of, run_of
 
@@ -111,6 +111,27 @@ def test_effects_compare_with_the_first_value_of_the_file(values: Sequence[str],
     found = effects(group_of(run), run.by_cell, 0.95)
     assert found
     assert [row[0] for row in found.table.rows] == [effect]
+
+
+def test_effects_with_host_limited_trials_are_marked_and_their_intervals_explained() -> None:
+    run = run_of(shifted, LAYOUTS)
+    found = effects(group_of(run), run.by_cell, 0.95)
+    assert found
+    assert "pairs the trials of each round" in found.chart.note
+    assert "(!)" not in found.chart.note
+    assert "guideline" not in found.chart.note
+    slow = {cell.id for cell in run.cells if cell.axes == {**cell.axes, "layout": "raid5", "md.chunk": "64KiB"}}
+    trials = [replace(one, notes={HOST_LIMITED: "9.0%"}) if one.cell in slow else one for one in run.trials]
+    run = replace(run, trials=trials)
+    found = effects(group_of(run), run.by_cell, 0.95, steered=True)
+    assert found
+    labels = [str(row[0]) for row in found.table.rows]
+    marked = [one.removesuffix(" (!)") for one in labels if one.endswith(" (!)")]
+    assert marked == ["layout: raid0 instead of raid5", "chunk: 64KiB instead of 4KiB"]
+    assert [row.label for row in found.chart.rows] == labels
+    assert len(labels) > len(marked)
+    assert "(!): some of the trials are host-limited" in found.chart.note
+    assert "`--until-decided`" in found.chart.note
 
 
 def test_effects_need_equal_other_axes_and_two_rounds() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from math import inf
 
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.reports.charts import Chart, RatioLine, chart, interval, log_ticks, ratio_chart, step, ticks
+from runner.reports.terminal_text import times_between
 from runner.statistics.ratios import Interval, Ratio
 from runner.statistics.stopping import Estimate
 
@@ -83,6 +85,34 @@ def test_a_usual_interval_of_a_ratio_near_one_is_drawn_in_full(low: float, high:
 def test_an_interval_around_a_ratio_of_one_is_drawn_in_full() -> None:
     made = ratio_chart("t", [RatioLine("odd against even rounds", Ratio(1.0, 0.5, 2.0, 6, 6, 0.95, 0.5))])
     assert not made.rows[0].dots[0].beyond
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "texts"),
+    [
+        (0.91, 1.06, ["0.9\u00d7", "0.95\u00d7", "1\u00d7", "1.05\u00d7", "1.1\u00d7"]),
+        (0.4, 2.6, ["0.5\u00d7", "0.7\u00d7", "1\u00d7", "1.5\u00d7", "2\u00d7"]),
+        (0.1, 20, ["0.1\u00d7", "0.3\u00d7", "1\u00d7", "3\u00d7", "10\u00d7"]),
+    ],
+)
+def test_ticks_of_ratios_are_short_numbers_with_room_between_them(low: float, high: float, texts: list[str]) -> None:
+    both = (Ratio(one, low, high, 6, 6, 0.95, 0.5) for one in (low * 1.2, high / 1.2))
+    made = ratio_chart("t", [RatioLine("4096 instead of default", one) for one in both])
+    assert [one.text for one in made.ticks] == texts
+    assert all(b.x - a.x >= 12 for a, b in pairwise(made.ticks))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [
+        (0.912, 1.174, "0.912\u00d7 to 1.174\u00d7"),
+        (1.0089, 2.713, "1.009\u00d7 to 2.713\u00d7"),
+        (0.76, 2.82, "0.76\u00d7 to 2.82\u00d7"),
+        (0.95, 12.3, "0.950\u00d7 to 12.3\u00d7"),
+    ],
+)
+def test_both_bounds_of_an_interval_of_ratios_have_the_same_digits(low: float, high: float, text: str) -> None:
+    assert times_between(low, high) == text
 
 
 def test_both_directions_stand_below_each_other() -> None:

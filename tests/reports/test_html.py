@@ -165,6 +165,27 @@ def test_doubtful_figures_are_listed_with_reasons() -> None:
     assert "(!) 1 host-limited (!) 1 unsettled" in words(section(root, "parity"))
 
 
+def test_doubtful_figures_are_marked_in_charts_and_tables() -> None:
+    limited = [replace(RUN.trials[0], notes={"host_limited": "late by 3 ms"}), RUN.trials[1]]
+    good = CellRow("c9", "other/seqread", {"layout": "other", "workload": "seqread"})
+    doubtful = replace(SEQ, axes={"layout": "parity", "workload": "seqread"})
+    trials = [*limited, *(measured("c9", number, direction(4e7, 1 << 20)) for number in (1, 2))]
+    found = section(tree(RunData("m", "qemu", False, [doubtful, good], trials)), "seqread")
+    labels = [[words(one) for one in chart.iterfind("svg/text[@class='label']")] for chart in found.iter("figure")]
+    assert labels[:2] == [["parity (!) 1 host-limited", "other"]] * 2  # of rates, and of latencies
+    marked, unmarked = ([cell for cell in row[1:3] if "(!)" in cell] for row in rows(found)[:2])
+    assert [cell.split(" (!) ")[0] for cell in marked] == ["210 MB/s", "9.00 ms"]
+    assert not unmarked
+
+
+def test_the_heading_of_the_answer_has_no_colon_and_one_verdict_is_not_counted() -> None:
+    (title,) = (words(one) for one in tree(of_layouts(2)).iter("h2") if words(one).startswith("Fastest stack"))
+    assert not title.endswith(":")
+    several, single = (section(tree(replace(RUN, judgements=of)), "Guidelines") for of in (ALL, ALL[:1]))
+    assert "guidelines: 1 holds" in words(several)
+    assert "guidelines: " not in words(single)
+
+
 def test_of_many_the_first_are_named_and_the_rest_counted() -> None:
     cells = [CellRow(f"c{number}", f"single/w{number}", {}) for number in range(MOST_CONCERNS + 2)]
     trials = [Trial(cell.id, 1, Outcome.BROKEN, "no") for cell in cells]

@@ -42,6 +42,14 @@ def test_it_fits_and_is_accessible(report: Browser) -> None:
     assert not report.problems
 
 
+def test_a_telephone_has_room_for_texts_in_tables(report: Browser) -> None:
+    report.show_as(420, "light")
+    for place, least in (("tbody .claim", 140), ("tbody td.why", 260)):
+        widths = report.run(f"[...document.querySelectorAll('{place}')].map(one => one.clientWidth)")
+        assert widths
+        assert min(widths) >= least, place
+
+
 def test_paper_has_all_that_the_screen_has(report: Browser) -> None:
     width, height = _A4
     room = round((width - 2 * _MARGIN) * 96)

@@ -76,7 +76,10 @@ def test_a_pipe_in_place_of_a_database_is_no_wait(matrix: object, call: Call, tm
     for words in (("report", str(run)), ("runs",), ("status", str(run)), ("results", "latest"), ("salvage", str(run))):
         said = call(*words)
         assert "a mistake in matrix itself" not in said.err
-    assert "it is a pipe" in call("results", "latest").err + call("report", str(run)).err
+    shown = call("results", "latest").err + call("report", str(run)).err
+    assert "it is a pipe" in shown
+    assert "delete" not in shown
+    assert "salvage" not in shown
 
 
 @pytest.mark.usefixtures("matrix")

@@ -81,12 +81,13 @@ def _of_job(name: str, job: Path, path: Path) -> str:
     from runner.space.starter import matrix_of_job
 
     if not job.is_file():
-        raise BadInput(f"{job}: there is no such file", resolution="name a job file of fio")
+        why = "this is not a regular file" if job.exists() else "there is no such file"
+        raise BadInput(f"{job}: {why}", resolution="name a job file of fio")
     relative = Path(os.path.relpath(job)).as_posix()
 
     def text_of(file: str) -> str:
         return read_input(Path(file)).decode()
 
     text = matrix_of_job(name, relative, SCHEMA, text_of)
-    parse(str(path), text, text_of)
+    parse(f"{path} (not written)", text, text_of)
     return text

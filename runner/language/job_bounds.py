@@ -204,7 +204,7 @@ class JobWorkload(Workload):
             return Problem("job", "fio cannot trim files; use a layout without a file system")
         if any(job.fills for job in self.jobs) or (total := self.fileset(capacity).total) <= capacity:
             return None
-        remedy = "write a smaller size, for example with `set: {size: …}`"
+        remedy = "write a smaller `size`, or for a job file for example `set: {size: …}`"
         files = f"its files would take {format_size(total)}"
         return Problem("job", f"{files}; at least {format_size(capacity // 2**20 * 2**20)} are free; {remedy}")
 

@@ -13,6 +13,7 @@ from runner.language.disks import FAULTS, MODELS, Burst, Cliff, Disks, Seek, Shi
 from runner.language.guidelines import SHAPES, Guideline
 from runner.language.hints import example, guess_boolean, guess_layer, guess_time, of_pattern, required
 from runner.language.hosts import DiskNeeds, LabDisk, LabHost, Needs
+from runner.language.job_axes import OneJob
 from runner.language.matrix import MachineWish, Matrix, Repeat
 from runner.language.presets import WorkloadAxes
 from runner.language.published import Reason, Row, Table
@@ -68,10 +69,8 @@ def keys_at(path: Sequence[str | int], top: type[Model] = Matrix) -> list[str]:
     if top is not Matrix:
         return _keys_of_others(path, top)
     match list(path):
-        case ["workloads", _]:
-            return list(WorkloadAxes.model_fields)
-        case ["workloads", _, "under"]:
-            return list(Workload.model_fields)
+        case ["workloads", _, *deeper]:
+            return _keys_of_workload(deeper)
         case ["layouts", _, int()]:
             return list(LAYERS)
         case ["layouts", _, int(), str(kind)]:
@@ -89,6 +88,17 @@ def keys_at(path: Sequence[str | int], top: type[Model] = Matrix) -> list[str]:
             return list(FAULTS[str(kind)].model_fields)
     model = _MAPS.get(tuple(str(step) for step in path))
     return list(model.model_fields) if model else []
+
+
+def _keys_of_workload(path: Sequence[str | int]) -> list[str]:
+    match list(path):
+        case []:
+            return list(WorkloadAxes.model_fields)
+        case ["under"]:
+            return list(Workload.model_fields)
+        case ["jobs", _]:
+            return list(OneJob.model_fields)
+    return []
 
 
 def _keys_of_others(path: Sequence[str | int], top: type[Model]) -> list[str]:
@@ -148,7 +158,7 @@ def _message(error: ErrorDetails, top: type[Model], within: Path) -> str:
         name, colon, value = str(key).partition(":")
         if colon and value and name in known:
             return f"a space is missing after the colon; write `{name}: {value}`"
-        return f"unknown key '{_short(key)}'; {did_you_mean(str(key), known)}"
+        return f"unknown key '{_short(key)}'" + (f"; {did_you_mean(str(key), known)}" if known else "")
     if kind == "invalid_key":
         return (
             f"'{_short(given)}' cannot be a key; write several values of one key in brackets, like [{_short(given)}, …]"

@@ -1,6 +1,7 @@
 """Connections to SQLite and PostgreSQL, their errors as messages, and migrations between schema versions."""
 
 import os
+import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -25,7 +26,7 @@ from runner.base.errors import (
     MatrixError,
 )
 from runner.base.files import check_regular
-from runner.results.file_errors import DAMAGED, FILE_ERRORS, cause_of
+from runner.results.file_errors import DAMAGED, FILE_ERRORS, UNFIT, cause_of
 
 _STRANGE = Cause(BadInput, "{path} is not a file that matrix wrote", "move it away, or name the folder of another run")
 _AGAIN = (
@@ -40,10 +41,12 @@ _OF_STORE = {
     UNREACHABLE: Cause(
         BadInput, "the store {path} cannot be opened", "check that its folder is yours, or name another with `--store`"
     ),
+    UNFIT: Cause(BadInput, "the store {path} cannot be used", "name a regular file with `--store`"),
     DAMAGED: Cause(HarnessBroken, "the store {path} is damaged", _AGAIN),
     _STRANGE: Cause(BadInput, "the store {path} is damaged, or is not a store", _AGAIN),
 }
 
+_IO_ERROR = Cause(HarnessBroken, "{path} has an I/O error", "look at `dmesg`: the host's own disk reports errors")
 # Keyed by the prefix of SQLite's result code names: https://www.sqlite.org/rescode.html
 _SQLITE = {
     "SQLITE_FULL": FULL,
@@ -58,9 +61,7 @@ _SQLITE = {
     "SQLITE_LOCKED": Cause(HarnessBroken, "{path} is locked", "close the program that has it open and retry"),
     "SQLITE_NOTADB": _STRANGE,
     "SQLITE_CORRUPT": DAMAGED,
-    "SQLITE_IOERR": Cause(
-        HarnessBroken, "{path} has an I/O error", "look at `dmesg`: the host's own disk reports errors"
-    ),
+    "SQLITE_IOERR": _IO_ERROR,
 }
 _AWAY = Cause(HarnessBroken, "{path} does not answer", "check that the server is up and reachable")
 _NOT_ALLOWED = Cause(BadInput, "{path} refuses the login", "check user, password and rights in `--store URL`")
@@ -125,9 +126,21 @@ def translate_errors(path: Path | str, *, store: bool = False) -> Iterator[None]
         cause, details = cause_of(problem), str(problem)
         if isinstance(problem, DBAPIError):
             cause, details = _database_cause(problem)
+        if cause is _IO_ERROR and _is_full(Path(path)):
+            cause = FULL
         if cause is None:
             raise
         raise (_OF_STORE.get(cause, cause) if store else cause).error(path, details) from problem
+
+
+_SHARED_MEMORY = 32 * 1024  # bytes of the file `-shm`, the least that SQLite needs to open a database
+
+
+def _is_full(path: Path) -> bool:
+    """Check the disk: SQLite reports SQLITE_FULL for its database and its log alone."""
+    with suppress(OSError):
+        return shutil.disk_usage(path.parent).free < _SHARED_MEMORY
+    return False
 
 
 def _database_cause(problem: DBAPIError) -> tuple[Cause | None, str]:

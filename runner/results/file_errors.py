@@ -6,17 +6,20 @@ from pathlib import Path
 
 import orjson
 
-from runner.base.errors import ERRNO, Cause, HarnessBroken, UnfitFile
+from runner.base.errors import ERRNO, BadInput, Cause, HarnessBroken, UnfitFile
 
 DAMAGED = Cause(
     HarnessBroken,
     "{path} is damaged",
     "`matrix salvage RUN` writes what can be read into a new run; `matrix run --fresh` starts again",
 )
+UNFIT = Cause(BadInput, "{path} cannot be read", "put a regular file there; matrix writes no other kind")
 FILE_ERRORS = (OSError, UnicodeDecodeError, orjson.JSONDecodeError)
 
 
 def cause_of(problem: Exception) -> Cause | None:
+    if isinstance(problem, UnfitFile) and not problem.path.is_file():
+        return UNFIT  # its content may belong to others
     if isinstance(problem, OSError) and not isinstance(problem, UnfitFile):
         return ERRNO.get(problem.errno or 0)
     return DAMAGED

@@ -21,7 +21,7 @@ def parts_of(name: str) -> list[str]:
     return parts
 
 
-def check_file_name(name: str) -> str:
+def check_file_name(name: str, what: str = "a file of a trial") -> str:
     if "/" in name:
-        raise BadInput(f"{name!r} cannot name a file of a trial")
+        raise BadInput(f"{name!r} cannot name {what}", resolution="leave out the slashes: it is one name")
     return parts_of(name)[0]

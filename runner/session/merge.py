@@ -104,7 +104,7 @@ class Merger:
 
     def write(self, results: Path, name: str) -> RunFolder:
         """Write the run as results/NAME. A kill leaves a hidden folder, which the same command replaces."""
-        target, stage = results / check_file_name(name), results / f".merging-{name}"
+        target, stage = results / check_file_name(name, "a run"), results / f".merging-{name}"
         if target.exists():
             raise BadInput(f"{target} exists already", resolution="name another one with --to, or remove it")
         shutil.rmtree(stage, ignore_errors=True)

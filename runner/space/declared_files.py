@@ -32,7 +32,8 @@ def load_guidelines(path: Path) -> tuple[Guideline, ...]:
 
 
 def _all_in(path: Path) -> tuple[Guideline, ...]:
-    source = readable(str(path), text_of(path), read)
+    text = text_of(path, "name a file with a list of guidelines, or a matrix with `guidelines:`")
+    source = readable(str(path), text, read)
     if not isinstance(source.data, list):
         found = load(path).space.matrix.guidelines
         if not found:
@@ -50,7 +51,7 @@ def _all_in(path: Path) -> tuple[Guideline, ...]:
 
 
 def load_lab(path: Path) -> Lab:
-    return parse_lab(str(path), text_of(path))
+    return parse_lab(str(path), text_of(path, "write it: `matrix help physical-disks` has an example"))
 
 
 def parse_lab(name: str, text: str) -> Lab:

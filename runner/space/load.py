@@ -80,12 +80,15 @@ def disk_model(name: str) -> AnyModel:
     return several.model
 
 
-def text_of(path: Path) -> str:
+def text_of(path: Path, remedy: str = "") -> str:
+    """Read a file that people write. `remedy`: what to do if it does not exist and is no matrix."""
     try:
         return read_input(path).decode()
     except FileNotFoundError:
-        near = " or ".join(_near(path))
-        start = f"`matrix init` writes a matrix as a start; the shipped matrices are in {_shown(SHELF.parent)}/"
+        near = "" if remedy else " or ".join(_near(path))
+        start = (
+            remedy or f"`matrix init` writes a matrix as a start; the shipped matrices are in {_shown(SHELF.parent)}/"
+        )
         raise BadInput(
             f"{path}: this file does not exist", resolution=f"did you mean {near}?" if near else start
         ) from None

@@ -99,7 +99,9 @@ def test_set_of_a_job_file_that_fits_is_an_example_only(call: Call, tmp_path: Pa
     [
         (("--from", "db.fio"), JOB + "exec_prerun=x\n", "db.fio:10:1: `exec_prerun` is not allowed"),
         (("--from", "db.fio"), "rw=read\n", "stands before the first section"),
+        (("--from", "db.fio"), JOB + "exec_prerun=x\n", "db.yaml (not written): 1 error"),
         (("--from", "none.fio"), JOB, "none.fio: there is no such file"),
+        (("--from", "/dev/zero"), JOB, "/dev/zero: this is not a regular file"),
         (("--from", "db.fio", "--kind", "nas"), JOB, "--kind and --from"),
         (("a/b", "--from", "db.fio"), JOB, "cannot be the name of a matrix"),
     ],

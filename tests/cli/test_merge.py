@@ -115,6 +115,13 @@ def test_lost_attempts_and_set_up_times_come_along(call: Call) -> None:
         assert len(journal.set_up_times()) == 4
 
 
+def test_a_run_is_named_without_a_folder(call: Call) -> None:
+    parts = shards(call)
+    said = call("merge", *(str(part.path) for part in parts), "--to", "../esc")
+    assert said.status == 2
+    assert "'../esc' cannot name a run" in said.err
+
+
 def test_runs_that_differ_are_refused_with_what_differs(call: Call) -> None:
     first = ran(call, "--shard", "1/2")
     Path("other.yaml").write_text(SMALL.replace("repeat: 2", "repeat: 2\nseed: 7"))

@@ -66,6 +66,24 @@ def test_a_large_folder_is_no_folder_of_templates(
     assert "is too large" not in call("validate", "--templates", "own", "small.yaml").err
 
 
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        ("disks --hosts none.yaml", "`matrix help physical-disks` has an example"),
+        ("guidelines check latest --guidelines none.yaml", "name a file with a list of guidelines"),
+    ],
+)
+def test_a_missing_file_that_is_no_matrix_is_not_written_by_init(
+    matrix: object, call: Call, words: str, remedy: str
+) -> None:
+    assert call("run", "--on", "dry", "--quiet", "small.yaml").status == 0
+    said = call(*words.split())
+    assert said.status == 2
+    assert "none.yaml: this file does not exist" in said.err
+    assert remedy in said.err
+    assert "matrix init" not in said.err
+
+
 @pytest.mark.parametrize("name", ["journal.sqlite", "journal.sqlite-wal", "store.db"])
 def test_a_pipe_in_place_of_a_database_is_no_wait(matrix: object, call: Call, tmp_path: Path, name: str) -> None:
     assert call("run", "--on", "dry", "--quiet", "small.yaml").status == 0
@@ -76,7 +94,10 @@ def test_a_pipe_in_place_of_a_database_is_no_wait(matrix: object, call: Call, tm
     for words in (("report", str(run)), ("runs",), ("status", str(run)), ("results", "latest"), ("salvage", str(run))):
         said = call(*words)
         assert "a mistake in matrix itself" not in said.err
-    assert "it is a pipe" in call("results", "latest").err + call("report", str(run)).err
+    shown = call("results", "latest").err + call("report", str(run)).err
+    assert "it is a pipe" in shown
+    assert "delete" not in shown
+    assert "salvage" not in shown
 
 
 @pytest.mark.usefixtures("matrix")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -125,6 +126,18 @@ def test_a_full_disk_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None
         with Journal.open(path) as journal:
             assert len(kept) > 10
             assert journal.recorded_identities() == kept
+
+
+@pytest.mark.skipif(not root, reason="needs a small file system of its own, hence root")
+def test_a_disk_without_room_for_the_shared_memory_of_a_reader_is_full(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "small", "512k") as disk:
+        path = disk / "journal.sqlite"
+        filled(path)
+        (disk / "filler").write_bytes(b"x" * shutil.disk_usage(disk).free)
+        with pytest.raises(HarnessBroken, match="is full") as caught:
+            Journal.existing(path)
+        assert complete(caught.value, disk)
+        assert "SQLITE_IOERR" in caught.value.details
 
 
 def record_until_it_fails(journal: Journal, kept: set[tuple[str, int]]) -> None:

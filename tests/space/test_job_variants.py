@@ -112,6 +112,8 @@ IDS = ["7e8bbce0e70f7ad6", "e30737bc50863fb5"]
         ("  db: {job: jobs/db.fio}\n", "[reader] has no size"),
         ("  db: {job: jobs/db.fio, set: {size: 1g}}\n", "[reader] needs 1GiB, and there are at most 256MiB"),
         ("  db: {job: jobs/db.fio, set: {size: 4m, bs: 1000}}\n", "whole sectors of 512B"),
+        ("  db: {jobs: {a: {rw: read, jobs: 3}}}\n", "unknown key 'jobs'; did you mean numjobs?"),
+        ("  db: {jobs: {a: {rw: read, quz: 3}}}\n", "unknown key 'quz'; known are rw, "),
         ("  db: {jobs: {a: {bs: 4KiB}}}\n", "required key 'rw' is missing"),
         ("  db: {jobs: {globally: {rw: read}}}\n", "common options"),
         ("  db: {jobs: {a: {rw: read, profile: time}}, runtime: 1s}\n", "a profile is that of a workload with one job"),

@@ -11,15 +11,16 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Self
 
+from runner.base.errors import Cause, HarnessBroken
 from runner.results.databases import (
     Database,
-    damage_error,
     driver_errors,
     driver_transaction,
     sqlite_engine,
     sqlite_reader,
     translate_errors,
 )
+from runner.results.file_errors import DAMAGED
 from runner.results.names import CELLS, check_file_name, parts_of
 
 if TYPE_CHECKING:
@@ -34,6 +35,13 @@ _BUSY_MS = 30_000
 _CHECKPOINT = 8_000
 #: Texts whose numbers are remembered: the scripts of a stack, and read-backs that repeat.
 _REMEMBERED = 256
+#: `matrix salvage` reads journals only.
+_DAMAGED = Cause(
+    HarnessBroken,
+    "{path} is damaged",
+    "move it away: the run keeps its figures, and loses the scripts and outputs of its cells",
+)
+_OTHERS = {DAMAGED: _DAMAGED}
 #: Stands for the name of the cell in a script, so that equal scripts of different cells are one text.
 _NAME = b"\x01"
 
@@ -66,7 +74,7 @@ class Archive(Database):
     def __init__(self, engine: sa.Engine, path: Path) -> None:
         super().__init__(engine)
         self._path = path
-        with self._closed_on_error(), translate_errors(path):
+        with self._closed_on_error(), translate_errors(path, _OTHERS):
             self._held = engine.connect()
         self._driver: sqlite3.Connection = self._held.connection.driver_connection  # type: ignore[assignment]
         self._number = lru_cache(_REMEMBERED)(self._find_or_add)
@@ -132,7 +140,7 @@ class Archive(Database):
         try:
             return {path: _content(name, *rest) for name, path, *rest in found}
         except zlib.error as problem:
-            raise damage_error(self._path, str(problem)) from problem
+            raise _DAMAGED.error(self._path, str(problem)) from problem
 
     def read(self, path: str) -> bytes | None:
         """Return a file by its path, relative to the run."""
@@ -174,7 +182,7 @@ class Archive(Database):
     @contextmanager
     def _writing(self) -> Iterator[None]:
         try:
-            with driver_transaction(self._driver, self._path, immediate=True):
+            with driver_transaction(self._driver, self._path, immediate=True, others=_OTHERS):
                 yield
         except BaseException:
             self._number.cache_clear()  # the numbers of this transaction are void
@@ -182,7 +190,7 @@ class Archive(Database):
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        with translate_errors(self._path), driver_errors():
+        with translate_errors(self._path, _OTHERS), driver_errors():
             yield
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from typing import TYPE_CHECKING
 
@@ -114,3 +115,24 @@ def test_a_damaged_archive_costs_no_figure_of_the_report(matrix: Matrix, tmp_pat
     assert {name: (folder / name).read_bytes() for name in before} == before
     assert "lack what only it has" in (folder / "report.html").read_text()
     assert matrix("show", "*").returncode != 0
+
+
+@pytest.mark.usefixtures("archived")
+@pytest.mark.parametrize("kind", ["cut", "pipe", "folder"])
+def test_the_advice_about_a_damaged_archive_helps(matrix: Matrix, tmp_path: Path, kind: str) -> None:
+    matrix("run", "--on", "dry", "small.yaml")
+    (folder,) = run_folders(tmp_path / "results")
+    archive = folder / "cells.sqlite"
+    if kind == "cut":
+        os.truncate(archive, archive.stat().st_size // 2)
+    else:
+        archive.unlink()
+        os.mkfifo(archive) if kind == "pipe" else archive.mkdir()
+    shown = matrix("show", "*")
+    assert shown.returncode == 3
+    assert "cells.sqlite is damaged" in shown.stderr
+    assert "move it away" in shown.stderr
+    assert "salvage" not in shown.stderr
+    archive.rename(tmp_path / "away")
+    assert matrix("report", "latest").returncode == 0
+    assert "has no files of these cells" in matrix("show", "*").stderr

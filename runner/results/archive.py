@@ -12,6 +12,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Self
 
 from runner.base.errors import Cause, HarnessBroken
+from runner.base.files import MIB, RECORDED
 from runner.results.databases import (
     Database,
     driver_errors,
@@ -139,7 +140,7 @@ class Archive(Database):
         found = self._explained_rows(f"{_READ} WHERE cells.name = ? ORDER BY folder, files.name", cell)
         try:
             return {path: _content(name, *rest) for name, path, *rest in found}
-        except zlib.error as problem:
+        except (zlib.error, ValueError, TypeError) as problem:
             raise _DAMAGED.error(self._path, str(problem)) from problem
 
     def read(self, path: str) -> bytes | None:
@@ -198,6 +199,22 @@ def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def _content(cell: str, named: int, size: int, data: bytes) -> bytes:
-    text = data if len(data) == size else zlib.decompress(data)
-    return text.replace(_NAME, cell.encode()) if named else text
+def _content(cell: str, named: int, size: object, data: object) -> bytes:
+    if not (isinstance(size, int) and isinstance(data, bytes)):
+        raise TypeError("a text of it is no text of matrix")
+    if size > RECORDED:
+        raise ValueError(f"a text of it is larger than {RECORDED // MIB} MiB")
+    text = data if len(data) == size else _unpacked(data, size)
+    if not named:
+        return text
+    if len(text) + text.count(_NAME) * len(cell) > RECORDED:
+        raise ValueError(f"a text of it is larger than {RECORDED // MIB} MiB")
+    return text.replace(_NAME, cell.encode())
+
+
+def _unpacked(data: bytes, size: int) -> bytes:
+    unpacker = zlib.decompressobj()
+    text = unpacker.decompress(data, max(size, 0) + 1)  # 0 would be no limit
+    if len(text) != size or not unpacker.eof:
+        raise ValueError("a text of it has another size than it says")
+    return text

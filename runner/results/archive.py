@@ -148,6 +148,12 @@ class Archive(Database):
         cell, _, file = path.removeprefix(f"{CELLS}/").rpartition("/trial-")
         return self.files(cell).get(f"trial-{file}")
 
+    def check(self) -> None:
+        """Raise for damaged pages: rows can be missing without an error while they are read."""
+        ((verdict,),) = self._explained_rows("PRAGMA quick_check(1)")
+        if verdict != "ok":
+            raise _DAMAGED.error(self._path, str(verdict))
+
     def cells(self) -> list[str]:
         return [name for (name,) in self._explained_rows("SELECT name FROM cells ORDER BY id")]
 

@@ -58,6 +58,8 @@ def command(cells: Words, run: Path, to: Path | None, results: Path) -> None:
             else:
                 for path, content in found.items():
                     echo(f"{len(content):>9,}  {name}/{path}")
+        if shown < len(chosen):
+            files.check()
     if chosen and not shown:
         raise BadInput(
             f"{folder.path} has no files of these cells", details="they have no trial yet, or their files were removed"
@@ -76,6 +78,8 @@ def _print_file(files: CellFiles, wanted: Words, known: Sequence[CellRow], run: 
         cell = next((name for at, sign in enumerate(path) if sign == "/" and (name := path[:at]) in names), None)
         content = files.of_cell(cell).get(path.removeprefix(f"{cell}/")) if cell else None
         if content is None:
+            if cell:
+                files.check()
             raise BadInput(f"no cell of {run} is called {path}", resolution="`summary.csv` lists their names")
         echo_whole(content.decode("utf-8", "replace"))
 

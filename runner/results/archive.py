@@ -11,15 +11,17 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Self
 
+from runner.base.errors import Cause, HarnessBroken
+from runner.base.files import MIB, RECORDED
 from runner.results.databases import (
     Database,
-    damage_error,
     driver_errors,
     driver_transaction,
     sqlite_engine,
     sqlite_reader,
     translate_errors,
 )
+from runner.results.file_errors import DAMAGED
 from runner.results.names import CELLS, check_file_name, parts_of
 
 if TYPE_CHECKING:
@@ -34,6 +36,13 @@ _BUSY_MS = 30_000
 _CHECKPOINT = 8_000
 #: Texts whose numbers are remembered: the scripts of a stack, and read-backs that repeat.
 _REMEMBERED = 256
+#: `matrix salvage` reads journals only.
+_DAMAGED = Cause(
+    HarnessBroken,
+    "{path} is damaged",
+    "move it away: the run keeps its figures, and loses the scripts and outputs of its cells",
+)
+_OTHERS = {DAMAGED: _DAMAGED}
 #: Stands for the name of the cell in a script, so that equal scripts of different cells are one text.
 _NAME = b"\x01"
 
@@ -66,7 +75,7 @@ class Archive(Database):
     def __init__(self, engine: sa.Engine, path: Path) -> None:
         super().__init__(engine)
         self._path = path
-        with self._closed_on_error(), translate_errors(path):
+        with self._closed_on_error(), translate_errors(path, _OTHERS):
             self._held = engine.connect()
         self._driver: sqlite3.Connection = self._held.connection.driver_connection  # type: ignore[assignment]
         self._number = lru_cache(_REMEMBERED)(self._find_or_add)
@@ -131,13 +140,19 @@ class Archive(Database):
         found = self._explained_rows(f"{_READ} WHERE cells.name = ? ORDER BY folder, files.name", cell)
         try:
             return {path: _content(name, *rest) for name, path, *rest in found}
-        except zlib.error as problem:
-            raise damage_error(self._path, str(problem)) from problem
+        except (zlib.error, ValueError, TypeError) as problem:
+            raise _DAMAGED.error(self._path, str(problem)) from problem
 
     def read(self, path: str) -> bytes | None:
         """Return a file by its path, relative to the run."""
         cell, _, file = path.removeprefix(f"{CELLS}/").rpartition("/trial-")
         return self.files(cell).get(f"trial-{file}")
+
+    def check(self) -> None:
+        """Raise for damaged pages: rows can be missing without an error while they are read."""
+        ((verdict,),) = self._explained_rows("PRAGMA quick_check(1)")
+        if verdict != "ok":
+            raise _DAMAGED.error(self._path, str(verdict))
 
     def cells(self) -> list[str]:
         return [name for (name,) in self._explained_rows("SELECT name FROM cells ORDER BY id")]
@@ -174,7 +189,7 @@ class Archive(Database):
     @contextmanager
     def _writing(self) -> Iterator[None]:
         try:
-            with driver_transaction(self._driver, self._path, immediate=True):
+            with driver_transaction(self._driver, self._path, immediate=True, others=_OTHERS):
                 yield
         except BaseException:
             self._number.cache_clear()  # the numbers of this transaction are void
@@ -182,7 +197,7 @@ class Archive(Database):
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        with translate_errors(self._path), driver_errors():
+        with translate_errors(self._path, _OTHERS), driver_errors():
             yield
 
 
@@ -190,6 +205,22 @@ def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def _content(cell: str, named: int, size: int, data: bytes) -> bytes:
-    text = data if len(data) == size else zlib.decompress(data)
-    return text.replace(_NAME, cell.encode()) if named else text
+def _content(cell: str, named: int, size: object, data: object) -> bytes:
+    if not (isinstance(size, int) and isinstance(data, bytes)):
+        raise TypeError("a text of it is no text of matrix")
+    if size > RECORDED:
+        raise ValueError(f"a text of it is larger than {RECORDED // MIB} MiB")
+    text = data if len(data) == size else _unpacked(data, size)
+    if not named:
+        return text
+    if len(text) + text.count(_NAME) * len(cell) > RECORDED:
+        raise ValueError(f"a text of it is larger than {RECORDED // MIB} MiB")
+    return text.replace(_NAME, cell.encode())
+
+
+def _unpacked(data: bytes, size: int) -> bytes:
+    unpacker = zlib.decompressobj()
+    text = unpacker.decompress(data, max(size, 0) + 1)  # 0 would be no limit
+    if len(text) != size or not unpacker.eof:
+        raise ValueError("a text of it has another size than it says")
+    return text

@@ -52,6 +52,11 @@ class CellFiles:
             found += sorted(path for path in folder.glob("trial-*/*") if path.is_file())
             return {str(path.relative_to(folder)): read_input(path, RECORDED) for path in found}
 
+    def check(self) -> None:
+        """Raise if files can be missing because of damage."""
+        if self.archive:
+            self.archive.check()
+
     def read(self, path: str) -> bytes | None:
         """Return a file by its path, relative to the run; None if there is no such file."""
         if self.archive:

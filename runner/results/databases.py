@@ -33,8 +33,9 @@ _AGAIN = (
     "delete it, or move it away: the next command rebuilds it from the journals of the runs below `--results`; "
     "runs without a folder are lost then"
 )
+NO_OTHERS: Mapping[Cause, Cause] = {}
 #: The shared store has another option in its remedies, and it is rarely the only copy of data.
-_OF_STORE = {
+OF_STORE = {
     READ_ONLY: Cause(
         BadInput, "the store {path} cannot be written", "check the permissions, or name another with `--store`"
     ),
@@ -86,9 +87,11 @@ _CONSTRAINT = "SQLITE_CONSTRAINT"
 
 
 @contextmanager
-def driver_transaction(driver: sqlite3.Connection, path: Path | str, *, immediate: bool = False) -> Iterator[None]:
+def driver_transaction(
+    driver: sqlite3.Connection, path: Path | str, *, immediate: bool = False, others: Mapping[Cause, Cause] = NO_OTHERS
+) -> Iterator[None]:
     """Write without SQLAlchemy, which takes longer than SQLite to write one row. Errors are those of SQLAlchemy."""
-    with translate_errors(path), driver_errors():
+    with translate_errors(path, others), driver_errors():
         driver.execute("BEGIN IMMEDIATE" if immediate else "BEGIN")
         try:
             yield
@@ -118,8 +121,8 @@ def damage_error(path: Path | str, details: str) -> MatrixError:
 
 
 @contextmanager
-def translate_errors(path: Path | str, *, store: bool = False) -> Iterator[None]:
-    """Turn database errors of the block into a MatrixError about `path`. Other errors pass through."""
+def translate_errors(path: Path | str, others: Mapping[Cause, Cause] = NO_OTHERS) -> Iterator[None]:
+    """Turn database errors of the block into a MatrixError about `path`, by `others` with another remedy."""
     try:
         yield
     except (DBAPIError, *FILE_ERRORS) as problem:
@@ -130,7 +133,7 @@ def translate_errors(path: Path | str, *, store: bool = False) -> Iterator[None]
             cause = FULL
         if cause is None:
             raise
-        raise (_OF_STORE.get(cause, cause) if store else cause).error(path, details) from problem
+        raise others.get(cause, cause).error(path, details) from problem
 
 
 _SHARED_MEMORY = 32 * 1024  # bytes of the file `-shm`, the least that SQLite needs to open a database

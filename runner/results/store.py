@@ -18,6 +18,7 @@ from runner.base.errors import BadInput, HarnessBroken
 from runner.language.metrics import SIDES, split_column
 from runner.results import store_tables as tables
 from runner.results.databases import (
+    OF_STORE,
     Database,
     memory_engine,
     postgresql_engine,
@@ -292,7 +293,7 @@ class SharedStore(Database):
     @contextmanager
     def _transaction(self, *, immediate: bool = False) -> Iterator[sa.Connection]:
         try:
-            with translate_errors(str(self.address), store=True), self._engine.connect() as connection:
+            with translate_errors(str(self.address), OF_STORE), self._engine.connect() as connection:
                 connection.execution_options(immediate=immediate)
                 with connection.begin():
                     yield connection
@@ -363,7 +364,7 @@ def _engine(address: Address) -> sa.Engine:
         return postgresql_engine(address.url)
     if address.file is None:
         return memory_engine()
-    with translate_errors(address.file, store=True):
+    with translate_errors(address.file, OF_STORE):
         address.file.parent.mkdir(parents=True, exist_ok=True)
     return sqlite_engine(address.file, busy_ms=_BUSY_MS, durable=False)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -114,3 +116,44 @@ def test_a_damaged_archive_costs_no_figure_of_the_report(matrix: Matrix, tmp_pat
     assert {name: (folder / name).read_bytes() for name in before} == before
     assert "lack what only it has" in (folder / "report.html").read_text()
     assert matrix("show", "*").returncode != 0
+
+
+@pytest.mark.usefixtures("archived")
+@pytest.mark.parametrize("kind", ["cut", "pipe", "folder"])
+def test_the_advice_about_a_damaged_archive_helps(matrix: Matrix, tmp_path: Path, kind: str) -> None:
+    matrix("run", "--on", "dry", "small.yaml")
+    (folder,) = run_folders(tmp_path / "results")
+    archive = folder / "cells.sqlite"
+    if kind == "cut":
+        os.truncate(archive, archive.stat().st_size // 2)
+    else:
+        archive.unlink()
+        os.mkfifo(archive) if kind == "pipe" else archive.mkdir()
+    shown = matrix("show", "*")
+    assert shown.returncode == 3
+    assert "cells.sqlite is damaged" in shown.stderr
+    assert "move it away" in shown.stderr
+    assert "salvage" not in shown.stderr
+    archive.rename(tmp_path / "away")
+    assert matrix("report", "latest").returncode == 0
+    assert "has no files of these cells" in matrix("show", "*").stderr
+
+
+@pytest.mark.usefixtures("archived")
+def test_damage_that_hides_files_is_named(matrix: Matrix, tmp_path: Path) -> None:
+    matrix("run", "--on", "dry", "small.yaml")
+    (folder,) = run_folders(tmp_path / "results")
+    archive = folder / "cells.sqlite"
+    with closing(sqlite3.connect(archive)) as connection:
+        ((root,),) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'files'")
+        ((size,),) = connection.execute("PRAGMA page_size")
+    content = bytearray(archive.read_bytes())
+    content[(root - 1) * size + 3 : (root - 1) * size + 5] = b"\0\0"  # the page says that it has no row
+    content[(root - 1) * size] = EMPTY_LEAF
+    archive.write_bytes(content)
+    for shown in (matrix("show", "*"), matrix("show", f"{CELL}/trial-1/fio.json")):
+        assert shown.returncode == 3, shown
+        assert "cells.sqlite is damaged" in shown.stderr
+
+
+EMPTY_LEAF = 10  # the sign of a page of an index that leads to no other

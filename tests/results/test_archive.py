@@ -124,3 +124,25 @@ def test_sqlite3_extracts_the_files(path: Path, tmp_path: Path) -> None:
     subprocess.run(["sqlite3", path, query], cwd=out, check=True, capture_output=True)
     found = {str(one.relative_to(out / "cells" / CELL)): one.read_text() for one in out.rglob("*") if one.is_file()}
     assert found == SCRIPTS | {f"trial-1/{name}": text for name, text in texts.items()}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("sz = 1 << 30", "larger than 64 MiB"),
+        ("sz = 3", "another size than it says"),
+        ("sz = -1", "another size than it says"),
+        ("sz = 'many'", "no text of matrix"),
+        ("data = 'text'", "no text of matrix"),
+        ("data = substr(data, 1, length(data) - 5)", "another size than it says"),
+        ("named = 1, sz = 40000000, data = CAST(replace(hex(zeroblob(20000000)), '0', x'01') AS BLOB)", "64 MiB"),
+    ],
+)
+def test_a_text_that_is_too_large_or_has_another_size_is_refused(path: Path, change: str, said: str) -> None:
+    with Archive.open(path) as archive:
+        archive.put(CELL, 1, {}, {"fio.json": "x" * 5000})
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(f"UPDATE texts SET {change}")  # noqa: S608 - of this test
+    with Archive.existing(path) as archive, pytest.raises(HarnessBroken, match="is damaged") as caught:
+        archive.files(CELL)
+    assert said in caught.value.details

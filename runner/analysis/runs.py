@@ -180,7 +180,7 @@ def _now(status: RunStatus) -> Iterator[tuple[str, str]]:
         again = f", attempt {one.attempt}" if one.attempt > 1 else ""
         yield "now", f"{one.name}, trial {one.round}{again}, for {_since(_parsed(one.started), status.now)}"
     if not progress.underway:
-        yield "now", "no trial: a machine starts, or a stack is built or removed"
+        yield "now", "no trial: a machine starts, a stack is built or removed, or the run waits for a host"
     if progress.last:
         yield "last", f"{progress.last.name}, trial {progress.last.round}: {progress.last.outcome}"
     if status.seconds_left is not None:

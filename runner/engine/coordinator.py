@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 DEATHS = 5
 #: How many cells go to a host at once: their records may arrive sooner than the journal takes them.
 MOST_CELLS = 500
+_NO_WORKER = "waiting for workers: `matrix worker --cluster ADDRESS` on a host joins it"
+_NO_WORKER_LEFT = "no worker is left, or the scheduler is gone; waiting for them to come back"
 
 
 class Coordinator:
@@ -130,7 +132,7 @@ class Coordinator:
                 self._members.require_usable()
             if self._members.is_empty and not waited:
                 waited = True
-                self._notice("waiting for workers: `matrix worker --cluster ADDRESS` on a host joins it")
+                self._notice(_NO_WORKER_LEFT if self._opened else _NO_WORKER)
             await self._wait()
 
     async def _wait(self) -> None:
@@ -264,14 +266,14 @@ class Coordinator:
         )
 
     async def _carry_out(self, flight: Flight) -> None:
-        lost, died = "", False
+        lost: WorkerLost | None = None
         try:
             try:
                 await self._cluster.carry_out(flight.worker, self._request(flight), self._inbox.add)
             except WorkerLost as error:
-                lost, died = error.brief, isinstance(error, BatchLost)
+                lost = error
             await self._inbox.settled()
-            if died:
+            if isinstance(lost, BatchLost):
                 self._flights.lose(flight)
         finally:
             self._inbox.settle()  # what arrived before a cancellation
@@ -282,7 +284,7 @@ class Coordinator:
             self._repeats.end(flight.worker.host, alone=flight.alone)
         self._finish(flight, lost)
 
-    def _finish(self, flight: Flight, lost: str) -> None:
+    def _finish(self, flight: Flight, lost: WorkerLost | None) -> None:
         """Put what has no record back into its round."""
         if flight.refused:
             self._members.refuse(flight.worker, flight.refused)
@@ -291,7 +293,7 @@ class Coordinator:
             self.scheduler.short += len(flight.left) * (flight.round.number <= self.scheduler.plan.repeat.min)
             flight.left = {}
         else:
-            self._lose(flight, lost or "its worker sent no end")
+            self._lose(flight, lost or BatchLost("its worker sent no end"))
         if flight.left:
             cells = tuple(flight.left.values())
             work = Work(replace(flight.batch, cells=cells), cells)
@@ -303,10 +305,10 @@ class Coordinator:
             self._look_again()
         self._context.listen(BatchDone(flight.round.number, flight.batch.stack.label, flight.worker.host))
 
-    def _lose(self, flight: Flight, reason: str) -> None:
-        number, host = flight.round.number, flight.worker.host
+    def _lose(self, flight: Flight, lost: WorkerLost) -> None:
+        number, host, reason = flight.round.number, flight.worker.host, lost.brief
         name = flight.left[flight.begun].name if flight.begun in flight.left else flight.batch.stack.label
-        again = "another process continues the batch" if flight.left else "it had no trial left"
+        again = _after_loss(flight, lost) if flight.left else "it had no trial left"
         self._context.listen(RigWasLost(name, f"{host}: {reason}", again, flight.batch.stack.label))
         if flight.begun not in flight.left:
             return
@@ -414,3 +416,13 @@ class Coordinator:
         self._context.journal.record_set_up(flight.round.number, stack.key, message["seconds"])
         self.scheduler.spending.record_set_up(stack, message["seconds"])
         self._context.listen(messages.event_of(message))
+
+
+def _after_loss(flight: Flight, lost: WorkerLost) -> str:
+    if lost.resolution:
+        return lost.resolution
+    if isinstance(lost, BatchLost):
+        return "another process continues the batch"
+    if flight.round.bound:
+        return f"its round waits up to {members.PATIENCE:g} s for {flight.worker.host}, then goes to another host"
+    return "another worker continues the batch"

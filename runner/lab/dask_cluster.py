@@ -103,7 +103,7 @@ class DaskCluster:
             )
             await flight.done
         except CommClosedError:
-            raise WorkerLost(_GONE) from None
+            raise _scheduler_lost() from None
         except BaseException:
             with suppress(CommClosedError):  # then the scheduler cancels it
                 self._send(op=CANCEL, token=request.token)
@@ -132,7 +132,7 @@ class DaskCluster:
                     self._take(await self._comm.read())
             except CommClosedError:
                 self._workers = {}
-                self._fail_flights(_GONE)
+                self._fail_flights(_scheduler_lost)
                 self._changed()
             try:
                 await self._connect(again=True)
@@ -155,13 +155,13 @@ class DaskCluster:
 
     def _part(self, worker: str) -> None:
         self._workers.pop(worker, None)
-        self._fail_flights("the worker is gone", worker)
+        self._fail_flights(lambda: WorkerLost("the worker is gone"), worker)
         self._changed()
 
-    def _fail_flights(self, why: str, address: str = "") -> None:
+    def _fail_flights(self, loss: Callable[[], WorkerLost], address: str = "") -> None:
         for flight in self._flights.values():
             if flight.address == address or not address:
-                flight.fail(WorkerLost(why))
+                flight.fail(loss())
 
     def _receive(self, token: str, lines: bytes, *, over: bool, died: str = "") -> None:
         flight = self._flights.get(token)
@@ -180,6 +180,10 @@ class DaskCluster:
             flight.fail(BatchLost(died))
         elif over:
             flight.done.set_result(None)
+
+
+def _scheduler_lost() -> WorkerLost:
+    return WorkerLost(_GONE, resolution=f"the run waits up to {RECONNECT:g} s for it")
 
 
 def worker_of(address: str, known: dict[str, Any]) -> Worker | None:

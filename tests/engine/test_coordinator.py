@@ -19,7 +19,7 @@ from runner.engine.batch_messages import POOL, Outbox
 from runner.engine.budget import Cost, Spending
 from runner.engine.cluster_interface import BatchLost, Worker, WorkerLost
 from runner.engine.coordinator import Coordinator
-from runner.engine.recorder import BatchStarted, PoolUsed, RunContext
+from runner.engine.recorder import BatchStarted, PoolUsed, RigWasLost, RunContext
 from runner.engine.scheduler import Scheduler
 from runner.machines.dry import Dry
 from runner.results.environment import DiskFacts
@@ -359,6 +359,45 @@ def test_a_trial_that_others_disturbed_is_repeated_alone(bench: Bench, tmp_path:
     assert repeated
     assert set(repeated) == {"alone; host-limited 12 % with 1 beside it"}
     assert all("beside" not in trial.notes for trial in bench.trials if "repeated" in trial.notes)
+
+
+@pytest.mark.parametrize(
+    ("loss", "measured", "following"),
+    [
+        (BatchLost, True, "another process continues the batch"),
+        (WorkerLost, True, "its round waits up to 60 s for one, then goes to another host"),
+        (WorkerLost, False, "another worker continues the batch"),
+    ],
+)
+def test_a_loss_is_reported_with_who_continues(
+    bench: Bench, tmp_path: Path, *, loss: type[WorkerLost], measured: bool, following: str
+) -> None:
+    cluster, once = FakeCluster(tmp_path, ONE), iter([True])
+    cluster.loss = loss
+    cluster.lost_at = lambda _, request, line: len(request.cells) == 2 and line == 5 and next(once, False)
+    coordinate(bench, cluster, measured=measured)
+    assert [one.next for one in bench.events if isinstance(one, RigWasLost)] == [following]
+
+
+class Leaving(FakeCluster):
+    """Its worker goes after the first batch, and comes back when the run has noticed it."""
+
+    async def carry_out(self, worker: Worker, request: BatchRequest, receive: Callable[[bytes], None]) -> None:
+        await super().carry_out(worker, request, receive)
+        if request.cells and len(self.requests) == 1:
+            self.workers.clear()
+            self.changed()
+            asyncio.get_running_loop().call_later(0.05, self.come_back)
+
+    def come_back(self) -> None:
+        self.workers[:] = [ONE]
+        self.changed()
+
+
+def test_a_run_without_its_workers_does_not_advise_to_start_the_first_one(bench: Bench, tmp_path: Path) -> None:
+    coordinate(bench, Leaving(tmp_path, ONE))
+    assert notices == [engine._NO_WORKER_LEFT]
+    assert Counter((one.cell, one.round) for one in bench.trials) == Counter(bench.planned())
 
 
 class Coming(FakeCluster):

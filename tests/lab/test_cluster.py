@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 pytest.importorskip("distributed")
 
 from distributed import Scheduler as DaskScheduler
+from distributed.comm import CommClosedError
 
 from runner import __version__
 from runner.cli import cluster as cluster_command
@@ -348,3 +349,16 @@ async def test_a_damaged_answer_costs_only_its_batch(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(cluster, "_send", answer)
     with pytest.raises(WorkerLost, match="its answer is damaged"):
         await cluster.carry_out(member, request, lambda _: None)
+
+
+async def test_batches_of_a_lost_scheduler_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = DaskCluster()
+
+    def closed(**_: object) -> None:
+        raise CommClosedError
+
+    monkeypatch.setattr(cluster, "_send", closed)
+    request = BatchRequest(token="t", order=ORDER)  # noqa: S106 - no password
+    with pytest.raises(WorkerLost, match="the scheduler of the cluster is gone") as lost:
+        await cluster.carry_out(Worker("tcp://1", "a"), request, lambda _: None)
+    assert lost.value.resolution == "the run waits up to 30 s for it"

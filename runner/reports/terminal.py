@@ -185,9 +185,8 @@ def host_note(recorded: RunData) -> str:
             notes.append(f"{one.host} and {one.other} have no cell in common, so their cells are not compared")
             continue
         bounds = f" ({one.ratio.low:.2f} to {one.ratio.high:.2f})" if one.cells > 1 else ""
-        notes.append(
-            f"{one.host} does {one.ratio.ratio:.2f} times the work of {one.other}{bounds}, in {one.cells} cells"
-        )
+        cells = f"in {one.cells} cells" if one.cells > 1 else "in one cell, too few for an interval"
+        notes.append(f"{one.host} does {one.ratio.ratio:.2f} times the work of {one.other}{bounds}, {cells}")
     return (
         f"hosts: {'; '.join(notes)}; comparisons of cells stay valid, as they pair trials of one host" if notes else ""
     )

@@ -32,6 +32,12 @@ def test_hosts_are_compared_over_their_common_cells() -> None:
     assert note_of(*both, synthetic=True) == "", "invented figures have no host"
 
 
+def test_one_common_cell_has_no_interval() -> None:
+    assert note_of(trial("c1", 1, 1e6, "one"), trial("c1", 2, 2e6, "two")).startswith(
+        "hosts: two does 2.00 times the work of one, in one cell, too few for an interval; "
+    )
+
+
 def test_hosts_without_a_common_cell_are_named() -> None:
     assert "two and one have no cell in common, so their cells are not compared" in note_of(
         trial("c1", 1, 1e6, "one"), trial("c2", 1, 1e8, "two")

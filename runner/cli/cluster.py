@@ -14,7 +14,7 @@ import click
 
 from runner.base.errors import BadInput
 from runner.cli import options
-from runner.cli.screen import echo
+from runner.cli.screen import echo, slow_start
 from runner.cli.worker import until_stopped
 from runner.session.cluster import require_dask
 
@@ -62,6 +62,7 @@ def status(cluster: ClusterOptions | None) -> None:
     from runner.lab.status import query
 
     security = wanted.address.security(wanted.certificates, insecure=wanted.insecure)
+    slow_start.begin(f"connecting to {wanted.address.text}")
     found = asyncio.run(query(wanted.address.text, security))
     table = [("host", "rigs", "busy", "version", "tags", "address"), *found.rows()]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]

@@ -12,7 +12,7 @@ import click
 
 from runner.base.errors import Exit
 from runner.cli import options
-from runner.cli.screen import echo, echo_whole, is_live_terminal
+from runner.cli.screen import echo, echo_whole, is_live_terminal, slow_start
 from runner.cli.stop import SignalStop
 
 if TYPE_CHECKING:
@@ -109,7 +109,8 @@ def command(*, quiet: bool, as_json: bool, **values: Any) -> None:
         for view in views:
             view.notice("stopping: the rigs end, and recorded trials are kept …")
 
-    prepared = prepare(wanted, lambda text: echo(text, err=True))
+    begin = (lambda _: None) if quiet else slow_start.begin
+    prepared = prepare(wanted, lambda text: echo(text, err=True), begin)
     with SignalStop(announce_stop) as stopping:
         end = run(prepared, view_of, stopping)
         if end.exit is Exit.INTERRUPTED:

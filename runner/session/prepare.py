@@ -59,7 +59,9 @@ class PreparedRun:
     one_at_a_time: str = ""
 
 
-def prepare(options: RunOptions, notice: Callable[[str], None]) -> PreparedRun:
+def prepare(
+    options: RunOptions, notice: Callable[[str], None], begin: Callable[[str], None] = lambda _: None
+) -> PreparedRun:
     """Check all that is known before a run exists, and remove leftovers of killed runs from this machine."""
     place = Where(disk_lease.passthrough_machine(options.place.machine)) if options.passthrough else options.place
     check_names(options.templates)
@@ -103,6 +105,7 @@ def prepare(options: RunOptions, notice: Callable[[str], None]) -> PreparedRun:
     if match and not run_to_continue(options.results, order.manifest(), **choice):
         # A run that continues may have left stacks on its disks that only it may remove.
         disk_lease.precheck(match, matrix, place.machine, options.destroy)
-    if options.cluster:
+    if options.cluster and not options.cluster.address.slots:
+        begin(f"connecting to {options.cluster.address.text}")
         check_hosts(options.cluster, order, options.tags)
     return PreparedRun(options, order, *choose_level(options.jobs, here, specs, selected.stacks()))

@@ -362,3 +362,25 @@ async def test_batches_of_a_lost_scheduler_wait_for_it(monkeypatch: pytest.Monke
     with pytest.raises(WorkerLost, match="the scheduler of the cluster is gone") as lost:
         await cluster.carry_out(Worker("tcp://1", "a"), request, lambda _: None)
     assert lost.value.resolution == "the run waits up to 30 s for it"
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (["cluster", "status"], 1),
+        (["run", "--on", "dry", "small.yaml"], 1),
+        (["run", "--on", "dry", "--quiet", "small.yaml"], 0),
+    ],
+)
+def test_a_command_that_waits_for_a_scheduler_says_so(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], shown: int
+) -> None:
+    begun: list[str] = []
+    monkeypatch.setattr("runner.lab.dask_cluster.RECONNECT", 0.0)
+    monkeypatch.setattr("runner.cli.screen.slow_start.begin", begun.append)
+    (tmp_path / "small.yaml").write_text(SMALL)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    failed = call(*words, "--cluster", address)
+    assert "no scheduler answers" in failed.err
+    assert begun.count(f"connecting to {address}") == shown

@@ -165,6 +165,7 @@ def _has_scheduler(words: list[str]) -> bool:
 
 
 def shows(expected: str, said: Said) -> bool:
+    expected = expected.replace("/home/user/", "")  # commands lose their `~/`, too
     return any(matches(expected, text) for text in (said.out, said.err, said.err + said.out, said.out + said.err))
 
 

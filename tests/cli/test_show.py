@@ -130,9 +130,13 @@ def test_the_advice_about_a_damaged_archive_helps(matrix: Matrix, tmp_path: Path
         archive.unlink()
         os.mkfifo(archive) if kind == "pipe" else archive.mkdir()
     shown = matrix("show", "*")
-    assert shown.returncode == 3
-    assert "cells.sqlite is damaged" in shown.stderr
-    assert "move it away" in shown.stderr
+    if kind == "cut":
+        assert shown.returncode == 3
+        assert "cells.sqlite is damaged" in shown.stderr
+        assert "move it away" in shown.stderr
+    else:
+        assert shown.returncode == 2
+        assert f"cells.sqlite cannot be read\nit is a {kind}; a regular file is needed" in shown.stderr
     assert "salvage" not in shown.stderr
     archive.rename(tmp_path / "away")
     assert matrix("report", "latest").returncode == 0

@@ -1,4 +1,4 @@
-"""The stop of a run by SIGINT (Ctrl-C), SIGTERM or SIGHUP. Effects: architecture.md, "Stop and kill"."""
+"""No command: the stop of a run by SIGINT (Ctrl-C), SIGTERM or SIGHUP. Effects: architecture.md, "Stop and kill"."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The outcome of a trial, from the output of its steps: measured, corrupt or broken, with evidence. It does no I/O.
 
 Other broken trials: executor.py decides and recorder.py records a stack that could not be set up, scheduler.py a cell
-that lost its rig too often, trial.py trims on a simulated disk without a model of them.
+that lost its rig too often, trial.py trims on a simulated disk without a model of them. The outcome of a cell, from
+those of its trials: results/record.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The checks that refuse a physical disk before and after it is opened, and the list of a host's disks.
 
-Other modules refuse as well: exclusive.py busy disks, vfio.py disks for virtual machines, lease.py worn or unconfirmed
-ones (the limit of writes is in disk_ledger.py), and session/disk_lease.py disks that do not fit the matrix.
+Other modules refuse as well: reasons.py disks with foreign content, exclusive.py busy disks, vfio.py disks for virtual
+machines, lease.py worn or unconfirmed ones (the limit of writes is in disk_ledger.py), and session/disk_lease.py disks
+that do not fit the matrix.
 """
 
 from __future__ import annotations

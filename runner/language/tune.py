@@ -1,6 +1,7 @@
 """The key `tune`: kernel tunables at its top or below one kind of layer, and values that are impossible.
 
-The tunables themselves: tunables.py, which says what a new one needs. Their files: scripts/tunable_files.py.
+Those of the whole host are here, those of devices and layers in tunables.py, which says what a new one needs. Their
+files: scripts/tunable_files.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The record of a trial: its cell, outcome, figures, readings and attempts."""
+"""The record of a trial (cell, outcome, figures, readings, attempts), and the outcome of a cell over its trials."""
 
 from __future__ import annotations
 

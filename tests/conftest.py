@@ -15,7 +15,7 @@ from tests.support.lab import lab
 __all__ = ["call", "chromium", "lab", "matrix"]
 
 # A deadline is a wall-clock assertion, and so is what calls drawing slow: on a loaded host they fail for nothing.
-settings.register_profile("ours", max_examples=times(20), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ours", max_examples=times(12), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ours")
 
 

@@ -92,7 +92,7 @@ def test_jobs_have_their_file(tmp_path: Path, journal: Journal) -> None:
     assert "reader" in written(tmp_path / "jobs.csv")
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(recorded=samples.runs(), seed=st.integers())
 def test_any_run(recorded: RunData, seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp(f"run{seed % 1000}")

@@ -122,7 +122,7 @@ class Spending:
         cost = Cost(trial.seconds, written)
         if self._write_budget:
             self._write_budget.end_trial(cost.written)
-        self._cell_costs[trial.cell] = cost  # the same text as in other records, not another one
+        self._cell_costs[trial.cell] = cost  # shares the text of the id with other records
         self._written += cost.written - taken
 
     def of_cell(self, cell: Cell) -> Cost:

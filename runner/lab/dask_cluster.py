@@ -198,7 +198,7 @@ def worker_of(address: str, known: dict[str, Any]) -> Worker | None:
 async def connect_as(purpose: str, address: str, security: Security | None, *, again: bool = False) -> tuple[Comm, Any]:
     """Connect to a scheduler for a purpose. Return its first answer, too."""
     more = security.get_connection_args("client") if security else {}
-    await wait_for_scheduler(address, security, RECONNECT, known=again)
+    await wait_for_scheduler(address, security, RECONNECT, again=again)
     try:
         comm = await connect(address, timeout=RECONNECT, **more)
         await comm.write({"op": purpose})

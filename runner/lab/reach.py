@@ -51,15 +51,15 @@ async def check_connection(address: str, security: Security | None) -> None:
     writer.close()
 
 
-async def wait_for_scheduler(address: str, security: Security | None, seconds: float, *, known: bool) -> None:
-    """Wait until it answers. `known`: it answered before, so its name may be missing only for a while."""
+async def wait_for_scheduler(address: str, security: Security | None, seconds: float, *, again: bool) -> None:
+    """Wait until it answers. `again`: it answered before, so its name may be missing only for a while."""
     clock = asyncio.get_running_loop().time
     end = clock() + seconds
     while True:
         try:
             await check_connection(address, security)
         except ClusterLost as problem:
-            if clock() > end or (isinstance(problem, Misdirected) and not known):
+            if clock() > end or (isinstance(problem, Misdirected) and not again):
                 raise
             await asyncio.sleep(_PAUSE)
         else:

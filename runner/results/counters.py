@@ -131,13 +131,18 @@ def device_use(
     return tuple(
         _use(device, node, before.disks[node], after.disks[node], slow)
         for device, node in nodes
-        if node in before.disks and node in after.disks
+        if node in before.disks and node in after.disks and not _began_again(before.disks[node], after.disks[node])
     )
+
+
+def _began_again(before: Sequence[int], after: Sequence[int]) -> bool:
+    """Return whether requests or sectors fell, as for a disk that was away for a while."""
+    return any(after[at] < before[at] for at in (0, 2, 4, 6))
 
 
 def _use(device: str, node: str, before: Sequence[int], after: Sequence[int], slow: int) -> Use:
     # Fields in the order of the kernel's Documentation/admin-guide/iostats.rst, from 0.
-    done = [_risen(early, late) for early, late in zip(before, after, strict=False)]
+    done = [late - early for early, late in zip(before, after, strict=False)]
     return Use(
         device,
         node,
@@ -145,18 +150,13 @@ def _use(device: str, node: str, before: Sequence[int], after: Sequence[int], sl
         writes=done[4],
         read_bytes=done[2] * _SECTOR,
         written_bytes=done[6] * _SECTOR,
-        waited=(done[3] + done[7]) / 1000 / slow,
-        queued=done[10] / 1000 / slow,
-        busy=done[9] / 1000 / slow,
+        waited=(done[3] % _WRAP + done[7] % _WRAP) / 1000 / slow,
+        queued=done[10] % _WRAP / 1000 / slow,
+        busy=done[9] % _WRAP / 1000 / slow,
     )
 
 
-_WRAP = 1 << 32
-
-
-def _risen(early: int, late: int) -> int:
-    """Return the growth of a counter. Those of milliseconds have 32 bits, and on machines of 32 bits all of them."""
-    return late - early if late >= early else (late - early) % _WRAP
+_WRAP = 1 << 32  # of milliseconds; the other counters have 64 bits
 
 
 def processor_use(before: CounterSnapshot, after: CounterSnapshot, slow: int = 1) -> Processors:

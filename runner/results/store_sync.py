@@ -27,7 +27,7 @@ _PATIENCE = 30.0  # seconds before another attempt at a failed store, so that tr
 #: Seconds that the end of a run waits: for a store without progress, and for one with progress.
 _SILENCE, _LAST = 10.0, 60.0
 _WAITING = 1000  # capacity of the queue of trials. Beyond it, the thread reads the journal again.
-#: Trials of this many seconds go into one transaction, but not more than this number. A transaction takes as long as a
+#: Trials that arrive within these seconds go into one transaction, at most this many. A transaction takes as long as a
 #: trial that the dry machine invents.
 _GATHERED, _AT_ONCE = 0.5, 500
 

@@ -76,7 +76,7 @@ async def test_an_unknown_name_is_named_by_worker_and_status(monkeypatch: pytest
 async def test_an_address_where_nothing_listens_needs_a_scheduler() -> None:
     address = free_address()
     with pytest.raises(ClusterLost, match=f"no scheduler answers at {address}") as refused:
-        await wait_for_scheduler(address, None, 0.0, known=False)
+        await wait_for_scheduler(address, None, 0.0, again=False)
     assert "refused" in refused.value.details
     assert refused.value.resolution.startswith("start it with `matrix cluster scheduler`")
 
@@ -102,8 +102,8 @@ async def test_only_a_scheduler_that_answered_before_is_awaited_without_its_name
     monkeypatch.setattr(reach, "check_connection", attempt)
     monkeypatch.setattr(reach, "_PAUSE", 0.0)
     if known:
-        await wait_for_scheduler("tcp://lab:1", None, 60.0, known=True)
+        await wait_for_scheduler("tcp://lab:1", None, 60.0, again=True)
     else:
         with pytest.raises(Misdirected):
-            await wait_for_scheduler("tcp://lab:1", None, 60.0, known=False)
+            await wait_for_scheduler("tcp://lab:1", None, 60.0, again=False)
     assert len(list(attempts)) == (0 if known else 1)

@@ -39,13 +39,18 @@ def test_the_processors_did_one_thing_or_another_all_the_time() -> None:
     assert (found.interrupts, found.switches) == (600, 30)
 
 
-def test_a_counter_of_32_bits_may_wrap() -> None:
+def test_milliseconds_have_32_bits_and_may_wrap() -> None:
     near = 2**32 - 5
-    wrapped = BEFORE.replace(
-        "vda 10 0 80 5 20 0 160 7 0 11 12", f"vda {near} 0 80 {near} 20 0 160 {near} 0 {near} {near}"
-    )
+    wrapped = BEFORE.replace("vda 10 0 80 5 20 0 160 7 0 11 12", f"vda 10 0 80 {near} 20 0 160 {near} 0 {near} {near}")
     disk, _ = device_use(*counted(wrapped + AFTER), READINGS)
-    assert (disk.reads, disk.waited, disk.busy, disk.queued) == (115, (110 + 14) / 1000, 1.016, 2.017)
+    assert (disk.reads, disk.waited, disk.busy, disk.queued) == (100, (110 + 14) / 1000, 1.016, 2.017)
+
+
+def test_a_disk_whose_counters_began_again_has_no_figures() -> None:
+    before = BEFORE.replace("vda 10 0 80 ", "vda 900 0 7200 ")
+    assert (
+        len(device_use(*counted(before + AFTER), READINGS)) == len(device_use(*counted(BEFORE + AFTER), READINGS)) - 1
+    )
 
 
 def test_counters_of_64_bits_that_rise_do_not_wrap() -> None:

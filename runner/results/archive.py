@@ -42,7 +42,7 @@ _DAMAGED = Cause(
     "{path} is damaged",
     "move it away: the run keeps its figures, and loses the scripts and outputs of its cells",
 )
-_OTHERS = {DAMAGED: _DAMAGED}
+_REMEDIES = {DAMAGED: _DAMAGED}
 #: Stands for the name of the cell in a script, so that equal scripts of different cells are one text.
 _NAME = b"\x01"
 
@@ -75,7 +75,7 @@ class Archive(Database):
     def __init__(self, engine: sa.Engine, path: Path) -> None:
         super().__init__(engine)
         self._path = path
-        with self._closed_on_error(), translate_errors(path, _OTHERS):
+        with self._closed_on_error(), translate_errors(path, _REMEDIES):
             self._held = engine.connect()
         self._driver: sqlite3.Connection = self._held.connection.driver_connection  # type: ignore[assignment]
         self._number = lru_cache(_REMEMBERED)(self._find_or_add)
@@ -189,7 +189,7 @@ class Archive(Database):
     @contextmanager
     def _writing(self) -> Iterator[None]:
         try:
-            with driver_transaction(self._driver, self._path, immediate=True, others=_OTHERS):
+            with driver_transaction(self._driver, self._path, immediate=True, remedies=_REMEDIES):
                 yield
         except BaseException:
             self._number.cache_clear()  # the numbers of this transaction are void
@@ -197,7 +197,7 @@ class Archive(Database):
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        with translate_errors(self._path, _OTHERS), driver_errors():
+        with translate_errors(self._path, _REMEDIES), driver_errors():
             yield
 
 

@@ -33,7 +33,7 @@ _AGAIN = (
     "delete it, or move it away: the next command rebuilds it from the journals of the runs below `--results`; "
     "runs without a folder are lost then"
 )
-NO_OTHERS: Mapping[Cause, Cause] = {}
+NO_REMEDIES: Mapping[Cause, Cause] = {}
 #: The shared store has another option in its remedies, and it is rarely the only copy of data.
 OF_STORE = {
     READ_ONLY: Cause(
@@ -88,10 +88,14 @@ _CONSTRAINT = "SQLITE_CONSTRAINT"
 
 @contextmanager
 def driver_transaction(
-    driver: sqlite3.Connection, path: Path | str, *, immediate: bool = False, others: Mapping[Cause, Cause] = NO_OTHERS
+    driver: sqlite3.Connection,
+    path: Path | str,
+    *,
+    immediate: bool = False,
+    remedies: Mapping[Cause, Cause] = NO_REMEDIES,
 ) -> Iterator[None]:
     """Write without SQLAlchemy, which takes longer than SQLite to write one row. Errors are those of SQLAlchemy."""
-    with translate_errors(path, others), driver_errors():
+    with translate_errors(path, remedies), driver_errors():
         driver.execute("BEGIN IMMEDIATE" if immediate else "BEGIN")
         try:
             yield
@@ -121,8 +125,8 @@ def damage_error(path: Path | str, details: str) -> MatrixError:
 
 
 @contextmanager
-def translate_errors(path: Path | str, others: Mapping[Cause, Cause] = NO_OTHERS) -> Iterator[None]:
-    """Turn database errors of the block into a MatrixError about `path`, by `others` with another remedy."""
+def translate_errors(path: Path | str, remedies: Mapping[Cause, Cause] = NO_REMEDIES) -> Iterator[None]:
+    """Turn database errors of the block into a MatrixError about `path`. `remedies`: causes with other advice."""
     try:
         yield
     except (DBAPIError, *FILE_ERRORS) as problem:
@@ -133,7 +137,7 @@ def translate_errors(path: Path | str, others: Mapping[Cause, Cause] = NO_OTHERS
             cause = FULL
         if cause is None:
             raise
-        raise others.get(cause, cause).error(path, details) from problem
+        raise remedies.get(cause, cause).error(path, details) from problem
 
 
 _SHARED_MEMORY = 32 * 1024  # bytes of the file `-shm`, the least that SQLite needs to open a database

@@ -1,6 +1,6 @@
 """How often a verdict on a guideline is wrong, for every shape: `python -m bench.guidelines`.
 
-* edge: the truth lies on the very bound of the claim, all of its questions there: either verdict says too much. This is
+* edge: the truth lies on the very bound of the claim, all of its cases there: either verdict says too much. This is
   the worst that noise can do, and at most the declared 5 % of runs may get one.
 * noise: no cell differs from another, and four trials scatter by 40 %, so that next to nothing can be known.
 * few: two trials of a cell that scatter by 30 %.

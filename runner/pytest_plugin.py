@@ -110,7 +110,7 @@ class MatrixFile(pytest.File):
         return Outcome(folder, summaries, {one.guideline.id: one for one in content.judgements})
 
     def _selected_cells(self) -> frozenset[str]:
-        from runner.guidelines.claims import ClaimScope, NotTested, questions_of
+        from runner.guidelines.claims import ClaimScope, NotTested, cases_of
         from runner.results.record import CellRow
         from runner.space.select import select
 
@@ -121,8 +121,8 @@ class MatrixFile(pytest.File):
                 cells.add(item.cell.id)
             elif item.parent is self and isinstance(item, GuidelineItem):
                 with suppress(NotTested):
-                    questions = questions_of(item.guideline.claimed, ClaimScope.of(rows)).questions
-                    cells.update(cell for one in questions for cell in one.cells)
+                    cases = cases_of(item.guideline.claimed, ClaimScope.of(rows)).cases
+                    cells.update(cell for one in cases for cell in one.cells)
         return frozenset(cells)
 
 

@@ -44,8 +44,7 @@ def legacy_table(name: str, found: Sequence[Samples], *, people: bool) -> Grid:
     if not chosen:
         raise BadInput(
             f"no selected cell has the workload of {name}",
-            resolution=f"`preset: {program.presets[0]}` makes a workload that does; "
-            f"so does `rw: {' or '.join(program.phases)}`",
+            resolution=f"`preset: {program.presets[0]}` or `rw: {' or '.join(program.phases)}` makes such a workload",
         )
     left = len(found) - len(chosen)
     return program.tabulate(chosen, people).with_notes(

@@ -1,4 +1,4 @@
-"""Translation of claims into questions: does a product of figures lie between bounds?"""
+"""Translation of claims into cases: each says between which bounds a product of figures must lie."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class Case:
     label: str
     terms: tuple[Term, ...]
     low: float = 0.0
@@ -56,12 +56,12 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimQuestions:
-    """The questions of a claim. The claim holds if all answers are yes."""
+class ClaimCases:
+    """The cases of a claim. The claim holds if it holds in each of them."""
 
-    questions: tuple[Question, ...]
-    #: For an effect: the same question for each context. These do not affect the verdict.
-    contexts: tuple[Question, ...] = ()
+    cases: tuple[Case, ...]
+    #: For an effect: the same case for each context. These do not affect the verdict.
+    contexts: tuple[Case, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -100,43 +100,43 @@ class ClaimScope:
 
 
 @singledispatch
-def questions_of(claim: Claim, scope: ClaimScope) -> ClaimQuestions:  # noqa: ARG001
+def cases_of(claim: Claim, scope: ClaimScope) -> ClaimCases:  # noqa: ARG001
     raise TypeError(f"no such claim: {claim!r}")
 
 
-@questions_of.register
-def _(claim: Compare, scope: ClaimScope) -> ClaimQuestions:
+@cases_of.register
+def _(claim: Compare, scope: ClaimScope) -> ClaimCases:
     return _of_pairs(claim, claim.of, claim.to, scope, 1 / (1 + claim.within), 1 + claim.within)
 
 
-@questions_of.register
-def _(claim: RatioOf, scope: ClaimScope) -> ClaimQuestions:
+@cases_of.register
+def _(claim: RatioOf, scope: ClaimScope) -> ClaimCases:
     return _of_pairs(claim, claim.of, claim.to, scope, claim.at_least or 0.0, claim.at_most or inf)
 
 
-@questions_of.register
-def _(claim: Effect, scope: ClaimScope) -> ClaimQuestions:
+@cases_of.register
+def _(claim: Effect, scope: ClaimScope) -> ClaimCases:
     each = _of_pairs(claim, claim.of, claim.over, scope, claim.at_least or 0.0, claim.at_most or inf)
-    return ClaimQuestions((mean_question(each.questions),), each.questions, each.notes)
+    return ClaimCases((mean_case(each.cases),), each.cases, each.notes)
 
 
-def mean_question(contexts: Sequence[Question]) -> Question:
+def mean_case(contexts: Sequence[Case]) -> Case:
     first, share = contexts[0], 1 / len(contexts)
     if len(contexts) == 1:
         return first
     terms = tuple(Term(term.power * share, term.cells) for one in contexts for term in one.terms)
-    return Question(f"mean over {len(contexts)} settings", terms, first.low, first.high)
+    return Case(f"mean over {len(contexts)} pairs", terms, first.low, first.high)
 
 
-@questions_of.register
-def _(claim: Best, scope: ClaimScope) -> ClaimQuestions:
+@cases_of.register
+def _(claim: Best, scope: ClaimScope) -> ClaimCases:
     along = scope.axis(claim.along)
     (chosen,) = scope.rule({along: claim.value}).values()
     best, more = next(iter(chosen)), claim.figure.more_is_better
     low, high = (1 / (1 + claim.tolerance), inf) if more else (0.0, 1 + claim.tolerance)
     rows = [row for row in _rows(claim, along, scope) if best in row]
     found = [
-        Question(_label(f"{best} / {value}", label), _ratio(row[best], cell), low, high)
+        Case(_label(f"{along}={best} against {value}", label), _ratio(row[best], cell), low, high)
         for row, label in _labelled(rows)
         for value, cell in row.items()
         if value != best
@@ -144,60 +144,61 @@ def _(claim: Best, scope: ClaimScope) -> ClaimQuestions:
     return _some(found, f"only {along}={best} was measured")
 
 
-@questions_of.register
-def _(claim: Monotone, scope: ClaimScope) -> ClaimQuestions:
+@cases_of.register
+def _(claim: Monotone, scope: ClaimScope) -> ClaimCases:
     back = 1 + claim.tolerance
     low, high = (1 / back, inf) if claim.direction == "rises" else (0.0, back)
-    rows = _rows(claim, scope.axis(claim.along), scope)
+    along = scope.axis(claim.along)
+    rows = _rows(claim, along, scope)
     found = [
-        Question(_label(f"{after} / {before}", label), _ratio(row[after], row[before]), low, high)
+        Case(_label(f"{along}={after} against {before}", label), _ratio(row[after], row[before]), low, high)
         for row, label in _labelled(rows)
         for before, after in zip(list(row), list(row)[1:], strict=False)
     ]
     return _some(found, f"{claim.along} has a single value")
 
 
-@questions_of.register
-def _(claim: Scaling, scope: ClaimScope) -> ClaimQuestions:
-    found = list[Question]()
-    for row, label in _labelled(_rows(claim, scope.axis(claim.along), scope)):
+@cases_of.register
+def _(claim: Scaling, scope: ClaimScope) -> ClaimCases:
+    found, along = list[Case](), scope.axis(claim.along)
+    for row, label in _labelled(_rows(claim, along, scope)):
         (first, start), *others = [(value, number_of(value)) for value in row]
         for value, number in others:
             if not start or not number:
                 raise NotTested(f"{claim.along}={value if start else first} is not a number, so it cannot scale")
             terms = (Term(1, (row[value].id,), start / number), Term(-1, (row[first].id,)))
-            asks = _label(f"{value} / {first} for each of {number / start:g}", label)
-            found.append(Question(asks, terms, claim.at_least or 0.0, claim.at_most or inf))
+            name = _label(f"{along}={value} against {first}, for each of {number / start:g}", label)
+            found.append(Case(name, terms, claim.at_least or 0.0, claim.at_most or inf))
     return _some(found, f"{claim.along} has a single value")
 
 
-@questions_of.register
-def _(claim: Bound, scope: ClaimScope) -> ClaimQuestions:
+@cases_of.register
+def _(claim: Bound, scope: ClaimScope) -> ClaimCases:
     low, high = claim.limits
     cells = scope.chosen(claim.where)
-    return ClaimQuestions(tuple(Question(one.name, (Term(1, (one.id,)),), low, high, absolute=True) for one in cells))
+    return ClaimCases(tuple(Case(one.name, (Term(1, (one.id,)),), low, high, absolute=True) for one in cells))
 
 
-@questions_of.register
-def _(claim: SumOf, scope: ClaimScope) -> ClaimQuestions:
+@cases_of.register
+def _(claim: SumOf, scope: ClaimScope) -> ClaimCases:
     sides = [scope.rule(claim.where, one) for one in (claim.whole, *claim.parts)]
     among = [matching_cells(scope.cells, rule) for rule in sides]
     if not all(among):
         raise NotTested("no cell matches all of these values")
     found = match_compared(among, _compared(sides))
     labels = _labels([context.places for context in found.contexts])
-    questions = []
+    cases = []
     for context, label in zip(found.contexts, labels, strict=True):
         whole, *parts = context.cells
         terms = (Term(1, (whole.id,)), Term(-1, tuple(part.id for part in parts), claim.times))
-        asks = _label("whole / parts", label)
-        questions.append(Question(asks, terms, 1 / (1 + claim.within), 1 + claim.within))
-    return _some(questions, "no position has both the whole and its parts", _notes(among, found))
+        name = _label("whole against parts", label)
+        cases.append(Case(name, terms, 1 / (1 + claim.within), 1 + claim.within))
+    return _some(cases, "no position has both the whole and its parts", _notes(among, found))
 
 
-@questions_of.register
-def _(claim: Profile, scope: ClaimScope) -> ClaimQuestions:
-    found, level = list[Question](), geometric_mean(claim.follows)
+@cases_of.register
+def _(claim: Profile, scope: ClaimScope) -> ClaimCases:
+    found, level = list[Case](), geometric_mean(claim.follows)
     for row, label in _labelled(_rows(claim, scope.axis(claim.along), scope)):
         if len(row) != len(claim.follows):
             raise NotTested(f"the shape has {len(claim.follows)} places, and {claim.along} {len(row)}")
@@ -205,7 +206,7 @@ def _(claim: Profile, scope: ClaimScope) -> ClaimQuestions:
         for (value, cell), wanted in zip(row.items(), claim.follows, strict=True):
             others = tuple(Term(-share, (other.id,)) for other in row.values())
             terms = (Term(1, (cell.id,), level / wanted), *others)
-            found.append(Question(_label(value, label), terms, 1 / (1 + claim.within), 1 + claim.within))
+            found.append(Case(_label(value, label), terms, 1 / (1 + claim.within), 1 + claim.within))
     return _some(found, f"{claim.along} has a single value")
 
 
@@ -218,17 +219,16 @@ def number_of(value: str) -> float | None:
     return None
 
 
-def _of_pairs(claim: Claim, of: Condition, to: Condition, scope: ClaimScope, low: float, high: float) -> ClaimQuestions:
+def _of_pairs(claim: Claim, of: Condition, to: Condition, scope: ClaimScope, low: float, high: float) -> ClaimCases:
     scope.chosen(claim.where, of), scope.chosen(claim.where, to)
     sides = [scope.rule(claim.where, one) for one in (of, to)]
     among, named = [matching_cells(scope.cells, rule) for rule in sides], _compared(sides)
     found = match_compared(among, named)
     labels = _labels([{**context.places, **_against(context, named)} for context in found.contexts])
-    questions = [
-        Question(label, _ratio(*context.cells), low, high)
-        for context, label in zip(found.contexts, labels, strict=True)
+    cases = [
+        Case(label, _ratio(*context.cells), low, high) for context, label in zip(found.contexts, labels, strict=True)
     ]
-    return _some(questions, "the cells of both sides differ in other axes, too", _notes(among, found))
+    return _some(cases, "the cells of both sides differ in other axes, too", _notes(among, found))
 
 
 def _compared(rules: Sequence[Rule]) -> set[str]:
@@ -251,11 +251,11 @@ def _rows(claim: Claim, along: str, scope: ClaimScope) -> list[dict[str, CellRow
     return [row for row in match_along({value: groups[value] for value in order}, along) if len(row) > 1]
 
 
-def _some(questions: Iterable[Question], lacking: str, notes: tuple[str, ...] = ()) -> ClaimQuestions:
-    found = tuple(one for one in questions if len(one.cells) > 1)
+def _some(cases: Iterable[Case], lacking: str, notes: tuple[str, ...] = ()) -> ClaimCases:
+    found = tuple(one for one in cases if len(one.cells) > 1)
     if not found:
         raise NotTested(lacking)
-    return ClaimQuestions(found, notes=notes)
+    return ClaimCases(found, notes=notes)
 
 
 def _notes(sides: Sequence[Sequence[CellRow]], found: Matches) -> tuple[str, ...]:

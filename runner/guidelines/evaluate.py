@@ -1,8 +1,8 @@
-"""Yes, no or undecided: the answer to each question of a guideline, and how many more trials it would take.
+"""Yes, no or undecided: the result of each case of a guideline, and how many more trials it would take.
 
 The computation uses logarithms, round by round, so that effects of a round on all cells cancel. *Yes* requires an
-interval between the bounds. *No* requires an interval beyond a bound; one such answer decides, so its confidence is
-corrected (Bonferroni) for the number of questions. The half-widths of the parts of a mean add up, because runs are no
+interval between the bounds. *No* requires an interval beyond a bound; one such result decides, so its confidence is
+corrected (Bonferroni) for the number of cases. The half-widths of the parts of a mean add up, because runs are no
 rounds and do not cancel.
 """
 
@@ -13,7 +13,7 @@ from math import dist, exp, fsum, inf, log, log1p, sqrt
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from runner.guidelines.claims import Question, mean_question
+from runner.guidelines.claims import Case, mean_case
 from runner.guidelines.samples import Measured, Verdict
 from runner.statistics.ratios import bounded_exp, t_factor
 from runner.statistics.stopping import StopReason
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
     from runner.language.metrics import Metric
 
-MOST = 10_000  # the limit for a useful number of trials. A question that needs more is at the edge.
+MOST = 10_000  # the limit for a useful number of trials. A case that needs more is at the edge.
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
     confidence: float
-    together: int = 1  # the number of simultaneous questions
+    together: int = 1  # the number of simultaneous cases
     share: float = 1.0  # the used part of the error rate: below 1 if there are repeated looks until a verdict
 
     @property
@@ -42,8 +42,8 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    question: Question
+class CaseResult:
+    case: Case
     verdict: Verdict
     value: float | None = None  # the ratio, or the figure; None if a cell has no figures
     low: float = 0.0
@@ -57,42 +57,40 @@ class Answer:
 
     @property
     def seems(self) -> bool:
-        return self.value is not None and self.question.low <= self.value <= self.question.high
+        return self.value is not None and self.case.low <= self.value <= self.case.high
 
 
-def answer_question(question: Question, runs: Sequence[Mapping[str, Measured]], metric: Metric, level: Level) -> Answer:
-    known = [run for run in runs if all(cell in run for cell in question.cells)]
-    values = [found for run in known if (found := _values(question, run, metric))]
-    host_limited = _host_limited(question, known)
+def check_case(case: Case, runs: Sequence[Mapping[str, Measured]], metric: Metric, level: Level) -> CaseResult:
+    known = [run for run in runs if all(cell in run for cell in case.cells)]
+    values = [found for run in known if (found := _values(case, run, metric))]
+    host_limited = _host_limited(case, known)
     if not values:
-        return Answer(question, Verdict.NOT_TESTED, host_limited=host_limited)
-    alone = next((run[question.cells[0]] for run in known if question.absolute), None) if len(values) == 1 else None
-    answer = _answer(question, _Spread.of([(1.0, values)]), level, alone)
-    return replace(answer, host_limited=host_limited, runs=len(values))
+        return CaseResult(case, Verdict.NOT_TESTED, host_limited=host_limited)
+    alone = next((run[case.cells[0]] for run in known if case.absolute), None) if len(values) == 1 else None
+    result = _result(case, _Spread.of([(1.0, values)]), level, alone)
+    return replace(result, host_limited=host_limited, runs=len(values))
 
 
-def answer_mean(
-    contexts: Sequence[Question], runs: Sequence[Mapping[str, Measured]], metric: Metric, level: Level
-) -> Answer:
-    """Return the answer for the mean of contexts, from the runs with all contexts; without any, combine parts."""
-    question = mean_question(contexts)
-    whole = answer_question(question, runs, metric, level)
+def check_mean(
+    contexts: Sequence[Case], runs: Sequence[Mapping[str, Measured]], metric: Metric, level: Level
+) -> CaseResult:
+    """Return the result for the mean of contexts, from the runs with all contexts; without any, combine parts."""
+    case = mean_case(contexts)
+    whole = check_case(case, runs, metric, level)
     if whole.value is not None:
         return whole
     parts = _parted(contexts, runs, metric)
     values = []
     for part in parts:
-        found_by_run = (_values(mean_question(part), run, metric) for run in runs)
+        found_by_run = (_values(mean_case(part), run, metric) for run in runs)
         values.append((len(part) / len(contexts), list(filter(None, found_by_run))))
     host_limited = sum(_host_limited(one, [run for run in runs if _rounds(one, run, metric)]) for one in contexts)
-    answer = _answer(question, _Spread.of(values), level)
-    return replace(answer, host_limited=host_limited, parts=len(parts), runs=max(len(found) for _, found in values))
+    result = _result(case, _Spread.of(values), level)
+    return replace(result, host_limited=host_limited, parts=len(parts), runs=max(len(found) for _, found in values))
 
 
-def _parted(
-    contexts: Sequence[Question], runs: Sequence[Mapping[str, Measured]], metric: Metric
-) -> list[list[Question]]:
-    found: dict[tuple[int, ...], list[tuple[list[Question], list[set[int]]]]] = {}
+def _parted(contexts: Sequence[Case], runs: Sequence[Mapping[str, Measured]], metric: Metric) -> list[list[Case]]:
+    found: dict[tuple[int, ...], list[tuple[list[Case], list[set[int]]]]] = {}
     for one in contexts:
         known = {at: rounds for at, run in enumerate(runs) if (rounds := _rounds(one, run, metric))}
         parts = found.setdefault(tuple(known), [])
@@ -106,24 +104,24 @@ def _parted(
     return [part for parts in found.values() for part, _ in parts]
 
 
-def _host_limited(question: Question, runs: Sequence[Mapping[str, Measured]]) -> int:
-    return sum(run[cell].host_limited for run in runs for cell in question.cells)
+def _host_limited(case: Case, runs: Sequence[Mapping[str, Measured]]) -> int:
+    return sum(run[cell].host_limited for run in runs for cell in case.cells)
 
 
-def _rounds(question: Question, run: Mapping[str, Measured], metric: Metric) -> set[int]:
-    if not all(cell in run for cell in question.cells):
+def _rounds(case: Case, run: Mapping[str, Measured], metric: Metric) -> set[int]:
+    if not all(cell in run for cell in case.cells):
         return set()
-    return set.intersection(*(set(run[cell].rounds(metric)) for cell in question.cells))
+    return set.intersection(*(set(run[cell].rounds(metric)) for cell in case.cells))
 
 
-def _values(question: Question, run: Mapping[str, Measured], metric: Metric) -> list[float]:
-    rounds = {cell: run[cell].rounds(metric) for cell in question.cells if cell in run}
+def _values(case: Case, run: Mapping[str, Measured], metric: Metric) -> list[float]:
+    rounds = {cell: run[cell].rounds(metric) for cell in case.cells if cell in run}
 
     def product(number: int) -> float:
-        sums = ((term, sum(rounds[cell][number] for cell in term.cells)) for term in question.terms)
+        sums = ((term, sum(rounds[cell][number] for cell in term.cells)) for term in case.terms)
         return sum(term.power * log(term.times * total) for term, total in sums)
 
-    return [product(number) for number in sorted(_rounds(question, run, metric))]
+    return [product(number) for number in sorted(_rounds(case, run, metric))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +175,9 @@ class _Spread:
         return many
 
 
-def _answer(question: Question, spread: _Spread, level: Level, alone: Measured | None = None) -> Answer:
+def _result(case: Case, spread: _Spread, level: Level, alone: Measured | None = None) -> CaseResult:
     mean = spread.mean
-    low, high = log(question.low) if question.low else -inf, log(question.high) if question.high < inf else inf
+    low, high = log(case.low) if case.low else -inf, log(case.high) if case.high < inf else inf
     inner, outer = (_bounds(spread, one, alone) for one in (level.yes, level.no))
     inside = min(mean - low, high - mean)
     enough = spread.enough(abs(inside), level.yes if inside > 0 else level.no)
@@ -188,7 +186,7 @@ def _answer(question: Question, spread: _Spread, level: Level, alone: Measured |
         verdict = Verdict.HOLDS
     elif outer[1] < low or outer[0] > high:
         verdict = Verdict.FAILS
-    return Answer(question, verdict, exp(mean), bounded_exp(inner[0]), bounded_exp(inner[1]), spread.n, enough)
+    return CaseResult(case, verdict, exp(mean), bounded_exp(inner[0]), bounded_exp(inner[1]), spread.n, enough)
 
 
 def _bounds(spread: _Spread, confidence: float, alone: Measured | None) -> tuple[float, float]:

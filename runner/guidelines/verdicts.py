@@ -1,4 +1,4 @@
-"""Verdicts on guidelines, from the answers of evaluate.py; and the cells to measure again until all are decided."""
+"""Verdicts on guidelines, from the results of evaluate.py; and the cells to measure again until all are decided."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from math import inf
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from runner.guidelines.claims import ClaimQuestions, ClaimScope, NotTested, Question, questions_of
-from runner.guidelines.evaluate import Answer, Level, answer_mean, answer_question
+from runner.guidelines.claims import Case, ClaimCases, ClaimScope, NotTested, cases_of
+from runner.guidelines.evaluate import CaseResult, Level, check_case, check_mean
 from runner.guidelines.samples import Measured, Verdict, measured_cell
 from runner.statistics.stopping import Rule
 
@@ -29,22 +29,22 @@ SHARE = 0.12
 class Judgement:
     guideline: Guideline
     verdict: Verdict
-    answers: tuple[Answer, ...] = ()
+    results: tuple[CaseResult, ...] = ()
     why: str = ""  # why it was not tested
     notes: tuple[str, ...] = ()
     synthetic: bool = False  # the figures are synthetic, so the verdict is about no real disk
 
     @property
     def cells(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(cell for one in self.answers if one.n for cell in one.question.cells))
+        return tuple(dict.fromkeys(cell for one in self.results if one.n for cell in one.case.cells))
 
     @property
     def failed(self) -> bool:
         return self.verdict is Verdict.FAILS and not self.synthetic
 
     @property
-    def telling(self) -> Answer | None:
-        fitting = [one for one in self.answers if one.value is not None and one.verdict is self.verdict]
+    def telling(self) -> CaseResult | None:
+        fitting = [one for one in self.results if one.value is not None and one.verdict is self.verdict]
         if self.verdict is Verdict.INCONCLUSIVE:
             return max(fitting, key=lambda one: one.enough or inf, default=None)
         return min(fitting, key=_nearness, default=None)
@@ -56,24 +56,24 @@ class Judgement:
         return None if self.deciding is None else _needed(self.deciding)
 
     @property
-    def deciding(self) -> Answer | None:
-        """Return the answer that would decide it: a possible refutation, else the slowest answer, else None."""
-        refuting = [one for one in self.answers if not one.seems]
-        left = [one for one in refuting or self.answers if one.verdict is Verdict.INCONCLUSIVE]
+    def deciding(self) -> CaseResult | None:
+        """Return the result that would decide it: a possible refutation, else the slowest result, else None."""
+        refuting = [one for one in self.results if not one.seems]
+        left = [one for one in refuting or self.results if one.verdict is Verdict.INCONCLUSIVE]
         known = [one for one in left if one.enough is not None]
         if refuting:
             return min(known, key=_needed, default=None)
         return max(known, key=_needed) if known and len(known) == len(left) else None
 
 
-def _needed(answer: Answer) -> int:
-    return max(1, (answer.enough or 0) - answer.n)
+def _needed(result: CaseResult) -> int:
+    return max(1, (result.enough or 0) - result.n)
 
 
-def _nearness(answer: Answer) -> float:
+def _nearness(result: CaseResult) -> float:
     """Return the distance to the nearest bound as a factor; below 1 means beyond it."""
-    assert answer.value is not None  # noqa: S101 - whoever asks has chosen those with one
-    bounds = (answer.value / (answer.question.low or 1e-300), answer.question.high / answer.value)
+    assert result.value is not None  # noqa: S101 - whoever asks has chosen those with one
+    bounds = (result.value / (result.case.low or 1e-300), result.case.high / result.value)
     return min(bounds)
 
 
@@ -91,7 +91,7 @@ def undecidable_guidelines(guidelines: Sequence[Guideline], found: Iterable[Meas
     for at, guideline in enumerate(guidelines):
         claim = guideline.claimed
         try:
-            _questions_of_runs(claim, {"": _scope_of(claim, run)})
+            _cases_of_runs(claim, {"": _scope_of(claim, run)})
         except NotTested as lacking:
             yield at, _without_figure(claim, [run]) or str(lacking)
 
@@ -103,41 +103,41 @@ def _judgement(
     runs = list(found.values())
     scopes = {name: _scope_of(claim, run) for name, run in found.items()}
     try:
-        wanted = _questions_of_runs(claim, scopes)
+        wanted = _cases_of_runs(claim, scopes)
     except NotTested as lacking:
         why = (_without_figure(claim, runs) if any(one.cells for one in scopes.values()) else "") or str(lacking)
         return Judgement(guideline, Verdict.NOT_TESTED, why=why, synthetic=synthetic)
     alone = Level(guideline.confidence, len(wanted.contexts) or 1, share)
-    contexts = [answer_question(one, runs, claim.figure, alone) for one in wanted.contexts]
-    kept = [one.question for one in contexts if one.value is not None]
+    contexts = [check_case(one, runs, claim.figure, alone) for one in wanted.contexts]
+    kept = [one.case for one in contexts if one.value is not None]
     # A mean needs all of its contexts. If some are missing, use the others.
-    level = Level(guideline.confidence, 1 if kept else len(wanted.questions), share)
+    level = Level(guideline.confidence, 1 if kept else len(wanted.cases), share)
     if kept:
-        answers = [answer_mean(kept, runs, claim.figure, level)]
+        results = [check_mean(kept, runs, claim.figure, level)]
     else:
-        answers = [answer_question(one, runs, claim.figure, level) for one in wanted.questions]
-    verdict = _combined_verdict([one.verdict for one in answers])
-    why = _without_cells(answers, runs, claim) if verdict is Verdict.NOT_TESTED else ""
-    notes = (*wanted.notes, *_notes(verdict, answers, contexts))
-    return Judgement(guideline, verdict, tuple(answers), why, notes, synthetic)
+        results = [check_case(one, runs, claim.figure, level) for one in wanted.cases]
+    verdict = _combined_verdict([one.verdict for one in results])
+    why = _without_cells(results, runs, claim) if verdict is Verdict.NOT_TESTED else ""
+    notes = (*wanted.notes, *_notes(verdict, results, contexts))
+    return Judgement(guideline, verdict, tuple(results), why, notes, synthetic)
 
 
 def _scope_of(claim: Claim, run: Mapping[str, Measured]) -> ClaimScope:
     return ClaimScope.of([one.cell for one in run.values() if one.has(claim.figure)])
 
 
-def _questions_of_runs(claim: Claim, scopes: Mapping[str, ClaimScope]) -> ClaimQuestions:
-    found, lacking = dict[str, ClaimQuestions](), list[NotTested]()
+def _cases_of_runs(claim: Claim, scopes: Mapping[str, ClaimScope]) -> ClaimCases:
+    found, lacking = dict[str, ClaimCases](), list[NotTested]()
     for run, scope in scopes.items():
         try:
-            found[run] = questions_of(claim, scope)
+            found[run] = cases_of(claim, scope)
         except NotTested as why:
             lacking.append(why)
     if not found:
         raise _why_not_tested(claim, list(scopes.values()), lacking)
-    return ClaimQuestions(
-        _distinct_questions({run: each.questions for run, each in found.items()}),
-        _distinct_questions({run: each.contexts for run, each in found.items()}),
+    return ClaimCases(
+        _distinct_cases({run: each.cases for run, each in found.items()}),
+        _distinct_cases({run: each.contexts for run, each in found.items()}),
         tuple(dict.fromkeys(note for each in found.values() for note in each.notes)),
     )
 
@@ -145,22 +145,22 @@ def _questions_of_runs(claim: Claim, scopes: Mapping[str, ClaimScope]) -> ClaimQ
 def _without_figure(claim: Claim, runs: Iterable[Mapping[str, Measured]]) -> str:
     for run in runs:
         with suppress(NotTested):
-            questions_of(claim, ClaimScope.of([one.cell for one in run.values()]))
+            cases_of(claim, ClaimScope.of([one.cell for one in run.values()]))
             return f"its cells have no {claim.metric}"
     return ""
 
 
-def _without_cells(answers: Sequence[Answer], runs: Sequence[Mapping[str, Measured]], claim: Claim) -> str:
+def _without_cells(results: Sequence[CaseResult], runs: Sequence[Mapping[str, Measured]], claim: Claim) -> str:
     known = {id_ for run in runs for id_, one in run.items() if one.rounds(claim.figure)}
     names = {id_: one.cell.name for run in runs for id_, one in run.items()}
-    wanted = dict.fromkeys(cell for one in answers for cell in one.question.cells)
+    wanted = dict.fromkeys(cell for one in results for cell in one.case.cells)
     lacking = [names[cell] for cell in wanted if cell not in known]
     return f"no {claim.metric} of {_few(lacking)}" if lacking else f"its cells have {claim.metric}, but no common round"
 
 
-def _distinct_questions(by_run: Mapping[str, Sequence[Question]]) -> tuple[Question, ...]:
-    """Remove duplicates. If questions of several runs have equal labels, add the run to the label."""
-    each = {one.terms: (run, one) for run, questions in by_run.items() for one in questions}
+def _distinct_cases(by_run: Mapping[str, Sequence[Case]]) -> tuple[Case, ...]:
+    """Remove duplicates. If cases of several runs have equal labels, add the run to the label."""
+    each = {one.terms: (run, one) for run, cases in by_run.items() for one in cases}
     counts = Counter(one.label for _, one in each.values()) if len(by_run) > 1 else Counter[str]()
     return tuple(
         replace(one, label=", ".join(filter(None, (one.label, f"run {run[:8]}")))) if counts[one.label] > 1 else one
@@ -175,7 +175,7 @@ def _why_not_tested(claim: Claim, scopes: Sequence[ClaimScope], lacking: Sequenc
         return NotTested(f"no cell has {claim.metric}")
     if len(scopes) > 1:
         with suppress(NotTested):
-            questions_of(claim, ClaimScope.of([cell for scope in scopes for cell in scope.cells]))
+            cases_of(claim, ClaimScope.of([cell for scope in scopes for cell in scope.cells]))
             return NotTested("its cells were measured in different runs; `matrix compare` compares these")
     return lacking[0]
 
@@ -188,19 +188,19 @@ def _combined_verdict(verdicts: Sequence[Verdict]) -> Verdict:
     return Verdict.NOT_TESTED if all(one is Verdict.NOT_TESTED for one in verdicts) else Verdict.INCONCLUSIVE
 
 
-def _notes(verdict: Verdict, answers: Sequence[Answer], contexts: Sequence[Answer]) -> Iterator[str]:
-    without = [one.question.label or "its cells" for one in (contexts or answers) if one.value is None]
+def _notes(verdict: Verdict, results: Sequence[CaseResult], contexts: Sequence[CaseResult]) -> Iterator[str]:
+    without = [one.case.label or "its cells" for one in (contexts or results) if one.value is None]
     if without and verdict is not Verdict.NOT_TESTED:
         yield f"no figures: {_few(without)}"
-    if (parts := max((one.parts for one in answers), default=1)) > 1:
+    if (parts := max((one.parts for one in results), default=1)) > 1:
         yield f"no run has all cells: combined from {parts} parts, whose half-widths add up"
     # Contexts in which the verdict would differ from the average.
     decided = {Verdict.HOLDS, Verdict.FAILS} - {verdict}
     against = [one for one in contexts if one.verdict in decided]
     if against and (verdict is not Verdict.INCONCLUSIVE or {one.verdict for one in against} == decided):
-        texts = [f"{one.question.label or 'one setting'} ({one.value:.2f}\u00d7 {one.verdict})" for one in against]
-        yield f"alone, these have another verdict: {_few(texts, 4)}"
-    if verdict is not Verdict.NOT_TESTED and any(one.host_limited for one in answers):
+        texts = [f"{one.case.label or 'one pair'} ({one.value:.2f}\u00d7 {one.verdict})" for one in against]
+        yield f"another verdict alone: {_few(texts, 4)}"
+    if verdict is not Verdict.NOT_TESTED and any(one.host_limited for one in results):
         yield "uses host-limited trials: the host was too slow for its simulated disks"
 
 
@@ -262,7 +262,7 @@ def _weighed(undecided: Iterable[Judgement]) -> dict[str, float]:
     weights: dict[str, float] = {}
     for judgement in undecided:
         weight = 1 / (judgement.more or MOST)
-        open_ = [one.question for one in judgement.answers if one.verdict is Verdict.INCONCLUSIVE]
-        for cell in (cell for question in open_ for cell in question.cells):
+        open_ = [one.case for one in judgement.results if one.verdict is Verdict.INCONCLUSIVE]
+        for cell in (cell for case in open_ for cell in case.cells):
             weights[cell] = max(weight, weights.get(cell, 0.0))
     return weights

@@ -110,7 +110,7 @@ TRIAL_TAIL = (
     Column(
         "unsettled",
         "",
-        "if `steady:` was not reached: by how much; the figures of the cell exclude this trial; else empty",
+        "if the trial did not become steady: by how much; the figures of the cell exclude it; else empty",
     ),
     Column("slow", "", "factor of slow motion; figures are as without it; empty without slow motion"),
     Column("host", "", "host of a cluster that measured it; empty if the run used no cluster"),
@@ -142,7 +142,7 @@ SUMMARY_HEAD = (
         "smallest number of reads or of writes in a measured trial; below 10, the figures are unreliable",
     ),
     Column("host_limited", "", "number of host-limited trials: the host could not keep up with its simulated disks"),
-    Column("unsettled", "", "number of trials that did not reach `steady:`; the figures exclude them"),
+    Column("unsettled", "", "number of trials that did not become steady; the figures exclude them"),
     Column(
         "until", "", "the wanted half width of the interval, relative to the mean (0.05: ± 5 %); empty without `until:`"
     ),

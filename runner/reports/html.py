@@ -39,15 +39,15 @@ _PAGE = Path(__file__).with_name("page")
 SHOWN_CURVES, SHOWN_USES = 2, 4  # charts before a fold
 MOST_TESTS = 20  # tests of SNIA with tables
 _IN_BACKTICKS = re.compile("`([^`]+)`")
-MOST_GROUNDS = 50  # cells and answers to list for each guideline
+MOST_GROUNDS = 50  # cells and results to list for each guideline
 
 
 @dataclass(frozen=True, slots=True)
 class Grounds:
     guideline: str
-    answers: Grid | None  # None if the guideline asks only one thing
+    results: Grid | None  # None if the guideline asks only one thing
     cells: tuple[str, ...]
-    is_cut: bool  # some cells or answers are not listed
+    is_cut: bool  # some cells or results are not listed
 
 
 def page(
@@ -181,9 +181,9 @@ def _environment_of(manifest: Manifest) -> Iterator[tuple[str, str]]:
 def _grounds(recorded: RunData) -> Iterator[Grounds]:
     names = {cell.id: cell.name for cell in recorded.every}
     for one in verdicts.sort_by_verdict(recorded.judgements):
-        if any(answer.n for answer in one.answers):
-            table = verdicts.answer_table(one) if len(one.answers) > 1 else None
+        if any(result.n for result in one.results):
+            table = verdicts.case_table(one) if len(one.results) > 1 else None
             few = replace(table, rows=table.rows[:MOST_GROUNDS]) if table else None
             cells = tuple(names.get(cell, cell) for cell in one.cells)
-            cut = max(len(cells), len(one.answers)) > MOST_GROUNDS
+            cut = max(len(cells), len(one.results)) > MOST_GROUNDS
             yield Grounds(one.guideline.id, few, cells, cut)

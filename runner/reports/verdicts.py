@@ -13,11 +13,11 @@ from runner.reports.terminal_text import figure, times, times_between
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from runner.guidelines.evaluate import Answer
+    from runner.guidelines.evaluate import CaseResult
     from runner.guidelines.verdicts import Judgement
 
 _COLUMNS = (
-    *("guideline", "verdict", "synthetic", "shape", "metric", "unit", "claim", "source", "asked", "answer"),
+    *("guideline", "verdict", "synthetic", "shape", "metric", "unit", "claim", "source", "case", "case_verdict"),
     *("value", "low", "high", "wanted_low", "wanted_high", "confidence", "rounds", "rounds_enough", "cells", "notes"),
 )
 _ORDER = (Verdict.FAILS, Verdict.INCONCLUSIVE, Verdict.NOT_TESTED, Verdict.HOLDS)
@@ -47,13 +47,13 @@ def sort_by_verdict(judgements: Iterable[Judgement]) -> list[Judgement]:
     return sorted(judgements, key=lambda one: _ORDER.index(one.verdict))
 
 
-def answer_table(judgement: Judgement) -> Grid:
+def case_table(judgement: Judgement) -> Grid:
     mark = "synthetic: " * judgement.synthetic
     rows: list[tuple[Value, ...]] = [
-        (one.question.label, f"{mark}{one.verdict}", *_figures(judgement, one), str(one.n) if one.n else "")
-        for one in judgement.answers
+        (one.case.label, f"{mark}{one.verdict}", *_figures(judgement, one), str(one.n) if one.n else "")
+        for one in judgement.results
     ]
-    columns = ("asked", "answer", "measured", "interval", "wanted", "trials")
+    columns = ("case", "verdict", "measured", "interval", "wanted", "trials")
     return Grid(columns, rows, (), frozenset(("measured", "interval", "trials")))
 
 
@@ -77,34 +77,34 @@ def remaining_effort(judgement: Judgement) -> str:
     if judgement.verdict is not Verdict.INCONCLUSIVE:
         return judgement.why
     if (deciding := judgement.deciding) is None or judgement.more is None:
-        if any(one.value is None for one in judgement.answers):
+        if any(one.value is None for one in judgement.results):
             return "missing figures"
-        least = min((one.n for one in judgement.answers), default=0)
+        least = min((one.n for one in judgement.results), default=0)
         return "unknown: too few trials" if least < 2 else "unlikely: the value is close to the limit"
     return f"about {judgement.more:,} more {_unit(deciding, judgement.more)} of each cell"
 
 
 def _shown_case(judgement: Judgement) -> str:
     telling = judgement.telling
-    if telling is None or not telling.question.label:
+    if telling is None or not telling.case.label:
         return ""
-    return f"{'case ' * (len(judgement.answers) > 1)}shown: {telling.question.label}"
+    return f"{'case ' * (len(judgement.results) > 1)}shown: {telling.case.label}"
 
 
 def _measured(judgement: Judgement) -> tuple[str, str, str]:
-    answer = judgement.telling
-    return ("", "", "") if answer is None else _figures(judgement, answer)
+    result = judgement.telling
+    return ("", "", "") if result is None else _figures(judgement, result)
 
 
-def _figures(judgement: Judgement, answer: Answer) -> tuple[str, str, str]:
-    unit = judgement.guideline.claimed.figure.unit if answer.question.absolute else ""
-    interval = "" if answer.value is None else _between(answer.low, answer.high, unit)
-    low, high = answer.question.low, answer.question.high
+def _figures(judgement: Judgement, result: CaseResult) -> tuple[str, str, str]:
+    unit = judgement.guideline.claimed.figure.unit if result.case.absolute else ""
+    interval = "" if result.value is None else _between(result.low, result.high, unit)
+    low, high = result.case.low, result.case.high
     if high == inf:
         wanted = f"at least {_in(low, unit)}"
     else:
         wanted = _between(low, high, unit) if low else f"at most {_in(high, unit)}"
-    return _in(answer.value, unit), interval, wanted
+    return _in(result.value, unit), interval, wanted
 
 
 def _between(low: float, high: float, unit: str) -> str:
@@ -120,21 +120,21 @@ def _in(value: float | None, unit: str) -> str:
 
 
 def _rests_on(judgement: Judgement) -> str:
-    measured = [one for one in judgement.answers if one.n]
+    measured = [one for one in judgement.results if one.n]
     if not measured:
         return ""
     telling = judgement.telling or measured[0]
     # Do not mix counts of runs and of trials.
     counts = [one.n for one in measured if _unit(one, 1) == _unit(telling, 1)]
     span = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
-    several = f", {len(judgement.answers)} cases" if len(judgement.answers) > 1 else ""
+    several = f", {len(judgement.results)} cases" if len(judgement.results) > 1 else ""
     cells = f"{len(judgement.cells)} cell{'s' if len(judgement.cells) > 1 else ''}"
-    host_limited = " (!)" if any(one.host_limited for one in judgement.answers) else ""
+    host_limited = " (!)" if any(one.host_limited for one in judgement.results) else ""
     return f"{span} {_unit(telling, max(counts))} of {cells}{several}{host_limited}"
 
 
-def _unit(answer: Answer, count: int) -> str:
-    one = "run" if answer.runs > 1 else "trial"
+def _unit(result: CaseResult, count: int) -> str:
+    one = "run" if result.runs > 1 else "trial"
     return one if count == 1 else f"{one}s"
 
 
@@ -161,17 +161,17 @@ def _rows(judgement: Judgement) -> list[tuple[Value, ...]]:
     metric = guideline.claimed.figure
     head = (*(guideline.id, str(judgement.verdict), judgement.synthetic, guideline.shape, metric.name),)
     notes = "; ".join(filter(None, (judgement.why, *judgement.notes)))
-    if not judgement.answers:
+    if not judgement.results:
         return [(*head, None, guideline.claim, guideline.source, *[None] * 7, guideline.confidence, *[None] * 3, notes)]
     return [
         (
             *head,
-            metric.unit if one.question.absolute else "ratio",
-            *(guideline.claim, guideline.source, one.question.label, str(one.verdict)),
-            *(one.value, *_finite(one.low, one.high), *_finite(one.question.low, one.question.high)),
-            *(guideline.confidence, one.n, one.enough, " ".join(one.question.cells), notes),
+            metric.unit if one.case.absolute else "ratio",
+            *(guideline.claim, guideline.source, one.case.label, str(one.verdict)),
+            *(one.value, *_finite(one.low, one.high), *_finite(one.case.low, one.case.high)),
+            *(guideline.confidence, one.n, one.enough, " ".join(one.case.cells), notes),
         )
-        for one in judgement.answers
+        for one in judgement.results
     ]
 
 

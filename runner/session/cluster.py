@@ -59,7 +59,7 @@ def check_cluster(wanted: ClusterOptions, place: Machine, order: RunRequest) -> 
     wanted.address.security(wanted.certificates, insecure=wanted.insecure)
     if not place.brings_disks and wanted.address.slots:
         raise BadInput(
-            f"--cluster {wanted.address.text} does not work with {place.name}, which uses physical disks",
+            f"--cluster local:{wanted.address.slots} does not work with {place.name}, which uses physical disks",
             resolution="leave --cluster out: they are measured one at a time anyway",
         )
     if order.selected.space.matrix.chooses_slow and not wanted.address.slots:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from runner.guidelines.claims import ClaimScope, NotTested, Question, Term
-from runner.guidelines.evaluate import Answer, Level, answer_question
+from runner.guidelines.claims import Case, ClaimScope, NotTested, Term
+from runner.guidelines.evaluate import CaseResult, Level, check_case
 from runner.guidelines.samples import Measured, Verdict
 from runner.guidelines.verdicts import Judgement, judge_guidelines
 from runner.language.guidelines import Guideline
@@ -49,15 +49,15 @@ class ComparedFigure:
     ratio: float | None
     verdict: RatioVerdict | None
     #: The measured ratio, and the measured figure.
-    answer: Answer | None
-    level: Answer | None
+    result: CaseResult | None
+    level: CaseResult | None
     #: Why it is not, or may not be, within 15 %, or was not measured.
     why: str = ""
     synthetic: bool = False
 
     @property
     def near(self) -> bool:
-        value = self.answer.value if self.answer else None
+        value = self.result.value if self.result else None
         return bool(self.ratio and value and 1 / (1 + MARGIN) <= value / self.ratio <= 1 + MARGIN)
 
 
@@ -104,7 +104,7 @@ def _claim(table: Table, row: Row, name: str) -> Guideline | None:
 
 
 def _held(
-    table: Table, row: Row, judgement: Judgement | None, level: Answer | None, *, synthetic: bool
+    table: Table, row: Row, judgement: Judgement | None, level: CaseResult | None, *, synthetic: bool
 ) -> ComparedFigure:
     base = table.base_of(row)
     if base is None:
@@ -116,10 +116,10 @@ def _held(
         return ComparedFigure(table, row, ratio, verdict, None, level, row.unmeasured or base.unmeasured, synthetic)
     verdict = None if ratio is None else _BY_VERDICT[judgement.verdict]
     why = table.why(row) if verdict in {RatioVerdict.NOT_MET, RatioVerdict.UNDECIDED} else judgement.why
-    return ComparedFigure(table, row, ratio, verdict, next(iter(judgement.answers), None), level, why, synthetic)
+    return ComparedFigure(table, row, ratio, verdict, next(iter(judgement.results), None), level, why, synthetic)
 
 
-def _level(table: Table, row: Row, runs: Sequence[Mapping[str, Measured]]) -> Answer | None:
+def _level(table: Table, row: Row, runs: Sequence[Mapping[str, Measured]]) -> CaseResult | None:
     metric = table.figure
     field = ClaimScope.of([one.cell for run in runs for one in run.values() if one.has(metric)])
     try:
@@ -127,5 +127,5 @@ def _level(table: Table, row: Row, runs: Sequence[Mapping[str, Measured]]) -> An
     except NotTested:
         return None
     terms = tuple(Term(1 / len(cells), (cell,)) for cell in cells)
-    answer = answer_question(Question("", terms, absolute=True), runs, metric, Level(0.95)) if terms else None
-    return answer if answer and answer.value is not None else None
+    result = check_case(Case("", terms, absolute=True), runs, metric, Level(0.95)) if terms else None
+    return result if result and result.value is not None else None

@@ -60,7 +60,7 @@ def display_table(held: Sequence[ComparedFigure]) -> Grid:
 
 
 def _host_limited(held: Sequence[ComparedFigure]) -> list[str]:
-    marked = any(one.verdict and one.answer and one.answer.host_limited for one in held)
+    marked = any(one.verdict and one.result and one.result.host_limited for one in held)
     return ["(!): uses host-limited trials: the host was too slow for its simulated disks"] if marked else []
 
 
@@ -139,11 +139,11 @@ def cells_text(where: Condition) -> str:
 
 
 def _shown_row(held: ComparedFigure) -> tuple[Value, ...]:
-    answer, unit = held.answer, held.table.figure.unit
+    result, unit = held.result, held.table.figure.unit
     ratio = interval = ""
-    if answer and answer.value is not None:
-        ratio = times(answer.value)
-        interval = "unbounded" if answer.high == inf else f"{times(answer.low)} to {times(answer.high)}"
+    if result and result.value is not None:
+        ratio = times(result.value)
+        interval = "unbounded" if result.high == inf else f"{times(result.low)} to {times(result.high)}"
     return (
         cells_text(held.row.where) or held.row.unmeasured,
         "" if held.row.value is None else f"{held.row.value:,.10g} {held.table.unit}",
@@ -156,22 +156,22 @@ def _shown_row(held: ComparedFigure) -> tuple[Value, ...]:
 def _verdict_text(held: ComparedFigure) -> str:
     if held.verdict is None:
         return ""
-    host_limited = " (!)" if held.answer and held.answer.host_limited else ""
+    host_limited = " (!)" if held.result and held.result.host_limited else ""
     estimate = ""
-    if held.verdict is RatioVerdict.UNDECIDED and held.answer and held.answer.value is not None:
+    if held.verdict is RatioVerdict.UNDECIDED and held.result and held.result.value is not None:
         estimate = f", estimate {'within' if held.near else 'not within'}"
     return f"{'synthetic: ' if held.synthetic else ''}{held.verdict}{estimate}{host_limited}"
 
 
 def _tidy_row(source: str, held: ComparedFigure) -> tuple[Value, ...]:
-    table, row, answer = held.table, held.row, held.answer
-    known = answer if answer and answer.value is not None else None
+    table, row, result = held.table, held.row, held.result
+    known = result if result and result.value is not None else None
     return (
         *(source, table.id, table.at, table.metric, cells_text({**table.where, **row.where})),
         *(row.value, table.unit, held.level.value if held.level else None, table.figure.unit),
         held.ratio,
         *((known.value, known.low or None, None if known.high == inf else known.high) if known else (None,) * 3),
         *(str(held.verdict) if held.verdict else None, held.synthetic),
-        *((known.n, known.host_limited, " ".join(known.question.cells)) if known else (None,) * 3),
+        *((known.n, known.host_limited, " ".join(known.case.cells)) if known else (None,) * 3),
         *(row.remark, held.why),
     )

@@ -78,7 +78,7 @@ def test_what_is_true_holds_and_what_is_false_fails(shape: str) -> None:
     holds, fails = verdict(claim, run(field, true)), verdict(claim, run(field, false))
     assert (holds.verdict, fails.verdict) == (Verdict.HOLDS, Verdict.FAILS)
     assert holds.telling is not None
-    assert holds.telling.question.low <= holds.telling.low <= holds.telling.high <= holds.telling.question.high
+    assert holds.telling.case.low <= holds.telling.low <= holds.telling.high <= holds.telling.case.high
     assert fails.telling is not None
     assert not fails.telling.seems
     assert holds.more == fails.more == 0
@@ -147,9 +147,9 @@ def test_the_interval_is_that_of_compare() -> None:
     found = list(run(pair, lambda _: 100.0, noise=0.1, rounds=7))
     one, other = (item.columns["read_bw"] for item in found)
     expected = paired_ratio(one, other)
-    (answer,) = verdict(of_layout(within="5%"), found).answers
+    (result,) = verdict(of_layout(within="5%"), found).results
     assert expected is not None
-    assert (answer.value, answer.low, answer.high) == pytest.approx((expected.ratio, expected.low, expected.high))
+    assert (result.value, result.low, result.high) == pytest.approx((expected.ratio, expected.low, expected.high))
 
 
 def test_only_rounds_that_all_cells_share_count() -> None:
@@ -157,8 +157,8 @@ def test_only_rounds_that_all_cells_share_count() -> None:
     said = verdict(
         of_layout(within="5%"), [measured_as(one, {1: 1, 2: 1, 3: 9}), measured_as(other, {1: 1, 2: 1, 4: 7})]
     )
-    (answer,) = said.answers
-    assert (answer.n, answer.value) == (2, 1)
+    (result,) = said.results
+    assert (result.n, result.value) == (2, 1)
 
 
 def test_contexts_are_told_apart_and_each_must_hold() -> None:
@@ -167,9 +167,9 @@ def test_contexts_are_told_apart_and_each_must_hold() -> None:
 
     said = verdict(of_layout(within="10%"), run(FIELD, but_one))
     assert said.verdict is Verdict.FAILS
-    assert len(said.answers) == 6
+    assert len(said.results) == 6
     assert said.telling is not None
-    assert said.telling.question.label == "md.chunk=1MiB, workload=rnd"
+    assert said.telling.case.label == "md.chunk=1MiB, workload=rnd"
 
 
 def test_an_effect_is_averaged_and_says_where_it_is_another() -> None:
@@ -177,12 +177,12 @@ def test_an_effect_is_averaged_and_says_where_it_is_another() -> None:
         return {"64KiB": 300.0, "256KiB": 300.0, "1MiB": 80.0}[axes["md.chunk"]] if axes["layout"] == "far" else 100.0
 
     said = verdict(CASES["effect"][0], run(FIELD, mixed))
-    (answer,) = said.answers
+    (result,) = said.results
     assert said.verdict is Verdict.HOLDS
-    assert answer.question.label == "mean over 6 settings"
-    assert answer.value == pytest.approx((3 * 3 * 0.8) ** (1 / 3), rel=0.02)
+    assert result.case.label == "mean over 6 pairs"
+    assert result.value == pytest.approx((3 * 3 * 0.8) ** (1 / 3), rel=0.02)
     (note,) = said.notes
-    assert note.startswith("alone, these have another verdict: md.chunk=1MiB, workload=seq (0.80\u00d7 fails)")
+    assert note.startswith("another verdict alone: md.chunk=1MiB, workload=seq (0.80\u00d7 fails)")
 
 
 def test_an_effect_of_which_a_part_broke_is_that_of_the_rest() -> None:
@@ -192,7 +192,7 @@ def test_an_effect_of_which_a_part_broke_is_that_of_the_rest() -> None:
     ]
     said = verdict(CASES["effect"][0], found)
     assert said.verdict is Verdict.HOLDS
-    assert said.answers[0].question.label == "mean over 4 settings"
+    assert said.results[0].case.label == "mean over 4 pairs"
     assert said.notes == ("no figures: md.chunk=1MiB, workload=seq; md.chunk=1MiB, workload=rnd",)
 
 
@@ -204,7 +204,7 @@ def test_what_only_writes_has_no_part_in_a_claim_on_reading() -> None:
             replace(measured_as(cell, {}), trials=trials) for cell in field if cell.axes["workload.rw"] == "randwrite"
         ]
         said = verdict(of_layout(within="10%"), [*reads, *writes])
-        assert (said.verdict, len(said.answers), said.notes) == (Verdict.HOLDS, 1, ())
+        assert (said.verdict, len(said.results), said.notes) == (Verdict.HOLDS, 1, ())
 
 
 def test_a_claim_of_which_a_part_broke_does_not_hold() -> None:
@@ -222,7 +222,7 @@ def test_what_changes_along_with_the_name_of_a_layout_is_compared_with_it_and_sa
         row({"layout": "far", "md.level": "10", "md.layout": "n2", "md.chunk": "512KiB", "workload": "seq"}),
     ]
     said = verdict(of_layout(within="10%"), run(field, lambda _: 100.0))
-    assert [one.question.label for one in said.answers] == ["md.layout=f2", "md.layout=n2"]
+    assert [one.case.label for one in said.results] == ["md.layout=f2", "md.layout=n2"]
     assert said.notes == ("md.chunk differs as well: 512KiB against 64KiB", "md.level differs as well: 10 against 0")
 
 
@@ -242,7 +242,7 @@ MIRRORS = [
             {"ratio": {"of": {"layout": "f2"}, "to": {"layout": ["raid1", "n2", "o2"]}, "at_least": 1.5}},
             {f"layout=f2 against {other}" for other in ("raid1", "n2", "o2")},
         ),
-        ({"best": {"along": "layout", "is": "f2"}}, {f"f2 / {other}" for other in ("raid1", "n2", "o2")}),
+        ({"best": {"along": "layout", "is": "f2"}}, {f"layout=f2 against {other}" for other in ("raid1", "n2", "o2")}),
         ({"effect": {"of": {"layout": "f2"}, "over": {"layout": ["raid1", "n2", "o2"]}, "at_least": 1.5}}, None),
     ],
 )
@@ -255,8 +255,8 @@ def test_no_layout_that_was_named_is_left_out_as_it_is_of_another_level(
     levels = {"raid1": 100.0, "n2": 100.0, "o2": 100.0, "f2": 200.0}
     said = verdict(claim, run(MIRRORS, lambda axes: levels[axes["layout"]]))
     assert said.verdict is Verdict.HOLDS
-    assert asked is None or {one.question.label for one in said.answers} == asked
-    assert {cell for one in said.answers for cell in one.question.cells} == {cell.id for cell in MIRRORS}
+    assert asked is None or {one.case.label for one in said.results} == asked
+    assert {cell for one in said.results for cell in one.case.cells} == {cell.id for cell in MIRRORS}
     levels["raid1"] = 1600.0
     assert verdict(claim, run(MIRRORS, lambda axes: levels[axes["layout"]])).verdict is not Verdict.HOLDS
 
@@ -302,8 +302,8 @@ def test_an_axis_has_the_order_of_its_numbers_and_places_that_lack_one_do_not_co
     field = [cell for cell in FIELD if (cell.axes["md.chunk"], cell.axes["workload"]) != ("256KiB", "rnd")]
     said = verdict(CASES["monotone"][0], run(list(reversed(field)), chunky))
     assert said.verdict is Verdict.HOLDS
-    assert {one.question.label.partition(",")[0] for one in said.answers} == {
-        "256KiB / 64KiB", "1MiB / 256KiB", "1MiB / 64KiB",
+    assert {one.case.label.partition(",")[0] for one in said.results} == {
+        "md.chunk=256KiB against 64KiB", "md.chunk=1MiB against 256KiB", "md.chunk=1MiB against 64KiB",
     }  # fmt: skip
 
 
@@ -312,7 +312,7 @@ def test_scaling_takes_a_stripe_size_that_a_single_disk_has_not() -> None:
     field = [row({axis.replace("stripe.size", "stripe_size"): v for axis, v in one.axes.items()}) for one in field]
     said = verdict(CASES["scaling"][0], run(field, striped(1.0)))
     assert said.verdict is Verdict.HOLDS
-    assert len(said.answers) == 4
+    assert len(said.results) == 4
 
 
 def test_latencies_are_best_where_they_are_lowest() -> None:
@@ -324,8 +324,8 @@ def test_a_total_is_of_both_directions() -> None:
     cell = row({"layout": "one"})
     found = Measured("run", cell, {"read_iops": {1: 100, 2: 101, 3: 99}, "write_iops": {1: 140, 2: 139, 3: 141}})
     claim = guideline(bound={"metric": "total.iops", "at_least": "230 IOPS", "at_most": 250})
-    (answer,) = verdict(claim, [found]).answers
-    assert answer.value == pytest.approx(240)
+    (result,) = verdict(claim, [found]).results
+    assert result.value == pytest.approx(240)
 
 
 def test_the_interval_of_a_figure_that_stopped_early_is_what_it_was_stopped_by() -> None:
@@ -336,7 +336,7 @@ def test_the_interval_of_a_figure_that_stopped_early_is_what_it_was_stopped_by()
     assert verdict(claim, [fixed]).verdict is Verdict.HOLDS
     said = verdict(claim, [early])
     assert said.verdict is Verdict.INCONCLUSIVE
-    assert said.answers[0].low == pytest.approx(100 / 1.05)
+    assert said.results[0].low == pytest.approx(100 / 1.05)
 
 
 def test_several_runs_are_a_value_each() -> None:
@@ -348,7 +348,7 @@ def test_several_runs_are_a_value_each() -> None:
     ]
     said = verdict(of_layout(within="10%"), runs)
     assert said.verdict is Verdict.INCONCLUSIVE
-    assert said.answers[0].n == 3
+    assert said.results[0].n == 3
     assert verdict(of_layout(within="10%"), [one for one in runs if one.run == "run0"]).verdict is Verdict.HOLDS
 
 
@@ -374,18 +374,18 @@ def test_host_limited_trials_are_told_of() -> None:
 def test_a_verdict_is_what_its_answers_say(seed: int, shape: str, noise: float, rounds: int, truth: bool) -> None:
     claim, field, *truths = CASES[shape]
     said = verdict(claim, run(field, truths[truth], noise=noise, rounds=rounds, seed=seed))
-    for answer in said.answers:
-        assert answer.value is not None
-        assert answer.low <= answer.value <= answer.high or answer.question.absolute
-        asked = answer.question
-        if answer.verdict is Verdict.HOLDS:
-            assert asked.low <= answer.low
-            assert answer.high <= asked.high
-        elif answer.verdict is Verdict.FAILS:
-            assert not answer.seems
+    for result in said.results:
+        assert result.value is not None
+        assert result.low <= result.value <= result.high or result.case.absolute
+        asked = result.case
+        if result.verdict is Verdict.HOLDS:
+            assert asked.low <= result.low
+            assert result.high <= asked.high
+        elif result.verdict is Verdict.FAILS:
+            assert not result.seems
         else:
-            assert answer.low < asked.low or answer.high > asked.high
-    verdicts = {answer.verdict for answer in said.answers}
+            assert result.low < asked.low or result.high > asked.high
+    verdicts = {result.verdict for result in said.results}
     if said.verdict is Verdict.HOLDS:
         assert verdicts == {Verdict.HOLDS}
     assert (said.verdict is Verdict.FAILS) == (Verdict.FAILS in verdicts)
@@ -404,7 +404,7 @@ def test_units_and_the_order_of_cells_change_nothing(seed: int, unit: float, rou
             for one in reversed(found)
         ]
         first, second = verdict(claim, found), verdict(claim, other)
-        assert {one.question.label for one in first.answers} == {one.question.label for one in second.answers}
+        assert {one.case.label for one in first.results} == {one.case.label for one in second.results}
         assert first.verdict is second.verdict
 
 
@@ -412,7 +412,7 @@ def test_a_steered_run_needs_more_to_be_sure() -> None:
     claim, field, true, _ = CASES["compare"]
     found = list(run(field, true, noise=0.02))
     plain, steered = verdict(claim, found), verdict(claim, found, share=0.2)
-    assert all(one.high < other.high for one, other in zip(plain.answers, steered.answers, strict=True))
+    assert all(one.high < other.high for one, other in zip(plain.results, steered.results, strict=True))
 
 
 def test_many_guidelines_are_judged_in_their_order() -> None:
@@ -423,8 +423,8 @@ def test_many_guidelines_are_judged_in_their_order() -> None:
 
 
 def test_one_value_says_nothing_of_its_doubt() -> None:
-    (answer, *_) = verdict(of_layout(within="10%"), run(FIELD, lambda _: 100.0, rounds=1)).answers
-    assert (answer.low, answer.high, answer.enough) == (0, inf, None)
+    (result, *_) = verdict(of_layout(within="10%"), run(FIELD, lambda _: 100.0, rounds=1)).results
+    assert (result.low, result.high, result.enough) == (0, inf, None)
 
 
 def test_cells_of_different_runs_are_not_held_against_each_other() -> None:
@@ -463,18 +463,18 @@ def test_an_effect_of_which_every_run_has_a_part_is_put_together(bound: str, sai
     alone = [verdict(effect(at_least=bound), one) for one in (first, second)]
     both = verdict(effect(at_least=bound), [*first, *second])
     assert [one.verdict for one in (*alone, both)] == [said] * 3
-    (answer,) = both.answers
-    assert (answer.n, answer.question.label) == (5, "mean over 2 settings")
-    values = [one.answers[0].value or 0.0 for one in alone]
-    assert answer.value == pytest.approx((values[0] * values[1]) ** 0.5)
+    (result,) = both.results
+    assert (result.n, result.case.label) == (5, "mean over 2 pairs")
+    values = [one.results[0].value or 0.0 for one in alone]
+    assert result.value == pytest.approx((values[0] * values[1]) ** 0.5)
     assert both.notes == ("no run has all cells: combined from 2 parts, whose half-widths add up",)
 
 
 def test_what_is_put_together_is_the_mean_and_names_the_run_where_it_is_another() -> None:
     said = verdict(effect(at_least="1.5x"), parts(4.0, 1.0))
     assert said.verdict is Verdict.HOLDS
-    assert said.answers[0].value == pytest.approx(2.0, rel=0.02)
-    assert said.notes[1].startswith("alone, these have another verdict: run 10123456 (1.0")
+    assert said.results[0].value == pytest.approx(2.0, rel=0.02)
+    assert said.notes[1].startswith("another verdict alone: run 10123456 (1.0")
 
 
 def test_nights_in_which_another_cell_broke_each_are_put_together() -> None:
@@ -483,7 +483,7 @@ def test_nights_in_which_another_cell_broke_each_are_put_together() -> None:
     for broken, found in enumerate(night):
         found[broken] = measured_as(found[broken].cell, {}, name=found[broken].run)
     said = verdict(effect(at_least="1.3x"), [one for found in night for one in found])
-    assert (said.verdict, said.answers[0].parts) == (Verdict.FAILS, 3)
+    assert (said.verdict, said.results[0].parts) == (Verdict.FAILS, 3)
     assert set(said.cells) == {cell.id for cell in field}
 
 
@@ -493,13 +493,13 @@ def test_contexts_of_one_run_that_share_no_round_are_put_together() -> None:
         measured_as(cell, dict.fromkeys((1, 2) if cell.axes["md.chunk"] == "64KiB" else (3, 4), 1.0)) for cell in field
     ]
     said = verdict(effect(at_least="3x"), found)
-    assert (said.verdict, said.answers[0].n, said.answers[0].parts) == (Verdict.FAILS, 2, 2)
+    assert (said.verdict, said.results[0].n, said.results[0].parts) == (Verdict.FAILS, 2, 2)
 
 
 def test_a_run_that_has_all_of_an_effect_says_it_alone() -> None:
     every = list(run([*CHUNKED[0], *CHUNKED[1]], lambda _: 1.0))
     alone = verdict(effect(at_least="1.3x"), every)
-    assert verdict(effect(at_least="1.3x"), [*every, *parts(9.0, 1.0)[:2]]).answers == alone.answers
+    assert verdict(effect(at_least="1.3x"), [*every, *parts(9.0, 1.0)[:2]]).results == alone.results
 
 
 def test_what_is_put_together_errs_no_more_often_than_stated() -> None:
@@ -514,8 +514,8 @@ def test_what_is_put_together_errs_no_more_often_than_stated() -> None:
 @given(st.floats(0.2, 5), st.floats(0.2, 5), st.sampled_from([0.01, 0.1]), st.integers(1, 1000))
 def test_what_is_put_together_is_no_surer_than_its_parts(first: float, second: float, noise: float, seed: int) -> None:
     found = parts(first, second, noise=noise, seed=seed)
-    one, other = (verdict(effect(at_least="1x"), half).answers[0] for half in (found[:2], found[2:]))
-    (both,) = verdict(effect(at_least="1x"), found).answers
+    one, other = (verdict(effect(at_least="1x"), half).results[0] for half in (found[:2], found[2:]))
+    (both,) = verdict(effect(at_least="1x"), found).results
     assert one.value is not None
     assert other.value is not None
     assert both.value == pytest.approx((one.value * other.value) ** 0.5)

@@ -341,9 +341,9 @@ def test_each_guideline_can_show_its_cells_and_answers() -> None:
     assert next(iter(opened)).startswith("bad")
     rising = _rising(MOST_GROUNDS - 1)
     (one,) = section(tree(replace(RUN, judgements=[rising])), "Guidelines").iterfind("details")
-    assert len(rows(one)) == len(rising.answers) == len(one.findall("ul/li")) - 1
+    assert len(rows(one)) == len(rising.results) == len(one.findall("ul/li")) - 1
     label, answer, measured, _, wanted, trials = rows(one)[0]
-    assert (label, answer, measured) == ("8KiB / 4KiB", "holds", "1.99\u00d7")
+    assert (label, answer, measured) == ("md.chunk=8KiB against 4KiB", "holds", "1.99\u00d7")
     assert (wanted, trials) == ("at least 1.000\u00d7", "5")
     assert "verdicts.csv" not in words(one)
 

@@ -45,7 +45,7 @@ EFFECT = guideline(effect={"metric": "read.bw", "of": {"layout": "far"}, "over":
 
 
 @pytest.mark.parametrize(
-    ("claim", "shown"), [(OPEN.guideline, ", case shown: md.chunk="), (EFFECT, ", shown: mean over 2 settings, ")]
+    ("claim", "shown"), [(OPEN.guideline, ", case shown: md.chunk="), (EFFECT, ", shown: mean over 2 pairs, ")]
 )
 def test_the_shown_figure_is_a_case_only_if_there_are_several(claim: Guideline, shown: str) -> None:
     assert shown in explain_verdict(verdict(claim, run(PAIRS, lambda _: 1.0)))
@@ -70,7 +70,7 @@ def nights(small: list[float], large: float) -> list[Measured]:
 
 def test_the_sample_unit_is_that_of_the_deciding_answer() -> None:
     of_trials = verdict(OPEN.guideline, nights([3.0, 3.1, 3.05], 1.6))
-    assert [one.runs for one in of_trials.answers] == [3, 1]
+    assert [one.runs for one in of_trials.results] == [3, 1]
     assert "; 9 trials of 4 cells, 2 cases; about " in explain_verdict(of_trials)
     assert explain_verdict(of_trials).endswith(" more trials of each cell")
     of_runs = verdict(OPEN.guideline, nights([1.5, 1.9, 1.6], 9.0))
@@ -80,9 +80,9 @@ def test_the_sample_unit_is_that_of_the_deciding_answer() -> None:
 
 def test_the_remaining_effort_has_the_unit_of_the_deciding_answer() -> None:
     """Of what is inconclusive the one that takes longest is told of, and it lacks less, as it has so much already."""
-    (many, few) = verdict(OPEN.guideline, nights([1.5, 1.9, 1.6], 1.6)).answers
-    both = replace(OPEN, answers=(replace(many, enough=30), replace(few, enough=31)))
-    assert both.telling is both.answers[1]
+    (many, few) = verdict(OPEN.guideline, nights([1.5, 1.9, 1.6], 1.6)).results
+    both = replace(OPEN, results=(replace(many, enough=30), replace(few, enough=31)))
+    assert both.telling is both.results[1]
     assert explain_verdict(both).endswith("; 9 trials of 4 cells, 2 cases; about 27 more runs of each cell")
 
 

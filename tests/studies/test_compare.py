@@ -50,16 +50,16 @@ def second(found: list[ComparedFigure]) -> ComparedFigure:
 def test_a_ratio_is_met_where_all_of_its_interval_lies_within(factor: float, noise: float, said: RatioVerdict) -> None:
     one = second(compare_published(twice(), run(PAIR, times(factor), noise=noise)))
     assert (one.ratio, one.verdict) == (2.0, said)
-    assert one.answer is not None
-    assert one.answer.value is not None
-    assert one.answer.low < one.answer.value < one.answer.high
+    assert one.result is not None
+    assert one.result.value is not None
+    assert one.result.low < one.result.value < one.result.high
     assert one.level is not None
     assert one.level.value == pytest.approx(75e6 * factor, rel=2 * noise)
 
 
 def test_the_base_is_shown_and_not_judged() -> None:
     base, _ = found = compare_published(twice(), run(PAIR, times(2.0)))
-    assert (base.verdict, base.ratio, base.answer) == (None, None, None)
+    assert (base.verdict, base.ratio, base.result) == (None, None, None)
     assert base.level is not None
     assert tally(found) == {RatioVerdict.MET: 1}
 
@@ -100,8 +100,8 @@ def test_what_was_not_published_is_measured_and_not_judged() -> None:
     rows = {"where": {"layout": "single"}}, {"where": {"layout": "raid0"}}
     one = second(compare_published(published(*rows), run(PAIR, times(2.0))))
     assert (one.ratio, one.verdict) == (None, None)
-    assert one.answer is not None
-    assert one.answer.value == pytest.approx(2.0, rel=0.02)
+    assert one.result is not None
+    assert one.result.value == pytest.approx(2.0, rel=0.02)
 
 
 def test_cells_that_a_row_does_not_tell_apart_count_as_their_mean() -> None:
@@ -110,8 +110,8 @@ def test_cells_that_a_row_does_not_tell_apart_count_as_their_mean() -> None:
     truth = run(field, lambda axes: factor[axes["workload.bs"]] if axes["layout"] == "raid0" else 1.0)
     one = second(compare_published(twice(), truth))
     assert one.verdict is RatioVerdict.MET
-    assert one.answer is not None
-    assert len(one.answer.question.cells) == 4
+    assert one.result is not None
+    assert len(one.result.case.cells) == 4
 
 
 def test_drift_that_hits_all_cells_of_a_round_alike_is_no_doubt() -> None:
@@ -172,13 +172,13 @@ def counted(name: str, values: list[str], layout: str = "raid0") -> Any:
 def test_disks_that_stood_still_are_counted() -> None:
     even = guideline(bound={"metric": "disks.evenness", "at_least": "95%"})
     said = verdict(even, [counted("evenness", [*["0.000"] * 7, "1.000", "0.999", "0.998"])])
-    assert (said.verdict, said.answers[0].n) == (Verdict.FAILS, 10)
+    assert (said.verdict, said.results[0].n) == (Verdict.FAILS, 10)
 
 
 def test_trials_in_which_nothing_waited_are_counted() -> None:
     waits = guideline(bound={"metric": "cpu.iowait", "at_most": "5%"})
     said = verdict(waits, [counted("iowait", [*["0.0000"] * 7, "0.0600", "0.0610", "0.0590"])])
-    assert (said.verdict, said.answers[0].n) == (Verdict.HOLDS, 10)
+    assert (said.verdict, said.results[0].n) == (Verdict.HOLDS, 10)
 
 
 def test_waiting_may_fall_to_nothing() -> None:
@@ -186,7 +186,7 @@ def test_waiting_may_fall_to_nothing() -> None:
     waited = {"1": "0.3", "2": "0.1", "3": "0.0"}
     found = [counted("iowait", [text + digit for digit in "0000"], layout) for layout, text in waited.items()]
     said = verdict(falls, found)
-    assert (said.verdict, len(said.answers), said.notes) == (Verdict.HOLDS, 2, ())
+    assert (said.verdict, len(said.results), said.notes) == (Verdict.HOLDS, 2, ())
 
 
 def test_a_rate_of_nothing_is_no_figure() -> None:

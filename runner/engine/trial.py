@@ -75,6 +75,7 @@ class StackOnRig:
         self, matrix: Matrix, stack: Stack, rig: Rig, scripts: StackScripts, own: Path | None, *, invented: bool = False
     ) -> None:
         self._matrix, self._stack, self._rig, self._scripts, self._own = matrix, stack, rig, scripts, own
+        self._disks = matrix.every_disk()
         self._invented = invented  # the results of the rig are synthetic
         self._rendered: Rendered = {}
         self.set_up_log = ""
@@ -144,7 +145,7 @@ class StackOnRig:
         fio_job = job(cell, self._scripts.stack, trial_seed(self._matrix.seed, cell.id, round_number), self._own)
         work, slow = cell.work, self._stack.slow
         faults = self._stack.faults
-        slowest = costs.slowest_request(work, self._matrix.every_disk())
+        slowest = costs.slowest_request(work, self._disks)
         deadline = costs.deadline(work, cell.span, cell.files.total if cell.files else 0, slowest)
         deadline += costs.flush_seconds(work, self._matrix.machine.memory, slowest)
         started, clock = datetime.now(UTC), time.monotonic()
@@ -204,7 +205,7 @@ class StackOnRig:
             replay=output.replay if isinstance(work, ReplayWorkload) else None,
             pts=work if isinstance(work, PtsWorkload) else None,
         )
-        ages = all(disk.physics and disk.physics.ages for disk in self._matrix.every_disk())
+        ages = all(disk.physics and disk.physics.ages for disk in self._disks)
         if work.trims and done and not ages:  # a matrix for physical disks, on simulated ones
             return Finding(Outcome.BROKEN, NO_MODEL_OF_TRIMS, readings=found.readings)
         return found

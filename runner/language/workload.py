@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import ceil, floor
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
@@ -171,10 +171,15 @@ class Workload(Model):
     def write_share(self) -> float:
         return self.bound.write_share
 
-    @property
+    @cached_property
     def bound(self) -> JobBound:
-        """Return the bounds of its jobs on a region of any size, with all that `fio:` changes."""
+        """The bounds of its jobs on a region of any size, with all that `fio:` changes."""
         return _bound(self._options())[0]
+
+    def __copy__(self) -> Self:
+        copied = super().__copy__()
+        copied.__dict__.pop("bound", None)  # model_copy may change what it follows from
+        return copied
 
     def _options(self) -> tuple[tuple[str, str], ...]:
         own = {"rw": self.rw, "bs": str(self.bs), "iodepth": str(self.iodepth), "numjobs": str(self.numjobs)}

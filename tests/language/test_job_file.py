@@ -7,6 +7,7 @@ import pytest
 from runner.language.fio_values import UnknownBound, parse_fio_size, parse_fio_time, relative_names
 from runner.language.job_bounds import JobWorkload, bounds_of
 from runner.language.job_file import JobFile, JobReader, effective, on_target, why_refused, with_values
+from runner.language.workload import Workload
 from runner.language.yaml_source import Place
 
 TOP = Place("m.yaml", 1, 1)
@@ -184,3 +185,9 @@ def test_a_variable_that_may_hold_a_secret_is_refused(name: str) -> None:
     found = messages(f"[a]\ndescription=${{{name}}}\n", None, **{name: "hidden"})
     assert found[0][2].startswith(f"the variable {name} may hold a secret")
     assert "hidden" not in str(found)
+
+
+def test_a_copy_with_other_options_has_other_bounds() -> None:
+    work = Workload(rw="write", bs="64KiB")
+    assert work.bound.bs == (2**16, 2**16)
+    assert work.model_copy(update={"bs": 2**12}).bound.bs == (2**12, 2**12)

@@ -3,7 +3,8 @@
 The computation uses logarithms, round by round, so that effects of a round on all cells cancel. *Yes* requires an
 interval between the bounds. *No* requires an interval beyond a bound; one such result decides, so its confidence is
 corrected (Bonferroni) for the number of cases. The half-widths of the parts of a mean add up, because runs are no
-rounds and do not cancel.
+rounds and do not cancel. Without the time that a slow host took from a cell, the cell could be faster: bounds include
+that.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import dist, exp, fsum, inf, log, log1p, sqrt
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from runner.guidelines.claims import Case, mean_case
 from runner.guidelines.samples import Measured, Verdict
@@ -52,6 +53,7 @@ class CaseResult:
     #: The number of rounds that would decide it at the current scatter; None if unknown or above `MOST`.
     enough: int | None = None
     host_limited: int = 0
+    blocked: bool = False  # more trials cannot decide it: the host took too much of their time
     parts: int = 1  # the number of parts of a mean, if no run has all contexts
     runs: int = 1  # the number of runs. With several, each run is one value; with one, each round is.
 
@@ -67,7 +69,7 @@ def check_case(case: Case, runs: Sequence[Mapping[str, Measured]], metric: Metri
     if not values:
         return CaseResult(case, Verdict.NOT_TESTED, host_limited=host_limited)
     alone = next((run[case.cells[0]] for run in known if case.absolute), None) if len(values) == 1 else None
-    result = _result(case, _Spread.of([(1.0, values)]), level, alone)
+    result = _result(case, _Spread.of([(1.0, values)]), level, _lost(case, known, metric), alone)
     return replace(result, host_limited=host_limited, runs=len(values))
 
 
@@ -85,7 +87,7 @@ def check_mean(
         found_by_run = (_values(mean_case(part), run, metric) for run in runs)
         values.append((len(part) / len(contexts), list(filter(None, found_by_run))))
     host_limited = sum(_host_limited(one, [run for run in runs if _rounds(one, run, metric)]) for one in contexts)
-    result = _result(case, _Spread.of(values), level)
+    result = _result(case, _Spread.of(values), level, _lost(case, runs, metric))
     return replace(result, host_limited=host_limited, parts=len(parts), runs=max(len(found) for _, found in values))
 
 
@@ -106,6 +108,22 @@ def _parted(contexts: Sequence[Case], runs: Sequence[Mapping[str, Measured]], me
 
 def _host_limited(case: Case, runs: Sequence[Mapping[str, Measured]]) -> int:
     return sum(run[cell].host_limited for run in runs for cell in case.cells)
+
+
+class _Lost(NamedTuple):
+    """How far the true value may lie beyond the interval, as logarithms, because of time lost to a slow host."""
+
+    below: float
+    above: float
+
+
+def _lost(case: Case, runs: Sequence[Mapping[str, Measured]], metric: Metric) -> _Lost:
+    below = above = 0.0
+    for term in case.terms:
+        share = max((run[cell].lost_share for run in runs for cell in term.cells if cell in run), default=0.0)
+        change = term.power * (-log1p(-share) if share < 1 else inf) * (1 if metric.more_is_better else -1)
+        below, above = below + max(0.0, -change), above + max(0.0, change)
+    return _Lost(below, above)
 
 
 def _rounds(case: Case, run: Mapping[str, Measured], metric: Metric) -> set[int]:
@@ -175,18 +193,26 @@ class _Spread:
         return many
 
 
-def _result(case: Case, spread: _Spread, level: Level, alone: Measured | None = None) -> CaseResult:
+def _result(case: Case, spread: _Spread, level: Level, lost: _Lost, alone: Measured | None = None) -> CaseResult:
     mean = spread.mean
     low, high = log(case.low) if case.low else -inf, log(case.high) if case.high < inf else inf
     inner, outer = (_bounds(spread, one, alone) for one in (level.yes, level.no))
-    inside = min(mean - low, high - mean)
-    enough = spread.enough(abs(inside), level.yes if inside > 0 else level.no)
+
+    def room(least: float, most: float) -> tuple[float, float]:
+        """Return how far such an interval lies between the bounds, and beyond one of them."""
+        least, most = least - lost.below, most + lost.above
+        return min(least - low, high - most), max(low - most, least - high)
+
+    inside, beyond = room(mean, mean)
+    enough = spread.enough(max(inside, beyond), level.yes if inside > 0 else level.no)
     verdict = Verdict.INCONCLUSIVE
-    if low <= inner[0] and inner[1] <= high:
+    if room(*inner)[0] >= 0:
         verdict = Verdict.HOLDS
-    elif outer[1] < low or outer[0] > high:
+    elif room(*outer)[1] > 0:
         verdict = Verdict.FAILS
-    return CaseResult(case, verdict, exp(mean), bounded_exp(inner[0]), bounded_exp(inner[1]), spread.n, enough)
+    blocked = verdict is Verdict.INCONCLUSIVE and any(lost) and all(max(room(end, end)) <= 0 for end in inner)
+    least, most = bounded_exp(inner[0] - lost.below), bounded_exp(inner[1] + lost.above)
+    return CaseResult(case, verdict, exp(mean), least, most, spread.n, enough, blocked=blocked)
 
 
 def _bounds(spread: _Spread, confidence: float, alone: Measured | None) -> tuple[float, float]:

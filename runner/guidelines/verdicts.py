@@ -56,6 +56,13 @@ class Judgement:
         return None if self.deciding is None else _needed(self.deciding)
 
     @property
+    def blocked(self) -> bool:
+        """Return whether more trials cannot decide it, because the host took too much of their time."""
+        return self.verdict is Verdict.INCONCLUSIVE and all(
+            one.blocked for one in self.results if one.verdict is Verdict.INCONCLUSIVE
+        )
+
+    @property
     def deciding(self) -> CaseResult | None:
         """Return the result that would decide it: a possible refutation, else the slowest result, else None."""
         refuting = [one for one in self.results if not one.seems]
@@ -248,7 +255,7 @@ class Steering:
                 for id_, cell in self._cells.items()
             )
             judged = judge_guidelines(self._open, found, share=SHARE)
-            undecided = [one for one in judged if one.verdict is Verdict.INCONCLUSIVE]
+            undecided = [one for one in judged if one.verdict is Verdict.INCONCLUSIVE and not one.blocked]
             self._open = [one.guideline for one in undecided]
             self._wanted = _weighed(undecided)
         return self._wanted
@@ -262,7 +269,7 @@ def _weighed(undecided: Iterable[Judgement]) -> dict[str, float]:
     weights: dict[str, float] = {}
     for judgement in undecided:
         weight = 1 / (judgement.more or MOST)
-        open_ = [one.case for one in judgement.results if one.verdict is Verdict.INCONCLUSIVE]
+        open_ = [one.case for one in judgement.results if one.verdict is Verdict.INCONCLUSIVE and not one.blocked]
         for cell in (cell for case in open_ for cell in case.cells):
             weights[cell] = max(weight, weights.get(cell, 0.0))
     return weights

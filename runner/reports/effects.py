@@ -36,8 +36,8 @@ _OF_GUIDELINES = (
     "With `--until-decided`, the interval of a guideline is wider, because the guideline is checked many times. "
 )
 _WITH_HOST_LIMITED = (
-    "(!): some of the trials are host-limited. In the answer, a ratio of such trials is a range, which includes the "
-    "lost time; an interval here does not."
+    "(!): some of the trials are host-limited. In the answer and the verdicts, a ratio of such trials is a range, "
+    "which includes the lost time; an interval here does not."
 )
 
 

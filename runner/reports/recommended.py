@@ -88,5 +88,8 @@ def _notes(found: Recommendation, cells: Mapping[str, CellRow]) -> list[str]:
         some = "1 setting lacks" if found.left_out == 1 else f"{found.left_out:,} settings lack"
         notes.append(f"not compared: {some} figures for some of this work")
     if any(one.host_limited for one in found.settings):
-        notes.append("(!): the host was too slow for its simulated disks in some trials, so the figure may be too low")
+        notes.append(
+            "(!): the host was too slow for its simulated disks in some trials. The figure may be too "
+            "low, and the interval does not include the lost time"
+        )
     return notes

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.guidelines.samples import Measured, Verdict
-from runner.guidelines.verdicts import judge_guidelines
+from runner.guidelines.verdicts import Judgement, judge_guidelines
 from runner.language.guidelines import SHAPES, Guideline
 from runner.results.record import CellRow
 from runner.statistics.ratios import paired_ratio
@@ -150,6 +150,41 @@ def test_the_interval_is_that_of_compare() -> None:
     (result,) = verdict(of_layout(within="5%"), found).results
     assert expected is not None
     assert (result.value, result.low, result.high) == pytest.approx((expected.ratio, expected.low, expected.high))
+
+
+def with_lost_time(metric: str, level: float, lost: float, **bounds: str) -> Judgement:
+    """The verdict on far against raid0, of which far lost a share of its time to the host."""
+    truth = {"raid0": 100.0, "far": level}
+    column = metric.replace(".", "_")
+    found = run(cells(layout=[*truth]), lambda axes: truth[axes["layout"]], noise=0.003, column=column)
+    slowed = [replace(one, lost_share=lost if one.cell.axes["layout"] == "far" else 0.0) for one in found]
+    return verdict(of_layout("ratio", metric=metric, **bounds), slowed)
+
+
+@pytest.mark.parametrize(
+    ("metric", "level", "lost", "bounds", "expected"),
+    [
+        ("read.bw", 98.0, 0.0, {"at_least": "1.2x"}, Verdict.FAILS),
+        ("read.bw", 98.0, 0.1, {"at_least": "1.2x"}, Verdict.FAILS),
+        ("read.bw", 98.0, 0.2, {"at_least": "1.2x"}, Verdict.INCONCLUSIVE),
+        ("read.bw", 130.0, 0.2, {"at_least": "1.2x"}, Verdict.HOLDS),
+        ("read.bw", 98.0, 0.2, {"at_most": "1.2x"}, Verdict.INCONCLUSIVE),
+        ("read.bw", 98.0, 1.0, {"at_least": "1.2x"}, Verdict.INCONCLUSIVE),
+        ("read.lat_mean", 110.0, 0.2, {"at_most": "0.9x"}, Verdict.INCONCLUSIVE),
+        ("read.lat_mean", 110.0, 0.2, {"at_least": "0.8x"}, Verdict.HOLDS),
+    ],
+)
+def test_a_verdict_holds_without_the_lost_time_too(
+    metric: str, level: float, lost: float, bounds: dict[str, str], expected: Verdict
+) -> None:
+    found = with_lost_time(metric, level, lost, **bounds)
+    assert found.verdict is expected
+    assert found.blocked is (expected is Verdict.INCONCLUSIVE)
+
+
+def test_the_interval_includes_the_lost_time() -> None:
+    (plain,), (slowed,) = (with_lost_time("read.bw", 98.0, lost, at_least="1.2x").results for lost in (0.0, 0.2))
+    assert (slowed.value, slowed.low, slowed.high) == pytest.approx((plain.value, plain.low, plain.high / 0.8))
 
 
 def test_only_rounds_that_all_cells_share_count() -> None:

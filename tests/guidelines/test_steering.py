@@ -22,9 +22,9 @@ def compare(other: str, within: str = "10%", name: str = "one") -> Guideline:
     return guideline(compare=claim).model_copy(update={"id": name})
 
 
-def trial(cell: CellRow, round_number: int, bw: float) -> Trial:
+def trial(cell: CellRow, round_number: int, bw: float, **notes: str) -> Trial:
     read = Direction(bw, bw, 1, 1, *[None] * 8)
-    return Trial(cell.id, round_number, Outcome.MEASURED, figures=Figures(read, None, 1, 1, 1, 0))
+    return Trial(cell.id, round_number, Outcome.MEASURED, figures=Figures(read, None, 1, 1, 1, 0), notes=notes)
 
 
 def steered(*guidelines: Guideline) -> Steering:
@@ -41,6 +41,15 @@ def test_only_cells_of_what_is_open_are_wanted() -> None:
     for round_number, noise in enumerate((0.0, 0.2, -0.2), start=1):
         feed(steering, round_number, raid0=100.0, far=100.0 + noise, single=100.0 * (1 + noise))
     assert set(steering.wanted(4)) == {"layout=raid0", "layout=single"}
+
+
+def test_more_trials_are_no_use_for_what_the_host_leaves_open() -> None:
+    steering = steered(compare("far"))
+    for round_number, noise in enumerate((0.0, 0.2, -0.2), start=1):
+        for cell in FIELD:
+            lost = {"host_limited": "20% of the time was lost"} if cell.axes["layout"] == "far" else {}
+            steering.add(trial(cell, round_number, 100.0 + noise, **lost))
+    assert steering.wanted(4) == {}
 
 
 def test_what_would_be_decided_first_has_the_most_weight() -> None:

@@ -3,6 +3,7 @@
 Which host gets what: placement.py. The other end, in the worker: lab/seats.py.
 
 Each batch that goes out has a token. Records with another token, or of a trial that is recorded, are refused.
+Over 400 lines: each message of a worker can change flights, rounds and records at once.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The coordinator's view of the workers of a cluster: checked or refused, present or absent, free or busy.
 
-The processes themselves are in lab/members.py.
+The processes themselves are in lab/members.py. What is lost with a host is handled in coordinator.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Verdicts on guidelines, from the results of evaluate.py; and the cells to measure again until all are decided."""
+"""Verdicts on guidelines, from the results of evaluate.py; and the cells to measure again until all are decided.
+
+Their tables and texts: reports/verdicts.py.
+"""
 
 from __future__ import annotations
 

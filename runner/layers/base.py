@@ -1,4 +1,7 @@
-"""The definitions of each layer: keys, sizes, impossible values, data for scripts, expected values of the kernel."""
+"""The definitions of each layer: keys, sizes, impossible values, data for scripts, expected values of the kernel.
+
+The list of all layers is in `__init__.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Heat maps: the best figure of each pair of values of two axes, of reads and writes apart."""
+"""Heat maps: the best figure of each pair of values of two axes, of reads and writes apart.
+
+Their markup: page/charts.html.j2.
+"""
 
 from __future__ import annotations
 

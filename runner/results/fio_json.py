@@ -1,4 +1,7 @@
-"""The shape of fio's JSON: every value that is used has its type and range, or the output is refused."""
+"""The shape of fio's JSON: every value that is used has its type and range, or the output is refused.
+
+It is parsed in fio_output.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tear-down scripts of stacks that may be up, in a folder that outlives its process; and the lock of such a folder."""
+"""Tear-down scripts of stacks that may be up, in a folder that outlives its process; and the lock of such a folder.
+
+The outcome of a cell: record.py.
+"""
 
 from __future__ import annotations
 

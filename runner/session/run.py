@@ -1,7 +1,11 @@
-"""A run from its preparation to its end: lease disks, execute, report. The choice of the run to continue: resume.py."""
+"""A run from its preparation to its end: lease disks, execute, report. The choice of the run to continue: resume.py.
+
+The signals that stop it: cli/stop.py.
+"""
 
 from __future__ import annotations
 
+import gc
 import socket
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -238,6 +242,7 @@ def _execute(this: _Run, pace: Pace, feed: Feed) -> Ending:
         done = _measure(this, pace, feed)
     finally:
         returned = _return_disks(this)
+        gc.collect()  # scheduler and executor refer to each other, and reports collect nothing
         end = _write_reports(this, feed, done=done, short=this.short)
         end = end if returned else replace(end, exit=max(end.exit, Exit.BROKEN))
         # Last: after a kill before this line, the same command writes the reports again.

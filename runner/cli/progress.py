@@ -34,7 +34,7 @@ from runner.reports.knees import knee_values
 from runner.reports.pts import has_tables, pts_sheets
 from runner.reports.table import as_sheet
 from runner.reports.terminal import caption, shown_cells, table
-from runner.reports.terminal_text import BAD, DOUBT, GOOD, about
+from runner.reports.terminal_text import BAD, DOUBT, GOOD, about, spaced
 from runner.reports.verdicts import explain_verdict, verdict_table
 from runner.results.record import HOST, Outcome, Trial
 from runner.session.run import Observer
@@ -262,7 +262,8 @@ class PlainView(View):
             self.print_line(format_loss(event))
         elif isinstance(event, TrialHostLimited):
             others = f"{event.beside} other{'s' if event.beside > 1 else ''}"
-            self.print_line(f"{event.name}: host-limited beside {others}, {event.overload}; it is measured again alone")
+            why = f"host-limited beside {others}, {spaced(event.overload)}"
+            self.print_line(f"{event.name}: {why}; it is measured again alone")
         elif isinstance(event, RoundAdded):
             self._add_round(event)
 

@@ -118,7 +118,7 @@ def test_a_repeated_trial_has_its_reason(capsys: pytest.CaptureFixture[str]) -> 
     JsonView(10, 0).event(HOST_LIMITED)
     plain, line = capsys.readouterr().out.splitlines()
     assert plain == (
-        "raid5/[red]/work: host-limited beside 3 others, 9.0% (answers late 9.0%, disks left waiting 0.0%); "
+        "raid5/[red]/work: host-limited beside 3 others, 9.0 % (answers late 9.0 %, disks left waiting 0.0 %); "
         "it is measured again alone"
     )
     said = json.loads(line)

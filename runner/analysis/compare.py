@@ -13,7 +13,7 @@ from runner.analysis.samples import Samples, is_percentile, mean_over_runs, more
 from runner.analysis.tables import warnings
 from runner.base.errors import BadInput
 from runner.reports.terminal import percent
-from runner.reports.terminal_text import times
+from runner.reports.terminal_text import times_between
 from runner.results.record import Outcome
 from runner.space.notes import few
 from runner.statistics.ratios import (
@@ -65,7 +65,7 @@ class Line:
 
     @property
     def interval(self) -> str:
-        return f"{times(self.ratio.low)} to {times(self.ratio.high)}" if self.ratio and self.ratio.low else ""
+        return times_between(self.ratio.low, self.ratio.high) if self.ratio and self.ratio.low else ""
 
 
 #: The values of a metric by round, for each of several runs.

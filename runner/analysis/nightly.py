@@ -16,7 +16,7 @@ from runner.guidelines.ranking import rank_stacks
 from runner.reports.answer import answer_as_markdown, summarize_rankings
 from runner.reports.squares import heat_map_of_squares
 from runner.reports.table import Grid, as_markdown, escape_markdown
-from runner.reports.terminal_text import figure, times
+from runner.reports.terminal_text import figure, times, times_within
 from runner.reports.verdicts import explain_verdict, verdict_table, verdict_text
 from runner.results.record import Outcome
 
@@ -184,7 +184,8 @@ def annotated(night: Night) -> Iterator[str]:
         yield _command("error", f"guideline {claim.guideline.id} fails", explain_verdict(claim))
     for line in night.slower[:_ANNOTATIONS]:
         before, now = (figure(mean, unit_of(line.metric)) for mean in line.means)
-        ratio = f", {times(line.ratio.ratio)} ({line.interval})" if line.ratio else ""
+        found = line.ratio
+        ratio = f", {times_within(found.ratio, found.low, found.high)}" if found else ""
         yield _command("warning", f"slower: {line.name}", f"{line.metric} {before} → {now}{ratio}")
 
 

@@ -36,7 +36,7 @@ from runner.guidelines.claims import number_of
 from runner.language.metrics import SYNC
 from runner.reports.table import Grid, Value, estimate_values, ratio_values
 from runner.reports.terminal import percent
-from runner.reports.terminal_text import digits, figure, times
+from runner.reports.terminal_text import digits, figure, times, times_within
 from runner.statistics.changes import scaling_exponent
 from runner.statistics.ratios import Interval, Ratio, paired_ratio
 
@@ -241,5 +241,5 @@ def _power(values: Sequence[str], cells: Slots, metric: str) -> Interval | None:
 def _format_times(one: Samples | None, ratio: Ratio | None, metric: str) -> str:
     if ratio is None:
         return ""
-    doubt = f" ({times(ratio.low)} to {times(ratio.high)})" if ratio.low else ""
-    return f"{times(ratio.ratio)}{doubt}{' (!)' if one and one.host_limited_of(metric) else ''}"
+    shown = times_within(ratio.ratio, ratio.low, ratio.high) if ratio.low else times(ratio.ratio)
+    return f"{shown}{' (!)' if one and one.host_limited_of(metric) else ''}"

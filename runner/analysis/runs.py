@@ -113,6 +113,10 @@ class RunStatus:
         return self.state is State.RUNNING
 
     @property
+    def waiting(self) -> str:
+        return self.folder.manifest.waiting if self.running else ""
+
+    @property
     def seconds_a_trial(self) -> float | None:
         return self._elapsed / self.progress.recent if self.holder and self.progress.recent else None
 
@@ -120,7 +124,7 @@ class RunStatus:
     def seconds_left(self) -> float | None:
         manifest, recent = self.folder.manifest, self.progress.recent
         left = max(0, manifest.planned - self.progress.trials)
-        if self.holder is None or not (recent or manifest.expected):
+        if self.holder is None or self.waiting or not (recent or manifest.expected):
             return None
         if left and manifest.ends:
             return max(0.0, (manifest.ends - self.now).total_seconds())
@@ -179,7 +183,9 @@ def _now(status: RunStatus) -> Iterator[tuple[str, str]]:
     for one in progress.underway:
         again = f", attempt {one.attempt}" if one.attempt > 1 else ""
         yield "now", f"{one.name}, trial {one.round}{again}, for {_since(_parsed(one.started), status.now)}"
-    if not progress.underway:
+    if status.waiting:
+        yield "now", status.waiting
+    elif not progress.underway:
         yield "now", "no trial: a machine starts, a stack is built or removed, or the run waits for a host"
     if progress.last:
         yield "last", f"{progress.last.name}, trial {progress.last.round}: {progress.last.outcome}"
@@ -188,7 +194,7 @@ def _now(status: RunStatus) -> Iterator[tuple[str, str]]:
         rate = f", at {_rate(status.seconds_a_trial)}" if status.seconds_a_trial is not None else ""
         yield "left", f"{at_most}{duration(status.seconds_left)}{rate}"
     else:
-        yield "left", "not known before the first trial of this process"
+        yield "left", f"not known {'while it waits' if status.waiting else 'before the first trial of this process'}"
 
 
 def status_document(status: RunStatus) -> dict[str, Any]:
@@ -213,6 +219,7 @@ def status_document(status: RunStatus) -> dict[str, Any]:
         "cells_corrupt": dict(progress.corrupt),
         "cells_broken": dict(progress.broken),
         "lost_machines": progress.lost,
+        "waiting": status.waiting or None,
         "now": [_trial_document(one, attempt=one.attempt) for one in progress.underway],
         "last": _trial_document(progress.last, outcome=progress.last.outcome) if progress.last else None,
         "seconds_a_trial": status.seconds_a_trial,

@@ -10,7 +10,7 @@ from runner.analysis.samples import Samples, is_compared, more_is_faster, rates_
 from runner.analysis.tables import format_relative, warnings
 from runner.reports.marks import legend
 from runner.reports.table import HINT, Grid, Value, estimate_values, ratio_values
-from runner.reports.terminal_text import figure, times
+from runner.reports.terminal_text import figure, times, times_within
 from runner.statistics.changes import Change, find_changes
 
 if TYPE_CHECKING:
@@ -148,5 +148,5 @@ def _describe_change(change: Change, metric: str) -> str:
     more = change.ratio.ratio > 1
     faster = more == more_is_faster(metric)
     word = ("faster" if faster else "slower") if is_compared(metric) else "more" if more else "less"
-    bounds = f"{times(change.ratio.low)} to {times(change.ratio.high)}"
-    return f"{word} from here on: {times(change.ratio.ratio)} ({bounds})"
+    ratio = change.ratio
+    return f"{word} from here on: {times_within(ratio.ratio, ratio.low, ratio.high)}"

@@ -16,6 +16,7 @@ from runner.cli.screen import echo, echo_whole, json_text, print_sheet
 from runner.hosts import HOSTS_FILE
 from runner.language.suggestions import did_you_mean
 from runner.reports.table import Sheet
+from runner.reports.terminal_text import spaced
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -161,9 +162,9 @@ async def _show_probes(disk: Disk, seconds: float) -> list[ProbeResult]:
     echo_whole(f"{'':<28}{'predicted':>14}{'measured':>12}{'off':>9}")
     async for one in run_probes(disk, seconds):
         found.append(one)
-        host_limited = f"  host-limited: {one.overload}" if one.is_host_limited else ""
+        host_limited = f"  host-limited: {spaced(str(one.overload))}" if one.is_host_limited else ""
         mark = "" if one.is_accurate else "  (!)"
-        figures = f"{_rate(one, one.expected):>14}{_rate(one, one.measured):>12}{one.deviation:>+9.1%}"
+        figures = f"{_rate(one, one.expected):>14}{_rate(one, one.measured):>12}{f'{one.deviation * 100:+.1f} %':>9}"
         echo_whole(f"{one.probe.name:<28}{figures}{mark}{host_limited}")
     return found
 

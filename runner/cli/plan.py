@@ -15,6 +15,7 @@ from runner.engine.estimate import QUIET, Estimate, Load, Pace, Slots, estimate,
 from runner.engine.rigs import specs_of
 from runner.machines import machine
 from runner.machines.base import MachineOptions
+from runner.reports.terminal import percent
 from runner.reports.terminal_text import duration
 from runner.session.run_request import check_kernel
 from runner.session.selected_matrix import Checks, SelectedMatrix, load_selected
@@ -146,8 +147,8 @@ def _describe_budget(plan: RunPlan) -> str:
     if times < 2:
         return f"{enough}, too few for an interval"
     half = t_factor(times - 1, repeat.confidence) * pace.scatter / times**0.5
-    scatter = f"if trials scatter by {pace.scatter:.1%} as in {_runs(plan, pace.scattered)}"
-    return f"{enough}; intervals of ±{half:.1%} {scatter}"
+    scatter = f"if trials scatter by {percent(pace.scatter)} as in {_runs(plan, pace.scattered)}"
+    return f"{enough}; intervals of ±{percent(half)} {scatter}"
 
 
 def _runs(plan: RunPlan, count: int) -> str:

@@ -26,6 +26,7 @@ from runner.engine.recorder import (
     TrialDone,
     TrialHostLimited,
     TrialStarted,
+    Waiting,
 )
 from runner.language.metrics import RATES
 from runner.reports.answer import as_objects
@@ -34,7 +35,7 @@ from runner.reports.knees import knee_values
 from runner.reports.pts import has_tables, pts_sheets
 from runner.reports.table import as_sheet
 from runner.reports.terminal import caption, shown_cells, table
-from runner.reports.terminal_text import BAD, DOUBT, GOOD, about
+from runner.reports.terminal_text import BAD, DOUBT, GOOD, about, spaced
 from runner.reports.verdicts import explain_verdict, verdict_table
 from runner.results.record import HOST, Outcome, Trial
 from runner.session.run import Observer
@@ -177,6 +178,15 @@ def _rates(figures: Figures) -> dict[str, float]:
     return {f"{name}_{rate}": getattr(side, rate) for name, side in figures.sides.items() for rate in RATES}
 
 
+_JSON_EVENTS: dict[type, str] = {
+    RigUp: "rig-up",
+    BatchStarted: "batch",
+    BatchDone: "batch-done",
+    TimeLeft: "time-left",
+    Waiting: "waiting",
+}
+
+
 class JsonView(View):
     def start_run(self, folder: Path) -> None:
         self._print(event="run", folder=str(folder), planned=self.planned, done=self.done)
@@ -233,9 +243,7 @@ class JsonView(View):
             self._print(event="host-limited", name=event.name, stack=event.stack, round=event.round, **beside)
         elif isinstance(event, RoundAdded):
             self._add_round(event)
-        elif kind := {RigUp: "rig-up", BatchStarted: "batch", BatchDone: "batch-done", TimeLeft: "time-left"}.get(
-            type(event)
-        ):
+        elif kind := _JSON_EVENTS.get(type(event)):
             found = asdict(event)
             self._print(event=kind, **{name: value for name, value in found.items() if (name, value) != ("host", "")})
 
@@ -262,7 +270,8 @@ class PlainView(View):
             self.print_line(format_loss(event))
         elif isinstance(event, TrialHostLimited):
             others = f"{event.beside} other{'s' if event.beside > 1 else ''}"
-            self.print_line(f"{event.name}: host-limited beside {others}, {event.overload}; it is measured again alone")
+            why = f"host-limited beside {others}, {spaced(event.overload)}"
+            self.print_line(f"{event.name}: {why}; it is measured again alone")
         elif isinstance(event, RoundAdded):
             self._add_round(event)
 
@@ -307,6 +316,7 @@ class LiveView(View):
         elif isinstance(event, TrialDone):
             self._end_trial(event)
         elif isinstance(event, RigWasLost):
+            self._end_step()
             self._print(format_loss(event), DOUBT)
         elif isinstance(event, BatchStarted):
             self._begin((event.host, event.stack), event.cells)
@@ -316,9 +326,17 @@ class LiveView(View):
             self._add_round(event)
             self._bar.update(self._trials, total=self.planned)
             self._estimate_rest()
-        elif isinstance(event, TimeLeft):
+        elif isinstance(event, TimeLeft | Waiting):
+            self._show_cluster(event)
+
+    def _show_cluster(self, event: TimeLeft | Waiting) -> None:
+        if isinstance(event, TimeLeft):
             self._of_cluster = True
             self._estimate, self._estimated = event.seconds, time.monotonic()
+        elif event.what:
+            self.progress(event.what)
+        else:
+            self._end_step()
 
     def _end_trial(self, event: TrialDone) -> None:
         self._count()
@@ -329,6 +347,7 @@ class LiveView(View):
         if rig in self._rigs:
             self._bar.advance(self._rigs[rig])
         if event.trial.outcome is not Outcome.MEASURED:
+            self._end_step()
             self._print(f"{event.name}: {format_trial(event.trial)}", BAD)
 
     def _begin(self, rig: _Rig, cells: int) -> None:
@@ -364,9 +383,8 @@ class LiveView(View):
         self._bar.console.print(printable(text), style=style, markup=False)
 
     def progress(self, brief: str, fraction: float | None = None) -> None:
-        now = time.monotonic()
         if self._step_began is None:
-            self._step_began = now
+            self._step_began = time.monotonic()
         if fraction is None:
             self._bar.update(self._trials, description=brief)
         else:
@@ -374,11 +392,19 @@ class LiveView(View):
                 self._long = self._bar.add_task(brief, total=100, left=str, last="")
             self._bar.update(self._long, description=brief, completed=fraction * 100, visible=fraction != 1.0)
         if fraction == 1.0:
-            self._started += now - self._step_began  # long steps are no sign of slow trials
-            self._step_began = None
-            self._estimate_rest()
-            self._bar.update(self._trials, description="trials")
-            self._show()
+            self._end_step()
+
+    def _end_step(self) -> None:
+        """End a long step, also one that failed. Its time is no sign of slow trials."""
+        if self._step_began is None:
+            return
+        took, self._step_began = time.monotonic() - self._step_began, None
+        self._started, self._estimated = self._started + took, self._estimated + took
+        self._estimate_rest()
+        if self._long is not None:
+            self._bar.update(self._long, visible=False)
+        self._bar.update(self._trials, description="trials")
+        self._show()
 
     def show_estimate(self, least: float, most: float) -> None:
         super().show_estimate(least, most)

@@ -25,7 +25,7 @@ from runner.base.errors import HarnessBroken
 from runner.engine import batch_messages as messages
 from runner.engine import members
 from runner.engine.batch_messages import BatchRequest, Message, Order
-from runner.engine.cluster_interface import BatchLost, Cluster, Worker, WorkerLost
+from runner.engine.cluster_interface import BatchLost, Cluster, SchedulerLost, Worker, WorkerLost
 from runner.engine.flight import Flight, Flights
 from runner.engine.forecast import Forecast
 from runner.engine.inbox import Inbox
@@ -39,6 +39,7 @@ from runner.engine.recorder import (
     RunContext,
     TimeLeft,
     TrialHostLimited,
+    Waiting,
     now,
 )
 from runner.machines.base import RigLost
@@ -55,7 +56,7 @@ DEATHS = 5
 #: How many cells go to a host at once: their records may arrive sooner than the journal takes them.
 MOST_CELLS = 500
 _NO_WORKER = "waiting for workers: `matrix worker --cluster ADDRESS` on a host joins it"
-_NO_WORKER_LEFT = "no worker is left, or the scheduler is gone; waiting for them to come back"
+_NO_WORKER_LEFT = "no worker is left; waiting for them to come back"
 
 
 class Coordinator:
@@ -91,6 +92,8 @@ class Coordinator:
         self._reasons_alone: dict[tuple[str, int], str] = {}  # trials to repeat alone, with the reason
         self._deaths = Counter[tuple[str, int]]()
         self._crashed: dict[str, list[tuple[str, int, str]]] = {}  # trials under way when a host was lost
+        self._waits_for = ""  # that observers know
+        self._scheduler_lost = False
 
     @property
     def refused(self) -> int:
@@ -131,10 +134,24 @@ class Coordinator:
                     return
             if not self._tasks:
                 self._members.require_usable()
-            if self._members.is_empty and not waited:
-                waited = True
-                self._notice(_NO_WORKER_LEFT if self._opened else _NO_WORKER)
+                if self._members.is_empty and not (waited or self._scheduler_lost):
+                    waited = True
+                    self._notice(_NO_WORKER_LEFT if self._opened else _NO_WORKER)
+            self._show_waiting()
             await self._wait()
+
+    def _show_waiting(self) -> None:
+        what = self._awaited()
+        if what != self._waits_for:
+            self._waits_for = what
+            self._context.listen(Waiting(what))
+
+    def _awaited(self) -> str:
+        if self._members.is_empty:
+            return "waiting for the scheduler" if self._scheduler_lost else "waiting for workers"
+        wanted = {*self._repeats.hosts, *(host for one in self._open for host in one.owners)}
+        hosts = sorted(wanted & self._members.absent & self._members.awaited())
+        return f"waiting up to {members.PATIENCE:g} s for {', '.join(hosts)}" if hosts else ""
 
     async def _wait(self) -> None:
         """Wait for a change; while work waits for an absent host, not longer than the patience."""
@@ -156,6 +173,7 @@ class Coordinator:
             task.result()
 
     async def _check(self, worker: Worker) -> None:
+        self._scheduler_lost = False
         rebooted = await self._members.check(worker)
         self._members_changed = True  # a worker that was lost is asked again
         self._look_again()
@@ -309,8 +327,11 @@ class Coordinator:
     def _lose(self, flight: Flight, lost: WorkerLost) -> None:
         number, host, reason = flight.round.number, flight.worker.host, lost.brief
         name = flight.left[flight.begun].name if flight.begun in flight.left else flight.batch.stack.label
-        again = _after_loss(flight, lost) if flight.left else "it had no trial left"
-        self._context.listen(RigWasLost(name, f"{host}: {reason}", again, flight.batch.stack.label))
+        if isinstance(lost, SchedulerLost):
+            self._note_scheduler_loss(lost)
+        else:
+            again = _after_loss(flight, lost) if flight.left else "it had no trial left"
+            self._context.listen(RigWasLost(name, f"{host}: {reason}", again, flight.batch.stack.label))
         if flight.begun not in flight.left:
             return
         self._crashed.setdefault(host, []).append((flight.begun, number, flight.began))
@@ -318,6 +339,12 @@ class Coordinator:
         if self._deaths[flight.begun, number] % DEATHS == 0:
             brief = f"the process that measured it ended {DEATHS} times: {reason}"
             self._recorder.lose(flight.begun, number, flight.began, RigLost(brief))
+
+    def _note_scheduler_loss(self, lost: SchedulerLost) -> None:
+        """Show it once, not for each batch."""
+        if not self._scheduler_lost:
+            self._scheduler_lost = True
+            self._notice(f"{lost.brief}; {lost.resolution}")
 
     # --- records ---
 

@@ -66,6 +66,11 @@ class OpenRound:
         self.hosts = {unit: host for unit, host in self.hosts.items() if host in present}
 
     @property
+    def owners(self) -> set[str]:
+        """Return the hosts that began units with work that waits."""
+        return {self.hosts[unit] for unit in self.waiting if unit in self.hosts}
+
+    @property
     def over(self) -> bool:
         return not (self.waiting or self.running or self.held)
 
@@ -105,6 +110,11 @@ class RepeatsAlone:
         self._on_host[host] -= 1
         if alone:
             self._alone.discard(host)
+
+    @property
+    def hosts(self) -> Collection[str]:
+        """Return the hosts for which work waits."""
+        return self._waiting.keys()
 
     def release(self, present: Collection[str]) -> Iterator[tuple[OpenRound, Work]]:
         """Give up what waits for absent hosts."""

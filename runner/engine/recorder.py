@@ -98,6 +98,13 @@ class TimeLeft:
 
 
 @dataclass(frozen=True, slots=True)
+class Waiting:
+    """What a run on a cluster waits for; empty: it goes on."""
+
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
 class PoolUsed:
     """Physical disks of a host of a cluster that a batch leased or returned, and why some were not returned."""
 
@@ -110,6 +117,7 @@ class PoolUsed:
 Event = (
     PoolUsed
     | TimeLeft
+    | Waiting
     | RoundAdded
     | BatchStarted
     | BatchDone

@@ -13,7 +13,7 @@ from distributed.batched import BatchedSend
 from distributed.comm import CommClosedError, connect
 
 from runner.base.errors import BadInput, MatrixError
-from runner.engine.cluster_interface import BatchLost, ClusterLost, Worker, WorkerLost
+from runner.engine.cluster_interface import BatchLost, ClusterLost, SchedulerLost, Worker, WorkerLost
 from runner.lab.address import RIG
 from runner.lab.members import FACTS, Membership, configured, scheduler, worker
 from runner.lab.reach import unanswered, wait_for_scheduler
@@ -59,9 +59,7 @@ class DaskCluster:
     @property
     def workers(self) -> Collection[Worker]:
         if self._lost:
-            raise ClusterLost(
-                "the scheduler of the cluster is gone", resolution="start it again; the same command continues"
-            )
+            raise ClusterLost(_GONE, resolution="start it again; the same command continues")
         return self._workers.values()
 
     @asynccontextmanager
@@ -182,8 +180,10 @@ class DaskCluster:
             flight.done.set_result(None)
 
 
-def _scheduler_lost() -> WorkerLost:
-    return WorkerLost(_GONE, resolution=f"the run waits up to {RECONNECT:g} s for it")
+def _scheduler_lost() -> SchedulerLost:
+    return SchedulerLost(
+        _GONE, resolution=f"the run waits up to {RECONNECT:g} s for it: start it again with `matrix cluster scheduler`"
+    )
 
 
 def worker_of(address: str, known: dict[str, Any]) -> Worker | None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 COORDINATE, STATUS = "matrix-coordinate", "matrix-status"  # what a connection is for
 REQUEST, CANCEL, LINES = "matrix-request", "matrix-cancel", "matrix-lines"
 MEMBERS, LEFT = "matrix-members", "matrix-left"
+_FAREWELL = 5.0  # seconds for the last messages
 INTERVAL = "2ms"  # between two messages on a connection; what comes between them travels together
 
 
@@ -82,6 +83,14 @@ class Relay(SchedulerPlugin):  # type: ignore[misc]
         """Return the workers, how many batches each has, and the address of Dask's dashboard."""
         busy = Counter(flight.worker for flight in self._flights.values())
         return {**self._members(self._scheduler.workers), "busy": dict(busy), "dashboard": self._dashboard}
+
+    async def before_close(self) -> None:
+        """Part from the coordinators before the workers leave: else each run would report every worker as lost."""
+        for listener in self._scheduler.listeners:
+            listener.stop()  # they must not come back to a scheduler that ends
+        for one in tuple(self._coordinators):
+            with suppress(OSError, TimeoutError):
+                await one.close(timeout=_FAREWELL)
 
     # --- workers ---
 

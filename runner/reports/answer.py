@@ -26,7 +26,7 @@ from runner.reports.ranking_terms import (
     workload_name,
 )
 from runner.reports.table import escape_markdown
-from runner.reports.terminal_text import times
+from runner.reports.terminal_text import times_alike
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -58,7 +58,7 @@ class Group:
         if left < 2:  # a summary takes a line too
             return self
         rest = self.leads[room - 1 :]
-        span = " to ".join(dict.fromkeys((times(min(rest)), times(max(rest)))))
+        span = " to ".join(dict.fromkeys(times_alike(min(rest), max(rest))))
         return Group(self.heading, (*self.lines[: room - 1], f"{_CUT} and {left} more, {span} as fast as the next"))
 
 

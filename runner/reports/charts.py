@@ -10,7 +10,7 @@ from statistics import median
 from typing import TYPE_CHECKING, ClassVar
 
 from runner.reports.marks import host_limited_mark
-from runner.reports.terminal_text import figure, times, times_between
+from runner.reports.terminal_text import figure, times, times_within
 from runner.results.fio_output import Piece, parse_pieces
 
 if TYPE_CHECKING:
@@ -261,7 +261,7 @@ def _ratio_places(reach: float) -> Callable[[float], float]:
 def _ratio_dot(line: RatioLine, y: int, reach: float) -> Dot:
     one, place = line.ratio, _ratio_places(reach)
     beyond = one.high == inf or max(log10(one.high), -log10(one.low) if one.low else inf) > reach
-    text = f"{times(one.ratio)} ({times_between(one.low, one.high)})" if one.high < inf else times(one.ratio)
+    text = times_within(one.ratio, one.low, one.high) if one.high < inf else times(one.ratio)
     return Dot(line.side, y, place(one.ratio), place(one.low), place(one.high), beyond, text)
 
 

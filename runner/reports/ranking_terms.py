@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from runner.guidelines.ranking import EQUAL, RankedStack, Ranking, Standing
 from runner.reports.junit import split_name
-from runner.reports.terminal_text import digits, figure, times
+from runner.reports.terminal_text import digits, figure, times, times_between
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -46,7 +46,7 @@ def ratio_of(stack: RankedStack) -> str:
         return times(ratio.ratio)
     if stack.corrected:
         least, most = stack.corrected
-        return f"{times(least)} to {times(most)}".replace(" ", FIRM) if isfinite(most) else f"at least {times(least)}"
+        return times_between(least, most).replace(" ", FIRM) if isfinite(most) else f"at least {times(least)}"
     fine = ratio.high - ratio.low < _FINE
     middle, low, high = (f"{one:.3f}" if fine else digits(one) for one in (ratio.ratio, ratio.low, ratio.high))
     return f"{middle}\u00d7 ({low} to {high})".replace(" ", FIRM)

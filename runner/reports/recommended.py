@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from runner.reports.junit import split_name
 from runner.reports.table import Grid, Value, ratio_values
 from runner.reports.terminal import percent
-from runner.reports.terminal_text import figure, times
+from runner.reports.terminal_text import figure, times, times_between
 from runner.space.notes import few
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _against(setting: Setting) -> tuple[str, str]:
     ratio = setting.ratio
     if ratio is None:
         return "", ""
-    return times(ratio.ratio), f"{times(ratio.low)} to {times(ratio.high)}" if ratio.low else ""
+    return times(ratio.ratio), times_between(ratio.low, ratio.high) if ratio.low else ""
 
 
 def _remark(setting: Setting, found: Recommendation) -> str:

@@ -29,11 +29,19 @@ def times(ratio: float) -> str:
     return (f"{ratio:.3f}" if 0.9 < ratio < 1.1 else digits(ratio)) + "\u00d7"
 
 
+def times_alike(*ratios: float) -> list[str]:
+    """Format ratios of one sentence. All have the decimals of the one that needs most."""
+    fine = any(0.9 < one < 1.1 for one in ratios) and max(ratios) < 10
+    return [f"{one:.3f}\u00d7" if fine else times(one) for one in ratios]
+
+
 def times_between(low: float, high: float) -> str:
-    """Format an interval of ratios. Both have the decimals of the bound that needs more of them."""
-    fine = any(0.9 < one < 1.1 for one in (low, high)) and high < 10
-    least, most = (f"{one:.3f}\u00d7" if fine else times(one) for one in (low, high))
-    return f"{least} to {most}"
+    return " to ".join(times_alike(low, high))
+
+
+def times_within(ratio: float, low: float, high: float) -> str:
+    middle, least, most = times_alike(ratio, low, high)
+    return f"{middle} ({least} to {most})"
 
 
 def spaced(text: str) -> str:

@@ -112,6 +112,7 @@ class Manifest(BaseModel, frozen=True, extra="forbid"):
     ends: AwareDatetime | None = Field(
         default=None, description="expected end of a run on a cluster, by the speed of its hosts so far"
     )
+    waiting: str = Field(default="", description="what a run on a cluster waits for; empty: for nothing")
     part: str = Field(default="", description="the selected part: --only, --shard; empty: all")
     archived: bool = Field(default=False, description="scripts and outputs are in cells.sqlite, not below cells/")
     finished: bool = False

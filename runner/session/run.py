@@ -19,7 +19,7 @@ from runner.engine.budget import ENDLESS, Cost, Spending
 from runner.engine.coordinator import Coordinator
 from runner.engine.estimate import QUIET, Load, Pace, Slots, estimate, pace_of
 from runner.engine.executor import Executor
-from runner.engine.recorder import Event, PoolUsed, RigUp, RunContext, TimeLeft, TrialDone
+from runner.engine.recorder import Event, PoolUsed, RigUp, RunContext, TimeLeft, TrialDone, Waiting
 from runner.engine.scheduler import Scheduler
 from runner.hosts.disk_ledger import run_within_budget
 from runner.machines import machine
@@ -225,7 +225,7 @@ def _show_estimate(this: _Run) -> Pace:
     found = estimate(selected.plan, pace, _slots(this, synthetic=here.synthetic))
     left = max(0.0, 1 - observer.done / max(1, observer.planned))
     observer.show_estimate(found.seconds_least * left, found.seconds_most * left)
-    this.folder = this.folder.update_manifest(expected=found.seconds_most * left, ends=None)
+    this.folder = this.folder.update_manifest(expected=found.seconds_most * left, ends=None, waiting="")
     return pace
 
 
@@ -303,6 +303,8 @@ def _context(this: _Run, feed: Feed, files: CellFiles) -> RunContext:
         elif isinstance(event, TimeLeft):
             end = datetime.now(UTC) + timedelta(seconds=event.seconds)
             this.folder = this.folder.update_manifest(ends=end)
+        elif isinstance(event, Waiting):
+            this.folder = this.folder.update_manifest(waiting=event.what)
         observer.event(event)
 
     return RunContext(

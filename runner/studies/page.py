@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from runner.base.errors import BadInput
 from runner.reports.run_data import Section
 from runner.reports.table import Grid, Value, as_csv, as_markdown
-from runner.reports.terminal_text import figure, times
+from runner.reports.terminal_text import figure, times, times_between
 from runner.reports.verdicts import verdict_table
 from runner.studies.compare import ComparedFigure, RatioVerdict, tally
 
@@ -143,7 +143,7 @@ def _shown_row(held: ComparedFigure) -> tuple[Value, ...]:
     ratio = interval = ""
     if result and result.value is not None:
         ratio = times(result.value)
-        interval = "unbounded" if result.high == inf else f"{times(result.low)} to {times(result.high)}"
+        interval = "unbounded" if result.high == inf else times_between(result.low, result.high)
     return (
         cells_text(held.row.where) or held.row.unmeasured,
         "" if held.row.value is None else f"{held.row.value:,.10g} {held.table.unit}",

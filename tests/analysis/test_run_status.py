@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.analysis.runs import RunStatus
+from runner.analysis.runs import RunStatus, status_document, status_lines
 from runner.engine.estimate import count_down, remaining_seconds
 from runner.results.observe import Holder, LastTrial, Progress, State
 from runner.results.run_folder import RunFolder
@@ -50,6 +50,17 @@ def test_the_coordinator_of_a_cluster_knows_better() -> None:
     found = status(5, expected=100, elapsed=50)
     folder = RunFolder(found.folder.path, manifest(planned=20, expected=100, ends=NOW + timedelta(seconds=70)))
     assert replace(found, folder=folder).seconds_left == 70
+
+
+def test_a_run_that_waits_names_the_host_and_no_time() -> None:
+    found = status(5, expected=100, elapsed=50)
+    waiting = "waiting up to 60 s for r7"
+    there = manifest(planned=20, expected=100, ends=NOW, waiting=waiting)
+    found = replace(found, folder=RunFolder(found.folder.path, there))
+    assert found.seconds_left is None
+    lines = dict(status_lines(found))
+    assert (lines["now"], lines["left"]) == (waiting, "not known while it waits")
+    assert status_document(found)["waiting"] == waiting
 
 
 def test_no_time_is_left_at_the_end() -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+
+from runner.cli import plan
+from runner.engine.estimate import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,6 +73,16 @@ def test_a_plan_shows_what_a_budget_covers(call: Call, tmp_path: Path) -> None:
     assert told["1h"].startswith(
         "budget  enough for 4 trials of each cell, the maximum; the width of intervals is unknown"
     )
+
+
+def test_a_plan_prints_percentages_like_all_other_texts(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "budget.yaml").write_text(MATRIX)
+    known = replace(Pace(), scatter=0.0612, scattered=3)
+    monkeypatch.setattr(plan, "pace_of", lambda *_: known)
+    said = " ".join(call("plan", "--on", "dry", "--budget", "1h", "budget.yaml").out.split())
+    assert "intervals of ±9.7 % if trials scatter by 6.1 % as in 3 recorded runs on dry" in said
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from runner.engine.recorder import (
     TrialDone,
     TrialHostLimited,
     TrialStarted,
+    Waiting,
 )
 from runner.results.record import HOST, Outcome, Trial
 from tests.reports.samples import direction, measured
@@ -118,7 +119,7 @@ def test_a_repeated_trial_has_its_reason(capsys: pytest.CaptureFixture[str]) -> 
     JsonView(10, 0).event(HOST_LIMITED)
     plain, line = capsys.readouterr().out.splitlines()
     assert plain == (
-        "raid5/[red]/work: host-limited beside 3 others, 9.0% (answers late 9.0%, disks left waiting 0.0%); "
+        "raid5/[red]/work: host-limited beside 3 others, 9.0 % (answers late 9.0 %, disks left waiting 0.0 %); "
         "it is measured again alone"
     )
     said = json.loads(line)
@@ -228,6 +229,34 @@ def test_the_start_of_a_machine_has_no_countdown(monkeypatch: pytest.MonkeyPatch
         now = 1065.0
         view.event(TrialDone("one", measured("c1", 1, direction(2e8, 1 << 20)), "raid5"))
         assert view._left() == "1:00 left", "the start does not count as slow trials"
+        view.progress("starting the virtual machine")
+        now = 1100.0
+        view.event(RigWasLost("raid5", "QEMU ended", "trying again on a fresh one", "raid5"))
+        assert (line.description, view._left()) == ("building raid5", "1:00 left"), "a failed start ends, too"
+        view.progress("starting the virtual machine")
+        view.event(TrialDone("two", Trial("c2", 1, Outcome.BROKEN, "no rig came up"), "raid5"))
+        assert line.description == "building raid5"
+
+
+def test_time_stands_while_a_run_waits_for_workers(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr("runner.cli.progress.time", SimpleNamespace(monotonic=lambda: now))
+    view = LiveView(planned=4, done=0)
+    view._bar.console.file = io.StringIO()
+    line = view._bar.tasks[0]
+    with view:
+        view.show_estimate(80.0, 80.0)
+        for seconds in (80.0, 50.0):  # of the run's estimate, then of the coordinator's
+            view.event(Waiting("waiting for workers"))
+            now += 1000.0
+            assert (line.description, view._left()) == ("waiting for workers", "")
+            view.event(Waiting(""))
+            assert view._left() == f"{int(seconds // 60)}:{int(seconds % 60):02} left"
+            view.event(TimeLeft(50.0))
+    JsonView(4, 0).event(Waiting("waiting for workers"))
+    assert json.loads(capsys.readouterr().out) == {"event": "waiting", "what": "waiting for workers"}
 
 
 def test_a_step_that_is_done_has_no_ellipsis(capsys: pytest.CaptureFixture[str]) -> None:

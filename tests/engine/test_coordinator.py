@@ -17,9 +17,9 @@ from runner.engine import coordinator as engine
 from runner.engine import members
 from runner.engine.batch_messages import POOL, Outbox
 from runner.engine.budget import Cost, Spending
-from runner.engine.cluster_interface import BatchLost, Worker, WorkerLost
+from runner.engine.cluster_interface import BatchLost, SchedulerLost, Worker, WorkerLost
 from runner.engine.coordinator import Coordinator
-from runner.engine.recorder import BatchStarted, PoolUsed, RigWasLost, RunContext
+from runner.engine.recorder import BatchStarted, PoolUsed, RigWasLost, RunContext, Waiting
 from runner.engine.scheduler import Scheduler
 from runner.machines.dry import Dry
 from runner.results.environment import DiskFacts
@@ -150,6 +150,24 @@ def test_the_records_before_a_loss_are_kept(bench: Bench, tmp_path: Path) -> Non
     coordinate(bench, cluster)
     sizes = [len(request.cells) for _, request in cluster.requests]
     assert sorted(sizes) == [1, 2, 2, 2, 2]
+    assert Counter((one.cell, one.round) for one in bench.trials) == Counter(bench.planned())
+
+
+def test_a_lost_scheduler_is_one_message_for_all_batches(bench: Bench, tmp_path: Path) -> None:
+    cluster, lost = FakeCluster(tmp_path, ONE, TWO), set[str]()
+    cluster.loss = SchedulerLost
+
+    def lose_first(worker: Worker, request: BatchRequest, _line: int) -> bool:
+        first = bool(request.cells) and worker.host not in lost
+        lost.update({worker.host} if first else ())
+        return first
+
+    cluster.lost_at = lose_first
+    coordinate(bench, cluster)
+    assert lost == {"one", "two"}
+    (notice,) = notices
+    assert notice.startswith("the worker is gone")
+    assert not [event for event in bench.events if isinstance(event, RigWasLost)]
     assert Counter((one.cell, one.round) for one in bench.trials) == Counter(bench.planned())
 
 
@@ -397,6 +415,8 @@ class Leaving(FakeCluster):
 def test_a_run_without_its_workers_does_not_advise_to_start_the_first_one(bench: Bench, tmp_path: Path) -> None:
     coordinate(bench, Leaving(tmp_path, ONE))
     assert notices == [engine._NO_WORKER_LEFT]
+    first, *_, last = (event.what for event in bench.events if isinstance(event, Waiting))
+    assert (first, last) == ("waiting for workers", "")
     assert Counter((one.cell, one.round) for one in bench.trials) == Counter(bench.planned())
 
 
@@ -416,6 +436,8 @@ def test_another_host_measures_the_rest_of_a_round_whose_host_stays_away(
     monkeypatch.setattr(members, "PATIENCE", 0.01)
     coordinate(bench, Coming(tmp_path, ONE))
     assert Counter(trial.notes[HOST] for trial in bench.trials) == {"one": 2, "two": 6}
+    waits = [event.what for event in bench.events if isinstance(event, Waiting)]
+    assert waits == ["waiting up to 0.01 s for one", ""]
 
 
 def test_a_budget_of_time_ends_batches_and_counts_what_is_left(bench: Bench, tmp_path: Path) -> None:

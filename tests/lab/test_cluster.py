@@ -18,7 +18,7 @@ import pytest
 from runner.base.errors import BadInput
 from runner.engine.batch_messages import BatchRequest
 from runner.engine.coordinator import Coordinator
-from runner.engine.recorder import BatchDone, BatchStarted, Event, RunContext
+from runner.engine.recorder import BatchDone, BatchStarted, Event, RigWasLost, RunContext, Waiting
 from runner.engine.scheduler import Scheduler
 from runner.machines.dry import Dry
 from tests.support.batches import ORDER
@@ -56,9 +56,14 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     made.journal.close()
 
 
-async def coordinate(bench: Bench, cluster: Cluster, listen: Callable[[Event], None]) -> None:
+async def coordinate(
+    bench: Bench,
+    cluster: Cluster,
+    listen: Callable[[Event], None],
+    notice: Callable[[str], None] = lambda _: None,
+) -> None:
     context = RunContext(Dry(), bench.journal, bench.shelf, bench.folder, listen, "here")
-    await Coordinator(Scheduler(bench.plan), context, cluster, ORDER, lambda _: None).run()
+    await Coordinator(Scheduler(bench.plan), context, cluster, ORDER, notice).run()
 
 
 def planned_once(bench: Bench) -> bool:
@@ -228,6 +233,39 @@ def test_a_run_goes_on_when_its_scheduler_comes_back(bench: Bench) -> None:
     assert planned_once(bench)
 
 
+def test_a_scheduler_that_is_stopped_is_one_message_and_not_a_loss_of_every_worker(bench: Bench) -> None:
+    started, events, notices = asyncio.Event(), list[Event](), list[str]()
+
+    def note(event: Event) -> None:
+        events.append(event)
+        if isinstance(event, BatchStarted):
+            started.set()
+
+    async def run() -> None:
+        joined = list[asyncio.Task[None]]()
+        with configured():
+            async with scheduler("tcp://127.0.0.1:0") as address:
+                for host in ("one", "two"):
+                    member = Membership(host, {"rig": 1})
+                    joined.append(asyncio.create_task(stay_member(address, member, None, lambda _: None)))
+                task = asyncio.create_task(coordinate(bench, DaskCluster(address), note, notices.append))
+                await started.wait()
+            async with scheduler(address):
+                await task
+                for one in joined:
+                    one.cancel()
+                await asyncio.wait(joined)
+
+    asyncio.run(run())
+    assert planned_once(bench)
+    (gone,) = (one for one in notices if "gone" in one)
+    assert gone.endswith("the run waits up to 30 s for it: start it again with `matrix cluster scheduler`")
+    assert not [one for one in events if isinstance(one, RigWasLost)]
+    waits = [one.what for one in events if isinstance(one, Waiting)]
+    assert "waiting for the scheduler" in waits
+    assert waits[-1] == ""
+
+
 def test_a_run_ends_when_its_scheduler_stays_away(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runner.lab.dask_cluster.RECONNECT", 1.0)
 
@@ -361,7 +399,7 @@ async def test_batches_of_a_lost_scheduler_wait_for_it(monkeypatch: pytest.Monke
     request = BatchRequest(token="t", order=ORDER)  # noqa: S106 - no password
     with pytest.raises(WorkerLost, match="the scheduler of the cluster is gone") as lost:
         await cluster.carry_out(Worker("tcp://1", "a"), request, lambda _: None)
-    assert lost.value.resolution == "the run waits up to 30 s for it"
+    assert lost.value.resolution == "the run waits up to 30 s for it: start it again with `matrix cluster scheduler`"
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def with_kvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "accelerator" / "here.json"
 
 
-async def test_a_kvm_that_fails_is_remembered_and_told_every_time(
+async def test_a_kvm_that_fails_is_remembered_and_only_the_first_run_shows_it(
     with_kvm: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
@@ -75,8 +75,9 @@ async def test_a_kvm_that_fails_is_remembered_and_told_every_time(
         assert await host.accelerator(BASE, Path(), told.append) == "tcg"
     assert host.read_memory(with_kvm) == "tcg"
     assert len(over) == 2, "asked once"
-    assert len(told) == 2
-    assert all("KVM does not boot" in line and str(with_kvm) in line for line in told)
+    (line,) = told
+    assert "KVM does not boot" in line
+    assert str(with_kvm) in line
 
 
 async def test_a_kvm_that_works_is_remembered_and_not_told(with_kvm: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.reports.charts import Chart, RatioLine, chart, interval, log_ticks, ratio_chart, step, ticks
-from runner.reports.terminal_text import times_between
+from runner.reports.terminal_text import times_between, times_within
 from runner.statistics.ratios import Interval, Ratio
 from runner.statistics.stopping import Estimate
 
@@ -113,6 +113,11 @@ def test_ticks_of_ratios_are_short_numbers_with_room_between_them(low: float, hi
 )
 def test_both_bounds_of_an_interval_of_ratios_have_the_same_digits(low: float, high: float, text: str) -> None:
     assert times_between(low, high) == text
+
+
+def test_a_ratio_has_the_digits_of_its_interval() -> None:
+    assert times_within(1.13, 1.02, 1.25) == "1.130\u00d7 (1.020\u00d7 to 1.250\u00d7)"
+    assert times_within(0.7, 0.62, 0.8) == "0.70\u00d7 (0.62\u00d7 to 0.80\u00d7)"
 
 
 def test_both_directions_stand_below_each_other() -> None:

@@ -64,7 +64,10 @@ def chosen_accelerator() -> str | None:
 
 
 async def accelerator(base: Appliance, scratch: Path, notice: Callable[[str], None]) -> str:
-    """Return `kvm` if the appliance boots with it, else `tcg`. The result is cached until host or QEMU change."""
+    """Return `kvm` if the appliance boots with it, else `tcg`. The result is cached until host or QEMU change.
+
+    Only the run that finds out shows it: later, `matrix doctor` does.
+    """
     if chosen := chosen_accelerator():
         return chosen
     if not os.access(KVM, os.R_OK | os.W_OK):
@@ -79,8 +82,8 @@ async def accelerator(base: Appliance, scratch: Path, notice: Callable[[str], No
                 notice("the appliance boots neither with KVM nor emulated; the run tries emulation")
                 return "tcg"
             memory.write_text(json.dumps({"accel": accel}))
-    if accel == "tcg":
-        notice(f"KVM does not boot the appliance: {_EMULATED} ({_retry_hint()})")
+            if accel == "tcg":
+                notice(f"KVM does not boot the appliance: {_EMULATED} ({_retry_hint()})")
     return accel
 
 

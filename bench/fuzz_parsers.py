@@ -95,7 +95,7 @@ def _hosts(text: str) -> None:
 
 
 def _fio(text: str) -> None:
-    parse_groups(text, "fio.json")
+    parse_groups(text.encode("utf-8", "surrogatepass"), "fio.json")
 
 
 def _guest(text: str) -> None:

@@ -1,6 +1,8 @@
 """Import of fio's JSON from other sources: foreign jobs, perhaps no histograms, several groups of jobs in a file."""
 
+import codecs
 import re
+from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -8,8 +10,11 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import Any
 
+import orjson
+
 from runner.analysis.axes import grouped
 from runner.base.errors import BadInput
+from runner.base.files import MIB
 from runner.base.quantities import format_size
 from runner.base.text import shorten
 from runner.results import fio_output
@@ -32,6 +37,12 @@ _NO_WORKLOAD = frozenset(
 #: Places. They distinguish jobs of one file, but files from different places have the same workload.
 _WHERE = ("filename", "directory")
 _MOST_OPTIONS = 1000  # each is a column of tables; fio has some 300
+#: Bounds of time and memory. A file that fio wrote for 1,000 jobs has less of each.
+_MOST_VALUES, _MOST_OBJECTS, _MOST_GROUPS = 2_000_000, 200_000, 10_000
+_MOST_TEXT, _MOST_TEXTS = 64 * 1024, 4 * MIB  # characters of a name or an option; and of all names and options
+_EVIDENCE = 8000  # bytes of a file for messages
+#: Lines that begin and end a document.
+_BEGIN, _END = re.compile(rb"^\{", re.MULTILINE), re.compile(rb"^\}[ \t\r]*$", re.MULTILINE)
 #: bytes/s, requests/s, ns (a month): above any real value, and below the limits of databases.
 _MOST = {"bw": 1e14, "iops": 1e12, "bytes": 1e18, "ios": 1e18, "lat": 3e15}
 
@@ -51,9 +62,11 @@ class Group:
     unsettled: str = ""  # the steady state that was requested and not reached
 
 
-def parse_groups(text: str, file: str) -> list[Group]:
+def parse_groups(content: bytes, file: str) -> list[Group]:
+    _refuse_large(content, file)
+    text = content[-_EVIDENCE:].decode("utf-8", "replace")
     try:
-        whole = fio_output.find_last_json(text)
+        whole = find_last_json(content, text)
         jobs = fio_output.jobs_of(whole, text)
     except FioFailed as failed:
         raise BadInput(
@@ -68,6 +81,8 @@ def parse_groups(text: str, file: str) -> list[Group]:
         )
     ended = _ended(whole)
     common = _options(whole.get("global options"))
+    if (count := len({_number(job) for job in jobs})) > _MOST_GROUPS:
+        raise _too_large(file, f"{count:,} groups of jobs", f"{_MOST_GROUPS:,}")
     by_group = groupby(sorted(jobs, key=_number), key=_number)
     found = [_group(list(several), common, str(whole.get("fio version", "")), ended, text) for _, several in by_group]
     for group in found:
@@ -77,8 +92,66 @@ def parse_groups(text: str, file: str) -> list[Group]:
             f"{file}: its jobs have {count:,} different options, more than fio knows",
             resolution="another program wrote or changed that file; leave it out",
         )
+    _refuse_long(found, file)
     apart = {name for name in _WHERE if len({group.options.get(name) for group in found}) > 1}
     return [_placed(group, apart) for group in found]
+
+
+def count_documents(content: bytes) -> int:
+    return sum(1 for _ in _BEGIN.finditer(content))
+
+
+def find_last_json(content: bytes, evidence: str) -> Any:
+    """Return the last whole document: with `--status-interval`, fio writes one after the other."""
+    starts = [found.start() for found in _BEGIN.finditer(content)]
+    if not starts:
+        raise fio_output.NoJson("fio printed no JSON", evidence=evidence)
+    ends = [found.end() for found in _END.finditer(content)] or [len(content)]
+    try:
+        return _loads(content, starts[0], ends[-1])
+    except orjson.JSONDecodeError as problem:
+        for start in reversed(starts):
+            if (at := bisect_left(ends, start)) < len(ends):
+                with suppress(orjson.JSONDecodeError):
+                    return _loads(content, start, ends[at])
+        raise FioFailed(f"fio's JSON is cut short or damaged: {problem}", evidence=evidence) from problem
+
+
+def _loads(content: bytes, start: int, end: int) -> Any:
+    part = memoryview(content)[start:end]
+    try:
+        return orjson.loads(part)
+    except orjson.JSONDecodeError as problem:
+        if "UTF-8" not in str(problem):
+            raise
+        several = (bytes(part[at : at + MIB]) for at in range(0, len(part), MIB))
+        return orjson.loads(b"".join(one.encode() for one in codecs.iterdecode(several, "utf-8", "replace")))
+
+
+def _refuse_large(content: bytes, file: str) -> None:
+    """Refuse what would take much memory once it is parsed."""
+    counts = (
+        ("values", content.count(b","), _MOST_VALUES),
+        ("lines", content.count(b"\n"), _MOST_VALUES),
+        ("objects", content.count(b"{") + content.count(b"["), _MOST_OBJECTS),
+    )
+    for what, count, most in counts:
+        if count > most:
+            raise _too_large(file, f"{count:,} {what}", f"{most:,}")
+
+
+def _refuse_long(groups: Sequence[Group], file: str) -> None:
+    sizes = [len(text) for group in groups for text in (group.name, *group.options, *group.options.values())]
+    if (longest := max(sizes)) > _MOST_TEXT:
+        raise _too_large(file, f"a name or an option of {longest:,} characters", f"{_MOST_TEXT:,}")
+    if sum(sizes) > _MOST_TEXTS:
+        raise _too_large(file, f"{sum(sizes):,} characters of names and options", f"{_MOST_TEXTS:,}")
+
+
+def _too_large(file: str, found: str, most: str) -> BadInput:
+    return BadInput(
+        f"{file} has {found}; at most {most}", resolution="split it, or have fio report by groups (`group_reporting`)"
+    )
 
 
 def _last_line(text: str) -> str:

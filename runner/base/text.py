@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from io import StringIO
+from typing import Any
 
 #: Control characters except newline and tab, marks that change the direction of text, line separators, and halves of
 #: surrogate pairs.
@@ -24,6 +25,18 @@ def lines_of(text: str, *, keepends: bool = False) -> list[str]:
     """Cut the output of a program into lines. str.splitlines() also cuts inside names, for example at U+2028."""
     found = list(StringIO(text, newline=""))
     return found if keepends else [line.rstrip("\r\n") for line in found]
+
+
+#: Beginnings of a formula. A number with a sign is none.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+
+
+def without_formula(value: Any) -> Any:
+    """Put `'` before a text that a spreadsheet would compute. Anyone may have chosen the names in a file of fio."""
+    if isinstance(value, str) and value.startswith(_FORMULA) and not _NUMBER.fullmatch(value):
+        return f"'{value}"
+    return value
 
 
 def shorten(text: str, most: int) -> str:

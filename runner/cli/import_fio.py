@@ -13,14 +13,13 @@ from typing import Any
 import click
 
 from runner.analysis.axes import grouped
-from runner.analysis.fio_import import Group, parse_groups
+from runner.analysis.fio_import import Group, count_documents, parse_groups
 from runner.base.errors import BadInput, Exit, UnfitFile
 from runner.base.files import RECORDED, read_input, write_atomically
 from runner.cli.options import results, store
 from runner.cli.screen import echo, first_notes
 from runner.results.databases import translate_errors
 from runner.results.environment import Host
-from runner.results.fio_output import count_documents
 from runner.results.journal import Journal
 from runner.results.names import parts_of
 from runner.results.record import UNSETTLED, CellRow, Outcome, Trial
@@ -75,13 +74,17 @@ def command(files: tuple[Path, ...], results: Path, store: str | None, **options
     """Import fio JSON FILES from elsewhere as a run, into results/ and the store."""
     asked = ImportRequest(**options)
     address = address_of(store, results)
-    contents = _read_new_files(files, results)
-    texts = {file: content.decode("utf-8", "replace") for file, content in contents.items()}
-    read = [(file, group) for file, text in texts.items() for group in parse_groups(text, str(file))]
+    digests = _new_files(files, results)
+    read: list[tuple[Path, Group]] = []
+    documents: dict[Path, int] = {}
+    for file in digests:
+        content = _read_again(file, digests)
+        read += [(file, group) for group in parse_groups(content, str(file))]
+        documents[file] = count_documents(content)
     read.sort(key=lambda one: one[1].started)
     # All refusals come before the first write.
-    recorded = list(_trials(asked, read, contents))
-    manifest = _manifest(asked, [group for _, group in read], map(_digest, contents.values()))
+    recorded = list(_trials(asked, read, digests))
+    manifest = _manifest(asked, [group for _, group in read], digests.values())
     # A killed import of the same files continues.
     same = (run for run in runs(results) if run.manifest.fingerprint == manifest.fingerprint)
     folder = next((run for run in same if not run.manifest.finished), None) or create(results, manifest)
@@ -90,22 +93,21 @@ def command(files: tuple[Path, ...], results: Path, store: str | None, **options
         Journal.open(folder.journal, synthetic=folder.manifest.synthetic) as journal,
         Feed(address, folder, lambda text: echo(text, err=True)) as feed,
     ):
-        for content in contents.values():
-            copy = folder.path / "imported" / _digest(content) / _COPY
+        for file, digest_ in digests.items():
+            copy = folder.path / "imported" / digest_ / _COPY
             with translate_errors(copy):
                 copy.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(copy, content)
+            write_atomically(copy, _read_again(file, digests))
         journal.add_cells({cell.id: cell for cell, _ in recorded}.values())
         done = journal.recorded_identities()
+        journal.record_many(trial for _, trial in recorded if (trial.cell, trial.round) not in done)
         for _, trial in recorded:
-            if (trial.cell, trial.round) not in done:
-                journal.record(trial)
             feed.add(trial)
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         feed.end(folder.update_manifest(finished=True, ended=now))
-    _report(folder, read, recorded, texts)
+    _report(folder, read, recorded, documents)
     measured = {file for file, group in read if group.figures}
-    if measured != contents.keys():
+    if measured != digests.keys():
         raise click.exceptions.Exit(Exit.BROKEN)
 
 
@@ -117,20 +119,17 @@ class ImportRequest:
     kernel: str
 
 
-def _read_new_files(files: Iterable[Path], results: Path) -> dict[Path, bytes]:
+def _new_files(files: Iterable[Path], results: Path) -> dict[Path, str]:
+    """Return the digests of files that are not imported. Their contents together may not fit into memory."""
     imported = _imported(results)
-    found: dict[str, tuple[Path, bytes]] = {}
+    found: dict[str, Path] = {}
     skipped: list[str] = []
     for file in files:
-        content = _read(file)
-        digest = _digest(content)
-        if digest in imported:
-            skipped.append(f"{file} is imported already, as {imported[digest]}")
-        elif digest in found:
-            if found[digest][0] != file:
-                skipped.append(f"{file} is the same as {found[digest][0]}")
-        else:
-            found[digest] = file, content
+        digest_ = _digest(_read(file))
+        if digest_ in imported:
+            skipped.append(f"{file} is imported already, as {imported[digest_]}")
+        elif found.setdefault(digest_, file) != file:
+            skipped.append(f"{file} is the same as {found[digest_]}")
     if not found:
         raise BadInput(
             "these files are imported already" if len(skipped) > 1 else skipped[0],
@@ -139,7 +138,14 @@ def _read_new_files(files: Iterable[Path], results: Path) -> dict[Path, bytes]:
         )
     for one in skipped:
         echo(f"note: {one}: skipped", err=True)
-    return dict(found.values())
+    return {file: digest_ for digest_, file in found.items()}
+
+
+def _read_again(file: Path, digests: Mapping[Path, str]) -> bytes:
+    content = _read(file)
+    if _digest(content) != digests[file]:
+        raise BadInput(f"{file} changes while it is read", resolution="wait until fio has ended")
+    return content
 
 
 def _imported(results: Path) -> dict[str, str]:
@@ -156,7 +162,7 @@ def _digest(content: bytes) -> str:
 
 
 def _trials(
-    asked: ImportRequest, read: Iterable[tuple[Path, Group]], contents: Mapping[Path, bytes]
+    asked: ImportRequest, read: Iterable[tuple[Path, Group]], digests: Mapping[Path, str]
 ) -> Iterator[tuple[CellRow, Trial]]:
     known: dict[str, CellRow] = {}
     names = set[str]()
@@ -174,7 +180,7 @@ def _trials(
             seconds=group.figures.runtime if group.figures else 0.0,
             figures=group.figures,
             notes={"imported": file.name, **{name: text for name, text in notes.items() if text}},
-            folder=f"imported/{_digest(contents[file])}",
+            folder=f"imported/{digests[file]}",
         )
         yield cell, trial
 
@@ -225,12 +231,11 @@ def _report(
     folder: RunFolder,
     read: Sequence[tuple[Path, Group]],
     recorded: Sequence[tuple[CellRow, Trial]],
-    texts: Mapping[Path, str],
+    documents: Mapping[Path, int],
 ) -> None:
     cells = len({cell.id for cell, _ in recorded})
     echo(f"{folder.path}/: {len(recorded)} trial{'s' if len(recorded) != 1 else ''} of {cells} cells")
     lacks = Counter(trial.notes["lacks"] for _, trial in recorded if "lacks" in trial.notes)
-    documents = {file: count_documents(text) for file, text in texts.items()}
     notes = [f"{file}: {n} JSON documents: the last whole one is used" for file, n in documents.items() if n > 1]
     notes += [f"{count} of them lack {lack}" for lack, count in sorted(lacks.items())]
     notes += [f"{trial.notes['imported']}: {trial.reason}" for _, trial in recorded if trial.reason]

@@ -11,9 +11,11 @@ from secrets import token_hex
 import click
 
 from runner.base.errors import BadInput, HarnessBroken, MatrixError
+from runner.base.files import check_regular
 from runner.cli.options import results
 from runner.cli.report import folder_of
 from runner.cli.screen import echo
+from runner.results.databases import translate_errors
 from runner.results.journal import Journal
 from runner.results.names import ARCHIVE
 from runner.results.observe import find_holder
@@ -29,7 +31,10 @@ _KEPT = ("cells", "imported")  # folders of trials
 def command(run: Path, results: Path) -> None:
     """Write what can be read of the damaged journal of RUN into a new run. The damaged run stays as it is."""
     damaged = load(folder_of(run, results))
-    if not damaged.journal.is_file():
+    if damaged.journal.exists():
+        with translate_errors(damaged.journal):
+            check_regular(damaged.journal, damaged.journal.stat())
+    else:
         raise BadInput(f"{damaged.path} has no journal", resolution="`matrix run` starts a new run")
     if find_holder(damaged.path):
         raise BadInput(f"{damaged.path} is in use", resolution="wait until that process has ended")
@@ -40,7 +45,7 @@ def command(run: Path, results: Path) -> None:
     for table, count in sorted(found.dropped.items()):
         echo(f"dropped: {count:,} row{'s' if count != 1 else ''} of {table}")
     for table in sorted(found.lost):
-        echo(f"dropped: an unknown number of rows of {table}")
+        echo(f"damaged: the table {table}; rows of it may be missing")
     echo(f"saved: {len(found.trials):,} trials of {len(found.cells):,} cells in {saved.path}/")
     if not saved.manifest.finished:
         echo("`matrix run` with the same matrix continues it, and measures what is missing")

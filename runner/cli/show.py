@@ -18,7 +18,7 @@ from runner.results.names import parts_of
 from runner.results.run_folder import load
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from runner.results.record import CellRow
 
@@ -84,7 +84,7 @@ def _print_file(files: CellFiles, wanted: Words, known: Sequence[CellRow], run: 
         echo_whole(content.decode("utf-8", "replace"))
 
 
-def _write(files: dict[str, bytes], folder: Path) -> None:
+def _write(files: Mapping[str, bytes], folder: Path) -> None:
     for path, content in files.items():
         target = folder.joinpath(*parts_of(path))
         with file_errors(target):

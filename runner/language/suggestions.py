@@ -48,5 +48,5 @@ def near(word: str, names: Iterable[str]) -> list[str]:
 
 
 def hint(word: str, names: list[str]) -> str:
-    meant = near(word, names)
+    meant = near(word, [name for name in names if name != word])
     return f"; did you mean {' or '.join(meant)}?" if meant else ""

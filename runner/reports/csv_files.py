@@ -10,6 +10,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from runner.base.text import without_formula
 from runner.language.metrics import SIDES, SYNC, TOTAL
 from runner.reports.knees import knee_values
 from runner.reports.run_data import LATENCIES, METRICS, CellSummary, RunData
@@ -376,8 +377,13 @@ class _Fields:
         return row[:-2]
 
 
-#: Returns the text of a row, or of two or more neighbours in it, without the end of the line.
-as_fields: Callable[[Sequence[Any]], str] = csv.writer(_Fields(), lineterminator="\r\n").writerow
+#: Returns the text of numbers in a row. It is the fastest way.
+number_fields: Callable[[Sequence[Any]], str] = csv.writer(_Fields(), lineterminator="\r\n").writerow
+
+
+def as_fields(row: Sequence[Any]) -> str:
+    """Return the text of a row, or of two or more neighbours in it, without the end of the line."""
+    return number_fields([without_formula(value) for value in row])
 
 
 def as_lines(rows: Iterable[Sequence[Any]]) -> Iterator[str]:

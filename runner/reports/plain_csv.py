@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.language.metrics import OF_SYNC, RATES, SIDES, SYNC, TOTAL
-from runner.reports.csv_files import NOTES, TRIAL_FIGURES, as_fields, places_of
+from runner.reports.csv_files import NOTES, TRIAL_FIGURES, as_fields, number_fields, places_of
 from runner.reports.run_data import METRICS
 from runner.reports.table import BOOLS
 from runner.results.journal_tables import notes_of
@@ -109,7 +109,7 @@ def _known(values: Sequence[float | None]) -> list[float]:
 
 
 def figures_of(row: Row) -> str:
-    return as_fields(row[_FIRST:_LAST])
+    return number_fields(row[_FIRST:_LAST])
 
 
 def _total(rates: Sequence[float | None]) -> str:

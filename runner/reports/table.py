@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from runner.base.errors import BadInput
-from runner.base.text import printable, printable_json
+from runner.base.text import printable, printable_json, without_formula
 from runner.reports.terminal_text import wrap
 
 if TYPE_CHECKING:
@@ -54,8 +54,10 @@ BOOLS: dict[bool | None, str] = {True: "true", False: "false", None: ""}
 def as_csv(grid: Grid) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(grid.columns)
-    writer.writerows([BOOLS[value] if value.__class__ is bool else value for value in row] for row in grid.rows)
+    writer.writerow(map(without_formula, grid.columns))
+    writer.writerows(
+        [BOOLS[value] if value.__class__ is bool else without_formula(value) for value in row] for row in grid.rows
+    )
     return text.getvalue().encode()
 
 

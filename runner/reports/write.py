@@ -7,7 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from runner.base.errors import MatrixError
-from runner.base.files import write_atomically
+from runner.base.files import MIB, write_atomically
 from runner.language.find import Find
 from runner.language.pts import TESTS
 from runner.reports.answer import full_answer
@@ -45,6 +45,8 @@ _OLDER_ROUNDS = f"{ROUNDS} is of an earlier report"
 #: A run of more cells is large: its pages show a part of them.
 MOST_CELLS = 10_000
 MOST_SHOWN = 2_000  # cells of that part
+#: Bytes of raw outputs that reports read: of one, and of all.
+_MOST_OUTPUT, _MOST_OUTPUTS = 8 * MIB, 64 * MIB
 
 
 @without_gc()
@@ -74,8 +76,9 @@ def _with_outputs(recorded: RunData, run: RunFolder) -> RunData:
     cells, trials = recorded.cells, recorded.trials
     try:
         with existing_files(run) as files:
-            courses, rounds = _courses(files, cells, trials), _rounds(files, cells, trials)
-            used = _usage(files, cells, trials)
+            outputs = _Outputs(files)
+            courses, rounds = _courses(outputs, cells, trials), _rounds(outputs, cells, trials)
+            used = _usage(outputs, cells, trials)
     except MatrixError as error:
         if not run.manifest.archived:
             raise
@@ -83,11 +86,28 @@ def _with_outputs(recorded: RunData, run: RunFolder) -> RunData:
         unread = f"{error.brief}: the reports lack what only it has, such as the use of disks{older}"
         return replace(recorded, unread=unread)
     missing = not any(rounds.values()) and (run.path / ROUNDS).exists()
-    unread = f"the raw outputs of its tests are missing; {_OLDER_ROUNDS}" if missing else ""
+    unread = f"the raw outputs of its tests are missing; {_OLDER_ROUNDS}" if missing else outputs.unread
     return replace(recorded, courses=courses, rounds=rounds, usage=used, unread=unread)
 
 
-def _courses(files: CellFiles, cells: Sequence[CellRow], trials: Sequence[Trial]) -> dict[str, list[str]]:
+class _Outputs:
+    """Raw outputs of trials, up to a size: they have no limit of their own, and become objects."""
+
+    def __init__(self, files: CellFiles) -> None:
+        self._files, self._left = files, _MOST_OUTPUTS
+        self.unread = ""
+
+    def read(self, path: str) -> bytes | None:
+        text = self._files.read(path)
+        size = len(text or b"")
+        if size > min(self._left, _MOST_OUTPUT):
+            self.unread = f"the reports lack raw outputs: {path} is too large, or all together are"
+            return None
+        self._left -= size
+        return text
+
+
+def _courses(files: _Outputs, cells: Sequence[CellRow], trials: Sequence[Trial]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {cell.id: [] for cell in cells if "workload.profile" in cell.axes}
     for trial in trials if found else ():
         if trial.cell in found and trial.counted and (text := files.read(f"{trial.folder}/profile.csv")):
@@ -95,7 +115,7 @@ def _courses(files: CellFiles, cells: Sequence[CellRow], trials: Sequence[Trial]
     return found
 
 
-def _usage(files: CellFiles, cells: Sequence[CellRow], trials: Sequence[Trial]) -> dict[str, Usage]:
+def _usage(files: _Outputs, cells: Sequence[CellRow], trials: Sequence[Trial]) -> dict[str, Usage]:
     found: dict[str, Usage] = {}
     for cell, several in choose_trials(cells, trials):
         trial = several[len(several) // 2]
@@ -109,7 +129,7 @@ def _usage(files: CellFiles, cells: Sequence[CellRow], trials: Sequence[Trial]) 
     return found
 
 
-def _rounds(files: CellFiles, cells: Sequence[CellRow], trials: Sequence[Trial]) -> dict[str, dict[int, str]]:
+def _rounds(files: _Outputs, cells: Sequence[CellRow], trials: Sequence[Trial]) -> dict[str, dict[int, str]]:
     found: dict[str, dict[int, str]] = {cell.id: {} for cell in cells if cell.axes.get(PRESET) in TESTS}
     for trial in trials if found else ():
         measured = trial.cell in found and trial.outcome is Outcome.MEASURED

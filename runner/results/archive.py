@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from runner.base.errors import Cause, HarnessBroken
 from runner.base.files import MIB, RECORDED
+from runner.results.cell_files import LazyFiles
 from runner.results.databases import (
     Database,
     driver_errors,
@@ -63,9 +64,11 @@ CASE named
 END AS content
 FROM files JOIN cells ON cells.id = files.cell JOIN texts ON texts.id = files.text;
 """
+_PATHS = "SELECT folder || files.name FROM files JOIN cells ON cells.id = files.cell"
 _READ = """
-SELECT cells.name, folder || files.name, named, sz, data
+SELECT named, sz, data
 FROM files JOIN cells ON cells.id = files.cell JOIN texts ON texts.id = files.text
+WHERE cells.name = ? AND folder = ? AND files.name = ?
 """
 
 
@@ -135,18 +138,31 @@ class Archive(Database):
                 (f"{trial}-attempt-{attempts}/", f"{trial}/", cell),
             )
 
-    def files(self, cell: str) -> dict[str, bytes]:
+    def files(self, cell: str) -> LazyFiles:
         """Return the files of a cell by their paths in its folder."""
-        found = self._explained_rows(f"{_READ} WHERE cells.name = ? ORDER BY folder, files.name", cell)
+        rows = self._explained_rows(f"{_PATHS} WHERE cells.name = ? ORDER BY folder, files.name", cell)
+        found = [path for (path,) in rows]
+        if not all(isinstance(path, str) for path in found):
+            raise _DAMAGED.error(self._path, "a file of it has no name")
+        return LazyFiles(found, lambda path: self._read(cell, path))
+
+    def _read(self, cell: str, path: str) -> bytes:
+        if (found := self._find(cell, path)) is None:
+            raise _DAMAGED.error(self._path, f"{path} has no text")
+        return found
+
+    def _find(self, cell: str, path: str) -> bytes | None:
+        folder, slash, name = path.rpartition("/")
+        found = self._explained_rows(_READ, cell, f"{folder}{slash}", name)
         try:
-            return {path: _content(name, *rest) for name, path, *rest in found}
+            return _content(cell, *found[0]) if found else None
         except (zlib.error, ValueError, TypeError) as problem:
             raise _DAMAGED.error(self._path, str(problem)) from problem
 
     def read(self, path: str) -> bytes | None:
         """Return a file by its path, relative to the run."""
         cell, _, file = path.removeprefix(f"{CELLS}/").rpartition("/trial-")
-        return self.files(cell).get(f"trial-{file}")
+        return self._find(cell, f"trial-{file}")
 
     def check(self) -> None:
         """Raise for damaged pages: rows can be missing without an error while they are read."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,13 +12,32 @@ from runner.results.file_errors import recorded_file_errors
 from runner.results.names import ARCHIVE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from runner.results.archive import Archive
     from runner.results.run_folder import RunFolder
 
 #: A run of more planned trials has an archive: a trial in folders is a dozen files.
 MOST_IN_FOLDERS = 1_000
+
+
+class LazyFiles(Mapping[str, bytes]):
+    """Files by their paths, read one by one: together they may not fit into memory."""
+
+    def __init__(self, paths: Sequence[str], read: Callable[[str], bytes]) -> None:
+        self._paths, self._read = dict.fromkeys(paths), read
+
+    def __getitem__(self, path: str) -> bytes:
+        if path not in self._paths:
+            raise KeyError(path)
+        return self._read(path)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths)
+
+    def __len__(self) -> int:
+        return len(self._paths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +62,7 @@ class CellFiles:
     def forget_tear_down(self, stack: str) -> None:
         self.run.forget_tear_down(stack)
 
-    def of_cell(self, cell: str) -> dict[str, bytes]:
+    def of_cell(self, cell: str) -> LazyFiles:
         """Return the files of a cell by their paths in its folder."""
         if self.archive:
             return self.archive.files(cell)
@@ -50,7 +70,7 @@ class CellFiles:
         with recorded_file_errors(folder):
             found = sorted(path for path in folder.glob("*") if path.is_file())
             found += sorted(path for path in folder.glob("trial-*/*") if path.is_file())
-            return {str(path.relative_to(folder)): read_input(path, RECORDED) for path in found}
+        return LazyFiles([str(path.relative_to(folder)) for path in found], lambda path: _read(folder / path))
 
     def check(self) -> None:
         """Raise if files can be missing because of damage."""
@@ -62,7 +82,12 @@ class CellFiles:
         if self.archive:
             return self.archive.read(path)
         file = self.run.path / path
-        return read_input(file, RECORDED) if file.is_file() else None
+        return _read(file) if file.is_file() else None
+
+
+def _read(file: Path) -> bytes:
+    with recorded_file_errors(file):
+        return read_input(file, RECORDED)
 
 
 @contextmanager

@@ -13,6 +13,8 @@ DAMAGED = Cause(
     "{path} is damaged",
     "`matrix salvage RUN` writes what can be read into a new run; `matrix run --fresh` starts again",
 )
+#: Salvage reads journals only.
+_DAMAGED_FILE = Cause(HarnessBroken, "{path} is damaged", "move it away, or restore it from a backup")
 UNFIT = Cause(BadInput, "{path} cannot be read", "put a regular file there; matrix writes no other kind")
 FILE_ERRORS = (OSError, UnicodeDecodeError, orjson.JSONDecodeError)
 
@@ -31,6 +33,8 @@ def recorded_file_errors(path: Path | str) -> Iterator[None]:
     try:
         yield
     except FILE_ERRORS as problem:
-        if cause := cause_of(problem):
-            raise cause.error(path, str(problem)) from problem
+        cause = cause_of(problem)
+        if cause:
+            found = problem.path if isinstance(problem, UnfitFile) else path
+            raise (_DAMAGED_FILE if cause is DAMAGED else cause).error(found, str(problem)) from problem
         raise

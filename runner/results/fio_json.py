@@ -15,6 +15,7 @@ from runner.language.metrics import SIDES
 _LEAST, _MOST = 1e-30, 1e18  # of numbers that are not 0
 _LONGEST = 1e12  # ms
 _DIGITS = 18
+_MOST_BINS = 10_000  # of a histogram; fio has 1,856
 
 Check = Callable[[Any], bool]
 
@@ -41,7 +42,9 @@ def _is_map(value: Any) -> bool:
 
 
 def _is_bins(value: Any) -> bool:
-    return isinstance(value, dict) and all(
+    if not isinstance(value, dict) or len(value) > _MOST_BINS:
+        return False
+    return all(
         name.isdecimal() and name.isascii() and len(name) <= _DIGITS and _is_count(count)
         for name, count in value.items()
     )

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from runner.base.errors import HarnessBroken
-from runner.base.text import lines_of
+from runner.base.text import lines_of, without_formula
 from runner.language.metrics import SIDES
 from runner.results.fio_json import find_misfits
 from runner.statistics.percentile import Histogram, needs, percentiles
@@ -186,25 +186,6 @@ def find_json(text: str) -> Any:
         return orjson.loads(body)
     except orjson.JSONDecodeError as problem:
         raise FioFailed(f"fio's JSON is cut short or damaged: {problem}", evidence=_clip(text)) from problem
-
-
-def find_last_json(text: str) -> Any:
-    """Return the last whole document: with `--status-interval`, fio writes one after the other."""
-    try:
-        return find_json(text)
-    except FioFailed:
-        lines = lines_of(text)
-        ends = [number for number, line in enumerate(lines) if line.rstrip() == "}"]
-        starts = [number for number, line in enumerate(lines) if line.startswith("{")]
-        for end in reversed(ends):
-            start = max((one for one in starts if one < end), default=end)
-            with suppress(orjson.JSONDecodeError):
-                return orjson.loads("\n".join(lines[start : end + 1]))
-        raise
-
-
-def count_documents(text: str) -> int:
-    return sum(line.startswith("{") for line in lines_of(text))
 
 
 def _refuse_failed(jobs: Iterable[Mapping[str, Any]]) -> None:
@@ -380,5 +361,5 @@ def _numbers(output: str, count: int) -> Iterator[tuple[int, ...]]:
 
 def csv_text(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     text = StringIO()
-    csv.writer(text, lineterminator="\n").writerows((head, *rows))
+    csv.writer(text, lineterminator="\n").writerows(map(without_formula, row) for row in (head, *rows))
     return text.getvalue()

@@ -8,12 +8,16 @@ from typing import Any
 import orjson
 import pytest
 
-from runner.analysis.fio_import import parse_groups
+from runner.analysis import fio_import
 from runner.base.errors import BadInput
 
 DATA = Path(__file__).parents[1] / "data"
 SEVERAL = (DATA / "fio-libaio-jobs.json").read_text()
 GROUPED = (DATA / "fio-psync-grouped.json").read_text()
+
+
+def parse_groups(text: str, file: str) -> list[fio_import.Group]:
+    return fio_import.parse_groups(text.encode("utf-8", "surrogatepass"), file)
 
 
 def changed(text: str, **options: str) -> str:
@@ -99,3 +103,54 @@ def test_a_file_with_more_options_than_fio_has_is_refused() -> None:
     with pytest.raises(BadInput) as refused:
         parse_groups(orjson.dumps({"fio version": "fio-3.1", "jobs": [job]}).decode(), "f.json")
     assert "1,001 different options" in refused.value.brief
+
+
+def of_jobs(*jobs: dict[str, Any]) -> str:
+    return orjson.dumps({"fio version": "fio-3.1", "jobs": jobs}).decode()
+
+
+def test_what_would_take_much_memory_is_refused_before_it_is_parsed() -> None:
+    for text, found in (
+        ('{"jobs":[' + "1," * 2_000_001 + "1]}", "2,000,001 values; at most 2,000,000"),
+        ("{\n" + "\n" * 2_000_000, "2,000,001 lines; at most 2,000,000"),
+        ('{"jobs":[' + "{}," * 200_000 + "{}]}", "200,003 objects; at most 200,000"),
+        (of_jobs(*({"groupid": n} for n in range(10_001))), "10,001 groups of jobs; at most 10,000"),
+        (of_jobs({"jobname": "n" * 65_537}), "a name or an option of 65,537 characters; at most 65,536"),
+        (
+            of_jobs(*({"groupid": n, "jobname": f"{n:065000}"} for n in range(65))),
+            "4,225,000 characters of names and options; at most 4,194,304",
+        ),
+    ):
+        with pytest.raises(BadInput) as refused:
+            parse_groups(text, "f.json")
+        assert refused.value.brief == f"f.json has {found}"
+        assert refused.value.resolution
+
+
+def test_a_histogram_has_at_most_as_many_bins_as_fio_may_write() -> None:
+    whole: dict[str, Any] = orjson.loads(GROUPED[GROUPED.index("{\n") :])
+    whole["jobs"][0]["read"]["lat_ns"]["bins"] = {str(n): 1 for n in range(10_001)}
+    (group,) = parse_groups(orjson.dumps(whole).decode(), "f")
+    assert group.figures is None
+    assert "jobs[0].read.lat_ns.bins is " in group.failure
+
+
+def test_a_name_that_is_not_utf_8_is_read() -> None:
+    content = changed(GROUPED, description="caf\u00e9").encode().replace("\u00e9".encode(), b"\xe9")
+    (group,) = fio_import.parse_groups(content, "f")
+    assert group.figures is not None
+
+
+def test_many_documents_cost_no_more_than_their_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[int] = []
+    real = orjson.loads
+
+    def loads(part: memoryview) -> Any:
+        parsed.append(len(part))
+        return real(part)
+
+    monkeypatch.setattr(orjson, "loads", loads)
+    text = '{"a"\n' * 1000 + "}\n" * 1000
+    with pytest.raises(BadInput, match="cut short or damaged"):
+        parse_groups(text, "f")
+    assert sum(parsed) < 1000 * len(text) / 2

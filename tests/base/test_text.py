@@ -2,7 +2,7 @@
 
 import pytest
 
-from runner.base.text import lines_of
+from runner.base.text import lines_of, without_formula
 
 
 @pytest.mark.parametrize("inside", [*"\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"])
@@ -15,3 +15,13 @@ def test_only_newlines_cut_the_output_of_a_program(inside: str) -> None:
 def test_a_newline_ends_a_line_and_begins_none() -> None:
     assert lines_of("") == []
     assert lines_of("a\n") == ["a"]
+
+
+@pytest.mark.parametrize("formula", ["=1+1", "@x", "+x", "-x", "-1+1", "\t=1", "\r=1", "=", "+1\n", "-inf()"])
+def test_a_spreadsheet_computes_no_text(formula: str) -> None:
+    assert without_formula(formula) == f"'{formula}"
+
+
+@pytest.mark.parametrize("harmless", ["", "x=1", "-1", "+2.5e-3", "-.5", "a-b", -1, -2.5, None, True])
+def test_numbers_and_other_texts_stay(harmless: object) -> None:
+    assert without_formula(harmless) is harmless

@@ -64,7 +64,7 @@ def figures(run: RunFolder) -> dict[tuple[str, int], object]:
 
 def files(run: RunFolder) -> dict[str, dict[str, bytes]]:
     with existing_files(run) as found:
-        return {cell.name: found.of_cell(cell.name) for cell in content(run)[0]}
+        return {cell.name: dict(found.of_cell(cell.name)) for cell in content(run)[0]}
 
 
 def test_merged_shards_are_the_run_of_the_whole_matrix(call: Call) -> None:

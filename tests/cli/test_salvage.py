@@ -94,7 +94,7 @@ def test_a_lost_page_costs_its_rows_only(run: Path, call: Call) -> None:
     assert call("report", str(run)).status == 3
     said = call("salvage", str(run))
     assert said.status == 0
-    assert "dropped: an unknown number of rows of attempts\n" in said.out
+    assert "damaged: the table attempts; rows of it may be missing\n" in said.out
     assert trials(other(run)) == 8
 
 
@@ -184,7 +184,7 @@ def test_a_statement_with_another_order_of_columns_is_not_restored(run: Path, ca
         new = old.replace(columns[0], "?").replace(columns[1], columns[0]).replace("?", columns[1])
         connection.execute("UPDATE sqlite_master SET sql = ? WHERE name = 'troubles'", (new.replace("TABLE", "TA?LE"),))
     said = call("salvage", str(run))
-    assert "dropped: an unknown number of rows of troubles\n" in said.out
+    assert "damaged: the table troubles; rows of it may be missing\n" in said.out
 
 
 def test_only_files_of_the_run_are_copied(run: Path, call: Call, tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_trials_without_their_readings_are_saved(run: Path, call: Call) -> None:
         connection.execute("DELETE FROM readings")
     said = call("salvage", str(run))
     assert said.status == 0, said.err
-    assert "an unknown number of rows of readings" in said.out
+    assert "damaged: the table readings; rows of it may be missing" in said.out
     assert trials(other(run)) == trials(run)
 
 
@@ -248,7 +248,7 @@ def test_rows_out_of_order_are_saved_and_the_run_is_unfinished(run: Path, call: 
     damage_number(run, row=1, bit=0x40)
     said = call("salvage", str(run))
     assert said.status == 0, said.err
-    assert "dropped: an unknown number of rows of trials\nsaved: 8 trials of " in said.out
+    assert "damaged: the table trials; rows of it may be missing\nsaved: 8 trials of " in said.out
     assert "continues it" in said.out
     assert load(run).manifest.finished
     assert not load(other(run)).manifest.finished

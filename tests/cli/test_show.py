@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.results.run_folder import run_folders
+from runner.results.usage import SAMPLES
 from runner.session import run_request
 
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ def test_a_damaged_archive_costs_no_figure_of_the_report(matrix: Matrix, tmp_pat
     else:
         with sqlite3.connect(archive) as connection:
             connection.execute("UPDATE texts SET data = x'00', sz = 9")
+            connection.execute("UPDATE files SET name = ? WHERE name = 'fio.json'", (SAMPLES,))
         connection.close()
     written = matrix("report", "latest")
     assert written.returncode == 0, written.stderr

@@ -100,6 +100,29 @@ def test_a_pipe_in_place_of_a_database_is_no_wait(matrix: object, call: Call, tm
     assert "salvage" not in shown
 
 
+@pytest.mark.parametrize("kind", ["pipe", "folder", "device"])
+def test_a_journal_that_is_no_file_is_not_salvaged(matrix: object, call: Call, tmp_path: Path, kind: str) -> None:
+    assert call("run", "--on", "dry", "--quiet", "small.yaml").status == 0
+    (journal,) = (tmp_path / "results").glob("*/journal.sqlite")
+    journal.unlink()
+    {"pipe": os.mkfifo, "folder": os.mkdir, "device": lambda path: path.symlink_to("/dev/zero")}[kind](journal)
+    for command in ("report", "salvage"):
+        said = call(command, str(journal.parent))
+        assert (said.status, f"it is a {kind}; a regular file is needed" in said.err) == (2, True), said
+        assert "matrix salvage" not in said.err
+    assert "did you mean" not in call("results", "latest").err
+
+
+def test_only_a_journal_is_salvaged(matrix: object, call: Call, tmp_path: Path) -> None:
+    assert call("run", "--on", "dry", "--quiet", "small.yaml").status == 0
+    script = next((tmp_path / "results").glob("*/cells/**/1-set-up.sh"))
+    with script.open("wb") as file:
+        file.truncate((64 << 20) + 1)
+    said = call("show", "*")
+    assert f"{script.relative_to(tmp_path)} is damaged\nit is larger than 64 MiB\n" in said.err
+    assert "salvage" not in said.err
+
+
 @pytest.mark.usefixtures("matrix")
 def test_a_device_that_is_named_for_output_stays_a_device(call: Call, tmp_path: Path) -> None:
     device = tmp_path / "device"

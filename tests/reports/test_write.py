@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.reports import explore, html
+from runner.reports import explore, html, write
 from runner.reports.html import page
 from runner.reports.write import load_run_data, render_reports, write_reports
 from runner.results.journal import Journal
@@ -61,6 +62,28 @@ def test_an_older_table_of_rounds_is_called_so_if_the_raw_outputs_are_lost(tmp_p
         assert load_run_data(run, journal, over=True).unread.endswith("rounds.csv is of an earlier report")
         (run.path / ROUNDS).unlink()
         assert ("rounds.csv" in load_run_data(run, journal, over=True).unread) is False
+
+
+@pytest.mark.parametrize(("limit", "most"), [("_MOST_OUTPUT", 4), ("_MOST_OUTPUTS", 10)])
+def test_raw_outputs_are_read_up_to_a_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
+) -> None:
+    run = create(tmp_path, manifest(matrix="sweep"))
+    cells = [replace(cell, axes={**cell.axes, "workload.profile": "whole"}) for cell in RUN.cells]
+    trials = [replace(trial, folder=f"cells/{trial.cell}-{trial.round}") for trial in RUN.trials]
+    with Journal.open(run.journal) as journal:
+        journal.add_cells(cells)
+        journal.record_many(trials)
+        for trial in trials:
+            (run.path / trial.folder).mkdir(parents=True)
+            (run.path / trial.folder / "profile.csv").write_bytes(b"12345")
+        whole = load_run_data(run, journal, over=True)
+        monkeypatch.setattr(write, limit, most)
+        content = load_run_data(run, journal, over=True)
+    assert whole.unread == ""
+    assert content.unread.startswith("the reports lack raw outputs: cells/")
+    kept, all_of_them = (sum(map(len, one.courses.values())) for one in (content, whole))
+    assert kept == (0 if limit == "_MOST_OUTPUT" else 2) < all_of_them
 
 
 def test_an_error_in_the_page_leaves_the_files_for_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import subprocess
+import tracemalloc
 from contextlib import closing
 from pathlib import Path
 
@@ -63,7 +64,7 @@ def test_a_script_that_differs_goes_to_the_folder_of_its_trial(path: Path) -> No
     with Archive.open(path) as archive:
         archive.put(CELL, 1, SCRIPTS, {})
         archive.put(CELL, 2, {**SCRIPTS, "1-set-up.sh": "false\n"}, {"fio.json": "{}"})
-        found = archive.files(CELL)
+        found = dict(archive.files(CELL))
     assert found["1-set-up.sh"] == b"# Builds\ntrue\n"
     assert {name for name in found if name.startswith("trial")} == {"trial-2/1-set-up.sh", "trial-2/fio.json"}
 
@@ -72,7 +73,7 @@ def test_a_second_attempt_replaces_outputs_and_keeps_logs(path: Path) -> None:
     with Archive.open(path) as archive:
         archive.put(CELL, 1, {}, {"lost-1.log": "gone", "fio.json": "old"})
         archive.put(CELL, 1, SCRIPTS, {"fio.json": "new"})
-        found = archive.files(CELL)
+        found = dict(archive.files(CELL))
     assert (found["trial-1/fio.json"], found["trial-1/lost-1.log"]) == (b"new", b"gone")
 
 
@@ -81,7 +82,7 @@ def test_trials_are_set_aside(path: Path) -> None:
         archive.put(CELL, 1, SCRIPTS, {"fio.json": "old"})
         archive.set_aside(CELL, 1, 2)
         archive.put(CELL, 1, SCRIPTS, {"fio.json": "new"})
-        found = archive.files(CELL)
+        found = dict(archive.files(CELL))
     assert (found["trial-1/fio.json"], found["trial-1-attempt-2/fio.json"]) == (b"new", b"old")
 
 
@@ -144,5 +145,30 @@ def test_a_text_that_is_too_large_or_has_another_size_is_refused(path: Path, cha
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(f"UPDATE texts SET {change}")  # noqa: S608 - of this test
     with Archive.existing(path) as archive, pytest.raises(HarnessBroken, match="is damaged") as caught:
-        archive.files(CELL)
+        dict(archive.files(CELL))
     assert said in caught.value.details
+
+
+def test_a_file_without_its_text_is_damage(path: Path) -> None:
+    with Archive.open(path) as archive:
+        archive.put(CELL, 1, {}, {"fio.json": "{}"})
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DELETE FROM texts")
+    with Archive.existing(path) as archive, pytest.raises(HarnessBroken, match="is damaged"):
+        dict(archive.files(CELL))
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE files SET name = x'ff'")
+    with Archive.existing(path) as archive, pytest.raises(HarnessBroken, match="is damaged"):
+        dict(archive.files(CELL))
+
+
+def test_texts_are_read_one_by_one(path: Path) -> None:
+    """Each may have 64 MiB, and files share them."""
+    with Archive.open(path) as archive:
+        archive.put(CELL, 1, {}, {f"{number}.log": "x" * 1_000_000 for number in range(50)})
+        tracemalloc.start()
+        try:
+            assert sum(map(len, archive.files(CELL).values())) == 50_000_000
+            assert tracemalloc.get_traced_memory()[1] < 5_000_000
+        finally:
+            tracemalloc.stop()

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runner.analysis.fio_import import find_last_json
 from runner.base.errors import HarnessBroken
 from runner.results.fio_output import (
     PERCENTILES,
     FioFailed,
     figures_of,
-    find_last_json,
     merge_histograms,
     missed_steady_states,
     parse,
@@ -67,7 +67,7 @@ def test_a_text_with_a_line_separator_is_read(inside: str) -> None:
     text = f"note\n{dumped(changed)}\n"
     assert inside in text
     assert parse(text) == parse(GROUPED)
-    assert find_last_json(text + text) == changed
+    assert find_last_json((text + text).encode(), "") == changed
     assert list(documents(text)) == [changed]
 
 

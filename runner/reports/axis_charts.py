@@ -11,6 +11,7 @@ from runner.guidelines.claims import number_of
 from runner.language.metrics import BESIDE, SIDES
 from runner.reports.charts import Tick, interval, log_ticks, spared, ticks
 from runner.reports.colours import COLOURS, Colours
+from runner.reports.marks import SOME_HOST_LIMITED, host_limited_mark
 from runner.reports.terminal_text import figure
 from runner.statistics.percentile import merge
 from runner.statistics.stopping import estimate_mean
@@ -37,6 +38,7 @@ class Point:
     low: float | None
     high: float | None
     text: str
+    host_limited: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,10 @@ class Series:
     def path(self) -> str:
         return " ".join(f"{one.x:g},{one.y:g}" for one in self.points)
 
+    @property
+    def host_limited(self) -> bool:
+        return any(one.host_limited for one in self.points)
+
 
 @dataclass(frozen=True, slots=True)
 class Plot:
@@ -62,6 +68,10 @@ class Plot:
     left: int = 0  # number of lines that are not drawn
     dots: bool = True
     height: int = 270
+
+    @property
+    def note(self) -> str:
+        return SOME_HOST_LIMITED if any(one.host_limited for one in self.series) else ""
 
 
 @dataclass(frozen=True)
@@ -212,20 +222,21 @@ def _lines(group: Group, axis: str, what: str, unit: str, values: Mapping[str, E
     lines = {
         label: known
         for label, several in group.lines(axis).items()
-        if len(known := [one.cell for one in several if one.cell.id in values]) > 1
+        if len(known := [one for one in several if one.cell.id in values]) > 1
     }
     if not lines:
         return None
     shown = {label: lines[label] for label in [*lines][:MOST_SERIES]}
     marks = group.values(axis)
     place = _places([_number(value) or 0.0 for value in marks])
-    end, up = _up([values[cell.id] for several in shown.values() for cell in several], unit)
+    end, up = _up([values[one.cell.id] for several in shown.values() for one in several], unit)
     made = [
         Series(
             label,
             tuple(
-                _point(place(_number(cell.axes[axis]) or 0.0), values[cell.id], unit, end, cell.axes[axis])
-                for cell in several
+                _point(place(_number(at) or 0.0), values[one.cell.id], unit, end, at, one)
+                for one in several
+                for at in (one.cell.axes[axis],)
             ),
         )
         for label, several in shown.items()
@@ -236,8 +247,12 @@ def _lines(group: Group, axis: str, what: str, unit: str, values: Mapping[str, E
     return Plot(
         f"{group.about}: {what} by {group.names[axis]}",
         f"Lines over an axis; vertical lines are intervals. {same}.",
-        coloured(group, made, shown), across, up, len(lines) - len(shown),
+        coloured(group, made, _cells_of(shown)), across, up, len(lines) - len(shown),
     )  # fmt: skip
+
+
+def _cells_of(lines: Mapping[str, Sequence[CellSummary]]) -> dict[str, list[CellRow]]:
+    return {label: [one.cell for one in several] for label, several in lines.items()}
 
 
 def _knee(group: Group, side: str) -> Plot | None:
@@ -260,7 +275,7 @@ def _knee(group: Group, side: str) -> Plot | None:
             tuple(
                 _point(
                     round(100 * one.figures[iops].mean / right, 2), one.figures[tail], "ns", end,
-                    f"depth {one.cell.axes[_DEPTH]}, {figure(one.figures[iops].mean, '1/s')}",
+                    f"depth {one.cell.axes[_DEPTH]}, {figure(one.figures[iops].mean, '1/s')}", one,
                 )
                 for one in several
             ),
@@ -269,7 +284,7 @@ def _knee(group: Group, side: str) -> Plot | None:
     ]  # fmt: skip
     about = "Each line goes from the smallest queue depth to the largest. The table has the same figures."
     title = f"{group.about}: {side} p99 against IOPS, by queue depth"
-    cells = {label: [one.cell for one in several] for label, several in shown.items()}
+    cells = _cells_of(shown)
     return Plot(title, about, coloured(group, made, cells), ticks(right, "1/s", 100), up, len(lines) - len(shown))
 
 
@@ -289,6 +304,7 @@ def distribution(group: Group, side: str, trials: Mapping[str, Sequence[Trial]])
             curves[label] = [(share, float(max(1, whole.at(share)))) for share in _SHARES]
     if not curves:
         return None
+    best_of = dict(best.values())
     every = [value for curve in curves.values() for _, value in curve]
     place, across = log_ticks(min(every), max(every), "ns")
     made = tuple(
@@ -296,7 +312,12 @@ def distribution(group: Group, side: str, trials: Mapping[str, Sequence[Trial]])
             label,
             tuple(
                 Point(
-                    place(value), round(100 - 100 * share, 2), None, None, f"{share * 100:g} %: {figure(value, 'ns')}"
+                    place(value),
+                    round(100 - 100 * share, 2),
+                    None,
+                    None,
+                    f"{share * 100:g} %: {figure(value, 'ns')}",
+                    bool(best_of[label].host_limited),
                 )
                 for share, value in curve
             ),
@@ -325,10 +346,11 @@ def _up(estimates: Sequence[Estimate], unit: str) -> tuple[float, tuple[Tick, ..
     return end, ticks(end, unit, 100)
 
 
-def _point(x: float, estimate: Estimate, unit: str, end: float, where: str) -> Point:
+def _point(x: float, estimate: Estimate, unit: str, end: float, where: str, one: CellSummary) -> Point:
     low, high = (None if bound is None else round(100 - 100 * min(bound / end, 1), 2) for bound in estimate.bounds)
     known = interval(estimate, unit)
     text = f"{where}: {figure(estimate.mean, unit)}{f' ({known})' if known else ''}"
+    text += host_limited_mark(one.host_limited)
     if high is None:  # the text has the lower bound
         low = None
-    return Point(x, round(100 - 100 * estimate.mean / end, 2), low, high, text)
+    return Point(x, round(100 - 100 * estimate.mean / end, 2), low, high, text, bool(one.host_limited))

@@ -9,7 +9,7 @@ from math import exp, fsum, isfinite, log
 from typing import TYPE_CHECKING
 
 from runner.reports.charts import Chart, RatioLine, ratio_chart
-from runner.reports.marks import MARK
+from runner.reports.marks import MARK, SOME_HOST_LIMITED
 from runner.reports.table import Grid
 from runner.reports.terminal_text import times, times_between
 from runner.statistics.ratios import Ratio, paired_ratio
@@ -36,8 +36,8 @@ _OF_GUIDELINES = (
     "With `--until-decided`, the interval of a guideline is wider, because the guideline is checked many times. "
 )
 _WITH_HOST_LIMITED = (
-    "(!): some of the trials are host-limited. In the answer and the verdicts, a ratio of such trials is a range, "
-    "which includes the lost time; an interval here does not."
+    f"{SOME_HOST_LIMITED}. In the answer and the verdicts, a ratio of such trials is a range, which includes the "
+    "lost time; an interval here does not."
 )
 
 

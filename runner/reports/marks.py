@@ -14,6 +14,7 @@ HOST_LIMITED = (
     "range. These help: a host without other work, a larger factor for `slow:` in `disks:` (2, 4 or 8; it is 1 by "
     "default), fewer `--jobs`, longer trials, KVM."
 )
+SOME_HOST_LIMITED = f"{MARK}: some of the trials are host-limited"
 #: By a word of the mark, its meaning.
 _MEANINGS = {
     "host-limited": HOST_LIMITED,

@@ -10,9 +10,11 @@ import pytest
 from runner.reports.axis_charts import distribution, free_axes, plots, waiting
 from runner.reports.effects import effects
 from runner.reports.heat_maps import heat_map
+from runner.reports.html import page
 from runner.reports.run_data import RunData
 from runner.results.record import HOST_LIMITED, CellRow
 from tests.reports.samples import direction, measured
+from tests.support.begun_runs import manifest
 from tests.support.charted import FACTORS, LAYOUTS, TWO, Axes, by_chunk, group_of, run_of
 
 if TYPE_CHECKING:
@@ -38,6 +40,41 @@ def test_lines_go_along_an_ordered_axis_with_intervals() -> None:
         assert point.high < point.y < point.low <= 100
     assert slow.points[0].text.startswith("4KiB: 102 MB/s (")
     assert not [*plots(group_of(run_of(by_chunk, TWO)))], "two are no line"
+
+
+def test_points_of_host_limited_trials_are_marked() -> None:
+    run = run_of(by_chunk, LAYOUTS)
+    (made,) = plots(group_of(run))
+    assert made.note == ""
+    (slow,) = (c.id for c in run.cells if c.axes == {"layout": "raid5", "md.chunk": "64KiB"})
+    trials = [replace(one, notes={HOST_LIMITED: "9.0%"}) if one.cell == slow else one for one in run.trials]
+    run = replace(run, trials=trials)
+    (made,) = plots(group_of(run))
+    assert [[point.host_limited for point in one.points] for one in made.series] == [[False] * 3, [False, True, False]]
+    assert made.series[1].points[1].text.endswith("(!) 3 host-limited")
+    assert made.note == "(!): some of the trials are host-limited"
+
+
+def test_the_page_shows_the_marks_of_points() -> None:
+    run = run_of(by_chunk, LAYOUTS)
+    cells = [
+        CellRow(c.id, f"{c.axes['layout']}/chunk={c.axes['md.chunk']}/work", {**c.axes, "workload": "work"})
+        for c in run.cells
+    ]
+    trials = [replace(one, notes={HOST_LIMITED: "9.0%"}) if one.cell == cells[0].id else one for one in run.trials]
+    assert ">(!)</text>" not in page(replace(run, cells=cells), manifest(), "sweep-1").decode()
+    text = page(replace(run, cells=cells, trials=trials), manifest(), "sweep-1").decode()
+    assert text.count(">(!)</text>") == 1
+    assert '<p class="key">(!): some of the trials are host-limited</p>' in text
+
+
+def test_curves_of_host_limited_trials_are_marked() -> None:
+    run = run_of(by_chunk, LAYOUTS)
+    trials = [replace(one, notes={HOST_LIMITED: "9.0%"}) if one.cell == run.cells[-1].id else one for one in run.trials]
+    run = replace(run, trials=trials)
+    found = distribution(group_of(run), "read", run.by_cell)
+    assert found
+    assert {one.name: one.host_limited for one in found.series} == {"raid0/1MiB": True, "raid5/1MiB": False}
 
 
 def test_axes_that_only_change_together_make_no_line() -> None:

@@ -11,6 +11,7 @@ from math import fsum, inf, sqrt
 
 import orjson
 
+from runner.base.errors import HarnessBroken
 from runner.statistics.ratios import Interval, t_factor
 from runner.statistics.stopping import Estimate, Rule, StopReason, stated_interval
 
@@ -47,8 +48,17 @@ class Histogram:
         return self
 
     def unpack(self) -> Distribution:
-        steps, counts = orjson.loads(zlib.decompress(self.packed))
-        return Distribution([*accumulate(steps)], counts, [*accumulate(counts)])
+        try:
+            steps, counts = orjson.loads(zlib.decompressobj().decompress(self.packed, _LARGEST))
+            return _distribution(steps, counts)
+        except (ValueError, TypeError, zlib.error) as problem:
+            raise HarnessBroken(f"a histogram of latencies is not one that matrix wrote: {problem}") from None
+
+
+def _distribution(steps: Sequence[int], counts: Sequence[int]) -> Distribution:
+    if len(steps) != len(counts) or not {*map(type, steps), *map(type, counts)} <= {int}:
+        raise ValueError("it has no pairs of numbers")
+    return Distribution([*accumulate(steps)], counts, [*accumulate(counts)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from runner.results.journal_tables import LATENCIES, cell_of, content_of, job_ro
 from runner.results.observe import Progress, progress_by_cell
 from runner.results.record import HOST_LIMITED, STEERED, UNSETTLED, CellRow, Outcome, Trial
 from runner.results.run_folder import RunFolder, state_of
-from runner.results.store_check import check_runs, check_trials
+from runner.results.store_check import check_latencies, check_runs, check_trials
 from runner.results.store_columns import column_of
 
 if TYPE_CHECKING:
@@ -289,7 +289,10 @@ class SharedStore(Database):
         table = (tables.jobs if job else tables.latencies).c
         query = sa.select(*(table[name] for name in (*_KEY, *names)))
         of_job = [tables.jobs.c.job == job] if job else []
-        return self._plain(query.where(*_among({table.run: runs, table.cell: cells}), *of_job))
+        rows = self._plain(query.where(*_among({table.run: runs, table.cell: cells}), *of_job))
+        with self._checked():
+            check_latencies(names, rows)
+        return rows
 
     def job_names(self, runs: Collection[str]) -> list[str]:
         table = tables.jobs.c

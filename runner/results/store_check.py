@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from runner.results import store_tables as tables
 from runner.results.journal_tables import are_usual, types_of
 from runner.results.record import HOST, SPREAD
+from runner.statistics.percentile import Histogram
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +34,13 @@ def check_trials(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
         kinds = _kinds_of(name)
         if kinds and not are_usual(kinds, values):
             raise ValueError(f"{name} of a trial has a value that matrix does not write")
+
+
+def check_latencies(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
+    for row in rows:
+        for packed in row[-len(names) :]:
+            if packed is not None:
+                Histogram(packed).checked()
 
 
 def check_runs(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

@@ -11,7 +11,6 @@ from math import fsum, inf, sqrt
 
 import orjson
 
-from runner.base.errors import HarnessBroken
 from runner.statistics.ratios import Interval, t_factor
 from runner.statistics.stopping import Estimate, Rule, StopReason, stated_interval
 
@@ -40,25 +39,17 @@ class Histogram:
         """Raise ValueError if the stored form is damaged."""
         decompressor = zlib.decompressobj()
         try:
-            decompressor.decompress(self.packed, _LARGEST)
-        except zlib.error as problem:
+            steps, counts = orjson.loads(decompressor.decompress(self.packed, _LARGEST))
+            is_whole = len(steps) == len(counts) and {*map(type, steps), *map(type, counts)} <= {int}
+        except (zlib.error, ValueError, TypeError) as problem:
             raise ValueError(f"a histogram of latencies: {problem}") from None
-        if not decompressor.eof:
-            raise ValueError("a histogram of latencies is cut short")
+        if not (decompressor.eof and is_whole):
+            raise ValueError("a histogram of latencies is cut short or damaged")
         return self
 
     def unpack(self) -> Distribution:
-        try:
-            steps, counts = orjson.loads(zlib.decompressobj().decompress(self.packed, _LARGEST))
-            return _distribution(steps, counts)
-        except (ValueError, TypeError, zlib.error) as problem:
-            raise HarnessBroken(f"a histogram of latencies is not one that matrix wrote: {problem}") from None
-
-
-def _distribution(steps: Sequence[int], counts: Sequence[int]) -> Distribution:
-    if len(steps) != len(counts) or not {*map(type, steps), *map(type, counts)} <= {int}:
-        raise ValueError("it has no pairs of numbers")
-    return Distribution([*accumulate(steps)], counts, [*accumulate(counts)])
+        steps, counts = orjson.loads(zlib.decompress(self.packed))
+        return Distribution([*accumulate(steps)], counts, [*accumulate(counts)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ _MOST = 2**63
 def _parse_number(digits: str) -> Fraction:
     """Parse digits, and refuse thousands of them before they are converted."""
     if len(digits.partition(".")[0]) > len(str(_MOST)) or (number := Fraction(digits)) >= _MOST:
-        raise ValueError("no number here is that large")
+        raise ValueError("too large a number")
     return number
 
 

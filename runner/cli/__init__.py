@@ -5,6 +5,7 @@ Each command is in the module of its name. Signals, such as Ctrl-C: stop.py for 
 
 import errno
 import importlib
+import io
 import os
 import platform
 import sys
@@ -210,6 +211,8 @@ def _open_standard_streams() -> None:
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # the lowest free number
     sys.stdout, sys.stderr = sys.stdout or os.fdopen(1, "w"), sys.stderr or os.fdopen(2, "w")
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.encoding.lower() != "utf-8":
+        sys.stdout.reconfigure(errors="replace")  # signs such as ± are in few other encodings
 
 
 def main() -> None:

@@ -47,6 +47,7 @@ _REMEDIES = {DAMAGED: _DAMAGED}
 #: Stands for the name of the cell in a script, so that equal scripts of different cells are one text.
 _NAME = b"\x01"
 
+_TABLES = ("cells", "texts", "files")
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS cells (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE IF NOT EXISTS texts (
@@ -86,7 +87,7 @@ class Archive(Database):
     @classmethod
     def open(cls, path: Path) -> Self:
         # Files of a trial are not forced to disk either: that would cost as much as a short trial.
-        archive = cls(sqlite_engine(path, busy_ms=_BUSY_MS, durable=False), path)
+        archive = cls(sqlite_engine(path, _TABLES, busy_ms=_BUSY_MS, durable=False), path)
         with archive._closed_on_error(), archive._explained():
             archive._driver.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT}")
             archive._driver.executescript(_SCHEMA)
@@ -94,7 +95,7 @@ class Archive(Database):
 
     @classmethod
     def existing(cls, path: Path) -> Self:
-        return cls(sqlite_reader(path), path)
+        return cls(sqlite_reader(path, _TABLES), path)
 
     def close(self) -> None:
         if held := getattr(self, "_held", None):

@@ -38,6 +38,7 @@ from runner.results.journal_tables import (
 )
 from runner.results.record import Attempt, CellRow, Outcome, Trial
 
+_NAMES = schema.JOURNAL.tables.tables.keys()
 _BATCH = 1000
 _BUSY_MS = 30_000
 _BEGUN = ("cell", "round", "attempt", "boot_id", "started")
@@ -95,7 +96,7 @@ class Journal(JournalReader):
         if not path.exists():
             raise BadInput(f"there is no journal at {path}", resolution="name the folder of a run")
         fixed = not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
-        journal = cls(sqlite_reader(path) if fixed else _engine(path), path)
+        journal = cls(sqlite_reader(path, _NAMES) if fixed else _engine(path), path)
         with journal._closed_on_error():
             if journal._understood() < schema.JOURNAL.version:
                 if fixed:
@@ -235,4 +236,4 @@ class Journal(JournalReader):
 
 
 def _engine(path: Path, *, durable: bool = True) -> sa.Engine:
-    return sqlite_engine(path, busy_ms=_BUSY_MS, durable=durable)
+    return sqlite_engine(path, _NAMES, busy_ms=_BUSY_MS, durable=durable)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 State = tuple[Any, ...]  # outcome, attempts and start
 _PART = 5000  # trials that are read at once
 
+_WITHOUT_CELL = schema.trials.c.cell.not_in(sa.select(schema.cells.c.id))
+
 
 @dataclass(frozen=True, slots=True)
 class UnendedAttempt:
@@ -162,7 +164,11 @@ class JournalReader(Database):
         query = sa.select(*columns).order_by(table.position, table.id)
         with self._plain() as connection:
             rows = cast("sqlite3.Cursor", connection.execute(query).cursor)
-            return [cell_of((id_, name, orjson.loads(axes), position)) for id_, name, axes, position in rows]
+            found = [cell_of((id_, name, orjson.loads(axes), position)) for id_, name, axes, position in rows]
+            orphan = connection.scalar(sa.select(schema.trials.c.cell).where(_WITHOUT_CELL).limit(1))
+        if orphan is not None:
+            raise damage_error(self._name, f"a trial belongs to cell {orphan!r:.60}, which is missing")
+        return found
 
     def attempts(self) -> list[Attempt]:
         return [Attempt(**row) for row in self.rows_of(schema.attempts)]

@@ -3,11 +3,12 @@
 Over 400 lines: a column, its migration and its conversion change together.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import chain
+from math import isfinite
 from operator import attrgetter
 from sys import intern
 from typing import Any
@@ -30,6 +31,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
+from runner.base.text import shorten
 from runner.language.metrics import SIDES
 from runner.results.databases import Versioned, execute, keys, no_change, optional, required
 from runner.results.fio_output import PERCENTILES, Direction, Figures, Sync
@@ -244,9 +246,10 @@ def digest_of(several: tuple[Reading, ...]) -> str:
 
 def row_of(trial: Trial) -> dict[str, Any]:
     row = {name: getattr(trial, name) for name in _PLAIN} | {
+        "reason": shorten(trial.reason, _LONGEST_NOTE),
         "outcome": trial.outcome.value,
         "readings": digest_of(trial.readings),
-        "notes": dict(trial.notes),
+        "notes": {name: shorten(text, _LONGEST_NOTE) for name, text in trial.notes.items()},
     }
     if trial.figures is None:
         return row
@@ -309,7 +312,7 @@ def latencies(figures: Figures | None) -> dict[str, bytes | None]:
     return dict(zip(LATENCIES, kept, strict=True))
 
 
-def _types(column: Column[Any]) -> tuple[type, ...]:
+def types_of(column: Column[Any]) -> tuple[type, ...]:
     kinds: tuple[type, ...] = (str,)
     if isinstance(column.type, Integer):  # BigInteger as well
         kinds = (int,)
@@ -321,29 +324,34 @@ def _types(column: Column[Any]) -> tuple[type, ...]:
 
 
 JOB_COLUMNS: tuple[str, ...] = ("cell", "round", "job", *_WHOLE, *_DIRECTIONS, *LATENCIES)
+#: Characters of any text, of a name or an axis, and of a reason or a note. Longer ones are damage: they would fill a
+#: terminal.
+_LONGEST, _LONGEST_NAME, _LONGEST_NOTE = 1 << 20, 1 << 16, 1 << 14
 _NUMBERS, _LEAST, _MOST = (int, float), 1e-30, 1e19  # of numbers that are not 0; ratios of others would overflow
 
 
 def checker(table: Table, names: Sequence[str]) -> Callable[[Sequence[Any]], None]:
     """Return a check of rows: it raises ValueError for a value that this program did not write."""
-    kinds_of = [(name, _types(table.c[name])) for name in names]
+    kinds_of = [(name, types_of(table.c[name])) for name in names]
 
     def check(row: Sequence[Any]) -> None:
         for (name, kinds), value in zip(kinds_of, row, strict=True):
             number = value if value.__class__ in _NUMBERS else 0
             if not isinstance(value, kinds) or not (number == 0 or _LEAST <= number <= _MOST):
                 raise ValueError(f"{name} in {table.name} is {value!r:.60}")
+            if isinstance(value, str) and len(value) > _LONGEST:
+                raise ValueError(f"{name} in {table.name} has {len(value):,} characters")
 
     return check
 
 
 def batch_checker(table: Table, names: Sequence[str]) -> Callable[[Sequence[Sequence[Any]]], None]:
     """Return the same check for many rows, column by column, which is much faster."""
-    check, kinds_of = checker(table, names), [{*_types(table.c[name])} for name in names]
+    check, kinds_of = checker(table, names), [{*types_of(table.c[name])} for name in names]
 
     def check_all(rows: Sequence[Sequence[Any]]) -> None:
         columns = zip(kinds_of, zip(*rows, strict=True), strict=True) if rows else ()
-        if not all(_are_usual(kinds, values) for kinds, values in columns):
+        if not all(are_usual(kinds, values) for kinds, values in columns):
             for row in rows:
                 check(row)
 
@@ -357,10 +365,12 @@ def unusual_number(column: Column[Any]) -> sa.ColumnElement[bool]:
     return sa.not_(number | (kind == "null")) if column.nullable else sa.not_(number)
 
 
-def _are_usual(kinds: set[type], values: Sequence[Any]) -> bool:
+def are_usual(kinds: Set[type], values: Sequence[Any]) -> bool:
     found = {*map(type, values)}
     numbers = [*filter(None, values)] if not found.isdisjoint(_NUMBERS) else ()
-    return found <= kinds and (not numbers or (min(numbers) >= _LEAST and max(numbers) <= _MOST))
+    return found <= kinds and (
+        not numbers or (min(numbers) >= _LEAST and max(numbers) <= _MOST and isfinite(sum(numbers)))
+    )
 
 
 def reader(table: Table) -> Callable[[Sequence[Any]], dict[str, Any]]:
@@ -419,6 +429,8 @@ def cell_of(row: Sequence[Any]) -> CellRow:
         raise ValueError(f"a cell is {row!r:.60}")  # noqa: TRY004 - the kind that means damage
     if not isinstance(axes, dict) or not {*map(type, axes.values())} <= {str}:
         raise ValueError(f"the axes of cell {name!r:.60} are {axes!r:.60}")
+    if len(max(id_, name, *axes, *axes.values(), key=len)) > _LONGEST_NAME:
+        raise ValueError(f"cell {name!r:.60} has a name or an axis of more than {_LONGEST_NAME:,} characters")
     # Values repeat in many cells, so each is kept once.
     return CellRow(id_, name, dict(zip(axes, map(intern, axes.values()), strict=True)), position)
 

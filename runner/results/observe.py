@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from runner.base.errors import Exit, MatrixError
 from runner.base.files import open_lock_file, read_signature, try_lock
 from runner.results.databases import sqlite_reader, translate_errors
-from runner.results.journal_tables import attempts, begun, cells, trials
+from runner.results.journal_tables import JOURNAL, attempts, begun, cells, trials
 from runner.results.record import Outcome
 from runner.results.run_folder import MANIFEST, RunFolder, load, run_folders
 from runner.results.standing import LOCK
@@ -138,7 +138,7 @@ def read_progress(folder: RunFolder, since: datetime | None = None) -> Progress:
     with _reading(folder.journal) as connection:
         if connection is None:
             return Progress()
-        names = dict(_rows(connection, sa.select(cells.c.id, cells.c.name)))
+        names = dict(_rows(connection, sa.select(cells.c.id, _start(cells.c.name))))
         found = progress_by_cell(names, _rows(connection, _BY_CELL))
         now = since.isoformat(timespec="milliseconds") if since else ""
         active = sa.select(begun.c.cell, _round(connection, begun), begun.c.attempt, begun.c.started)
@@ -157,7 +157,14 @@ def read_progress(folder: RunFolder, since: datetime | None = None) -> Progress:
         )
 
 
-_BY_CELL = sa.select(trials.c.cell, trials.c.outcome, sa.func.count(), sa.func.max(trials.c.reason)).group_by(
+_SHOWN = 1000  # characters of a text
+
+
+def _start(column: sa.Column[Any]) -> sa.ColumnElement[str]:
+    return sa.func.substr(column, 1, _SHOWN)
+
+
+_BY_CELL = sa.select(trials.c.cell, trials.c.outcome, sa.func.count(), sa.func.max(_start(trials.c.reason))).group_by(
     trials.c.cell, trials.c.outcome
 )
 
@@ -168,7 +175,7 @@ def _reading(journal: Path) -> Iterator[sa.Connection | None]:
     if not journal.exists():
         yield None
         return
-    engine = sqlite_reader(journal)
+    engine = sqlite_reader(journal, JOURNAL.tables.tables)
     try:
         with translate_errors(journal), engine.connect() as connection, connection.begin():
             yield connection if sa.inspect(connection).has_table(trials.name) else None

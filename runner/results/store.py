@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, reduce
+from functools import cache
 from hashlib import blake2b
-from operator import add
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import orjson
@@ -15,7 +14,6 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
 from runner.base.errors import BadInput, HarnessBroken
-from runner.language.metrics import SIDES, split_column
 from runner.results import store_tables as tables
 from runner.results.databases import (
     OF_STORE,
@@ -27,10 +25,13 @@ from runner.results.databases import (
     translate_errors,
     upsert,
 )
-from runner.results.journal_tables import LATENCIES, content_of, job_rows_of, latencies_of, row_of
+from runner.results.file_errors import DAMAGED
+from runner.results.journal_tables import LATENCIES, cell_of, content_of, job_rows_of, latencies_of, row_of
 from runner.results.observe import Progress, progress_by_cell
-from runner.results.record import HOST, HOST_LIMITED, SPREAD, STEERED, UNSETTLED, CellRow, Outcome, Trial
+from runner.results.record import HOST_LIMITED, STEERED, UNSETTLED, CellRow, Outcome, Trial
 from runner.results.run_folder import RunFolder, state_of
+from runner.results.store_check import check_latencies, check_runs, check_trials
+from runner.results.store_columns import column_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -43,6 +44,7 @@ _BATCH = 500
 _BUSY_MS = 5_000  # milliseconds. Other writers finish fast; a longer lock must not delay a run.
 _FEW = 400  # up to this many values go into a condition. Beyond it, read all rows and filter here.
 _KEY = ("run", "cell", "round")
+_NAMES = tables.SHARED.tables.tables.keys()
 _BLANK: dict[str, Any] = dict.fromkeys(column.name for column in tables.trials.columns)
 _RUN_COLUMNS = tuple(column.name for column in tables.runs.columns if column.name != "id")
 _JOB_COLUMNS = tuple(column.name for column in tables.jobs.columns if column.name not in {*_KEY, "job"})
@@ -89,8 +91,9 @@ _FROM_MANIFEST = (
 _MEASURED = sa.exists().where(
     tables.trials.c.run == tables.runs.c.id, tables.trials.c.outcome == Outcome.MEASURED.value
 )
+_RUN_NAMES = tuple(RunRow.__dataclass_fields__)
 _RUN_ROW = (
-    *(tables.runs.c[name] for name in RunRow.__dataclass_fields__ if name != "measured"),
+    *(tables.runs.c[name] for name in _RUN_NAMES if name != "measured"),
     _MEASURED.label("measured"),
 )
 
@@ -121,7 +124,9 @@ class SharedStore(Database):
         fixed = address.file is not None and not all(
             os.access(path, os.W_OK) for path in (address.file, address.file.parent)
         )
-        store = cls(sqlite_reader(address.file) if address.file and fixed else _engine(address), address, fixed=fixed)
+        store = cls(
+            sqlite_reader(address.file, _NAMES) if address.file and fixed else _engine(address), address, fixed=fixed
+        )
         version = tables.SHARED.version
         with store._closed_on_error(), store._transaction() as connection:
             if fixed or sa.inspect(connection).get_table_names():
@@ -216,7 +221,10 @@ class SharedStore(Database):
 
     def runs(self) -> list[RunRow]:
         order = (tables.runs.c.started.desc(), tables.runs.c.name.desc(), tables.runs.c.id)
-        return [RunRow(*row) for row in self._rows(sa.select(*_RUN_ROW).order_by(*order))]
+        rows = self._rows(sa.select(*_RUN_ROW).order_by(*order))
+        with self._checked():
+            check_runs(_RUN_NAMES, rows)
+        return [RunRow(*row) for row in rows]
 
     def progress(self, run: str) -> Progress:
         table = tables.trials.c
@@ -232,15 +240,18 @@ class SharedStore(Database):
     def different_cells(self) -> list[CellRow]:
         table = tables.cells.c
         rows = self._rows(sa.select(table.id, table.name, sa.cast(table.axes, sa.Text)).distinct())
-        return [CellRow(id_, name, orjson.loads(axes)) for id_, name, axes in rows]
+        with self._checked():
+            return [cell_of((id_, name, orjson.loads(axes), None)) for id_, name, axes in rows]
 
     def cells(self, runs: Collection[str] | None = None, ids: Collection[str] | None = None) -> list[CellOfRun]:
         table = tables.cells.c
         axes = sa.cast(table.axes, sa.Text)
         query = sa.select(table.run, table.id, table.name, axes, table.position)
         query = query.where(*_among({table.run: runs, table.id: ids}))
-        cell_of = cache(lambda id_, name, axes, position: CellRow(id_, name, orjson.loads(axes), position))
-        return [CellOfRun(run, cell_of(*cell)) for run, *cell in self._plain(query)]
+        known = cache(lambda id_, name, axes, position: cell_of((id_, name, orjson.loads(axes), position)))
+        rows = self._plain(query)
+        with self._checked():
+            return [CellOfRun(run, known(*cell)) for run, *cell in rows]
 
     def first_cells(self, run: str, most: int) -> tuple[list[str] | None, int]:
         """Return the first cells of a run with trials, in declared order, and how many there are. None: no order."""
@@ -257,11 +268,15 @@ class SharedStore(Database):
     ) -> Sequence[tuple[Any, ...]]:
         """Return columns of trials as plain rows, ordered by key. None for runs or cells means all."""
         table = tables.trials.c
-        query = sa.select(*map(_column, columns)).where(*_among({table.run: runs, table.cell: cells}))
+        query = sa.select(*map(column_of, columns)).where(*_among({table.run: runs, table.cell: cells}))
         query = query.order_by(table.run, table.cell, table.round)
-        if any(isinstance(_column(name).type, sa.JSON) for name in columns):
-            return self._rows(query)
-        return self._plain(query)
+        if any(isinstance(column_of(name).type, sa.JSON) for name in columns):
+            rows = self._rows(query)
+        else:
+            rows = self._plain(query)
+        with self._checked():
+            check_trials(columns, rows)
+        return rows
 
     def latencies(
         self,
@@ -274,7 +289,10 @@ class SharedStore(Database):
         table = (tables.jobs if job else tables.latencies).c
         query = sa.select(*(table[name] for name in (*_KEY, *names)))
         of_job = [tables.jobs.c.job == job] if job else []
-        return self._plain(query.where(*_among({table.run: runs, table.cell: cells}), *of_job))
+        rows = self._plain(query.where(*_among({table.run: runs, table.cell: cells}), *of_job))
+        with self._checked():
+            check_latencies(names, rows)
+        return rows
 
     def job_names(self, runs: Collection[str]) -> list[str]:
         table = tables.jobs.c
@@ -291,6 +309,13 @@ class SharedStore(Database):
             return cast("Sequence[tuple[Any, ...]]", connection.execute(query).all())
 
     @contextmanager
+    def _checked(self) -> Iterator[None]:
+        try:
+            yield
+        except (ValueError, TypeError) as problem:
+            raise OF_STORE[DAMAGED].error(str(self.address), str(problem)) from problem
+
+    @contextmanager
     def _transaction(self, *, immediate: bool = False) -> Iterator[sa.Connection]:
         try:
             with translate_errors(str(self.address), OF_STORE), self._engine.connect() as connection:
@@ -304,36 +329,6 @@ class SharedStore(Database):
                 details=str(problem.orig).strip(),
                 resolution="the journals of the runs keep all trials",
             ) from problem
-
-
-def _sum(columns: Iterable[sa.ColumnElement[Any]]) -> sa.ColumnElement[Any]:
-    """Return the sum of those that are known, or null."""
-    several = list(columns)
-    total = reduce(add, (sa.func.coalesce(one, 0.0) for one in several))
-    return sa.case((sa.func.coalesce(*several).is_(None), sa.null()), else_=total)
-
-
-def _column(name: str) -> sa.ColumnElement[Any]:
-    job, own = split_column(name)
-    if not job:
-        return _figure(tables.trials, own)
-    of, trial = tables.jobs.alias(), tables.trials.c
-    same = (of.c[key] == trial[key] for key in _KEY)
-    return sa.select(_figure(of, own)).where(*same, of.c.job == job).correlate(tables.trials).scalar_subquery()
-
-
-def _figure(of: sa.FromClause, name: str) -> sa.ColumnElement[Any]:
-    table = of.c
-    if name in table:
-        column: sa.ColumnElement[Any] = table[name]
-        return column
-    side, _, rate = name.partition("_")
-    if side == "total":
-        return _sum(table[f"{one}_{rate}"] for one in SIDES)
-    if name in {HOST, SPREAD}:
-        text: sa.ColumnElement[str] = table.notes[name].as_string()
-        return text
-    return sa.cast(table.notes[name].as_string(), sa.Float)
 
 
 def describe_run(folder: RunFolder) -> RunRow:
@@ -366,7 +361,7 @@ def _engine(address: Address) -> sa.Engine:
         return memory_engine()
     with translate_errors(address.file, OF_STORE):
         address.file.parent.mkdir(parents=True, exist_ok=True)
-    return sqlite_engine(address.file, busy_ms=_BUSY_MS, durable=False)
+    return sqlite_engine(address.file, _NAMES, busy_ms=_BUSY_MS, durable=False)
 
 
 def _among(wanted: Mapping[sa.ColumnElement[str], Collection[str] | None]) -> Iterable[sa.ColumnElement[bool]]:

@@ -39,11 +39,12 @@ class Histogram:
         """Raise ValueError if the stored form is damaged."""
         decompressor = zlib.decompressobj()
         try:
-            decompressor.decompress(self.packed, _LARGEST)
-        except zlib.error as problem:
+            steps, counts = orjson.loads(decompressor.decompress(self.packed, _LARGEST))
+            is_whole = len(steps) == len(counts) and {*map(type, steps), *map(type, counts)} <= {int}
+        except (zlib.error, ValueError, TypeError) as problem:
             raise ValueError(f"a histogram of latencies: {problem}") from None
-        if not decompressor.eof:
-            raise ValueError("a histogram of latencies is cut short")
+        if not (decompressor.eof and is_whole):
+            raise ValueError("a histogram of latencies is cut short or damaged")
         return self
 
     def unpack(self) -> Distribution:

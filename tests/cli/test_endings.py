@@ -340,6 +340,17 @@ def test_a_full_output_is_one_line_and_exit_code_3(matrix: Matrix, arguments: tu
     assert "No space left on device" in result.stderr
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp437:strict"])
+def test_an_output_that_cannot_have_all_signs_gets_the_others(
+    matrix: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    command = [sys.executable, "-m", "runner.cli", "run", "--on", "dry", "small.yaml"]
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"report.html" in done.stdout
+
+
 def test_a_file_name_that_is_not_utf8_can_be_run(matrix: Matrix, tmp_path: Path) -> None:
     name = os.fsdecode(b"sm\xe4ll.yaml")
     (tmp_path / name).write_text(SMALL)

@@ -64,6 +64,7 @@ def test_a_whole_journal_is_not_salvaged(run: Path, call: Call) -> None:
         "UPDATE trials SET seconds = -1 WHERE id = 2",
         "UPDATE trials SET read_bw = 1e-320, write_bw = 1e-320 WHERE id = 2",
         "UPDATE trials SET reason = CAST(x'ff' AS TEXT) WHERE id = 2",
+        "UPDATE trials SET reason = hex(zeroblob(600000)) WHERE id = 2",
     ],
 )
 def test_a_row_that_matrix_did_not_write_is_named_and_dropped(run: Path, call: Call, change: str) -> None:
@@ -82,6 +83,23 @@ def test_a_row_that_matrix_did_not_write_is_named_and_dropped(run: Path, call: C
     assert call("report", str(other(run))).status in {0, 3}
     assert "continuing the run" in call("run", "--on", "dry", "small.yaml").out
     assert trials(other(run)) == trials(run)
+
+
+def test_a_trial_without_its_cell_is_damage(run: Path, call: Call) -> None:
+    with closing(sqlite3.connect(run / "journal.sqlite")) as connection, connection:
+        connection.execute("DELETE FROM cells WHERE position = 1")
+    said = call("report", str(run))
+    assert said.status == 3
+    assert "journal.sqlite is damaged\na trial belongs to cell " in said.err
+    assert "dropped: 2 rows of trials" in call("salvage", str(run)).out
+
+
+def test_a_huge_name_is_damage_and_status_shows_its_start(run: Path, call: Call) -> None:
+    with closing(sqlite3.connect(run / "journal.sqlite")) as connection, connection:
+        connection.execute("UPDATE cells SET name = hex(zeroblob(40000)) WHERE position = 1")
+        connection.execute("UPDATE trials SET reason = hex(zeroblob(600000)), outcome = 'broken' WHERE id = 1")
+    assert len(call("status", str(run)).out) < 5000
+    assert "journal.sqlite is damaged" in call("report", str(run)).err
 
 
 def test_a_lost_page_costs_its_rows_only(run: Path, call: Call) -> None:
@@ -252,3 +270,29 @@ def test_rows_out_of_order_are_saved_and_the_run_is_unfinished(run: Path, call: 
     assert "continues it" in said.out
     assert load(run).manifest.finished
     assert not load(other(run)).manifest.finished
+
+
+LOOP = "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers)"
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("object_", "change"),
+    [
+        (
+            "view named trials",
+            f"ALTER TABLE trials RENAME TO t; CREATE VIEW trials AS {LOOP} SELECT t.* FROM t, numbers",  # noqa: S608
+        ),
+        ("trigger named gone", "CREATE TRIGGER gone AFTER INSERT ON trials BEGIN DELETE FROM trials; END"),
+    ],
+)
+def test_a_journal_that_computes_is_refused(run: Path, call: Call, object_: str, change: str) -> None:
+    """It could lose trials, or run for ever."""
+    with closing(sqlite3.connect(run / "journal.sqlite")) as connection:
+        connection.executescript(change)
+    for command in (("report", str(run)), ("show", "--run", str(run), "*"), ("salvage", str(run))):
+        said = call(*command)
+        assert said.status in {0, 2, 3}
+        if command[0] != "salvage":
+            assert f"journal.sqlite is not a file that matrix wrote\nit has a {object_}\n" in said.err
+    assert "journal.sqlite is not a file that matrix wrote" in call("runs").err

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import subprocess
 import threading
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from subprocess import PIPE
 from typing import TYPE_CHECKING
@@ -83,9 +84,6 @@ def test_a_read_only_folder_with_a_store_that_lacks_a_run(call: Call, tmp_path: 
 
 
 def test_a_store_from_the_future(call: Call, tmp_path: Path) -> None:
-    import sqlite3
-    from contextlib import closing
-
     (tmp_path / "small.yaml").write_text(SMALL)
     call("run", "--on", "dry", "small.yaml")
     with closing(sqlite3.connect(tmp_path / "results" / "store.db")) as connection, connection:
@@ -120,6 +118,34 @@ def test_a_damaged_store_is_reported_and_can_be_rebuilt(call: Call, tmp_path: Pa
     assert "delete it, or move it away: the next command rebuilds it" in said.err
     store.unlink()
     assert call("results").status == 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "trials SET read_bw = 9e999",
+        "trials SET read_bw = -1",
+        "trials SET read_bw = 1e300",
+        "trials SET read_bw = 'fast'",
+        "trials SET outcome = x'00'",
+        "cells SET axes = '[1]'",
+        "cells SET name = x'00'",
+        "runs SET confidence = 5",
+        "runs SET least = 'many'",
+        "runs SET environment = '7'",
+        "latencies SET read_latencies = x'00', write_latencies = x'00'",
+    ],
+)
+def test_a_value_of_another_program_is_no_figure(call: Call, tmp_path: Path, change: str) -> None:
+    past.recorded(tmp_path / "results", past.TRIALS, 2)
+    assert call("results").status == 0
+    with closing(sqlite3.connect(tmp_path / "results" / "store.db")) as connection, connection:
+        assert connection.execute(f"UPDATE {change}").rowcount
+    metric = ("--metric", "read_lat_p99", "--metric", "write_lat_p99") if "latencies" in change else ()
+    said = call("results", *metric)
+    assert said.status == 3, said
+    assert "store.db is damaged" in said.err
+    assert not metric or "a histogram of latencies" in said.err
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])

@@ -1,0 +1,48 @@
+"""Columns of figures in the shared store: those of a trial, sums of directions, notes, and figures of a job."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from runner.language.metrics import SIDES, split_column
+from runner.results import store_tables as tables
+from runner.results.record import HOST, SPREAD
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_KEY = ("run", "cell", "round")
+
+
+def _sum(columns: Iterable[sa.ColumnElement[Any]]) -> sa.ColumnElement[Any]:
+    """Return the sum of those that are known, or null."""
+    several = list(columns)
+    total = reduce(add, (sa.func.coalesce(one, 0.0) for one in several))
+    return sa.case((sa.func.coalesce(*several).is_(None), sa.null()), else_=total)
+
+
+def column_of(name: str) -> sa.ColumnElement[Any]:
+    job, own = split_column(name)
+    if not job:
+        return _figure(tables.trials, own)
+    of, trial = tables.jobs.alias(), tables.trials.c
+    same = (of.c[key] == trial[key] for key in _KEY)
+    return sa.select(_figure(of, own)).where(*same, of.c.job == job).correlate(tables.trials).scalar_subquery()
+
+
+def _figure(of: sa.FromClause, name: str) -> sa.ColumnElement[Any]:
+    table = of.c
+    if name in table:
+        column: sa.ColumnElement[Any] = table[name]
+        return column
+    side, _, rate = name.partition("_")
+    if side == "total":
+        return _sum(table[f"{one}_{rate}"] for one in SIDES)
+    if name in {HOST, SPREAD}:
+        text: sa.ColumnElement[str] = table.notes[name].as_string()
+        return text
+    return sa.cast(table.notes[name].as_string(), sa.Float)

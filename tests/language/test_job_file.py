@@ -188,6 +188,6 @@ def test_a_variable_that_may_hold_a_secret_is_refused(name: str) -> None:
 
 
 def test_a_copy_with_other_options_has_other_bounds() -> None:
-    work = Workload(rw="write", bs=2**16)
+    work = Workload.model_validate({"rw": "write", "bs": "64KiB"})
     assert work.bound.bs == (2**16, 2**16)
     assert work.model_copy(update={"bs": 2**12}).bound.bs == (2**12, 2**12)

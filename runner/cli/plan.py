@@ -126,7 +126,7 @@ def _rows(plan: RunPlan) -> Iterator[tuple[str, str]]:
     parallel = f", {level.now} rigs in parallel{start}" if level.now > 1 else ""
     yield "time", f"{_span(duration(found.seconds_least), duration(found.seconds_most))} ({basis}{parallel})"
     if pace.write_rate is not None:
-        rate = f"at {pace.write_rate / 1e6:,.0f} MB/s, the mean of {_runs(plan, pace.rated)}"
+        rate = f"at {volume(round(pace.write_rate))}/s, the mean of {_runs(plan, pace.rated)}"
     elif pace.physics is None:
         rate = f"at an assumed {pace.costs.bandwidth / 1e6:,.0f} MB/s; faster disks get more"
     else:

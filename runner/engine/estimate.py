@@ -51,7 +51,7 @@ class Pace:
     #: Means of recorded runs, None without any: seconds of a trial beyond its run time, seconds of a set-up.
     overhead: float | None = None
     set_up: float | None = None
-    write_rate: float | None = None
+    write_rate: float | None = None  # bytes written per second, by trials that write
     #: Recorded mean seconds: of trials by cell, of building by stack.
     cells: Mapping[str, float] = field(default_factory=dict)
     stacks: Mapping[str, float] = field(default_factory=dict)
@@ -109,7 +109,12 @@ def _draining(cell: Cell, pace: Pace) -> float:
 
 
 def _rate(stack: Stack, work: Workload, pace: Pace) -> float:
-    return pace.write_rate if pace.write_rate is not None else rate(work, stack, pace.physics, pace.costs)
+    return _recorded_rate(work, pace) or rate(work, stack, pace.physics, pace.costs)
+
+
+def _recorded_rate(work: Workload, pace: Pace) -> float | None:
+    """Return the rate of reads and writes together, if writes are as fast as in recorded runs."""
+    return pace.write_rate and pace.write_rate / (work.write_share or 1.0)
 
 
 def _sequential(stack: Stack, pace: Pace) -> float:
@@ -123,7 +128,7 @@ def bytes_of(cell: Cell, pace: Pace) -> int:
 def most_bytes_of(cell: Cell, pace: Pace) -> int:
     """Estimate the most bytes that one trial writes. Budgets must also hold on disks that are faster than expected."""
     work = cell.work
-    most = _FAST if pace.write_rate is None else pace.write_rate
+    most = _recorded_rate(work, pace) or _FAST
     if isinstance(work, SyncWorkload):
         return int(work.synced + work.longest * most * work.write_share)
     if not work.is_timed:

@@ -131,9 +131,15 @@ def _rows(plan: RunPlan) -> Iterator[tuple[str, str]]:
         rate = f"at an assumed {pace.costs.bandwidth / 1e6:,.0f} MB/s; faster disks get more"
     else:
         rate = "at the rates of the simulated disks"
+    prepared = found.bytes_prepared / max(1, found.bytes_least)
+    if prepared >= _MENTIONED:
+        rate = f"{prepared * 100:.0f} % to build stacks and lay out files; the rest {rate}"
     yield "written", f"{_span(volume(found.bytes_least), volume(found.bytes_most))} ({rate})"
     if plan.options.budget != ENDLESS:
         yield "budget", _describe_budget(plan)
+
+
+_MENTIONED = 0.01  # the least part of the bytes that is worth a word
 
 
 def _describe_budget(plan: RunPlan) -> str:

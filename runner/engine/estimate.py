@@ -75,6 +75,7 @@ class Estimate:
     seconds_most: float
     bytes_least: int
     bytes_most: int
+    bytes_prepared: int  # the part of `bytes_least` that builds stacks and lays out files
 
 
 def seconds_of(cell: Cell, pace: Pace) -> float:
@@ -196,17 +197,18 @@ def building_of(stack: Stack, pace: Pace) -> Building:
     return Building(written, seconds, seconds + waits)
 
 
-def _batch(stack: Stack, groups: Groups, builds: int, pace: Pace) -> tuple[float, float, int]:
+def _batch(stack: Stack, groups: Groups, builds: int, pace: Pace) -> tuple[float, float, int, int]:
     building = building_of(stack, pace)
     sets = [(size * times, times) for size, times in _lay_outs(stack, groups)]
     laid = sum(size for size, _ in sets)
-    seconds, written = 0.0, laid + builds * (resync_of(stack) + building.written)
+    prepared = laid + builds * (resync_of(stack) + building.written)
+    seconds, written = 0.0, prepared
     if pace.overhead is None:  # the times of recorded trials include the laying out of files
         seconds = sum(times for _, times in sets) * pace.costs.lay_out + laid / _sequential(stack, pace) * pace.slow
     for cell, count in groups:  # tunables do not change the cost of a cell
         seconds += count * seconds_of(cell, pace)
         written += count * bytes_of(cell, pace)
-    return builds * building.least + seconds, builds * building.most + seconds, int(written)
+    return builds * building.least + seconds, builds * building.most + seconds, int(written), int(prepared)
 
 
 def _groups(selection: Selection, stack: Stack, pace: Pace) -> Groups:
@@ -243,7 +245,7 @@ ONE_SLOT = Slots()
 
 
 def estimate(plan: Plan, pace: Pace, slots: Slots = ONE_SLOT) -> Estimate:
-    cells = stacks = built = written_least = written_most = 0
+    cells = stacks = built = written_least = written_most = prepared = 0
     least, most = plan.repeat.min, plan.repeat.max
     total_least = total_most = longest_least = longest_most = 0.0
     rigs: set[str | None] = set()
@@ -263,7 +265,7 @@ def estimate(plan: Plan, pace: Pace, slots: Slots = ONE_SLOT) -> Estimate:
         if plan.finds and most > least:
             more = _batch(stack, plan.shares(groups, most), builds, pace)
         batch_least, batch_most = fewer[0], more[1]
-        written_least, written_most = written_least + fewer[2], written_most + more[2]
+        written_least, written_most, prepared = written_least + fewer[2], written_most + more[2], prepared + fewer[3]
         total_least, total_most = total_least + batch_least, total_most + batch_most
         longest_least, longest_most = max(longest_least, batch_least), max(longest_most, batch_most)
     once = pace.costs.program + pace.once
@@ -278,6 +280,7 @@ def estimate(plan: Plan, pace: Pace, slots: Slots = ONE_SLOT) -> Estimate:
         seconds_most=once + slots.seconds(most, least, total_most, longest_most),
         bytes_least=written_least * least,
         bytes_most=written_most * most,
+        bytes_prepared=prepared * least,
     )
 
 

@@ -172,7 +172,9 @@ def _environment_of(manifest: Manifest) -> Iterator[tuple[str, str]]:
     if one := manifest.revision:
         dirty = ", with changes that are not committed" if one.dirty else ""
         yield "git revision of the matrix", f"{one.commit}{f' ({one.branch})' if one.branch else ''}{dirty}"
-    yield from manifest.environment.items()
+    models = {f"disk{number}.model": disk.name for number, disk in enumerate(manifest.disks) if disk.name}
+    for name, text in manifest.environment.items():
+        yield name, f"{models[name]} ({text})" if name in models else text
     for health in manifest.health:
         yield f"{health.disk} before", str(health.before)
         yield f"{health.disk} after", str(health.after or "")

@@ -154,7 +154,10 @@ def _standing(recorded: RunData, manifest: Manifest) -> Iterator[tuple[str, str]
     if recorded.survey:
         cells = Counter({outcome or "not yet run": count for outcome, count in recorded.survey.cells.items()})
     yield "cells", f"{len(recorded.every):,}: {_counted(cells)}"
-    yield "trials", f"{sum(counts.values()):,} of {manifest.planned:,} planned: {_counted(counts)}"
+    done, planned = sum(counts.values()), manifest.planned
+    added = done - planned
+    of = f"{done:,} ({planned:,} planned, {added:,} added)" if added > 0 else f"{done:,} of {planned:,} planned"
+    yield "trials", f"{of}: {_counted(counts)}"
     yield "state", "finished" if recorded.over else "not finished: the same command continues it"
     if recorded.slow:
         yield "slow motion", recorded.slow_motion

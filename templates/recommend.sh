@@ -82,7 +82,7 @@ tuned_profile() {
 {% if paste.rules or paste.files %}
 unless_another() {
   if [[ -e $1 ]] && ! "$2" | cmp -s - "$1"; then
-    echo "$1 is there, and says something else: what of it is still wanted belongs into a file of another name" >&2
+    echo "$1 exists with other content: move the lines that you need to a file with another name, then delete $1" >&2
     exit 1
   fi
 }

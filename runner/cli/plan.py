@@ -127,14 +127,20 @@ def _rows(plan: RunPlan) -> Iterator[tuple[str, str]]:
     parallel = f", {level.now} rigs in parallel{start}" if level.now > 1 else ""
     yield "time", f"{_span(duration(found.seconds_least), duration(found.seconds_most))} ({basis}{parallel})"
     if pace.write_rate is not None:
-        rate = f"at {pace.write_rate / 1e6:,.0f} MB/s, the mean of {_runs(plan, pace.rated)}"
+        rate = f"at {volume(round(pace.write_rate))}/s, the mean of {_runs(plan, pace.rated)}"
     elif pace.physics is None:
         rate = f"at an assumed {pace.costs.bandwidth / 1e6:,.0f} MB/s; faster disks get more"
     else:
         rate = "at the rates of the simulated disks"
+    prepared = found.bytes_prepared / max(1, found.bytes_least)
+    if prepared >= _MENTIONED:
+        rate = f"{prepared * 100:.0f} % to build stacks and lay out files; the rest {rate}"
     yield "written", f"{_span(volume(found.bytes_least), volume(found.bytes_most))} ({rate})"
     if plan.options.budget != ENDLESS:
         yield "budget", _describe_budget(plan)
+
+
+_MENTIONED = 0.01  # the least part of the bytes that is worth a word
 
 
 def _describe_budget(plan: RunPlan) -> str:

@@ -51,7 +51,7 @@ class Pace:
     #: Means of recorded runs, None without any: seconds of a trial beyond its run time, seconds of a set-up.
     overhead: float | None = None
     set_up: float | None = None
-    write_rate: float | None = None
+    write_rate: float | None = None  # bytes written per second, by trials that write
     #: Recorded mean seconds: of trials by cell, of building by stack.
     cells: Mapping[str, float] = field(default_factory=dict)
     stacks: Mapping[str, float] = field(default_factory=dict)
@@ -75,6 +75,7 @@ class Estimate:
     seconds_most: float
     bytes_least: int
     bytes_most: int
+    bytes_prepared: int  # the part of `bytes_least` that builds stacks and lays out files
 
 
 def seconds_of(cell: Cell, pace: Pace) -> float:
@@ -109,7 +110,12 @@ def _draining(cell: Cell, pace: Pace) -> float:
 
 
 def _rate(stack: Stack, work: Workload, pace: Pace) -> float:
-    return pace.write_rate if pace.write_rate is not None else rate(work, stack, pace.physics, pace.costs)
+    return _recorded_rate(work, pace) or rate(work, stack, pace.physics, pace.costs)
+
+
+def _recorded_rate(work: Workload, pace: Pace) -> float | None:
+    """Return the rate of reads and writes together, if writes are as fast as in recorded runs."""
+    return pace.write_rate and pace.write_rate / (work.write_share or 1.0)
 
 
 def _sequential(stack: Stack, pace: Pace) -> float:
@@ -123,7 +129,7 @@ def bytes_of(cell: Cell, pace: Pace) -> int:
 def most_bytes_of(cell: Cell, pace: Pace) -> int:
     """Estimate the most bytes that one trial writes. Budgets must also hold on disks that are faster than expected."""
     work = cell.work
-    most = _FAST if pace.write_rate is None else pace.write_rate
+    most = _recorded_rate(work, pace) or _FAST
     if isinstance(work, SyncWorkload):
         return int(work.synced + work.longest * most * work.write_share)
     if not work.is_timed:
@@ -191,17 +197,18 @@ def building_of(stack: Stack, pace: Pace) -> Building:
     return Building(written, seconds, seconds + waits)
 
 
-def _batch(stack: Stack, groups: Groups, builds: int, pace: Pace) -> tuple[float, float, int]:
+def _batch(stack: Stack, groups: Groups, builds: int, pace: Pace) -> tuple[float, float, int, int]:
     building = building_of(stack, pace)
     sets = [(size * times, times) for size, times in _lay_outs(stack, groups)]
     laid = sum(size for size, _ in sets)
-    seconds, written = 0.0, laid + builds * (resync_of(stack) + building.written)
+    prepared = laid + builds * (resync_of(stack) + building.written)
+    seconds, written = 0.0, prepared
     if pace.overhead is None:  # the times of recorded trials include the laying out of files
         seconds = sum(times for _, times in sets) * pace.costs.lay_out + laid / _sequential(stack, pace) * pace.slow
     for cell, count in groups:  # tunables do not change the cost of a cell
         seconds += count * seconds_of(cell, pace)
         written += count * bytes_of(cell, pace)
-    return builds * building.least + seconds, builds * building.most + seconds, int(written)
+    return builds * building.least + seconds, builds * building.most + seconds, int(written), int(prepared)
 
 
 def _groups(selection: Selection, stack: Stack, pace: Pace) -> Groups:
@@ -238,7 +245,7 @@ ONE_SLOT = Slots()
 
 
 def estimate(plan: Plan, pace: Pace, slots: Slots = ONE_SLOT) -> Estimate:
-    cells = stacks = built = written_least = written_most = 0
+    cells = stacks = built = written_least = written_most = prepared = 0
     least, most = plan.repeat.min, plan.repeat.max
     total_least = total_most = longest_least = longest_most = 0.0
     rigs: set[str | None] = set()
@@ -258,7 +265,7 @@ def estimate(plan: Plan, pace: Pace, slots: Slots = ONE_SLOT) -> Estimate:
         if plan.finds and most > least:
             more = _batch(stack, plan.shares(groups, most), builds, pace)
         batch_least, batch_most = fewer[0], more[1]
-        written_least, written_most = written_least + fewer[2], written_most + more[2]
+        written_least, written_most, prepared = written_least + fewer[2], written_most + more[2], prepared + fewer[3]
         total_least, total_most = total_least + batch_least, total_most + batch_most
         longest_least, longest_most = max(longest_least, batch_least), max(longest_most, batch_most)
     once = pace.costs.program + pace.once
@@ -273,6 +280,7 @@ def estimate(plan: Plan, pace: Pace, slots: Slots = ONE_SLOT) -> Estimate:
         seconds_most=once + slots.seconds(most, least, total_most, longest_most),
         bytes_least=written_least * least,
         bytes_most=written_most * most,
+        bytes_prepared=prepared * least,
     )
 
 

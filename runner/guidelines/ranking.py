@@ -30,7 +30,7 @@ Settings = dict[Places, dict[Places, "Measured"]]
 class Setting:
     places: Places
     cells: tuple[str, ...]
-    level: float  # the figure of one workload, or the geometric mean over several
+    level: float  # the mean of one workload, as in tables, or the geometric mean over several
     ratio: Ratio | None  # the ratio to the best one; None for the best itself, and without a common round
     candidate: bool  # it may be the true best
     host_limited: int = 0  # trials that are host-limited
@@ -105,7 +105,8 @@ def sort_by_figure(settings: Settings, metric: Metric, sure: float) -> tuple[Set
         if ratio and (lost := max(one.lost_share for one in cells)):
             candidate |= could_be_as_good(ratio, lost, more_is_better=metric.more_is_better)
         ids, host_limited = tuple(one.cell.id for one in cells), sum(one.host_limited for one in cells)
-        found.append(Setting(place, ids, geometric_mean(sample.values()), ratio, candidate, host_limited))
+        level = (fmean if len(cells) == 1 else geometric_mean)(sample.values())
+        found.append(Setting(place, ids, level, ratio, candidate, host_limited))
     sign = -1 if metric.more_is_better else 1
 
     def order(one: Setting) -> tuple[bool, bool, float]:

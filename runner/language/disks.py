@@ -405,9 +405,11 @@ class Disks(Model):
         return self
 
     def each(self, seed: int) -> tuple[Disk, ...]:
-        slow = self.slow if isinstance(self.slow, int) else 1
+        slow, model = self.slow if isinstance(self.slow, int) else 1, self.model
+        if model is None:
+            return (Disk(self.size, self.bus, slow=slow),) * self.count
         return tuple(
-            Disk(self.size, self.bus, self.model.physics(seed + number) if self.model else None, slow=slow)
+            Disk(self.size, self.bus, model.physics(seed + number), slow=slow, model=model.name or "")
             for number in range(self.count)
         )
 

@@ -326,7 +326,7 @@ def distribution(group: Group, side: str, trials: Mapping[str, Sequence[Trial]])
     )
     up = tuple(Tick(share, f"{share} %" if share else "0") for share in (0, 25, 50, 75, 100))
     about = "Share of the requests of all trials that took at most this long. The table has the 99 % points."
-    which = f", {next(iter(curves))}" if len(group.cells) > 1 else ""
+    which = f", the fastest cell ({next(iter(curves))})" if len(group.cells) > 1 else ""
     which = ", the fastest cell of each layout" if len(best) > 1 else which
     title = f"{group.about}: distribution of {side} latencies{which}"
     cells = {label: [one.cell] for label, one in best.values()}

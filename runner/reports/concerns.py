@@ -163,6 +163,7 @@ _KINDS = (
         "Host-limited",
         "The host could not keep up with its simulated disks. The figures depend on both. "
         "Each row is of the worst trial; the shares in the answer and in `held back by` are means over all trials. "
+        "Late answers and idle disks add up. The other losses overlap with these, so only the largest counts. "
         "`matrix help simulated-disks` explains the losses.",
         _noted(HOST_LIMITED),
         "The host could not keep up with its simulated disks, so the figures depend on both.",

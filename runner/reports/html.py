@@ -154,7 +154,10 @@ def _standing(recorded: RunData, manifest: Manifest) -> Iterator[tuple[str, str]
     if recorded.survey:
         cells = Counter({outcome or "not yet run": count for outcome, count in recorded.survey.cells.items()})
     yield "cells", f"{len(recorded.every):,}: {_counted(cells)}"
-    yield "trials", f"{sum(counts.values()):,} of {manifest.planned:,} planned: {_counted(counts)}"
+    done, planned = sum(counts.values()), manifest.planned
+    added = done - planned
+    of = f"{done:,} ({planned:,} planned, {added:,} added)" if added > 0 else f"{done:,} of {planned:,} planned"
+    yield "trials", f"{of}: {_counted(counts)}"
     yield "state", "finished" if recorded.over else "not finished: the same command continues it"
     if recorded.slow:
         yield "slow motion", recorded.slow_motion
@@ -172,7 +175,9 @@ def _environment_of(manifest: Manifest) -> Iterator[tuple[str, str]]:
     if one := manifest.revision:
         dirty = ", with changes that are not committed" if one.dirty else ""
         yield "git revision of the matrix", f"{one.commit}{f' ({one.branch})' if one.branch else ''}{dirty}"
-    yield from manifest.environment.items()
+    models = {f"disk{number}.model": disk.name for number, disk in enumerate(manifest.disks) if disk.name}
+    for name, text in manifest.environment.items():
+        yield name, f"{models[name]} ({text})" if name in models else text
     for health in manifest.health:
         yield f"{health.disk} before", str(health.before)
         yield f"{health.disk} after", str(health.after or "")

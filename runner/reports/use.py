@@ -46,8 +46,8 @@ class Use:
         return _LATENCY in self.kinds
 
 
-def choose_trials(cells: Sequence[CellRow], trials: Sequence[Trial]) -> list[tuple[CellRow, list[Trial]]]:
-    """Return the fastest cell of each stack and workload, of some stacks if they are many, with its counted trials."""
+def choose_trials(cells: Sequence[CellRow], trials: Sequence[Trial]) -> list[tuple[CellRow, Trial]]:
+    """Return the fastest cell of each stack and workload, of some stacks if they are many, with its median trial."""
     by_cell, best = _fastest(cells, trials)
     workloads = {workload for workload, _ in best}
     room = dict.fromkeys(workloads, max(1, MOST_USES // max(1, len(workloads))))
@@ -56,7 +56,15 @@ def choose_trials(cells: Sequence[CellRow], trials: Sequence[Trial]) -> list[tup
         if room[workload] and len(chosen) < MOST_USES:
             room[workload] -= 1
             chosen.add(cell.id)
-    return [(cell, sorted(by_cell[cell.id], key=lambda one: one.round)) for cell in cells if cell.id in chosen]
+    return [(cell, _median(by_cell[cell.id])) for cell in cells if cell.id in chosen]
+
+
+def _median(trials: Sequence[Trial]) -> Trial:
+    return sorted(trials, key=lambda one: (_rate(one), one.round))[(len(trials) - 1) // 2]
+
+
+def _rate(trial: Trial) -> float:
+    return trial.counted.deciding_rate if trial.counted else 0.0
 
 
 def _fastest(
@@ -67,7 +75,7 @@ def _fastest(
     for trial in trials:
         if trial.counted:
             by_cell.setdefault(trial.cell, []).append(trial)
-    rates = {cell: fmean(one.counted.deciding_rate for one in of if one.counted) for cell, of in by_cell.items()}
+    rates = {cell: fmean(map(_rate, of)) for cell, of in by_cell.items()}
     best: dict[tuple[str, str], CellRow] = {}
     for cell in sorted((cell for cell in cells if cell.id in rates), key=lambda cell: -rates[cell.id]):
         stack, work = split_name(cell.name, cell.axes)
@@ -89,7 +97,10 @@ def uses(recorded: RunData) -> list[Use]:
 def describe_uses(used: Sequence[Use], recorded: RunData) -> str:
     """Return what the charts show, and how many there could be."""
     count = len(_fastest(recorded.cells, recorded.trials)[1])
-    sentences = ["For each stack and workload, the fastest cell: the middle one of its trials, over time."]
+    sentences = [
+        "For each stack and workload, the fastest cell: its median trial, over time.",
+        "The start of fio, its ramp and its end are included, so the first and the last points may be low.",
+    ]
     if count > len(used):
         rule = f"at most {MOST_USES}, and only trials with {_LEAST_SAMPLES} samples or more"
         sentences.append(f"{len(used)} of {count:,} are drawn: {rule}.")

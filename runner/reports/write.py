@@ -117,8 +117,7 @@ def _courses(files: _Outputs, cells: Sequence[CellRow], trials: Sequence[Trial])
 
 def _usage(files: _Outputs, cells: Sequence[CellRow], trials: Sequence[Trial]) -> dict[str, Usage]:
     found: dict[str, Usage] = {}
-    for cell, several in choose_trials(cells, trials):
-        trial = several[len(several) // 2]
+    for cell, trial in choose_trials(cells, trials):
         names = (SAMPLES, SIMULATED) if trial.folder else ()
         texts = {name: text for name in names if (text := files.read(f"{trial.folder}/{name}")) is not None}
         if texts:

@@ -30,6 +30,7 @@ class DiskFacts(BaseModel, frozen=True, extra="forbid"):
     size: int
     bus: str
     model: str = Field(default="", description="as it names itself; of a modelled one, its kind")
+    name: str = Field(default="", description="of the model, for people; the digest has its numbers")
     digest: str = Field(default="", description="of the numbers of a modelled one, without its chance")
     link: str = Field(default="", description="what it shares with others on the way to the host")
     serial: str = ""
@@ -60,7 +61,7 @@ def flatten_environment(
 
 
 def _flatten_disks(disks: Iterable[DiskFacts]) -> dict[str, str]:
-    facts = ((number, disk.model_dump()) for number, disk in enumerate(disks))
+    facts = ((number, disk.model_dump(exclude={"name"})) for number, disk in enumerate(disks))
     return {f"disk{number}.{name}": _text(value) for number, one in facts for name, value in one.items()}
 
 

@@ -164,7 +164,8 @@ def simulated_disk_facts(disk: Disk) -> DiskFacts:
     if disk.physics is None:
         return DiskFacts(size=disk.size, bus=disk.bus, link=link)
     content = {name: value for name, value in disk.physics.content().items() if name != "phase"}
-    return DiskFacts(size=disk.size, bus=disk.bus, model=disk.physics.kind, digest=digest(content).hex(), link=link)
+    kind, numbers = disk.physics.kind, digest(content).hex()
+    return DiskFacts(size=disk.size, bus=disk.bus, model=kind, name=disk.model, digest=numbers, link=link)
 
 
 def kernel_content(name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from typing import Literal
 
@@ -126,6 +126,8 @@ class Disk:
     link: Link | None = None
     #: How many times slower than real time it works, with all that is around it; the same for all disks of a rig.
     slow: int = 1
+    #: The name of its model, for people.
+    model: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

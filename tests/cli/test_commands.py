@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -203,6 +204,13 @@ def test_the_plan_gets_better_with_recorded_runs(matrix: Matrix) -> None:
     assert "from 1 recorded run on dry" in planned
     assert "at an assumed 200 MB/s; faster disks get more" in planned, "what a dry run says it wrote is synthetic"
     assert "a first estimate" in matrix("plan", "--on", "qemu", "small.yaml").stdout
+
+
+def test_the_plan_says_why_it_writes_more_than_the_work(matrix: Matrix, tmp_path: Path) -> None:
+    (tmp_path / "ext4.yaml").write_text(SMALL.replace("64KiB]}", "64KiB]}, fs: {type: ext4}"))
+    why = r" % to build stacks and lay out files; the rest at an assumed 200 MB/s"
+    assert re.search(rf"written  .* \(\d+{why}", matrix("plan", "--on", "dry", "ext4.yaml").stdout)
+    assert why not in matrix("plan", "--on", "dry", "small.yaml").stdout
 
 
 def test_the_plan_names_refusals_of_the_machine(matrix: Matrix, tmp_path: Path) -> None:

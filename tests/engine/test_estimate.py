@@ -16,9 +16,11 @@ from runner.engine.estimate import (
     Load,
     Pace,
     building_of,
+    bytes_of,
     count_down,
     estimate,
     machine_pace,
+    most_bytes_of,
     remaining_seconds,
     seconds_of,
 )
@@ -124,6 +126,17 @@ def test_mixed_work_has_the_mean_of_reading_and_writing() -> None:
     )
     assert both == pytest.approx(2 / (1 / read + 1 / write))
     assert read < both < write
+
+
+def test_a_recorded_rate_is_that_of_writes_whatever_is_read_beside_them() -> None:
+    pace = Pace(physics=HDD, write_rate=1e6)
+    for work in ("{rw: randwrite, bs: 4KiB, runtime: 3s}", "{rw: randrw, rwmixread: 70, bs: 4KiB, runtime: 3s}"):
+        cell = next(iter(space(matrix("one: [disk]", work)).cells()))
+        assert (bytes_of(cell, pace), most_bytes_of(cell, pace)) == (3_000_000, 3_000_000)
+    sized = next(iter(space(matrix("one: [disk]", "{rw: randrw, rwmixread: 75, bs: 4KiB, size: 64MiB}")).cells()))
+    assert seconds_of(sized, pace) - EMULATED.trial == pytest.approx(16 * MIB / 1e6, rel=0.01)
+    read = next(iter(space(matrix("one: [disk]")).cells()))
+    assert bytes_of(read, pace) == most_bytes_of(read, pace) == 0
 
 
 @pytest.mark.parametrize("kind", ["hdd", "ssd", "volume", "ideal"])

@@ -64,7 +64,7 @@ def test_the_estimate_adds_up() -> None:
     assert (found.cells, found.stacks, found.rigs) == (4, 2, 1)
     assert (found.trials_least, found.trials_most) == (8, 8)
     assert found.seconds_least == found.seconds_most == pytest.approx(2 * (4 * 1.5 + 2 * 2.0), rel=0.001)
-    assert found.bytes_least == 2 * 2 * 10**8
+    assert (found.bytes_least, found.bytes_prepared) == (2 * 2 * 10**8, 0)
 
 
 @given(SHARED, st.integers(1, 20))

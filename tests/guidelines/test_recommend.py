@@ -1,6 +1,7 @@
 """What is best, what may be, and what the rest costs."""
 
 from dataclasses import replace
+from statistics import fmean, geometric_mean
 
 import pytest
 from hypothesis import given
@@ -46,6 +47,13 @@ def test_several_workloads_count_alike() -> None:
     found = recommend_settings(list(run(FIELD, level, noise=1e-6)), READ)
     assert found.best.level == pytest.approx((100 * 300) ** 0.5, rel=1e-3)
     assert len(found.best.cells) == 2
+
+
+def test_the_figure_of_one_workload_is_the_mean_as_in_tables() -> None:
+    (one,) = run(FIELD[:1], level, noise=0.2)
+    rates = one.rounds(READ).values()
+    assert recommend_settings([one], READ).best.level == pytest.approx(fmean(rates))
+    assert geometric_mean(rates) < 0.999 * fmean(rates)
 
 
 def test_where_trials_were_steered_more_may_be_best() -> None:

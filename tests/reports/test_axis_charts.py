@@ -109,7 +109,12 @@ def test_a_distribution_has_the_fastest_cell_of_each_layout() -> None:
     assert {"50 %: 4.00 ms", "90 %: 8.00 ms", "99 %: 9.00 ms", "100 %: 10.0 ms"} <= {*texts}
     places = [(point.x, -point.y) for point in made.series[0].points]
     assert places == sorted(places)
+    assert made.title.endswith("latencies, the fastest cell of each layout")
     assert distribution(group_of(run), "write", run.by_cell) is None
+    alone = run_of(by_chunk, {**LAYOUTS, "layout": ("raid5",)})
+    made = distribution(group_of(alone), "read", alone.by_cell)
+    assert made
+    assert made.title.endswith("latencies, the fastest cell (raid5/1MiB)")
 
 
 def shifted(axes: Axes, round_number: int) -> float:

@@ -19,6 +19,7 @@ from runner.reports.html import MOST_GROUNDS, page
 from runner.reports.run_data import RunData, Section
 from runner.reports.table import Grid
 from runner.results.disk_health import Health, Smart
+from runner.results.environment import DiskFacts
 from runner.results.record import UNSETTLED, CellRow, Outcome, Trial
 from runner.studies.page import section as study_section
 from tests.guidelines.world import cells, guideline, run, verdict
@@ -412,6 +413,19 @@ def test_the_environment_is_there_in_full_at_the_end() -> None:
     assert told["git revision of the matrix"] == "abc (main), with changes that are not committed"
     assert "7" in told["wwn-1 before"]
     assert "name: chunk-sweep # ä" in words(found)
+
+
+@pytest.mark.parametrize(("name", "shown"), [("nas-7200", "nas-7200 (hdd)"), ("", "hdd")])
+def test_a_simulated_disk_has_the_name_of_its_model(name: str, shown: str) -> None:
+    about = manifest(disks=[DiskFacts(size=1 << 30, bus="sata", model="hdd", name=name)])
+    assert dict(rows(section(tree(RUN, about), "Environment")))["disk0.model"] == shown
+
+
+@pytest.mark.parametrize(
+    ("planned", "shown"), [(7, "5 of 7 planned: 3"), (5, "5 of 5 planned: 3"), (3, "5 (3 planned, 2 added): 3")]
+)
+def test_trials_beyond_the_plan_were_added(planned: int, shown: str) -> None:
+    assert f"trials {shown} measured" in words(next(tree(RUN, manifest(planned=planned)).iter("header")))
 
 
 @pytest.mark.parametrize("content", [SYNTHETIC, replace(SYNTHETIC, judgements=ALL, added=(of_study(INVENTED, "s"),))])

@@ -40,9 +40,16 @@ def test_the_fastest_cell_of_each_stack_is_shown_in_the_declared_order() -> None
     trials = [trial(of, rate, number) for of, rate in zip(cells, rates, strict=True) for number in (2, 1)]
     chosen = choose_trials(cells, trials)
     assert [of.name for of, _ in chosen] == ["one/work/bs=4KiB", "two/work/bs=8KiB"]
-    assert [one.round for _, of in chosen for one in of] == [1, 2, 1, 2]
+    assert [one.round for _, one in chosen] == [1, 1]
     lost = [replace(one, notes={UNSETTLED: "by 9 %"}) if one.cell == cells[3].id else one for one in trials]
     assert [of.name for of, _ in choose_trials(cells, lost)] == ["one/work/bs=4KiB", "two/work/bs=4KiB"]
+
+
+def test_the_median_trial_by_rate_is_shown() -> None:
+    one = cell("one")
+    for rates, median in (((3e6, 9e6, 1e6), 1), ((9e6, 1e6, 5e6), 3), ((1e6, 3e6, 9e6, 4e6), 2)):
+        ((_, shown),) = choose_trials([one], [trial(one, rate, number) for number, rate in enumerate(rates, start=1)])
+        assert shown.round == median
 
 
 def test_of_many_stacks_the_fastest_of_each_workload_are_shown() -> None:
@@ -179,7 +186,8 @@ def test_the_text_is_about_the_charts_that_are_there(
 def test_the_text_counts_what_is_not_drawn() -> None:
     content = of_two()
     assert describe_uses(uses(content), content).startswith(
-        "For each stack and workload, the fastest cell: the middle one of its trials, over time. Waiting"
+        "For each stack and workload, the fastest cell: its median trial, over time. The start of fio, "
     )
+    assert " the last points may be low. Waiting" in describe_uses(uses(content), content)
     few = replace(content, usage={cell("one").id: SLOW_ONE})
     assert "1 of 2 are drawn: at most 12, and only trials with 1 samples or more." in describe_uses(uses(few), few)

@@ -249,7 +249,7 @@ def test_what_is_there_for_others_is_neither_written_over_nor_doubled(tmp_path: 
     settings, open_at_boot = etc / "tmpfiles.d/matrix.conf", etc / "crypttab"
     settings.write_text("w /proc/sys/vm/swappiness - - - - 1\n")
     said, built = pasted()
-    assert (f"{settings} is there, and says something else" in said, built) == (True, False)
+    assert (f"{settings} exists with other content" in said, built) == (True, False)
     settings.unlink()
     open_at_boot.write_text(f"{name} /dev/sdz none luks\n")
     said, built = pasted()

@@ -10,7 +10,7 @@ import pytest
 
 from runner.base import process
 from runner.base.errors import HarnessBroken
-from runner.results.environment import Digests, flatten_environment
+from runner.results.environment import Digests, Host, flatten_environment
 from runner.session import host_facts as host
 from runner.session.run_request import simulated_disk_facts
 from runner.simdisks.disk import Disk, Link
@@ -81,5 +81,10 @@ def test_disks_of_one_model_have_the_same_digest() -> None:
     assert one == other
     assert one.model == "hdd"
     assert one.digest != simulated_disk_facts(Disk(1 << 30, "sata", disk_model("nas-7200").physics(1))).digest
+    named = simulated_disk_facts(Disk(1 << 30, "sata", model.physics(1), model="st3320620as"))
+    assert (named.name, named.model) == ("st3320620as", "hdd")
+    here = Host(kernel="6.1.0", cpu="some cpu", cores=2, memory=4 << 30)
+    with_name, without = (flatten_environment(here, [facts], Digests(), {}) for facts in (named, one))
+    assert with_name == without, "runs of earlier versions have no name, and are compared with later ones"
     plain = simulated_disk_facts(Disk(1 << 30, "virtio", link=Link("pci", 133e6)))
     assert (plain.model, plain.digest, plain.link) == ("", "", "pci, 133 MB/s")

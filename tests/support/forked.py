@@ -26,10 +26,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 
+_SET_DUMPABLE = 4
+
+
 class Forked(subprocess.Popen[Any]):
     """`Forked(["run", "small.yaml"], stdout=PIPE)`: `matrix run small.yaml`, or Python `code` with these arguments.
 
-    With `mounts`, it has the mounts of that process.
+    With `mounts`, it has the mounts of that process. `user`, `group` and `extra_groups`, by number, are those of `Popen`.
     """
 
     def __init__(self, arguments: Sequence[str], *, code: str = "", mounts: int | None = None, **how: Any) -> None:
@@ -38,14 +41,14 @@ class Forked(subprocess.Popen[Any]):
 
     def _execute_child(self, args: Sequence[str], *rest: Any) -> None:
         """Fork where `Popen` would execute a program as well. The order of parameters is that of Python 3.3 to 3.14."""
-        cwd, env, streams = rest[4], rest[5], rest[9:15]
+        cwd, env, streams, (group, groups, user) = rest[4], rest[5], rest[9:15], rest[16:19]
         with _no_warning_of_threads():
             self.pid = os.fork()
         if self.pid == 0:
             for number, stream in enumerate((streams[0], streams[3], streams[5])):
                 if stream != -1:
                     os.dup2(stream, number)
-            _become(args, cwd, env, code=self._code, mounts=self._mounts)
+            _become(args, cwd, env, code=self._code, mounts=self._mounts, ids=(user, group, groups))
         self._child_created = True
         self._close_pipe_fds(*streams)  # type: ignore[attr-defined]
 
@@ -87,12 +90,14 @@ def _become(
     *,
     code: str = "",
     mounts: int | None = None,
+    ids: tuple[int | None, int | None, Sequence[int] | None] = (None, None, None),
 ) -> NoReturn:
     status = 1
     try:
         _forget_tests()
         if mounts is not None:
             _enter_mounts(mounts)
+        _change_user(*ids)
         if env is not None:
             os.environ.clear()
             os.environ.update(env)
@@ -127,6 +132,16 @@ def _enter_mounts(process: int) -> None:
     if ctypes.CDLL(None, use_errno=True).setns(namespace, 0):
         raise OSError(ctypes.get_errno(), "setns")
     os.close(namespace)
+
+
+def _change_user(user: int | None, group: int | None, groups: Sequence[int] | None) -> None:
+    if groups is not None:
+        os.setgroups(groups)
+    if group is not None:
+        os.setresgid(group, group, group)
+    if user is not None:
+        os.setresuid(user, user, user)
+        ctypes.CDLL(None).prctl(_SET_DUMPABLE, 1)  # or its files in /proc stay root's, as an executed program's do not
 
 
 def _open_streams() -> None:

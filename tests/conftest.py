@@ -11,8 +11,9 @@ from tests.support.amounts import times
 from tests.support.chromium import chromium
 from tests.support.command import call, matrix
 from tests.support.lab import lab
+from tests.support.shared_rig import shared_rig
 
-__all__ = ["call", "chromium", "lab", "matrix"]
+__all__ = ["call", "chromium", "lab", "matrix", "shared_rig"]
 
 # A deadline is a wall-clock assertion, and so is what calls drawing slow: on a loaded host they fail for nothing.
 settings.register_profile("ours", max_examples=times(12), deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -21,6 +21,8 @@ import pexpect
 from ptyprocess import PtyProcess  # type: ignore[import-untyped]
 
 from runner.cli import main
+from runner.scripts import cell
+from tests.support import prepared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -42,6 +44,7 @@ class Forked(subprocess.Popen[Any]):
     def _execute_child(self, args: Sequence[str], *rest: Any) -> None:
         """Fork where `Popen` would execute a program as well. The order of parameters is that of Python 3.3 to 3.14."""
         cwd, env, streams, (group, groups, user) = rest[4], rest[5], rest[9:15], rest[16:19]
+        _prepare()
         with _no_warning_of_threads():
             self.pid = os.fork()
         if self.pid == 0:
@@ -57,6 +60,7 @@ class ForkedOnTerminal(pexpect.spawn):  # type: ignore[type-arg]
     """`pexpect.spawn` of `matrix`, without executing a program."""
 
     def _spawnpty(self, args: Sequence[bytes], **how: Any) -> PtyProcess:
+        _prepare()
         with _no_warning_of_threads():
             pid, master = pty.fork()
         if pid == 0:
@@ -65,6 +69,11 @@ class ForkedOnTerminal(pexpect.spawn):  # type: ignore[type-arg]
         process = PtyProcess(pid, master)
         process.setwinsize(*how["dimensions"])
         return process
+
+
+def _prepare() -> None:
+    prepared.compile_templates()
+    prepared.answers()
 
 
 @contextmanager
@@ -116,6 +125,7 @@ def _forget_tests() -> None:
     """Close the files of the tests, and undo what they changed in this process."""
     gc.freeze()
     gc.enable()
+    setattr(cell, "run", prepared.run_once)  # noqa: B010 - it is imported there
     atexit._clear()
     warnings.simplefilter("ignore")
     for path in list(Path("/proc/self/fd").iterdir()):
